@@ -1,0 +1,112 @@
+// swift-tools-version: 6.2
+import PackageDescription
+
+// One settings block for every target: Swift 6 language mode, warnings are errors, unsafe code is marked.
+let settings: [SwiftSetting] = [
+    .swiftLanguageMode(.v6),
+    .treatAllWarnings(as: .error),
+    .strictMemorySafety(),
+    .enableUpcomingFeature("ExistentialAny"),
+    .enableUpcomingFeature("MemberImportVisibility"),
+    .enableUpcomingFeature("InternalImportsByDefault"),
+]
+
+func target(_ name: String, in folder: String, _ dependencies: [Target.Dependency]) -> Target {
+    .target(name: name, dependencies: dependencies, path: "Sources/\(folder)/\(name)", swiftSettings: settings)
+}
+
+func tests(_ name: String, _ dependencies: [Target.Dependency]) -> Target {
+    .testTarget(name: name, dependencies: dependencies, path: "Tests/\(name)", swiftSettings: settings)
+}
+
+let logging: Target.Dependency = .product(name: "Logging", package: "swift-log")
+let metrics: Target.Dependency = .product(name: "Metrics", package: "swift-metrics")
+let crypto: Target.Dependency = .product(name: "Crypto", package: "swift-crypto")
+let lifecycle: Target.Dependency = .product(name: "ServiceLifecycle", package: "swift-service-lifecycle")
+let grdb: Target.Dependency = .product(name: "GRDB", package: "GRDB.swift")
+let hummingbird: Target.Dependency = .product(name: "Hummingbird", package: "hummingbird")
+let httpClient: Target.Dependency = .product(name: "AsyncHTTPClient", package: "async-http-client")
+let nio: [Target.Dependency] = [
+    .product(name: "NIOCore", package: "swift-nio"),
+    .product(name: "NIOPosix", package: "swift-nio"),
+    .product(name: "NIOSSL", package: "swift-nio-ssl"),
+]
+
+let package = Package(
+    name: "AuthGateway",
+    platforms: [.macOS(.v15)],
+    products: [
+        .executable(name: "authgateway", targets: ["authgateway"])
+    ],
+    dependencies: [
+        .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.2"),
+        .package(url: "https://github.com/apple/swift-collections", from: "1.6.0"),
+        .package(url: "https://github.com/apple/swift-crypto", from: "4.5.2"),
+        .package(url: "https://github.com/apple/swift-http-types", from: "1.8.0"),
+        .package(url: "https://github.com/apple/swift-log", from: "1.16.2"),
+        .package(url: "https://github.com/apple/swift-metrics", from: "2.13.0"),
+        .package(url: "https://github.com/apple/swift-nio", from: "2.101.2"),
+        .package(url: "https://github.com/apple/swift-nio-ssl", from: "2.37.6"),
+        .package(url: "https://github.com/groue/GRDB.swift", from: "7.10.0"),
+        .package(url: "https://github.com/hummingbird-project/hummingbird", from: "2.28.1"),
+        .package(url: "https://github.com/swift-server/async-http-client", from: "1.37.0"),
+        .package(url: "https://github.com/swift-server/swift-service-lifecycle", from: "2.13.0"),
+    ],
+    targets: [
+        // Layer 1: values and state machines.
+        target("GatewayCore", in: "Core", []),
+        target("GatewayStrategies", in: "Core", ["GatewayCore", crypto]),
+
+        // Layer 2: services, adapters, the data plane. Siblings do not know each other.
+        target("GatewayTokenKeeper", in: "Services", ["GatewayCore", lifecycle, logging, metrics]),
+        .systemLibrary(
+            name: "CLibYAML",
+            path: "Sources/Adapters/CLibYAML",
+            pkgConfig: "yaml-0.1",
+            providers: [.apt(["libyaml-dev"]), .brew(["libyaml"])]
+        ),
+        target("GatewayYAML", in: "Adapters", ["GatewayCore", "CLibYAML"]),
+        target("GatewayTokenClient", in: "Adapters", ["GatewayCore", httpClient, logging] + nio),
+        target("GatewayTokenStores", in: "Adapters", ["GatewayCore", grdb, crypto, logging]),
+        target("GatewayAudit", in: "Adapters", ["GatewayCore", grdb, crypto, logging]),
+        target("GatewayAdmin", in: "Adapters", ["GatewayCore", hummingbird, logging]),
+        target("GatewayProxy", in: "DataPlane", ["GatewayCore", logging, metrics] + nio),
+
+        // Layer 3: the only place where siblings meet.
+        target(
+            "GatewayRuntime",
+            in: "App",
+            [
+                "GatewayCore", "GatewayStrategies", "GatewayTokenKeeper", "GatewayYAML", "GatewayTokenClient",
+                "GatewayTokenStores", "GatewayAudit", "GatewayAdmin", "GatewayProxy", "GatewaySandbox",
+                crypto, lifecycle, logging, metrics,
+            ] + nio
+        ),
+        .executableTarget(
+            name: "authgateway",
+            dependencies: ["GatewayRuntime", .product(name: "ArgumentParser", package: "swift-argument-parser")],
+            path: "Sources/App/authgateway",
+            swiftSettings: settings
+        ),
+
+        // Doubles, conformance kits and the local authorities that demo and tests share.
+        target("GatewayTesting", in: "Testing", ["GatewayCore"]),
+        target("GatewaySandbox", in: "Testing", ["GatewayCore", hummingbird, crypto, logging]),
+
+        tests("GatewayCoreTests", ["GatewayCore", "GatewayTesting"]),
+        tests("GatewayStrategiesTests", ["GatewayStrategies", "GatewayTesting"]),
+        tests("GatewayTokenKeeperTests", ["GatewayTokenKeeper", "GatewayTesting"]),
+        tests("GatewayYAMLTests", ["GatewayYAML", "GatewayStrategies", "GatewayTesting"]),
+        tests("GatewayTokenClientTests", ["GatewayTokenClient", "GatewayTesting", hummingbird]),
+        tests("GatewayTokenStoresTests", ["GatewayTokenStores", "GatewayTesting", grdb]),
+        tests("GatewayAuditTests", ["GatewayAudit", "GatewayTesting", grdb]),
+        tests("GatewayAdminTests", ["GatewayAdmin", "GatewayTesting"]),
+        tests(
+            "GatewayProxyTests",
+            ["GatewayProxy", "GatewayTesting", .product(name: "NIOEmbedded", package: "swift-nio")] + nio
+        ),
+        tests("GatewaySandboxTests", ["GatewaySandbox", "GatewayTesting", httpClient]),
+        tests("EndToEndTests", ["GatewayRuntime", "GatewaySandbox", "GatewayTesting", httpClient]),
+        tests("ArchitectureTests", []),
+    ]
+)

@@ -1,0 +1,149 @@
+/// One row of the audit table `token_events`, as its author knows it; the log adds id, instance, fingerprint and chain.
+package struct TokenEvent: Hashable, Sendable {
+    package enum Name: String, CaseIterable, Sendable {
+        case gatewayStarted = "gateway_started"
+        case gatewayStopped = "gateway_stopped"
+        case configLoaded = "config_loaded"
+        case configRefused = "config_refused"
+        case acquiring
+        case acquired
+        case acquisitionFailed = "acquisition_failed"
+        case renewing
+        case renewed
+        case renewalFailed = "renewal_failed"
+        case loaded
+        case imported
+        case injected
+        case rejected
+        case replayed
+        case withheld
+        case expired
+        case revoked
+        case revocationFailed = "revocation_failed"
+        case cleared
+        case downscoped
+        case adopted
+        case loginRequired = "login_required"
+        case loginStarted = "login_started"
+        case loginCompleted = "login_completed"
+        case loginFailed = "login_failed"
+        case expiringSoon = "expiring_soon"
+        case revealed
+        case locked
+        case unlocked
+        case storeFailed = "store_failed"
+        case clientDenied = "client_denied"
+    }
+
+    package enum Trigger: String, CaseIterable, Sendable {
+        case startup
+        case demand
+        case aheadOfExpiry = "ahead_of_expiry"
+        case rejected
+        case `operator`
+        case reload
+    }
+
+    package enum Outcome: String, Sendable {
+        case ok
+        case failed
+    }
+
+    package var at: UnixTime
+    package var name: Name
+    package var credential: String?
+    package var strategy: String?
+    package var subject: String?
+    package var generation: Int?
+    package var trigger: Trigger?
+    package var demand: CredentialDemand?
+    package var outcome: Outcome
+    package var httpStatus: Int?
+    /// From the allow-list of ``OAuthErrorCode``, a ``TokenTransportFailure/Reason`` or a ``ProblemKind``.
+    package var errorCode: String?
+    package var expiresAt: UnixTime?
+    package var duration: Duration?
+    package var waiters: Int?
+    /// The token itself, for its fingerprint; the log never stores it.
+    package var token: Secret?
+    /// Small extras without secrets; stored as one JSON object.
+    package var detail: [String: String]
+
+    package init(
+        at: UnixTime,
+        name: Name,
+        credential: String? = nil,
+        strategy: String? = nil,
+        subject: String? = nil,
+        generation: Int? = nil,
+        trigger: Trigger? = nil,
+        demand: CredentialDemand? = nil,
+        outcome: Outcome = .ok,
+        httpStatus: Int? = nil,
+        errorCode: String? = nil,
+        expiresAt: UnixTime? = nil,
+        duration: Duration? = nil,
+        waiters: Int? = nil,
+        token: Secret? = nil,
+        detail: [String: String] = [:]
+    ) {
+        self.at = at
+        self.name = name
+        self.credential = credential
+        self.strategy = strategy
+        self.subject = subject
+        self.generation = generation
+        self.trigger = trigger
+        self.demand = demand
+        self.outcome = outcome
+        self.httpStatus = httpStatus
+        self.errorCode = errorCode
+        self.expiresAt = expiresAt
+        self.duration = duration
+        self.waiters = waiters
+        self.token = token
+        self.detail = detail
+    }
+}
+
+/// Uses of one token generation in one minute, as an event loop has counted them.
+package struct TokenUse: Hashable, Sendable {
+    package struct Key: Hashable, Sendable {
+        /// The start of the minute.
+        package let minute: UnixTime
+        package let route: String
+        package let client: String?
+        package let credential: String
+        package let generation: Int
+        /// 2 for 2xx and so on; 0 when no response was sent.
+        package let statusClass: Int
+
+        package init(
+            minute: UnixTime,
+            route: String,
+            client: String?,
+            credential: String,
+            generation: Int,
+            statusClass: Int
+        ) {
+            self.minute = minute
+            self.route = route
+            self.client = client
+            self.credential = credential
+            self.generation = generation
+            self.statusClass = statusClass
+        }
+    }
+
+    package let key: Key
+    package var requests: Int
+    package var bytesReceived: Int
+    package var bytesSent: Int
+
+    package init(key: Key, requests: Int, bytesReceived: Int, bytesSent: Int) {
+        self.key = key
+        self.requests = requests
+        self.bytesReceived = bytesReceived
+        self.bytesSent = bytesSent
+    }
+}

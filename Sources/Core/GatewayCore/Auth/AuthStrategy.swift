@@ -1,0 +1,95 @@
+/// One way to authenticate to an upstream: what its block in the configuration holds and what it does on the wire.
+///
+/// A strategy is an immutable value, the decoded configuration itself. Adding one takes one file and one line in the
+/// catalog.
+package protocol AuthStrategy: Sendable {
+    /// The value of `strategy:`.
+    static var kind: String { get }
+
+    /// Decodes the block. Problems are recorded in `fields`; nil when there was one.
+    init?(from fields: ConfigFields)
+
+    var behavior: AuthBehavior { get }
+
+    /// The same credential for another subject, as a route's `subject:` asks.
+    ///
+    /// nil when the strategy knows no subjects (the default; the caller reports it), or when the subject was faulty
+    /// (recorded in `fields`).
+    func switchingSubject(_ fields: ConfigFields) -> (any AuthStrategy)?
+
+    /// Whether ``switchingSubject(_:)`` is supported.
+    static var hasSubject: Bool { get }
+}
+
+extension AuthStrategy {
+    package static var hasSubject: Bool { false }
+    package func switchingSubject(_ fields: ConfigFields) -> (any AuthStrategy)? { nil }
+}
+
+package enum AuthBehavior: Sendable {
+    /// Forwards the request as it is.
+    case none
+    /// Adds the same thing to every request.
+    case fixed(Injection)
+    /// Has a lifecycle: a token is obtained, renewed, rejected.
+    case token(any TokenGrant)
+}
+
+/// The grant behind a renewable credential: which requests to make, and what their answers mean. Pure.
+package protocol TokenGrant: Sendable {
+    var identity: GrantIdentity { get }
+
+    /// A token from the configuration, to begin with when the store holds none.
+    func seed(at now: Moment) -> TokenSet?
+
+    /// Whether a new token can be had without a person. False for developer tokens.
+    var isRenewable: Bool { get }
+
+    /// Whether a renewal spends ``TokenSet/renewal``, so that the attempt must be journalled first.
+    var rotates: Bool { get }
+
+    /// The next request, given the token at hand (which may be dead, or absent).
+    func nextStep(holding token: TokenSet?) -> GrantStep
+
+    /// What the answer to that request means.
+    func interpret(_ reply: TokenReply, holding token: TokenSet?, at now: Moment) -> Result<TokenSet, TokenFailure>
+
+    /// The request that makes the authority forget the token; nil when there is no such endpoint.
+    func revocation(of token: TokenSet) -> TokenRequest?
+
+    /// What the token looks like on a forwarded request.
+    func injection(of token: TokenSet) -> Injection
+}
+
+package enum GrantStep: Sendable {
+    case request(TokenRequest)
+    /// There is nothing to ask for: a person must act, or the token is past its end.
+    case impossible(TokenFailure)
+}
+
+/// When a token is renewed and what happens while it cannot be.
+package struct RenewalPolicy: Hashable, Sendable {
+    package enum OnAuthorityFailure: String, CaseIterable, Sendable {
+        case serveUntilExpiry = "serve_until_expiry"
+        case fail
+    }
+
+    /// Share of the lifetime, in percent, that is left when background renewal begins.
+    package var aheadPercent: Int
+    package var atLeast: Duration
+    /// Upstream statuses that may mean that the token was rejected.
+    package var retryOn: [Int]
+    package var onAuthorityFailure: OnAuthorityFailure
+
+    package init(
+        aheadPercent: Int = 10,
+        atLeast: Duration = .seconds(60),
+        retryOn: [Int] = [401],
+        onAuthorityFailure: OnAuthorityFailure = .serveUntilExpiry
+    ) {
+        self.aheadPercent = aheadPercent
+        self.atLeast = atLeast
+        self.retryOn = retryOn
+        self.onAuthorityFailure = onAuthorityFailure
+    }
+}

@@ -1,0 +1,38 @@
+/// A credential that never changes: static schemes, and routes without authentication.
+package final class FixedCredentialSource: CredentialSource {
+    package let strategy: String
+    package let isRenewable = false
+    package var name: String { credential.name }
+
+    private let credential: Credential
+    private let noted: @Sendable (CredentialUseEvent, CredentialDemand) -> Void
+
+    /// - Parameter noted: Told of first uses and rejections, for the audit log. Must not block.
+    package init(
+        name: String,
+        strategy: String,
+        injection: Injection,
+        noted: @escaping @Sendable (CredentialUseEvent, CredentialDemand) -> Void = { _, _ in }
+    ) {
+        self.strategy = strategy
+        self.credential = Credential(name: name, generation: 1, injection: injection)
+        self.noted = noted
+    }
+
+    package func current(at now: MonotonicTime) -> CredentialAnswer { .ready(credential) }
+
+    package func wait(
+        for demand: CredentialDemand,
+        _ done: @escaping @Sendable (Result<Credential, GatewayProblem>) -> Void
+    ) -> CredentialTicket {
+        done(.success(credential))
+        return CredentialTicket(id: 0)
+    }
+
+    package func cancel(_ ticket: CredentialTicket) {}
+    package func rejected(generation: Int, by demand: CredentialDemand) {}
+
+    package func note(_ event: CredentialUseEvent, generation: Int, by demand: CredentialDemand) {
+        noted(event, demand)
+    }
+}

@@ -1,0 +1,29 @@
+/// A value that must not appear in logs, diagnostics, dumps or plans.
+///
+/// It can be compared and written into a request; it cannot be printed.
+package struct Secret: Hashable, Sendable, CustomStringConvertible, CustomDebugStringConvertible, CustomReflectable {
+    private let value: String
+
+    package init(_ value: String) { self.value = value }
+
+    package var isEmpty: Bool { value.isEmpty }
+
+    package var description: String { "‹secret›" }
+    package var debugDescription: String { description }
+    package var customMirror: Mirror { Mirror(self, children: []) }
+
+    /// Gives access to the value for as long as the closure runs. Every call site is reviewed.
+    package func withValue<Result, Failure: Error>(_ body: (String) throws(Failure) -> Result) throws(Failure) -> Result
+    {
+        try body(value)
+    }
+
+    /// Compares in a time that depends on the lengths only, so that a guesser learns nothing from the clock.
+    package func matches(_ candidate: some Collection<UInt8>) -> Bool {
+        var difference = value.utf8.count ^ candidate.count
+        for (mine, theirs) in zip(value.utf8, candidate) {
+            difference |= Int(mine ^ theirs)
+        }
+        return difference == 0
+    }
+}

@@ -1,0 +1,38 @@
+/// Collects what a decoding finds, so that all problems are reported in one run.
+///
+/// Confined to the task that decodes; the decoded values do not refer to it.
+package final class ConfigContext {
+    package let document: ConfigDocument
+    package let secrets: any SecretSource
+    package private(set) var diagnostics: [ConfigDiagnostic] = []
+
+    package init(document: ConfigDocument, secrets: any SecretSource) {
+        self.document = document
+        self.secrets = secrets
+    }
+
+    package func report(_ diagnostic: ConfigDiagnostic) { diagnostics.append(diagnostic) }
+
+    package func error(
+        _ message: String,
+        at span: SourceSpan,
+        path: ConfigPath,
+        related: ConfigDiagnostic.Related? = nil
+    ) {
+        report(ConfigDiagnostic(.error, message, at: span, path: path, related: related))
+    }
+
+    package func warning(_ message: String, at span: SourceSpan, path: ConfigPath) {
+        report(ConfigDiagnostic(.warning, message, at: span, path: path))
+    }
+
+    package var errorCount: Int { diagnostics.count { $0.severity == .error } }
+
+    /// Makes a path of the configuration absolute: relative ones are relative to the file they stand in.
+    package func resolve(_ path: String, at span: SourceSpan) -> String {
+        guard !path.hasPrefix("/") else { return path }
+        let folder = document.files.indices.contains(span.file) ? document.files[span.file].directory : ""
+        let relative = path.hasPrefix("./") ? String(path.dropFirst(2)) : path
+        return folder.isEmpty ? relative : "\(folder)/\(relative)"
+    }
+}

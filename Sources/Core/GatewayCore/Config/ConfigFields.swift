@@ -1,0 +1,271 @@
+/// A mapping of the configuration, read key by key. Mistakes are recorded in the context; the reader gets nil.
+///
+/// Whoever hands it out calls ``refuseUnknownKeys()`` when the reading is done, so decoders only ask for what they know.
+package final class ConfigFields {
+    package let path: ConfigPath
+    package let span: SourceSpan
+    package let context: ConfigContext
+    private let entries: [ConfigNode.Entry]
+    private var known: [String] = []
+
+    package init(entries: [ConfigNode.Entry], at span: SourceSpan, path: ConfigPath, context: ConfigContext) {
+        self.entries = entries
+        self.span = span
+        self.path = path
+        self.context = context
+    }
+
+    /// Reads `node` as a mapping; anything else is a problem.
+    package convenience init?(_ node: ConfigNode, path: ConfigPath, context: ConfigContext) {
+        guard case .mapping(let entries) = node.content else {
+            context.error("expected a mapping, found \(node.kindName)", at: node.span, path: path)
+            return nil
+        }
+        self.init(entries: entries, at: node.span, path: path, context: context)
+    }
+
+    package var keys: [String] { entries.map(\.key) }
+
+    /// Names keys that are part of this mapping without reading them.
+    package func know(_ keys: String...) { known.append(contentsOf: keys) }
+
+    package func entry(_ key: String) -> ConfigNode.Entry? {
+        known.append(key)
+        return entries.first { $0.key == key }
+    }
+
+    package func node(_ key: String) -> ConfigNode? { entry(key)?.value }
+
+    package func has(_ key: String) -> Bool {
+        known.append(key)
+        return entries.contains { $0.key == key && !$0.value.isNull }
+    }
+
+    /// Refuses a key of the public contract whose feature this version does not have.
+    package func refuseUnbuilt(_ keys: String...) {
+        for key in keys {
+            guard let entry = entry(key) else { continue }
+            error("\"\(key)\" is not supported by this version", at: entry.keySpan)
+        }
+    }
+
+    package func refuseUnknownKeys() {
+        for entry in entries where !known.contains(entry.key) {
+            let hint = Suggestion.nearest(to: entry.key, in: known).map { "; did you mean \"\($0)\"?" } ?? ""
+            error("unknown key \"\(entry.key)\"\(hint)", at: entry.keySpan)
+        }
+    }
+
+    package func error(_ message: String, at span: SourceSpan? = nil) {
+        context.error(message, at: span ?? self.span, path: path)
+    }
+
+    /// Reports a problem with the value of `key`.
+    package func error(_ key: String, _ message: String) {
+        let span = entries.first { $0.key == key }?.value.span ?? span
+        context.error(message, at: span, path: path.appending(key))
+    }
+
+    package func warning(_ key: String, _ message: String) {
+        let span = entries.first { $0.key == key }?.value.span ?? span
+        context.warning(message, at: span, path: path.appending(key))
+    }
+
+    private func missing(_ key: String) { error("missing key \"\(key)\"") }
+
+    // MARK: Scalars
+
+    /// The scalar behind `key`; nil when it is absent or null. A sequence or mapping is a problem.
+    package func scalar(_ key: String) -> (scalar: ConfigNode.Scalar, span: SourceSpan)? {
+        guard let node = node(key), !node.isNull else { return nil }
+        guard case .scalar(let scalar) = node.content else {
+            error(key, "expected a scalar, found \(node.kindName)")
+            return nil
+        }
+        return (scalar, node.span)
+    }
+
+    package func string(_ key: String) -> String? {
+        guard let text = scalar(key)?.scalar.text else { return nil }
+        guard !text.isEmpty else {
+            error(key, "must not be empty")
+            return nil
+        }
+        guard text.utf8.allSatisfy({ $0 >= 0x20 && $0 != 0x7F }) else {
+            error(key, "must not contain control characters")
+            return nil
+        }
+        return text
+    }
+
+    package func requiredString(_ key: String) -> String? {
+        guard has(key) else {
+            missing(key)
+            return nil
+        }
+        return string(key)
+    }
+
+    /// `true` or `false`; YAML 1.1's `yes`, `no`, `on` and `off` are words here, so they are refused with a hint.
+    package func bool(_ key: String) -> Bool? {
+        guard let (scalar, _) = scalar(key) else { return nil }
+        switch scalar.text {
+        case "true" where !scalar.isQuoted: return true
+        case "false" where !scalar.isQuoted: return false
+        default:
+            error(key, "expected true or false, found \"\(scalar.text)\"")
+            return nil
+        }
+    }
+
+    package func integer(_ key: String, in range: ClosedRange<Int>) -> Int? {
+        guard let (scalar, _) = scalar(key) else { return nil }
+        guard !scalar.isQuoted, let value = Int(scalar.text) else {
+            error(key, "expected a whole number, found \"\(scalar.text)\"")
+            return nil
+        }
+        guard range.contains(value) else {
+            error(key, "must be between \(range.lowerBound) and \(range.upperBound)")
+            return nil
+        }
+        return value
+    }
+
+    /// One of the raw values of an enumeration.
+    package func choice<Choice: RawRepresentable & CaseIterable>(_ key: String, of type: Choice.Type) -> Choice?
+    where Choice.RawValue == String {
+        guard let text = scalar(key)?.scalar.text else { return nil }
+        if let value = Choice(rawValue: text) { return value }
+        let words = Choice.allCases.map(\.rawValue)
+        let hint = Suggestion.nearest(to: text, in: words).map { "; did you mean \"\($0)\"?" } ?? ""
+        error(key, "\"\(text)\" is not one of \(words.joined(separator: ", "))\(hint)")
+        return nil
+    }
+
+    /// `250ms`, `30s`, `10m`, `1h`, `90d`.
+    package func duration(_ key: String, in range: ClosedRange<Duration>? = nil) -> Duration? {
+        guard let (scalar, _) = scalar(key) else { return nil }
+        guard let value = ConfigUnits.duration(scalar.text) else {
+            error(key, "expected a duration such as 250ms, 30s, 10m or 1h, found \"\(scalar.text)\"")
+            return nil
+        }
+        if let range, !range.contains(value) {
+            let (low, high) = (ConfigUnits.text(range.lowerBound), ConfigUnits.text(range.upperBound))
+            error(key, "must be between \(low) and \(high)")
+            return nil
+        }
+        return value
+    }
+
+    /// `512`, `64KiB`, `1MiB`, in bytes.
+    package func size(_ key: String, in range: ClosedRange<Int>) -> Int? {
+        guard let (scalar, _) = scalar(key) else { return nil }
+        guard let value = ConfigUnits.size(scalar.text) else {
+            error(key, "expected a size such as 64KiB or 1MiB, found \"\(scalar.text)\"")
+            return nil
+        }
+        guard range.contains(value) else {
+            error(key, "must be between \(range.lowerBound) and \(range.upperBound) bytes")
+            return nil
+        }
+        return value
+    }
+
+    /// `10%`.
+    package func percent(_ key: String, in range: ClosedRange<Int> = 0...100) -> Int? {
+        guard let (scalar, _) = scalar(key) else { return nil }
+        guard scalar.text.hasSuffix("%"), let value = Int(scalar.text.dropLast()), range.contains(value) else {
+            let (low, high) = (range.lowerBound, range.upperBound)
+            error(key, "expected a share between \(low)% and \(high)%, found \"\(scalar.text)\"")
+            return nil
+        }
+        return value
+    }
+
+    /// An https URL of an authority, or http on loopback.
+    package func authorityURL(_ key: String) -> AuthorityURL? {
+        guard let text = string(key) else { return nil }
+        do throws(AuthorityURL.Refusal) {
+            return try AuthorityURL(text)
+        } catch {
+            switch error {
+            case .notAbsolute: self.error(key, "expected an absolute https URL")
+            case .plaintext:
+                self.error(key, "must be https: a secret would be sent in clear (http is for loopback only)")
+            case .hasUserInfo: self.error(key, "must not contain a user name or password")
+            case .hasFragment: self.error(key, "must not contain a fragment")
+            }
+            return nil
+        }
+    }
+
+    package func requiredAuthorityURL(_ key: String) -> AuthorityURL? {
+        guard has(key) else {
+            missing(key)
+            return nil
+        }
+        return authorityURL(key)
+    }
+
+    // MARK: Collections
+
+    package func fields(_ key: String) -> ConfigFields? {
+        guard let node = node(key), !node.isNull else { return nil }
+        return ConfigFields(node, path: path.appending(key), context: context)
+    }
+
+    /// The elements of a sequence with their paths; nil when absent, a problem when it is not a sequence.
+    package func elements(_ key: String) -> [(node: ConfigNode, path: ConfigPath)]? {
+        guard let node = node(key), !node.isNull else { return nil }
+        guard case .sequence(let nodes) = node.content else {
+            error(key, "expected a sequence, found \(node.kindName)")
+            return nil
+        }
+        let path = path.appending(key)
+        return nodes.enumerated().map { ($1, path.appending($0)) }
+    }
+
+    package func strings(_ key: String) -> [String]? {
+        guard let elements = elements(key) else { return nil }
+        var strings: [String] = []
+        for (node, path) in elements {
+            guard case .scalar(let scalar) = node.content, !scalar.isNull, !scalar.text.isEmpty else {
+                context.error("expected a string, found \(node.kindName)", at: node.span, path: path)
+                continue
+            }
+            strings.append(scalar.text)
+        }
+        return strings
+    }
+
+    /// A mapping of names to strings, in file order.
+    package func stringMap(_ key: String) -> [(name: String, value: String)]? {
+        guard let fields = fields(key) else { return nil }
+        return fields.keys.compactMap { name in fields.string(name).map { (name, $0) } }
+    }
+
+    // MARK: Secrets
+
+    /// A scalar, `{env:}`, `{file:}`, `{exec:}` or `{systemd_credential:}`.
+    package func secret(_ key: String) -> Secret? {
+        guard let node = node(key), !node.isNull else { return nil }
+        let secret = SecretReference.read(node, path: path.appending(key), context: context)
+        if let secret, secret.isEmpty {
+            error(key, "the secret is empty")
+            return nil
+        }
+        if let secret, !secret.withValue({ $0.utf8.allSatisfy { $0 >= 0x20 && $0 != 0x7F } }) {
+            error(key, "the secret contains a control character, such as a line break in the middle")
+            return nil
+        }
+        return secret
+    }
+
+    package func requiredSecret(_ key: String) -> Secret? {
+        guard has(key) else {
+            missing(key)
+            return nil
+        }
+        return secret(key)
+    }
+}

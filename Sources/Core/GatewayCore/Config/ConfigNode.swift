@@ -1,0 +1,84 @@
+/// A piece of the configuration, with the place where it stands.
+package struct ConfigNode: Hashable, Sendable {
+    package indirect enum Content: Hashable, Sendable {
+        case scalar(Scalar)
+        case sequence([ConfigNode])
+        /// In file order; keys are unique.
+        case mapping([Entry])
+    }
+
+    package struct Scalar: Hashable, Sendable {
+        package var text: String
+        /// Written in quotes or as a block: always a string, never null or a number.
+        package var isQuoted: Bool
+        /// Part of it came from the environment, so the file itself does not hold it.
+        package var isInterpolated: Bool
+
+        package init(text: String, isQuoted: Bool, isInterpolated: Bool = false) {
+            self.text = text
+            self.isQuoted = isQuoted
+            self.isInterpolated = isInterpolated
+        }
+
+        package var isNull: Bool { !isQuoted && (text.isEmpty || text == "~" || text == "null") }
+    }
+
+    package struct Entry: Hashable, Sendable {
+        package let key: String
+        package let keySpan: SourceSpan
+        package var value: ConfigNode
+
+        package init(key: String, keySpan: SourceSpan, value: ConfigNode) {
+            self.key = key
+            self.keySpan = keySpan
+            self.value = value
+        }
+    }
+
+    package var content: Content
+    package var span: SourceSpan
+
+    package init(_ content: Content, at span: SourceSpan) {
+        self.content = content
+        self.span = span
+    }
+
+    /// What it is, for "expected a mapping, found a sequence".
+    package var kindName: String {
+        switch content {
+        case .scalar(let scalar): scalar.isNull ? "nothing" : "a scalar"
+        case .sequence: "a sequence"
+        case .mapping: "a mapping"
+        }
+    }
+
+    package var isNull: Bool {
+        if case .scalar(let scalar) = content { return scalar.isNull }
+        return false
+    }
+}
+
+/// The configuration after loading: one tree, whatever number of files it came from.
+package struct ConfigDocument: Hashable, Sendable {
+    package struct File: Hashable, Sendable {
+        /// As diagnostics print it.
+        package let name: String
+        /// The folder that relative paths of this file are relative to.
+        package let directory: String
+        package let lines: [String]
+
+        package init(name: String, directory: String, lines: [String]) {
+            self.name = name
+            self.directory = directory
+            self.lines = lines
+        }
+    }
+
+    package let files: [File]
+    package let root: ConfigNode
+
+    package init(files: [File], root: ConfigNode) {
+        self.files = files
+        self.root = root
+    }
+}

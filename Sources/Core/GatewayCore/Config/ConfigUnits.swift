@@ -1,0 +1,47 @@
+/// The spellings of durations and sizes.
+package enum ConfigUnits {
+    package static func duration(_ text: String) -> Duration? {
+        let digits = text.prefix { $0.isASCII && $0.isNumber }
+        guard !digits.isEmpty, digits.count <= 9, let number = Int64(digits) else { return nil }
+        switch text.dropFirst(digits.count) {
+        case "ms": return .milliseconds(number)
+        case "s": return .seconds(number)
+        case "m": return .seconds(number * 60)
+        case "h": return .seconds(number * 3600)
+        case "d": return .seconds(number * 86_400)
+        default: return nil
+        }
+    }
+
+    package static func size(_ text: String) -> Int? {
+        let digits = text.prefix { $0.isASCII && $0.isNumber }
+        guard !digits.isEmpty, digits.count <= 9, let number = Int(digits) else { return nil }
+        switch text.dropFirst(digits.count) {
+        case "", "B": return number
+        case "KiB": return number << 10
+        case "MiB": return number << 20
+        case "GiB": return number << 30
+        default: return nil
+        }
+    }
+
+    /// The shortest spelling of a duration, as it would stand in the file.
+    package static func text(_ duration: Duration) -> String {
+        let milliseconds = duration.wholeMilliseconds
+        guard milliseconds % 1000 == 0, milliseconds > 0 else { return milliseconds == 0 ? "0s" : "\(milliseconds)ms" }
+        let seconds = milliseconds / 1000
+        if seconds % 86_400 == 0 { return "\(seconds / 86_400)d" }
+        if seconds % 3600 == 0 { return "\(seconds / 3600)h" }
+        if seconds % 60 == 0 { return "\(seconds / 60)m" }
+        return "\(seconds)s"
+    }
+
+    /// The shortest spelling of a size.
+    package static func text(bytes: Int) -> String {
+        guard bytes > 0 else { return "0" }
+        if bytes % (1 << 30) == 0 { return "\(bytes >> 30)GiB" }
+        if bytes % (1 << 20) == 0 { return "\(bytes >> 20)MiB" }
+        if bytes % (1 << 10) == 0 { return "\(bytes >> 10)KiB" }
+        return "\(bytes)"
+    }
+}

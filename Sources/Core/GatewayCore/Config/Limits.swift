@@ -1,0 +1,24 @@
+/// Every limit of the gateway, with its default. Each answers an attack or an accident.
+package struct Limits: Hashable, Sendable {
+    /// The head of a request or response, request line included.
+    package var headerBytes = 32 << 10
+    package var headerFields = 100
+    /// From the first byte of a head (or from accept) to its last.
+    package var headerTimeout: Duration = .seconds(10)
+    /// The longest silence while a request body is expected.
+    package var bodyIdleTimeout: Duration = .seconds(30)
+    /// Memory per request held so that a 401 can be replayed.
+    package var replayBodyBytes = 64 << 10
+    package var connections = 8192
+    package var pendingPerRoute = 1024
+    /// How long a request may wait for a token.
+    package var credentialTimeout: Duration = .seconds(20)
+    package var connectTimeout: Duration = .seconds(5)
+    /// From the last byte of the request to the head of the response, and the longest silence within a response.
+    package var responseTimeout: Duration = .seconds(60)
+    /// A connection without a request, on either side.
+    package var idleTimeout: Duration = .seconds(60)
+    package var drain: Duration = .seconds(30)
+
+    package init() {}
+}

@@ -1,0 +1,273 @@
+/// What the configuration says, checked and complete: immutable, comparable, printable without secrets.
+package struct Plan: Sendable {
+    package var stateDirectory: String
+    package var workers: WorkerCount
+    package var listeners: [ListenerPlan]
+    package var admin: AdminPlan
+    package var access: AccessPlan
+    package var audit: AuditPlan
+    package var tokens: TokenPlan
+    package var limits: Limits
+    /// Named credentials first, in file order, then those written inside routes (named `routes.<route>`) and those that
+    /// a route switched to another subject (`box-service[user:42]`).
+    package var credentials: [CredentialPlan]
+    package var routes: [RoutePlan]
+
+    package enum WorkerCount: Hashable, Sendable {
+        /// One event-loop thread per core.
+        case auto
+        case exactly(Int)
+    }
+
+    package init(
+        stateDirectory: String,
+        workers: WorkerCount,
+        listeners: [ListenerPlan],
+        admin: AdminPlan,
+        access: AccessPlan,
+        audit: AuditPlan,
+        tokens: TokenPlan,
+        limits: Limits,
+        credentials: [CredentialPlan],
+        routes: [RoutePlan]
+    ) {
+        self.stateDirectory = stateDirectory
+        self.workers = workers
+        self.listeners = listeners
+        self.admin = admin
+        self.access = access
+        self.audit = audit
+        self.tokens = tokens
+        self.limits = limits
+        self.credentials = credentials
+        self.routes = routes
+    }
+}
+
+package struct ListenerPlan: Hashable, Sendable {
+    package enum Address: Hashable, Sendable {
+        case tcp(host: String, port: Int)
+        /// Created with mode 0600. Only these peer uids may connect besides our own.
+        case unix(path: String, allowedUsers: [UInt32])
+    }
+
+    package struct TLS: Hashable, Sendable {
+        package var certificatePath: String
+        package var privateKey: Secret
+        /// PEM of the authorities that client certificates must come from; nil asks for none.
+        package var clientCAPath: String?
+
+        package init(certificatePath: String, privateKey: Secret, clientCAPath: String?) {
+            self.certificatePath = certificatePath
+            self.privateKey = privateKey
+            self.clientCAPath = clientCAPath
+        }
+    }
+
+    package var address: Address
+    package var tls: TLS?
+    package var span: SourceSpan
+
+    package init(address: Address, tls: TLS? = nil, span: SourceSpan) {
+        self.address = address
+        self.tls = tls
+        self.span = span
+    }
+}
+
+package struct AdminPlan: Hashable, Sendable {
+    package var host: String
+    package var port: Int
+
+    package init(host: String, port: Int) {
+        self.host = host
+        self.port = port
+    }
+}
+
+package struct AccessPlan: Hashable, Sendable {
+    package enum RequireClient: String, CaseIterable, Sendable {
+        case auto
+        case `true`
+        case `false`
+    }
+
+    package struct Client: Hashable, Sendable {
+        package enum Proof: Hashable, Sendable {
+            case token(Secret)
+            /// 32 bytes.
+            case tokenSHA256([UInt8])
+        }
+
+        package var name: String
+        package var proof: Proof
+
+        package init(name: String, proof: Proof) {
+            self.name = name
+            self.proof = proof
+        }
+    }
+
+    package var clients: [Client]
+    /// Browser origins that may call, as `Origin` spells them.
+    package var allowedOrigins: [String]
+    package var requireClient: RequireClient
+
+    package init(clients: [Client], allowedOrigins: [String], requireClient: RequireClient) {
+        self.clients = clients
+        self.allowedOrigins = allowedOrigins
+        self.requireClient = requireClient
+    }
+}
+
+package struct AuditPlan: Hashable, Sendable {
+    package enum Usage: String, CaseIterable, Sendable {
+        case none
+        case minute
+        case request
+    }
+
+    package enum OnFailure: String, CaseIterable, Sendable {
+        /// No new token is used that could not be recorded.
+        case block
+        case degrade
+    }
+
+    package var path: String
+    package var usage: Usage
+    package var retention: Duration
+    package var onFailure: OnFailure
+
+    package init(path: String, usage: Usage, retention: Duration, onFailure: OnFailure) {
+        self.path = path
+        self.usage = usage
+        self.retention = retention
+        self.onFailure = onFailure
+    }
+}
+
+package struct TokenPlan: Hashable, Sendable {
+    package enum Store: String, CaseIterable, Sendable {
+        case memory
+        case sqlite
+    }
+
+    /// Where the installation's key comes from: it encrypts the store and keys the audit chain and all digests.
+    package enum Key: Hashable, Sendable {
+        /// Created with mode 0600 when it is not there.
+        case file(path: String)
+        case value(Secret)
+    }
+
+    package var store: Store
+    package var path: String
+    package var key: Key
+
+    package init(store: Store, path: String, key: Key) {
+        self.store = store
+        self.path = path
+        self.key = key
+    }
+}
+
+package struct CredentialPlan: Sendable {
+    package var name: String
+    package var strategyKind: String
+    package var strategy: any AuthStrategy
+    package var policy: RenewalPolicy
+    package var span: SourceSpan
+
+    package init(
+        name: String,
+        strategyKind: String,
+        strategy: any AuthStrategy,
+        policy: RenewalPolicy,
+        span: SourceSpan
+    ) {
+        self.name = name
+        self.strategyKind = strategyKind
+        self.strategy = strategy
+        self.policy = policy
+        self.span = span
+    }
+}
+
+package struct RoutePlan: Hashable, Sendable {
+    package struct TLS: Hashable, Sendable {
+        /// PEM of the authorities that the upstream's certificate must come from; nil trusts the system's.
+        package var caPath: String?
+        /// Sent as SNI and verified; nil means the upstream's host.
+        package var serverName: String?
+        /// Our own certificate for mutual TLS.
+        package var certificatePath: String?
+        package var privateKey: Secret?
+
+        package init(
+            caPath: String? = nil,
+            serverName: String? = nil,
+            certificatePath: String? = nil,
+            privateKey: Secret? = nil
+        ) {
+            self.caPath = caPath
+            self.serverName = serverName
+            self.certificatePath = certificatePath
+            self.privateKey = privateKey
+        }
+    }
+
+    package struct Allow: Hashable, Sendable {
+        /// Upper case; empty means every method.
+        package var methods: [String]
+        package var path: PathPattern
+
+        package init(methods: [String], path: PathPattern) {
+            self.methods = methods
+            self.path = path
+        }
+    }
+
+    package var name: String
+    package var upstream: Origin
+    /// What is put before the forwarded path: empty, or `/v2` without a slash at the end.
+    package var upstreamPath: String
+    /// Begins with `/`, has no slash at the end unless it is the root; stripped before forwarding.
+    package var matchPath: String
+    /// Lower case, exact or `*.example.com`.
+    package var matchHosts: [String]
+    /// The index into ``Plan/credentials``; nil forwards without authentication.
+    package var credential: Int?
+    /// Box's `As-User`: pinned, and stripped from what the client sent.
+    package var asUser: String?
+    /// Empty allows everything.
+    package var allow: [Allow]
+    /// nil lets in every client that the listener lets in.
+    package var clients: [String]?
+    package var tls: TLS
+    package var span: SourceSpan
+
+    package init(
+        name: String,
+        upstream: Origin,
+        upstreamPath: String,
+        matchPath: String,
+        matchHosts: [String],
+        credential: Int?,
+        asUser: String? = nil,
+        allow: [Allow] = [],
+        clients: [String]? = nil,
+        tls: TLS = TLS(),
+        span: SourceSpan
+    ) {
+        self.name = name
+        self.upstream = upstream
+        self.upstreamPath = upstreamPath
+        self.matchPath = matchPath
+        self.matchHosts = matchHosts
+        self.credential = credential
+        self.asUser = asUser
+        self.allow = allow
+        self.clients = clients
+        self.tls = tls
+        self.span = span
+    }
+}

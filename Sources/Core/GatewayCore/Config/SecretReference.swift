@@ -1,0 +1,58 @@
+/// Reads the ways in which the configuration can name a secret.
+enum SecretReference {
+    static func read(_ node: ConfigNode, path: ConfigPath, context: ConfigContext) -> Secret? {
+        switch node.content {
+        case .scalar(let scalar):
+            if !scalar.isInterpolated {
+                let advice = "{env: NAME}, {file: path}, {exec: [program]} or {systemd_credential: name}"
+                context.warning("a secret in plain text; better: \(advice)", at: node.span, path: path)
+            }
+            return Secret(scalar.text)
+        case .sequence:
+            context.error("expected a secret, found a sequence", at: node.span, path: path)
+            return nil
+        case .mapping:
+            guard let fields = ConfigFields(node, path: path, context: context) else { return nil }
+            defer { fields.refuseUnknownKeys() }
+            return resolve(fields)
+        }
+    }
+
+    private static func resolve(_ fields: ConfigFields) -> Secret? {
+        let sources = ["env", "file", "exec", "systemd_credential"].filter { fields.has($0) }
+        guard sources.count == 1, let source = sources.first else {
+            fields.error("a secret is named by exactly one of env, file, exec, systemd_credential")
+            return nil
+        }
+        let secrets = fields.context.secrets
+        do throws(SecretSourceError) {
+            switch source {
+            case "env":
+                guard let name = fields.string("env") else { return nil }
+                guard let value = secrets.environment(name) else {
+                    fields.error("env", "the environment variable \(name) is not set")
+                    return nil
+                }
+                return Secret(value)
+            case "file":
+                guard let path = fields.string("file"), let span = fields.node("file")?.span else { return nil }
+                return try secrets.file(fields.context.resolve(path, at: span))
+            case "exec":
+                fields.refuseUnbuilt("ttl")
+                let timeout = fields.duration("timeout", in: .milliseconds(1) ... .seconds(60)) ?? .seconds(5)
+                guard let arguments = fields.strings("exec") else { return nil }
+                guard !arguments.isEmpty else {
+                    fields.error("exec", "names no program")
+                    return nil
+                }
+                return try secrets.program(arguments, timeout: timeout)
+            default:
+                guard let name = fields.string("systemd_credential") else { return nil }
+                return try secrets.systemdCredential(name)
+            }
+        } catch {
+            fields.error(source, error.message)
+            return nil
+        }
+    }
+}

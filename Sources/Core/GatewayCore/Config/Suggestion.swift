@@ -1,0 +1,34 @@
+/// Finds the word somebody probably meant.
+package enum Suggestion {
+    /// - Returns: The candidate with the smallest edit distance, when it is near enough to be worth naming.
+    package static func nearest(to word: String, in candidates: some Sequence<String>) -> String? {
+        var best: (word: String, distance: Int)?
+        for candidate in candidates {
+            let distance = distance(Array(squeezed(word)), Array(squeezed(candidate)))
+            guard distance <= max(1, min(word.count, candidate.count) / 3) else { continue }
+            if distance < best?.distance ?? .max { best = (candidate, distance) }
+        }
+        return best?.word
+    }
+
+    /// `clientId`, `client-id` and `client_id` are the same slip.
+    private static func squeezed(_ word: String) -> String {
+        String(word.lowercased().filter { $0 != "_" && $0 != "-" })
+    }
+
+    /// Optimal string alignment: insertions, deletions, substitutions and swaps of neighbours.
+    private static func distance(_ a: [Character], _ b: [Character]) -> Int {
+        guard a.count <= 64, b.count <= 64 else { return .max }
+        var rows = [Array(0...b.count)]
+        for i in 0..<a.count {
+            var row = [i + 1]
+            for j in 0..<b.count {
+                var cost = min(rows[i][j + 1] + 1, row[j] + 1, rows[i][j] + (a[i] == b[j] ? 0 : 1))
+                if i > 0, j > 0, a[i] == b[j - 1], a[i - 1] == b[j] { cost = min(cost, rows[i - 1][j - 1] + 1) }
+                row.append(cost)
+            }
+            rows.append(row)
+        }
+        return rows[a.count][b.count]
+    }
+}

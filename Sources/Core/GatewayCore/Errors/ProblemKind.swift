@@ -1,0 +1,145 @@
+/// Every kind of failure that the gateway answers by itself. The raw value ends the `type` URI of its problem
+/// document (RFC 9457), labels metrics and stands in the log: a bounded set.
+package enum ProblemKind: String, CaseIterable, Sendable {
+    case clientAuthRequired = "client-auth-required"
+    case proxyAuthRequired = "proxy-auth-required"
+    case routeForbidden = "route-forbidden"
+    case misdirected
+    case originRefused = "origin-refused"
+    case noRoute = "no-route"
+    case requestRefused = "request-refused"
+    case methodRefused = "method-refused"
+    case requestTimeout = "request-timeout"
+    case contentTooLarge = "content-too-large"
+    case targetTooLong = "target-too-long"
+    case fieldsTooLarge = "fields-too-large"
+    case versionNotSupported = "version-not-supported"
+    case tokenEndpointUnreachable = "token-endpoint-unreachable"
+    case tokenEndpointTimeout = "token-endpoint-timeout"
+    case tokenTemporarilyUnavailable = "token-temporarily-unavailable"
+    case reauthorizationRequired = "reauthorization-required"
+    case credentialMisconfigured = "credential-misconfigured"
+    case loginRequired = "login-required"
+    case staticTokenExpired = "static-token-expired"
+    case auditUnavailable = "audit-unavailable"
+    case upstreamUnreachable = "upstream-unreachable"
+    case upstreamInvalidResponse = "upstream-invalid-response"
+    case upstreamTimeout = "upstream-timeout"
+    case upstreamBusy = "upstream-busy"
+    case destinationProhibited = "destination-prohibited"
+    case loop
+    case upgradeFailed = "upgrade-failed"
+    case locked
+    case draining
+    case overloaded
+    case internalError = "internal-error"
+}
+
+/// What somebody can do about a failure.
+package enum ProblemRecovery: String, Sendable {
+    case fixRequest = "fix_request"
+    case retryLater = "retry_later"
+    case reauthorize
+    case fixConfiguration = "fix_configuration"
+}
+
+extension ProblemKind {
+    package var status: Int {
+        switch self {
+        case .requestRefused: 400
+        case .clientAuthRequired: 401
+        case .routeForbidden, .originRefused: 403
+        case .noRoute: 404
+        case .methodRefused: 405
+        case .proxyAuthRequired: 407
+        case .requestTimeout: 408
+        case .contentTooLarge: 413
+        case .targetTooLong: 414
+        case .misdirected: 421
+        case .fieldsTooLarge: 431
+        case .credentialMisconfigured, .internalError: 500
+        case .tokenEndpointUnreachable, .upstreamUnreachable, .upstreamInvalidResponse, .destinationProhibited, .loop,
+            .upgradeFailed:
+            502
+        case .tokenTemporarilyUnavailable, .reauthorizationRequired, .loginRequired, .staticTokenExpired,
+            .auditUnavailable, .upstreamBusy, .locked, .draining, .overloaded:
+            503
+        case .tokenEndpointTimeout, .upstreamTimeout: 504
+        case .versionNotSupported: 505
+        }
+    }
+
+    /// The short, fixed title of the problem document.
+    package var title: String {
+        switch self {
+        case .clientAuthRequired, .proxyAuthRequired: "The gateway needs a client token"
+        case .routeForbidden: "This client may not do this"
+        case .misdirected: "Not a host of this gateway"
+        case .originRefused: "Cross-site browser requests are refused"
+        case .noRoute: "No route matches"
+        case .requestRefused: "The request was refused"
+        case .methodRefused: "The method is not supported"
+        case .requestTimeout: "The request took too long to arrive"
+        case .contentTooLarge: "The content is too large"
+        case .targetTooLong: "The request target is too long"
+        case .fieldsTooLarge: "The header section is too large"
+        case .versionNotSupported: "The HTTP version is not supported"
+        case .tokenEndpointUnreachable: "The token endpoint cannot be reached"
+        case .tokenEndpointTimeout: "The token endpoint did not answer in time"
+        case .tokenTemporarilyUnavailable: "No token at the moment"
+        case .reauthorizationRequired: "The grant is no longer valid"
+        case .credentialMisconfigured: "The credential is misconfigured"
+        case .loginRequired: "A login is required"
+        case .staticTokenExpired: "The token has expired"
+        case .auditUnavailable: "The audit log cannot be written"
+        case .upstreamUnreachable: "The upstream cannot be reached"
+        case .upstreamInvalidResponse: "The upstream sent an invalid response"
+        case .upstreamTimeout: "The upstream did not answer in time"
+        case .upstreamBusy: "Too many requests wait for this upstream"
+        case .destinationProhibited: "The destination address is prohibited"
+        case .loop: "The request has come back to this gateway"
+        case .upgradeFailed: "The protocol upgrade failed"
+        case .locked: "The credential is locked"
+        case .draining: "The gateway is shutting down"
+        case .overloaded: "The gateway has no capacity left"
+        case .internalError: "The gateway failed"
+        }
+    }
+
+    /// The `error` parameter of `Proxy-Status` (RFC 9209 §2.3).
+    package var proxyStatusError: String {
+        switch self {
+        case .clientAuthRequired, .proxyAuthRequired, .routeForbidden, .misdirected, .originRefused, .requestRefused,
+            .methodRefused, .requestTimeout, .contentTooLarge, .targetTooLong, .fieldsTooLarge, .versionNotSupported,
+            .locked, .draining, .overloaded:
+            "http_request_denied"
+        case .noRoute: "destination_not_found"
+        case .tokenEndpointUnreachable, .upstreamUnreachable: "connection_refused"
+        case .tokenEndpointTimeout, .upstreamTimeout: "http_response_timeout"
+        case .tokenTemporarilyUnavailable, .auditUnavailable: "destination_unavailable"
+        case .upstreamBusy: "connection_limit_reached"
+        case .reauthorizationRequired, .credentialMisconfigured, .loginRequired, .staticTokenExpired:
+            "proxy_configuration_error"
+        case .upstreamInvalidResponse: "http_protocol_error"
+        case .destinationProhibited: "destination_ip_prohibited"
+        case .loop: "proxy_loop_detected"
+        case .upgradeFailed: "http_upgrade_failed"
+        case .internalError: "proxy_internal_error"
+        }
+    }
+
+    package var recovery: ProblemRecovery {
+        switch self {
+        case .clientAuthRequired, .proxyAuthRequired, .routeForbidden, .misdirected, .originRefused, .noRoute,
+            .requestRefused, .methodRefused, .contentTooLarge, .targetTooLong, .fieldsTooLarge, .versionNotSupported,
+            .upgradeFailed:
+            .fixRequest
+        case .reauthorizationRequired, .loginRequired, .staticTokenExpired: .reauthorize
+        case .credentialMisconfigured, .destinationProhibited, .loop, .auditUnavailable: .fixConfiguration
+        case .requestTimeout, .tokenEndpointUnreachable, .tokenEndpointTimeout, .tokenTemporarilyUnavailable,
+            .upstreamUnreachable, .upstreamInvalidResponse, .upstreamTimeout, .upstreamBusy, .locked, .draining,
+            .overloaded, .internalError:
+            .retryLater
+        }
+    }
+}

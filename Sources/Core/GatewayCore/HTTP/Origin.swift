@@ -1,0 +1,86 @@
+/// Scheme, host and port: where a connection goes and what a credential is bound to.
+package struct Origin: Hashable, Sendable, CustomStringConvertible {
+    package enum Scheme: String, Sendable {
+        case http
+        case https
+
+        package var defaultPort: Int { self == .https ? 443 : 80 }
+    }
+
+    package let scheme: Scheme
+    /// Lower case; an IPv6 address without its brackets.
+    package let host: String
+    package let port: Int
+
+    package init(scheme: Scheme, host: String, port: Int) {
+        self.scheme = scheme
+        self.host = host.lowercased()
+        self.port = port
+    }
+
+    /// Reads `host`, `host:port`, `[v6]` or `[v6]:port`; nil when it is anything else.
+    package init?(scheme: Scheme, authority: String) {
+        let bytes = Array(authority.utf8)
+        let host: String
+        var rest: ArraySlice<UInt8>
+        if bytes.first == UInt8(ascii: "[") {
+            guard let end = bytes.firstIndex(of: UInt8(ascii: "]")), end > 2 else { return nil }
+            let address = bytes[1..<end]
+            guard address.allSatisfy({ $0.isHexDigit || $0 == UInt8(ascii: ":") || $0 == UInt8(ascii: ".") }) else {
+                return nil
+            }
+            host = String(decoding: address, as: UTF8.self)
+            rest = bytes[(end + 1)...]
+        } else {
+            let name = bytes.prefix { $0 != UInt8(ascii: ":") }
+            guard !name.isEmpty, name.count <= 255, name.allSatisfy({ $0.isHostByte }) else { return nil }
+            host = String(decoding: name, as: UTF8.self)
+            rest = bytes[name.endIndex...]
+        }
+        var port = scheme.defaultPort
+        if rest.first == UInt8(ascii: ":") {
+            rest = rest.dropFirst()
+            guard !rest.isEmpty, rest.count <= 5, rest.allSatisfy({ (0x30...0x39).contains($0) }),
+                let number = Int(String(decoding: rest, as: UTF8.self)), (1...65535).contains(number)
+            else { return nil }
+            port = number
+        } else if !rest.isEmpty {
+            return nil
+        }
+        self.init(scheme: scheme, host: host, port: port)
+    }
+
+    package var isLoopback: Bool {
+        host == "localhost" || host.hasSuffix(".localhost") || host == "::1" || Self.isLoopbackIPv4(host)
+    }
+
+    private static func isLoopbackIPv4(_ host: String) -> Bool {
+        let parts = host.split(separator: ".", omittingEmptySubsequences: false)
+        return parts.count == 4 && parts[0] == "127" && parts.allSatisfy { UInt8($0) != nil }
+    }
+
+    /// The authority as a `Host` field carries it: without the default port, an IPv6 address in brackets.
+    package var authority: String {
+        let name = host.contains(":") ? "[\(host)]" : host
+        return port == scheme.defaultPort ? name : "\(name):\(port)"
+    }
+
+    package var description: String { "\(scheme.rawValue)://\(authority)" }
+}
+
+extension UInt8 {
+    package var isHexDigit: Bool {
+        switch self {
+        case 0x30...0x39, 0x41...0x46, 0x61...0x66: true
+        default: false
+        }
+    }
+
+    /// A byte of a registered name as hosts are written: letters, digits, `-`, `.` and `_`.
+    var isHostByte: Bool {
+        switch self {
+        case 0x30...0x39, 0x41...0x5A, 0x61...0x7A, 0x2D, 0x2E, 0x5F: true
+        default: false
+        }
+    }
+}

@@ -1,0 +1,63 @@
+/// Where the request path takes credentials from: the one point where a request meets a token.
+///
+/// Every call returns at once and may be made on an event loop.
+package protocol CredentialSource: AnyObject, Sendable {
+    /// The name from the configuration, with the subject when the route switched it.
+    var name: String { get }
+    var strategy: String { get }
+
+    /// Whether a rejected credential can be replaced without a person.
+    var isRenewable: Bool { get }
+
+    /// What there is to inject right now. Starts a renewal in the background when one is due.
+    func current(at now: MonotonicTime) -> CredentialAnswer
+
+    /// Asks to be told once a credential is at hand. Call it after ``current(at:)`` answered ``CredentialAnswer/wait``.
+    ///
+    /// - Parameter done: Called exactly once, on any thread, perhaps before this method returns.
+    /// - Returns: What ``cancel(_:)`` takes when the waiter goes away; leaving does not stop the renewal for others.
+    func wait(
+        for demand: CredentialDemand,
+        _ done: @escaping @Sendable (Result<Credential, GatewayProblem>) -> Void
+    ) -> CredentialTicket
+
+    /// The waiter of `ticket` went away: its `done` is called with `withdrawn`, or was already called.
+    func cancel(_ ticket: CredentialTicket)
+
+    /// The upstream said that this generation is not valid. A thousand late calls for one generation cause one renewal.
+    func rejected(generation: Int, by demand: CredentialDemand)
+
+    /// A generation was used on a route for the first time, a request was replayed, or went without its credential.
+    func note(_ event: CredentialUseEvent, generation: Int, by demand: CredentialDemand)
+}
+
+package enum CredentialAnswer: Sendable {
+    case ready(Credential)
+    /// Nothing usable now, but it may come: wait with a deadline.
+    case wait
+    case unavailable(GatewayProblem)
+}
+
+/// Who needs a credential; ends up in the audit log.
+package struct CredentialDemand: Hashable, Sendable {
+    package let route: String
+    package let client: String?
+    package let requestID: String
+
+    package init(route: String, client: String?, requestID: String) {
+        self.route = route
+        self.client = client
+        self.requestID = requestID
+    }
+}
+
+package struct CredentialTicket: Hashable, Sendable {
+    package let id: UInt64
+    package init(id: UInt64) { self.id = id }
+}
+
+package enum CredentialUseEvent: String, Sendable {
+    case injected
+    case replayed
+    case withheld
+}

@@ -1,0 +1,19 @@
+/// Where the decoder gets secrets and environment variables from; the core touches neither files nor processes.
+package protocol SecretSource: Sendable {
+    func environment(_ name: String) -> String?
+
+    /// - Parameter path: Absolute. One trailing newline of the content is not part of the secret.
+    func file(_ path: String) throws(SecretSourceError) -> Secret
+
+    /// Runs a program without a shell and takes its standard output.
+    func program(_ arguments: [String], timeout: Duration) throws(SecretSourceError) -> Secret
+
+    /// A file of `$CREDENTIALS_DIRECTORY` (systemd.exec, `LoadCredential=`).
+    func systemdCredential(_ name: String) throws(SecretSourceError) -> Secret
+}
+
+/// Why a secret could not be read; says what to do and never holds any of it.
+package struct SecretSourceError: Error, Hashable, Sendable {
+    package let message: String
+    package init(_ message: String) { self.message = message }
+}

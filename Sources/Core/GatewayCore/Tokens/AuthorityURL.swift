@@ -1,0 +1,32 @@
+/// An absolute URL of an authority: `https`, or `http` on loopback.
+package struct AuthorityURL: Hashable, Sendable, CustomStringConvertible {
+    package let text: String
+    package let origin: Origin
+
+    package enum Refusal: Error, Hashable, Sendable {
+        case notAbsolute
+        case plaintext
+        case hasUserInfo
+        case hasFragment
+    }
+
+    package init(_ text: String) throws(Refusal) {
+        guard let separator = text.firstRange(of: "://") else { throw .notAbsolute }
+        let scheme = text[..<separator.lowerBound].lowercased()
+        guard scheme == "https" || scheme == "http" else { throw .notAbsolute }
+        let rest = text[separator.upperBound...]
+        guard text.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7F }) else { throw .notAbsolute }
+        guard !text.contains("#") else { throw .hasFragment }
+        let authority = rest.prefix { $0 != "/" && $0 != "?" }
+        guard !authority.contains("@") else { throw .hasUserInfo }
+        guard let origin = Origin(scheme: scheme == "https" ? .https : .http, authority: String(authority)) else {
+            throw .notAbsolute
+        }
+        guard scheme == "https" || origin.isLoopback else { throw .plaintext }
+        self.text = text
+        self.origin = origin
+    }
+
+    /// The query is left out: it may carry a secret.
+    package var description: String { String(text.prefix { $0 != "?" }) }
+}

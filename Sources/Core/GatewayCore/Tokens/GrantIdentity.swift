@@ -1,0 +1,54 @@
+/// Everything that makes two tokens the same token: strategy, subject and every input of the grant.
+///
+/// Routes whose credentials have equal identities share one token. An input that is left out here lets one
+/// credential be served another one's token, so strategies list them all, secrets included.
+package struct GrantIdentity: Hashable, Sendable, CustomStringConvertible {
+    package struct Input: Hashable, Sendable {
+        package let name: String
+        package let value: Secret
+    }
+
+    package let strategy: String
+    /// Whom the token speaks for, for example `enterprise:12345`; shown to people.
+    package let subject: String?
+    package private(set) var inputs: [Input] = []
+
+    package init(strategy: String, subject: String?) {
+        self.strategy = strategy
+        self.subject = subject
+    }
+
+    package mutating func add(_ name: String, _ value: String?) {
+        if let value { add(name, secret: Secret(value)) }
+    }
+
+    package mutating func add(_ name: String, secret value: Secret?) {
+        if let value { inputs.append(Input(name: name, value: value)) }
+    }
+
+    package var description: String { subject.map { "\(strategy)[\($0)]" } ?? strategy }
+
+    /// An unambiguous encoding (every part behind its length) to be hashed with the installation's key.
+    package var canonicalBytes: [UInt8] {
+        var bytes: [UInt8] = []
+        func append(_ text: String) {
+            bytes.append(contentsOf: Array("\(text.utf8.count):".utf8))
+            bytes.append(contentsOf: Array(text.utf8))
+        }
+        append(strategy)
+        append(subject ?? "")
+        for input in inputs.sorted(by: { $0.name < $1.name }) {
+            append(input.name)
+            input.value.withValue { append($0) }
+        }
+        return bytes
+    }
+}
+
+/// The keyed digest of a ``GrantIdentity``: names a token in the store without revealing an input.
+package struct CredentialKey: Hashable, Sendable, CustomStringConvertible {
+    /// Lower-case hexadecimal.
+    package let digest: String
+    package init(digest: String) { self.digest = digest }
+    package var description: String { digest }
+}

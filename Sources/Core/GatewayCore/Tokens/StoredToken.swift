@@ -1,0 +1,39 @@
+/// A token as a store keeps it: with its generation, and with what a crash in the middle of a rotation must not lose.
+package struct StoredToken: Hashable, Sendable {
+    package var generation: Int
+    package var token: TokenSet
+    /// The renewal token that was spent to get `token`; kept until `token` has worked once.
+    package var previousRenewal: Secret?
+    /// Written before a renewal token is spent, removed when the new pair is stored. Found at start: the gateway
+    /// died, or lost the answer, in between.
+    package var attempt: RotationAttempt?
+    /// The upstream rejected this generation, so it must not be injected again after a restart.
+    package var isRejected: Bool
+
+    package init(
+        generation: Int,
+        token: TokenSet,
+        previousRenewal: Secret? = nil,
+        attempt: RotationAttempt? = nil,
+        isRejected: Bool = false
+    ) {
+        self.generation = generation
+        self.token = token
+        self.previousRenewal = previousRenewal
+        self.attempt = attempt
+        self.isRejected = isRejected
+    }
+}
+
+package struct RotationAttempt: Hashable, Sendable {
+    package let id: String
+    /// The generation whose renewal token is being spent.
+    package let generation: Int
+    package let startedAt: UnixTime
+
+    package init(id: String, generation: Int, startedAt: UnixTime) {
+        self.id = id
+        self.generation = generation
+        self.startedAt = startedAt
+    }
+}

@@ -1,0 +1,23 @@
+/// Why a grant did not yield a token, in the classes that decide what happens next.
+package struct TokenFailure: Error, Hashable, Sendable {
+    package enum Class: Hashable, Sendable {
+        /// Try again with back-off; a live token is still served.
+        case transient(retryAfter: Duration?)
+        /// No further calls until the configuration, the secret or the login changes.
+        case terminal
+        /// Only a person can go on.
+        case loginRequired
+    }
+
+    package let `class`: Class
+    /// What waiting requests are answered with.
+    package let problem: GatewayProblem
+    /// Drop the stored token: the authority no longer knows it.
+    package var clearsToken: Bool
+
+    package init(_ class: Class, problem: GatewayProblem, clearsToken: Bool = false) {
+        self.class = `class`
+        self.problem = problem
+        self.clearsToken = clearsToken
+    }
+}

@@ -1,0 +1,87 @@
+/// One request to an authority, described as a value; a ``TokenEndpoint`` sends it.
+package struct TokenRequest: Hashable, Sendable {
+    package enum Method: String, Sendable { case get = "GET", post = "POST" }
+
+    package enum Body: Hashable, Sendable {
+        case none
+        /// `application/x-www-form-urlencoded`, strictly encoded, in this order.
+        case form([Parameter])
+    }
+
+    package struct Parameter: Hashable, Sendable {
+        package let name: String
+        package let value: Secret
+
+        package init(_ name: String, _ value: Secret) {
+            self.name = name
+            self.value = value
+        }
+
+        package init(_ name: String, _ value: String) { self.init(name, Secret(value)) }
+    }
+
+    package var method: Method
+    package var url: AuthorityURL
+    package var fields: [Injection.Field]
+    package var body: Body
+
+    package init(method: Method = .post, url: AuthorityURL, fields: [Injection.Field] = [], body: Body = .none) {
+        self.method = method
+        self.url = url
+        self.fields = fields
+        self.body = body
+    }
+}
+
+/// What came back, whatever its status.
+package struct TokenReply: Hashable, Sendable {
+    package let status: Int
+    /// In order of arrival; names as received.
+    package let fields: [Field]
+    /// At most 1 MiB; a longer answer is a ``TokenTransportFailure``.
+    package let body: [UInt8]
+
+    package struct Field: Hashable, Sendable {
+        package let name: String
+        package let value: String
+
+        package init(name: String, value: String) {
+            self.name = name
+            self.value = value
+        }
+    }
+
+    package init(status: Int, fields: [Field] = [], body: [UInt8] = []) {
+        self.status = status
+        self.fields = fields
+        self.body = body
+    }
+
+    package func field(_ name: String) -> String? {
+        let wanted = name.lowercased()
+        return fields.first { $0.name.lowercased() == wanted }?.value
+    }
+}
+
+/// Why no answer came.
+package struct TokenTransportFailure: Error, Hashable, Sendable {
+    package enum Reason: String, Sendable {
+        case nameNotResolved = "name_not_resolved"
+        case connectionRefused = "connection_refused"
+        case connectTimeout = "connect_timeout"
+        case tlsFailed = "tls_failed"
+        case responseTimeout = "response_timeout"
+        case connectionLost = "connection_lost"
+        case answerTooLarge = "answer_too_large"
+        case invalidAnswer = "invalid_answer"
+    }
+
+    package let reason: Reason
+    /// The request may have been acted upon although no answer came: a renewal token may be spent.
+    package let mayHaveBeenProcessed: Bool
+
+    package init(_ reason: Reason, mayHaveBeenProcessed: Bool) {
+        self.reason = reason
+        self.mayHaveBeenProcessed = mayHaveBeenProcessed
+    }
+}

@@ -1,0 +1,20 @@
+/// What an authority handed out: the token for upstreams and, for two-token grants, the one that renews it.
+package struct TokenSet: Hashable, Sendable {
+    /// Goes upstream.
+    package var access: Secret
+    /// Goes to the authority only: a refresh token (RFC 6749 §1.5) or Duke's session token.
+    package var renewal: Secret?
+    /// When the answer that carried it had arrived.
+    package var obtainedAt: UnixTime
+    /// nil when the authority did not say: such a token is used until it is rejected.
+    package var expiresAt: UnixTime?
+
+    package init(access: Secret, renewal: Secret? = nil, obtainedAt: UnixTime, expiresAt: UnixTime? = nil) {
+        self.access = access
+        self.renewal = renewal
+        self.obtainedAt = obtainedAt
+        self.expiresAt = expiresAt
+    }
+
+    package var lifetime: Duration? { expiresAt.map { $0 - obtainedAt } }
+}
