@@ -1,0 +1,47 @@
+/// What happened to one request, for the log, metrics and usage counts.
+package struct ExchangeRecord: Sendable {
+    package var requestID: String
+    /// Index into ``Plan/routes``; nil when no route was found.
+    package var route: Int?
+    package var client: String?
+    package var method: String
+    /// What the client was answered; 0 when nothing was sent.
+    package var status: Int
+    /// Set when the gateway answered by itself.
+    package var problem: ProblemKind?
+    /// nil when nothing was injected.
+    package var credential: Credential?
+    package var wasReplayed: Bool
+    package var bytesReceived: Int
+    package var bytesSent: Int
+    package var startedAt: MonotonicTime
+    package var finishedAt: MonotonicTime
+
+    package init(
+        requestID: String,
+        route: Int?,
+        client: String?,
+        method: String,
+        status: Int,
+        problem: ProblemKind? = nil,
+        credential: Credential? = nil,
+        wasReplayed: Bool = false,
+        bytesReceived: Int,
+        bytesSent: Int,
+        startedAt: MonotonicTime,
+        finishedAt: MonotonicTime
+    ) {
+        self.requestID = requestID
+        self.route = route
+        self.client = client
+        self.method = method
+        self.status = status
+        self.problem = problem
+        self.credential = credential
+        self.wasReplayed = wasReplayed
+        self.bytesReceived = bytesReceived
+        self.bytesSent = bytesSent
+        self.startedAt = startedAt
+        self.finishedAt = finishedAt
+    }
+}

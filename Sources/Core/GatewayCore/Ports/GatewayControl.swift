@@ -1,0 +1,52 @@
+/// What an operator can see and do, for the admin listener and the commands that speak to it.
+package protocol GatewayControl: Sendable {
+    func tokens() async -> [TokenStatus]
+    func routes() async -> [RouteStatus]
+    func readiness() async -> Readiness
+
+    /// Renews now, whatever the age of the token. Audited with trigger `operator`.
+    func refresh(_ credential: String) async -> Result<TokenStatus, GatewayProblem>
+
+    /// Forgets the token here and in the store; the authority is not told. Audited.
+    func clear(_ credential: String) async -> Result<TokenStatus, GatewayProblem>
+}
+
+package struct RouteStatus: Hashable, Sendable, Codable {
+    package var name: String
+    package var upstream: String
+    package var path: String
+    package var hosts: [String]
+    /// nil when the route forwards without authentication.
+    package var credential: String?
+    package var strategy: String
+    /// What the route still needs from a person before it works; nil when nothing.
+    package var needs: String?
+
+    package init(
+        name: String,
+        upstream: String,
+        path: String,
+        hosts: [String],
+        credential: String?,
+        strategy: String,
+        needs: String? = nil
+    ) {
+        self.name = name
+        self.upstream = upstream
+        self.path = path
+        self.hosts = hosts
+        self.credential = credential
+        self.strategy = strategy
+        self.needs = needs
+    }
+}
+
+package struct Readiness: Hashable, Sendable, Codable {
+    package var isReady: Bool
+    package var reasons: [String]
+
+    package init(isReady: Bool, reasons: [String] = []) {
+        self.isReady = isReady
+        self.reasons = reasons
+    }
+}

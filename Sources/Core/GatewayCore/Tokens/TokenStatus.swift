@@ -1,0 +1,75 @@
+/// What there is to say about one credential: for `status`, the admin page and metrics. Holds no secret.
+package struct TokenStatus: Hashable, Sendable, Codable {
+    package enum State: String, Sendable, Codable {
+        /// Never obtained, or cleared.
+        case empty
+        /// The first token is on its way.
+        case acquiring
+        case valid
+        /// The old one is still used while a new one is on its way.
+        case renewing
+        /// Past its end, and no new one yet.
+        case expired
+        /// Rejected by the upstream, and no new one yet.
+        case rejected
+        /// No further calls until the configuration or the secret changes.
+        case failed
+        case loginRequired = "login_required"
+        /// A renewal token was spent and the answer was lost.
+        case rotationUncertain = "rotation_uncertain"
+        case locked
+    }
+
+    package var credential: String
+    package var strategy: String
+    package var subject: String?
+    package var state: State
+    package var generation: Int
+    /// RFC 3339.
+    package var obtainedAt: String?
+    package var expiresAt: String?
+    package var remainingSeconds: Int?
+    package var isRenewable: Bool
+    /// When background renewal begins, RFC 3339.
+    package var renewsAt: String?
+    package var lastError: String?
+    /// What a person should do, when one must.
+    package var action: String?
+
+    package init(
+        credential: String,
+        strategy: String,
+        subject: String?,
+        state: State,
+        generation: Int,
+        obtainedAt: String? = nil,
+        expiresAt: String? = nil,
+        remainingSeconds: Int? = nil,
+        isRenewable: Bool,
+        renewsAt: String? = nil,
+        lastError: String? = nil,
+        action: String? = nil
+    ) {
+        self.credential = credential
+        self.strategy = strategy
+        self.subject = subject
+        self.state = state
+        self.generation = generation
+        self.obtainedAt = obtainedAt
+        self.expiresAt = expiresAt
+        self.remainingSeconds = remainingSeconds
+        self.isRenewable = isRenewable
+        self.renewsAt = renewsAt
+        self.lastError = lastError
+        self.action = action
+    }
+
+    /// Whether somebody has to do something before this credential works again.
+    package var needsPerson: Bool {
+        switch state {
+        case .failed, .loginRequired, .rotationUncertain, .locked: true
+        case .expired, .rejected: !isRenewable
+        case .empty, .acquiring, .valid, .renewing: false
+        }
+    }
+}
