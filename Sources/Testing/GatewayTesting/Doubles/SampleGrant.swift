@@ -1,0 +1,103 @@
+package import GatewayCore
+
+/// A grant for tests that are about something else: answers are those of RFC 6749, and whether it rotates is a flag.
+package struct SampleGrant: TokenGrant {
+    package var identity: GrantIdentity
+    package var isRenewable: Bool
+    package var rotates: Bool
+    package var initial: TokenSet?
+
+    package init(
+        identity: GrantIdentity = .sample(),
+        isRenewable: Bool = true,
+        rotates: Bool = false,
+        initial: TokenSet? = nil
+    ) {
+        self.identity = identity
+        self.isRenewable = isRenewable
+        self.rotates = rotates
+        self.initial = initial
+    }
+
+    package func seed(at now: Moment) -> TokenSet? { initial }
+
+    package func nextStep(holding token: TokenSet?) -> GrantStep {
+        guard isRenewable else {
+            let problem = GatewayProblem(.staticTokenExpired, "Give the gateway a new token.")
+            return .impossible(TokenFailure(.loginRequired, problem: problem))
+        }
+        guard let url = try? AuthorityURL("https://authority.example/token") else {
+            return .impossible(TokenFailure(.terminal, problem: GatewayProblem(.internalError, "no such URL")))
+        }
+        guard rotates else {
+            return .request(TokenRequest(url: url, body: .form([.init("grant_type", "client_credentials")])))
+        }
+        guard let renewal = token?.renewal else {
+            let problem = GatewayProblem(.loginRequired, "Nobody has logged in yet.")
+            return .impossible(TokenFailure(.loginRequired, problem: problem))
+        }
+        let form: [TokenRequest.Parameter] = [.init("grant_type", "refresh_token"), .init("refresh_token", renewal)]
+        return .request(TokenRequest(url: url, body: .form(form)))
+    }
+
+    package func interpret(_ reply: TokenReply, holding token: TokenSet?, at now: Moment)
+        -> Result<TokenSet, TokenFailure>
+    {
+        let json = JSONValue(reply.body)
+        guard reply.status == 200 else { return .failure(failure(reply, code: json?["error"]?.string)) }
+        guard let access = json?["access_token"]?.string, !access.isEmpty else {
+            return .failure(
+                TokenFailure(
+                    .transient(retryAfter: nil),
+                    problem: GatewayProblem(.tokenTemporarilyUnavailable, "The authority sent no token.")
+                )
+            )
+        }
+        var expiresAt: UnixTime?
+        if case .number(let seconds) = json?["expires_in"], seconds > 0, seconds < 1e9 {
+            expiresAt = now.wall + .seconds(seconds)
+        }
+        let renewal = json?["refresh_token"]?.string.map { Secret($0) } ?? token?.renewal
+        return .success(
+            TokenSet(access: Secret(access), renewal: renewal, obtainedAt: now.wall, expiresAt: expiresAt)
+        )
+    }
+
+    private func failure(_ reply: TokenReply, code: String?) -> TokenFailure {
+        let code = OAuthErrorCode.allowListed(code)
+        let cause = GatewayProblem.Cause(code: code, httpStatus: reply.status)
+        if reply.status == 429 || reply.status >= 500 {
+            let wait = reply.field("Retry-After").flatMap { Int($0) }.map { Duration.seconds($0) }
+            return TokenFailure(
+                .transient(retryAfter: wait),
+                problem: GatewayProblem(
+                    .tokenTemporarilyUnavailable,
+                    "The authority is busy.",
+                    cause: cause,
+                    retryAfter: wait
+                )
+            )
+        }
+        if code == "invalid_grant" {
+            return TokenFailure(
+                rotates ? .loginRequired : .terminal,
+                problem: GatewayProblem(.reauthorizationRequired, "The grant is no longer valid.", cause: cause)
+            )
+        }
+        return TokenFailure(
+            .terminal,
+            problem: GatewayProblem(.credentialMisconfigured, "The authority refused the client.", cause: cause)
+        )
+    }
+
+    package func revocation(of token: TokenSet) -> TokenRequest? { nil }
+    package func injection(of token: TokenSet) -> Injection { .authorization(scheme: "Bearer", token.access) }
+}
+
+extension GrantIdentity {
+    package static func sample(subject: String? = nil, secret: String = "canary-secret") -> GrantIdentity {
+        var identity = GrantIdentity(strategy: "sample", subject: subject)
+        identity.add("client_secret", secret: Secret(secret))
+        return identity
+    }
+}

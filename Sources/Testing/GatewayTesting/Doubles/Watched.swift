@@ -1,0 +1,84 @@
+import Synchronization
+
+/// State that tests wait on: ``until(_:)`` returns as soon as a change has made its condition hold.
+package final class Watched<State: Sendable>: Sendable {
+    private struct Watcher {
+        let holds: @Sendable (State) -> Bool
+        let resume: CheckedContinuation<State, any Error>
+    }
+
+    private struct Inside {
+        var state: State
+        var watchers: [Int: Watcher] = [:]
+        var nextID = 0
+    }
+
+    private let inside: Mutex<Inside>
+
+    package init(_ state: State) { inside = Mutex(Inside(state: state)) }
+
+    package var value: State { inside.withLock { $0.state } }
+
+    @discardableResult
+    package func update<Result: Sendable>(_ change: (inout State) -> Result) -> Result {
+        let (result, state, due) = inside.withLock { inside in
+            let result = change(&inside.state)
+            let due = inside.watchers.filter { $0.value.holds(inside.state) }
+            for id in due.keys { inside.watchers[id] = nil }
+            return (result, inside.state, Array(due.values))
+        }
+        for watcher in due { watcher.resume.resume(returning: state) }
+        return result
+    }
+
+    /// - Throws: ``WaitedInVain`` after `limit` of real time, so that a broken promise fails a test instead of hanging it.
+    @discardableResult
+    package func until(
+        within limit: Duration = .seconds(20),
+        _ holds: @escaping @Sendable (State) -> Bool
+    ) async throws -> State {
+        try await withThrowingTaskGroup(of: State.self) { group in
+            group.addTask { try await self.change(to: holds) }
+            group.addTask {
+                try await Task.sleep(for: limit)
+                throw WaitedInVain(state: String(describing: self.value))
+            }
+            defer { group.cancelAll() }
+            guard let state = try await group.next() else { throw CancellationError() }
+            return state
+        }
+    }
+
+    private func change(to holds: @escaping @Sendable (State) -> Bool) async throws -> State {
+        let id = inside.withLock { inside in
+            inside.nextID += 1
+            return inside.nextID
+        }
+        return try await withTaskCancellationHandler {
+            try await withCheckedThrowingContinuation { continuation in
+                let now: State? = inside.withLock { inside in
+                    guard !holds(inside.state) else { return inside.state }
+                    inside.watchers[id] = Watcher(holds: holds, resume: continuation)
+                    return nil
+                }
+                if let now {
+                    continuation.resume(returning: now)
+                } else if Task.isCancelled {
+                    withdraw(id)
+                }
+            }
+        } onCancel: {
+            withdraw(id)
+        }
+    }
+
+    private func withdraw(_ id: Int) {
+        let watcher = inside.withLock { $0.watchers.removeValue(forKey: id) }
+        watcher?.resume.resume(throwing: CancellationError())
+    }
+}
+
+package struct WaitedInVain: Error, CustomStringConvertible {
+    let state: String
+    package var description: String { "the condition never held; the state was \(state)" }
+}

@@ -1,0 +1,67 @@
+import GatewayCore
+import GatewayTesting
+import Testing
+
+/// The kits hold for our own doubles, and notice what they are there to notice.
+@Suite("Conformance kits")
+struct ConformanceKitTests {
+    @Test func theRecordingStoreConforms() async throws {
+        try await TokenStoreConformance(makeStore: { RecordingTokenStore() }, reopen: { $0 }).check()
+    }
+
+    @Test(arguments: [false, true])
+    func theSampleGrantConforms(rotates: Bool) throws {
+        let reply = TokenReply(status: 200, body: Array(#"{"access_token":"new","expires_in":3600}"#.utf8))
+        try TokenGrantConformance(SampleGrant(rotates: rotates), success: reply).check()
+        let fixed = SampleGrant(isRenewable: false)
+        try TokenGrantConformance(fixed, success: reply).check()
+    }
+
+    @Test func anInputLeftOutOfTheIdentityIsNoticed() throws {
+        let grants = [SampleGrant(identity: .sample(secret: "one")), SampleGrant(identity: .sample(secret: "two"))]
+        try TokenGrantConformance.checkIdentitiesDiffer(grants)
+        #expect(throws: ConformanceFailure.self) {
+            try TokenGrantConformance.checkIdentitiesDiffer([grants[0], grants[0]])
+        }
+    }
+
+    @Test func aStoreThatMixesUpItsKeysIsNoticed() async throws {
+        struct Mixed: TokenStore {
+            let store = RecordingTokenStore()
+            let only = CredentialKey(digest: "00")
+            func load(_ key: CredentialKey) async throws(TokenStoreError) -> StoredToken? { try await store.load(only) }
+            func save(_ token: StoredToken, for key: CredentialKey) async throws(TokenStoreError) {
+                try await store.save(token, for: only)
+            }
+            func remove(_ key: CredentialKey) async throws(TokenStoreError) { try await store.remove(only) }
+        }
+        await #expect(throws: ConformanceFailure.self) { try await TokenStoreConformance { Mixed() }.check() }
+    }
+
+    @Test func theClockWakesSleepersWhenTheirTimeHasCome() async throws {
+        let clock = ManualClock()
+        try await withThrowingTaskGroup(of: Int.self) { group in
+            group.addTask {
+                try await clock.sleep(for: .seconds(10))
+                return 10
+            }
+            try await clock.untilAsleep(moreThan: .seconds(9), atMost: .seconds(10))
+            clock.advance(by: .seconds(9))
+            #expect(clock.nextWake == .seconds(1))
+            clock.jumpWall(by: .seconds(3600))
+            #expect(clock.nextWake == .seconds(1))
+            clock.advance(by: .seconds(1))
+            #expect(try await group.next() == 10)
+            #expect(clock.nextWake == nil)
+        }
+    }
+
+    @Test func aCancelledSleeperLeaves() async throws {
+        let clock = ManualClock()
+        let sleeper = Task { try await clock.sleep(for: .seconds(10)) }
+        try await clock.untilAsleep()
+        sleeper.cancel()
+        await #expect(throws: CancellationError.self) { try await sleeper.value }
+        #expect(clock.nextWake == nil)
+    }
+}
