@@ -1,0 +1,6 @@
+.PHONY: run test check
+.NOTPARALLEL:
+
+run: ; @scripts/run
+test: ; @scripts/test
+check: ; @scripts/check

@@ -1,0 +1,81 @@
+import Testing
+
+@Suite("Architecture")
+struct ArchitectureTests {
+    let tree: SourceTree
+
+    init() throws { tree = try SourceTree.load() }
+
+    @Test func everyTargetOfTheSourcesHasARowInTheTable() {
+        #expect(tree.files.count > 40)
+        #expect(Set(tree.files.map(\.target)) == Set(ImportTable.rows.keys))
+    }
+
+    @Test(arguments: ImportTable.rows.keys.sorted())
+    func aTargetImportsOnlyWhatItsRowAllows(_ target: String) throws {
+        let allowed = try #require(ImportTable.rows[target])
+        var foreign: [String] = []
+        for file in tree.files where file.target == target {
+            for line in file.lines {
+                guard let module = importedModule(line.code), !allowed.contains(module) else { continue }
+                foreign.append("\(file.path):\(line.number) imports \(module)")
+            }
+        }
+        #expect(foreign == [])
+    }
+
+    @Test func theCoreReadsNoClockAndNoEnvironment() throws {
+        let pure: Set = ["GatewayCore", "GatewayStrategies"]
+        let places = try tree.places(
+            in: { pure.contains($0.target) },
+            matching: #"\b(Date\(\)|ContinuousClock|SuspendingClock|ProcessInfo|FileManager|Task \{|Task\.detached)"#
+        )
+        #expect(places == [])
+    }
+
+    @Test func coreAndServicesVouchForNothingThatTheCompilerCannotCheck() throws {
+        let checked: Set = ["GatewayCore", "GatewayStrategies", "GatewayTokenKeeper"]
+        let places = try tree.places(
+            in: { checked.contains($0.target) },
+            matching: #"@unchecked Sendable|nonisolated\(unsafe\)"#
+        )
+        #expect(places == [])
+    }
+
+    @Test func nothingTrapsOnPurpose() throws {
+        // A list of strategies that names one twice is a mistake in this code, found by the first test that runs.
+        let ownMistakes: Set = ["Core/GatewayCore/Auth/StrategyCatalog.swift"]
+        let places = try tree.places(
+            in: { !ownMistakes.contains($0.path) },
+            matching: #"\btry!|\bas!|\b(fatalError|preconditionFailure|precondition|assertionFailure|assert)\("#
+        )
+        #expect(places == [])
+    }
+
+    @Test func onlyTheCommandPrints() throws {
+        let places = try tree.places(in: { $0.target != "authgateway" }, matching: #"\b(print|debugPrint|dump)\("#)
+        #expect(places == [])
+    }
+
+    @Test func theFilesThatReadSecretsAreTheOnesOnTheList() throws {
+        let places = try tree.places(
+            in: { $0.path != "Core/GatewayCore/Auth/Secret.swift" },
+            matching: #"\.withValue\b"#
+        )
+        let files = Set(places.map { String($0.prefix { $0 != ":" }) })
+        #expect(files.subtracting(SecretReaders.files) == [], "a new reader of secrets: review it, then add it")
+        #expect(SecretReaders.files.subtracting(files) == [], "no longer a reader of secrets: take it off the list")
+    }
+
+    private func importedModule(_ code: String) -> String? {
+        let words = code.split(separator: " ").map(String.init)
+        guard let position = words.firstIndex(of: "import"), position + 1 < words.count else { return nil }
+        let modifiers: Set = [
+            "package", "internal", "public", "private", "fileprivate", "@preconcurrency", "@testable",
+        ]
+        guard words[..<position].allSatisfy({ modifiers.contains($0) || $0.hasPrefix("@") }) else { return nil }
+        let kinds: Set = ["struct", "class", "enum", "protocol", "func", "var", "let", "typealias"]
+        let name = words.dropFirst(position + 1).first { !kinds.contains($0) }
+        return name.map { String($0.prefix { $0 != "." }) }
+    }
+}

@@ -1,0 +1,37 @@
+/// What each target may import: the table of docs/architecture.md. A row changes only together with an ADR.
+enum ImportTable {
+    static let rows: [String: Set<String>] = [
+        // Values and state machines.
+        "GatewayCore": ["HTTPTypes", "Collections", "FoundationEssentials", "Synchronization"],
+        "GatewayStrategies": ["GatewayCore", "Crypto"],
+
+        // Siblings, each with its one dependency.
+        "GatewayTokenKeeper": ["GatewayCore", "Synchronization", "ServiceLifecycle", "Logging", "Metrics"],
+        "GatewayYAML": ["GatewayCore", "CLibYAML"],
+        "GatewayTokenClient": adapter + ["AsyncHTTPClient", "HTTPTypes"] + nio,
+        "GatewayTokenStores": adapter + ["GRDB", "Crypto"] + platform,
+        "GatewayAudit": adapter + ["GRDB", "Crypto"] + platform,
+        "GatewayAdmin": adapter + ["Hummingbird", "HTTPTypes", "NIOCore"],
+        "GatewayProxy": ["GatewayCore", "Logging", "Metrics", "Synchronization"] + nio + platform,
+
+        // Where siblings meet.
+        "GatewayRuntime": adapter + siblings + ["Crypto", "ServiceLifecycle", "UnixSignals", "Metrics"] + nio
+            + platform,
+        "authgateway": ["GatewayRuntime", "ArgumentParser"] + foundation + platform,
+
+        "GatewayTesting": ["GatewayCore", "Synchronization"] + foundation,
+        "GatewaySandbox": adapter + ["Hummingbird", "HTTPTypes", "NIOCore", "Crypto"],
+    ]
+
+    private static let siblings: Set = [
+        "GatewayStrategies", "GatewayTokenKeeper", "GatewayYAML", "GatewayTokenClient", "GatewayTokenStores",
+        "GatewayAudit", "GatewayAdmin", "GatewayProxy", "GatewaySandbox",
+    ]
+    private static let adapter = ["GatewayCore", "Logging", "Synchronization"] + foundation
+    private static let nio: Set = ["NIOCore", "NIOPosix", "NIOSSL", "NIOTLS", "NIOConcurrencyHelpers"]
+    private static let foundation: Set = ["Foundation", "FoundationEssentials"]
+    /// The C library, under the names that the platforms give it.
+    private static let platform: Set = ["Glibc", "Musl", "Darwin"]
+}
+
+private func + (left: Set<String>, right: Set<String>) -> Set<String> { left.union(right) }

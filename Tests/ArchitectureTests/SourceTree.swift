@@ -1,0 +1,95 @@
+import Foundation
+
+/// The sources of this package as text, so that rules about them can be tests.
+struct SourceTree {
+    struct File: CustomStringConvertible {
+        /// Relative to `Sources`, for example `Core/GatewayCore/Auth/Secret.swift`.
+        let path: String
+        let target: String
+        let lines: [Line]
+
+        var description: String { path }
+    }
+
+    struct Line {
+        let number: Int
+        /// Without comments and without what stands between quotes.
+        let code: String
+    }
+
+    let files: [File]
+
+    static let root = URL(fileURLWithPath: #filePath)
+        .deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
+
+    /// The layer folders below `Sources` hold one folder per target.
+    static func load() throws -> SourceTree {
+        let sources = root.appendingPathComponent("Sources")
+        let paths = try FileManager.default.subpathsOfDirectory(atPath: sources.path)
+        let files = try paths.filter { $0.hasSuffix(".swift") }.sorted().map { path in
+            let parts = path.split(separator: "/")
+            let text = try String(contentsOf: sources.appendingPathComponent(path), encoding: .utf8)
+            return File(path: path, target: parts.count > 2 ? String(parts[1]) : path, lines: codeLines(of: text))
+        }
+        return SourceTree(files: files)
+    }
+
+    /// Places whose code matches, as `path:line`.
+    func places(in include: (File) -> Bool = { _ in true }, matching pattern: String) throws -> [String] {
+        let expression = try NSRegularExpression(pattern: pattern)
+        return files.filter(include).flatMap { file in
+            file.lines.filter { line in
+                let range = NSRange(line.code.startIndex..., in: line.code)
+                return expression.firstMatch(in: line.code, range: range) != nil
+            }
+            .map { "\(file.path):\($0.number)" }
+        }
+    }
+
+    static func codeLines(of text: String) -> [Line] {
+        var inBlockComment = false
+        var inMultilineString = false
+        return text.split(separator: "\n", omittingEmptySubsequences: false).enumerated().map { index, raw in
+            Line(
+                number: index + 1,
+                code: code(of: String(raw), inBlockComment: &inBlockComment, inMultilineString: &inMultilineString)
+            )
+        }
+    }
+
+    private static func code(
+        of line: String,
+        inBlockComment: inout Bool,
+        inMultilineString: inout Bool
+    ) -> String {
+        var result = ""
+        var inString = false
+        var rest = Substring(line)
+        while let character = rest.first {
+            if inBlockComment {
+                if rest.hasPrefix("*/") { inBlockComment = false }
+                rest = rest.dropFirst(inBlockComment ? 1 : 2)
+            } else if rest.hasPrefix("\"\"\"") {
+                inMultilineString.toggle()
+                rest = rest.dropFirst(3)
+            } else if inMultilineString {
+                rest = rest.dropFirst()
+            } else if inString {
+                if character == "\"" { inString = false }
+                rest = rest.dropFirst(character == "\\" ? 2 : 1)
+            } else if character == "\"" {
+                inString = true
+                rest = rest.dropFirst()
+            } else if rest.hasPrefix("//") {
+                return result
+            } else if rest.hasPrefix("/*") {
+                inBlockComment = true
+                rest = rest.dropFirst(2)
+            } else {
+                result.append(character)
+                rest = rest.dropFirst()
+            }
+        }
+        return result
+    }
+}

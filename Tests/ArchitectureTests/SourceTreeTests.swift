@@ -1,0 +1,23 @@
+import Testing
+
+@Suite("Source tree")
+struct SourceTreeTests {
+    @Test func commentsAndStringsAreNotCode() {
+        let lines = SourceTree.codeLines(
+            of: #"""
+                let a = "print(1)" // try!
+                /* fatalError( */ let b = 2
+                let c = "quote \" print("; print(c)
+                let text = """
+                    import NIO
+                    """
+                """#
+        )
+        #expect(!lines[0].code.contains("print"))
+        #expect(!lines[0].code.contains("try"))
+        #expect(lines[1].code.contains("let b"))
+        #expect(!lines[1].code.contains("fatal"))
+        #expect(lines[2].code.contains("print(c)"))
+        #expect(!lines[4].code.contains("import"))
+    }
+}
