@@ -13,6 +13,7 @@ package protocol AuthStrategy: Sendable {
 
     /// The same credential for another subject, as a route's `subject:` asks.
     ///
+    /// `fields` is the route's `auth` mapping: `subject` is a key of it, as it is a key of the strategy's own block.
     /// nil when the strategy knows no subjects (the default; the caller reports it), or when the subject was faulty
     /// (recorded in `fields`).
     func switchingSubject(_ fields: ConfigFields) -> (any AuthStrategy)?

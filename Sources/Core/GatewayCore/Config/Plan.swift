@@ -192,6 +192,11 @@ package struct CredentialPlan: Sendable {
     }
 }
 
+/// Where requests go and what they carry.
+///
+/// A route is found by host (``matchHosts``; exact before wildcard, the path is then forwarded as it is), else by path
+/// (``matchPath``; the longest wins and is stripped), else, in absolute form, by the upstream's own host
+/// (``matchesUpstreamHost``). Loading has refused routes that share a host or a path.
 package struct RoutePlan: Hashable, Sendable {
     package struct TLS: Hashable, Sendable {
         /// PEM of the authorities that the upstream's certificate must come from; nil trusts the system's.
@@ -234,6 +239,9 @@ package struct RoutePlan: Hashable, Sendable {
     package var matchPath: String
     /// Lower case, exact or `*.example.com`.
     package var matchHosts: [String]
+    /// Whether a request in absolute form for the upstream's own host finds this route: false when several routes
+    /// share that host, because then nothing says which one is meant.
+    package var matchesUpstreamHost: Bool
     /// The index into ``Plan/credentials``; nil forwards without authentication.
     package var credential: Int?
     /// Box's `As-User`: pinned, and stripped from what the client sent.
@@ -251,6 +259,7 @@ package struct RoutePlan: Hashable, Sendable {
         upstreamPath: String,
         matchPath: String,
         matchHosts: [String],
+        matchesUpstreamHost: Bool = true,
         credential: Int?,
         asUser: String? = nil,
         allow: [Allow] = [],
@@ -263,6 +272,7 @@ package struct RoutePlan: Hashable, Sendable {
         self.upstreamPath = upstreamPath
         self.matchPath = matchPath
         self.matchHosts = matchHosts
+        self.matchesUpstreamHost = matchesUpstreamHost
         self.credential = credential
         self.asUser = asUser
         self.allow = allow
