@@ -3,7 +3,15 @@ package import GatewayCore
 extension StrategyCatalog {
     /// Every strategy the gateway ships with, in alphabetical order of `kind`.
     package static let builtIn = StrategyCatalog(
-        [],
+        [
+            BasicStrategy.self,
+            BearerStrategy.self,
+            BoxCCGStrategy.self,
+            BoxDeveloperTokenStrategy.self,
+            HeaderStrategy.self,
+            NoneStrategy.self,
+            ClientCredentialsStrategy.self,
+        ],
         planned: [
             "box_jwt", "box_oauth", "delegated", "exec", "oauth2_authorization_code", "oauth2_jwt_bearer",
             "oauth2_password", "oauth2_token_exchange", "recipe",

@@ -1,0 +1,23 @@
+import FoundationEssentials
+
+/// RFC 4648.
+package enum Base64 {
+    /// The standard alphabet with padding (§4).
+    package static func encode(_ bytes: some Sequence<UInt8>) -> String { Data(bytes).base64EncodedString() }
+
+    /// Reads the URL-safe alphabet (§5), with or without padding; nil when `text` is anything else.
+    package static func decodeURL(_ text: some StringProtocol) -> [UInt8]? {
+        var standard: [UInt8] = []
+        for byte in text.utf8 {
+            switch byte {
+            case UInt8(ascii: "-"): standard.append(UInt8(ascii: "+"))
+            case UInt8(ascii: "_"): standard.append(UInt8(ascii: "/"))
+            case UInt8(ascii: "+"), UInt8(ascii: "/"): return nil
+            case UInt8(ascii: "="): continue
+            default: standard.append(byte)
+            }
+        }
+        standard.append(contentsOf: repeatElement(UInt8(ascii: "="), count: (4 - standard.count % 4) % 4))
+        return Data(base64Encoded: Data(standard)).map { Array($0) }
+    }
+}

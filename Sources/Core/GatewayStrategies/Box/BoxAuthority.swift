@@ -1,0 +1,70 @@
+import GatewayCore
+
+/// What all of Box's grants have in common.
+enum BoxAuthority {
+    static let tokenURL = "https://api.box.com/oauth2/token"
+    static let revokeURL = "https://api.box.com/oauth2/revoke"
+
+    /// Where revocations go. With a token URL of one's own and no revoke URL beside it they go nowhere, unless the
+    /// path is Box's: a secret that is meant for a sandbox must not reach Box.
+    static func revokeURL(in fields: ConfigFields, tokenURL: AuthorityURL?) -> AuthorityURL? {
+        if fields.has("revoke_url") { return fields.authorityURL("revoke_url") }
+        guard let tokenURL, tokenURL.text.hasSuffix("/oauth2/token") else { return nil }
+        return try? AuthorityURL(tokenURL.text.dropLast("token".count) + "revoke")
+    }
+
+    /// Credentials stand in the form: Box refuses them as HTTP Basic.
+    static func revocation(of token: Secret, at url: AuthorityURL, clientID: String, clientSecret: Secret)
+        -> TokenRequest
+    {
+        TokenRequest(
+            url: url,
+            body: .form([
+                TokenRequest.Parameter("client_id", clientID),
+                TokenRequest.Parameter("client_secret", clientSecret),
+                TokenRequest.Parameter("token", token),
+            ])
+        )
+    }
+
+    private static let console = "the Box developer console (https://app.box.com/developers/console)"
+
+    static let errors = OAuthErrors(
+        authority: "Box",
+        advice: [
+            OAuthErrors.Advice(
+                code: "invalid_client",
+                text: "client_id or client_secret is wrong; compare both with the Configuration tab of \(console)."
+            ),
+            OAuthErrors.Advice(
+                code: "unauthorized_client",
+                marker: "enterprise admin",
+                text: "the app is not authorized by the enterprise admin; an admin authorizes it, and again after each "
+                    + "change of the app, in the Admin Console under Integrations > Platform Apps Manager."
+            ),
+            OAuthErrors.Advice(
+                code: "unauthorized_client",
+                marker: "box_subject_type",
+                text: "the app may not speak for this kind of subject; user subjects need \"Generate user access "
+                    + "tokens\" in \(console), and then a new authorization by an admin."
+            ),
+            OAuthErrors.Advice(
+                code: "unauthorized_client",
+                text: "the app has not enabled this grant, or no admin has authorized it; choose Server Authentication "
+                    + "(Client Credentials Grant) in \(console) and let an admin authorize the app."
+            ),
+            OAuthErrors.Advice(
+                code: "invalid_request",
+                marker: "grant type is unauthorized",
+                text: "the app has not enabled this grant; choose Server Authentication (Client Credentials Grant) in "
+                    + "\(console)."
+            ),
+            OAuthErrors.Advice(
+                code: "invalid_grant",
+                text: "check client_id, client_secret and the subject's ID; the app's access level must cover the "
+                    + "subject (App + Enterprise Access for managed users), \"Generate user access tokens\" must be on "
+                    + "for user subjects, and an admin must authorize the app again after each change."
+            ),
+        ]
+    )
+}

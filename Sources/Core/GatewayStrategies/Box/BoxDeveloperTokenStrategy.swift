@@ -1,0 +1,91 @@
+import GatewayCore
+
+/// A token that somebody copied from the Box developer console: it lives for 60 minutes, and nothing renews it.
+struct BoxDeveloperTokenStrategy: AuthStrategy {
+    static let kind = "box_developer_token"
+
+    private let grant: BoxDeveloperTokenGrant
+
+    init?(from fields: ConfigFields) {
+        let errors = fields.context.errorCount
+        let token = fields.bearerToken("token", isRequired: true)
+        var obtainedAt: UnixTime?
+        if let text = fields.string("obtained_at") {
+            obtainedAt = UnixTime(rfc3339: text)
+            if obtainedAt == nil {
+                fields.error("obtained_at", "expected a time such as 2026-03-01T09:30:00Z (RFC 3339)")
+            }
+        }
+        let clientID = fields.string("client_id")
+        let clientSecret = fields.secret("client_secret")
+        if fields.has("client_id") != fields.has("client_secret") {
+            fields.error("client_id and client_secret go together: both are needed to revoke the token")
+        }
+        let revokeURL =
+            fields.has("revoke_url") ? fields.authorityURL("revoke_url") : try? AuthorityURL(BoxAuthority.revokeURL)
+        guard let token, fields.context.errorCount == errors else { return nil }
+        grant = BoxDeveloperTokenGrant(
+            token: token,
+            obtainedAt: obtainedAt,
+            clientID: clientID,
+            clientSecret: clientSecret,
+            revokeURL: revokeURL
+        )
+    }
+
+    var behavior: AuthBehavior { .token(grant) }
+}
+
+private struct BoxDeveloperTokenGrant: TokenGrant {
+    static let lifetime: Duration = .seconds(3600)
+
+    let token: Secret
+    /// nil: the hour begins when the gateway first sees the token.
+    let obtainedAt: UnixTime?
+    let clientID: String?
+    let clientSecret: Secret?
+    let revokeURL: AuthorityURL?
+
+    var identity: GrantIdentity {
+        var identity = GrantIdentity(strategy: BoxDeveloperTokenStrategy.kind, subject: nil)
+        identity.add("token", secret: token)
+        identity.add("obtained_at", obtainedAt?.rfc3339)
+        identity.add("client_id", clientID)
+        identity.add("client_secret", secret: clientSecret)
+        return identity
+    }
+
+    let isRenewable = false
+    let rotates = false
+
+    func seed(at now: Moment) -> TokenSet? {
+        let start = min(obtainedAt ?? now.wall, now.wall)
+        return TokenSet(access: token, obtainedAt: start, expiresAt: start + Self.lifetime)
+    }
+
+    func nextStep(holding token: TokenSet?) -> GrantStep { .impossible(failure) }
+
+    func interpret(_ reply: TokenReply, holding token: TokenSet?, at now: Moment) -> Result<TokenSet, TokenFailure> {
+        .failure(failure)
+    }
+
+    private var failure: TokenFailure {
+        TokenFailure(
+            .terminal,
+            problem: GatewayProblem(
+                .staticTokenExpired,
+                "The Box developer token has expired or was rejected; such a token lives for 60 minutes and cannot be "
+                    + "renewed. Generate the next one in the Box developer console "
+                    + "(https://app.box.com/developers/console, the app's Configuration tab), put it into token, update "
+                    + "obtained_at and reload."
+            )
+        )
+    }
+
+    func revocation(of token: TokenSet) -> TokenRequest? {
+        guard let revokeURL, let clientID, let clientSecret else { return nil }
+        return BoxAuthority.revocation(of: token.access, at: revokeURL, clientID: clientID, clientSecret: clientSecret)
+    }
+
+    func injection(of token: TokenSet) -> Injection { .bearer(token.access) }
+}

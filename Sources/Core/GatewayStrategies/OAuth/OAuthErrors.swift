@@ -1,0 +1,96 @@
+import GatewayCore
+
+/// What the answers of one token endpoint mean (RFC 6749 §5), and what a person can do about the bad ones.
+///
+/// The authority's own words choose the advice; they are never repeated.
+struct OAuthErrors: Sendable {
+    struct Advice: Sendable {
+        let code: String
+        /// Lower case; looked for in `error_description`. nil takes any description.
+        var marker: String?
+        let text: String
+    }
+
+    /// Who answered, as a sentence begins: `Box`, `The authority`.
+    let authority: String
+    /// The first that fits is given, so those with a marker stand before those without.
+    let advice: [Advice]
+
+    func interpret(_ reply: TokenReply, at now: Moment) -> Result<TokenSet, TokenFailure> {
+        guard (200..<300).contains(reply.status), JSONValue(reply.body)?["error"].isPresent != true else {
+            return .failure(failure(reply, at: now))
+        }
+        do throws(BrokenAnswer) {
+            return .success(try OAuthTokenResponse(reply).tokenSet(at: now))
+        } catch {
+            return .failure(error.failure(of: authority, status: reply.status))
+        }
+    }
+
+    private func failure(_ reply: TokenReply, at now: Moment) -> TokenFailure {
+        let answer = JSONValue(reply.body)
+        let code = OAuthErrorCode.allowListed(answer?["error"]?.string)
+        let cause = GatewayProblem.Cause(code: code, httpStatus: reply.status)
+        if isTransient(reply.status) || code.map(transientCodes.contains) == true {
+            return TokenFailure(
+                .transient(retryAfter: reply.retryAfter(at: now)),
+                problem: GatewayProblem(
+                    .tokenTemporarilyUnavailable,
+                    "\(authority) gives no token at the moment (status \(reply.status)); the gateway tries again.",
+                    cause: cause,
+                    retryAfter: reply.retryAfter(at: now)
+                )
+            )
+        }
+        let detail = detail(
+            status: reply.status,
+            code: code,
+            description: answer?["error_description"]?.string?.lowercased() ?? ""
+        )
+        return TokenFailure(.terminal, problem: GatewayProblem(.credentialMisconfigured, detail, cause: cause))
+    }
+
+    private func isTransient(_ status: Int) -> Bool {
+        switch status {
+        case 408, 421, 423, 425, 429, 500...599: true
+        default: false
+        }
+    }
+
+    private func detail(status: Int, code: String?, description: String) -> String {
+        if (300..<400).contains(status) {
+            return
+                "\(authority) answered the token request with a redirect (status \(status)), which is never followed: "
+                + "set token_url to the final address."
+        }
+        guard let code else {
+            return "\(authority) refused the token request (status \(status)) without saying why: check token_url."
+        }
+        let found = advice.first { $0.code == code && ($0.marker.map(description.contains) ?? true) }
+        let text = found?.text ?? Self.commonAdvice[code] ?? "check the credential."
+        let name = code == "other" ? "an error of its own" : code
+        return "\(authority) refused the token request (\(name), status \(status)): \(text)"
+    }
+
+    private static let commonAdvice = [
+        "invalid_client": "check client_id, client_secret and client_auth.",
+        "invalid_grant": "the authority does not accept what was presented for a token.",
+        "invalid_request": "a parameter is missing or wrong; some authorities need more, see parameters.",
+        "invalid_scope": "check scopes.",
+        "invalid_target": "check the resource or audience in parameters.",
+        "unauthorized_client": "the authority has not enabled this grant for the client.",
+        "unsupported_grant_type": "the authority does not know this grant; check token_url.",
+    ]
+}
+
+private let transientCodes: Set<String> = ["server_error", "temporarily_unavailable", "slow_down"]
+
+extension JSONValue? {
+    /// `"error": null` and no `error` at all are the same.
+    fileprivate var isPresent: Bool {
+        switch self {
+        case nil, .null?: false
+        default: true
+        }
+    }
+}

@@ -1,0 +1,45 @@
+import GatewayCore
+
+/// The answer of a token endpoint (RFC 6749 §5.1), read leniently where authorities differ.
+///
+/// The content type is not looked at, `token_type` does not choose the scheme, and `expires_in` may be missing, null,
+/// a fraction or a string.
+struct OAuthTokenResponse {
+    /// Nobody keeps a token for longer; larger numbers are held here.
+    static let longestLifetime: Duration = .seconds(10 * 365 * 86_400)
+
+    let accessToken: Secret
+    /// nil when the authority did not say, or not in a number.
+    let lifetime: Duration?
+
+    init(_ reply: TokenReply) throws(BrokenAnswer) {
+        guard !reply.body.isEmpty else { throw BrokenAnswer(reason: "the body is empty") }
+        guard let answer = JSONValue(reply.body) else { throw BrokenAnswer(reason: "the body is not JSON") }
+        guard let text = answer["access_token"]?.string, !text.isEmpty else {
+            throw BrokenAnswer(reason: "there is no access_token in it")
+        }
+        guard let token = IssuedToken.read(text) else {
+            throw BrokenAnswer(reason: "the access_token is too long or holds characters that no token may hold")
+        }
+        accessToken = token
+        lifetime = try Self.lifetime(answer["expires_in"])
+    }
+
+    static func lifetime(_ value: JSONValue?) throws(BrokenAnswer) -> Duration? {
+        let seconds: Double?
+        switch value {
+        case .number(let number): seconds = number
+        case .string(let text): seconds = Double(text)
+        default: seconds = nil
+        }
+        guard let seconds, !seconds.isNaN else { return nil }
+        // A token that is dead on arrival must not be injected, and asking again at once would be a storm.
+        guard seconds > 0 else { throw BrokenAnswer(reason: "the token had expired when it was issued") }
+        let longest = Double(longestLifetime.components.seconds)
+        return .milliseconds(Int64(min(seconds, longest) * 1000))
+    }
+
+    func tokenSet(at now: Moment) -> TokenSet {
+        TokenSet(access: accessToken, obtainedAt: now.wall, expiresAt: lifetime.map { now.wall + $0 })
+    }
+}

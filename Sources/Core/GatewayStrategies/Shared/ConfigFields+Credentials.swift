@@ -1,0 +1,40 @@
+import GatewayCore
+
+extension ConfigFields {
+    /// A token that can stand behind `Bearer`.
+    func bearerToken(_ key: String, isRequired: Bool = false) -> Secret? {
+        guard let token = isRequired ? requiredSecret(key) : secret(key) else { return nil }
+        guard token.withValue(FieldSyntax.isValue) else {
+            error(key, "a token is visible ASCII without a space at either end")
+            return nil
+        }
+        guard !token.withValue({ $0.lowercased().hasPrefix("bearer ") }) else {
+            error(key, "begins with the scheme; the gateway writes \"Bearer\" itself")
+            return nil
+        }
+        return token
+    }
+
+    /// The name of a header field that a credential may occupy.
+    func fieldName(_ key: String) -> String? {
+        guard let name = string(key) else { return nil }
+        let lowercased = name.lowercased()
+        if name.hasPrefix(":") {
+            error(key, "\"\(name)\" is a pseudo-header field of HTTP/2, not a header field")
+        } else if !FieldSyntax.isToken(name) {
+            error(key, "\"\(name)\" is not a valid header field name")
+        } else if reservedFieldNames.contains(lowercased) {
+            error(key, "\"\(name)\" belongs to the connection, not to a credential")
+        } else {
+            return name
+        }
+        return nil
+    }
+}
+
+/// Hop-by-hop, routing and framing fields (RFC 9110 §7.2, §7.6.1, §8.6; RFC 9112 §6): the gateway writes them itself.
+private let reservedFieldNames: Set<String> = [
+    "connection", "content-encoding", "content-length", "expect", "host", "http2-settings", "keep-alive",
+    "proxy-authenticate", "proxy-authorization", "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade",
+    "via",
+]

@@ -1,0 +1,15 @@
+import GatewayCore
+
+/// Sends one token that never changes (RFC 6750 §2.1).
+struct BearerStrategy: AuthStrategy {
+    static let kind = "bearer"
+
+    private let token: Secret
+
+    init?(from fields: ConfigFields) {
+        guard let token = fields.bearerToken("token", isRequired: true) else { return nil }
+        self.token = token
+    }
+
+    var behavior: AuthBehavior { .fixed(.bearer(token)) }
+}

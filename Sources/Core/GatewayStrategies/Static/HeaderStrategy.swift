@@ -1,0 +1,47 @@
+import GatewayCore
+
+/// Sends a fixed value in a header field or a query parameter: any API key, any static scheme.
+///
+/// The value is sent as it is written; nothing is base64-encoded here.
+struct HeaderStrategy: AuthStrategy {
+    static let kind = "header"
+
+    private let injection: Injection
+
+    init?(from fields: ConfigFields) {
+        let errors = fields.context.errorCount
+        let value = fields.requiredSecret("value")
+        let injection: Injection?
+        if fields.has("query") {
+            injection = Self.query(in: fields, value: value)
+        } else {
+            injection = Self.field(in: fields, value: value)
+        }
+        guard let injection, fields.context.errorCount == errors else { return nil }
+        self.injection = injection
+    }
+
+    var behavior: AuthBehavior { .fixed(injection) }
+
+    private static func query(in fields: ConfigFields, value: Secret?) -> Injection? {
+        for key in ["name", "scheme"] where fields.has(key) {
+            fields.error(key, "belongs to a header field; with \"query\" the value is a query parameter")
+        }
+        guard let name = fields.string("query"), let value else { return nil }
+        return Injection(query: Injection.QueryParameter(name: name, value: value))
+    }
+
+    private static func field(in fields: ConfigFields, value: Secret?) -> Injection? {
+        let name = fields.has("name") ? fields.fieldName("name") : "Authorization"
+        let scheme = fields.string("scheme")
+        if let scheme, !FieldSyntax.isToken(scheme) {
+            fields.error("scheme", "not an authentication scheme (RFC 9110: letters, digits and !#$%&'*+-.^_`|~)")
+        }
+        if let value, !value.withValue(FieldSyntax.isValue) {
+            fields.error("value", "a header field takes visible ASCII without a space at either end")
+        }
+        guard let name, let value else { return nil }
+        let written = scheme.map { scheme in value.withValue { Secret("\(scheme) \($0)") } } ?? value
+        return Injection(fields: [Injection.Field(name: name, value: written)])
+    }
+}

@@ -1,0 +1,10 @@
+import GatewayCore
+
+/// Forwards requests as they are.
+struct NoneStrategy: AuthStrategy {
+    static let kind = "none"
+
+    init?(from fields: ConfigFields) {}
+
+    var behavior: AuthBehavior { .none }
+}

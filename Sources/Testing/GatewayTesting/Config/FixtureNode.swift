@@ -1,0 +1,80 @@
+package import GatewayCore
+
+/// A piece of configuration written as Swift literals, in the order of the source.
+///
+///     let fields = ConfigFields.fixture(["client_id": "app", "subject": ["user": "42"], "scopes": ["read"]])
+package struct FixtureNode: ExpressibleByStringLiteral, ExpressibleByStringInterpolation, ExpressibleByIntegerLiteral,
+    ExpressibleByBooleanLiteral, ExpressibleByArrayLiteral, ExpressibleByDictionaryLiteral, Sendable
+{
+    private indirect enum Content: Sendable {
+        case text(String, isQuoted: Bool)
+        case sequence([FixtureNode])
+        case mapping([(String, FixtureNode)])
+    }
+
+    private let content: Content
+
+    /// A scalar as it would stand in quotes.
+    package init(stringLiteral value: String) { content = .text(value, isQuoted: true) }
+
+    /// A scalar as it would stand without quotes.
+    package init(integerLiteral value: Int) { content = .text(String(value), isQuoted: false) }
+    package init(booleanLiteral value: Bool) { content = .text(String(value), isQuoted: false) }
+    package init(arrayLiteral elements: FixtureNode...) { content = .sequence(elements) }
+    package init(dictionaryLiteral elements: (String, FixtureNode)...) { content = .mapping(elements) }
+
+    /// A plain scalar: null when it is empty, a number when it looks like one.
+    package static func plain(_ text: String) -> FixtureNode { FixtureNode(.text(text, isQuoted: false)) }
+
+    private init(_ content: Content) { self.content = content }
+
+    package var node: ConfigNode {
+        let span = SourceSpan(file: 0, line: 1, column: 1)
+        switch content {
+        case .text(let text, let isQuoted):
+            // Marked as coming from the environment, so that secrets in tests do not warn.
+            let scalar = ConfigNode.Scalar(text: text, isQuoted: isQuoted, isInterpolated: true)
+            return ConfigNode(.scalar(scalar), at: span)
+        case .sequence(let elements):
+            return ConfigNode(.sequence(elements.map(\.node)), at: span)
+        case .mapping(let elements):
+            let entries = elements.map { ConfigNode.Entry(key: $0.0, keySpan: span, value: $0.1.node) }
+            return ConfigNode(.mapping(entries), at: span)
+        }
+    }
+}
+
+extension ConfigFields {
+    /// The fields of `mapping` at `path`; what is wrong with them ends up in `context.diagnostics`.
+    package static func fixture(_ mapping: FixtureNode, path: ConfigPath = .root) -> ConfigFields {
+        let root = mapping.node
+        let file = ConfigDocument.File(name: "gateway.yaml", directory: "", lines: [])
+        let context = ConfigContext(document: ConfigDocument(files: [file], root: root), secrets: NoSecrets())
+        guard case .mapping(let entries) = root.content else {
+            preconditionFailure("the fixture of fields is a mapping")
+        }
+        return ConfigFields(entries: entries, at: root.span, path: path, context: context)
+    }
+
+    /// The texts of all problems so far, warnings left out.
+    package var problems: [String] {
+        context.diagnostics.filter { $0.severity == .error }.map { diagnostic in
+            let path = diagnostic.path.description
+            return path.isEmpty ? diagnostic.message : "\(path): \(diagnostic.message)"
+        }
+    }
+}
+
+/// Fixtures name their secrets in plain text.
+private struct NoSecrets: SecretSource {
+    func environment(_ name: String) -> String? { nil }
+    func file(_ path: String) throws(SecretSourceError) -> Secret { throw SecretSourceError("there are no files") }
+
+    func program(_ arguments: [String], timeout: Duration) throws(SecretSourceError) -> Secret {
+        throw SecretSourceError("there are no programs")
+    }
+
+    func systemdCredential(_ name: String) throws(SecretSourceError) -> Secret {
+        throw SecretSourceError("there are no systemd credentials")
+    }
+}

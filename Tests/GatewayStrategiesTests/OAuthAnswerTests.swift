@@ -1,0 +1,121 @@
+import GatewayCore
+import GatewayTesting
+import Testing
+
+@testable import GatewayStrategies
+
+@Suite("Answers of token endpoints")
+struct OAuthAnswerTests {
+    private let errors = OAuthErrors(authority: "The authority", advice: [])
+
+    private func token(_ body: String, status: Int = 200) -> TokenSet? {
+        try? errors.interpret(TokenReply(status, body), at: now).get()
+    }
+
+    private func failure(_ reply: TokenReply) throws -> TokenFailure {
+        try #require(errors.interpret(reply, at: now).failure)
+    }
+
+    @Test(arguments: [
+        (#"3600"#, Duration.seconds(3600)),
+        (#""3600""#, .seconds(3600)),
+        (#"3599.5"#, .milliseconds(3_599_500)),
+        (#""4123.0""#, .seconds(4123)),
+        (#"1"#, .seconds(1)),
+        (#"null"#, nil),
+        (#""soon""#, nil),
+        (#""NaN""#, nil),
+        (#"[]"#, nil),
+        (#"true"#, nil),
+        (#"1e308"#, OAuthTokenResponse.longestLifetime),
+        (#""Infinity""#, OAuthTokenResponse.longestLifetime),
+    ])
+    func theLifetimeIsReadLeniently(_ value: String, _ lifetime: Duration?) throws {
+        let issued = try #require(token(#"{"access_token":"t","expires_in":\#(value)}"#))
+        #expect(issued.lifetime == lifetime)
+        #expect(issued.obtainedAt == now.wall)
+    }
+
+    @Test func aMissingLifetimeIsNotAnExpiry() {
+        #expect(token(#"{"access_token":"t"}"#)?.expiresAt == nil)
+    }
+
+    @Test(arguments: ["0", "-1", "\"-5\"", "-1e308", "0.0"])
+    func aTokenThatIsDeadOnArrivalIsNotUsed(_ value: String) throws {
+        let reply = TokenReply(200, #"{"access_token":"t","expires_in":\#(value)}"#)
+        #expect(try failure(reply).class == .transient(retryAfter: nil))
+    }
+
+    @Test(arguments: ["application/json", "text/html", "text/plain; charset=utf-8", ""])
+    func theContentTypeDoesNotMatter(_ type: String) {
+        let reply = TokenReply(200, #"{"access_token":"t"}"#, ["Content-Type": type])
+        #expect((try? errors.interpret(reply, at: now).get())?.access == Secret("t"))
+    }
+
+    @Test func otherSuccessStatusesCount() {
+        #expect(token(#"{"access_token":"t"}"#, status: 201)?.access == Secret("t"))
+        #expect(token(#"{"access_token":"t","error":null}"#)?.access == Secret("t"))
+    }
+
+    @Test(arguments: [
+        "", " ", "<html></html>", "{", "[]", "null", "{}", #"{"access_token":""}"#, #"{"access_token":null}"#,
+        #"{"access_token":7}"#, #"{"access_token":{"value":"t"}}"#, #"{"access_token":"a\r\nX-Evil: 1"}"#,
+        #"{"access_token":"a\u0000"}"#, #"{"access_token":"tök"}"#, #"{"access_token":" t"}"#,
+        #"{"access_token":"\#(String(repeating: "a", count: 16 << 10 | 1))"}"#,
+        #"{"access_token":"t","expires_in":1e999}"#, String(repeating: "[", count: 100_000),
+    ])
+    func aBrokenAnswerIsTriedAgain(_ body: String) throws {
+        let failure = try failure(TokenReply(200, body))
+        #expect(failure.class == .transient(retryAfter: nil))
+        #expect(failure.problem.kind == .tokenTemporarilyUnavailable)
+    }
+
+    @Test func theLongestTokenIsTaken() {
+        let longest = String(repeating: "a", count: 16 << 10)
+        #expect(token(#"{"access_token":"\#(longest)"}"#)?.access == Secret(longest))
+    }
+
+    @Test func anErrorWithStatus200IsAnError() throws {
+        let failure = try failure(TokenReply(200, #"{"error":"invalid_client","access_token":"t"}"#))
+        #expect(failure.class == .terminal)
+        #expect(failure.problem.cause == GatewayProblem.Cause(code: "invalid_client", httpStatus: 200))
+    }
+
+    @Test(arguments: [
+        (400, "invalid_client"), (401, "invalid_client"), (400, "invalid_grant"), (400, "invalid_scope"),
+        (400, "unauthorized_client"), (403, "access_denied"), (400, "unsupported_grant_type"), (400, "made_up"),
+    ])
+    func aRefusalIsTerminal(_ status: Int, _ code: String) throws {
+        let failure = try failure(TokenReply(status, #"{"error":"\#(code)"}"#))
+        #expect(failure.class == .terminal)
+        #expect(failure.problem.kind == .credentialMisconfigured)
+        #expect(failure.problem.cause?.code == (code == "made_up" ? "other" : code))
+    }
+
+    @Test(arguments: [301, 302, 303, 307, 308])
+    func aRedirectIsAMistakeInTheConfiguration(_ status: Int) throws {
+        let failure = try failure(TokenReply(status, "", ["Location": "https://canary.example/"]))
+        #expect(failure.class == .terminal)
+        #expect(failure.problem.detail.contains("set token_url to the final address"))
+        #expect(!failure.problem.detail.contains("canary"))
+    }
+
+    @Test(arguments: [
+        ("7", Duration.seconds(7)), ("0", .zero), (" 3 ", .seconds(3)), ("1.5", .milliseconds(1500)),
+        ("Sun, 01 Mar 2026 09:31:00 GMT", .seconds(60)), ("Sun, 06 Nov 1994 08:49:37 GMT", .zero),
+        ("999999999999999999999999", .seconds(3600)), ("Fri, 31 Dec 9999 23:59:59 GMT", .seconds(3600)),
+        ("soon", nil), ("-5", nil), ("", nil), ("nan", nil), ("1e3", nil), (".", nil), ("Sunday", nil),
+    ])
+    func theWaitIsSecondsOrADate(_ text: String, _ wait: Duration?) throws {
+        for status in [429, 503] {
+            let failure = try failure(TokenReply(status, "busy", ["retry-after": text]))
+            #expect(failure.class == .transient(retryAfter: wait))
+            #expect(failure.problem.retryAfter == wait)
+        }
+    }
+
+    @Test(arguments: [(408, ""), (425, ""), (500, #"{"error":"invalid_client"}"#), (400, #"{"error":"slow_down"}"#)])
+    func someRefusalsPass(_ status: Int, _ body: String) throws {
+        #expect(try failure(TokenReply(status, body)).class == .transient(retryAfter: nil))
+    }
+}

@@ -1,0 +1,87 @@
+import GatewayCore
+import GatewayTesting
+import Testing
+
+@testable import GatewayStrategies
+
+@Suite("Client credentials")
+struct OAuthStrategyTests {
+    private let plain: FixtureNode = [
+        "token_url": "https://id.example.com/token", "client_id": "app", "client_secret": "s3 c+r&t=%",
+    ]
+
+    @Test func credentialsStandInTheBody() throws {
+        let request = try request(of: grant("oauth2_client_credentials", plain).nextStep(holding: nil))
+        #expect(
+            request.wire == """
+                POST https://id.example.com/token
+
+                grant_type=client_credentials&client_id=app&client_secret=s3+c%2Br%26t%3D%25
+                """
+        )
+    }
+
+    @Test func credentialsStandInTheHeaderEncodedTwice() throws {
+        let block: FixtureNode = [
+            "token_url": "https://id.example.com/token", "client_id": "a:b", "client_secret": "p w+",
+            "client_auth": "basic", "scopes": ["read", "write"],
+            "parameters": ["audience": "https://api.example.com/", "resource": "ü"],
+        ]
+        let request = try request(of: grant("oauth2_client_credentials", block).nextStep(holding: nil))
+        // base64("a%3Ab:p+w%2B")
+        #expect(
+            request.wire == """
+                POST https://id.example.com/token
+                Authorization: Basic YSUzQWI6cCt3JTJC
+
+                grant_type=client_credentials&scope=read+write&audience=https%3A%2F%2Fapi.example.com%2F&resource=%C3%BC
+                """
+        )
+    }
+
+    @Test func everyInputMakesAnotherToken() throws {
+        let variants: [FixtureNode] = [
+            plain,
+            ["token_url": "https://id.example.com/other", "client_id": "app", "client_secret": "s3 c+r&t=%"],
+            ["token_url": "https://id.example.com/token", "client_id": "app2", "client_secret": "s3 c+r&t=%"],
+            ["token_url": "https://id.example.com/token", "client_id": "app", "client_secret": "other"],
+            [
+                "token_url": "https://id.example.com/token", "client_id": "app", "client_secret": "s3 c+r&t=%",
+                "client_auth": "basic",
+            ],
+            [
+                "token_url": "https://id.example.com/token", "client_id": "app", "client_secret": "s3 c+r&t=%",
+                "scopes": ["read"],
+            ],
+            [
+                "token_url": "https://id.example.com/token", "client_id": "app", "client_secret": "s3 c+r&t=%",
+                "parameters": ["scope2": "read"],
+            ],
+        ]
+        let grants = try variants.map { try grant("oauth2_client_credentials", $0) }
+        try TokenGrantConformance.checkIdentitiesDiffer(grants)
+    }
+
+    @Test func theGrantConforms() throws {
+        let success = TokenReply(200, #"{"access_token":"new","token_type":"bearer","expires_in":3600}"#)
+        try TokenGrantConformance(grant("oauth2_client_credentials", plain), success: success).check()
+    }
+
+    @Test func everyProblemIsReportedAtOnce() throws {
+        let block: FixtureNode = [
+            "token_url": "http://id.example.com/token", "client_auth": "private_key_jwt",
+            "scopes": ["read write"], "parameters": ["grant_type": "password"], "clientid": "x",
+        ]
+        #expect(
+            try problems("oauth2_client_credentials", block) == [
+                "token_url: must be https: a secret would be sent in clear (http is for loopback only)",
+                "missing key \"client_id\"",
+                "missing key \"client_secret\"",
+                "client_auth: \"private_key_jwt\" is not supported by this version",
+                "scopes: a scope is visible ASCII without spaces; write each as an element of its own",
+                "parameters: \"grant_type\" is written by the strategy; it has a key of its own",
+                "unknown key \"clientid\"; did you mean \"client_id\"?",
+            ]
+        )
+    }
+}

@@ -1,0 +1,112 @@
+import GatewayCore
+import GatewayTesting
+import Testing
+
+@testable import GatewayStrategies
+
+@Suite("Strategies that never change what they send")
+struct StaticStrategyTests {
+    @Test func noneSendsNothing() throws {
+        guard case .none = try decode("none", [:]).behavior else {
+            Issue.record("none has a credential")
+            return
+        }
+    }
+
+    @Test func noneTakesNoKeys() throws {
+        #expect(try problems("none", ["token": "t"]) == ["unknown key \"token\""])
+    }
+
+    @Test(arguments: [
+        ("Aladdin", "open sesame", "QWxhZGRpbjpvcGVuIHNlc2FtZQ=="),
+        ("test", "123\u{A3}", "dGVzdDoxMjPCow=="),
+        ("key", "", "a2V5Og=="),
+        ("svc", "a:b", "c3ZjOmE6Yg=="),
+    ])
+    func basicJoinsAndEncodes(_ username: String, _ password: String, _ encoded: String) throws {
+        let block: FixtureNode = ["username": "\(username)", "password": "\(password)", "mode": "preemptive"]
+        #expect(try injection("basic", block).wire == ["Authorization: Basic \(encoded)"])
+    }
+
+    @Test func basicRefusesWhatItCannotSend() throws {
+        #expect(
+            try problems("basic", ["username": "a:b", "password": "p"])
+                == ["username: must not contain \":\", which ends the user name (RFC 7617)"]
+        )
+        #expect(
+            try problems("basic", ["username": "a\u{7}", "password": "p\n"]) == [
+                "username: must not contain control characters",
+                "password: the secret contains a control character, such as a line break in the middle",
+            ]
+        )
+        #expect(try problems("basic", [:]) == ["missing key \"username\"", "missing key \"password\""])
+        #expect(
+            try problems("basic", ["username": "a", "password": .plain("")]) == ["missing key \"password\""]
+        )
+    }
+
+    @Test func basicSaysWhatThisVersionLacks() throws {
+        #expect(
+            try problems("basic", ["username": "a", "password": "p", "mode": "challenge", "realm": "r"]) == [
+                "\"realm\" is not supported by this version", "mode: \"challenge\" is not supported by this version",
+            ]
+        )
+    }
+
+    @Test func bearerSendsItsToken() throws {
+        #expect(try injection("bearer", ["token": "abc.def"]).wire == ["Authorization: Bearer abc.def"])
+    }
+
+    @Test(arguments: [
+        ("Bearer abc", "token: begins with the scheme; the gateway writes \"Bearer\" itself"),
+        (" abc", "token: a token is visible ASCII without a space at either end"),
+        ("tök", "token: a token is visible ASCII without a space at either end"),
+        ("a\r\nX: y", "token: the secret contains a control character, such as a line break in the middle"),
+    ])
+    func bearerRefusesWhatIsNoToken(_ token: String, _ problem: String) throws {
+        #expect(try problems("bearer", ["token": "\(token)"]) == [problem])
+    }
+
+    @Test func headerSendsWhatIsWritten() throws {
+        #expect(try injection("header", ["value": "raw"]).wire == ["Authorization: raw"])
+        #expect(
+            try injection("header", ["scheme": "Basic", "value": "opaque-key"]).wire
+                == ["Authorization: Basic opaque-key"]
+        )
+        #expect(try injection("header", ["name": "X-Api-Key", "value": "k 1"]).wire == ["X-Api-Key: k 1"])
+        #expect(try injection("header", ["query": "api_key", "value": "k&1"]).wire == ["?api_key=k&1"])
+    }
+
+    @Test(arguments: [
+        "Host", "connection", "Keep-Alive", "TE", "Trailer", "Transfer-Encoding", "Upgrade", "Content-Length",
+        "Proxy-Authorization", "Proxy-Connection", "Expect", "Via",
+    ])
+    func headerLeavesTheConnectionAlone(_ name: String) throws {
+        #expect(
+            try problems("header", ["name": "\(name)", "value": "v"])
+                == ["name: \"\(name)\" belongs to the connection, not to a credential"]
+        )
+    }
+
+    @Test func headerRefusesInvalidNames() throws {
+        #expect(
+            try problems("header", ["name": ":path", "value": "v"])
+                == ["name: \":path\" is a pseudo-header field of HTTP/2, not a header field"]
+        )
+        #expect(
+            try problems("header", ["name": "X Key", "value": "v"])
+                == ["name: \"X Key\" is not a valid header field name"]
+        )
+        #expect(try problems("header", ["scheme": "a b", "value": "v"]).count == 1)
+        #expect(try problems("header", ["value": " v"]).count == 1)
+        #expect(try problems("header", ["query": "q", "name": "X-Key", "value": "v"]).count == 1)
+        #expect(try problems("header", [:]) == ["missing key \"value\""])
+    }
+
+    @Test func kindsAreInAlphabeticalOrderAndNoneIsPlannedAndBuilt() {
+        let catalog = StrategyCatalog.builtIn
+        #expect(catalog.kinds == catalog.kinds.sorted())
+        #expect(catalog.planned == catalog.planned.sorted())
+        #expect(Set(catalog.kinds).isDisjoint(with: catalog.planned))
+    }
+}
