@@ -69,7 +69,7 @@ let package = Package(
         target("GatewayTokenClient", in: "Adapters", ["GatewayCore", httpClient, logging] + nio),
         target("GatewayTokenStores", in: "Adapters", ["GatewayCore", grdb, crypto, logging]),
         target("GatewayAudit", in: "Adapters", ["GatewayCore", grdb, crypto, logging]),
-        target("GatewayAdmin", in: "Adapters", ["GatewayCore", hummingbird, logging]),
+        target("GatewayAdmin", in: "Adapters", ["GatewayCore", hummingbird, logging] + nio),
         target("GatewayProxy", in: "DataPlane", ["GatewayCore", logging, metrics] + nio),
 
         // Layer 3: the only place where siblings meet.
@@ -79,7 +79,7 @@ let package = Package(
             [
                 "GatewayCore", "GatewayStrategies", "GatewayTokenKeeper", "GatewayYAML", "GatewayTokenClient",
                 "GatewayTokenStores", "GatewayAudit", "GatewayAdmin", "GatewayProxy", "GatewaySandbox",
-                crypto, lifecycle, logging, metrics,
+                crypto, httpClient, lifecycle, logging, metrics,
             ] + nio
         ),
         .executableTarget(
@@ -100,7 +100,10 @@ let package = Package(
         tests("GatewayTokenClientTests", ["GatewayTokenClient", "GatewayTesting", hummingbird]),
         tests("GatewayTokenStoresTests", ["GatewayTokenStores", "GatewayTesting", grdb]),
         tests("GatewayAuditTests", ["GatewayAudit", "GatewayTesting", grdb]),
-        tests("GatewayAdminTests", ["GatewayAdmin", "GatewayTesting"]),
+        tests(
+            "GatewayAdminTests",
+            ["GatewayAdmin", "GatewayTesting", httpClient, .product(name: "NIOHTTP1", package: "swift-nio")] + nio
+        ),
         tests(
             "GatewayProxyTests",
             ["GatewayProxy", "GatewayTesting", .product(name: "NIOEmbedded", package: "swift-nio")] + nio

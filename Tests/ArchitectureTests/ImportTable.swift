@@ -11,12 +11,12 @@ enum ImportTable {
         "GatewayTokenClient": adapter + ["AsyncHTTPClient", "HTTPTypes"] + nio,
         "GatewayTokenStores": adapter + ["GRDB", "Crypto"] + platform,
         "GatewayAudit": adapter + ["GRDB", "Crypto"] + platform,
-        "GatewayAdmin": adapter + ["Hummingbird", "HTTPTypes", "NIOCore"],
+        "GatewayAdmin": adapter + ["Hummingbird", "HummingbirdCore", "HTTPTypes", "NIOCore", "NIOPosix"],
         "GatewayProxy": ["GatewayCore", "Logging", "Metrics", "Synchronization"] + nio + platform,
 
         // Where siblings meet.
-        "GatewayRuntime": adapter + siblings + ["Crypto", "ServiceLifecycle", "UnixSignals", "Metrics"] + nio
-            + platform,
+        "GatewayRuntime": adapter + siblings + ["AsyncHTTPClient", "Crypto", "ServiceLifecycle", "UnixSignals", "Metrics"]
+            + nio + platform,
         "authgateway": ["GatewayRuntime", "ArgumentParser"] + foundation + platform,
 
         "GatewayTesting": ["GatewayCore", "Synchronization"] + foundation,

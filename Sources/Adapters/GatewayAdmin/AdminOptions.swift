@@ -1,0 +1,54 @@
+package import GatewayCore
+
+/// What the admin listener shows and does, given as closures so that it knows none of its neighbours.
+package struct AdminOptions: Sendable {
+    package var version: String
+    package var control: any GatewayControl
+    /// What a request must carry as `Authorization: Bearer` to change something.
+    package var token: Secret
+    /// The metrics in Prometheus' text format.
+    package var metrics: @Sendable () -> String
+    /// The newest token events, newest first.
+    package var recentEvents: @Sendable () async -> [AdminEvent]
+
+    package init(
+        version: String,
+        control: any GatewayControl,
+        token: Secret,
+        metrics: @escaping @Sendable () -> String,
+        recentEvents: @escaping @Sendable () async -> [AdminEvent] = { [] }
+    ) {
+        self.version = version
+        self.control = control
+        self.token = token
+        self.metrics = metrics
+        self.recentEvents = recentEvents
+    }
+}
+
+/// One row of the audit log as the status page shows it.
+package struct AdminEvent: Hashable, Sendable {
+    /// RFC 3339.
+    package var at: String
+    package var event: String
+    package var credential: String?
+    package var generation: Int?
+    package var isFailure: Bool
+    package var note: String?
+
+    package init(
+        at: String,
+        event: String,
+        credential: String?,
+        generation: Int?,
+        isFailure: Bool,
+        note: String? = nil
+    ) {
+        self.at = at
+        self.event = event
+        self.credential = credential
+        self.generation = generation
+        self.isFailure = isFailure
+        self.note = note
+    }
+}

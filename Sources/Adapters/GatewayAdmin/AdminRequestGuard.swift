@@ -1,0 +1,43 @@
+import HTTPTypes
+
+/// Decides whether a request may reach the admin listener at all.
+///
+/// A web page that the operator has open can make the browser speak to loopback: by rebinding its own name to 127.0.0.1
+/// (then `Host` names the page) or by a cross-site request (then `Origin` or `Sec-Fetch-Site` says so). Both end here.
+struct AdminRequestGuard: Sendable {
+    enum Verdict: Hashable, Sendable {
+        case pass
+        /// RFC 9110 §15.5.20: the authority is not one of ours.
+        case misdirected
+        case originRefused
+    }
+
+    /// Lower case, without port, an IPv6 address in brackets.
+    private let names: Set<String>
+
+    /// - Parameter host: What the listener is bound to; the loopback names are added.
+    init(host: String) {
+        let host = host.lowercased()
+        names = ["127.0.0.1", "localhost", "[::1]", host.contains(":") ? "[\(host)]" : host]
+    }
+
+    /// - Parameters:
+    ///   - authority: `Host`, or the authority of an absolute target.
+    ///   - port: Of the listener.
+    func verdict(authority: String?, port: Int, fields: HTTPFields) -> Verdict {
+        guard let authority = authority?.lowercased(), isOurs(authority, port: port) else { return .misdirected }
+        if let origin = fields[.origin] {
+            guard origin.lowercased() == "http://\(authority)" else { return .originRefused }
+        }
+        if let site = fields.first(where: { $0.name.canonicalName == "sec-fetch-site" }) {
+            guard site.value == "none" || site.value == "same-origin" else { return .originRefused }
+        }
+        return .pass
+    }
+
+    private func isOurs(_ authority: String, port: Int) -> Bool {
+        if port == 80, names.contains(authority) { return true }
+        let suffix = ":\(port)"
+        return authority.hasSuffix(suffix) && names.contains(String(authority.dropLast(suffix.count)))
+    }
+}

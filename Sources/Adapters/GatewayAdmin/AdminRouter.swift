@@ -1,0 +1,74 @@
+import GatewayCore
+import HTTPTypes
+import Hummingbird
+
+/// What the admin listener answers: one line per resource.
+struct AdminRouter: Sendable {
+    private let options: AdminOptions
+
+    init(options: AdminOptions) { self.options = options }
+
+    func responder() -> some HTTPResponder<BasicRequestContext> {
+        let router = Router(context: BasicRequestContext.self, options: .autoGenerateHeadEndpoints)
+        router.get("/") { _, _ in await page() }
+        router.get("/style.css") { _, _ in AdminResponse.text(StatusPageStyle.css, type: "text/css; charset=utf-8") }
+        router.get("/healthz") { _, _ in AdminResponse.text("ok\n", type: "text/plain; charset=utf-8") }
+        router.get("/readyz") { request, _ in await readiness(isVerbose: request.uri.query?.contains("verbose") == true)
+        }
+        router.get("/metrics") { _, _ in
+            AdminResponse.text(options.metrics(), type: "text/plain; version=0.0.4; charset=utf-8")
+        }
+        router.get("/api/tokens") { _, _ in AdminResponse.json(await options.control.tokens()) }
+        router.get("/api/routes") { _, _ in AdminResponse.json(await options.control.routes()) }
+        router.post("/api/tokens/:name/refresh") { request, context in
+            await change(request, context) { await options.control.refresh($0) }
+        }
+        router.post("/api/tokens/:name/clear") { request, context in
+            await change(request, context) { await options.control.clear($0) }
+        }
+        return router.buildResponder()
+    }
+
+    private func readiness(isVerbose: Bool) async -> Response {
+        let readiness = await options.control.readiness()
+        let status: HTTPResponse.Status = readiness.isReady ? .ok : .serviceUnavailable
+        if isVerbose { return AdminResponse.json(readiness, status: status) }
+        let text = readiness.isReady ? "ready\n" : "not ready\n"
+        return AdminResponse.text(text, type: "text/plain; charset=utf-8", status: status)
+    }
+
+    private func page() async -> Response {
+        let page = StatusPage(
+            version: options.version,
+            readiness: await options.control.readiness(),
+            routes: await options.control.routes(),
+            tokens: await options.control.tokens(),
+            events: await options.recentEvents()
+        )
+        return AdminResponse.text(page.html, type: "text/html; charset=utf-8")
+    }
+
+    private func change(
+        _ request: Request,
+        _ context: BasicRequestContext,
+        _ action: (String) async -> Result<TokenStatus, GatewayProblem>
+    ) async -> Response {
+        guard isAuthorized(request) else {
+            let detail = "Send the admin token of the state directory (file admin.token) as a bearer token."
+            return AdminResponse.problem(GatewayProblem(.clientAuthRequired, detail))
+        }
+        guard let name = context.parameters.get("name").flatMap(PercentEncoding.decode) else {
+            return AdminResponse.problem(GatewayProblem(.requestRefused, "The credential's name cannot be read."))
+        }
+        switch await action(name) {
+        case .success(let status): return AdminResponse.json(status)
+        case .failure(let problem): return AdminResponse.problem(problem)
+        }
+    }
+
+    private func isAuthorized(_ request: Request) -> Bool {
+        let scheme = "bearer "
+        guard let value = request.headers[.authorization], value.lowercased().hasPrefix(scheme) else { return false }
+        return options.token.matches(Array(value.utf8.dropFirst(scheme.utf8.count)))
+    }
+}

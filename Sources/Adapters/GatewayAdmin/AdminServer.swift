@@ -1,0 +1,103 @@
+import GatewayCore
+import Hummingbird
+import HummingbirdCore
+package import Logging
+package import NIOCore
+import NIOPosix
+
+/// The admin listener: status page, health, metrics and the operations of the command line.
+///
+/// Bound first and served later, so that a port in use is found before anything else starts.
+package actor AdminServer {
+    private typealias Listener = NIOAsyncChannel<HTTP1Channel.Value, Never>
+
+    private enum State {
+        case idle
+        case bound(Listener, HTTP1Channel)
+        case serving(any Channel)
+        case closed
+    }
+
+    private let group: any EventLoopGroup
+    private let options: AdminOptions
+    private let logger: Logger
+    private var state = State.idle
+
+    package init(group: any EventLoopGroup, options: AdminOptions, logger: Logger) {
+        self.group = group
+        self.options = options
+        self.logger = logger
+    }
+
+    /// Takes the address. Clients wait in the backlog until ``run()``.
+    ///
+    /// - Returns: The port, which is the system's choice when `port` is 0.
+    /// - Throws: The system's error, for example `EADDRINUSE`.
+    package func bind(host: String, port: Int) async throws -> Int {
+        let connection = makeConnection(host: host)
+        let logger = logger
+        let listener = try await ServerBootstrap(group: group)
+            .serverChannelOption(.backlog, value: 64)
+            .serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
+            .childChannelOption(.allowRemoteHalfClosure, value: true)
+            .bind(host: host, port: port) { channel in connection.setup(channel: channel, logger: logger) }
+        state = .bound(listener, connection)
+        return listener.channel.localAddress?.port ?? port
+    }
+
+    /// Serves until ``close()`` or cancellation.
+    package func run() async {
+        guard case .bound(let listener, let connection) = state else { return }
+        state = .serving(listener.channel)
+        let logger = logger
+        await withDiscardingTaskGroup { connections in
+            do {
+                try await listener.executeThenClose { inbound in
+                    for try await channel in inbound {
+                        connections.addTask { await connection.handle(value: channel, logger: logger) }
+                    }
+                }
+            } catch {
+                logger.debug("Admin listener ended", metadata: ["error": "\(type(of: error))"])
+            }
+            // An idle keep-alive connection must not hold up the stop.
+            connections.cancelAll()
+        }
+        state = .closed
+    }
+
+    /// Stops listening; a request under way is answered.
+    package func close() async {
+        switch state {
+        case .bound(let listener, _):
+            state = .closed
+            try? await listener.executeThenClose { _ in }
+        case .serving(let channel):
+            try? await channel.close()
+        case .idle, .closed:
+            break
+        }
+    }
+
+    private nonisolated func makeConnection(host: String) -> HTTP1Channel {
+        let service = AdminService(
+            guardian: AdminRequestGuard(host: host),
+            responder: AdminRouter(options: options).responder(),
+            logger: logger
+        )
+        return HTTP1Channel(
+            responder: { request, writer, channel in
+                let response = await service.respond(to: request, on: channel)
+                try await writer.write(response: response.head, body: response.body)
+            },
+            configuration: .init(
+                idleTimeout: .seconds(60),
+                httpDecoderConfiguration: .init(
+                    maxHeaderFieldSize: 16 << 10,
+                    maxHeaderListSize: 32 << 10,
+                    maxHeaderFieldCount: 100
+                )
+            )
+        )
+    }
+}

@@ -1,0 +1,48 @@
+import Glibc
+
+/// The process's standard streams, for the commands.
+package enum Console {
+    package static var isOutputTerminal: Bool { isatty(STDOUT_FILENO) == 1 }
+    package static var isErrorTerminal: Bool { isatty(STDERR_FILENO) == 1 }
+
+    /// Colour is for people: a terminal that has not been told otherwise (no-color.org).
+    package static var usesColor: Bool { isOutputTerminal && !isSet("NO_COLOR") && environment("TERM") != "dumb" }
+
+    /// Written at once, unbuffered.
+    ///
+    /// - Returns: false when nobody reads any more.
+    @discardableResult
+    package static func write(_ text: String) -> Bool { PrivateFile.writeAll(Array(text.utf8), to: STDOUT_FILENO) }
+
+    package static func writeError(_ text: String) {
+        _ = PrivateFile.writeAll(Array(text.utf8), to: STDERR_FILENO)
+    }
+
+    package static func exit(_ status: ExitStatus) -> Never { Glibc.exit(status.rawValue) }
+
+    static func environment(_ name: String) -> String? { unsafe getenv(name).map { unsafe String(cString: $0) } }
+
+    private static func isSet(_ name: String) -> Bool { environment(name).map { !$0.isEmpty } ?? false }
+}
+
+/// What the process ends with: part of the public contract.
+package enum ExitStatus: Int32, Sendable {
+    case ok = 0
+    case failed = 1
+    case usage = 2
+    case configuration = 3
+    case unreachable = 4
+    case verification = 5
+}
+
+/// A command that ends with something else than ``ExitStatus/ok``.
+package struct CommandFailure: Error, Sendable, CustomStringConvertible {
+    package let status: ExitStatus
+    /// For standard error, without a line break at the end; empty when everything has been said.
+    package let description: String
+
+    package init(_ status: ExitStatus, _ description: String = "") {
+        self.status = status
+        self.description = description
+    }
+}

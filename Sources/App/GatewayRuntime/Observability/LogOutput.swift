@@ -1,0 +1,83 @@
+package import GatewayCore
+import Glibc
+package import Logging
+import Synchronization
+
+/// Where log lines go and how they look.
+package final class LogOutput: Sendable {
+    package enum Format: String, CaseIterable, Sendable {
+        /// `09:30:00.250 info  Token renewed  credential=box generation=3`, for people.
+        case text
+        /// One JSON object per line, for programs.
+        case json
+    }
+
+    package let format: Format
+    private let clock: any GatewayClock
+    private let write: @Sendable (String) -> Void
+
+    package init(
+        format: Format,
+        clock: any GatewayClock = SystemClock(),
+        write: @escaping @Sendable (String) -> Void = { Console.writeError($0) }
+    ) {
+        self.format = format
+        self.clock = clock
+        self.write = write
+    }
+
+    /// Text on a terminal, JSON otherwise.
+    package static func standardError() -> LogOutput {
+        LogOutput(format: Console.isErrorTerminal ? .text : .json)
+    }
+
+    package func logger(_ label: String, level: Logger.Level) -> Logger {
+        Logger(label: label) { StreamLogHandler(label: $0, output: self, logLevel: level) }
+    }
+
+    fileprivate func emit(_ event: LogEvent, label: String, metadata: Logger.Metadata) {
+        let fields = metadata.sorted { $0.key < $1.key }.map { ($0.key, "\($0.value)") }
+        switch format {
+        case .text: write(textLine(event, fields))
+        case .json: write(jsonLine(event, label, fields))
+        }
+    }
+
+    private func textLine(_ event: LogEvent, _ fields: [(String, String)]) -> String {
+        let time = clock.now().wall.rfc3339.dropFirst(11).dropLast()
+        let level = "\(event.level)".padding(to: 8)
+        let data = fields.map { " \($0)=\(LogText.quoted($1))" }.joined()
+        return "\(time) \(level) \(LogText.clean(event.message.description))\(data.isEmpty ? "" : " \(data)")\n"
+    }
+
+    private func jsonLine(_ event: LogEvent, _ label: String, _ fields: [(String, String)]) -> String {
+        let head = [
+            ("at", clock.now().wall.rfc3339), ("level", "\(event.level)"),
+            ("message", event.message.description), ("logger", label),
+        ]
+        let pairs = (head + fields).map { "\(LogText.json($0)):\(LogText.json($1))" }
+        return "{\(pairs.joined(separator: ","))}\n"
+    }
+}
+
+/// A swift-log handler that writes whole lines, so that lines of different threads do not mix.
+private struct StreamLogHandler: LogHandler {
+    let label: String
+    let output: LogOutput
+    var logLevel: Logger.Level
+    var metadata: Logger.Metadata = [:]
+
+    subscript(metadataKey key: String) -> Logger.MetadataValue? {
+        get { metadata[key] }
+        set { metadata[key] = newValue }
+    }
+
+    func log(event: LogEvent) {
+        let all = event.metadata.map { metadata.merging($0) { _, new in new } } ?? metadata
+        output.emit(event, label: label, metadata: all)
+    }
+}
+
+extension String {
+    func padding(to width: Int) -> String { self + String(repeating: " ", count: max(0, width - count)) }
+}

@@ -1,0 +1,177 @@
+import GatewayCore
+import Logging
+import NIOCore
+import NIOPosix
+import ServiceLifecycle
+import Synchronization
+
+/// Turns finished exchanges into usage counts, metrics and, when asked for, an access log; refused clients into events.
+///
+/// Event loops only add to a shard; once a second the service collects what they counted.
+final class TrafficObserver: ExchangeObserver, Service {
+    struct Route: Sendable {
+        let name: String
+        let credential: String?
+    }
+
+    private let routes: [Route]
+    private let audit: any AuditLog
+    private let usage: AuditPlan.Usage
+    private let feed: AuditFeed
+    private let metrics: MetricRegistry
+    private let clock: any GatewayClock
+    private let accessLog: Logger?
+    private let shards: [TrafficShard]
+    /// What to add to a monotonic reading to get civil time, in nanoseconds.
+    private let wallOffset: Atomic<Int64>
+    private let denials = Mutex(DenialBudget())
+
+    init(
+        routes: [Route],
+        audit: any AuditLog,
+        usage: AuditPlan.Usage,
+        feed: AuditFeed,
+        metrics: MetricRegistry,
+        clock: any GatewayClock,
+        accessLog: Logger?,
+        workers: Int
+    ) {
+        self.routes = routes
+        self.audit = audit
+        self.usage = usage
+        self.feed = feed
+        self.metrics = metrics
+        self.clock = clock
+        self.accessLog = accessLog
+        shards = (0..<max(1, workers)).map { _ in TrafficShard() }
+        wallOffset = Atomic(Self.offset(clock.now()))
+    }
+
+    func finished(_ record: ExchangeRecord) {
+        let wall = record.finishedAt.nanoseconds &+ wallOffset.load(ordering: .relaxed)
+        shard().add(record, minute: wall / 60_000_000_000)
+        if let accessLog { log(record, to: accessLog) }
+    }
+
+    func denied(_ demand: CredentialDemand?, requestID: String, reason: ProblemKind) {
+        metrics.counter("authgateway_clients_denied_total", [("reason", reason.rawValue)]).increment(by: 1)
+        let now = clock.now()
+        guard let unrecorded = denials.withLock({ $0.spend(at: now.monotonic) }) else { return }
+        var detail = ["reason": reason.rawValue]
+        if unrecorded > 0 { detail["unrecorded_before"] = String(unrecorded) }
+        let demand = demand ?? CredentialDemand(route: "", client: nil, requestID: requestID)
+        let event = TokenEvent(
+            at: now.wall,
+            name: .clientDenied,
+            demand: demand,
+            outcome: .failed,
+            errorCode: reason.rawValue,
+            detail: detail
+        )
+        feed.offer(event)
+    }
+
+    func run() async throws {
+        while !Task.isShuttingDownGracefully, !Task.isCancelled {
+            // A cancelled sleep is the stop; what was counted until then is collected by `finish()`.
+            try? await cancelWhenGracefulShutdown { [clock] in try await clock.sleep(for: .seconds(1)) }
+            wallOffset.store(Self.offset(clock.now()), ordering: .relaxed)
+            collect()
+        }
+    }
+
+    /// Hands over what has been counted so far.
+    func collect() {
+        for shard in shards {
+            for (key, tally) in shard.take() { publish(key, tally) }
+        }
+    }
+
+    private func publish(_ key: TrafficShard.Key, _ tally: TrafficShard.Tally) {
+        let route = key.route.flatMap { routes.indices.contains($0) ? routes[$0] : nil }
+        measure(key, tally, route: route?.name ?? "")
+        guard usage != .none, let route, let credential = key.credential else { return }
+        let use = TokenUse(
+            key: TokenUse.Key(
+                minute: UnixTime(milliseconds: key.minute * 60_000),
+                route: route.name,
+                client: key.client,
+                credential: credential.name,
+                generation: credential.generation,
+                statusClass: key.status / 100
+            ),
+            requests: tally.requests,
+            bytesReceived: tally.bytesReceived,
+            bytesSent: tally.bytesSent
+        )
+        audit.count(use)
+    }
+
+    private func measure(_ key: TrafficShard.Key, _ tally: TrafficShard.Tally, route: String) {
+        let labels = [("route", route)]
+        metrics.counter("authgateway_requests_total", labels + [("status", String(key.status))])
+            .increment(by: Int64(tally.requests))
+        metrics.counter("authgateway_received_bytes_total", labels).increment(by: Int64(tally.bytesReceived))
+        metrics.counter("authgateway_sent_bytes_total", labels).increment(by: Int64(tally.bytesSent))
+        metrics.counter("authgateway_replays_total", labels).increment(by: Int64(tally.replays))
+        metrics.histogram("authgateway_request_duration_seconds", labels, bounds: MetricRegistry.durationBounds)
+            .merge(counts: tally.buckets, sum: tally.seconds)
+        if let problem = key.problem {
+            metrics.counter("authgateway_problems_total", labels + [("problem", problem.rawValue)])
+                .increment(by: Int64(tally.requests))
+        }
+    }
+
+    private func log(_ record: ExchangeRecord, to logger: Logger) {
+        var data: Logger.Metadata = [
+            "request_id": "\(record.requestID)", "method": "\(record.method)", "status": "\(record.status)",
+            "received": "\(record.bytesReceived)", "sent": "\(record.bytesSent)",
+            "ms": "\((record.finishedAt - record.startedAt).wholeMilliseconds)",
+        ]
+        if let index = record.route, routes.indices.contains(index) { data["route"] = "\(routes[index].name)" }
+        if let client = record.client { data["client"] = "\(client)" }
+        if let problem = record.problem { data["problem"] = "\(problem.rawValue)" }
+        if let credential = record.credential {
+            data["credential"] = "\(credential.name)"
+            data["generation"] = "\(credential.generation)"
+        }
+        if record.wasReplayed { data["replayed"] = "true" }
+        logger.info("Request", metadata: data)
+    }
+
+    /// One shard per event loop as long as there are as many; two loops on one shard are merely slower.
+    private func shard() -> TrafficShard {
+        guard shards.count > 1, let loop = MultiThreadedEventLoopGroup.currentEventLoop else { return shards[0] }
+        let bits = UInt(bitPattern: ObjectIdentifier(loop).hashValue)
+        return shards[Int(bits % UInt(shards.count))]
+    }
+
+    private static func offset(_ now: Moment) -> Int64 {
+        now.wall.milliseconds &* 1_000_000 &- now.monotonic.nanoseconds
+    }
+}
+
+/// At most so many refused clients a second are recorded one by one: a guesser must not fill the disk.
+private struct DenialBudget: Sendable {
+    private static let perSecond = 10
+
+    private var second: Int64 = 0
+    private var left = perSecond
+    private var unrecorded = 0
+
+    /// - Returns: How many were not recorded since the last one that was; nil when this one is not to be recorded.
+    mutating func spend(at now: MonotonicTime) -> Int? {
+        let current = now.nanoseconds / 1_000_000_000
+        if current != second {
+            second = current
+            left = Self.perSecond
+        }
+        guard left > 0 else {
+            unrecorded += 1
+            return nil
+        }
+        left -= 1
+        defer { unrecorded = 0 }
+        return unrecorded
+    }
+}

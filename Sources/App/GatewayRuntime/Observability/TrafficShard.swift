@@ -1,0 +1,73 @@
+import GatewayCore
+import Synchronization
+
+/// What one event loop has counted since the last collection.
+///
+/// The lock is only ever contended by the collector, once a second.
+final class TrafficShard: Sendable {
+    struct Key: Hashable {
+        let minute: Int64
+        /// nil when no route was found.
+        let route: Int?
+        let client: String?
+        /// nil when nothing was injected; held so that the identity is not given to another object meanwhile.
+        let credential: Credential?
+        let status: Int
+        let problem: ProblemKind?
+
+        static func == (lhs: Self, rhs: Self) -> Bool {
+            lhs.minute == rhs.minute && lhs.route == rhs.route && lhs.status == rhs.status
+                && lhs.credential === rhs.credential && lhs.problem == rhs.problem && lhs.client == rhs.client
+        }
+
+        func hash(into hasher: inout Hasher) {
+            hasher.combine(minute)
+            hasher.combine(route)
+            hasher.combine(status)
+            hasher.combine(client)
+            hasher.combine(credential.map(ObjectIdentifier.init))
+        }
+    }
+
+    struct Tally {
+        var requests = 0
+        var replays = 0
+        var bytesReceived = 0
+        var bytesSent = 0
+        var seconds = 0.0
+        var buckets = [Int64](repeating: 0, count: MetricRegistry.durationBounds.count + 1)
+    }
+
+    private let tallies = Mutex<[Key: Tally]>([:])
+
+    func add(_ record: ExchangeRecord, minute: Int64) {
+        let key = Key(
+            minute: minute,
+            route: record.route,
+            client: record.client,
+            credential: record.credential,
+            status: record.status,
+            problem: record.problem
+        )
+        let seconds = Double((record.finishedAt - record.startedAt).wholeNanoseconds) / 1e9
+        let bounds = MetricRegistry.durationBounds
+        let bucket = bounds.firstIndex { seconds <= $0 } ?? bounds.count
+        tallies.withLock { tallies in
+            var tally = tallies.removeValue(forKey: key) ?? Tally()
+            tally.requests += 1
+            tally.replays += record.wasReplayed ? 1 : 0
+            tally.bytesReceived += record.bytesReceived
+            tally.bytesSent += record.bytesSent
+            tally.seconds += seconds
+            tally.buckets[bucket] += 1
+            tallies[key] = tally
+        }
+    }
+
+    func take() -> [Key: Tally] {
+        tallies.withLock { tallies in
+            defer { tallies = [:] }
+            return tallies
+        }
+    }
+}

@@ -1,0 +1,26 @@
+package import GatewayCore
+
+/// The token that lets the commands of this machine's operator change something through the admin listener.
+///
+/// New at every start; whoever can read the state directory can read it.
+package enum AdminToken {
+    package static func path(in stateDirectory: String) -> String { "\(stateDirectory)/admin.token" }
+
+    package static func create(in stateDirectory: String) throws(StateError) -> Secret {
+        var random = SystemRandomNumberGenerator()
+        var token = ""
+        for _ in 0..<4 {
+            let part = String(random.next() as UInt64, radix: 16)
+            token += String(repeating: "0", count: 16 - part.count) + part
+        }
+        try PrivateFile.write(token + "\n", to: path(in: stateDirectory))
+        return Secret(token)
+    }
+
+    /// nil when there is none, or it may not be read.
+    package static func read(in stateDirectory: String) -> Secret? {
+        guard let text = PrivateFile.read(path(in: stateDirectory)) else { return nil }
+        let token = text.filter { !$0.isWhitespace }
+        return token.isEmpty ? nil : Secret(token)
+    }
+}

@@ -1,0 +1,68 @@
+import GatewayCore
+import Glibc
+
+/// The directory of keys, tokens, the audit log and sockets, held by one gateway at a time.
+///
+/// The lock is the kernel's: it ends with the process, however that ends.
+package final class StateDirectory: Sendable {
+    package let path: String
+    private let lock: Int32
+
+    /// Creates the directory with mode 0700 when it is not there, and takes its lock.
+    ///
+    /// - Throws: ``StateError`` when it cannot be created, when others may write to it, or when another gateway holds it.
+    package init(path: String) throws(StateError) {
+        self.path = path
+        try Self.create(path)
+        try Self.checkOwnership(of: path)
+        lock = try Self.acquireLock(in: path)
+    }
+
+    deinit { close(lock) }
+
+    package func file(_ name: String) -> String { "\(path)/\(name)" }
+
+    private static func create(_ path: String) throws(StateError) {
+        guard unsafe mkdir(path, 0o700) != 0, errno != EEXIST else { return }
+        let reason = SystemError.text()
+        throw StateError(
+            "cannot create the state directory \(path): \(reason); set state_directory to a writable place"
+        )
+    }
+
+    private static func checkOwnership(of path: String) throws(StateError) {
+        var status = stat()
+        guard unsafe stat(path, &status) == 0, status.st_mode & S_IFMT == S_IFDIR else {
+            throw StateError("the state directory \(path) is not a directory")
+        }
+        guard status.st_mode & 0o022 == 0 else {
+            throw StateError("others may write to the state directory \(path); run: chmod 700 \(path)")
+        }
+        guard status.st_uid == geteuid() else {
+            throw StateError("the state directory \(path) belongs to another user; set state_directory to your own")
+        }
+    }
+
+    private static func acquireLock(in path: String) throws(StateError) -> Int32 {
+        let file = "\(path)/gateway.lock"
+        let descriptor = unsafe open(file, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0o600)
+        guard descriptor >= 0 else { throw StateError("cannot open \(file): \(SystemError.text())") }
+        guard flock(descriptor, LOCK_EX | LOCK_NB) == 0 else {
+            let reason = errno
+            close(descriptor)
+            guard reason == EWOULDBLOCK else {
+                throw StateError("cannot lock \(file): \(SystemError.text(reason))")
+            }
+            throw StateError(inUse(path, by: PrivateFile.read(file)))
+        }
+        ftruncate(descriptor, 0)
+        _ = PrivateFile.writeAll(Array("\(getpid())\n".utf8), to: descriptor)
+        return descriptor
+    }
+
+    private static func inUse(_ path: String, by holder: String?) -> String {
+        let process = holder.flatMap { Int32($0.filter(\.isNumber)) }.map { " (process \($0))" } ?? ""
+        return
+            "another gateway\(process) uses the state directory \(path); stop it, or set state_directory to another one"
+    }
+}

@@ -1,0 +1,27 @@
+package import GatewayCore
+import Glibc
+
+/// The system's clocks: `CLOCK_BOOTTIME`, which counts suspended time, and `CLOCK_REALTIME`.
+package struct SystemClock: GatewayClock {
+    package init() {}
+
+    package func now() -> Moment {
+        let boot = Self.read(CLOCK_BOOTTIME)
+        let wall = Self.read(CLOCK_REALTIME)
+        return Moment(
+            monotonic: MonotonicTime(nanoseconds: boot.seconds * 1_000_000_000 + boot.nanoseconds),
+            wall: UnixTime(milliseconds: wall.seconds * 1000 + wall.nanoseconds / 1_000_000)
+        )
+    }
+
+    package func sleep(for duration: Duration) async throws {
+        try await Task.sleep(for: duration, clock: .continuous)
+    }
+
+    /// Both clocks exist on every Linux since 2.6.39, so that the call cannot fail.
+    private static func read(_ clock: clockid_t) -> (seconds: Int64, nanoseconds: Int64) {
+        var time = timespec()
+        unsafe clock_gettime(clock, &time)
+        return (Int64(time.tv_sec), Int64(time.tv_nsec))
+    }
+}

@@ -1,0 +1,177 @@
+import AsyncHTTPClient
+import Foundation
+import GatewayAdmin
+import GatewayCore
+import Logging
+import NIOCore
+import NIOHTTP1
+import NIOPosix
+import Testing
+
+@Suite(.timeLimit(.minutes(1)))
+struct AdminServerTests {
+    private let control = ScriptedControl(statuses: [
+        TokenStatus(
+            credential: "box-service[user:42]",
+            strategy: "box_ccg",
+            subject: "user:42",
+            state: .valid,
+            generation: 3,
+            remainingSeconds: 90,
+            isRenewable: true,
+            lastError: "<script>alert(1)</script>"
+        )
+    ])
+
+    @Test func healthAndReadinessAnswer() async throws {
+        try await withServer(control) { (port: Int) async throws in
+            let health = try await get("/healthz", port)
+            #expect(health.status == .ok)
+            #expect(health.text == "ok\n")
+            #expect(try await get("/readyz", port).status == .ok)
+        }
+    }
+
+    @Test func aGatewayThatIsNotReadySaysWhyWhenAsked() async throws {
+        try await withServer(ScriptedControl(isReady: false)) { (port: Int) async throws in
+            let brief = try await get("/readyz", port)
+            #expect(brief.status == .serviceUnavailable)
+            let verbose = try await get("/readyz?verbose", port)
+            #expect(verbose.text.contains("it is draining"))
+        }
+    }
+
+    @Test func metricsAreTextForPrometheus() async throws {
+        try await withServer(control) { (port: Int) async throws in
+            let answer = try await get("/metrics", port)
+            #expect(answer.text == "up 1\n")
+            #expect(answer.type?.hasPrefix("text/plain; version=0.0.4") == true)
+        }
+    }
+
+    @Test func tokensAreListedWithoutAnySecret() async throws {
+        try await withServer(control) { (port: Int) async throws in
+            let answer = try await get("/api/tokens", port)
+            let decoded = try JSONDecoder().decode([TokenStatus].self, from: Data(answer.text.utf8))
+            #expect(decoded.map(\.credential) == ["box-service[user:42]"])
+            #expect(!answer.text.contains(adminToken))
+        }
+    }
+
+    @Test func aChangeNeedsTheAdminToken() async throws {
+        try await withServer(control) { (port: Int) async throws in
+            let path = "/api/tokens/box-service%5Buser%3A42%5D/refresh"
+            #expect(try await post(path, port, token: nil).status == .unauthorized)
+            #expect(try await post(path, port, token: "wrong").status == .unauthorized)
+            #expect(control.performed.isEmpty)
+            #expect(try await post(path, port, token: adminToken).status == .ok)
+            #expect(control.performed == ["refresh box-service[user:42]"])
+        }
+    }
+
+    @Test func anUnknownCredentialIsAProblemDocument() async throws {
+        try await withServer(control) { (port: Int) async throws in
+            let answer = try await post("/api/tokens/nobody/clear", port, token: adminToken)
+            #expect(answer.status == .notFound)
+            #expect(answer.type == "application/problem+json")
+        }
+    }
+
+    @Test func foreignHostsAndOriginsAreRefused() async throws {
+        try await withServer(control) { (port: Int) async throws in
+            #expect(try await get("/", port, fields: [("Host", "evil.example")]).status == .misdirectedRequest)
+            let crossSite = try await get("/api/tokens", port, fields: [("Origin", "https://evil.example")])
+            #expect(crossSite.status == .forbidden)
+            #expect(!crossSite.text.contains("box-service"))
+        }
+    }
+
+    @Test func thePageEscapesWhatItShowsAndForbidsScripts() async throws {
+        try await withServer(control) { (port: Int) async throws in
+            let page = try await get("/", port)
+            #expect(page.text.contains("&lt;script&gt;alert(1)&lt;/script&gt;"))
+            #expect(!page.text.contains("<script"))
+            #expect(page.text.contains("1 min 30 s"))
+            #expect(page.policy?.contains("default-src 'none'") == true)
+            #expect(try await get("/style.css", port).type?.hasPrefix("text/css") == true)
+        }
+    }
+
+    @Test func whatIsNotThereIsAProblemDocument() async throws {
+        try await withServer(control) { (port: Int) async throws in
+            let answer = try await get("/nothing", port)
+            #expect(answer.status == .notFound)
+            #expect(answer.type == "application/problem+json")
+        }
+    }
+
+    @Test func aPortInUseIsReportedBeforeAnythingIsServed() async throws {
+        try await withServer(control) { (port: Int) async throws in
+            let second = makeServer(control)
+            await #expect(throws: IOError.self) { try await second.bind(host: "127.0.0.1", port: port) }
+        }
+    }
+
+    @Test func anAddressThatWasTakenAndNeverServedIsGivenBack() async throws {
+        let first = makeServer(control)
+        let port = try await first.bind(host: "127.0.0.1", port: 0)
+        await first.close()
+        let second = makeServer(control)
+        #expect(try await second.bind(host: "127.0.0.1", port: port) == port)
+        await second.close()
+    }
+}
+
+private let adminToken = "d0c0ffee"
+
+private func makeServer(_ control: ScriptedControl) -> AdminServer {
+    AdminServer(
+        group: MultiThreadedEventLoopGroup.singleton,
+        options: AdminOptions(version: "test", control: control, token: Secret(adminToken), metrics: { "up 1\n" }),
+        logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
+    )
+}
+
+private func withServer(_ control: ScriptedControl, _ body: @Sendable (Int) async throws -> Void) async throws {
+    let server = makeServer(control)
+    let port = try await server.bind(host: "127.0.0.1", port: 0)
+    async let serving: Void = server.run()
+    do {
+        try await body(port)
+    } catch {
+        await server.close()
+        throw error
+    }
+    await server.close()
+    await serving
+}
+
+private struct Answer {
+    let status: HTTPResponseStatus
+    let type: String?
+    let policy: String?
+    let text: String
+}
+
+private func get(_ path: String, _ port: Int, fields: [(String, String)] = []) async throws -> Answer {
+    try await send(.GET, path, port, fields: fields)
+}
+
+private func post(_ path: String, _ port: Int, token: String?) async throws -> Answer {
+    try await send(.POST, path, port, fields: token.map { [("Authorization", "Bearer \($0)")] } ?? [])
+}
+
+private func send(_ method: HTTPMethod, _ path: String, _ port: Int, fields: [(String, String)]) async throws -> Answer
+{
+    var request = HTTPClientRequest(url: "http://127.0.0.1:\(port)\(path)")
+    request.method = method
+    for (name, value) in fields { request.headers.replaceOrAdd(name: name, value: value) }
+    let response = try await HTTPClient.shared.execute(request, timeout: .seconds(10))
+    let body = try await response.body.collect(upTo: 1 << 20)
+    return Answer(
+        status: response.status,
+        type: response.headers.first(name: "Content-Type"),
+        policy: response.headers.first(name: "Content-Security-Policy"),
+        text: String(buffer: body)
+    )
+}
