@@ -1,0 +1,107 @@
+"""What the tests stand the gateway against. Every gateway's log and files are searched for secrets when it ends."""
+
+import os
+import pathlib
+import resource
+import sys
+
+import pytest
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+
+from harness import gateway as gateway_harness
+from harness.authority import Authority
+from harness.gateway import Gateway
+from harness.origin import RecordingOrigin
+from harness.tls import CertificateAuthority, Nginx
+
+# Planted where a secret belongs; none of it may ever be found in an output.
+CANARY = "CANARY-5f2c9a"
+
+
+def pytest_configure(config):
+    if not os.access(gateway_harness.BINARY, os.X_OK):
+        raise pytest.UsageError(f"no gateway at {gateway_harness.BINARY}: build it, or set AUTHGATEWAY_BINARY")
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+def pytest_sessionfinish(session):
+    """In CI everything is there, so a skip means that something was not proved."""
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    skipped = reporter.stats.get("skipped", []) if reporter else []
+    if skipped and os.environ.get("CI") == "true":
+        reporter.write_line(f"{len(skipped)} skipped, which CI does not expect", red=True)
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+@pytest.fixture
+def make_gateway(tmp_path):
+    """Makes gateways (not yet started) and ends them; searches what they wrote for secrets."""
+    made = []
+
+    def make(config, listeners=None, environment=None, folder=None):
+        gateway = Gateway(folder or tmp_path / f"gateway-{len(made)}", config, listeners, environment)
+        made.append(gateway)
+        return gateway
+
+    yield make
+    for gateway in made:
+        gateway.stop()
+    for gateway in made:
+        assert CANARY not in gateway.text(), "a secret is in the log"
+        for path, content in gateway.files().items():
+            assert CANARY.encode() not in content, f"a secret is in {path}"
+
+
+@pytest.fixture
+def start_gateway(make_gateway):
+    return lambda *arguments, **options: make_gateway(*arguments, **options).start()
+
+
+@pytest.fixture
+def make_origin():
+    made = []
+
+    def make(*arguments):
+        made.append(RecordingOrigin(*arguments))
+        return made[-1]
+
+    yield make
+    for origin in made:
+        origin.stop()
+
+
+@pytest.fixture
+def origin(make_origin):
+    return make_origin()
+
+
+@pytest.fixture
+def make_authority(tmp_path):
+    """Starts django-oauth-toolkit."""
+    made = []
+
+    def make(**options):
+        folder = tmp_path / f"authority-{len(made)}"
+        folder.mkdir()
+        made.append(Authority(folder, **options))
+        return made[-1]
+
+    yield make
+    for authority in made:
+        authority.stop()
+
+
+@pytest.fixture(scope="session")
+def certificate_authority(tmp_path_factory):
+    return CertificateAuthority(tmp_path_factory.mktemp("ca"), "acceptance-ca")
+
+
+@pytest.fixture(scope="session")
+def tls_upstream(tmp_path_factory, certificate_authority):
+    """nginx with TLS; wants the canary as its bearer token."""
+    certificate, key = certificate_authority.issue("upstream", "IP:127.0.0.1,DNS:upstream.test")
+    nginx = Nginx(tmp_path_factory.mktemp("nginx"), certificate, key, f"Bearer {CANARY}")
+    yield nginx
+    nginx.stop()

@@ -1,0 +1,1 @@
+"""Real servers and clients around the gateway: what the acceptance tests stand it against."""

@@ -1,0 +1,65 @@
+"""The OAuth server of `oauth_server.py` as a process, and a look into its database."""
+
+import pathlib
+import sqlite3
+import subprocess
+import sys
+import time
+from datetime import datetime, timezone
+
+from . import processes
+
+
+class Authority:
+    client_id = "cc"
+    client_secret = "s3cret-of-cc"
+
+    def __init__(self, folder, lifetime=3600, token_delay=0.0):
+        self.database = pathlib.Path(folder) / "oauth.sqlite"
+        self.process = subprocess.Popen(
+            [sys.executable, str(pathlib.Path(__file__).with_name("oauth_server.py")), str(self.database)]
+            + [str(lifetime), str(token_delay)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env=processes.environment(),
+        )
+        self.port = int(processes.first_line(self.process, 60))
+
+    @property
+    def url(self):
+        return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def token_url(self):
+        return f"{self.url}/o/token/"
+
+    def tokens(self):
+        """Every token ever issued, oldest first, with its end in seconds since the epoch."""
+        with sqlite3.connect(f"file:{self.database}?mode=ro", uri=True, timeout=20) as database:
+            rows = database.execute("select token, expires from oauth2_provider_accesstoken order by id").fetchall()
+        database.close()
+        return [(token, datetime.fromisoformat(end).replace(tzinfo=timezone.utc).timestamp()) for token, end in rows]
+
+    def accepts(self, token):
+        return any(known == token and end > time.time() for known, end in self.tokens())
+
+    def expired(self):
+        return sum(1 for _, end in self.tokens() if end < time.time())
+
+    def revoke_all(self):
+        """As an administrator would: the tokens are gone, nobody is told."""
+        with sqlite3.connect(self.database, timeout=20) as database:
+            database.execute("update oauth2_provider_accesstoken set expires = '2000-01-01 00:00:00'")
+        database.close()
+
+    def credential(self):
+        return {
+            "strategy": "oauth2_client_credentials",
+            "token_url": self.token_url,
+            "client_id": self.client_id,
+            "client_secret": self.client_secret,
+            "scopes": ["read"],
+        }
+
+    def stop(self):
+        processes.end(self.process)

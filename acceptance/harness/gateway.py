@@ -1,0 +1,130 @@
+"""The gateway as a process, and its command line."""
+
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import threading
+
+import requests
+
+from . import processes
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BINARY = os.environ.get("AUTHGATEWAY_BINARY", str(ROOT / ".build/release/authgateway"))
+
+
+def command(*arguments, cwd, timeout=30, input=None, **changes):
+    """Runs one subcommand to its end. A change of None removes a name from the environment."""
+    return subprocess.run(
+        [BINARY, *map(str, arguments)],
+        cwd=cwd,
+        env=processes.environment(**changes),
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        input=input,
+    )
+
+
+class Gateway:
+    """A gateway in a folder of its own. `config` lacks the listeners and the state: they are added here."""
+
+    def __init__(self, folder, config, listeners=None, environment=None):
+        self.folder = pathlib.Path(folder)
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self.port = processes.free_port()
+        self.admin_port = processes.free_port()
+        self.file = self.folder / "gateway.yaml"
+        self.environment = environment or {}
+        self.process = None
+        self.log = bytearray()
+        self.configure(config, listeners)
+
+    def configure(self, config, listeners=None):
+        whole = {
+            "version": 1,
+            "state_directory": "./state",
+            "listeners": {
+                "proxy": [{"address": f"127.0.0.1:{self.port}"}, *(listeners or [])],
+                "admin": {"address": f"127.0.0.1:{self.admin_port}"},
+            },
+            **config,
+        }
+        # JSON is YAML.
+        self.file.write_text(json.dumps(whole, indent=2), encoding="utf-8")
+
+    @property
+    def url(self):
+        return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def admin_url(self):
+        return f"http://127.0.0.1:{self.admin_port}"
+
+    def start(self, seconds=30):
+        self.process = subprocess.Popen(
+            [BINARY, "run", "--config", str(self.file)],
+            cwd=self.folder,
+            env=processes.environment(**self.environment),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+        )
+        self.reader = threading.Thread(target=self._read_log, args=(self.process.stdout,), daemon=True)
+        self.reader.start()
+        processes.wait_until(self._has_answered, seconds, lambda: f"the gateway is ready; it said:\n{self.text()}")
+        return self
+
+    def _read_log(self, stream):
+        while chunk := stream.read1(65536):
+            self.log += chunk
+
+    def _has_answered(self):
+        if self.process.poll() is not None:
+            self.reader.join(5)
+            raise AssertionError(f"the gateway ended with {self.process.returncode}:\n{self.text()}")
+        try:
+            # Not ready is an answer too: a credential may be broken on purpose.
+            return requests.get(f"{self.admin_url}/readyz", timeout=5).status_code in (200, 503)
+        except requests.RequestException:
+            return False
+
+    def text(self):
+        return self.log.decode(errors="replace")
+
+    def run(self, *arguments, **options):
+        """A subcommand with this gateway's configuration, for example `run("audit", "verify")`."""
+        return command(*arguments, "--config", self.file, cwd=self.folder, **self.environment, **options)
+
+    def kill(self):
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait()
+        self.reader.join(5)
+
+    def stop(self, seconds=40):
+        """Asks to stop and returns the exit code."""
+        if self.process is None:
+            return None
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+            try:
+                self.process.wait(seconds)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait()
+                raise AssertionError(f"the gateway did not stop within {seconds} s:\n{self.text()}") from None
+        self.reader.join(5)
+        self.process.stdout.close()
+        return self.process.returncode
+
+    def events(self, *filters):
+        """The audit log through the command line, oldest first."""
+        result = self.run("audit", "query", "--json", *filters)
+        assert result.returncode == 0, result.stderr
+        return [json.loads(line) for line in result.stdout.splitlines() if line.strip()]
+
+    def files(self):
+        """Every file the gateway wrote, with its bytes."""
+        return {path: path.read_bytes() for path in (self.folder / "state").rglob("*") if path.is_file()}

@@ -1,0 +1,155 @@
+"""An upstream that keeps the exact bytes of every request: a proxy is judged by what reached the origin."""
+
+import socket
+import socketserver
+import threading
+
+
+class Request:
+    """One request as it arrived: `head` is the raw head without its empty line, `body` is decoded."""
+
+    def __init__(self, head, body, framing):
+        self.head = head
+        self.body = body
+        self.framing = framing
+        line, *fields = head.split(b"\r\n")
+        self.line = line.decode("latin-1")
+        self.method, self.target, self.version = self.line.split(" ", 2)
+        self.fields = [
+            (name.decode("latin-1").lower(), value.strip().decode("latin-1"))
+            for name, _, value in (field.partition(b":") for field in fields)
+        ]
+
+    def values(self, name):
+        return [value for found, value in self.fields if found == name.lower()]
+
+    def value(self, name):
+        values = self.values(name)
+        assert len(values) <= 1, f"{name} arrived {len(values)} times"
+        return values[0] if values else None
+
+
+def ok(request):
+    return response(200, b"hello from the origin\n")
+
+
+def response(status, body=b"", *fields):
+    head = [f"HTTP/1.1 {status} Status", f"Content-Length: {len(body)}", "Content-Type: text/plain", *fields]
+    return "\r\n".join(head).encode() + b"\r\n\r\n" + body
+
+
+class RecordingOrigin:
+    """Answers with `answer(request)`: bytes, or an iterable of bytes. Closes when the bytes of the connection stop making sense."""
+
+    def __init__(self, answer=ok):
+        self.answer = answer
+        self.requests = []
+        self.streams = []
+        self.lock = threading.Lock()
+        origin = self
+
+        class Handler(socketserver.BaseRequestHandler):
+            def handle(self):
+                origin.serve(self.request)
+
+        class Server(socketserver.ThreadingMixIn, socketserver.TCPServer):
+            allow_reuse_address = True
+            daemon_threads = True
+            request_queue_size = 1024
+
+        self.server = Server(("127.0.0.1", 0), Handler)
+        self.port = self.server.server_address[1]
+        threading.Thread(target=self.server.serve_forever, args=(0.05,), daemon=True).start()
+
+    @property
+    def url(self):
+        return f"http://127.0.0.1:{self.port}"
+
+    def raw(self):
+        """All bytes that ever arrived, over all connections."""
+        with self.lock:
+            return b"".join(bytes(stream) for stream in self.streams)
+
+    def last(self):
+        with self.lock:
+            return self.requests[-1]
+
+    def count(self):
+        with self.lock:
+            return len(self.requests)
+
+    def forget(self):
+        with self.lock:
+            self.requests.clear()
+            self.streams.clear()
+
+    def serve(self, connection):
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        stream = bytearray()
+        with self.lock:
+            self.streams.append(stream)
+        reader = Reader(connection, stream)
+        try:
+            while True:
+                head = reader.until(b"\r\n\r\n")
+                if head is None:
+                    return
+                request = Request(head, *self.read_body(reader, head))
+                with self.lock:
+                    self.requests.append(request)
+                answer = self.answer(request)
+                for part in [answer] if isinstance(answer, bytes) else answer:
+                    connection.sendall(part)
+        except (OSError, ValueError):
+            return
+
+    def read_body(self, reader, head):
+        fields = [line.partition(b":") for line in head.split(b"\r\n")[1:]]
+        named = lambda wanted: [value.strip() for name, _, value in fields if name.lower() == wanted]
+        if named(b"transfer-encoding"):
+            body = b""
+            while True:
+                size = int(reader.until(b"\r\n").split(b";")[0], 16)
+                if size == 0:
+                    while reader.until(b"\r\n"):
+                        pass
+                    return body, "chunked"
+                body += reader.exactly(size)
+                reader.exactly(2)
+        lengths = named(b"content-length")
+        if lengths:
+            return reader.exactly(int(lengths[0])), "length"
+        return b"", "none"
+
+    def stop(self):
+        self.server.shutdown()
+        self.server.server_close()
+
+
+class Reader:
+    def __init__(self, connection, record):
+        self.connection = connection
+        self.record = record
+        self.buffer = b""
+
+    def more(self):
+        received = self.connection.recv(65536)
+        self.record += received
+        self.buffer += received
+        return bool(received)
+
+    def until(self, mark):
+        while mark not in self.buffer:
+            if not self.more():
+                if self.buffer:
+                    raise ValueError("cut off")
+                return None
+        before, _, self.buffer = self.buffer.partition(mark)
+        return before
+
+    def exactly(self, count):
+        while len(self.buffer) < count:
+            if not self.more():
+                raise ValueError("cut off")
+        result, self.buffer = self.buffer[:count], self.buffer[count:]
+        return result

@@ -1,0 +1,102 @@
+"""An upstream and a client for bodies that are larger than any buffer."""
+
+import os
+import socket
+import socketserver
+import threading
+import zlib
+
+BLOCK = os.urandom(1 << 20)
+
+
+class Flow:
+    """Counts and sums what went through, cheaply enough for gigabytes."""
+
+    def __init__(self):
+        self.bytes = 0
+        self.checksum = 0
+
+    def add(self, data):
+        self.bytes += len(data)
+        self.checksum = zlib.crc32(data, self.checksum)
+
+
+def blocks(count):
+    flow = Flow()
+    for _ in range(count):
+        flow.add(BLOCK)
+    return flow
+
+
+def receive(connection, length, flow):
+    buffer = bytearray(1 << 20)
+    view = memoryview(buffer)
+    while flow.bytes < length:
+        received = connection.recv_into(view[: min(len(buffer), length - flow.bytes)])
+        if not received:
+            break
+        flow.add(view[:received])
+
+
+def read_head(connection):
+    """One byte at a time, so that nothing of the body is taken with it."""
+    head = b""
+    while not head.endswith(b"\r\n\r\n"):
+        byte = connection.recv(1)
+        if not byte:
+            raise OSError(f"closed after {head!r}")
+        head += byte
+    return head
+
+
+class StreamingOrigin:
+    """GET /N sends N blocks; POST counts what arrives."""
+
+    def __init__(self):
+        self.received = []
+        self.sent = 0
+        origin = self
+
+        class Handler(socketserver.BaseRequestHandler):
+            def handle(self):
+                try:
+                    origin.serve(self.request)
+                except OSError:
+                    pass
+
+        class Server(socketserver.ThreadingTCPServer):
+            daemon_threads = True
+
+        self.server = Server(("127.0.0.1", 0), Handler)
+        self.port = self.server.server_address[1]
+        threading.Thread(target=self.server.serve_forever, args=(0.05,), daemon=True).start()
+
+    @property
+    def url(self):
+        return f"http://127.0.0.1:{self.port}"
+
+    def serve(self, connection):
+        while True:
+            head = read_head(connection).decode("latin-1")
+            if head.startswith("GET"):
+                count = int(head.split(" ")[1].rsplit("/", 1)[1])
+                connection.sendall(f"HTTP/1.1 200 OK\r\nContent-Length: {count << 20}\r\n\r\n".encode())
+                for _ in range(count):
+                    connection.sendall(BLOCK)
+                    self.sent += len(BLOCK)
+            else:
+                length = next(
+                    int(line.split(":")[1]) for line in head.split("\r\n") if line.lower().startswith("content-length:")
+                )
+                flow = Flow()
+                receive(connection, length, flow)
+                self.received.append(flow)
+                connection.sendall(b"HTTP/1.1 204 No Content\r\n\r\n")
+
+    def stop(self):
+        self.server.shutdown()
+        self.server.server_close()
+
+
+def connect(port, seconds=60):
+    return socket.create_connection(("127.0.0.1", port), seconds)

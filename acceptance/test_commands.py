@@ -1,0 +1,175 @@
+"""The commands against a running gateway and without one: what they print and how they exit."""
+
+import contextlib
+import json
+import pathlib
+import sqlite3
+import subprocess
+
+import pytest
+import requests
+from conftest import CANARY
+from harness import processes
+
+
+@pytest.fixture
+def authority(make_authority):
+    return make_authority()
+
+
+def config(authority):
+    return {
+        "credentials": {
+            "service": authority.credential(),
+            "fixed": {"strategy": "bearer", "token": CANARY},
+        },
+        "routes": {
+            "api": {"upstream": authority.url + "/api", "auth": "service"},
+            "second": {"upstream": authority.url + "/api", "auth": "fixed"},
+        },
+    }
+
+
+@pytest.fixture
+def gateway(authority, start_gateway):
+    gateway = start_gateway(config(authority))
+    assert requests.get(gateway.url + "/api/x", timeout=20).status_code == 200
+    return gateway
+
+
+@pytest.fixture
+def stopped(authority, make_gateway):
+    return make_gateway(config(authority))
+
+
+def test_check_and_plan_need_no_gateway_and_show_no_secret(stopped, authority):
+    checked = stopped.run("check")
+    assert checked.returncode == 0, checked
+    planned = stopped.run("plan")
+    assert planned.returncode == 0
+    for word in ("api", "second", "service", "oauth2_client_credentials", f"127.0.0.1:{stopped.port}"):
+        assert word in planned.stdout, word
+    whole = checked.stdout + checked.stderr + planned.stdout + planned.stderr
+    assert CANARY not in whole and authority.client_secret not in whole
+    as_json = stopped.run("plan", "--json")
+    assert as_json.returncode == 0
+    json.loads(as_json.stdout)
+    assert CANARY not in as_json.stdout and authority.client_secret not in as_json.stdout
+    assert not (stopped.folder / "state").exists(), "nothing was created"
+
+
+def test_routes_and_status(gateway):
+    routes = json.loads(gateway.run("routes", "--json").stdout)
+    assert {route["name"] for route in routes} == {"api", "second"}
+    status = gateway.run("status")
+    assert status.returncode == 0 and "service" in status.stdout
+    json.loads(gateway.run("status", "--json").stdout)
+
+
+@pytest.mark.parametrize("arguments", [["status"], ["token", "list"], ["token", "refresh", "service"], ["token", "clear", "service"]])
+def test_without_a_gateway_the_exit_code_is_4(stopped, arguments):
+    result = stopped.run(*arguments)
+    assert result.returncode == 4, result
+    assert f"127.0.0.1:{stopped.admin_port}" in result.stderr
+
+
+def test_tokens_are_listed_renewed_and_cleared(gateway, authority):
+    listed = json.loads(gateway.run("token", "list", "--json").stdout)
+    assert "service" in json.dumps(listed)
+    [(first, _)] = authority.tokens()
+    assert first not in json.dumps(listed)
+
+    assert gateway.run("token", "refresh", "service").returncode == 0
+    assert len(authority.tokens()) == 2
+    assert gateway.run("token", "clear", "service").returncode == 0
+    assert requests.get(gateway.url + "/api/x", timeout=20).status_code == 200
+    assert len(authority.tokens()) == 3
+
+    unknown = gateway.run("token", "refresh", "nobody")
+    assert unknown.returncode == 1 and "nobody" in unknown.stderr
+    events = gateway.events("--credential", "service")
+    assert "operator" in {event["trigger"] for event in events}
+    assert "cleared" in {event["event"] for event in events}
+
+
+def test_the_audit_log_tells_the_story(gateway):
+    events = gateway.events()
+    names = [event["event"] for event in events]
+    assert names.index("gateway_started") < names.index("acquiring") < names.index("acquired") < names.index("injected")
+    assert [event["id"] for event in events] == list(range(1, len(events) + 1))
+    acquired = next(event for event in events if event["event"] == "acquired")
+    assert acquired["credential"] == "service" and acquired["http_status"] == 200 and acquired["generation"] == 1
+    assert len(acquired["token_fingerprint"]) == 12
+
+    tail = gateway.run("audit", "tail", "-n", "2")
+    assert tail.returncode == 0 and len(tail.stdout.strip().splitlines()) >= 2
+    assert "service" in gateway.run("audit", "stats").stdout
+    assert gateway.run("audit", "verify").returncode == 0
+
+
+def test_the_plain_sqlite3_shell_reads_it_while_it_runs(gateway):
+    database = gateway.folder / "state" / "audit.sqlite"
+    query = "select at,event,credential,generation from token_events"
+    result = subprocess.run(["sqlite3", str(database), query], capture_output=True, text=True, timeout=20)
+    assert result.returncode == 0
+    assert any("|acquired|service|1" in line for line in result.stdout.splitlines()), result
+    for change in ("update token_events set event = 'x'", "delete from token_events"):
+        refused = subprocess.run(["sqlite3", str(database), change], capture_output=True, text=True, timeout=20)
+        assert refused.returncode != 0 and refused.stderr, change
+
+
+def test_tail_follows(gateway):
+    follower = subprocess.Popen(
+        [gateway.process.args[0], "audit", "tail", "-f", "--json", "--config", str(gateway.file)],
+        cwd=gateway.folder,
+        env=processes.environment(),
+        stdout=subprocess.PIPE,
+        # Unbuffered, so that what is readable is also what is left to read.
+        bufsize=0,
+    )
+    try:
+        first = processes.first_line(follower, 20)
+        assert json.loads(first)["event"]
+        assert gateway.run("token", "refresh", "service").returncode == 0
+        while json.loads(processes.first_line(follower, 20)).get("trigger") != "operator":
+            pass
+    finally:
+        processes.end(follower)
+
+
+def tamper(gateway, change):
+    """As somebody who can write the file and knows about the triggers."""
+    with contextlib.closing(sqlite3.connect(gateway.folder / "state" / "audit.sqlite")) as database:
+        triggers = database.execute("select name from sqlite_master where type = 'trigger'").fetchall()
+        assert triggers
+        for (name,) in triggers:
+            database.execute(f"drop trigger {name}")
+        assert database.execute(change).rowcount == 1
+        database.commit()
+
+
+def test_a_changed_row_is_found(gateway):
+    gateway.stop()
+    tamper(gateway, "update token_events set credential = 'other' where event = 'acquired'")
+    result = gateway.run("audit", "verify")
+    assert result.returncode == 5, result
+    assert "acquired" in result.stdout + result.stderr or "row" in result.stdout + result.stderr
+
+
+def test_a_cut_tail_is_found(gateway):
+    gateway.stop()
+    tamper(gateway, "delete from token_events where id = (select max(id) from token_events)")
+    assert gateway.run("audit", "verify").returncode == 5
+
+
+def test_no_secret_is_in_the_arguments_of_the_process(gateway, authority):
+    command_line = pathlib.Path(f"/proc/{gateway.process.pid}/cmdline").read_bytes()
+    assert CANARY.encode() not in command_line and authority.client_secret.encode() not in command_line
+
+
+def test_the_admin_listener_shows_no_secret(gateway, authority):
+    [(token, _)] = authority.tokens()
+    for path in ("/", "/healthz", "/readyz", "/readyz?verbose", "/metrics"):
+        text = requests.get(gateway.admin_url + path, timeout=20).text
+        for secret in (CANARY, authority.client_secret, token):
+            assert secret not in text, path

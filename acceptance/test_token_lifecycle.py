@@ -1,0 +1,267 @@
+"""Tokens of a real authority (django-oauth-toolkit): renewed before anyone notices, fetched once, kept over a crash."""
+
+import collections
+import os
+import threading
+import time
+
+import requests
+from harness import raw
+from harness.origin import ok, response
+from harness.processes import wait_until
+
+
+def config(authority, upstream, **more):
+    return {
+        "credentials": {"service": authority.credential()},
+        "routes": {"api": {"upstream": upstream, "auth": "service"}},
+        **more,
+    }
+
+
+def guarded_by(authority):
+    """An origin's answer: refuses what the authority does not know, the way RFC 6750 says."""
+
+    def answer(request):
+        if authority.accepts(token_of(request)):
+            return ok(request)
+        return response(401, b"", 'WWW-Authenticate: Bearer error="invalid_token"')
+
+    return answer
+
+
+def token_of(request):
+    return (request.value("authorization") or "").removeprefix("Bearer ")
+
+
+def test_ten_expiries_pass_without_a_401_and_without_a_wait(make_authority, start_gateway):
+    delay = 1.5
+    authority = make_authority(lifetime=5, token_delay=delay)
+    gateway = start_gateway(config(authority, authority.url + "/api"))
+    assert requests.get(gateway.url + "/api/first", timeout=20).status_code == 200
+
+    statuses, slowest = collections.Counter(), [0.0]
+    stop = threading.Event()
+
+    def client():
+        with requests.Session() as session:
+            while not stop.wait(0.03):
+                started = time.monotonic()
+                status = session.get(gateway.url + "/api/again", timeout=20).status_code
+                slowest[0] = max(slowest[0], time.monotonic() - started)
+                statuses[status] += 1
+
+    clients = [threading.Thread(target=client) for _ in range(3)]
+    for thread in clients:
+        thread.start()
+    try:
+        wait_until(lambda: authority.expired() >= 10, 120, "ten tokens expired", pause=0.5)
+    finally:
+        stop.set()
+        for thread in clients:
+            thread.join()
+
+    assert set(statuses) == {200}, statuses
+    assert sum(statuses.values()) > 300
+    # Whoever had waited for a token would have waited for the whole delay of the token endpoint.
+    assert slowest[0] < delay * 0.8, f"a request took {slowest[0]:.2f} s"
+    # No storm either: a five-second token is renewed at half its life at the earliest.
+    issued = len(authority.tokens())
+    assert issued <= 2 * (authority.expired() + 3), f"{issued} tokens were issued"
+
+
+def test_a_thousand_requests_on_a_cold_credential_cause_one_token_call(make_authority, make_origin, start_gateway):
+    authority = make_authority(token_delay=1.0)
+    origin = make_origin()
+    gateway = start_gateway(config(authority, origin.url))
+    request = f"GET /api/x HTTP/1.1\r\nHost: 127.0.0.1:{gateway.port}\r\nConnection: close\r\n\r\n".encode()
+
+    answers = raw.all_at_once(gateway.port, [request] * 1000)
+
+    assert collections.Counter(answer.status for answer in answers) == {200: 1000}
+    [(token, _)] = authority.tokens()
+    assert origin.count() == 1000
+    assert {token_of(request) for request in origin.requests} == {token}
+
+
+def test_a_post_with_a_revoked_token_is_replayed_once_with_its_body(make_authority, make_origin, start_gateway):
+    authority = make_authority()
+    origin = make_origin(guarded_by(authority))
+    gateway = start_gateway(config(authority, origin.url))
+    assert requests.get(gateway.url + "/api/warm", timeout=20).status_code == 200
+    authority.revoke_all()
+    origin.forget()
+
+    body = os.urandom(40_000)
+    answer = requests.post(gateway.url + "/api/items?x=1", data=body, timeout=20)
+
+    assert answer.status_code == 200
+    refused, accepted = origin.requests
+    assert [refused.target, accepted.target] == ["/items?x=1"] * 2
+    assert refused.body == body and accepted.body == body
+    assert not authority.accepts(token_of(refused)) and authority.accepts(token_of(accepted))
+    assert len(authority.tokens()) == 2
+    names = [event["event"] for event in gateway.events("--credential", "service")]
+    assert names.count("rejected") == 1
+    assert names.count("replayed") == 1
+
+
+def test_a_chunked_post_is_replayed_too(make_authority, make_origin, start_gateway):
+    authority = make_authority()
+    origin = make_origin(guarded_by(authority))
+    gateway = start_gateway(config(authority, origin.url))
+    requests.get(gateway.url + "/api/warm", timeout=20)
+    authority.revoke_all()
+    origin.forget()
+
+    answer = requests.post(gateway.url + "/api/items", data=iter([b"one ", b"two ", b"three"]), timeout=20)
+
+    assert answer.status_code == 200
+    assert [request.body for request in origin.requests] == [b"one two three"] * 2
+
+
+def test_a_hundred_late_refusals_cause_one_renewal(make_authority, make_origin, start_gateway):
+    authority = make_authority(token_delay=0.5)
+    origin = make_origin(guarded_by(authority))
+    gateway = start_gateway(config(authority, origin.url))
+    requests.get(gateway.url + "/api/warm", timeout=20)
+    authority.revoke_all()
+    origin.forget()
+
+    head = f"POST /api/%d HTTP/1.1\r\nHost: 127.0.0.1:{gateway.port}\r\nContent-Length: 5\r\nConnection: close\r\n\r\nbody!"
+    answers = raw.all_at_once(gateway.port, [(head % number).encode() for number in range(100)])
+
+    assert collections.Counter(answer.status for answer in answers) == {200: 100}
+    assert len(authority.tokens()) == 2
+    accepted = [request for request in origin.requests if authority.accepts(token_of(request))]
+    assert sorted(int(request.target[1:]) for request in accepted) == list(range(100))
+
+
+def test_a_body_too_large_to_hold_is_not_replayed_and_the_next_request_works(
+    make_authority, make_origin, start_gateway
+):
+    authority = make_authority()
+    origin = make_origin(guarded_by(authority))
+    gateway = start_gateway(config(authority, origin.url, limits={"replay_body_bytes": "16KiB"}))
+    requests.get(gateway.url + "/api/warm", timeout=20)
+    authority.revoke_all()
+    origin.forget()
+
+    refused = requests.post(gateway.url + "/api/items", data=os.urandom(100_000), timeout=20)
+
+    assert refused.status_code == 401
+    assert refused.headers["Gateway-Token"]
+    assert origin.count() == 1
+    assert requests.get(gateway.url + "/api/next", timeout=20).status_code == 200
+    assert len(authority.tokens()) == 2
+
+
+def test_a_fresh_token_that_is_refused_too_is_not_tried_a_third_time(make_authority, make_origin, start_gateway):
+    authority = make_authority()
+    origin = make_origin(lambda request: response(401, b"", 'WWW-Authenticate: Bearer error="invalid_token"'))
+    gateway = start_gateway(config(authority, origin.url))
+
+    answer = requests.get(gateway.url + "/api/x", timeout=20)
+
+    assert answer.status_code == 401
+    assert origin.count() == 2
+    assert len(authority.tokens()) == 2
+
+
+def test_insufficient_scope_and_403_are_passed_on_and_renew_nothing(make_authority, make_origin, start_gateway):
+    authority = make_authority()
+    answers = {
+        "/scope": response(401, b"", 'WWW-Authenticate: Bearer error="insufficient_scope"'),
+        "/forbidden": response(403, b"no"),
+    }
+    origin = make_origin(lambda request: answers[request.target])
+    gateway = start_gateway(config(authority, origin.url))
+
+    assert requests.get(gateway.url + "/api/scope", timeout=20).status_code == 401
+    assert requests.get(gateway.url + "/api/forbidden", timeout=20).status_code == 403
+    assert origin.count() == 2
+    assert len(authority.tokens()) == 1
+
+
+def test_a_kill_and_a_restart_use_the_stored_token(make_authority, start_gateway):
+    authority = make_authority()
+    gateway = start_gateway(config(authority, authority.url + "/api"))
+    assert requests.get(gateway.url + "/api/before", timeout=20).status_code == 200
+
+    gateway.kill()
+    verified = gateway.run("audit", "verify")
+    assert verified.returncode == 0, verified.stdout + verified.stderr
+    gateway.start()
+
+    assert requests.get(gateway.url + "/api/after", timeout=20).status_code == 200
+    [(token, _)] = authority.tokens()
+    assert gateway.run("audit", "verify").returncode == 0
+    assert "loaded" in [event["event"] for event in gateway.events("--credential", "service")]
+    for path, content in gateway.files().items():
+        assert token.encode() not in content, f"the token is readable in {path}"
+        assert authority.client_secret.encode() not in content, f"the client secret is readable in {path}"
+    assert token not in gateway.text() and authority.client_secret not in gateway.text()
+
+
+def test_kills_under_load_leave_a_chain_that_verifies(make_authority, make_gateway):
+    authority = make_authority(lifetime=2)
+    gateway = make_gateway(config(authority, authority.url + "/api"))
+    for _ in range(5):
+        gateway.start()
+        seen = len(authority.tokens())
+        stop = threading.Event()
+
+        def client():
+            while not stop.is_set():
+                try:
+                    requests.get(gateway.url + "/api/x", timeout=5)
+                except requests.RequestException:
+                    pass
+
+        clients = [threading.Thread(target=client) for _ in range(4)]
+        for thread in clients:
+            thread.start()
+        wait_until(lambda: len(authority.tokens()) > seen, 20, "a token was issued")
+        gateway.kill()
+        stop.set()
+        for thread in clients:
+            thread.join()
+        verified = gateway.run("audit", "verify")
+        assert verified.returncode == 0, verified.stdout + verified.stderr
+
+
+def test_a_wrong_client_secret_is_called_by_its_name_and_not_tried_again(make_authority, make_origin, start_gateway):
+    authority = make_authority()
+    origin = make_origin()
+    wrong = config(authority, origin.url)
+    wrong["credentials"]["service"]["client_secret"] = "CANARY-5f2c9a-wrong"
+    gateway = start_gateway(wrong)
+
+    answers = [requests.get(gateway.url + "/api/x", timeout=20) for _ in range(3)]
+
+    for answer in answers:
+        assert answer.status_code == 500
+        assert answer.headers["Content-Type"] == "application/problem+json"
+        problem = answer.json()
+        assert problem["type"].endswith("credential-misconfigured")
+        assert "invalid_client" in answer.text and "service" in answer.text
+        assert "CANARY" not in answer.text
+    failures = [event for event in gateway.events("--failed") if event["event"] == "acquisition_failed"]
+    assert len(failures) == 1
+    assert failures[0]["error_code"] == "invalid_client"
+    assert origin.count() == 0
+
+
+def test_an_authority_that_is_down_is_a_502_and_heals_by_itself(make_authority, make_origin, start_gateway):
+    authority = make_authority()
+    origin = make_origin()
+    gateway = start_gateway(config(authority, origin.url, limits={"credential_timeout": "3s"}))
+    port = authority.port
+    authority.stop()
+
+    answer = requests.get(gateway.url + "/api/x", timeout=20)
+
+    assert answer.status_code in (502, 503)
+    assert answer.json()["type"].endswith(("token-endpoint-unreachable", "token-temporarily-unavailable"))
+    assert str(port) in answer.text or "service" in answer.text
+    assert origin.count() == 0
