@@ -1,6 +1,7 @@
-.PHONY: run test check
+.PHONY: run test check bench
 .NOTPARALLEL:
 
 run: ; @scripts/run
 test: ; @scripts/test
 check: ; @scripts/check
+bench: ; @scripts/bench

@@ -15,8 +15,9 @@ enum ImportTable {
         "GatewayProxy": ["GatewayCore", "Logging", "Metrics", "Synchronization"] + nio + platform,
 
         // Where siblings meet.
-        "GatewayRuntime": adapter + siblings + ["AsyncHTTPClient", "Crypto", "ServiceLifecycle", "UnixSignals", "Metrics"]
-            + nio + platform,
+        "GatewayRuntime": adapter + siblings + nio + platform + [
+            "AsyncHTTPClient", "Crypto", "ServiceLifecycle", "UnixSignals", "Metrics",
+        ],
         "authgateway": ["GatewayRuntime", "ArgumentParser"] + foundation + platform,
 
         "GatewayTesting": ["GatewayCore", "Synchronization"] + foundation,
