@@ -5,6 +5,8 @@ package final class ConfigContext {
     package let document: ConfigDocument
     package let secrets: any SecretSource
     package private(set) var diagnostics: [ConfigDiagnostic] = []
+    /// Where secrets stand, or what may be meant as one: never to be shown with a diagnostic.
+    package private(set) var secretSpans: Set<SourceSpan> = []
 
     package init(document: ConfigDocument, secrets: any SecretSource) {
         self.document = document
@@ -12,6 +14,8 @@ package final class ConfigContext {
     }
 
     package func report(_ diagnostic: ConfigDiagnostic) { diagnostics.append(diagnostic) }
+
+    func retract(_ diagnostic: ConfigDiagnostic) { diagnostics.removeAll { $0 == diagnostic } }
 
     package func error(
         _ message: String,
@@ -24,6 +28,18 @@ package final class ConfigContext {
 
     package func warning(_ message: String, at span: SourceSpan, path: ConfigPath) {
         report(ConfigDiagnostic(.warning, message, at: span, path: path))
+    }
+
+    /// Hides every scalar of `node` in the source lines that diagnostics show.
+    ///
+    /// A scalar that is nothing but `${NAME}` is not hidden: the file does not hold its value.
+    package func hide(_ node: ConfigNode) {
+        switch node.content {
+        case .scalar(let scalar):
+            if !scalar.isReference { secretSpans.insert(node.span) }
+        case .sequence(let nodes): nodes.forEach(hide)
+        case .mapping(let entries): entries.forEach { hide($0.value) }
+        }
     }
 
     package var errorCount: Int { diagnostics.count { $0.severity == .error } }

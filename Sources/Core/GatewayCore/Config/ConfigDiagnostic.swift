@@ -38,3 +38,19 @@ package struct ConfigDiagnostic: Error, Hashable, Sendable {
         self.related = related
     }
 }
+
+extension [ConfigDiagnostic] {
+    /// Sorted by place, each place and message once: what an alias repeats is one mistake.
+    package var inFileOrder: [ConfigDiagnostic] {
+        var seen: Set<Said> = []
+        return enumerated()
+            .sorted { ($0.element.span, $0.offset) < ($1.element.span, $1.offset) }
+            .map(\.element)
+            .filter { seen.insert(Said(span: $0.span, message: $0.message)).inserted }
+    }
+}
+
+private struct Said: Hashable {
+    let span: SourceSpan
+    let message: String
+}

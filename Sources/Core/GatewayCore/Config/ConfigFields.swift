@@ -7,6 +7,11 @@ package final class ConfigFields {
     package let context: ConfigContext
     private let entries: [ConfigNode.Entry]
     private var known: [String] = []
+    private var missed: [String: ConfigDiagnostic] = [:]
+    /// Where a secret is expected, an unknown key may be a misspelt one with the secret behind it.
+    package var hidesUnknownValues = false
+    /// A strategy has read its block, so that what it did not ask for is unknown.
+    var isComplete = false
 
     package init(entries: [ConfigNode.Entry], at span: SourceSpan, path: ConfigPath, context: ConfigContext) {
         self.entries = entries
@@ -25,6 +30,9 @@ package final class ConfigFields {
     }
 
     package var keys: [String] { entries.map(\.key) }
+
+    /// The keys that nobody has asked for so far.
+    package var unknownKeys: [String] { entries.map(\.key).filter { !known.contains($0) } }
 
     /// Names keys that are part of this mapping without reading them.
     package func know(_ keys: String...) { known.append(contentsOf: keys) }
@@ -51,9 +59,27 @@ package final class ConfigFields {
 
     package func refuseUnknownKeys() {
         for entry in entries where !known.contains(entry.key) {
-            let hint = Suggestion.nearest(to: entry.key, in: known).map { "; did you mean \"\($0)\"?" } ?? ""
-            error("unknown key \"\(entry.key)\"\(hint)", at: entry.keySpan)
+            if hidesUnknownValues { context.hide(entry.value) }
+            // A misspelt key is one mistake, not two.
+            if let meant = Suggestion.nearest(to: entry.key, in: missed.keys.sorted()) {
+                missed.removeValue(forKey: meant).map(context.retract)
+            }
+            error("unknown key \"\(entry.key)\"\(Suggestion.hint(for: entry.key, in: known))", at: entry.keySpan)
         }
+    }
+
+    func refuseUnknownKeysIfComplete() {
+        if isComplete { refuseUnknownKeys() }
+    }
+
+    /// Reports that `key` is missing, or, when a misspelling of it stands there, that one.
+    ///
+    /// For keys without which the rest of the mapping cannot be judged.
+    func missingOrMisspelt(_ key: String) {
+        known.append(key)
+        let misspelt = entries.first { Suggestion.nearest(to: $0.key, in: [key]) != nil }
+        guard let misspelt else { return missing(key) }
+        error("unknown key \"\(misspelt.key)\"; did you mean \"\(key)\"?", at: misspelt.keySpan)
     }
 
     package func error(_ message: String, at span: SourceSpan? = nil) {
@@ -71,7 +97,11 @@ package final class ConfigFields {
         context.warning(message, at: span, path: path.appending(key))
     }
 
-    private func missing(_ key: String) { error("missing key \"\(key)\"") }
+    package func missing(_ key: String) {
+        let diagnostic = ConfigDiagnostic(.error, "missing key \"\(key)\"", at: span, path: path)
+        missed[key] = diagnostic
+        context.report(diagnostic)
+    }
 
     // MARK: Scalars
 
@@ -113,7 +143,7 @@ package final class ConfigFields {
         case "true" where !scalar.isQuoted: return true
         case "false" where !scalar.isQuoted: return false
         default:
-            error(key, "expected true or false, found \"\(scalar.text)\"")
+            error(key, "expected true or false, found \(scalar.shown)")
             return nil
         }
     }
@@ -121,7 +151,7 @@ package final class ConfigFields {
     package func integer(_ key: String, in range: ClosedRange<Int>) -> Int? {
         guard let (scalar, _) = scalar(key) else { return nil }
         guard !scalar.isQuoted, let value = Int(scalar.text) else {
-            error(key, "expected a whole number, found \"\(scalar.text)\"")
+            error(key, "expected a whole number, found \(scalar.shown)")
             return nil
         }
         guard range.contains(value) else {
@@ -134,11 +164,11 @@ package final class ConfigFields {
     /// One of the raw values of an enumeration.
     package func choice<Choice: RawRepresentable & CaseIterable>(_ key: String, of type: Choice.Type) -> Choice?
     where Choice.RawValue == String {
-        guard let text = scalar(key)?.scalar.text else { return nil }
-        if let value = Choice(rawValue: text) { return value }
+        guard let (scalar, _) = scalar(key) else { return nil }
+        if let value = Choice(rawValue: scalar.text) { return value }
         let words = Choice.allCases.map(\.rawValue)
-        let hint = Suggestion.nearest(to: text, in: words).map { "; did you mean \"\($0)\"?" } ?? ""
-        error(key, "\"\(text)\" is not one of \(words.joined(separator: ", "))\(hint)")
+        let hint = Suggestion.hint(for: scalar.text, in: words)
+        error(key, "expected one of \(words.joined(separator: ", ")); found \(scalar.shown)\(hint)")
         return nil
     }
 
@@ -146,7 +176,7 @@ package final class ConfigFields {
     package func duration(_ key: String, in range: ClosedRange<Duration>? = nil) -> Duration? {
         guard let (scalar, _) = scalar(key) else { return nil }
         guard let value = ConfigUnits.duration(scalar.text) else {
-            error(key, "expected a duration such as 250ms, 30s, 10m or 1h, found \"\(scalar.text)\"")
+            error(key, "expected a duration such as 250ms, 30s, 10m or 1h, found \(scalar.shown)")
             return nil
         }
         if let range, !range.contains(value) {
@@ -161,7 +191,7 @@ package final class ConfigFields {
     package func size(_ key: String, in range: ClosedRange<Int>) -> Int? {
         guard let (scalar, _) = scalar(key) else { return nil }
         guard let value = ConfigUnits.size(scalar.text) else {
-            error(key, "expected a size such as 64KiB or 1MiB, found \"\(scalar.text)\"")
+            error(key, "expected a size such as 64KiB or 1MiB, found \(scalar.shown)")
             return nil
         }
         guard range.contains(value) else {
@@ -176,7 +206,7 @@ package final class ConfigFields {
         guard let (scalar, _) = scalar(key) else { return nil }
         guard scalar.text.hasSuffix("%"), let value = Int(scalar.text.dropLast()), range.contains(value) else {
             let (low, high) = (range.lowerBound, range.upperBound)
-            error(key, "expected a share between \(low)% and \(high)%, found \"\(scalar.text)\"")
+            error(key, "expected a share between \(low)% and \(high)%, found \(scalar.shown)")
             return nil
         }
         return value
@@ -246,15 +276,10 @@ package final class ConfigFields {
 
     // MARK: Secrets
 
-    /// A scalar, `{env:}`, `{file:}`, `{exec:}` or `{systemd_credential:}`.
+    /// A scalar, `{env:}`, `{file:}`, `{exec:}` or `{systemd_credential:}`, on one line.
     package func secret(_ key: String) -> Secret? {
-        guard let node = node(key), !node.isNull else { return nil }
-        let secret = SecretReference.read(node, path: path.appending(key), context: context)
-        if let secret, secret.isEmpty {
-            error(key, "the secret is empty")
-            return nil
-        }
-        if let secret, !secret.withValue({ $0.utf8.allSatisfy { $0 >= 0x20 && $0 != 0x7F } }) {
+        guard let secret = anySecret(key) else { return nil }
+        guard secret.withValue({ $0.utf8.allSatisfy { $0 >= 0x20 && $0 != 0x7F } }) else {
             error(key, "the secret contains a control character, such as a line break in the middle")
             return nil
         }
@@ -263,9 +288,31 @@ package final class ConfigFields {
 
     package func requiredSecret(_ key: String) -> Secret? {
         guard has(key) else {
+            hidesUnknownValues = true
             missing(key)
             return nil
         }
         return secret(key)
+    }
+
+    /// A secret that may have several lines: a private key in PEM.
+    package func requiredSecretText(_ key: String) -> Secret? {
+        guard has(key) else {
+            hidesUnknownValues = true
+            missing(key)
+            return nil
+        }
+        return anySecret(key)
+    }
+
+    private func anySecret(_ key: String) -> Secret? {
+        hidesUnknownValues = true
+        guard let node = node(key), !node.isNull else { return nil }
+        let secret = SecretReference.read(node, path: path.appending(key), context: context)
+        if let secret, secret.isEmpty {
+            error(key, "the secret is empty")
+            return nil
+        }
+        return secret
     }
 }

@@ -13,12 +13,18 @@ package struct ConfigNode: Hashable, Sendable {
         package var isQuoted: Bool
         /// Part of it came from the environment, so the file itself does not hold it.
         package var isInterpolated: Bool
+        /// The whole of it is one `${NAME}` without a default.
+        package var isReference: Bool
 
-        package init(text: String, isQuoted: Bool, isInterpolated: Bool = false) {
+        package init(text: String, isQuoted: Bool, isInterpolated: Bool = false, isReference: Bool = false) {
             self.text = text
             self.isQuoted = isQuoted
             self.isInterpolated = isInterpolated
+            self.isReference = isReference
         }
+
+        /// The text for a diagnostic; what came from the environment is not repeated, it may be a secret.
+        package var shown: String { isInterpolated ? "a value from the environment" : "\"\(text)\"" }
 
         package var isNull: Bool { !isQuoted && (text.isEmpty || text == "~" || text == "null") }
     }

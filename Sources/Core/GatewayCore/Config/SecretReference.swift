@@ -3,24 +3,31 @@ enum SecretReference {
     static func read(_ node: ConfigNode, path: ConfigPath, context: ConfigContext) -> Secret? {
         switch node.content {
         case .scalar(let scalar):
+            context.hide(node)
             if !scalar.isInterpolated {
                 let advice = "{env: NAME}, {file: path}, {exec: [program]} or {systemd_credential: name}"
                 context.warning("a secret in plain text; better: \(advice)", at: node.span, path: path)
             }
             return Secret(scalar.text)
         case .sequence:
+            context.hide(node)
             context.error("expected a secret, found a sequence", at: node.span, path: path)
             return nil
         case .mapping:
             guard let fields = ConfigFields(node, path: path, context: context) else { return nil }
+            fields.hidesUnknownValues = true
+            fields.know("timeout", "ttl")
             defer { fields.refuseUnknownKeys() }
             return resolve(fields)
         }
     }
 
     private static func resolve(_ fields: ConfigFields) -> Secret? {
+        if !fields.has("exec"), fields.has("timeout") { fields.error("timeout", "is for exec only") }
         let sources = ["env", "file", "exec", "systemd_credential"].filter { fields.has($0) }
         guard sources.count == 1, let source = sources.first else {
+            // A misspelt source is reported as the unknown key that it is.
+            if sources.isEmpty, !fields.unknownKeys.isEmpty { return nil }
             fields.error("a secret is named by exactly one of env, file, exec, systemd_credential")
             return nil
         }

@@ -11,6 +11,11 @@ package enum Suggestion {
         return best?.word
     }
 
+    /// `; did you mean "…"?`, or nothing.
+    package static func hint(for word: String, in candidates: some Sequence<String>) -> String {
+        nearest(to: word, in: candidates).map { "; did you mean \"\($0)\"?" } ?? ""
+    }
+
     /// `clientId`, `client-id` and `client_id` are the same slip.
     private static func squeezed(_ word: String) -> String {
         String(word.lowercased().filter { $0 != "_" && $0 != "-" })

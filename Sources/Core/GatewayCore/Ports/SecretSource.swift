@@ -10,6 +10,13 @@ package protocol SecretSource: Sendable {
 
     /// A file of `$CREDENTIALS_DIRECTORY` (systemd.exec, `LoadCredential=`).
     func systemdCredential(_ name: String) throws(SecretSourceError) -> Secret
+
+    /// The uid of a user of this machine; nil when there is none of that name.
+    func userID(ofName name: String) -> UInt32?
+}
+
+extension SecretSource {
+    package func userID(ofName name: String) -> UInt32? { nil }
 }
 
 /// Why a secret could not be read; says what to do and never holds any of it.

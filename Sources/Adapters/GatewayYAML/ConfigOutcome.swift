@@ -1,0 +1,28 @@
+package import GatewayCore
+
+/// What became of a configuration: a plan, or the problems that stand in its way; warnings in both cases.
+package struct ConfigOutcome: Sendable {
+    package let plan: Plan?
+    /// In file order.
+    package let diagnostics: [ConfigDiagnostic]
+    fileprivate let renderer: DiagnosticRenderer
+
+    /// The diagnostics as people read them, without a secret; empty when there are none.
+    ///
+    /// - Parameter consequence: See ``DiagnosticRenderer/render(_:consequence:)``.
+    package func report(consequence: String) -> String { renderer.render(diagnostics, consequence: consequence) }
+}
+
+extension ConfigLoader {
+    /// Text to plan in one go: all problems of all files are in the outcome.
+    package func plan(at path: String, catalog: StrategyCatalog, secrets: any SecretSource) -> ConfigOutcome {
+        let loading = load(path)
+        guard let document = loading.document else {
+            let renderer = DiagnosticRenderer(files: loading.files)
+            return ConfigOutcome(plan: nil, diagnostics: loading.diagnostics, renderer: renderer)
+        }
+        let decoding = PlanDecoder.decode(document, after: loading.diagnostics, catalog: catalog, secrets: secrets)
+        let renderer = DiagnosticRenderer(files: loading.files, hiding: decoding.secretSpans)
+        return ConfigOutcome(plan: decoding.plan, diagnostics: decoding.diagnostics, renderer: renderer)
+    }
+}

@@ -1,0 +1,100 @@
+import GatewayCore
+
+/// A text that may be shown to the parser: UTF-8, printable, split into lines as the parser counts them.
+struct SourceText {
+    let file: Int
+    /// Without a byte order mark at the start.
+    let bytes: [UInt8]
+    let lines: [String]
+
+    static func read(_ bytes: [UInt8], file: Int) -> Result<SourceText, ConfigDiagnostic> {
+        let bytes = bytes.starts(with: [0xEF, 0xBB, 0xBF]) ? Array(bytes.dropFirst(3)) : bytes
+        if bytes.starts(with: [0xFE, 0xFF]) || bytes.starts(with: [0xFF, 0xFE]) {
+            let span = SourceSpan(file: file, line: 1, column: 1)
+            return .failure(ConfigDiagnostic(.error, "the file is UTF-16; save it as UTF-8", at: span))
+        }
+        var reader = Reader(file: file)
+        var decoder = UTF8()
+        var iterator = bytes.makeIterator()
+        reading: while true {
+            switch decoder.decode(&iterator) {
+            case .scalarValue(let scalar):
+                if let complaint = reader.append(scalar) {
+                    return .failure(ConfigDiagnostic(.error, complaint, at: reader.position))
+                }
+            case .emptyInput: break reading
+            case .error: return .failure(ConfigDiagnostic(.error, "not valid UTF-8", at: reader.position))
+            }
+        }
+        return .success(SourceText(file: file, bytes: bytes, lines: reader.finish()))
+    }
+
+    /// The rest of a line from a column on, in columns; at least 1.
+    func columnsLeft(inLine line: Int, from column: Int) -> Int {
+        guard lines.indices.contains(line - 1) else { return 1 }
+        var length = 0
+        for (index, scalar) in lines[line - 1].unicodeScalars.enumerated() where scalar != " " && scalar != "\t" {
+            length = index + 1
+        }
+        return max(1, length - column + 1)
+    }
+
+    /// A span that is sure to lie in the text; the end of the text stands for anything behind it.
+    func span(line: Int, column: Int, length: Int) -> SourceSpan {
+        guard line <= lines.count else {
+            let last = max(1, lines.lastIndex { !$0.isEmpty }.map { $0 + 1 } ?? 1)
+            let end = lines.isEmpty ? 1 : lines[last - 1].unicodeScalars.count + 1
+            return SourceSpan(file: file, line: last, column: end)
+        }
+        return SourceSpan(
+            file: file,
+            line: line,
+            column: column,
+            length: min(length, columnsLeft(inLine: line, from: column))
+        )
+    }
+
+    /// Splits at CR, LF, CRLF, NEL, LS and PS, as libyaml does, so that both count the same lines.
+    private struct Reader {
+        let file: Int
+        private var lines: [String] = []
+        private var current = String.UnicodeScalarView()
+        private var column = 1
+        private var afterCarriageReturn = false
+
+        init(file: Int) { self.file = file }
+
+        var position: SourceSpan { SourceSpan(file: file, line: lines.count + 1, column: column) }
+
+        /// - Returns: What is wrong with the character, when it may not stand in a configuration.
+        mutating func append(_ scalar: Unicode.Scalar) -> String? {
+            defer { afterCarriageReturn = scalar == "\r" }
+            switch scalar.value {
+            case 0x0A where afterCarriageReturn: return nil
+            case 0x0A, 0x0D, 0x85, 0x2028, 0x2029:
+                lines.append(String(current))
+                current.removeAll(keepingCapacity: true)
+                column = 1
+                return nil
+            case 0: return "a NUL byte; the file is not text"
+            case 0x01...0x08, 0x0B, 0x0C, 0x0E...0x1F, 0x7F...0x84, 0x86...0x9F, 0xFFFE, 0xFFFF:
+                return "a control character (U+\(Self.hexadecimal(scalar.value)))"
+            case 0xFEFF: return "a byte order mark in the middle of the file"
+            default:
+                current.append(scalar)
+                column += 1
+                return nil
+            }
+        }
+
+        mutating func finish() -> [String] {
+            if !current.isEmpty { lines.append(String(current)) }
+            return lines
+        }
+
+        private static func hexadecimal(_ value: UInt32) -> String {
+            let digits = String(value, radix: 16, uppercase: true)
+            return String(repeating: "0", count: max(0, 4 - digits.count)) + digits
+        }
+    }
+}

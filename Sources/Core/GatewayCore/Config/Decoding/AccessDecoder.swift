@@ -1,0 +1,76 @@
+/// Reads `access`: who may use the gateway.
+enum AccessDecoder {
+    static func decode(_ fields: ConfigFields?) -> AccessPlan {
+        guard let fields else { return AccessPlan(clients: [], allowedOrigins: [], requireClient: .auto) }
+        let clients = clients(fields.fields("clients"))
+        let required = fields.choice("require_client", of: AccessPlan.RequireClient.self) ?? .auto
+        if required == .true, clients.isEmpty, fields.fields("clients")?.keys.isEmpty ?? true {
+            fields.error("require_client", "no client is configured, so every request would be refused")
+        }
+        let origins = origins(fields)
+        fields.refuseUnknownKeys()
+        return AccessPlan(clients: clients, allowedOrigins: origins, requireClient: required)
+    }
+
+    private static func clients(_ fields: ConfigFields?) -> [AccessPlan.Client] {
+        guard let fields else { return [] }
+        var clients: [AccessPlan.Client] = []
+        for (name, entry) in fields.named() {
+            let path = fields.path.appending(name)
+            guard let own = ConfigFields(entry.value, path: path, context: fields.context) else { continue }
+            guard let proof = proof(own) else { continue }
+            if let twin = clients.first(where: { $0.proof == proof }) {
+                own.error("has the same token as the client \"\(twin.name)\"", at: entry.keySpan)
+            }
+            clients.append(AccessPlan.Client(name: name, proof: proof))
+        }
+        return clients
+    }
+
+    private static func proof(_ fields: ConfigFields) -> AccessPlan.Client.Proof? {
+        fields.hidesUnknownValues = true
+        defer { fields.refuseUnknownKeys() }
+        switch (fields.has("token"), fields.has("token_sha256")) {
+        case (true, false): return fields.secret("token").map { .token($0) }
+        case (false, true):
+            guard let text = fields.string("token_sha256") else { return nil }
+            guard let digest = digest(text) else {
+                fields.error("token_sha256", "expected 64 hexadecimal digits, the SHA-256 of the token")
+                return nil
+            }
+            return .tokenSHA256(digest)
+        case (false, false) where !fields.unknownKeys.isEmpty: return nil
+        default:
+            fields.error("a client has exactly one of token and token_sha256")
+            return nil
+        }
+    }
+
+    private static func digest(_ text: String) -> [UInt8]? {
+        let digits = Array(text.utf8)
+        guard digits.count == 64, digits.allSatisfy(\.isHexDigit) else { return nil }
+        return stride(from: 0, to: 64, by: 2).compactMap { start in
+            UInt8(String(decoding: digits[start..<(start + 2)], as: UTF8.self), radix: 16)
+        }
+    }
+
+    private static func origins(_ fields: ConfigFields) -> [String] {
+        var origins: [String] = []
+        for (node, path) in fields.elements("allow_origins") ?? [] {
+            guard case .scalar(let scalar) = node.content, let origin = origin(scalar.text) else {
+                let advice = "expected a browser origin such as https://app.example.com"
+                fields.context.error(advice, at: node.span, path: path)
+                continue
+            }
+            origins.append(origin)
+        }
+        return origins
+    }
+
+    /// As browsers spell it: lower case, without the default port (RFC 6454 §6.1).
+    private static func origin(_ text: String) -> String? {
+        guard let separator = text.firstRange(of: "://") else { return nil }
+        guard let scheme = Origin.Scheme(rawValue: text[..<separator.lowerBound].lowercased()) else { return nil }
+        return Origin(scheme: scheme, authority: String(text[separator.upperBound...]))?.description
+    }
+}

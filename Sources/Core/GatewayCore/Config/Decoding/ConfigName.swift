@@ -1,0 +1,47 @@
+/// The names that people give to routes, credentials and clients.
+enum ConfigName {
+    static let rule = "a name has letters, digits, \"-\", \"_\" and \".\", begins with a letter or digit, at most 64"
+
+    /// Names go into paths, hosts, metric labels and log lines, so they are plain.
+    static func isValid(_ name: String) -> Bool {
+        guard let first = name.utf8.first, first.isLetterOrDigit, name.utf8.count <= 64 else { return false }
+        return name.utf8.allSatisfy { $0.isLetterOrDigit || $0 == 0x2D || $0 == 0x2E || $0 == 0x5F }
+    }
+}
+
+extension UInt8 {
+    fileprivate var isLetterOrDigit: Bool {
+        switch self {
+        case 0x30...0x39, 0x41...0x5A, 0x61...0x7A: true
+        default: false
+        }
+    }
+}
+
+extension ConfigFields {
+    /// The entries of a mapping of named things; faulty names are reported and left out.
+    func named() -> [(name: String, entry: ConfigNode.Entry)] {
+        keys.compactMap { name in
+            guard let entry = entry(name) else { return nil }
+            guard ConfigName.isValid(name) else {
+                context.error(ConfigName.rule, at: entry.keySpan, path: path.appending(name))
+                return nil
+            }
+            return (name, entry)
+        }
+    }
+
+    /// A path of the file system, relative to the file that names it.
+    func filePath(_ key: String) -> String? {
+        guard let path = string(key), let span = node(key)?.span else { return nil }
+        return context.resolve(path, at: span)
+    }
+
+    func requiredFilePath(_ key: String) -> String? {
+        guard has(key) else {
+            missing(key)
+            return nil
+        }
+        return filePath(key)
+    }
+}

@@ -1,0 +1,178 @@
+/// Reads `credentials`, and the `auth` of routes: which credentials there are, and who shares them.
+struct CredentialDecoder {
+    private let catalog: StrategyCatalog
+    private let context: ConfigContext
+    private(set) var plans: [CredentialPlan] = []
+    private var indices: [String: Int] = [:]
+    /// Every name in `credentials`, also of those that could not be decoded, in file order.
+    private var declared: [(name: String, span: SourceSpan)] = []
+    private var used: Set<String> = []
+
+    init(catalog: StrategyCatalog, context: ConfigContext) {
+        self.catalog = catalog
+        self.context = context
+    }
+
+    mutating func decodeNamed(_ fields: ConfigFields?) {
+        guard let fields else { return }
+        for (name, entry) in fields.named() {
+            declared.append((name, entry.keySpan))
+            let path = fields.path.appending(name)
+            guard name != "none" else {
+                context.error("\"none\" means no credential; choose another name", at: entry.keySpan, path: path)
+                continue
+            }
+            guard let own = ConfigFields(entry.value, path: path, context: context) else { continue }
+            if let plan = decode(own, name: name, at: entry.keySpan) { add(plan) }
+            own.refuseUnknownKeysIfComplete()
+        }
+    }
+
+    mutating func warnAboutUnused() {
+        for (name, span) in declared where indices[name] != nil && !used.contains(name) {
+            context.warning(
+                "no route uses this credential",
+                at: span,
+                path: .root.appending("credentials").appending(name)
+            )
+        }
+    }
+
+    // MARK: The auth of a route
+
+    struct Authentication {
+        /// nil forwards without authentication.
+        var credential: Int?
+        var asUser: String?
+    }
+
+    mutating func decodeAuth(of route: ConfigFields, named name: String) -> Authentication? {
+        guard route.has("auth"), let node = route.node("auth") else {
+            route.error("missing key \"auth\"; write \"auth: none\" to forward without a credential")
+            return nil
+        }
+        let path = route.path.appending("auth")
+        switch node.content {
+        case .scalar(let scalar):
+            if scalar.text == "none", !scalar.isQuoted { return Authentication() }
+            return use(scalar, at: node.span, path: path).map { Authentication(credential: $0) }
+        case .sequence:
+            context.error("expected a name or a mapping, found a sequence", at: node.span, path: path)
+            return nil
+        case .mapping:
+            guard let fields = ConfigFields(node, path: path, context: context) else { return nil }
+            if fields.keys.contains("credential") { return shared(fields) }
+            return inline(fields, of: name)
+        }
+    }
+
+    private mutating func inline(_ fields: ConfigFields, of route: String) -> Authentication? {
+        let asUser = fields.string("as_user")
+        fields.refuseUnbuilt("downscope")
+        defer { fields.refuseUnknownKeysIfComplete() }
+        guard let plan = decode(fields, name: "routes.\(route)", at: fields.span) else { return nil }
+        if case .none = plan.strategy.behavior { return Authentication(asUser: asUser) }
+        return Authentication(credential: add(plan), asUser: asUser)
+    }
+
+    private mutating func shared(_ fields: ConfigFields) -> Authentication? {
+        defer { fields.refuseUnknownKeys() }
+        if fields.has("strategy") {
+            fields.error("strategy", "give either a strategy or the name of a credential, not both")
+            return nil
+        }
+        let asUser = fields.string("as_user")
+        fields.refuseUnbuilt("downscope")
+        let wantsSubject = fields.has("subject")
+        guard let (scalar, span) = fields.scalar("credential") else {
+            fields.know("credential")
+            if !fields.has("credential") { fields.missing("credential") }
+            return nil
+        }
+        guard let base = use(scalar, at: span, path: fields.path.appending("credential")) else { return nil }
+        guard wantsSubject else { return Authentication(credential: base, asUser: asUser) }
+        return switched(base, fields).map { Authentication(credential: $0, asUser: asUser) }
+    }
+
+    /// The credential for another subject; routes that ask for the same one share it.
+    private mutating func switched(_ base: Int, _ fields: ConfigFields) -> Int? {
+        let plan = plans[base]
+        guard type(of: plan.strategy).hasSubject else {
+            fields.error("subject", "\(plan.strategyKind) has no subject that a route could switch")
+            return nil
+        }
+        let before = context.errorCount
+        guard let strategy = plan.strategy.switchingSubject(fields) else {
+            if context.errorCount == before { fields.error("subject", "is not a subject of \(plan.strategyKind)") }
+            return nil
+        }
+        guard let subject = strategy.subject else { return base }
+        if subject == plan.strategy.subject { return base }
+        let name = "\(plan.name)[\(subject)]"
+        if let index = indices[name] { return index }
+        var switched = plan
+        switched.name = name
+        switched.strategy = strategy
+        switched.span = fields.node("subject")?.span ?? fields.span
+        return add(switched)
+    }
+
+    /// Looks a credential up by the name that a route gives.
+    private mutating func use(_ scalar: ConfigNode.Scalar, at span: SourceSpan, path: ConfigPath) -> Int? {
+        let name = scalar.text
+        used.insert(name)
+        guard let index = indices[name] else {
+            if !declared.contains(where: { $0.name == name }) {
+                let hint = Suggestion.hint(for: name, in: declared.map(\.name))
+                context.error("no credential is named \(scalar.shown)\(hint)", at: span, path: path)
+            }
+            return nil
+        }
+        return index
+    }
+
+    @discardableResult
+    private mutating func add(_ plan: CredentialPlan) -> Int {
+        plans.append(plan)
+        indices[plan.name] = plans.count - 1
+        return plans.count - 1
+    }
+
+    // MARK: One credential
+
+    private func decode(_ fields: ConfigFields, name: String, at span: SourceSpan) -> CredentialPlan? {
+        guard fields.has("strategy") else {
+            fields.missingOrMisspelt("strategy")
+            return nil
+        }
+        guard let scalar = fields.scalar("strategy")?.scalar else { return nil }
+        guard let type = catalog.strategy(named: scalar.text) else {
+            if catalog.planned.contains(scalar.text) {
+                fields.error("strategy", "\"\(scalar.text)\" is not supported by this version")
+            } else {
+                let hint = Suggestion.hint(for: scalar.text, in: catalog.kinds + catalog.planned)
+                fields.error("strategy", "no strategy is named \(scalar.shown)\(hint)")
+            }
+            return nil
+        }
+        let strategy = type.init(from: fields)
+        let policy = RenewalDecoder.decode(fields, for: strategy, kind: type.kind)
+        fields.isComplete = true
+        guard let strategy else { return nil }
+        return CredentialPlan(
+            name: name,
+            strategyKind: type.kind,
+            strategy: strategy,
+            policy: policy,
+            span: span
+        )
+    }
+}
+
+extension AuthStrategy {
+    /// Whom the token speaks for; nil when the strategy has no token or no subject.
+    var subject: String? {
+        guard case .token(let grant) = behavior else { return nil }
+        return grant.identity.subject
+    }
+}

@@ -1,0 +1,134 @@
+/// Reads `listeners`: where the gateway can be reached.
+enum ListenerDecoder {
+    struct Listeners {
+        var proxy: [ListenerPlan]
+        var admin: AdminPlan
+    }
+
+    /// - Parameter span: Where to put a listener that the configuration does not name.
+    static func decode(_ fields: ConfigFields?, at span: SourceSpan, access: AccessPlan) -> Listeners {
+        var proxy = [ListenerPlan(address: .tcp(host: "127.0.0.1", port: 8080), span: span)]
+        var admin = AdminPlan(host: "127.0.0.1", port: 8081)
+        guard let fields else { return Listeners(proxy: proxy, admin: admin) }
+        if let elements = fields.elements("proxy") {
+            proxy = elements.compactMap { node, path in
+                ConfigFields(node, path: path, context: fields.context).flatMap { listener($0, access) }
+            }
+            if elements.isEmpty { fields.error("proxy", "names no listener") }
+        }
+        if let own = fields.fields("admin") {
+            if let plan = self.admin(own) { admin = plan }
+            own.refuseUnknownKeys()
+        }
+        refuseDuplicates(proxy, admin, fields)
+        fields.refuseUnknownKeys()
+        return Listeners(proxy: proxy, admin: admin)
+    }
+
+    private static func listener(_ fields: ConfigFields, _ access: AccessPlan) -> ListenerPlan? {
+        defer { fields.refuseUnknownKeys() }
+        switch (fields.has("address"), fields.has("unix")) {
+        case (true, false):
+            let tls = fields.fields("tls").flatMap(self.tls)
+            if fields.has("allow_users") { fields.error("allow_users", "is for unix sockets only") }
+            guard let (host, port) = address(fields), let span = fields.node("address")?.span else { return nil }
+            if !isLoopback(host), access.clients.isEmpty {
+                let advice = "configure access.clients, or listen on 127.0.0.1"
+                fields.error("address", "reachable from other machines, but no client is configured; \(advice)")
+            }
+            if !isLoopback(host), access.requireClient == .false {
+                fields.warning("address", "reachable from other machines, and require_client is false")
+            }
+            return ListenerPlan(address: .tcp(host: host, port: port), tls: tls, span: span)
+        case (false, true):
+            if fields.has("tls") { fields.error("tls", "is for addresses only, not for unix sockets") }
+            let users = users(fields)
+            guard let path = fields.filePath("unix"), let span = fields.node("unix")?.span else { return nil }
+            guard path.utf8.count <= 103 else {
+                fields.error("unix", "the path of a socket has at most 103 bytes; this one has \(path.utf8.count)")
+                return nil
+            }
+            return ListenerPlan(address: .unix(path: path, allowedUsers: users), span: span)
+        case (false, false) where !fields.unknownKeys.filter({ $0 != "tls" && $0 != "allow_users" }).isEmpty:
+            fields.know("tls", "allow_users")
+            return nil
+        default:
+            fields.know("tls", "allow_users")
+            fields.error("a listener has exactly one of address and unix")
+            return nil
+        }
+    }
+
+    private static func tls(_ fields: ConfigFields) -> ListenerPlan.TLS? {
+        let certificate = fields.requiredFilePath("certificate")
+        let key = fields.requiredSecretText("private_key")
+        let authority = fields.filePath("client_ca")
+        fields.refuseUnknownKeys()
+        guard let certificate, let key else { return nil }
+        return ListenerPlan.TLS(certificatePath: certificate, privateKey: key, clientCAPath: authority)
+    }
+
+    private static func admin(_ fields: ConfigFields) -> AdminPlan? {
+        guard fields.has("address") else {
+            fields.missing("address")
+            return nil
+        }
+        guard let (host, port) = address(fields) else { return nil }
+        guard isLoopback(host) else {
+            fields.error("address", "the admin listener is for this machine only; use 127.0.0.1")
+            return nil
+        }
+        return AdminPlan(host: host, port: port)
+    }
+
+    private static func users(_ fields: ConfigFields) -> [UInt32] {
+        var users: [UInt32] = []
+        for (node, path) in fields.elements("allow_users") ?? [] {
+            guard case .scalar(let scalar) = node.content, !scalar.isNull else {
+                fields.context.error("expected a user, found \(node.kindName)", at: node.span, path: path)
+                continue
+            }
+            guard let user = UInt32(scalar.text) ?? fields.context.secrets.userID(ofName: scalar.text) else {
+                fields.context.error("no user \(scalar.shown) on this machine", at: node.span, path: path)
+                continue
+            }
+            users.append(user)
+        }
+        return users
+    }
+
+    // MARK: Addresses
+
+    private static func address(_ fields: ConfigFields) -> (host: String, port: Int)? {
+        guard let scalar = fields.scalar("address")?.scalar else { return nil }
+        let text = scalar.text
+        guard let colon = text.lastIndex(of: ":"), let port = Int(text[text.index(after: colon)...]),
+            (0...65535).contains(port), let origin = Origin(scheme: .http, authority: String(text[..<colon]))
+        else {
+            fields.error("address", "expected host:port such as 127.0.0.1:8080, found \(scalar.shown)")
+            return nil
+        }
+        return (origin.host, port)
+    }
+
+    private static func isLoopback(_ host: String) -> Bool { Origin(scheme: .http, host: host, port: 80).isLoopback }
+
+    /// Port 0 asks for any free port, so it may stand more than once.
+    private static func refuseDuplicates(_ proxy: [ListenerPlan], _ admin: AdminPlan, _ fields: ConfigFields) {
+        for (index, listener) in proxy.enumerated() {
+            if case .tcp(_, 0) = listener.address { continue }
+            guard let first = proxy[..<index].first(where: { $0.address == listener.address }) else { continue }
+            let related = ConfigDiagnostic.Related("first used here", at: first.span)
+            fields.context.error(
+                "two listeners have this address",
+                at: listener.span,
+                path: fields.path.appending("proxy").appending(index),
+                related: related
+            )
+        }
+        guard admin.port != 0, let twin = proxy.first(where: { $0.address == .tcp(host: admin.host, port: admin.port) })
+        else { return }
+        let path = fields.path.appending("proxy")
+        fields.context.error("the admin listener has this address too", at: twin.span, path: path)
+    }
+}

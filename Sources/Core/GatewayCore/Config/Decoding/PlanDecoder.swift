@@ -1,0 +1,85 @@
+/// What decoding a document yields.
+package struct PlanDecoding: Sendable {
+    /// nil when there was any error.
+    package let plan: Plan?
+    /// All of them, in file order; warnings also when there is a plan.
+    package let diagnostics: [ConfigDiagnostic]
+    /// What must not be shown with a diagnostic.
+    package let secretSpans: Set<SourceSpan>
+}
+
+/// Checks a configuration document and makes a plan of it.
+package enum PlanDecoder {
+    /// - Parameter earlier: What loading has found already. What decoding says about the same place is left out.
+    package static func decode(
+        _ document: ConfigDocument,
+        after earlier: [ConfigDiagnostic] = [],
+        catalog: StrategyCatalog,
+        secrets: any SecretSource
+    ) -> PlanDecoding {
+        let context = ConfigContext(document: document, secrets: secrets)
+        let plan = ConfigFields(document.root, path: .root, context: context).flatMap { root($0, catalog) }
+        let new = context.diagnostics.filter { diagnostic in
+            !earlier.contains { diagnostic.span.covers($0.span) }
+        }
+        let all = (earlier + new).inFileOrder
+        let isFaulty = all.contains { $0.severity == .error }
+        return PlanDecoding(plan: isFaulty ? nil : plan, diagnostics: all, secretSpans: context.secretSpans)
+    }
+
+    private static func root(_ fields: ConfigFields, _ catalog: StrategyCatalog) -> Plan? {
+        defer { fields.refuseUnknownKeys() }
+        version(fields)
+        let stateDirectory = fields.context.resolve(
+            fields.string("state_directory") ?? "./state",
+            at: fields.node("state_directory")?.span ?? SourceSpan(file: 0, line: 1, column: 1)
+        )
+        let workers = workers(fields)
+        let access = AccessDecoder.decode(fields.fields("access"))
+        let listeners = ListenerDecoder.decode(fields.fields("listeners"), at: fields.span, access: access)
+        let audit = StateDecoder.audit(fields.fields("audit"), stateDirectory: stateDirectory)
+        let tokens = StateDecoder.tokens(fields.fields("tokens"), stateDirectory: stateDirectory)
+        let limits = LimitsDecoder.decode(fields.fields("limits"))
+        var credentials = CredentialDecoder(catalog: catalog, context: fields.context)
+        credentials.decodeNamed(fields.fields("credentials"))
+        let routes = RouteDecoder.decode(fields, clients: access.clients.map(\.name), credentials: &credentials)
+        credentials.warnAboutUnused()
+        return Plan(
+            stateDirectory: stateDirectory,
+            workers: workers,
+            listeners: listeners.proxy,
+            admin: listeners.admin,
+            access: access,
+            audit: audit,
+            tokens: tokens,
+            limits: limits,
+            credentials: credentials.plans,
+            routes: routes
+        )
+    }
+
+    private static func version(_ fields: ConfigFields) {
+        guard fields.has("version") else {
+            fields.error("missing key \"version\"; this version of the gateway reads \"version: 1\"")
+            return
+        }
+        guard let scalar = fields.scalar("version")?.scalar, scalar.text != "1" || scalar.isQuoted else { return }
+        fields.error("version", "this version of the gateway reads \"version: 1\"")
+    }
+
+    private static func workers(_ fields: ConfigFields) -> Plan.WorkerCount {
+        guard fields.has("workers"), fields.scalar("workers")?.scalar.text != "auto" else { return .auto }
+        guard let scalar = fields.scalar("workers")?.scalar else { return .auto }
+        guard let count = Int(scalar.text), (1...256).contains(count), !scalar.isQuoted else {
+            fields.error("workers", "expected auto or a number between 1 and 256, found \(scalar.shown)")
+            return .auto
+        }
+        return .exactly(count)
+    }
+}
+
+extension SourceSpan {
+    fileprivate func covers(_ other: SourceSpan) -> Bool {
+        file == other.file && line == other.line && column <= other.column && other.column < column + length
+    }
+}

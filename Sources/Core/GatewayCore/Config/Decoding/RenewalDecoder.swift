@@ -1,0 +1,46 @@
+/// Reads the keys that all renewable strategies share: `renew`, `retry_on`, `on_authority_failure`.
+enum RenewalDecoder {
+    private static let keys = ["renew", "retry_on", "on_authority_failure"]
+
+    /// - Parameter strategy: nil when its own keys were faulty; the shared ones are checked all the same.
+    static func decode(_ fields: ConfigFields, for strategy: (any AuthStrategy)?, kind: String) -> RenewalPolicy {
+        if let strategy, !strategy.isRenewable {
+            for key in keys {
+                guard let entry = fields.entry(key) else { continue }
+                fields.error("\"\(key)\" has no effect: \(kind) has nothing to renew", at: entry.keySpan)
+            }
+            return RenewalPolicy()
+        }
+        var policy = RenewalPolicy()
+        if let renew = fields.fields("renew") {
+            if let ahead = renew.percent("ahead", in: 1...50) { policy.aheadPercent = ahead }
+            if let atLeast = renew.duration("at_least", in: .seconds(1) ... .seconds(86_400)) {
+                policy.atLeast = atLeast
+            }
+            renew.refuseUnknownKeys()
+        }
+        if let statuses = fields.elements("retry_on") {
+            policy.retryOn = statuses.compactMap { status($0.node, $0.path, fields.context) }
+        }
+        let behavior = fields.choice("on_authority_failure", of: RenewalPolicy.OnAuthorityFailure.self)
+        if let behavior { policy.onAuthorityFailure = behavior }
+        return policy
+    }
+
+    private static func status(_ node: ConfigNode, _ path: ConfigPath, _ context: ConfigContext) -> Int? {
+        guard case .scalar(let scalar) = node.content, !scalar.isQuoted, let status = Int(scalar.text),
+            (400...499).contains(status)
+        else {
+            context.error("expected a status between 400 and 499", at: node.span, path: path)
+            return nil
+        }
+        return status
+    }
+}
+
+extension AuthStrategy {
+    fileprivate var isRenewable: Bool {
+        guard case .token(let grant) = behavior else { return false }
+        return grant.isRenewable
+    }
+}

@@ -1,0 +1,103 @@
+/// Reads `routes`.
+enum RouteDecoder {
+    static func decode(
+        _ root: ConfigFields,
+        clients: [String],
+        credentials: inout CredentialDecoder
+    ) -> [RoutePlan] {
+        guard root.has("routes") else {
+            root.error("missing key \"routes\"")
+            return []
+        }
+        guard let fields = root.fields("routes") else { return [] }
+        if fields.keys.isEmpty { root.error("routes", "names no route") }
+        var conflicts = RouteConflicts()
+        var routes: [RoutePlan] = []
+        for (name, entry) in fields.named() {
+            let path = fields.path.appending(name)
+            guard let own = ConfigFields(entry.value, path: path, context: fields.context) else { continue }
+            let route = route(own, name: name, at: entry.keySpan, clients, &credentials, &conflicts)
+            own.refuseUnknownKeys()
+            if let route { routes.append(route) }
+        }
+        conflicts.report(to: fields.context)
+        for index in routes.indices {
+            routes[index].matchesUpstreamHost = RouteConflicts.upstreamHostIsUnique(index, in: routes)
+        }
+        return routes
+    }
+
+    private static func route(
+        _ fields: ConfigFields,
+        name: String,
+        at span: SourceSpan,
+        _ clients: [String],
+        _ credentials: inout CredentialDecoder,
+        _ conflicts: inout RouteConflicts
+    ) -> RoutePlan? {
+        let upstream = upstream(fields)
+        let match = RouteMatch.decode(fields, name: name, at: span)
+        conflicts.add(match, path: fields.path)
+        let auth = credentials.decodeAuth(of: fields, named: name)
+        let allow = RouteAccess.allow(fields)
+        let allowedClients = RouteAccess.clients(fields, known: clients)
+        let tls = tls(fields, of: upstream)
+        guard let upstream, let auth else { return nil }
+        return RoutePlan(
+            name: name,
+            upstream: upstream.origin,
+            upstreamPath: upstream.path,
+            matchPath: match.path.value,
+            matchHosts: match.hosts.map(\.value),
+            credential: auth.credential,
+            asUser: auth.asUser,
+            allow: allow,
+            clients: allowedClients,
+            tls: tls,
+            span: span
+        )
+    }
+
+    private static func upstream(_ fields: ConfigFields) -> UpstreamURL? {
+        let allowsPlaintext = fields.bool("allow_plaintext") ?? false
+        guard fields.has("upstream") else {
+            fields.missing("upstream")
+            return nil
+        }
+        guard let text = fields.string("upstream") else { return nil }
+        let url: UpstreamURL
+        do throws(UpstreamURL.Refusal) {
+            url = try UpstreamURL(text)
+        } catch {
+            fields.error("upstream", error.message)
+            return nil
+        }
+        if url.origin.scheme == .http, !url.origin.isLoopback, !allowsPlaintext {
+            let advice = "use https, or accept it with \"allow_plaintext: true\""
+            fields.error("upstream", "everything would be sent in clear over http; \(advice)")
+        }
+        return url
+    }
+
+    private static func tls(_ fields: ConfigFields, of upstream: UpstreamURL?) -> RoutePlan.TLS {
+        guard let own = fields.fields("tls") else { return RoutePlan.TLS() }
+        own.refuseUnbuilt("pin")
+        if let upstream, upstream.origin.scheme == .http {
+            fields.error("tls", "has no effect: the upstream is http")
+        }
+        var tls = RoutePlan.TLS(caPath: own.filePath("ca"), certificatePath: own.filePath("certificate"))
+        if let name = own.string("server_name") {
+            if let origin = Origin(scheme: .https, authority: name), !name.contains(":") {
+                tls.serverName = origin.host
+            } else {
+                own.error("server_name", "expected the name of a host")
+            }
+        }
+        if own.has("private_key") { tls.privateKey = own.requiredSecretText("private_key") }
+        if own.has("certificate") != own.has("private_key") {
+            own.error("certificate and private_key belong together")
+        }
+        own.refuseUnknownKeys()
+        return tls
+    }
+}

@@ -1,0 +1,58 @@
+/// The `upstream` of a route: where its requests go, and what stands before their path.
+struct UpstreamURL {
+    let origin: Origin
+    /// Empty, or with a slash at the beginning and none at the end.
+    let path: String
+
+    struct Refusal: Error {
+        let message: String
+        init(_ message: String) { self.message = message }
+    }
+
+    init(_ text: String) throws(Refusal) {
+        guard let separator = text.firstRange(of: "://"),
+            let scheme = Origin.Scheme(rawValue: text[..<separator.lowerBound].lowercased())
+        else { throw Refusal("expected a URL such as https://api.example.com") }
+        let rest = text[separator.upperBound...]
+        let authority = rest.prefix { $0 != "/" && $0 != "?" && $0 != "#" }
+        guard !authority.contains("@") else {
+            throw Refusal("must not contain a user name or password; use \"auth: {strategy: basic, …}\"")
+        }
+        guard let origin = Origin(scheme: scheme, authority: String(authority)) else {
+            throw Refusal("has no valid host and port")
+        }
+        let path = rest[authority.endIndex...]
+        guard !path.contains("?"), !path.contains("#") else {
+            throw Refusal("must not contain a query or a fragment")
+        }
+        guard let canonical = RoutePath.canonical(String(path)) else {
+            throw Refusal("has a path that is not plain: no empty or dot segments, no encodings")
+        }
+        self.origin = origin
+        self.path = canonical == "/" ? "" : canonical
+    }
+}
+
+/// Paths as they stand in the configuration.
+enum RoutePath {
+    /// Without a slash at the end, `/` for the root; nil when two spellings could mean the same.
+    static func canonical(_ text: String) -> String? {
+        guard !text.isEmpty, text != "/" else { return "/" }
+        guard text.hasPrefix("/") else { return nil }
+        let trimmed = text.hasSuffix("/") ? text.dropLast() : text[...]
+        let segments = trimmed.dropFirst().split(separator: "/", omittingEmptySubsequences: false)
+        for segment in segments {
+            guard !segment.isEmpty, segment != ".", segment != ".." else { return nil }
+            guard segment.utf8.allSatisfy(isPlain) else { return nil }
+        }
+        return String(trimmed)
+    }
+
+    /// A character of a path segment (RFC 3986 §3.3) other than `%`, `;` and `*`.
+    private static func isPlain(_ byte: UInt8) -> Bool {
+        switch byte {
+        case 0x30...0x39, 0x41...0x5A, 0x61...0x7A: true
+        default: Array("-._~!$&'()+,=:@".utf8).contains(byte)
+        }
+    }
+}

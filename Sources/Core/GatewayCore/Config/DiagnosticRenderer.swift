@@ -1,0 +1,73 @@
+/// Prints diagnostics the way compilers do, so that people and editors find the place.
+package struct DiagnosticRenderer: Sendable {
+    private let files: [ConfigDocument.File]
+    private let hidden: Set<SourceSpan>
+
+    /// - Parameter hiding: What the decoder found to be secrets (``ConfigContext/secretSpans``).
+    package init(files: [ConfigDocument.File], hiding hidden: Set<SourceSpan> = []) {
+        self.files = files
+        self.hidden = hidden
+    }
+
+    /// All diagnostics and a closing line.
+    ///
+    /// - Parameter consequence: What the problems led to, for example `the running configuration was kept`. Not printed
+    ///   when there are only warnings.
+    package func render(_ diagnostics: [ConfigDiagnostic], consequence: String) -> String {
+        var text = diagnostics.map(render).joined()
+        let problems = diagnostics.count { $0.severity == .error }
+        let warnings = diagnostics.count - problems
+        switch (problems, warnings) {
+        case (0, 0): break
+        case (0, _): text += "\(Self.count(warnings, "warning")).\n"
+        case (_, 0): text += "\(Self.count(problems, "problem")); \(consequence).\n"
+        default:
+            text += "\(Self.count(problems, "problem")), \(Self.count(warnings, "warning")); \(consequence).\n"
+        }
+        return text
+    }
+
+    /// One diagnostic, with a newline at the end.
+    package func render(_ diagnostic: ConfigDiagnostic) -> String {
+        let path = diagnostic.path.description.isEmpty ? "" : "\(diagnostic.path): "
+        var text = "\(place(diagnostic.span)): \(diagnostic.severity.rawValue): \(path)\(diagnostic.message)\n"
+        text += snippet(diagnostic.span)
+        if let related = diagnostic.related {
+            text += "\(place(related.span)): note: \(related.message)\n"
+            text += snippet(related.span)
+        }
+        return text
+    }
+
+    private static func count(_ number: Int, _ noun: String) -> String { "\(number) \(noun)\(number == 1 ? "" : "s")" }
+
+    private func place(_ span: SourceSpan) -> String {
+        let name = files.indices.contains(span.file) ? files[span.file].name : "?"
+        return "\(name):\(span.line):\(span.column)"
+    }
+
+    private func snippet(_ span: SourceSpan) -> String {
+        guard files.indices.contains(span.file), files[span.file].lines.indices.contains(span.line - 1) else {
+            return ""
+        }
+        let lines = files[span.file].lines
+        let line = lines[span.line - 1]
+        var masked = SecretMask.ranges(in: line, continuing: continuesSecret(span.line - 1, in: lines))
+        for secret in hidden where secret.file == span.file && secret.line == span.line {
+            masked.append((secret.column - 1)..<(secret.column - 1 + secret.length))
+        }
+        let (shown, marks) = SourceLine(line, hiding: masked).render(marking: span)
+        let number = String(span.line)
+        let margin = String(repeating: " ", count: max(0, 5 - number.count))
+        return "\(margin)\(number) | \(shown)\n      | \(marks)\n"
+    }
+
+    /// A line without a key belongs to the value above it; when that is a secret, so is the line.
+    private func continuesSecret(_ index: Int, in lines: [String]) -> Bool {
+        guard SecretMask.opensSecret(lines[index]) == nil else { return false }
+        for line in lines[..<index].reversed().prefix(200) {
+            if let isSecret = SecretMask.opensSecret(line) { return isSecret }
+        }
+        return false
+    }
+}

@@ -1,0 +1,83 @@
+/// Finds, in one line of a configuration file, what may be a secret by the name of its key.
+///
+/// The decoder knows which values are secrets; this is for lines that it never understood: a file with a syntax error,
+/// a key that stands twice, a strategy that does not exist.
+enum SecretMask {
+    private static let words = ["secr", "pass", "pwd", "token", "private", "apikey", "assertion"]
+    private static let exact: Set<String> = ["key", "value"]
+    private static let harmless = ["_url", "_file", "_path", "tokens", "credentials"]
+
+    /// Column ranges, counted from 0.
+    ///
+    /// - Parameter isContinuation: The line has no key of its own and continues a secret of the line before.
+    static func ranges(in line: String, continuing isContinuation: Bool) -> [Range<Int>] {
+        let scalars = Array(line.unicodeScalars)
+        if isContinuation {
+            guard let first = scalars.firstIndex(where: { $0 != " " && $0 != "\t" }) else { return [] }
+            return [first..<scalars.count]
+        }
+        var ranges: [Range<Int>] = []
+        for key in keys(in: scalars) where isSensitive(key.name) {
+            if let range = value(after: key.colon, in: scalars) { ranges.append(range) }
+        }
+        return ranges
+    }
+
+    /// Whether the last key of the line is one whose value may go on in the lines below.
+    static func opensSecret(_ line: String) -> Bool? {
+        keys(in: Array(line.unicodeScalars)).last.map { isSensitive($0.name) }
+    }
+
+    static func isSensitive(_ name: String) -> Bool {
+        let name = name.lowercased()
+        guard !harmless.contains(where: { name.hasSuffix($0) }) else { return false }
+        return exact.contains(name) || words.contains { name.contains($0) }
+    }
+
+    private static func keys(in line: [Unicode.Scalar]) -> [(name: String, colon: Int)] {
+        var keys: [(name: String, colon: Int)] = []
+        for (index, scalar) in line.enumerated() where scalar == ":" {
+            let isKey =
+                index + 1 == line.count || line[index + 1] == " " || line[index + 1] == "\t"
+                || (index > 0 && (line[index - 1] == "\"" || line[index - 1] == "'"))
+            guard isKey else { continue }
+            var name = String.UnicodeScalarView()
+            for character in line[..<index].reversed() {
+                if character == "\"" || character == "'" { continue }
+                guard character == "_" || character == "-" || character.properties.isAlphabetic else { break }
+                name.append(character)
+            }
+            keys.append((String(String(name).reversed()), index))
+        }
+        return keys
+    }
+
+    /// The scalar behind a colon: up to the end of the quotes or of the line. A mapping, a sequence, an alias and a
+    /// plain `${NAME}` are shown.
+    private static func value(after colon: Int, in line: [Unicode.Scalar]) -> Range<Int>? {
+        guard let start = line[(colon + 1)...].firstIndex(where: { $0 != " " && $0 != "\t" }) else { return nil }
+        switch line[start] {
+        case "{", "[", "*", "#": return nil
+        case "\"", "'":
+            let end = line[(start + 1)...].firstIndex(of: line[start]) ?? line.count - 1
+            // An escaped or doubled quote ends the search too early: hide the rest then.
+            let next = line[min(end + 1, line.count)...].first { $0 != " " }
+            let isWhole = next == nil || next == "," || next == "}" || next == "]" || next == "#"
+            return start..<(isWhole ? end + 1 : line.count)
+        default:
+            var text = String.UnicodeScalarView()
+            text.append(contentsOf: line[start...])
+            if isReference(String(text)) { return nil }
+            let end = line[start...].firstIndex { $0 == "," || $0 == "}" } ?? line.count
+            let isFlow = line[..<start].contains("{")
+            return start..<(isFlow ? max(end, start + 1) : line.count)
+        }
+    }
+
+    /// `${NAME}` at the beginning, without a default.
+    private static func isReference(_ text: String) -> Bool {
+        guard text.hasPrefix("${"), let end = text.firstIndex(of: "}") else { return false }
+        let after = text[text.index(after: end)...].first { $0 != " " }
+        return !text[..<end].contains(":") && (after == nil || after == "," || after == "}" || after == "#")
+    }
+}

@@ -1,0 +1,47 @@
+/// A line of a configuration file as a diagnostic shows it: secrets hidden, and no longer than a screen is wide.
+struct SourceLine {
+    private let shown: [Unicode.Scalar]
+    /// For each column of the file, counted from 0, the column where it is shown.
+    private let columns: [Int]
+
+    private static let mask = Array("***".unicodeScalars)
+    private static let widest = 160
+
+    /// - Parameter hidden: Column ranges, counted from 0.
+    init(_ line: String, hiding hidden: [Range<Int>]) {
+        let scalars = Array(line.unicodeScalars)
+        var shown: [Unicode.Scalar] = []
+        var columns: [Int] = []
+        for (index, scalar) in scalars.enumerated() {
+            guard hidden.contains(where: { $0.contains(index) }) else {
+                columns.append(shown.count)
+                shown.append(scalar)
+                continue
+            }
+            let isFirst = index == 0 || !hidden.contains { $0.contains(index - 1) }
+            if isFirst { shown.append(contentsOf: Self.mask) }
+            columns.append(shown.count - Self.mask.count)
+        }
+        columns.append(shown.count)
+        self.shown = shown
+        self.columns = columns
+    }
+
+    /// The line, and below it the marks under a span.
+    func render(marking span: SourceSpan) -> (line: String, marks: String) {
+        let start = columns[min(span.column - 1, columns.count - 1)]
+        var end = max(columns[min(span.column - 1 + span.length, columns.count - 1)], start + 1)
+        let first = start > Self.widest / 2 ? start - Self.widest / 4 : 0
+        let last = min(shown.count, first + Self.widest)
+        end = min(end, max(last, start + 1))
+
+        var line = first > 0 ? "…" : ""
+        line.unicodeScalars.append(contentsOf: shown[min(first, last)..<last])
+        if last < shown.count { line += "…" }
+        var marks = first > 0 ? " " : ""
+        // A tab stays a tab, so that the marks stand below what they mark.
+        for index in first..<start { marks += index < shown.count && shown[index] == "\t" ? "\t" : " " }
+        marks += "^" + String(repeating: "~", count: end - start - 1)
+        return (line, marks)
+    }
+}

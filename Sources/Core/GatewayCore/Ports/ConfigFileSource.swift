@@ -1,0 +1,16 @@
+/// Where the configuration's files come from.
+package protocol ConfigFileSource: Sendable {
+    /// Makes a path absolute, against the working directory. Touches no file.
+    func absolutePath(_ path: String) -> String
+
+    /// - Throws: When the file cannot be read, or has more than `limit` bytes. The message says what to do.
+    func read(_ path: String, limit: Int) throws(ConfigFileError) -> [UInt8]
+
+    /// The names in a folder, in any order; empty when there is no such folder.
+    func names(in folder: String) -> [String]
+}
+
+package struct ConfigFileError: Error, Hashable, Sendable {
+    package let message: String
+    package init(_ message: String) { self.message = message }
+}

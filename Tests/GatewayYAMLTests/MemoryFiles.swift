@@ -1,0 +1,41 @@
+import GatewayCore
+
+/// Configuration files that exist in a test only.
+struct MemoryFiles: ConfigFileSource {
+    var files: [String: [UInt8]]
+
+    init(_ files: [String: String]) { self.files = files.mapValues { Array($0.utf8) } }
+
+    func absolutePath(_ path: String) -> String { path.hasPrefix("/") ? path : "/work/\(path)" }
+
+    func read(_ path: String, limit: Int) throws(ConfigFileError) -> [UInt8] {
+        guard let bytes = files[path] else { throw ConfigFileError("no such file") }
+        return Array(bytes.prefix(limit))
+    }
+
+    func names(in folder: String) -> [String] {
+        let folder = folder.hasSuffix("/") ? folder : folder + "/"
+        return files.keys.filter { $0.hasPrefix(folder) }.map { String($0.dropFirst(folder.count)) }
+            .filter { !$0.contains("/") }
+    }
+}
+
+struct MemorySecrets: SecretSource {
+    var variables: [String: String] = [:]
+    var files: [String: String] = [:]
+
+    func environment(_ name: String) -> String? { variables[name] }
+
+    func file(_ path: String) throws(SecretSourceError) -> Secret {
+        guard let text = files[path] else { throw SecretSourceError("no such file") }
+        return Secret(text)
+    }
+
+    func program(_ arguments: [String], timeout: Duration) throws(SecretSourceError) -> Secret {
+        throw SecretSourceError("the program \(arguments[0]) failed with status 1")
+    }
+
+    func systemdCredential(_ name: String) throws(SecretSourceError) -> Secret {
+        throw SecretSourceError("CREDENTIALS_DIRECTORY is not set")
+    }
+}
