@@ -2,8 +2,10 @@
 
 import base64
 import os
+import pathlib
 import stat
 import subprocess
+import tempfile
 
 import pytest
 import requests
@@ -20,7 +22,12 @@ def open_gateway(origin, start_gateway):
 
 
 @pytest.fixture
-def closed_gateway(origin, start_gateway):
+def open_origin(make_origin):
+    return make_origin()
+
+
+@pytest.fixture
+def closed_gateway(origin, open_origin, start_gateway):
     return start_gateway(
         {
             "access": {"clients": {"laptop": {"token": CLIENT_TOKEN}, "other": {"token": CANARY + "-other"}}},
@@ -31,7 +38,7 @@ def closed_gateway(origin, start_gateway):
                     "clients": ["laptop"],
                     "allow": [{"methods": ["GET", "HEAD"], "path": "/public/**"}],
                 },
-                "open": {"upstream": origin.url, "match": {"path": "/open"}, "auth": "none"},
+                "open": {"upstream": open_origin.url, "auth": "none"},
             },
         }
     )
@@ -98,11 +105,11 @@ def test_a_client_token_lets_in_and_goes_no_further(closed_gateway, origin, fiel
     assert b"-client" not in origin.raw()
 
 
-def test_a_client_token_does_not_go_through_a_route_without_authentication(closed_gateway, origin):
+def test_a_client_token_does_not_go_through_a_route_without_authentication(closed_gateway, open_origin):
     fields = {"Authorization": f"Bearer {CLIENT_TOKEN}"}
     assert requests.get(closed_gateway.url + "/open/x", headers=fields, timeout=20).status_code == 200
-    assert origin.last().value("authorization") is None
-    assert b"-client" not in origin.raw()
+    assert open_origin.last().value("authorization") is None
+    assert b"-client" not in open_origin.raw()
 
 
 @pytest.mark.parametrize(
@@ -171,10 +178,15 @@ def test_a_refused_client_is_in_the_audit_log(closed_gateway):
 
 
 def test_a_unix_socket_is_for_its_owner(origin, start_gateway):
+    # The path of a socket may have 103 bytes, and those of tests are long.
+    with tempfile.TemporaryDirectory(prefix="gateway-") as folder:
+        use_a_unix_socket(pathlib.Path(folder) / "proxy.sock", origin, start_gateway)
+
+
+def use_a_unix_socket(path, origin, start_gateway):
     gateway = start_gateway(
-        {"routes": {"api": {"upstream": origin.url, "auth": BEARER}}}, listeners=[{"unix": "./state/proxy.sock"}]
+        {"routes": {"api": {"upstream": origin.url, "auth": BEARER}}}, listeners=[{"unix": str(path)}]
     )
-    path = gateway.folder / "state" / "proxy.sock"
     mode = path.stat().st_mode
     assert stat.S_ISSOCK(mode) and stat.S_IMODE(mode) == 0o600
     result = subprocess.run(
