@@ -26,6 +26,7 @@ let lifecycle: Target.Dependency = .product(name: "ServiceLifecycle", package: "
 let grdb: Target.Dependency = .product(name: "GRDB", package: "GRDB.swift")
 let hummingbird: Target.Dependency = .product(name: "Hummingbird", package: "hummingbird")
 let httpClient: Target.Dependency = .product(name: "AsyncHTTPClient", package: "async-http-client")
+let nioHTTP1: Target.Dependency = .product(name: "NIOHTTP1", package: "swift-nio")
 let nio: [Target.Dependency] = [
     .product(name: "NIOCore", package: "swift-nio"),
     .product(name: "NIOPosix", package: "swift-nio"),
@@ -66,7 +67,7 @@ let package = Package(
             providers: [.apt(["libyaml-dev"]), .brew(["libyaml"])]
         ),
         target("GatewayYAML", in: "Adapters", ["GatewayCore", "CLibYAML"]),
-        target("GatewayTokenClient", in: "Adapters", ["GatewayCore", httpClient, logging] + nio),
+        target("GatewayTokenClient", in: "Adapters", ["GatewayCore", httpClient, nioHTTP1, logging] + nio),
         target("GatewayTokenStores", in: "Adapters", ["GatewayCore", grdb, crypto, logging]),
         target("GatewayAudit", in: "Adapters", ["GatewayCore", grdb, crypto, logging]),
         target("GatewayAdmin", in: "Adapters", ["GatewayCore", hummingbird, logging] + nio),
@@ -97,7 +98,7 @@ let package = Package(
         tests("GatewayStrategiesTests", ["GatewayStrategies", "GatewayTesting"]),
         tests("GatewayTokenKeeperTests", ["GatewayTokenKeeper", "GatewayTesting"]),
         tests("GatewayYAMLTests", ["GatewayYAML", "GatewayStrategies", "GatewayTesting"]),
-        tests("GatewayTokenClientTests", ["GatewayTokenClient", "GatewayTesting", hummingbird]),
+        tests("GatewayTokenClientTests", ["GatewayTokenClient", "GatewayTesting"] + nio),
         tests("GatewayTokenStoresTests", ["GatewayTokenStores", "GatewayTesting", grdb]),
         tests("GatewayAuditTests", ["GatewayAudit", "GatewayTesting", grdb]),
         tests(

@@ -8,7 +8,7 @@ enum ImportTable {
         // Siblings, each with its one dependency.
         "GatewayTokenKeeper": ["GatewayCore", "Synchronization", "ServiceLifecycle", "Logging", "Metrics"],
         "GatewayYAML": ["GatewayCore", "CLibYAML"],
-        "GatewayTokenClient": adapter + ["AsyncHTTPClient", "HTTPTypes"] + nio,
+        "GatewayTokenClient": adapter + ["AsyncHTTPClient", "HTTPTypes", "NIOHTTP1"] + nio,
         "GatewayTokenStores": adapter + ["GRDB", "Crypto"] + platform,
         "GatewayAudit": adapter + ["GRDB", "Crypto"] + platform,
         "GatewayAdmin": adapter + ["Hummingbird", "HummingbirdCore", "HTTPTypes", "NIOCore", "NIOPosix"],

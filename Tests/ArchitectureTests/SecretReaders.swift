@@ -2,8 +2,15 @@
 /// a cipher, compared, or digested; never into a text that a person or a log gets to see.
 enum SecretReaders {
     static let files: Set<String> = [
+        "Adapters/GatewayTokenClient/AsyncHTTPTokenEndpoint.swift",
         "Core/GatewayCore/Auth/Injection.swift",
         "Core/GatewayCore/Config/ConfigFields.swift",
+        "Core/GatewayCore/HTTP/FormEncoding.swift",
         "Core/GatewayCore/Tokens/GrantIdentity.swift",
+        "Core/GatewayStrategies/OAuth/ClientCredentialsStrategy.swift",
+        "Core/GatewayStrategies/Shared/ConfigFields+Credentials.swift",
+        "Core/GatewayStrategies/Static/BasicStrategy.swift",
+        "Core/GatewayStrategies/Static/HeaderStrategy.swift",
+        "Testing/GatewayTesting/Conformance/TokenGrantConformance.swift",
     ]
 }

@@ -74,6 +74,8 @@ package struct TokenTransportFailure: Error, Hashable, Sendable {
         case connectionLost = "connection_lost"
         case answerTooLarge = "answer_too_large"
         case invalidAnswer = "invalid_answer"
+        /// A field or the URL cannot be written as HTTP; repeating it does not help.
+        case unsendable = "unsendable_request"
     }
 
     package let reason: Reason

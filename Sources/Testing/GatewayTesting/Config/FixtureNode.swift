@@ -45,15 +45,13 @@ package struct FixtureNode: ExpressibleByStringLiteral, ExpressibleByStringInter
 }
 
 extension ConfigFields {
-    /// The fields of `mapping` at `path`; what is wrong with them ends up in `context.diagnostics`.
+    /// The fields of `mapping` at `path`; what is wrong, such as a fixture that is no mapping, ends up in ``problems``.
     package static func fixture(_ mapping: FixtureNode, path: ConfigPath = .root) -> ConfigFields {
         let root = mapping.node
         let file = ConfigDocument.File(name: "gateway.yaml", directory: "", lines: [])
         let context = ConfigContext(document: ConfigDocument(files: [file], root: root), secrets: NoSecrets())
-        guard case .mapping(let entries) = root.content else {
-            preconditionFailure("the fixture of fields is a mapping")
-        }
-        return ConfigFields(entries: entries, at: root.span, path: path, context: context)
+        if let fields = ConfigFields(root, path: path, context: context) { return fields }
+        return ConfigFields(entries: [], at: root.span, path: path, context: context)
     }
 
     /// The texts of all problems so far, warnings left out.

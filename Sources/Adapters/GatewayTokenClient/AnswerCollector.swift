@@ -1,0 +1,65 @@
+import AsyncHTTPClient
+import GatewayCore
+import NIOCore
+import NIOHTTP1
+import Synchronization
+
+/// Gathers one answer within its limit, and remembers whether the request had left.
+final class AnswerCollector: HTTPClientResponseDelegate {
+    typealias Response = TokenReply
+
+    enum Refusal: Error {
+        case tooLarge
+        /// An encoding that was not asked for.
+        case encoded
+        case noHead
+    }
+
+    private struct State {
+        var requestWasSent = false
+        var head: HTTPResponseHead?
+        var body: [UInt8] = []
+    }
+
+    private let limitBytes: Int
+    private let state = Mutex(State())
+
+    init(limitBytes: Int) { self.limitBytes = limitBytes }
+
+    /// Whether the head of the request was handed to the connection. Until then nobody can have acted upon it.
+    var requestWasSent: Bool { state.withLock { $0.requestWasSent } }
+
+    func didSendRequestHead(task: HTTPClient.Task<TokenReply>, _ head: HTTPRequestHead) {
+        state.withLock { $0.requestWasSent = true }
+    }
+
+    func didReceiveHead(task: HTTPClient.Task<TokenReply>, _ head: HTTPResponseHead) -> EventLoopFuture<Void> {
+        let isEncoded = head.headers[canonicalForm: "Content-Encoding"].contains { $0.lowercased() != "identity" }
+        guard !isEncoded else { return task.eventLoop.makeFailedFuture(Refusal.encoded) }
+        if let length = head.headers.first(name: "Content-Length").flatMap({ Int($0) }), length > limitBytes {
+            return task.eventLoop.makeFailedFuture(Refusal.tooLarge)
+        }
+        state.withLock { $0.head = head }
+        return task.eventLoop.makeSucceededVoidFuture()
+    }
+
+    func didReceiveBodyPart(task: HTTPClient.Task<TokenReply>, _ buffer: ByteBuffer) -> EventLoopFuture<Void> {
+        let fits = state.withLock { state in
+            guard state.body.count + buffer.readableBytes <= limitBytes else { return false }
+            state.body.append(contentsOf: buffer.readableBytesView)
+            return true
+        }
+        return fits ? task.eventLoop.makeSucceededVoidFuture() : task.eventLoop.makeFailedFuture(Refusal.tooLarge)
+    }
+
+    func didFinishRequest(task: HTTPClient.Task<TokenReply>) throws -> TokenReply {
+        try state.withLock { state in
+            guard let head = state.head else { throw Refusal.noHead }
+            return TokenReply(
+                status: Int(head.status.code),
+                fields: head.headers.map { TokenReply.Field(name: $0.name, value: $0.value) },
+                body: state.body
+            )
+        }
+    }
+}

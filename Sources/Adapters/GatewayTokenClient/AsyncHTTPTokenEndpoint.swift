@@ -1,0 +1,115 @@
+import AsyncHTTPClient
+package import GatewayCore
+import NIOCore
+import NIOHTTP1
+import NIOSSL
+
+/// Sends token requests with async-http-client.
+///
+/// TLS 1.2 or later, verified; no redirects; no proxy, whatever the environment says; no compression. Every request
+/// has a connection of its own: a request that is lost on an old one could have been processed, or not.
+package final class AsyncHTTPTokenEndpoint: TokenEndpoint {
+    package static let answerLimitBytes = 1 << 20
+
+    private static let longestDeadline: Duration = .seconds(3600)
+
+    private let client: HTTPClient
+    private let userAgent: String
+
+    /// The file of extra trust roots cannot be used; the text says why.
+    package struct TrustRootsError: Error, Hashable, Sendable {
+        package let message: String
+    }
+
+    /// - Parameters:
+    ///   - version: Ends the `User-Agent`.
+    ///   - extraTrustRoots: A PEM file of certificates that are trusted besides the system's.
+    ///   - connectTimeout: For TCP and TLS together; part of the deadline of each request.
+    package init(
+        version: String,
+        extraTrustRoots: String? = nil,
+        connectTimeout: Duration = .seconds(5)
+    ) throws(TrustRootsError) {
+        var tls = TLSConfiguration.makeClientConfiguration()
+        tls.minimumTLSVersion = .tlsv12
+        tls.certificateVerification = .fullVerification
+        if let extraTrustRoots {
+            tls.additionalTrustRoots = [.certificates(try Self.certificates(at: extraTrustRoots))]
+        }
+        var configuration = HTTPClient.Configuration(tlsConfiguration: tls)
+        configuration.redirectConfiguration = .disallow
+        configuration.proxy = nil
+        configuration.decompression = .disabled
+        configuration.httpVersion = .http1Only
+        configuration.timeout.connect = .nanoseconds(connectTimeout.wholeNanoseconds)
+        configuration.maximumUsesPerConnection = 1
+        configuration.connectionPool.retryConnectionEstablishment = false
+        // An authority that hangs must not hold up another credential of the same authority.
+        configuration.connectionPool.concurrentHTTP1ConnectionsPerHostSoftLimit = 256
+        client = HTTPClient(eventLoopGroupProvider: .singleton, configuration: configuration)
+        userAgent = "authgateway/\(version)"
+    }
+
+    private static func certificates(at path: String) throws(TrustRootsError) -> [NIOSSLCertificate] {
+        let certificates: [NIOSSLCertificate]
+        do {
+            certificates = try NIOSSLCertificate.fromPEMFile(path)
+        } catch {
+            throw TrustRootsError(message: "\(path) cannot be read as PEM certificates")
+        }
+        guard !certificates.isEmpty else { throw TrustRootsError(message: "\(path) holds no certificate") }
+        return certificates
+    }
+
+    /// Call it once, when no request will follow.
+    package func shutdown() async {
+        // Fails only when it was shut down before.
+        try? await client.shutdown()
+    }
+
+    package func send(
+        _ request: TokenRequest,
+        deadline: Duration
+    ) async -> Result<TokenReply, TokenTransportFailure> {
+        guard let outgoing = outgoing(request) else {
+            return .failure(TokenTransportFailure(.unsendable, mayHaveBeenProcessed: false))
+        }
+        let collector = AnswerCollector(limitBytes: Self.answerLimitBytes)
+        let wait = max(.zero, min(deadline, Self.longestDeadline))
+        let task = client.execute(
+            request: outgoing,
+            delegate: collector,
+            deadline: .now() + .nanoseconds(wait.wholeNanoseconds)
+        )
+        return await withTaskCancellationHandler {
+            do {
+                return .success(try await task.get())
+            } catch {
+                return .failure(TransportErrors.failure(for: error, requestWasSent: collector.requestWasSent))
+            }
+        } onCancel: {
+            task.cancel()
+        }
+    }
+
+    /// nil when the request cannot be written, such as a field value with a line break.
+    private func outgoing(_ request: TokenRequest) -> HTTPClient.Request? {
+        var headers = HTTPHeaders()
+        headers.add(name: "User-Agent", value: userAgent)
+        headers.add(name: "Accept", value: "application/json")
+        for field in request.fields {
+            guard FieldSyntax.isToken(field.name), field.value.withValue(FieldSyntax.isValue) else { return nil }
+            field.value.withValue { headers.replaceOrAdd(name: field.name, value: $0) }
+        }
+        let body: HTTPClient.Body?
+        switch request.body {
+        case .none:
+            body = nil
+        case .form(let parameters):
+            headers.replaceOrAdd(name: "Content-Type", value: "application/x-www-form-urlencoded")
+            body = .bytes(FormEncoding.encode(parameters))
+        }
+        let method = HTTPMethod(rawValue: request.method.rawValue)
+        return try? HTTPClient.Request(url: request.url.text, method: method, headers: headers, body: body)
+    }
+}

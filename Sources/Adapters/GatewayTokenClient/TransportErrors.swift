@@ -1,0 +1,62 @@
+import AsyncHTTPClient
+import GatewayCore
+import NIOCore
+import NIOHTTP1
+import NIOPosix
+import NIOSSL
+
+/// Sorts what async-http-client and NIO throw into the few reasons that the gateway tells apart.
+enum TransportErrors {
+    static func failure(for error: any Error, requestWasSent: Bool) -> TokenTransportFailure {
+        TokenTransportFailure(
+            requestWasSent ? reasonAfterSending(error) : reasonBeforeSending(error),
+            mayHaveBeenProcessed: requestWasSent
+        )
+    }
+
+    private static func reasonBeforeSending(_ error: any Error) -> TokenTransportFailure.Reason {
+        switch error {
+        case let error as HTTPClientError where error == .tlsHandshakeTimeout: .tlsFailed
+        case let error as HTTPClientError where timeouts.contains(error): .connectTimeout
+        case let error as NIOConnectionError: reason(error)
+        case ChannelError.connectTimeout: .connectTimeout
+        case is NIOSSLError, is NIOSSLExtraError, is BoringSSLError: .tlsFailed
+        case let error as HTTPClientError where rejections.contains(error.shortDescription): .unsendable
+        default: .connectionRefused
+        }
+    }
+
+    private static func reasonAfterSending(_ error: any Error) -> TokenTransportFailure.Reason {
+        switch error {
+        case AnswerCollector.Refusal.tooLarge: .answerTooLarge
+        case HTTPParserError.invalidEOFState: .connectionLost
+        case is AnswerCollector.Refusal, is HTTPParserError: .invalidAnswer
+        case let error as HTTPClientError where timeouts.contains(error): .responseTimeout
+        default: .connectionLost
+        }
+    }
+
+    private static let timeouts: [HTTPClientError] = [
+        .connectTimeout, .deadlineExceeded, .readTimeout, .writeTimeout, .getConnectionFromPoolTimeout, .cancelled,
+    ]
+
+    /// async-http-client's own checks of a request, by the text that stays the same whatever they found.
+    private static let rejections: Set<String> = [
+        HTTPClientError.invalidURL.shortDescription,
+        HTTPClientError.emptyHost.shortDescription,
+        HTTPClientError.emptyScheme.shortDescription,
+        HTTPClientError.invalidHeaderFieldNames([]).shortDescription,
+        HTTPClientError.invalidHeaderFieldValues([]).shortDescription,
+    ]
+
+    private static func reason(_ error: NIOConnectionError) -> TokenTransportFailure.Reason {
+        if error.connectionErrors.isEmpty, error.dnsAError != nil || error.dnsAAAAError != nil {
+            return .nameNotResolved
+        }
+        let timedOut = error.connectionErrors.contains {
+            if case ChannelError.connectTimeout = $0.error { return true }
+            return false
+        }
+        return timedOut ? .connectTimeout : .connectionRefused
+    }
+}

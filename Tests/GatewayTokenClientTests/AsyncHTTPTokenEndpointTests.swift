@@ -1,0 +1,292 @@
+import Foundation
+import GatewayCore
+import GatewayTokenClient
+import NIOSSL
+import Testing
+
+@Suite("Token client", .timeLimit(.minutes(1)))
+struct AsyncHTTPTokenEndpointTests {
+    private static let ok = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nX-A: 1\r\nx-a: 2\r\n\r\n{}"
+
+    private func send(
+        _ script: HostileServer.Script,
+        path: String = "/token",
+        fields: [Injection.Field] = [],
+        body: TokenRequest.Body = .form([TokenRequest.Parameter("grant_type", "client_credentials")]),
+        deadline: Duration = .seconds(20)
+    ) async throws -> (result: Result<TokenReply, TokenTransportFailure>, requests: [String]) {
+        let server = try await HostileServer.start(script)
+        let url = try AuthorityURL("http://127.0.0.1:\(server.port)\(path)")
+        let result = try await send(TokenRequest(url: url, fields: fields, body: body), deadline: deadline)
+        let requests = server.requests
+        await server.stop()
+        return (result, requests)
+    }
+
+    private func send(
+        _ request: TokenRequest,
+        extraTrustRoots: String? = nil,
+        deadline: Duration = .seconds(20)
+    ) async throws -> Result<TokenReply, TokenTransportFailure> {
+        let endpoint = try AsyncHTTPTokenEndpoint(version: "1.2.3", extraTrustRoots: extraTrustRoots)
+        let result = await endpoint.send(request, deadline: deadline)
+        await endpoint.shutdown()
+        return result
+    }
+
+    private func failure(
+        _ script: HostileServer.Script,
+        deadline: Duration = .seconds(20)
+    ) async throws -> TokenTransportFailure? {
+        try await send(script, deadline: deadline).result.failure
+    }
+
+    // MARK: What is sent
+
+    @Test func aFormIsWrittenStrictlyAndWithoutExtras() async throws {
+        let body = TokenRequest.Body.form([
+            TokenRequest.Parameter("client_secret", "a b+c&d=e/ü~*"), TokenRequest.Parameter("scope", ""),
+        ])
+        let (result, requests) = try await send(.send(Self.ok), path: "/oauth2/token?x=1", body: body)
+        #expect(try result.get().status == 200)
+        let text = try #require(requests.first)
+        let parts = text.components(separatedBy: "\r\n\r\n")
+        #expect(parts.last == "client_secret=a+b%2Bc%26d%3De%2F%C3%BC~%2A&scope=")
+        var lines = parts[0].components(separatedBy: "\r\n")
+        #expect(lines.removeFirst() == "POST /oauth2/token?x=1 HTTP/1.1")
+        let names = lines.map { $0.prefix { $0 != ":" }.lowercased() }.sorted()
+        #expect(
+            names.filter { $0 != "connection" } == ["accept", "content-length", "content-type", "host", "user-agent"]
+        )
+        #expect(lines.contains("User-Agent: authgateway/1.2.3"))
+        #expect(lines.contains("Accept: application/json"))
+        #expect(lines.contains("Content-Type: application/x-www-form-urlencoded"))
+    }
+
+    @Test func aPostWithoutABodySaysSo() async throws {
+        let fields = [
+            Injection.Field(name: "X-Access-Token", value: Secret("A")),
+            Injection.Field(name: "X-Session-Token", value: Secret("S")),
+        ]
+        let (_, requests) = try await send(.send(Self.ok), fields: fields, body: .none)
+        let text = try #require(requests.first)
+        #expect(text.contains("\r\nX-Access-Token: A\r\nX-Session-Token: S\r\n"))
+        #expect(text.lowercased().contains("content-length: 0\r\n"))
+        #expect(!text.lowercased().contains("content-type"))
+        #expect(text.hasSuffix("\r\n\r\n"))
+    }
+
+    @Test(arguments: ["a\r\nX-Evil: 1", "a\n", "a\0", ""])
+    func aFieldThatCannotBeWrittenIsNotSent(_ value: String) async throws {
+        let fields = [Injection.Field(name: "X-Access-Token", value: Secret(value))]
+        let (result, requests) = try await send(.send(Self.ok), fields: fields)
+        #expect(result.failure == TokenTransportFailure(.unsendable, mayHaveBeenProcessed: false))
+        #expect(requests == [])
+    }
+
+    @Test func everyRequestHasItsOwnConnection() async throws {
+        let server = try await HostileServer.start(.send(Self.ok))
+        let endpoint = try AsyncHTTPTokenEndpoint(version: "1")
+        let url = try AuthorityURL("http://127.0.0.1:\(server.port)/token")
+        // The server answers one request per connection, so a second one on the first would wait for ever.
+        for _ in 0..<3 {
+            let reply = try await endpoint.send(TokenRequest(url: url), deadline: .seconds(10)).get()
+            #expect(reply.status == 200)
+        }
+        #expect(server.requests.count == 3)
+        await endpoint.shutdown()
+        await server.stop()
+    }
+
+    // MARK: What comes back
+
+    @Test func theAnswerIsHandedOnAsItIs() async throws {
+        let answer = "HTTP/1.1 429 Slow\r\nretry-after: 7\r\nContent-Length: 4\r\n\r\nbusy"
+        let reply = try await send(.send(answer)).result.get()
+        #expect(reply.status == 429)
+        #expect(reply.field("Retry-After") == "7")
+        #expect(reply.body == Array("busy".utf8))
+    }
+
+    @Test func aRedirectIsNotFollowed() async throws {
+        let answer = "HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:1/\r\nContent-Length: 0\r\n\r\n"
+        let (result, requests) = try await send(.send(answer))
+        #expect(try result.get().status == 302)
+        #expect(requests.count == 1)
+    }
+
+    @Test func aSlowAnswerThatEndsInTimeIsTaken() async throws {
+        #expect(try await send(.drip(Self.ok)).result.get().status == 200)
+    }
+
+    @Test func theLongestAnswerIsTaken() async throws {
+        let body = String(repeating: "x", count: 1 << 20)
+        let answer = "HTTP/1.1 200 OK\r\nContent-Length: \(body.utf8.count)\r\n\r\n\(body)"
+        #expect(try await send(.send(answer)).result.get().body.count == 1 << 20)
+    }
+
+    @Test(arguments: [
+        HostileServer.Script.endless(
+            head: "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n",
+            chunkBytes: 4096
+        ),
+        .send("HTTP/1.1 200 OK\r\nContent-Length: 1048577\r\n\r\n"),
+        .send("HTTP/1.1 200 OK\r\nContent-Length: 9223372036854775807\r\n\r\n"),
+    ])
+    func aLongerAnswerIsCutOff(_ script: HostileServer.Script) async throws {
+        #expect(try await failure(script) == TokenTransportFailure(.answerTooLarge, mayHaveBeenProcessed: true))
+    }
+
+    @Test func compressionIsRefused() async throws {
+        let answer = "HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 2\r\n\r\n{}"
+        #expect(
+            try await failure(.send(answer)) == TokenTransportFailure(.invalidAnswer, mayHaveBeenProcessed: true)
+        )
+    }
+
+    @Test(arguments: ["SSH-2.0-OpenSSH_9.2\r\n", "HTTP/1.1 2x0 OK\r\n\r\n", "\0\0\0\0\r\n\r\n"])
+    func whatIsNotHTTPIsRefused(_ answer: String) async throws {
+        let failure = try #require(await failure(.sendAndClose(answer)))
+        #expect(failure.mayHaveBeenProcessed)
+        #expect([.invalidAnswer, .connectionLost].contains(failure.reason))
+    }
+
+    // MARK: Deadlines
+
+    @Test(arguments: [
+        HostileServer.Script.silence,
+        .send("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n"),
+        .send("HTTP/1.1 200 OK\r\n"),
+        .drip("HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n" + String(repeating: "x", count: 1000)),
+    ])
+    func oneDeadlineHoldsForTheWholeOfIt(_ script: HostileServer.Script) async throws {
+        let start = ContinuousClock.now
+        let failure = try await failure(script, deadline: .milliseconds(400))
+        #expect(failure == TokenTransportFailure(.responseTimeout, mayHaveBeenProcessed: true))
+        #expect(ContinuousClock.now - start < .seconds(10))
+    }
+
+    @Test func cancellationEndsTheWait() async throws {
+        let server = try await HostileServer.start(.silence)
+        let endpoint = try AsyncHTTPTokenEndpoint(version: "1")
+        let url = try AuthorityURL("http://127.0.0.1:\(server.port)/token")
+        let sending = Task { await endpoint.send(TokenRequest(url: url), deadline: .seconds(3600)) }
+        while server.requests.isEmpty { await Task.yield() }
+        sending.cancel()
+        #expect(await sending.value.failure?.mayHaveBeenProcessed == true)
+        await endpoint.shutdown()
+        await server.stop()
+    }
+
+    // MARK: Connections
+
+    @Test(arguments: [
+        HostileServer.Script.cut,
+        .sendAndClose("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{"),
+        .sendAndClose("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n"),
+    ])
+    func anAnswerThatIsCutMayHaveBeenActedUpon(_ script: HostileServer.Script) async throws {
+        #expect(try await failure(script) == TokenTransportFailure(.connectionLost, mayHaveBeenProcessed: true))
+    }
+
+    @Test func aRefusedPortFailsAtOnceAndNothingWasProcessed() async throws {
+        let server = try await HostileServer.start(.cut)
+        let url = try AuthorityURL("http://127.0.0.1:\(server.port)/token")
+        await server.stop()
+        let start = ContinuousClock.now
+        let result = try await send(TokenRequest(url: url))
+        #expect(result.failure == TokenTransportFailure(.connectionRefused, mayHaveBeenProcessed: false))
+        #expect(ContinuousClock.now - start < .seconds(10))
+    }
+
+    @Test func anUnknownNameWasNotProcessed() async throws {
+        let url = try AuthorityURL("https://no-such-host.invalid/token")
+        let failure = try #require(try await send(TokenRequest(url: url)).failure)
+        #expect(!failure.mayHaveBeenProcessed)
+        // A resolver without a network may be silent instead.
+        #expect([.nameNotResolved, .connectTimeout].contains(failure.reason))
+    }
+
+    @Test func afterTheShutdownNothingIsSent() async throws {
+        let endpoint = try AsyncHTTPTokenEndpoint(version: "1")
+        await endpoint.shutdown()
+        let url = try AuthorityURL("http://127.0.0.1:9/token")
+        let result = await endpoint.send(TokenRequest(url: url), deadline: .seconds(1))
+        #expect(result.failure?.mayHaveBeenProcessed == false)
+        await endpoint.shutdown()
+    }
+
+    // MARK: TLS
+
+    /// Sends to a TLS server with `certificate`, trusting `roots` besides the system's.
+    private func sendSecurely(
+        certificate: String = TestCertificate.loopback,
+        roots: String?,
+        configure: (inout TLSConfiguration) -> Void = { _ in }
+    ) async throws -> (result: Result<TokenReply, TokenTransportFailure>, requests: [String]) {
+        var configuration = try TestCertificate.serverConfiguration(certificate)
+        configure(&configuration)
+        let server = try await HostileServer.start(.send(Self.ok), tls: configuration)
+        let url = try AuthorityURL("https://127.0.0.1:\(server.port)/token")
+        let file = FileManager.default.temporaryDirectory.appending(path: "roots-\(UUID().uuidString).pem")
+        defer { try? FileManager.default.removeItem(at: file) }
+        if let roots { try Data(roots.utf8).write(to: file) }
+        let result = try await send(TokenRequest(url: url), extraTrustRoots: roots == nil ? nil : file.path)
+        let requests = server.requests
+        await server.stop()
+        return (result, requests)
+    }
+
+    private let tlsFailed = TokenTransportFailure(.tlsFailed, mayHaveBeenProcessed: false)
+
+    @Test func extraTrustRootsAreTrusted() async throws {
+        let (result, _) = try await sendSecurely(roots: TestCertificate.loopback)
+        #expect(try result.get().status == 200)
+    }
+
+    @Test func anUnknownIssuerIsRefused() async throws {
+        let (result, requests) = try await sendSecurely(roots: nil)
+        #expect(result.failure == tlsFailed)
+        #expect(requests == [])
+    }
+
+    @Test func aCertificateForAnotherNameIsRefused() async throws {
+        let (result, requests) = try await sendSecurely(
+            certificate: TestCertificate.foreign,
+            roots: TestCertificate.foreign
+        )
+        #expect(result.failure == tlsFailed)
+        #expect(requests == [])
+    }
+
+    @Test func tls11IsRefused() async throws {
+        let (result, requests) = try await sendSecurely(roots: TestCertificate.loopback) {
+            $0.minimumTLSVersion = .tlsv1
+            $0.maximumTLSVersion = .tlsv11
+        }
+        #expect(result.failure == tlsFailed)
+        #expect(requests == [])
+    }
+
+    @Test func aServerWithoutTLSIsRefused() async throws {
+        let server = try await HostileServer.start(.sendAndClose("HTTP/1.1 400 Bad Request\r\n\r\n"))
+        let url = try AuthorityURL("https://127.0.0.1:\(server.port)/token")
+        let failure = try #require(try await send(TokenRequest(url: url), deadline: .seconds(2)).failure)
+        #expect(!failure.mayHaveBeenProcessed)
+        await server.stop()
+    }
+
+    @Test(arguments: ["/no/such/file.pem", "/dev/null"])
+    func unusableTrustRootsAreAnError(_ path: String) {
+        #expect(throws: AsyncHTTPTokenEndpoint.TrustRootsError.self) {
+            _ = try AsyncHTTPTokenEndpoint(version: "1", extraTrustRoots: path)
+        }
+    }
+}
+
+extension Result where Failure == TokenTransportFailure {
+    fileprivate var failure: TokenTransportFailure? {
+        guard case .failure(let failure) = self else { return nil }
+        return failure
+    }
+}
