@@ -92,7 +92,7 @@ let package = Package(
 
         // Doubles, conformance kits and the local authorities that demo and tests share.
         target("GatewayTesting", in: "Testing", ["GatewayCore"]),
-        target("GatewaySandbox", in: "Testing", ["GatewayCore", hummingbird, crypto, logging]),
+        target("GatewaySandbox", in: "Testing", ["GatewayCore", hummingbird, crypto, lifecycle, logging] + nio),
 
         tests("GatewayCoreTests", ["GatewayCore", "GatewayTesting"]),
         tests("GatewayStrategiesTests", ["GatewayStrategies", "GatewayTesting"]),
@@ -109,7 +109,7 @@ let package = Package(
             "GatewayProxyTests",
             ["GatewayProxy", "GatewayTesting", .product(name: "NIOEmbedded", package: "swift-nio")] + nio
         ),
-        tests("GatewaySandboxTests", ["GatewaySandbox", "GatewayTesting", httpClient]),
+        tests("GatewaySandboxTests", ["GatewaySandbox", "GatewayTesting", httpClient] + nio),
         tests("EndToEndTests", ["GatewayRuntime", "GatewaySandbox", "GatewayTesting", httpClient]),
         tests("ArchitectureTests", []),
     ]

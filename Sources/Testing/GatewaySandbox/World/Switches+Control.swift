@@ -1,0 +1,122 @@
+import GatewayCore
+
+/// A control call that cannot be obeyed; the text says why.
+struct ControlError: Error {
+    let message: String
+}
+
+extension Switches {
+    /// Sets what `members` name and leaves the rest as it is; `null` switches off.
+    mutating func set(_ members: [String: JSONValue]) throws(ControlError) {
+        for (name, value) in members.sorted(by: { $0.key < $1.key }) {
+            try set(name, to: value)
+        }
+    }
+
+    private mutating func set(_ name: String, to value: JSONValue) throws(ControlError) {
+        let setting = Setting(name: name, value: value)
+        switch name {
+        case "token_lifetime": tokenLifetime = try setting.optionalInteger(-86_400...1_000_000_000)
+        case "token_delay_ms": tokenDelay = try setting.integer(0...60_000)
+        case "token_status": tokenStatus = try setting.optionalInteger(200...599)
+        case "token_error": tokenError = try setting.optionalText()
+        case "token_error_description": tokenErrorDescription = try setting.optionalText()
+        case "token_body": tokenBody = try setting.optionalText()
+        case "token_content_type": tokenContentType = try setting.optionalText()
+        case "token_retry_after": tokenRetryAfter = try setting.optionalText()
+        case "token_next": tokenNext = try setting.optionalInteger(0...1_000_000)
+        case "token_set": tokenSet = try setting.members()
+        case "token_omit": tokenOmit = try setting.texts()
+        case "drop_before_commit": dropBeforeCommit = try setting.integer(0...1_000_000)
+        case "drop_after_commit": dropAfterCommit = try setting.integer(0...1_000_000)
+        case "rotate": rotate = try setting.bool(default: true)
+        case "reject_next": rejectNext = try setting.integer(0...1_000_000)
+        case "api_status": apiStatus = try setting.optionalInteger(200...599)
+        case "api_retry_after": apiRetryAfter = try setting.optionalText()
+        case "api_delay_ms": apiDelay = try setting.integer(0...60_000)
+        case "api_next": apiNext = try setting.optionalInteger(0...1_000_000)
+        default:
+            throw ControlError(message: "no switch is called \"\(name)\"; GET /_sandbox/state lists them")
+        }
+    }
+
+    var json: JSON {
+        [
+            "token_lifetime": Self.json(tokenLifetime),
+            "token_delay_ms": .integer(tokenDelay),
+            "token_status": Self.json(tokenStatus),
+            "token_error": .optional(tokenError),
+            "token_error_description": .optional(tokenErrorDescription),
+            "token_body": .optional(tokenBody),
+            "token_content_type": .optional(tokenContentType),
+            "token_retry_after": .optional(tokenRetryAfter),
+            "token_next": Self.json(tokenNext),
+            "token_set": JSON(.object(tokenSet)),
+            "token_omit": .array(tokenOmit.map { .string($0) }),
+            "drop_before_commit": .integer(dropBeforeCommit),
+            "drop_after_commit": .integer(dropAfterCommit),
+            "rotate": .bool(rotate),
+            "reject_next": .integer(rejectNext),
+            "api_status": Self.json(apiStatus),
+            "api_retry_after": .optional(apiRetryAfter),
+            "api_delay_ms": .integer(apiDelay),
+            "api_next": Self.json(apiNext),
+        ]
+    }
+
+    private static func json(_ number: Int?) -> JSON { number.map { .integer($0) } ?? .null }
+}
+
+/// One member of a control call, read as the type its switch needs.
+struct Setting {
+    let name: String
+    let value: JSONValue
+
+    func optionalInteger(_ range: ClosedRange<Int>) throws(ControlError) -> Int? {
+        if case .null = value { return nil }
+        guard case .number(let number) = value, let integer = Int(exactly: number), range.contains(integer) else {
+            throw wrong("a whole number from \(range.lowerBound) to \(range.upperBound)")
+        }
+        return integer
+    }
+
+    func integer(_ range: ClosedRange<Int>) throws(ControlError) -> Int { try optionalInteger(range) ?? 0 }
+
+    /// A number is taken as its text, since `Retry-After` is one more often than not.
+    func optionalText() throws(ControlError) -> String? {
+        switch value {
+        case .null: return nil
+        case .string(let text): return text
+        case .number: return JSON(value).text
+        default: throw wrong("a text")
+        }
+    }
+
+    func bool(default fallback: Bool) throws(ControlError) -> Bool {
+        switch value {
+        case .null: return fallback
+        case .bool(let value): return value
+        default: throw wrong("true or false")
+        }
+    }
+
+    func members() throws(ControlError) -> [String: JSONValue] {
+        switch value {
+        case .null: return [:]
+        case .object(let members): return members
+        default: throw wrong("an object")
+        }
+    }
+
+    func texts() throws(ControlError) -> [String] {
+        if case .null = value { return [] }
+        guard case .array(let values) = value else { throw wrong("a list of texts") }
+        let texts = values.compactMap(\.string)
+        guard texts.count == values.count else { throw wrong("a list of texts") }
+        return texts
+    }
+
+    private func wrong(_ expected: String) -> ControlError {
+        ControlError(message: "\(name): expected \(expected) or null")
+    }
+}
