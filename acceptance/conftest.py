@@ -13,6 +13,7 @@ from harness import gateway as gateway_harness
 from harness.authority import Authority
 from harness.gateway import Gateway
 from harness.origin import RecordingOrigin
+from harness.sandbox import Sandbox
 from harness.tls import CertificateAuthority, Nginx
 
 # Planted where a secret belongs; none of it may ever be found in an output.
@@ -105,3 +106,17 @@ def tls_upstream(tmp_path_factory, certificate_authority):
     nginx = Nginx(tmp_path_factory.mktemp("nginx"), certificate, key, f"Bearer {CANARY}")
     yield nginx
     nginx.stop()
+
+
+@pytest.fixture(scope="session")
+def sandbox_process(tmp_path_factory):
+    sandbox = Sandbox(tmp_path_factory.mktemp("sandbox"))
+    yield sandbox
+    sandbox.stop()
+
+
+@pytest.fixture
+def sandbox(sandbox_process):
+    """Without what an earlier test left behind."""
+    sandbox_process.reset()
+    return sandbox_process

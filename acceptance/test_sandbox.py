@@ -1,0 +1,217 @@
+"""Every strategy against the sandbox: what leaves, what is renewed, and what a broken authority does to a request."""
+
+import re
+
+import pytest
+import requests
+from harness.processes import wait_until
+
+BOX = {
+    "strategy": "box_ccg",
+    "client_id": "${SANDBOX_BOX_CLIENT_ID}",
+    "client_secret": {"env": "SANDBOX_BOX_CLIENT_SECRET"},
+    "token_url": "${SANDBOX_BOX_URL}/oauth2/token",
+    "subject": {"enterprise": "${SANDBOX_BOX_ENTERPRISE_ID}"},
+}
+OAUTH = {
+    "strategy": "oauth2_client_credentials",
+    "client_id": "${SANDBOX_OAUTH_CLIENT_ID}",
+    "client_secret": {"env": "SANDBOX_OAUTH_CLIENT_SECRET"},
+    "token_url": "${SANDBOX_OAUTH_URL}/oauth/token",
+}
+DUKE = {
+    "strategy": "duke_session",
+    "client_name": "${SANDBOX_DUKE_CLIENT}",
+    "base_url": "${SANDBOX_DUKE_URL}",
+    "access_token": {"env": "SANDBOX_DUKE_ACCESS_TOKEN"},
+    "session_token": {"env": "SANDBOX_DUKE_SESSION_TOKEN"},
+}
+
+
+def config(credentials, **routes):
+    return {
+        "tokens": {"store": "memory"},
+        "credentials": credentials,
+        "routes": {name: {"upstream": "${SANDBOX_UPSTREAM_URL}", **route} for name, route in routes.items()},
+    }
+
+
+@pytest.fixture
+def start(sandbox, start_gateway):
+    return lambda whole: start_gateway(whole, environment=sandbox.environment)
+
+
+def get(gateway, path, **options):
+    return requests.get(gateway.url + path, timeout=30, **options)
+
+
+@pytest.mark.parametrize(
+    "auth",
+    [
+        {"strategy": "basic", "username": "${SANDBOX_UPSTREAM_USER}", "password": {"env": "SANDBOX_UPSTREAM_PASSWORD"}},
+        {"strategy": "bearer", "token": {"env": "SANDBOX_UPSTREAM_TOKEN"}},
+        {"strategy": "header", "name": "X-Api-Key", "value": {"env": "SANDBOX_UPSTREAM_API_KEY"}},
+        {"strategy": "box_developer_token", "token": {"env": "SANDBOX_BOX_DEVELOPER_TOKEN"}},
+        BOX,
+        OAUTH,
+        {**OAUTH, "client_auth": "basic"},
+        DUKE,
+    ],
+    ids=lambda auth: f"{auth['strategy']}-{auth.get('client_auth', '')}".rstrip("-"),
+)
+def test_a_strategy_signs_in(start, sandbox, auth):
+    gateway = start(config({"one": auth}, api={"auth": "one"}))
+    for _ in range(3):
+        answer = get(gateway, "/api/echo")
+        assert answer.status_code == 200, answer.text
+        assert answer.json()["authorization"]["accepted"] is True
+    calls = sandbox.state()["token_calls_total"]
+    assert calls <= 1, f"{calls} token calls"
+
+
+def test_without_a_credential_the_upstream_refuses(start, sandbox):
+    gateway = start(config({}, api={"auth": "none"}))
+    assert get(gateway, "/api/echo").status_code == 401
+    assert get(gateway, "/api/public/echo").status_code == 200
+
+
+def test_box_subjects_are_different_tokens_and_as_user_is_not(start, sandbox):
+    box = {"upstream": "${SANDBOX_BOX_URL}"}
+    user = {"credential": "service", "subject": {"user": "${SANDBOX_BOX_USER_ID}"}}
+    pinned = {"credential": "service", "as_user": "${SANDBOX_BOX_USER_ID}"}
+    gateway = start(
+        config({"service": BOX}, box={**box, "auth": "service"}, user={**box, "auth": user}, pinned={**box, "auth": pinned})
+    )
+    me = {route: get(gateway, f"/{route}/2.0/users/me").json() for route in ("box", "user", "pinned")}
+    assert me["box"]["id"] != me["user"]["id"] == sandbox["BOX_USER_ID"]
+    assert me["pinned"]["id"] == sandbox["BOX_USER_ID"]
+    assert sandbox.token_calls("box") == 2
+
+
+def test_a_download_is_redirected_and_no_credential_goes_along(start, sandbox):
+    gateway = start(config({"service": BOX}, box={"upstream": "${SANDBOX_BOX_URL}", "auth": "service"}))
+    answer = get(gateway, "/box/2.0/files/1/content", headers={"Authorization": "Bearer dummy"}, allow_redirects=False)
+    assert answer.status_code == 302
+    assert answer.headers["Location"].startswith(sandbox["BOX_DOWNLOADS_URL"])
+    followed = get(gateway, "/box/2.0/files/1/content")
+    assert followed.status_code == 200 and followed.text.startswith("content of ")
+    assert sandbox.state()["authorization_leaks"] == 0
+
+
+def test_a_revoked_box_token_is_renewed_and_the_request_sent_again(start, sandbox):
+    gateway = start(config({"service": BOX}, box={"upstream": "${SANDBOX_BOX_URL}", "auth": "service"}))
+    assert get(gateway, "/box/2.0/users/me").status_code == 200
+    sandbox.set("box", revoke_access=True)
+    assert get(gateway, "/box/2.0/users/me").status_code == 200
+    assert sandbox.token_calls("box") == 2
+
+
+def test_a_session_rotates_both_tokens_and_sends_only_one(start, sandbox):
+    gateway = start(config({"campus": DUKE}, api={"auth": "campus"}))
+    assert get(gateway, "/api/echo").status_code == 200
+    for _ in range(3):
+        assert gateway.run("token", "refresh", "campus").returncode == 0
+        answer = get(gateway, "/api/echo").json()
+        assert answer["authorization"]["accepted"] is True
+        names = {name.lower() for name, _ in answer["headers"]}
+        assert not any("session" in name for name in names), names
+    assert sandbox.token_calls("duke") == 3
+    assert sandbox.state()["double_spends"]["duke"] == 0
+
+
+def test_a_failing_authority_does_not_disturb_a_live_token(start, sandbox):
+    gateway = start(config({"one": OAUTH}, api={"auth": "one"}))
+    sandbox.set("oauth", token_lifetime=6)
+    assert get(gateway, "/api/echo").status_code == 200
+    sandbox.set("oauth", token_status=503, token_retry_after="1", token_next=1)
+    # Due at half of its life; the first try fails, the second comes a second later, well before the end.
+    wait_until(lambda: sandbox.token_calls("oauth") >= 3, 15, "renewed after a failure")
+    assert get(gateway, "/api/echo").status_code == 200
+    assert sandbox.state()["rejected_401"]["upstream"] == 0
+    names = [event["event"] for event in gateway.events("--credential", "one")]
+    assert "renewal_failed" in names and "renewed" in names
+
+
+HOSTILE = {
+    "an HTML page": {"token_body": "<html>busy</html>", "token_content_type": "text/html"},
+    "an empty body": {"token_body": ""},
+    "half a document": {"token_body": '{"access_token": "abc'},
+    "a list": {"token_body": "[1, 2]"},
+    "200 with an error": {"token_body": '{"error": "invalid_grant", "error_description": "secret-of-the-authority"}'},
+    "no token": {"token_omit": ["access_token"]},
+    "an empty token": {"token_set": {"access_token": ""}},
+    "a token that is a number": {"token_set": {"access_token": 5}},
+    "a token with a line break": {"token_set": {"access_token": "a\r\nX-Evil: 1"}},
+    "a token with a zero": {"token_set": {"access_token": "a\u0000b"}},
+    "a huge token": {"token_set": {"access_token": "a" * 100_000}},
+    "a redirect": {"token_status": 302, "token_body": ""},
+    "500": {"token_status": 500, "token_body": "secret-of-the-authority"},
+    "429": {"token_status": 429, "token_retry_after": "nonsense"},
+    "429 with a date": {"token_status": 429, "token_retry_after": "Fri, 31 Dec 1999 23:59:59 GMT"},
+    "a cut connection": {"drop_before_commit": 1000},
+    "a cut connection afterwards": {"drop_after_commit": 1000},
+    "deep nesting": {"token_body": "[" * 100_000},
+}
+
+
+@pytest.mark.parametrize("switches", HOSTILE.values(), ids=[name.replace(" ", "-") for name in HOSTILE])
+def test_a_hostile_authority_costs_one_request_and_nothing_else(start, sandbox, switches):
+    whole = config({"one": OAUTH}, api={"auth": "one"}, other={"auth": "none"})
+    whole["limits"] = {"credential_timeout": "3s"}
+    gateway = start(whole)
+    sandbox.set("oauth", **switches)
+
+    answer = get(gateway, "/api/echo")
+
+    assert answer.status_code in (500, 502, 503, 504), answer.text
+    assert answer.json()["status"] == answer.status_code
+    assert "secret-of-the-authority" not in answer.text
+    assert sandbox.state()["requests"]["upstream"] == 0, "nothing was sent without a credential"
+    assert get(gateway, "/other/public/echo").status_code == 200
+    assert "secret-of-the-authority" not in gateway.text()
+    assert gateway.run("audit", "verify").returncode == 0
+
+
+LIFETIMES = ["3600", 3600.5, 0, -5, None, 1e308, "soon", True]
+
+
+@pytest.mark.parametrize("lifetime", LIFETIMES, ids=repr)
+def test_a_strange_lifetime_neither_traps_nor_storms(start, sandbox, lifetime):
+    gateway = start(config({"one": OAUTH}, api={"auth": "one"}))
+    sandbox.set("oauth", token_set={"expires_in": lifetime})
+    statuses = {get(gateway, "/api/echo").status_code for _ in range(5)}
+    assert statuses <= {200, 502, 503}, statuses
+    assert sandbox.token_calls("oauth") <= 6
+    assert gateway.process.poll() is None
+
+
+def test_a_slow_authority_is_waited_for_until_the_deadline(start, sandbox):
+    whole = config({"one": OAUTH}, api={"auth": "one"})
+    whole["limits"] = {"credential_timeout": "1s"}
+    gateway = start(whole)
+    sandbox.set("oauth", token_delay_ms=3000)
+    answer = get(gateway, "/api/echo")
+    assert answer.status_code in (503, 504), answer.text
+    assert re.search("timeout|temporarily", answer.json()["type"])
+    # The call went on without its waiter.
+    wait_until(lambda: get(gateway, "/api/echo").status_code == 200, 10, "the token arrived")
+    assert sandbox.token_calls("oauth") == 1
+
+
+def test_a_developer_token_that_was_revoked_says_what_to_do(start, sandbox):
+    auth = {"strategy": "box_developer_token", "token": {"env": "SANDBOX_BOX_DEVELOPER_TOKEN"}}
+    gateway = start(config({"dev": auth}, box={"upstream": "${SANDBOX_BOX_URL}", "auth": "dev"}))
+    assert get(gateway, "/box/2.0/users/me").status_code == 200
+    sandbox.set("box", revoke_all=True)
+    assert get(gateway, "/box/2.0/users/me").status_code in (401, 503)
+    answer = get(gateway, "/box/2.0/users/me")
+    assert answer.status_code == 503
+    assert answer.json()["type"].endswith("static-token-expired")
+    assert "developer" in answer.text.lower()
+
+
+def test_events_stream_as_they_come(start, sandbox):
+    gateway = start(config({}, api={"auth": "none"}))
+    with get(gateway, "/api/public/sse", stream=True) as answer:
+        assert answer.headers["Content-Type"].startswith("text/event-stream")
+        assert next(answer.iter_lines())
