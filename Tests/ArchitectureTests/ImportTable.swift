@@ -21,7 +21,9 @@ enum ImportTable {
         "authgateway": ["GatewayRuntime", "ArgumentParser"] + foundation + platform,
 
         "GatewayTesting": ["GatewayCore", "Synchronization"] + foundation,
-        "GatewaySandbox": adapter + ["Hummingbird", "HTTPTypes", "NIOCore", "Crypto"],
+        "GatewaySandbox": adapter + [
+            "Hummingbird", "HummingbirdCore", "HTTPTypes", "NIOCore", "NIOHTTPTypes", "Crypto", "ServiceLifecycle",
+        ],
     ]
 
     private static let siblings: Set = [
