@@ -124,7 +124,6 @@ def test_tail_follows(gateway):
         cwd=gateway.folder,
         env=processes.environment(),
         stdout=subprocess.PIPE,
-        # Unbuffered, so that what is readable is also what is left to read.
         bufsize=0,
     )
     try:

@@ -21,6 +21,7 @@ class Authority:
             + [str(lifetime), str(token_delay)],
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
+            bufsize=0,
             env=processes.environment(),
         )
         self.port = int(processes.first_line(self.process, 60))

@@ -1,5 +1,6 @@
 """Starting, watching and ending processes."""
 
+import json
 import os
 import select
 import signal
@@ -35,12 +36,25 @@ def is_listening(port):
 
 
 def first_line(process, seconds):
-    ready, _, _ = select.select([process.stdout], [], [], seconds)
+    """For a process whose output is not buffered: what is readable is also what is left to read."""
+    ready, _, _ = select.select([process.stdout], [], [], max(0, seconds))
     line = process.stdout.readline() if ready else b""
     if not line:
         process.kill()
         raise AssertionError(f"{process.args[:3]} said nothing within {seconds} s")
     return line.decode().strip()
+
+
+def first_json(process, seconds):
+    """The value that a process prints first, over as many lines as it takes."""
+    deadline = time.monotonic() + seconds
+    text = ""
+    while True:
+        text += first_line(process, deadline - time.monotonic()) + "\n"
+        try:
+            return json.loads(text)
+        except ValueError:
+            continue
 
 
 def end(process, seconds=10):

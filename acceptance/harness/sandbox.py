@@ -1,6 +1,5 @@
 """`authgateway sandbox` as a process, steered over its control calls."""
 
-import json
 import subprocess
 
 import requests
@@ -17,9 +16,10 @@ class Sandbox:
             env=processes.environment(),
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
+            bufsize=0,
         )
         #: Addresses, and ids and secrets that work, under the names `SANDBOX_...`.
-        self.environment = json.loads(processes.first_line(self.process, 30))
+        self.environment = processes.first_json(self.process, 30)
 
     def __getitem__(self, name):
         return self.environment[f"SANDBOX_{name}"]
