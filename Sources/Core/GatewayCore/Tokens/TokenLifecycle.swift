@@ -1,0 +1,73 @@
+/// Decides when a token is used, renewed, asked for or given up. Performs nothing and reads no clock.
+///
+///     calling ──nothing found──▶ empty ──need──▶ calling            (calling: `acquiring` without a live token,
+///     (startup)                                    │                           `renewing` with one)
+///        ┌──────────obtained───────────────────────┤
+///        ▼                                         │
+///      ready ──due, rejected, expired + need──▶ calling
+///                                                  │ failed
+///                      ┌── transient ──────────────┴── terminal, login required ──┐
+///                      ▼                                                          ▼
+///                 backingOff ──pause over──▶ calling          stopped ──refresh, import──▶ calling
+///
+/// Whether a token is live depends on the time as much as on the phase, so every phase but `empty` may hold one, live
+/// or dead: a live one is handed out whatever the phase. `lock` lies above all phases.
+///
+/// `Waiter` is what the shell wants back when the wait is over; tests use integers.
+package struct TokenLifecycle<Waiter>: ~Copyable {
+    /// What the decisions depend on and what never changes.
+    package struct Rules: Sendable {
+        package var name: String
+        /// Whether a new token can be had without a person.
+        package var isRenewable: Bool
+        package var policy: RenewalPolicy
+        package var maximumWaiters: Int
+        /// More calls than this within an hour are a storm, unless the lifetime of the tokens itself asks for more.
+        package var callsPerHour: Int
+
+        package init(
+            name: String,
+            isRenewable: Bool,
+            policy: RenewalPolicy = RenewalPolicy(),
+            maximumWaiters: Int = 10_000,
+            callsPerHour: Int = 60
+        ) {
+            self.name = name
+            self.isRenewable = isRenewable
+            self.policy = policy
+            self.maximumWaiters = maximumWaiters
+            self.callsPerHour = callsPerHour
+        }
+    }
+
+    let rules: Rules
+    var phase: TokenPhase
+    var waiters: [CredentialTicket: Waiter] = [:]
+    var isLocked = false
+    var isStopped = false
+    var budget: CallBudget
+    /// Failed calls since the last token.
+    var failures = 0
+    var lastCall = 1
+    /// The highest generation there has been; a cleared token does not give its number back.
+    package internal(set) var generation = 0
+    /// A renewal token was spent and the answer was lost; shown in the status until a token is obtained.
+    package var isRotationUncertain = false
+
+    /// Begins with a call of trigger `startup`: the shell reads the store and reports what it found.
+    package init(_ rules: Rules) {
+        self.rules = rules
+        budget = CallBudget(perHour: rules.callsPerHour)
+        phase = .calling(nil, TokenCall(id: 1, trigger: .startup, demand: nil))
+    }
+
+    mutating func newCall(_ trigger: TokenEvent.Trigger, for demand: CredentialDemand? = nil) -> TokenCall {
+        lastCall += 1
+        return TokenCall(id: lastCall, trigger: trigger, demand: demand)
+    }
+
+    mutating func takeWaiters() -> [Waiter] {
+        defer { waiters = [:] }
+        return Array(waiters.values)
+    }
+}

@@ -1,0 +1,184 @@
+/// Calls: when one begins, and what its end changes.
+extension TokenLifecycle where Waiter: Sendable {
+    package enum Step: Sendable {
+        /// Make this call and report its end.
+        case call(TokenCall)
+        /// There have been too many calls; these waiters were refused with the problem, and the longest pause begins.
+        case storm([Waiter], GatewayProblem, TokenCall)
+        /// A token that nobody can renew ends soon.
+        case expiringSoon(HeldToken)
+        /// A token has ended, and there is no newer one.
+        case expired(HeldToken)
+        /// Nothing to do before this time; nil: before the next event.
+        case sleep(until: MonotonicTime?)
+    }
+
+    /// How long before its end a token that cannot be renewed is announced.
+    package static var foresight: Duration { .seconds(600) }
+
+    /// What is to be done now. The shell asks after every event and whenever the time that it was told has come.
+    package mutating func next(at now: MonotonicTime) -> Step {
+        if let announcement = announcement(at: now) { return announcement }
+        guard !isLocked else { return .sleep(until: nil) }
+        phase.renewWhenDue(with: newCall(.aheadOfExpiry), at: now)
+        switch phase.kind {
+        case .empty: return .sleep(until: nil)
+        case .calling(let call): return call.hasBegun ? .sleep(until: nil) : begin(call, at: now)
+        case .ready, .stopped: return .sleep(until: held.flatMap { wake(for: $0, at: now) })
+        case .backingOff(let pause):
+            guard let held, held.isLive(at: now) else { return .sleep(until: nil) }
+            return .sleep(until: min(pause.until, held.credential.expiresAt ?? pause.until))
+        }
+    }
+
+    private mutating func begin(_ call: TokenCall, at now: MonotonicTime) -> Step {
+        guard call.trigger == .startup || call.trigger == .operator || budget.spend(at: now) else {
+            let failure = stormFailure
+            phase = .backingOff(held, TokenPhase.Pause(until: now + BackOff.longest, failure: failure))
+            return .storm(takeWaiters(), failure.problem, call)
+        }
+        var call = call
+        call.hasBegun = true
+        phase = .calling(held, call)
+        return .call(call)
+    }
+
+    private mutating func announcement(at now: MonotonicTime) -> Step? {
+        guard let held, let end = held.credential.expiresAt, !held.hasExpired else { return nil }
+        if now >= end {
+            phase.changeHeld { $0.hasExpired = true }
+            // The grant itself says what a person has to do now.
+            if !rules.isRenewable, case .ready = phase.kind { _ = wantCall(.aheadOfExpiry) }
+            return .expired(held)
+        }
+        guard !rules.isRenewable, !held.hasWarned, !held.isRejected, now >= end - Self.foresight else { return nil }
+        phase.changeHeld { $0.hasWarned = true }
+        return .expiringSoon(held)
+    }
+
+    private func wake(for held: HeldToken, at now: MonotonicTime) -> MonotonicTime? {
+        guard let end = held.credential.expiresAt, now < end else { return nil }
+        let warning = rules.isRenewable || held.hasWarned ? nil : end - Self.foresight
+        return [held.renewAt, warning, end].compactMap { $0 }.filter { $0 > now }.min()
+    }
+
+    private var stormFailure: TokenFailure {
+        let detail =
+            "The credential \(rules.name) caused more than \(rules.callsPerHour) token requests within an hour"
+            + " and is slowed down to one a minute. Does the upstream reject tokens that the authority just issued?"
+        return TokenFailure(
+            .transient(retryAfter: BackOff.longest),
+            problem: GatewayProblem(.tokenTemporarilyUnavailable, detail, retryAfter: BackOff.longest)
+        )
+    }
+}
+
+/// A token as it comes from an authority, a store or an operator.
+package struct FreshToken: Sendable {
+    package var generation: Int
+    package var token: TokenSet
+    package var injection: Injection
+    package var isRejected: Bool
+    /// Its renewal was cut off half-way and is to be taken up at once.
+    package var isRenewalDue = false
+
+    package init(generation: Int, token: TokenSet, injection: Injection, isRejected: Bool = false) {
+        self.generation = generation
+        self.token = token
+        self.injection = injection
+        self.isRejected = isRejected
+    }
+}
+
+extension TokenLifecycle where Waiter: Sendable {
+    package enum OnToken: Sendable {
+        /// Hand it to these.
+        case use(Credential, [Waiter])
+        /// It is not live. Nobody waits, or a further call has become due for those who do.
+        case dead
+        /// The call is not the one that was awaited.
+        case ignored
+    }
+
+    /// - Parameter jitter: 0...1; spreads the renewals of many credentials.
+    package mutating func obtained(_ fresh: FreshToken, by call: TokenCall, at now: Moment, jitter: Double) -> OnToken {
+        guard isAwaited(call) else { return .ignored }
+        return install(fresh, at: now, jitter: jitter)
+    }
+
+    /// The first look into the store and the configuration yielded no token.
+    package mutating func foundNothing(by call: TokenCall) {
+        guard isAwaited(call) else { return }
+        phase = .empty
+        if !waiters.isEmpty { _ = wantCall(.demand) }
+    }
+
+    /// - Returns: The waiters, to be refused with the problem; nil when the call is not the one that was awaited.
+    package mutating func failed(
+        _ failure: TokenFailure,
+        by call: TokenCall,
+        at now: MonotonicTime,
+        jitter: Double
+    ) -> (waiters: [Waiter], problem: GatewayProblem)? {
+        guard isAwaited(call) else { return nil }
+        failures += 1
+        let kept = failure.clearsToken ? nil : held
+        switch failure.class {
+        case .transient(let retryAfter):
+            let delay = BackOff.delay(afterFailures: failures, retryAfter: retryAfter, jitter: jitter)
+            let pause = TokenPhase.Pause(until: now + delay, failure: failure)
+            phase = .backingOff(kept, pause)
+            return (takeWaiters(), pause.problem(at: now))
+        case .terminal, .loginRequired:
+            phase = .stopped(kept, failure)
+            return (takeWaiters(), failure.problem)
+        }
+    }
+
+    private func isAwaited(_ call: TokenCall) -> Bool {
+        guard case .calling(let awaited) = phase.kind else { return false }
+        return awaited.id == call.id
+    }
+
+    mutating func install(_ fresh: FreshToken, at now: Moment, jitter: Double) -> OnToken {
+        let held = heldToken(fresh, at: now, jitter: jitter)
+        generation = max(generation, fresh.generation)
+        failures = 0
+        isRotationUncertain = false
+        budget.expect(renewalEvery: fresh.token.lifetime.map { $0 - rules.policy.ahead(of: $0) })
+        phase = .ready(held)
+        if fresh.isRenewalDue { _ = wantCall(.startup) }
+        guard held.isLive(at: now.monotonic) else {
+            if !waiters.isEmpty { _ = wantCall(.demand) }
+            return .dead
+        }
+        return .use(held.credential, takeWaiters())
+    }
+
+    private func heldToken(_ fresh: FreshToken, at now: Moment, jitter: Double) -> HeldToken {
+        var expiresAt: MonotonicTime?
+        var renewAt: MonotonicTime?
+        if let lifetime = fresh.token.lifetime, let end = fresh.token.expiresAt {
+            // A wall clock that was set back since the token was stored must not prolong its life.
+            let left = min(end - now.wall, lifetime)
+            let deadline = now.monotonic + left
+            expiresAt = deadline
+            if rules.isRenewable {
+                let ahead = rules.policy.ahead(of: max(lifetime, .zero))
+                renewAt = deadline - ahead - ahead / 10 * min(max(jitter, 0), 1)
+            }
+        }
+        let credential = Credential(
+            name: rules.name,
+            generation: fresh.generation,
+            injection: fresh.injection,
+            expiresAt: expiresAt
+        )
+        return HeldToken(
+            credential: credential,
+            token: fresh.token,
+            renewAt: renewAt,
+            isRejected: fresh.isRejected
+        )
+    }
+}

@@ -1,0 +1,66 @@
+/// What operators do, and what they are shown.
+extension TokenLifecycle where Waiter: Sendable {
+    /// Asks for a new token now, whatever the age of the present one, the pause or an earlier refusal.
+    ///
+    /// - Returns: The call to make and report, already begun; nil while locked, or while another call is under way.
+    package mutating func refresh() -> TokenCall? {
+        guard !isLocked else { return nil }
+        if case .calling(let call) = phase.kind, call.hasBegun { return nil }
+        var call = newCall(.operator)
+        call.hasBegun = true
+        phase = .calling(held, call)
+        return call
+    }
+
+    /// Forgets the token and any refusal. A call under way is no longer awaited; whoever waits causes a new one.
+    package mutating func clear() {
+        failures = 0
+        isRotationUncertain = false
+        phase = .empty
+        if !waiters.isEmpty { _ = wantCall(.demand) }
+    }
+
+    /// Takes a token from an operator, in the place of any other. A call under way is no longer awaited.
+    package mutating func `import`(_ fresh: FreshToken, at now: Moment, jitter: Double) -> OnToken {
+        install(fresh, at: now, jitter: jitter)
+    }
+
+    /// Stops handing out, and makes no further call. A token that is already on its way is kept, not used.
+    ///
+    /// - Returns: The waiters, to be refused with the problem.
+    package mutating func lock() -> (waiters: [Waiter], problem: GatewayProblem) {
+        isLocked = true
+        return (takeWaiters(), lockedProblem)
+    }
+
+    package mutating func unlock() { isLocked = false }
+
+    package func state(at now: MonotonicTime) -> TokenStatus.State {
+        if isLocked { return .locked }
+        if isRotationUncertain { return .rotationUncertain }
+        let held = held
+        let isLive = held?.isLive(at: now) ?? false
+        switch phase.kind {
+        case .empty: return .empty
+        case .calling: return isLive ? .renewing : dead(held) ?? .acquiring
+        case .ready: return isLive ? .valid : dead(held) ?? .empty
+        case .backingOff: return isLive ? .valid : dead(held) ?? .empty
+        case .stopped(let failure):
+            switch failure.class {
+            case .loginRequired: return .loginRequired
+            case .terminal, .transient: return .failed
+            }
+        }
+    }
+
+    private func dead(_ held: HeldToken?) -> TokenStatus.State? { held.map { $0.isRejected ? .rejected : .expired } }
+
+    /// Why there is no new token at the moment; nil when nothing is wrong.
+    package var lastFailure: TokenFailure? {
+        switch phase.kind {
+        case .backingOff(let pause): pause.failure
+        case .stopped(let failure): failure
+        case .empty, .calling, .ready: nil
+        }
+    }
+}

@@ -1,0 +1,146 @@
+/// Where a ``TokenLifecycle`` stands. Its picture is there.
+enum TokenPhase: ~Copyable {
+    /// There is no token, and nobody has asked for one.
+    case empty
+    /// A call is wanted, or (once ``TokenCall/hasBegun``) under way.
+    case calling(HeldToken?, TokenCall)
+    case ready(HeldToken)
+    /// The last call failed; the next may be made when the pause is over.
+    case backingOff(HeldToken?, Pause)
+    /// No further call until somebody changes something.
+    case stopped(HeldToken?, TokenFailure)
+
+    struct Pause {
+        let until: MonotonicTime
+        let failure: TokenFailure
+
+        func problem(at now: MonotonicTime) -> GatewayProblem {
+            var problem = failure.problem
+            problem.retryAfter = max(until - now, .seconds(1))
+            return problem
+        }
+    }
+
+    /// A phase without the token, to be looked at.
+    enum Kind {
+        case empty
+        case calling(TokenCall)
+        case ready
+        case backingOff(Pause)
+        case stopped(TokenFailure)
+    }
+
+    var kind: Kind {
+        switch self {
+        case .empty: .empty
+        case .calling(_, let call): .calling(call)
+        case .ready: .ready
+        case .backingOff(_, let pause): .backingOff(pause)
+        case .stopped(_, let failure): .stopped(failure)
+        }
+    }
+
+    var held: HeldToken? {
+        switch self {
+        case .empty: nil
+        case .calling(let held, _): held
+        case .ready(let held): held
+        case .backingOff(let held, _): held
+        case .stopped(let held, _): held
+        }
+    }
+
+    /// - Returns: Whether `call` became due; false when another one is due or under way already.
+    mutating func want(_ call: TokenCall) -> Bool {
+        switch consume self {
+        case .calling(let held, let earlier):
+            self = .calling(held, earlier)
+            return false
+        case .empty:
+            self = .calling(nil, call)
+            return true
+        case .ready(let held):
+            self = .calling(held, call)
+            return true
+        case .backingOff(let held, _):
+            self = .calling(held, call)
+            return true
+        case .stopped(let held, _):
+            self = .calling(held, call)
+            return true
+        }
+    }
+
+    /// Renewal has its time: ahead of the end, or when a pause is over and a live token is still served.
+    ///
+    /// Without a live token the next request asks, so that an idle gateway does not call a broken authority for ever.
+    mutating func renewWhenDue(with call: TokenCall, at now: MonotonicTime) {
+        switch consume self {
+        case .empty:
+            self = .empty
+        case .calling(let held, let earlier):
+            self = .calling(held, earlier)
+        case .ready(let held):
+            guard let renewAt = held.renewAt, renewAt <= now, held.isLive(at: now) else {
+                self = .ready(held)
+                return
+            }
+            self = .calling(held, call)
+        case .backingOff(let held, let pause):
+            guard let held, held.isLive(at: now), pause.until <= now else {
+                self = .backingOff(held, pause)
+                return
+            }
+            self = .calling(held, call)
+        case .stopped(let held, let failure):
+            self = .stopped(held, failure)
+        }
+    }
+
+    mutating func changeHeld(_ change: (inout HeldToken) -> Void) {
+        func changed(_ held: HeldToken?) -> HeldToken? {
+            guard var held else { return nil }
+            change(&held)
+            return held
+        }
+        switch consume self {
+        case .empty:
+            self = .empty
+        case .calling(let held, let call):
+            self = .calling(changed(held), call)
+        case .ready(let held):
+            var held = held
+            change(&held)
+            self = .ready(held)
+        case .backingOff(let held, let pause):
+            self = .backingOff(changed(held), pause)
+        case .stopped(let held, let failure):
+            self = .stopped(changed(held), failure)
+        }
+    }
+}
+
+/// One call to the authority, or the first look into the store.
+package struct TokenCall: Hashable, Sendable {
+    package let id: Int
+    package let trigger: TokenEvent.Trigger
+    /// The request that caused it, when one did.
+    package let demand: CredentialDemand?
+    package internal(set) var hasBegun = false
+}
+
+/// A token with what the machine has found out about it.
+package struct HeldToken: Sendable {
+    /// What readers are given.
+    package let credential: Credential
+    package let token: TokenSet
+    /// When background renewal begins; nil when it does not.
+    package let renewAt: MonotonicTime?
+    package internal(set) var isRejected = false
+    var hasWarned = false
+    var hasExpired = false
+
+    package var generation: Int { credential.generation }
+
+    package func isLive(at now: MonotonicTime) -> Bool { !isRejected && credential.isUsable(at: now) }
+}

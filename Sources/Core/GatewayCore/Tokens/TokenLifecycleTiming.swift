@@ -1,0 +1,61 @@
+extension RenewalPolicy {
+    /// How long before its end a token of this lifetime is renewed: the configured share, at least ``atLeast``, and
+    /// never more than half, so that a token that is shorter-lived than the threshold is used nevertheless.
+    package func ahead(of lifetime: Duration) -> Duration {
+        min(max(lifetime * aheadPercent / 100, atLeast), lifetime / 2)
+    }
+}
+
+/// Exponential back-off with full jitter between 1 s and 60 s.
+package enum BackOff {
+    package static let shortest: Duration = .seconds(1)
+    package static let longest: Duration = .seconds(60)
+    /// An authority that asks for more patience than this is asked again all the same.
+    package static let longestRetryAfter: Duration = .seconds(3600)
+
+    /// - Parameters:
+    ///   - failures: How many calls in a row have failed, this one included.
+    ///   - jitter: 0...1, evenly distributed.
+    package static func delay(afterFailures failures: Int, retryAfter: Duration?, jitter: Double) -> Duration {
+        let ceiling = failures >= 6 ? longest : min(longest, shortest * (1 << max(failures, 1)))
+        let spread = (ceiling - shortest) * min(max(jitter, 0), 1)
+        return max(shortest + spread, min(retryAfter ?? .zero, longestRetryAfter))
+    }
+}
+
+/// How many calls one credential may make: a bucket that empties evenly over an hour.
+///
+/// Tokens that live for seconds need more calls than the limit says; for them it is twice what their own lifetime asks
+/// for, so that only calls beyond the schedule are a storm.
+struct CallBudget: Sendable {
+    private let perHour: Int
+    private var allowance: Double
+    private var spent = 0.0
+    private var updatedAt: MonotonicTime?
+
+    init(perHour: Int) {
+        self.perHour = perHour
+        allowance = Double(perHour)
+    }
+
+    mutating func expect(renewalEvery interval: Duration?) {
+        guard let interval else {
+            allowance = Double(perHour)
+            return
+        }
+        let seconds = max(Double(interval.wholeMilliseconds) / 1000, 0.5)
+        allowance = max(Double(perHour), 2 * 3600 / seconds)
+    }
+
+    /// - Returns: Whether the call may be made; only then it is counted.
+    mutating func spend(at now: MonotonicTime) -> Bool {
+        if let updatedAt {
+            let hours = Double((now - updatedAt).wholeMilliseconds) / 3_600_000
+            spent = max(0, spent - max(0, hours) * allowance)
+        }
+        updatedAt = now
+        guard spent + 1 <= allowance else { return false }
+        spent += 1
+        return true
+    }
+}

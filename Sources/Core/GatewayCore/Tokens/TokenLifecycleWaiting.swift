@@ -1,0 +1,100 @@
+/// Requests: what they are given, how they wait, and what they report.
+extension TokenLifecycle where Waiter: Sendable {
+    package enum OnNeed: Sendable {
+        case use(Credential)
+        /// The waiter is kept.
+        case wait
+        /// The waiter is kept, and a call has become due.
+        case waitAndCall
+        case refuse(GatewayProblem)
+    }
+
+    package enum OnRejection: Hashable, Sendable {
+        /// The generation is not the current one: there is a newer token, or none.
+        case late
+        /// Somebody said so already.
+        case known
+        /// The token is dead from now on. `calls`: a call has become due.
+        case dead(calls: Bool)
+    }
+
+    /// What there is to inject, for readers that keep a copy of the answer: the live token, unless it is not to be used.
+    package var servable: Credential? {
+        guard !isLocked, let held, !held.isRejected, !isHeldBack else { return nil }
+        return held.credential
+    }
+
+    /// Answers without a waiter and without changing anything.
+    package func answer(at now: MonotonicTime) -> CredentialAnswer {
+        if isLocked { return .unavailable(lockedProblem) }
+        if let servable, servable.isUsable(at: now) { return .ready(servable) }
+        switch phase.kind {
+        case .empty, .calling, .ready: return .wait
+        case .backingOff(let pause): return now < pause.until ? .unavailable(pause.problem(at: now)) : .wait
+        case .stopped(let failure): return .unavailable(failure.problem)
+        }
+    }
+
+    /// Asks again and keeps the waiter when there is something to wait for, so that a token that arrived since
+    /// ``answer(at:)`` is not missed.
+    package mutating func need(
+        by waiter: Waiter,
+        ticket: CredentialTicket,
+        for demand: CredentialDemand,
+        at now: MonotonicTime
+    ) -> OnNeed {
+        switch answer(at: now) {
+        case .ready(let credential): return .use(credential)
+        case .unavailable(let problem): return .refuse(problem)
+        case .wait: break
+        }
+        guard !isStopped else { return .refuse(Self.drainingProblem) }
+        guard waiters.count < rules.maximumWaiters else {
+            return .refuse(GatewayProblem(.overloaded, "Too many requests wait for the credential \(rules.name)."))
+        }
+        waiters[ticket] = waiter
+        return wantCall(.demand, for: demand) ? .waitAndCall : .wait
+    }
+
+    /// - Returns: The waiter, unless its wait was over already. The call goes on for the others.
+    package mutating func withdraw(_ ticket: CredentialTicket) -> Waiter? { waiters.removeValue(forKey: ticket) }
+
+    /// The upstream did not accept this generation. A thousand such reports are one rejection.
+    package mutating func rejected(generation: Int) -> OnRejection {
+        guard let held, held.generation == generation else { return .late }
+        guard !held.isRejected else { return .known }
+        phase.changeHeld { $0.isRejected = true }
+        guard case .ready = phase.kind else { return .dead(calls: false) }
+        return .dead(calls: wantCall(.rejected))
+    }
+
+    /// No call will be made any more; a live token is still handed out.
+    ///
+    /// - Returns: The waiters, to be refused with the problem.
+    package mutating func stop() -> (waiters: [Waiter], problem: GatewayProblem) {
+        isStopped = true
+        return (takeWaiters(), Self.drainingProblem)
+    }
+
+    package var waiterCount: Int { waiters.count }
+}
+
+extension TokenLifecycle where Waiter: Sendable {
+    /// `on_authority_failure: fail`: a token is not used while the authority refuses to renew it.
+    private var isHeldBack: Bool {
+        rules.policy.onAuthorityFailure == .fail && failures > 0
+    }
+
+    private static var drainingProblem: GatewayProblem { GatewayProblem(.draining, "The gateway is shutting down.") }
+
+    var lockedProblem: GatewayProblem {
+        GatewayProblem(.locked, "An operator has locked the credential \(rules.name).")
+    }
+
+    package var held: HeldToken? { phase.held }
+
+    /// - Returns: Whether a call became due by this; false when one already was.
+    mutating func wantCall(_ trigger: TokenEvent.Trigger, for demand: CredentialDemand? = nil) -> Bool {
+        phase.want(newCall(trigger, for: demand))
+    }
+}

@@ -1,0 +1,100 @@
+import GatewayCore
+import Logging
+import Metrics
+
+/// What a keeper was given: its grant and its ports.
+struct KeeperSetup: Sendable {
+    let name: String
+    let strategyKind: String
+    let grant: any TokenGrant
+    let policy: RenewalPolicy
+    let key: CredentialKey
+    let store: any TokenStore
+    let endpoint: any TokenEndpoint
+    let audit: any AuditLog
+    let onAuditFailure: AuditPlan.OnFailure
+    let clock: any GatewayClock
+    let logger: Logger
+    let metrics: KeeperMetrics
+
+    func event(_ name: TokenEvent.Name, generation: Int? = nil, trigger: TokenEvent.Trigger? = nil) -> TokenEvent {
+        TokenEvent(
+            at: clock.now().wall,
+            name: name,
+            credential: self.name,
+            strategy: strategyKind,
+            subject: grant.identity.subject,
+            generation: generation,
+            trigger: trigger
+        )
+    }
+
+    /// Writes an event that must be committed before what it speaks of is done.
+    ///
+    /// - Returns: nil when it may be done; with `audit.on_failure: degrade` that is always.
+    func commit(_ event: TokenEvent) async -> TokenFailure? {
+        do throws(AuditError) {
+            try await audit.record(event)
+            return nil
+        } catch {
+            metrics.auditFailed()
+            logger.error(
+                "Token event could not be recorded",
+                metadata: [
+                    "gateway.credential": "\(name)", "gateway.event": "\(event.name.rawValue)",
+                    "gateway.reason": "\(error.reason)", "gateway.on_failure": "\(onAuditFailure.rawValue)",
+                ]
+            )
+            guard onAuditFailure == .block else { return nil }
+            return TokenFailure(
+                .transient(retryAfter: nil),
+                problem: GatewayProblem(
+                    .auditUnavailable,
+                    "The audit log cannot be written, so no new token of the credential \(name) is used."
+                )
+            )
+        }
+    }
+
+    /// Writes an event whose loss does not stop anything.
+    func note(_ event: TokenEvent) async {
+        do throws(AuditError) {
+            try await audit.record(event)
+        } catch {
+            metrics.auditFailed()
+            logger.warning(
+                "Token event was lost",
+                metadata: [
+                    "gateway.credential": "\(name)", "gateway.event": "\(event.name.rawValue)",
+                    "gateway.reason": "\(error.reason)",
+                ]
+            )
+        }
+    }
+}
+
+/// Labels are names from the configuration and fixed words only.
+struct KeeperMetrics: Sendable {
+    private let labels: [(String, String)]
+
+    init(credential: String, strategy: String) {
+        labels = [("credential", credential), ("strategy", strategy)]
+    }
+
+    func called(outcome: String, took duration: Duration) {
+        Counter(label: "gateway_token_calls_total", dimensions: labels + [("outcome", outcome)]).increment()
+        Timer(label: "gateway_token_call_seconds", dimensions: labels).recordNanoseconds(duration.wholeNanoseconds)
+    }
+
+    func obtained(generation: Int, expiresAt: UnixTime?) {
+        Gauge(label: "gateway_token_generation", dimensions: labels).record(generation)
+        Gauge(label: "gateway_token_expires_at_seconds", dimensions: labels)
+            .record((expiresAt?.milliseconds ?? 0) / 1000)
+    }
+
+    func rejected() { Counter(label: "gateway_token_rejections_total", dimensions: labels).increment() }
+    func storeFailed() { Counter(label: "gateway_token_store_failures_total", dimensions: labels).increment() }
+    func auditFailed() { Counter(label: "gateway_token_audit_failures_total", dimensions: labels).increment() }
+    func noteDropped() { Counter(label: "gateway_token_notes_dropped_total", dimensions: labels).increment() }
+    func storm() { Counter(label: "gateway_token_storms_total", dimensions: labels).increment() }
+}

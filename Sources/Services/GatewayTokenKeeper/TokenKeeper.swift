@@ -1,0 +1,132 @@
+package import GatewayCore
+package import Logging
+import ServiceLifecycle
+import Synchronization
+
+/// Keeps one token alive: runs what ``TokenLifecycle`` decides.
+///
+/// Locks are held while deciding and never while calling out. Everything that waits (store, authority, audit log) is
+/// done by ``run()``, one thing after the other, so a token is never asked for twice at a time.
+package final class TokenKeeper: CredentialSource, Service {
+    typealias Done = @Sendable (Result<Credential, GatewayProblem>) -> Void
+    typealias Machine = TokenLifecycle<Done>
+
+    /// How long a call to the authority may take.
+    package static let callDeadline: Duration = .seconds(15)
+    /// Events of the request path that may wait to be written, and orders of operators that may wait to be done.
+    package static let noteLimit = 1024
+    package static let orderLimit = 64
+
+    let setup: KeeperSetup
+    let jitter: @Sendable () -> Double
+    let doorbell = Doorbell()
+    let orders = Mutex<[Order]>([])
+    /// The generation whose rejection has yet to be stored.
+    let rejection = Mutex<Int?>(nil)
+    let notes = AsyncStream.makeStream(of: TokenEvent.self, bufferingPolicy: .bufferingOldest(noteLimit))
+
+    private let machine: Mutex<Machine>
+    /// A copy of what the machine would answer, so that the request path takes no lock that is ever held for long.
+    private let published = Mutex<Credential?>(nil)
+    private let lastTicket = Atomic<UInt64>(0)
+
+    /// - Parameter jitter: 0...1; spreads renewals and repeated calls.
+    package init(
+        name: String,
+        strategyKind: String,
+        grant: any TokenGrant,
+        policy: RenewalPolicy,
+        key: CredentialKey,
+        store: any TokenStore,
+        endpoint: any TokenEndpoint,
+        audit: any AuditLog,
+        onAuditFailure: AuditPlan.OnFailure,
+        clock: any GatewayClock,
+        logger: Logger,
+        jitter: @escaping @Sendable () -> Double = { Double.random(in: 0...1) }
+    ) {
+        setup = KeeperSetup(
+            name: name,
+            strategyKind: strategyKind,
+            grant: grant,
+            policy: policy,
+            key: key,
+            store: store,
+            endpoint: endpoint,
+            audit: audit,
+            onAuditFailure: onAuditFailure,
+            clock: clock,
+            logger: logger,
+            metrics: KeeperMetrics(credential: name, strategy: strategyKind)
+        )
+        self.jitter = jitter
+        machine = Mutex(Machine(.init(name: name, isRenewable: grant.isRenewable, policy: policy)))
+    }
+
+    package var name: String { setup.name }
+    package var strategy: String { setup.strategyKind }
+    package var isRenewable: Bool { setup.grant.isRenewable }
+
+    /// Decides, and publishes what readers are given from now on.
+    func decide<Decision: Sendable>(_ body: (inout Machine) -> Decision) -> Decision {
+        machine.withLock { machine in
+            let decision = body(&machine)
+            let servable = machine.servable
+            published.withLock { $0 = servable }
+            return decision
+        }
+    }
+
+    func look<Answer: Sendable>(_ body: (borrowing Machine) -> Answer) -> Answer {
+        machine.withLock { body($0) }
+    }
+
+    // MARK: CredentialSource
+
+    package func current(at now: MonotonicTime) -> CredentialAnswer {
+        if let credential = published.withLock({ $0 }), credential.isUsable(at: now) { return .ready(credential) }
+        return look { $0.answer(at: now) }
+    }
+
+    package func wait(
+        for demand: CredentialDemand,
+        _ done: @escaping @Sendable (Result<Credential, GatewayProblem>) -> Void
+    ) -> CredentialTicket {
+        let ticket = CredentialTicket(id: lastTicket.add(1, ordering: .relaxed).newValue)
+        let now = setup.clock.now().monotonic
+        switch decide({ $0.need(by: done, ticket: ticket, for: demand, at: now) }) {
+        case .use(let credential): done(.success(credential))
+        case .refuse(let problem): done(.failure(problem))
+        case .waitAndCall: doorbell.ring()
+        case .wait: break
+        }
+        return ticket
+    }
+
+    package func cancel(_ ticket: CredentialTicket) {
+        let waiter = decide { $0.withdraw(ticket) }
+        waiter?(.failure(GatewayProblem(.requestTimeout, "The request did not wait for the credential \(name).")))
+    }
+
+    package func rejected(generation: Int, by demand: CredentialDemand) {
+        guard case .dead = decide({ $0.rejected(generation: generation) }) else { return }
+        setup.metrics.rejected()
+        rejection.withLock { $0 = generation }
+        remember(.rejected, generation: generation, by: demand)
+        doorbell.ring()
+    }
+
+    package func note(_ event: CredentialUseEvent, generation: Int, by demand: CredentialDemand) {
+        switch event {
+        case .injected: remember(.injected, generation: generation, by: demand)
+        case .replayed: remember(.replayed, generation: generation, by: demand)
+        case .withheld: remember(.withheld, generation: generation, by: demand)
+        }
+    }
+
+    private func remember(_ name: TokenEvent.Name, generation: Int, by demand: CredentialDemand) {
+        var event = setup.event(name, generation: generation)
+        event.demand = demand
+        if case .dropped = notes.continuation.yield(event) { setup.metrics.noteDropped() }
+    }
+}

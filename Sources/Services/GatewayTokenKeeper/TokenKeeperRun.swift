@@ -1,0 +1,109 @@
+import GatewayCore
+import Logging
+import ServiceLifecycle
+import Synchronization
+
+/// The background work: one thing at a time until shutdown.
+extension TokenKeeper {
+    /// Returns at graceful shutdown once the call under way has ended, or soon after the task was cancelled.
+    package func run() async throws {
+        await withGracefulShutdownHandler {
+            await withTaskGroup(of: Void.self) { group in
+                group.addTask { await self.writeNotes() }
+                var worker = TokenWorker(setup: setup)
+                while !doorbell.isClosed, !Task.isCancelled { await turn(&worker) }
+                close()
+            }
+        } onGracefulShutdown: {
+            self.doorbell.close()
+        }
+    }
+
+    private func close() {
+        doorbell.close()
+        let (waiters, problem) = decide { $0.stop() }
+        for waiter in waiters { waiter(.failure(problem)) }
+        let orders = orders.withLock { orders in
+            defer { orders = [] }
+            return orders
+        }
+        for order in orders { order.done.resume(returning: .failure(problem)) }
+        notes.continuation.finish()
+    }
+
+    /// Not cancelled with the loop: what was noted before shutdown is still written.
+    private func writeNotes() async {
+        for await event in notes.stream { await setup.note(event) }
+    }
+
+    private func turn(_ worker: inout TokenWorker) async {
+        if let order = nextOrder() { return await carryOut(order, &worker) }
+        if let generation = rejection.withLock({ $0.take() }) { return await worker.storeRejection(of: generation) }
+        let now = setup.clock.now()
+        switch decide({ $0.next(at: now.monotonic) }) {
+        case .call(let call):
+            await make(call, &worker)
+        case .storm(let waiters, let problem, let call):
+            for waiter in waiters { waiter(.failure(problem)) }
+            await reportStorm(problem, call)
+        case .expiringSoon(let held):
+            await setup.note(announcement(.expiringSoon, of: held))
+        case .expired(let held):
+            var event = announcement(.expired, of: held)
+            event.outcome = .failed
+            if !isRenewable { event.errorCode = ProblemKind.staticTokenExpired.rawValue }
+            await setup.note(event)
+        case .sleep(let until):
+            guard let due = worker.saveIsDue else { return await sleep(until: until, at: now.monotonic) }
+            guard due > now.monotonic else { return await worker.saveAgain() }
+            await sleep(until: min(due, until ?? due), at: now.monotonic)
+        }
+    }
+
+    private func sleep(until: MonotonicTime?, at now: MonotonicTime) async {
+        await doorbell.wait(atMost: until.map { $0 - now }, on: setup.clock)
+    }
+
+    func make(_ call: TokenCall, _ worker: inout TokenWorker) async {
+        let generation = look { $0.generation }
+        let end = await worker.perform(call, after: generation) { self.look { $0.waiterCount } }
+        let (now, jitter) = (setup.clock.now(), jitter())
+        switch end {
+        case .obtained(let fresh):
+            setup.metrics.obtained(generation: fresh.generation, expiresAt: fresh.token.expiresAt)
+            release(decide { $0.obtained(fresh, by: call, at: now, jitter: jitter) })
+        case .nothing:
+            decide { $0.foundNothing(by: call) }
+        case .failed(let failure):
+            let refused = decide { $0.failed(failure, by: call, at: now.monotonic, jitter: jitter) }
+            for waiter in refused?.waiters ?? [] { waiter(.failure(refused?.problem ?? failure.problem)) }
+        }
+        let isUncertain = worker.isUncertain
+        decide { $0.isRotationUncertain = isUncertain }
+    }
+
+    func release(_ outcome: Machine.OnToken) {
+        guard case .use(let credential, let waiters) = outcome else { return }
+        for waiter in waiters { waiter(.success(credential)) }
+    }
+
+    private func announcement(_ name: TokenEvent.Name, of held: HeldToken) -> TokenEvent {
+        var event = setup.event(name, generation: held.generation)
+        event.expiresAt = held.token.expiresAt
+        return event
+    }
+
+    private func reportStorm(_ problem: GatewayProblem, _ call: TokenCall) async {
+        setup.metrics.storm()
+        setup.logger.error(
+            "Too many token requests; slowed down to one a minute",
+            metadata: ["gateway.credential": "\(name)", "gateway.trigger": "\(call.trigger.rawValue)"]
+        )
+        var event = setup.event(.renewalFailed, trigger: call.trigger)
+        event.demand = call.demand
+        event.outcome = .failed
+        event.errorCode = problem.kind.rawValue
+        event.detail = ["reason": "too_many_calls"]
+        await setup.note(event)
+    }
+}

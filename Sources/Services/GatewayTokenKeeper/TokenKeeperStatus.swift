@@ -1,0 +1,42 @@
+package import GatewayCore
+
+extension TokenKeeper {
+    package func status(at now: Moment) -> TokenStatus {
+        let (state, held, failure, generation) = look {
+            ($0.state(at: now.monotonic), $0.held, $0.lastFailure, $0.generation)
+        }
+        var status = TokenStatus(
+            credential: name,
+            strategy: strategy,
+            subject: setup.grant.identity.subject,
+            state: state,
+            generation: held?.generation ?? generation,
+            isRenewable: isRenewable
+        )
+        if let held {
+            status.obtainedAt = held.token.obtainedAt.rfc3339
+            status.expiresAt = held.token.expiresAt?.rfc3339
+            status.remainingSeconds = held.credential.expiresAt.map {
+                Int(max(($0 - now.monotonic).wholeMilliseconds / 1000, 0))
+            }
+            if held.isLive(at: now.monotonic) {
+                status.renewsAt = held.renewAt.map { (now.wall + ($0 - now.monotonic)).rfc3339 }
+            }
+        }
+        status.lastError = failure?.problem.detail
+        if state == .locked {
+            status.action = "Unlock the credential."
+        } else if let problem = failure?.problem, status.needsPerson {
+            status.action = problem.command ?? action(for: problem.kind.recovery)
+        }
+        return status
+    }
+
+    private func action(for recovery: ProblemRecovery) -> String {
+        switch recovery {
+        case .reauthorize: "Give the credential a new token or log in again."
+        case .fixConfiguration: "Correct the credential in the configuration."
+        case .retryLater, .fixRequest: "See the log; authgateway token refresh tries again."
+        }
+    }
+}

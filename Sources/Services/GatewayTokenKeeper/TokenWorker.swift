@@ -1,0 +1,99 @@
+import GatewayCore
+import Logging
+
+/// Performs calls: reads and writes the store, speaks to the authority, commits events. Owned by the keeper's loop.
+///
+/// The order within a call is the promise: event `acquiring` or `renewing` -> journal (grants that rotate) -> authority ->
+/// store -> event `acquired` or `renewed` -> the token is used.
+///
+/// When the new token cannot be stored it is used all the same and saved again later: for a grant that rotates it is the
+/// only one there is, and for any other the store merely saves a call after a restart. The journal is still in the
+/// store then, so that a crash before the second attempt shows.
+struct TokenWorker {
+    enum End {
+        case obtained(FreshToken)
+        case nothing
+        case failed(TokenFailure)
+    }
+
+    /// A token that is stored but whose event the audit log would not take. Not asked for again: the event is retried.
+    struct Uncommitted {
+        let fresh: FreshToken
+        let event: TokenEvent
+    }
+
+    static let saveInterval: Duration = .seconds(5)
+
+    let setup: KeeperSetup
+    var record: StoredToken?
+    var hasOpened = false
+    var uncommitted: Uncommitted?
+    /// The store does not hold `record` yet; when to try again.
+    var saveIsDue: MonotonicTime?
+    /// A renewal token was sent and no answer came that says what became of it.
+    var isUncertain = false
+
+    init(setup: KeeperSetup) { self.setup = setup }
+
+    /// - Parameters:
+    ///   - generation: The highest there has been.
+    ///   - waiters: How many requests wait by now.
+    mutating func perform(_ call: TokenCall, after generation: Int, waiters: () -> Int) async -> End {
+        if let uncommitted { return await commit(uncommitted) }
+        if !hasOpened, let end = await open(call) { return end }
+        return await renew(call, after: max(generation, record?.generation ?? 0), waiters: waiters)
+    }
+
+    mutating func commit(_ uncommitted: Uncommitted) async -> End {
+        self.uncommitted = uncommitted
+        if let failure = await setup.commit(uncommitted.event) { return .failed(failure) }
+        self.uncommitted = nil
+        return .obtained(uncommitted.fresh)
+    }
+
+    func fresh(_ record: StoredToken) -> FreshToken {
+        FreshToken(
+            generation: record.generation,
+            token: record.token,
+            injection: setup.grant.injection(of: record.token),
+            isRejected: record.isRejected
+        )
+    }
+
+    // MARK: Orders
+
+    mutating func clear() async {
+        let generation = record?.generation
+        record = nil
+        uncommitted = nil
+        saveIsDue = nil
+        isUncertain = false
+        hasOpened = true
+        do throws(TokenStoreError) {
+            try await setup.store.remove(setup.key)
+        } catch {
+            await report(error, while: "remove", generation: generation)
+        }
+        await setup.note(setup.event(.cleared, generation: generation, trigger: .operator))
+    }
+
+    mutating func take(_ token: TokenSet, generation: Int) async -> Result<FreshToken, TokenFailure> {
+        let record = StoredToken(generation: generation, token: token)
+        var event = setup.event(.imported, generation: generation, trigger: .operator)
+        event.expiresAt = token.expiresAt
+        event.token = token.access
+        if let failure = await setup.commit(event) { return .failure(failure) }
+        self.record = record
+        uncommitted = nil
+        hasOpened = true
+        isUncertain = false
+        await save()
+        return .success(fresh(record))
+    }
+
+    mutating func storeRejection(of generation: Int) async {
+        guard record?.generation == generation else { return }
+        record?.isRejected = true
+        await save()
+    }
+}

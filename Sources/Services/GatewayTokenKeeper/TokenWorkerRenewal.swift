@@ -1,0 +1,285 @@
+import GatewayCore
+import Logging
+
+/// Speaking to the authority.
+///
+/// A grant that rotates spends its renewal token with each call, and three things can go wrong with that:
+///
+/// - *The answer is lost* after the request may have been acted upon (time-out, cut connection, a broken 2xx or 5xx). The
+///   journal stays in the store and the state is `rotation_uncertain`. The call is repeated after the usual pause, but
+///   not blindly: the store is read first, and when somebody else has rotated in the meantime that token is adopted and
+///   nothing is sent. Sending the same renewal token again cannot lose more than is lost: either it was never used
+///   (then this is the call that counts), or its successor never reached us, and only an authority that forgives a
+///   repetition can still help.
+/// - *The gateway dies* between sending and storing. The next start finds the journal and goes on as above.
+/// - *The renewal token is refused.* In this order, each once: what the store holds by now, the previous renewal token (only
+///   after an uncertain rotation: the authority may not have seen the last one confirmed), the configured one. Then a
+///   person must log in.
+extension TokenWorker {
+    private enum Sent {
+        case token(TokenSet, TokenReply, took: Duration)
+        case failure(TokenFailure, TokenReply?, code: String?, isLost: Bool, took: Duration)
+    }
+
+    mutating func renew(_ call: TokenCall, after generation: Int, waiters: () -> Int) async -> End {
+        if isUncertain, let adopted = await adoptFromStore(), let end = await use(adopted, call) { return end }
+        var holding = record?.token
+        var tried: [Secret] = []
+        while true {
+            let request: TokenRequest
+            switch setup.grant.nextStep(holding: holding) {
+            case .request(let step): request = step
+            case .impossible(let failure): return await refused(failure, call)
+            }
+            if let failure = await prepare(call) { return .failed(failure) }
+            switch await send(request, holding: holding) {
+            case .token(let token, let reply, let duration):
+                let next = max(generation, record?.generation ?? 0) + 1
+                let spent = holding?.renewal
+                return await accept(token, as: next, spent: spent, call, reply, duration, waiters())
+            case .failure(let failure, let reply, let code, let isLost, let duration):
+                await reportFailure(failure, call, reply, code: code, took: duration, waiters: waiters())
+                guard setup.grant.rotates else { return await refused(failure, call) }
+                guard isRefusal(failure) else {
+                    if isLost { isUncertain = true } else { await strikeJournal() }
+                    return .failed(failure)
+                }
+                if let renewal = holding?.renewal { tried.append(renewal) }
+                if let adopted = await adoptFromStore() {
+                    if let end = await use(adopted, call) { return end }
+                    holding = adopted.token
+                } else if let next = nextCandidate(after: tried) {
+                    holding = next
+                } else {
+                    return await giveUp(failure, call)
+                }
+            }
+        }
+    }
+
+    /// - Returns: Why the authority must not be called.
+    private mutating func prepare(_ call: TokenCall) async -> TokenFailure? {
+        var event = setup.event(record == nil ? .acquiring : .renewing, trigger: call.trigger)
+        event.generation = record?.generation
+        event.demand = call.demand
+        if let failure = await setup.commit(event) { return failure }
+        return setup.grant.rotates ? await journal() : nil
+    }
+
+    private func send(_ request: TokenRequest, holding: TokenSet?) async -> Sent {
+        let start = setup.clock.now().monotonic
+        let answer = await setup.endpoint.send(request, deadline: TokenKeeper.callDeadline)
+        let now = setup.clock.now()
+        let duration = now.monotonic - start
+        switch answer {
+        case .failure(let failure):
+            let lost = failure.mayHaveBeenProcessed
+            let explained = TokenFailure(explaining: failure, credential: setup.name)
+            return .failure(explained, nil, code: failure.reason.rawValue, isLost: lost, took: duration)
+        case .success(let reply):
+            switch setup.grant.interpret(reply, holding: holding, at: now) {
+            case .failure(let failure):
+                let isLost = (200..<300).contains(reply.status) || (reply.status >= 500 && reply.status != 503)
+                return .failure(failure, reply, code: failure.problem.cause?.code, isLost: isLost, took: duration)
+            case .success(let token):
+                if let end = token.expiresAt, end <= now.wall {
+                    let failure = TokenFailure.deadOnArrival(credential: setup.name)
+                    return .failure(failure, reply, code: nil, isLost: true, took: duration)
+                }
+                return .token(token, reply, took: duration)
+            }
+        }
+    }
+
+    private mutating func accept(
+        _ token: TokenSet,
+        as generation: Int,
+        spent: Secret?,
+        _ call: TokenCall,
+        _ reply: TokenReply,
+        _ duration: Duration,
+        _ waiters: Int
+    ) async -> End {
+        var event = setup.event(record == nil ? .acquired : .renewed, generation: generation, trigger: call.trigger)
+        let isRotated = setup.grant.rotates && token.renewal != spent
+        let accepted = StoredToken(
+            generation: generation,
+            token: token,
+            previousRenewal: isRotated ? spent : record?.previousRenewal
+        )
+        record = accepted
+        isUncertain = false
+        await save()
+        event.demand = call.demand
+        event.httpStatus = reply.status
+        event.expiresAt = token.expiresAt
+        event.duration = duration
+        event.waiters = waiters
+        event.token = token.access
+        setup.metrics.called(outcome: "ok", took: duration)
+        setup.logger.info(
+            "Token obtained",
+            metadata: [
+                "gateway.credential": "\(setup.name)", "gateway.generation": "\(generation)",
+                "gateway.trigger": "\(call.trigger.rawValue)",
+                "gateway.expires_at": "\(token.expiresAt?.rfc3339 ?? "unknown")",
+            ]
+        )
+        return await commit(Uncommitted(fresh: fresh(accepted), event: event))
+    }
+
+    // MARK: Refusals
+
+    private func isRefusal(_ failure: TokenFailure) -> Bool {
+        switch failure.class {
+        case .transient: false
+        case .loginRequired: true
+        case .terminal: failure.clearsToken || failure.problem.cause?.code == "invalid_grant"
+        }
+    }
+
+    /// A sibling that shares the store may have rotated: its token is in the store then.
+    private mutating func adoptFromStore() async -> StoredToken? {
+        do throws(TokenStoreError) {
+            guard let stored = try await setup.store.load(setup.key), stored.token != record?.token,
+                stored.generation >= record?.generation ?? 0
+            else { return nil }
+            return stored
+        } catch {
+            await report(error, while: "load", generation: record?.generation)
+            return nil
+        }
+    }
+
+    /// - Returns: nil when the adopted token is dead and has to be renewed first.
+    private mutating func use(_ adopted: StoredToken, _ call: TokenCall) async -> End? {
+        record = adopted
+        isUncertain = adopted.attempt != nil
+        var event = setup.event(.adopted, generation: adopted.generation, trigger: call.trigger)
+        event.expiresAt = adopted.token.expiresAt
+        event.token = adopted.token.access
+        let isLive = !adopted.isRejected && adopted.token.expiresAt.map { $0 > setup.clock.now().wall } ?? true
+        guard isLive else {
+            await setup.note(event)
+            return nil
+        }
+        return await commit(Uncommitted(fresh: fresh(adopted), event: event))
+    }
+
+    private func nextCandidate(after tried: [Secret]) -> TokenSet? {
+        if isUncertain, var token = record?.token, let previous = record?.previousRenewal, !tried.contains(previous) {
+            token.renewal = previous
+            return token
+        }
+        guard let seed = setup.grant.seed(at: setup.clock.now()), let renewal = seed.renewal, !tried.contains(renewal)
+        else { return nil }
+        return seed
+    }
+
+    private mutating func giveUp(_ failure: TokenFailure, _ call: TokenCall) async -> End {
+        var failure = failure
+        if isUncertain {
+            var problem = failure.problem
+            problem.detail =
+                "The answer to the last renewal of \(setup.name) was lost, and the authority no longer accepts"
+                + " the renewal token. A new login is needed."
+            failure = TokenFailure(failure.class, problem: problem, clearsToken: failure.clearsToken)
+        }
+        await strikeJournal()
+        return await refused(failure, call)
+    }
+
+    private mutating func refused(_ failure: TokenFailure, _ call: TokenCall) async -> End {
+        if failure.clearsToken { await forget() }
+        if case .loginRequired = failure.class { await noteLogin(failure, call) }
+        return .failed(failure)
+    }
+
+    private func noteLogin(_ failure: TokenFailure, _ call: TokenCall) async {
+        var event = setup.event(.loginRequired, generation: record?.generation, trigger: call.trigger)
+        event.demand = call.demand
+        event.outcome = .failed
+        event.errorCode = failure.problem.cause?.code ?? failure.problem.kind.rawValue
+        await setup.note(event)
+    }
+
+    private mutating func forget() async {
+        record = nil
+        saveIsDue = nil
+        do throws(TokenStoreError) {
+            try await setup.store.remove(setup.key)
+        } catch {
+            await report(error, while: "remove", generation: nil)
+        }
+    }
+
+    private func reportFailure(
+        _ failure: TokenFailure,
+        _ call: TokenCall,
+        _ reply: TokenReply?,
+        code: String?,
+        took duration: Duration,
+        waiters: Int
+    ) async {
+        let code = code ?? failure.problem.kind.rawValue
+        setup.metrics.called(outcome: code, took: duration)
+        setup.logger.warning(
+            "Token could not be obtained",
+            metadata: [
+                "gateway.credential": "\(setup.name)", "gateway.error": "\(code)",
+                "gateway.problem": "\(failure.problem.kind.rawValue)", "gateway.trigger": "\(call.trigger.rawValue)",
+                "gateway.http_status": "\(reply?.status ?? 0)",
+            ]
+        )
+        let name: TokenEvent.Name = record == nil ? .acquisitionFailed : .renewalFailed
+        var event = setup.event(name, generation: record?.generation, trigger: call.trigger)
+        event.demand = call.demand
+        event.outcome = .failed
+        event.httpStatus = reply?.status
+        event.errorCode = code
+        event.duration = duration
+        event.waiters = waiters
+        await setup.note(event)
+    }
+}
+
+extension TokenFailure {
+    /// What a call without an answer means to those who wait.
+    init(explaining failure: TokenTransportFailure, credential: String) {
+        let kind: ProblemKind
+        let detail: String
+        switch failure.reason {
+        case .connectTimeout, .responseTimeout:
+            kind = .tokenEndpointTimeout
+            detail = "The token endpoint of \(credential) did not answer in time."
+        case .nameNotResolved:
+            kind = .tokenEndpointUnreachable
+            detail = "The host name of the token endpoint of \(credential) cannot be resolved."
+        case .connectionRefused:
+            kind = .tokenEndpointUnreachable
+            detail = "The token endpoint of \(credential) refuses connections."
+        case .tlsFailed:
+            kind = .tokenEndpointUnreachable
+            detail = "No TLS connection to the token endpoint of \(credential): is its certificate trusted?"
+        case .connectionLost:
+            kind = .tokenEndpointUnreachable
+            detail = "The connection to the token endpoint of \(credential) was lost."
+        case .answerTooLarge, .invalidAnswer:
+            kind = .tokenEndpointUnreachable
+            detail = "The token endpoint of \(credential) sent an answer that is not valid HTTP or too large."
+        case .unsendable:
+            let detail = "The token request of \(credential) cannot be written as HTTP: does a value hold a line break?"
+            self.init(.terminal, problem: GatewayProblem(.credentialMisconfigured, detail))
+            return
+        }
+        self.init(.transient(retryAfter: nil), problem: GatewayProblem(kind, detail))
+    }
+
+    static func deadOnArrival(credential: String) -> TokenFailure {
+        let detail = "The token that the authority issued for \(credential) has expired already; are both clocks right?"
+        return TokenFailure(
+            .transient(retryAfter: nil),
+            problem: GatewayProblem(.tokenTemporarilyUnavailable, detail)
+        )
+    }
+}

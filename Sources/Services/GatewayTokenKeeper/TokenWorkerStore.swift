@@ -1,0 +1,140 @@
+import GatewayCore
+import Logging
+
+/// The store: opening it, writing to it, and what is said when it fails.
+extension TokenWorker {
+    /// Looks for a token in the store, then in the configuration.
+    ///
+    /// - Returns: nil when a call has to be made: a request waits for it, or a renewal was cut off half-way.
+    mutating func open(_ call: TokenCall) async -> End? {
+        do throws(TokenStoreError) {
+            record = try await setup.store.load(setup.key)
+        } catch {
+            await report(error, while: "load", generation: nil)
+            // The store may hold a later renewal token than the configuration; spending the earlier one could cost both.
+            if setup.grant.rotates { return .failed(unreadable(error)) }
+        }
+        if let found = record { return await use(found, from: "store", call) }
+        if let seed = setup.grant.seed(at: setup.clock.now()) {
+            let seeded = StoredToken(generation: 1, token: seed)
+            record = seeded
+            await save()
+            return await use(seeded, from: "configuration", call)
+        }
+        hasOpened = true
+        return call.trigger == .startup ? .nothing : nil
+    }
+
+    private mutating func use(_ found: StoredToken, from origin: String, _ call: TokenCall) async -> End? {
+        var event = setup.event(.loaded, generation: found.generation, trigger: call.trigger)
+        event.expiresAt = found.token.expiresAt
+        event.token = found.token.access
+        event.detail = ["from": origin]
+        if found.attempt != nil { event.detail["renewal"] = "cut_off" }
+        if let failure = await setup.commit(event) { return .failed(failure) }
+        hasOpened = true
+        setup.logger.info(
+            "Token loaded",
+            metadata: [
+                "gateway.credential": "\(setup.name)", "gateway.generation": "\(found.generation)",
+                "gateway.from": "\(origin)",
+            ]
+        )
+        isUncertain = found.attempt != nil
+        guard call.trigger != .operator else { return nil }
+        var token = fresh(found)
+        token.isRenewalDue = isUncertain
+        return .obtained(token)
+    }
+
+    mutating func save() async {
+        guard let record else { return }
+        do throws(TokenStoreError) {
+            try await setup.store.save(record, for: setup.key)
+            saveIsDue = nil
+        } catch {
+            saveIsDue = setup.clock.now().monotonic + Self.saveInterval
+            await report(error, while: "save", generation: record.generation)
+        }
+    }
+
+    mutating func saveAgain() async {
+        await save()
+        if saveIsDue == nil {
+            setup.logger.notice("Token stored after all", metadata: ["gateway.credential": "\(setup.name)"])
+        }
+    }
+
+    /// Notes that the renewal token is about to be spent.
+    ///
+    /// - Returns: Why it must not be: without the note a crash could not be told from a token that was never sent.
+    mutating func journal() async -> TokenFailure? {
+        guard var journalled = record else { return nil }
+        let now = setup.clock.now()
+        journalled.attempt = RotationAttempt(
+            id: String(UInt64.random(in: .min ... .max), radix: 16),
+            generation: journalled.generation,
+            startedAt: now.wall
+        )
+        do throws(TokenStoreError) {
+            try await setup.store.save(journalled, for: setup.key)
+        } catch {
+            await report(error, while: "journal", generation: journalled.generation)
+            return unreadable(error)
+        }
+        record = journalled
+        saveIsDue = nil
+        return nil
+    }
+
+    /// The renewal token is known to be unspent, or known to be refused.
+    mutating func strikeJournal() async {
+        isUncertain = false
+        guard record?.attempt != nil else { return }
+        record?.attempt = nil
+        await save()
+    }
+
+    func report(_ error: TokenStoreError, while operation: String, generation: Int?) async {
+        setup.metrics.storeFailed()
+        let (kind, reason) =
+            switch error {
+            case .unavailable(let text): ("unavailable", text)
+            case .damaged(let text): ("damaged", text)
+            }
+        setup.logger.error(
+            "Token store failed",
+            metadata: [
+                "gateway.credential": "\(setup.name)", "gateway.operation": "\(operation)",
+                "gateway.reason": "\(reason)",
+            ]
+        )
+        var event = setup.event(.storeFailed, generation: generation)
+        event.outcome = .failed
+        event.detail = ["operation": operation, "reason": kind]
+        await setup.note(event)
+    }
+
+    private func unreadable(_ error: TokenStoreError) -> TokenFailure {
+        switch error {
+        case .unavailable:
+            let detail = "The token store does not work, so the renewal token of \(setup.name) is not spent."
+            return TokenFailure(
+                .transient(retryAfter: nil),
+                problem: GatewayProblem(.tokenTemporarilyUnavailable, detail)
+            )
+        case .damaged:
+            let detail =
+                "The stored token of \(setup.name) cannot be read; the log says why. Restore the store or its"
+                + " key, or forget the token."
+            return TokenFailure(
+                .terminal,
+                problem: GatewayProblem(
+                    .credentialMisconfigured,
+                    detail,
+                    command: "authgateway token clear \(setup.name)"
+                )
+            )
+        }
+    }
+}
