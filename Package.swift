@@ -99,8 +99,8 @@ let package = Package(
         tests("GatewayTokenKeeperTests", ["GatewayTokenKeeper", "GatewayTesting"]),
         tests("GatewayYAMLTests", ["GatewayYAML", "GatewayStrategies", "GatewayTesting"]),
         tests("GatewayTokenClientTests", ["GatewayTokenClient", "GatewayTesting"] + nio),
-        tests("GatewayTokenStoresTests", ["GatewayTokenStores", "GatewayTesting", grdb]),
-        tests("GatewayAuditTests", ["GatewayAudit", "GatewayTesting", grdb]),
+        tests("GatewayTokenStoresTests", ["GatewayTokenStores", "GatewayTesting", grdb, crypto]),
+        tests("GatewayAuditTests", ["GatewayAudit", "GatewayTesting", grdb, crypto, logging]),
         tests(
             "GatewayAdminTests",
             ["GatewayAdmin", "GatewayTesting", httpClient, .product(name: "NIOHTTP1", package: "swift-nio")] + nio

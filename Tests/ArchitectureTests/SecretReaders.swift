@@ -2,7 +2,10 @@
 /// a cipher, compared, or digested; never into a text that a person or a log gets to see.
 enum SecretReaders {
     static let files: Set<String> = [
+        "Adapters/GatewayAudit/AuditEventRow.swift",
         "Adapters/GatewayTokenClient/AsyncHTTPTokenEndpoint.swift",
+        "Adapters/GatewayTokenStores/InstallationKey.swift",
+        "Adapters/GatewayTokenStores/TokenRecord.swift",
         "Core/GatewayCore/Auth/Injection.swift",
         "Core/GatewayCore/Config/ConfigFields.swift",
         "Core/GatewayCore/HTTP/FormEncoding.swift",

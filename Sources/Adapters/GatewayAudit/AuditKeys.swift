@@ -1,0 +1,30 @@
+package import Crypto
+import Foundation
+
+/// The keys of the audit log, derived from the installation's key by whoever puts the parts together.
+package struct AuditKeys: Sendable {
+    let chain: SymmetricKey
+    let fingerprint: SymmetricKey
+
+    /// - Parameters:
+    ///   - chain: The subkey `audit-chain`: links the rows.
+    ///   - fingerprint: The subkey `token-fingerprint`: names tokens without revealing them.
+    package init(chain: SymmetricKey, fingerprint: SymmetricKey) {
+        self.chain = chain
+        self.fingerprint = fingerprint
+    }
+
+    /// The first twelve hexadecimal digits of a keyed digest: equal for equal tokens, and no way back.
+    func fingerprint(of token: String) -> String {
+        let code = HMAC<SHA256>.authenticationCode(for: Array(token.utf8), using: fingerprint)
+        return String(hexadecimal(code).prefix(12))
+    }
+}
+
+func hexadecimal(_ bytes: some Sequence<UInt8>) -> String {
+    var text = ""
+    for byte in bytes {
+        text += byte < 16 ? "0" + String(byte, radix: 16) : String(byte, radix: 16)
+    }
+    return text
+}

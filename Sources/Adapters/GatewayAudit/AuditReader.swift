@@ -1,0 +1,118 @@
+import Foundation
+import GRDB
+package import GatewayCore
+
+/// Reads the audit log through a connection that cannot write; works while the gateway runs and while it does not.
+package final class AuditReader: Sendable {
+    let path: String
+    private let queue = DispatchQueue(label: "audit-reader")
+
+    package init(path: String) { self.path = path }
+
+    /// The newest `count` rows, oldest first.
+    package func tail(last count: Int) async throws(AuditError) -> [AuditRow] {
+        try await query(AuditFilter(limit: count))
+    }
+
+    /// The rows that match, oldest first, all in memory: give a limit, or use ``forEach(_:_:)``.
+    package func query(_ filter: AuditFilter) async throws(AuditError) -> [AuditRow] {
+        try await read { database in
+            var rows: [AuditRow] = []
+            try Self.visit(filter, in: database) { rows.append($0) }
+            return rows
+        }
+    }
+
+    /// Hands over the rows that match, oldest first, one at a time and all from one state of the log.
+    ///
+    /// - Parameter body: Runs on the reader's own thread; what it throws ends the reading and is thrown.
+    package func forEach(
+        _ filter: AuditFilter,
+        _ body: @escaping @Sendable (AuditRow) throws -> Void
+    ) async throws {
+        let stopped: (any Error)? = try await read { database in
+            var stopped: (any Error)?
+            do {
+                try Self.visit(filter, in: database) { row in
+                    do {
+                        try body(row)
+                    } catch {
+                        stopped = error
+                        throw error
+                    }
+                }
+            } catch  where stopped != nil {}
+            return stopped
+        }
+        if let stopped { throw stopped }
+    }
+
+    /// The sum of each credential's events and calls, by name.
+    package func stats() async throws(AuditError) -> AuditStats {
+        try await read { try AuditStats(from: $0) }
+    }
+
+    /// Recomputes the whole chain.
+    ///
+    /// - Throws: ``AuditError`` when the log cannot be read; a log that was tampered with is a result.
+    package func verify(keys: AuditKeys) async throws(AuditError) -> AuditVerification {
+        // Before the rows: the head file may be behind the table, never ahead of what is read later.
+        let head = AuditHead.read(for: path)
+        return try await read { try AuditVerifier(chain: AuditChain(key: keys.chain), head: head).verify($0) }
+    }
+
+    /// New rows as they are committed. Waits for a log that is not there yet, and goes on after a restart of the gateway.
+    ///
+    /// - Parameters:
+    ///   - id: The last row already seen; nil begins with what is written from now on.
+    ///   - interval: How often the file is asked whether it changed.
+    package func follow(after id: Int64?, every interval: Duration = .milliseconds(250)) -> AuditFollow {
+        AuditFollow(path: path, after: id, interval: interval)
+    }
+
+    private func read<Value: Sendable>(
+        _ body: @escaping @Sendable (Database) throws -> Value
+    ) async throws(AuditError) -> Value {
+        let path = path
+        let result: Result<Value, any Error> = await withCheckedContinuation { done in
+            queue.async {
+                done.resume(returning: Result { try Self.open(path).read(body) })
+            }
+        }
+        switch result {
+        case .success(let value): return value
+        case .failure(let error): throw auditError(error, file: path)
+        }
+    }
+
+    static func open(_ path: String) throws -> DatabaseQueue {
+        guard FileManager.default.fileExists(atPath: path) else {
+            throw AuditError("there is no audit log at \(path); has the gateway run with this configuration?")
+        }
+        var configuration = Configuration()
+        configuration.readonly = true
+        configuration.label = "audit-reader"
+        configuration.busyMode = .timeout(5)
+        return try DatabaseQueue(path: path, configuration: configuration)
+    }
+
+    private static func visit(_ filter: AuditFilter, in database: Database, _ body: (AuditRow) throws -> Void) throws {
+        let (condition, arguments) = filter.condition
+        var sql = "SELECT \(AuditSchema.columnList) FROM token_events WHERE \(condition)"
+        var values = arguments
+        if let limit = filter.limit {
+            sql += " AND id >= coalesce((SELECT min(id) FROM"
+            sql += " (SELECT id FROM token_events WHERE \(condition) ORDER BY id DESC LIMIT ?)), 0)"
+            values += arguments + [max(0, limit).databaseValue]
+            if limit <= 0 { return }
+        }
+        sql += " ORDER BY id"
+        let rows = try Row.fetchCursor(database, sql: sql, arguments: StatementArguments(values))
+        while let row = try rows.next() {
+            guard let row = AuditRow(Array(row.databaseValues)) else {
+                throw AuditError("a row of the audit log was changed; run `authgateway audit verify`")
+            }
+            try body(row)
+        }
+    }
+}

@@ -1,0 +1,113 @@
+import GRDB
+import GatewayCore
+
+/// One row of `token_events` as it is read back. Text is as the file holds it: escape it before showing it.
+package struct AuditRow: Hashable, Sendable {
+    package let id: Int64
+    /// RFC 3339, UTC, milliseconds.
+    package let at: String
+    package let event: String
+    package let credential: String?
+    package let strategy: String?
+    package let subject: String?
+    package let generation: Int64?
+    package let trigger: String?
+    package let route: String?
+    package let client: String?
+    package let requestID: String?
+    package let outcome: String
+    package let httpStatus: Int64?
+    package let errorCode: String?
+    package let expiresAt: String?
+    package let durationMilliseconds: Int64?
+    package let waiters: Int64?
+    package let tokenFingerprint: String?
+    package let instance: String
+    /// A JSON object.
+    package let detail: String
+    package let previousHash: String
+    package let hash: String
+
+    package var failed: Bool { outcome == TokenEvent.Outcome.failed.rawValue }
+
+    /// nil when a column that is never empty is, or has another type: the file was changed.
+    init?(_ values: [DatabaseValue]) {
+        guard values.count == AuditSchema.allColumns.count, case .int64(let id) = values[0].storage,
+            let at = Self.text(values[1]), let event = Self.text(values[2]), let outcome = Self.text(values[11]),
+            let instance = Self.text(values[18]), let detail = Self.text(values[19]),
+            let previousHash = Self.text(values[20]), let hash = Self.text(values[21])
+        else { return nil }
+        self.id = id
+        self.at = at
+        self.event = event
+        credential = Self.text(values[3])
+        strategy = Self.text(values[4])
+        subject = Self.text(values[5])
+        generation = Self.number(values[6])
+        trigger = Self.text(values[7])
+        route = Self.text(values[8])
+        client = Self.text(values[9])
+        requestID = Self.text(values[10])
+        self.outcome = outcome
+        httpStatus = Self.number(values[12])
+        errorCode = Self.text(values[13])
+        expiresAt = Self.text(values[14])
+        durationMilliseconds = Self.number(values[15])
+        waiters = Self.number(values[16])
+        tokenFingerprint = Self.text(values[17])
+        self.instance = instance
+        self.detail = detail
+        self.previousHash = previousHash
+        self.hash = hash
+    }
+
+    private static func text(_ value: DatabaseValue) -> String? {
+        guard case .string(let text) = value.storage else { return nil }
+        return text
+    }
+
+    private static func number(_ value: DatabaseValue) -> Int64? {
+        guard case .int64(let number) = value.storage else { return nil }
+        return number
+    }
+}
+
+extension AuditRow {
+    /// One line of JSON Lines, members named and ordered as the columns of the table.
+    package var json: String {
+        var members: [String] = ["\"id\":\(id)"]
+        func add(_ name: String, _ text: String?) { members.append("\"\(name)\":\(text.map(SafeText.json) ?? "null")") }
+        func add(_ name: String, _ number: Int64?) {
+            members.append("\"\(name)\":\(number.map(String.init) ?? "null")")
+        }
+        add("at", at)
+        add("event", event)
+        add("credential", credential)
+        add("strategy", strategy)
+        add("subject", subject)
+        add("generation", generation)
+        add("trigger", trigger)
+        add("route", route)
+        add("client", client)
+        add("request_id", requestID)
+        add("outcome", outcome)
+        add("http_status", httpStatus)
+        add("error_code", errorCode)
+        add("expires_at", expiresAt)
+        add("duration_ms", durationMilliseconds)
+        add("waiters", waiters)
+        add("token_fingerprint", tokenFingerprint)
+        add("instance", instance)
+        members.append("\"detail\":\(detailIsObject ? detail : SafeText.json(detail))")
+        add("previous_hash", previousHash)
+        add("hash", hash)
+        return "{\(members.joined(separator: ","))}"
+    }
+
+    /// Only what certainly is an object on one line may stand in the output unquoted.
+    private var detailIsObject: Bool {
+        guard !detail.unicodeScalars.contains(where: { $0.value < 0x20 }), case .object = JSONValue(Array(detail.utf8))
+        else { return false }
+        return true
+    }
+}

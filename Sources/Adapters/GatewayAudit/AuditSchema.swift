@@ -1,0 +1,126 @@
+import GRDB
+
+/// The database's tables, views and guards. Plain SQL: the `sqlite3` shell reads all of it.
+enum AuditSchema {
+    /// The columns that the chain covers, in the order of the table.
+    static let columns = [
+        "id", "at", "event", "credential", "strategy", "subject", "generation", "trigger", "route", "client",
+        "request_id", "outcome", "http_status", "error_code", "expires_at", "duration_ms", "waiters",
+        "token_fingerprint", "instance", "detail",
+    ]
+
+    static let allColumns = columns + ["previous_hash", "hash"]
+
+    /// `trigger` is a word of SQL.
+    static let columnList = allColumns.map { "\"\($0)\"" }.joined(separator: ", ")
+
+    static let guards = [
+        "token_events_refuse_update", "token_events_refuse_delete", "token_events_gapless",
+        "audit_checkpoints_refuse_update", "audit_checkpoints_refuse_delete",
+    ]
+
+    static func create(in database: Database) throws {
+        try database.execute(sql: tables)
+        try database.execute(sql: triggers)
+        try database.execute(sql: history)
+    }
+
+    private static let tables = """
+        CREATE TABLE IF NOT EXISTS token_events (
+            id INTEGER PRIMARY KEY,
+            at TEXT NOT NULL,
+            event TEXT NOT NULL,
+            credential TEXT,
+            strategy TEXT,
+            subject TEXT,
+            generation INTEGER,
+            "trigger" TEXT,
+            route TEXT,
+            client TEXT,
+            request_id TEXT,
+            outcome TEXT NOT NULL,
+            http_status INTEGER,
+            error_code TEXT,
+            expires_at TEXT,
+            duration_ms INTEGER,
+            waiters INTEGER,
+            token_fingerprint TEXT,
+            instance TEXT NOT NULL,
+            detail TEXT NOT NULL,
+            previous_hash TEXT NOT NULL,
+            hash TEXT NOT NULL
+        ) STRICT;
+        CREATE INDEX IF NOT EXISTS token_events_by_credential ON token_events (credential, id);
+        CREATE TABLE IF NOT EXISTS audit_checkpoints (
+            id INTEGER PRIMARY KEY,
+            at TEXT NOT NULL,
+            pruned_to_id INTEGER NOT NULL,
+            pruned_to_hash TEXT NOT NULL,
+            previous_hash TEXT NOT NULL,
+            hash TEXT NOT NULL
+        ) STRICT;
+        CREATE TABLE IF NOT EXISTS audit_log (
+            name TEXT PRIMARY KEY,
+            value TEXT NOT NULL
+        ) STRICT, WITHOUT ROWID;
+        CREATE TABLE IF NOT EXISTS token_use (
+            minute TEXT NOT NULL,
+            route TEXT NOT NULL,
+            client TEXT NOT NULL,
+            credential TEXT NOT NULL,
+            generation INTEGER NOT NULL,
+            status_class INTEGER NOT NULL,
+            requests INTEGER NOT NULL,
+            bytes_received INTEGER NOT NULL,
+            bytes_sent INTEGER NOT NULL,
+            PRIMARY KEY (minute, route, client, credential, generation, status_class)
+        ) STRICT, WITHOUT ROWID;
+        """
+
+    private static let triggers = """
+        CREATE TRIGGER IF NOT EXISTS token_events_refuse_update BEFORE UPDATE ON token_events
+        BEGIN SELECT RAISE(ABORT, 'token_events is append-only'); END;
+        CREATE TRIGGER IF NOT EXISTS token_events_refuse_delete BEFORE DELETE ON token_events
+        WHEN OLD.id > (SELECT coalesce(max(pruned_to_id), 0) FROM audit_checkpoints)
+        BEGIN SELECT RAISE(ABORT, 'token_events is append-only'); END;
+        CREATE TRIGGER IF NOT EXISTS token_events_gapless BEFORE INSERT ON token_events
+        WHEN NEW.id IS NOT 1 + max(
+            (SELECT coalesce(max(id), 0) FROM token_events),
+            (SELECT coalesce(max(pruned_to_id), 0) FROM audit_checkpoints))
+        BEGIN SELECT RAISE(ABORT, 'ids of token_events are gapless'); END;
+        CREATE TRIGGER IF NOT EXISTS audit_checkpoints_refuse_update BEFORE UPDATE ON audit_checkpoints
+        BEGIN SELECT RAISE(ABORT, 'audit_checkpoints is append-only'); END;
+        CREATE TRIGGER IF NOT EXISTS audit_checkpoints_refuse_delete BEFORE DELETE ON audit_checkpoints
+        BEGIN SELECT RAISE(ABORT, 'audit_checkpoints is append-only'); END;
+        """
+
+    private static let history = """
+        CREATE VIEW IF NOT EXISTS credential_history AS
+        SELECT
+            names.credential,
+            good.at AS last_good_at,
+            good.event AS last_good_event,
+            good.generation AS last_good_generation,
+            good.expires_at AS last_good_expires_at,
+            good.token_fingerprint AS last_good_fingerprint,
+            failure.at AS last_failure_at,
+            failure.event AS last_failure_event,
+            failure.http_status AS last_failure_http_status,
+            failure.error_code AS last_failure_error_code,
+            (SELECT json_group_object(generation, calls) FROM (
+                SELECT CAST(generation AS TEXT) AS generation, sum(requests) AS calls FROM token_use
+                WHERE token_use.credential = names.credential GROUP BY 1 ORDER BY token_use.generation
+            )) AS calls_per_generation
+        FROM (
+            SELECT credential FROM token_events WHERE credential IS NOT NULL
+            UNION SELECT credential FROM token_use
+        ) AS names
+        LEFT JOIN token_events AS good ON good.id = (
+            SELECT max(id) FROM token_events
+            WHERE credential = names.credential AND outcome = 'ok'
+                AND event IN ('acquired', 'renewed', 'loaded', 'imported', 'adopted', 'login_completed'))
+        LEFT JOIN token_events AS failure ON failure.id = (
+            SELECT max(id) FROM token_events
+            WHERE credential = names.credential AND outcome = 'failed');
+        """
+}

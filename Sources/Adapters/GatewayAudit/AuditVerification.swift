@@ -1,0 +1,39 @@
+/// What ``AuditReader/verify(keys:)`` found.
+package struct AuditVerification: Hashable, Sendable, Codable {
+    package enum Fault: String, Sendable, Codable {
+        /// A column was edited, or the row was written without the key.
+        case changed
+        /// A row stands where another one was.
+        case moved
+        /// Rows between two others, or before the first, were removed.
+        case missing
+        /// Rows at the end were removed.
+        case cutTail = "cut_tail"
+        /// The log belongs to another installation key.
+        case foreignKey = "foreign_key"
+        /// Without the head file a cut tail would not show.
+        case headMissing = "head_missing"
+        case headChanged = "head_changed"
+        /// The record of what retention removed was edited.
+        case checkpointChanged = "checkpoint_changed"
+        /// A trigger that keeps the table append-only was dropped.
+        case unguarded
+    }
+
+    package struct Breach: Hashable, Sendable, Codable {
+        package let fault: Fault
+        /// The first row that does not fit.
+        package let row: Int64?
+        package let explanation: String
+    }
+
+    /// Rows that fit, up to the breach.
+    package var rows: Int
+    package var firstRow: Int64?
+    package var lastRow: Int64?
+    /// The last row that retention removed; 0 when none.
+    package var prunedTo: Int64
+    package var breach: Breach?
+
+    package var isIntact: Bool { breach == nil }
+}

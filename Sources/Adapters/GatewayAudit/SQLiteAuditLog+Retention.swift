@@ -1,0 +1,83 @@
+import GRDB
+import GatewayCore
+import Logging
+
+extension SQLiteAuditLog {
+    /// Removes the oldest rows that are past their retention, a bounded number at a time.
+    ///
+    /// The guards of the table let only rows go that a checkpoint covers: the id and the hash of the last one removed,
+    /// chained with the key like the rows themselves. So what is left can still be verified, and nobody without the key
+    /// can pass a deletion off as retention. The newest row always stays.
+    package func prune() async {
+        guard let retention = options.retention else { return }
+        let now = clock.now().wall
+        var more = true
+        while more, !Task.isCancelled {
+            let result: Result<Bool, any Error> = await withCheckedContinuation { done in
+                database.asyncWriteWithoutTransaction { database in
+                    done.resume(
+                        returning: Result { try self.prune(before: now + (.zero - retention), at: now, in: database) }
+                    )
+                }
+            }
+            switch result {
+            case .success(let mayGoOn): more = mayGoOn
+            case .failure(let error):
+                more = false
+                let reason = auditError(error, file: options.path).reason
+                logger.warning("old rows of the audit log were not removed", metadata: ["reason": "\(reason)"])
+            }
+        }
+    }
+
+    private static let pruneLimit: Int64 = 2000
+
+    /// - Returns: Whether there may be more to remove.
+    private func prune(before cutoff: UnixTime, at now: UnixTime, in database: Database) throws -> Bool {
+        var mayGoOn = false
+        try database.inTransaction(.immediate) {
+            try database.execute(sql: "DELETE FROM token_use WHERE minute < ?", arguments: [cutoff.rfc3339])
+            // The oldest rows up to the first one that is to stay: clocks jump, so times need not ascend.
+            let range = try Row.fetchOne(
+                database,
+                sql: """
+                    SELECT min(id), coalesce(
+                        (SELECT min(id) FROM token_events WHERE at >= ?),
+                        (SELECT max(id) FROM token_events)) FROM token_events
+                    """,
+                arguments: [cutoff.rfc3339]
+            )
+            let bounds = range.map { $0.databaseValues.map { Int64.fromDatabaseValue($0) } } ?? []
+            guard bounds.count == 2, let first = bounds[0], let kept = bounds[1], first < kept else { return .rollback }
+            let last = min(kept - 1, first + Self.pruneLimit - 1)
+            try checkpoint(upTo: last, at: now, in: database)
+            try database.execute(sql: "DELETE FROM token_events WHERE id <= ?", arguments: [last])
+            mayGoOn = last < kept - 1
+            return .commit
+        }
+        return mayGoOn
+    }
+
+    private func checkpoint(upTo last: Int64, at now: UnixTime, in database: Database) throws {
+        guard
+            let hash = try String.fetchOne(
+                database,
+                sql: "SELECT hash FROM token_events WHERE id = ?",
+                arguments: [last]
+            )
+        else { throw AuditError("a row of the audit log is missing; run `authgateway audit verify`") }
+        let latest = try Row.fetchOne(database, sql: "SELECT id, hash FROM audit_checkpoints ORDER BY id DESC LIMIT 1")
+        let values = latest.map { Array($0.databaseValues) }
+        let id = (values.flatMap { Int64.fromDatabaseValue($0[0]) } ?? 0) + 1
+        let previous = values.flatMap { String.fromDatabaseValue($0[1]) } ?? AuditChain.genesis
+        let columns = [id.databaseValue, now.rfc3339.databaseValue, last.databaseValue, hash.databaseValue]
+        let link = chain.hash(ofCheckpoint: columns, after: previous)
+        try database.execute(
+            sql: """
+                INSERT INTO audit_checkpoints (id, at, pruned_to_id, pruned_to_hash, previous_hash, hash)
+                VALUES (?, ?, ?, ?, ?, ?)
+                """,
+            arguments: StatementArguments(columns + [previous.databaseValue, link.databaseValue])
+        )
+    }
+}

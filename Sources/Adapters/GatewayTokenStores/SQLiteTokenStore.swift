@@ -1,0 +1,212 @@
+package import Crypto
+import Foundation
+import GRDB
+package import GatewayCore
+
+/// Keeps tokens in an SQLite file, each row encrypted; survives a crash at any instant.
+///
+/// A write that was begun is finished even when the task that asked for it is cancelled: a rotated refresh token must
+/// not be lost to an impatient caller.
+package final class SQLiteTokenStore: TokenStore {
+    private let path: String
+    private let sealer: TokenSealer
+    let database: DatabaseQueue
+    private let identity: PrivateFile.Identity?
+
+    /// Opens or creates the store. Blocks; call it while starting.
+    ///
+    /// - Parameter key: ``InstallationKey/derived(for:)`` of `tokenStore`.
+    /// - Throws: ``TokenStoreError/damaged(_:)`` when the store was written with another key.
+    package init(
+        path: String,
+        key: SymmetricKey,
+        busyTimeout: Duration = .seconds(5)
+    ) throws(TokenStoreError) {
+        self.path = path
+        sealer = TokenSealer(key: key)
+        do {
+            try PrivateFile.createDirectory(of: path)
+            try PrivateFile.ensure(path)
+        } catch {
+            throw .unavailable("\(path) cannot be opened: \(error.reason)")
+        }
+        do {
+            database = try Self.open(path, busyTimeout: busyTimeout)
+            identity = PrivateFile.Identity(path: path)
+            try Self.prepare(database, path: path, keyCheck: sealer.keyCheck)
+        } catch {
+            throw Self.storeError(error, path: path)
+        }
+    }
+
+    package func load(_ key: CredentialKey) async throws(TokenStoreError) -> StoredToken? {
+        let found = try await perform { database in
+            try Row.fetchOne(
+                database,
+                sql: "SELECT generation, updated_at, version, nonce, ciphertext FROM tokens WHERE key = ?",
+                arguments: [key.digest]
+            ).map { SealedToken(key: key.digest, columns: Array($0.databaseValues)) }
+        }
+        guard let found else { return nil }
+        guard let row = found else { throw damagedRow }
+        guard row.version == TokenRecord.version else {
+            throw .damaged(
+                "a row of \(path) has format \(row.version) and this program knows \(TokenRecord.version); "
+                    + "run the newer program, or run `authgateway token clear NAME`"
+            )
+        }
+        guard let token = sealer.open(row) else { throw damagedRow }
+        return token
+    }
+
+    private var damagedRow: TokenStoreError {
+        .damaged(
+            "a row of \(path) was changed after it was written; run `authgateway token clear NAME` to forget that "
+                + "token, or restore the file from a backup"
+        )
+    }
+
+    package func save(_ token: StoredToken, for key: CredentialKey) async throws(TokenStoreError) {
+        guard PrivateFile.Identity(path: path) == identity else {
+            throw .unavailable(
+                "\(path) was moved or removed while the gateway runs; put it back, or restart the gateway"
+            )
+        }
+        let sealed: SealedToken
+        do {
+            sealed = try sealer.seal(token, for: key, at: Self.now())
+        } catch {
+            throw .unavailable("a token could not be encrypted for \(path)")
+        }
+        try await perform { database in
+            try database.inTransaction(.immediate) {
+                try database.execute(
+                    sql: """
+                        INSERT INTO tokens (key, generation, updated_at, version, nonce, ciphertext)
+                        VALUES (?, ?, ?, ?, ?, ?)
+                        ON CONFLICT (key) DO UPDATE SET generation = excluded.generation,
+                            updated_at = excluded.updated_at, version = excluded.version,
+                            nonce = excluded.nonce, ciphertext = excluded.ciphertext
+                        """,
+                    arguments: [
+                        sealed.key, sealed.generation, sealed.updatedAt, sealed.version, sealed.nonce,
+                        sealed.ciphertext,
+                    ]
+                )
+                return .commit
+            }
+        }
+    }
+
+    package func remove(_ key: CredentialKey) async throws(TokenStoreError) {
+        try await perform { database in
+            try database.inTransaction(.immediate) {
+                try database.execute(sql: "DELETE FROM tokens WHERE key = ?", arguments: [key.digest])
+                return .commit
+            }
+        }
+    }
+
+    /// Finishes the writes under way and closes the file; later calls fail with ``TokenStoreError/unavailable(_:)``.
+    package func close() async {
+        try? await perform { _ in }
+        try? database.close()
+    }
+
+    /// Runs on the database's own thread: neither an event loop nor the caller's task waits for the disk.
+    private func perform<Value: Sendable>(
+        _ body: @escaping @Sendable (Database) throws -> Value
+    ) async throws(TokenStoreError) -> Value {
+        let result: Result<Value, any Error> = await withCheckedContinuation { continuation in
+            database.asyncWriteWithoutTransaction { database in
+                continuation.resume(returning: Result { try body(database) })
+            }
+        }
+        switch result {
+        case .success(let value): return value
+        case .failure(let error): throw Self.storeError(error, path: path)
+        }
+    }
+
+    private static func storeError(_ error: any Error, path: String) -> TokenStoreError {
+        if let error = error as? TokenStoreError { return error }
+        let isDamage = (error as? DatabaseError).map {
+            $0.resultCode == .SQLITE_CORRUPT || $0.resultCode == .SQLITE_NOTADB
+        }
+        return isDamage == true ? .damaged(words(for: error, file: path)) : .unavailable(words(for: error, file: path))
+    }
+
+    private static func now() -> UnixTime {
+        UnixTime(milliseconds: Int64(Date().timeIntervalSince1970 * 1000))
+    }
+}
+
+extension SealedToken {
+    /// Whatever the file holds, reading it must not trap: columns of an unexpected type make nil.
+    fileprivate init?(key: String, columns: [DatabaseValue]) {
+        guard columns.count == 5, let generation = Int.fromDatabaseValue(columns[0]),
+            let updatedAt = String.fromDatabaseValue(columns[1]), let version = Int.fromDatabaseValue(columns[2]),
+            let nonce = Data.fromDatabaseValue(columns[3]), let ciphertext = Data.fromDatabaseValue(columns[4])
+        else { return nil }
+        self.init(
+            key: key,
+            generation: generation,
+            updatedAt: updatedAt,
+            version: version,
+            nonce: nonce,
+            ciphertext: ciphertext
+        )
+    }
+}
+
+extension SQLiteTokenStore {
+    private static func open(_ path: String, busyTimeout: Duration) throws -> DatabaseQueue {
+        var configuration = Configuration()
+        configuration.label = "token-store"
+        configuration.journalMode = .wal
+        // Otherwise GRDB traps when a failing disk keeps a transaction from ending.
+        configuration.allowsUnsafeTransactions = true
+        configuration.busyMode = .timeout(Double(busyTimeout.wholeMilliseconds) / 1000)
+        let database = try DatabaseQueue(path: path, configuration: configuration)
+        // After opening: GRDB's WAL mode sets NORMAL, which may lose the last commits when the power fails.
+        try database.inDatabase { try $0.execute(sql: "PRAGMA synchronous = FULL; PRAGMA secure_delete = ON") }
+        return database
+    }
+
+    private static func prepare(_ database: DatabaseQueue, path: String, keyCheck: String) throws {
+        let found = try database.inDatabase { database in
+            var found: String?
+            try database.inTransaction(.immediate) {
+                try database.execute(sql: schema)
+                try database.execute(
+                    sql: "INSERT OR IGNORE INTO token_store (name, value) VALUES ('key_check', ?)",
+                    arguments: [keyCheck]
+                )
+                found = try String.fetchOne(database, sql: "SELECT value FROM token_store WHERE name = 'key_check'")
+                return .commit
+            }
+            return found
+        }
+        guard found == keyCheck else {
+            throw TokenStoreError.damaged(
+                "\(path) was encrypted with another installation key; restore the key file (state/token.key) that "
+                    + "belongs to it, or move \(path) away to begin with an empty store"
+            )
+        }
+    }
+
+    private static let schema = """
+        CREATE TABLE IF NOT EXISTS token_store (
+            name TEXT PRIMARY KEY,
+            value TEXT NOT NULL
+        ) STRICT, WITHOUT ROWID;
+        CREATE TABLE IF NOT EXISTS tokens (
+            key TEXT PRIMARY KEY,
+            generation INTEGER NOT NULL,
+            updated_at TEXT NOT NULL,
+            version INTEGER NOT NULL,
+            nonce BLOB NOT NULL,
+            ciphertext BLOB NOT NULL
+        ) STRICT, WITHOUT ROWID;
+        """
+}

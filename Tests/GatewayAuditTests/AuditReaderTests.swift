@@ -1,0 +1,179 @@
+import Foundation
+import GRDB
+import GatewayCore
+import GatewayTesting
+import Testing
+
+@testable import GatewayAudit
+
+@Suite("Audit reader")
+struct AuditReaderTests {
+    let fixture: AuditFixture
+
+    init() throws { fixture = try AuditFixture() }
+
+    @Test func aLogThatIsNotThereIsExplained() async throws {
+        let error = await #expect(throws: AuditError.self) { try await fixture.reader.tail(last: 1) }
+        #expect(error?.reason.contains(fixture.path) == true)
+    }
+
+    @Test func filtersSelectRows() async throws {
+        let log = try fixture.open()
+        try await log.record(fixture.event(.gatewayStarted, credential: nil, generation: nil))
+        try await log.record(fixture.event(.acquired, credential: "box"))
+        try await log.record(fixture.event(.acquired, credential: "box[user:42]"))
+        try await log.record(fixture.event(.acquired, credential: "boxer"))
+        fixture.clock.advance(by: .seconds(60))
+        try await log.record(fixture.event(.renewalFailed, credential: "box", outcome: .failed))
+        let minuteLater = fixture.clock.now().wall
+
+        func ids(_ filter: AuditFilter) async throws -> [Int64] { try await fixture.reader.query(filter).map(\.id) }
+        #expect(try await ids(AuditFilter()) == [1, 2, 3, 4, 5])
+        #expect(try await ids(AuditFilter(credential: "box")) == [2, 3, 5])
+        #expect(try await ids(AuditFilter(credential: "box[user:42]")) == [3])
+        #expect(try await ids(AuditFilter(event: .acquired)) == [2, 3, 4])
+        #expect(try await ids(AuditFilter(failedOnly: true)) == [5])
+        #expect(try await ids(AuditFilter(since: minuteLater)) == [5])
+        #expect(try await ids(AuditFilter(until: minuteLater)) == [1, 2, 3, 4])
+        #expect(try await ids(AuditFilter(route: "files", client: "cron", limit: 2)) == [4, 5])
+        #expect(try await ids(AuditFilter(route: "elsewhere")) == [])
+        #expect(try await ids(AuditFilter(credential: "box", limit: 1)) == [5])
+        #expect(try await ids(AuditFilter(after: 3)) == [4, 5])
+        #expect(try await ids(AuditFilter(limit: 0)) == [])
+        #expect(try await ids(AuditFilter(credential: "' OR 1 --")) == [])
+        #expect(try await fixture.reader.tail(last: 2).map(\.id) == [4, 5])
+    }
+
+    @Test func readingStopsWhenItsConsumerDoes() async throws {
+        try await fixture.write(5)
+        struct Enough: Error {}
+        await #expect(throws: Enough.self) {
+            try await fixture.reader.forEach(AuditFilter()) { if $0.id == 3 { throw Enough() } }
+        }
+    }
+
+    @Test func aFollowerSeesRowsFromBeforeTheFileToAfterARestart() async throws {
+        var rows = fixture.reader.follow(after: 0, every: .milliseconds(5)).makeAsyncIterator()
+        async let written: Void = writeInThreeRuns()
+        for expected in 1...9 { #expect(try await rows.next()?.id == Int64(expected)) }
+        try await written
+    }
+
+    private func writeInThreeRuns() async throws {
+        for _ in 1...3 { try await fixture.write(3) }
+    }
+
+    @Test func aLogThatComesLaterIsNewFromItsFirstRow() async throws {
+        let feed = AuditFeed(path: fixture.path, after: nil)
+        #expect(try await feed.newRows().isEmpty)
+        try await fixture.write(3)
+        #expect(try await feed.newRows().map(\.id) == [1, 2, 3])
+        #expect(try await feed.newRows().isEmpty)
+    }
+
+    @Test func aFollowerBeginsAfterWhatItWasTold() async throws {
+        try await fixture.write(5)
+        #expect(try await Self.first(2, of: fixture.reader.follow(after: 3, every: .milliseconds(5))) == [4, 5])
+    }
+
+    @Test func aFollowerWithoutAStartSeesOnlyWhatIsNew() async throws {
+        try await fixture.write(5)
+        let log = try fixture.open()
+        let follow = fixture.reader.follow(after: nil, every: .milliseconds(5))
+        let writer = Task {
+            while !Task.isCancelled { try await log.record(fixture.event(.renewed)) }
+        }
+        let seen = try await Self.first(3, of: follow)
+        writer.cancel()
+        _ = await writer.result
+        #expect(seen.allSatisfy { $0 > 5 })
+        #expect(seen.dropFirst().elementsEqual(seen.dropLast().map { $0 + 1 }))
+        await log.close()
+    }
+
+    @Test func aFollowerGoesOverToANewLog() async throws {
+        try await fixture.write(4)
+        let follow = fixture.reader.follow(after: 0, every: .milliseconds(5))
+        var rows = follow.makeAsyncIterator()
+        for expected in 1...4 { #expect(try await rows.next()?.id == Int64(expected)) }
+        for file in [fixture.path, fixture.head] {
+            try FileManager.default.moveItem(atPath: file, toPath: file + ".old")
+        }
+        fixture.clock.advance(by: .seconds(5))
+        try await fixture.write(6)
+        for expected in 1...6 { #expect(try await rows.next()?.id == Int64(expected)) }
+    }
+
+    @Test func aFollowerEndsWithItsTask() async throws {
+        try await fixture.write(1)
+        let follow = fixture.reader.follow(after: 1, every: .seconds(60))
+        let task = Task { try await Self.first(1, of: follow) }
+        task.cancel()
+        #expect(try await task.value == [])
+    }
+
+    private static func first(_ count: Int, of follow: AuditFollow) async throws -> [Int64] {
+        var ids: [Int64] = []
+        for try await row in follow {
+            ids.append(row.id)
+            if ids.count == count { break }
+        }
+        return ids
+    }
+
+    @Test func statisticsSumEventsCallsAndLatencies() async throws {
+        let log = try fixture.open()
+        for milliseconds in [100, 300, 200] {
+            var event = fixture.event(.acquired)
+            event.duration = .milliseconds(milliseconds)
+            try await log.record(event)
+        }
+        try await log.record(fixture.event(.renewalFailed, outcome: .failed))
+        try await log.record(fixture.event(.gatewayStarted, credential: nil))
+        log.count(AuditUsageTests.use(requests: 7, at: fixture.clock.now().wall))
+        await log.flushUsage()
+        let stats = try await fixture.reader.stats()
+        #expect(stats.events == 5)
+        #expect(stats.failures == 1)
+        #expect(stats.calls == 7)
+        let box = try #require(stats.credentials.first { $0.name == "box" })
+        #expect(box.events == 4)
+        #expect(box.failures == 1)
+        #expect(box.calls == 7)
+        #expect(box.acquire == AuditStats.Latency(count: 3, p50: 200, max: 300))
+        #expect(box.renew == AuditStats.Latency(count: 1, p50: 120, max: 120))
+        #expect(box.lastFailureCode == "invalid_grant")
+    }
+
+    @Test func linesAreAlignedAndTimesLocalOnRequest() async throws {
+        let log = try fixture.open()
+        try await log.record(fixture.event(.acquired))
+        try await log.record(fixture.event(.renewalFailed, credential: "b", outcome: .failed))
+        let rows = try await fixture.reader.tail(last: 2)
+        let lines = rows.map { AuditFormatter().line($0) }
+        #expect(lines[0].hasPrefix("2026-03-01T09:30:00.000Z  acquired            box                   gen 1"))
+        #expect(lines[1].hasPrefix("2026-03-01T09:30:00.000Z  renewal_failed      b                     gen 1"))
+        #expect(lines[1].contains("failed"))
+        #expect(lines[1].contains("error=invalid_grant"))
+        let zone = try #require(TimeZone(secondsFromGMT: -5 * 3600 - 1800))
+        #expect(AuditFormatter(timeZone: zone).line(rows[0]).hasPrefix("2026-03-01T04:00:00.000-05:30  acquired"))
+        #expect(AuditFormatter(coloured: true).line(rows[1]).contains("\u{1B}[31m"))
+    }
+
+    @Test func jsonLinesCarryEveryColumn() async throws {
+        let log = try fixture.open()
+        try await log.record(fixture.event())
+        let row = try #require(try await fixture.reader.tail(last: 1).first)
+        let columns = try await DatabaseQueue(path: fixture.path).read {
+            try $0.columns(in: "token_events").map(\.name)
+        }
+        guard case .object(let members) = JSONValue(Array(row.json.utf8)) else {
+            Issue.record("not an object: \(row.json)")
+            return
+        }
+        #expect(Set(members.keys) == Set(columns))
+        #expect(members["detail"]?["host"]?.string == "api.example")
+        #expect(members["waiters"] == .number(3))
+        #expect(members["error_code"] == .null)
+    }
+}
