@@ -60,7 +60,7 @@ struct Harness: Sendable {
             let pieces = AsyncStream<ByteBuffer>.pieces(piece, count: count)
             request.body = .stream(pieces, length: .known(Int64(count * size)))
         }
-        let response = try await client.execute(request, timeout: .seconds(30))
+        let response = try await client.execute(request, timeout: .seconds(60))
         let bytes = try await response.body.collect(upTo: 1 << 20)
         return Answer(
             status: Int(response.status.code),

@@ -48,6 +48,8 @@ import Testing
                 #expect(address.hasPrefix("http://127.0.0.1:"))
             }
             #expect(!harness.sandbox.environment.values.contains(""))
+            let served = try await harness.send(.get, harness.sandbox.addresses.oauth + "/_sandbox/environment")
+            #expect(served.json == .object(harness.sandbox.environment.mapValues { .string($0) }))
         }
     }
 }

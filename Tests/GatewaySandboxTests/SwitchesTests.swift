@@ -108,6 +108,17 @@ import Testing
         }
     }
 
+    @Test func anUpstreamDropsAsManyRequestsAsItIsTold() async throws {
+        try await Harness.run { harness async throws in
+            let upstream = harness.sandbox.addresses.upstream
+            try await harness.steer(upstream, #"{"drop_next": 1}"#)
+            let sink = upstream + "/public/sink"
+            await #expect(throws: (any Error).self) { try await harness.send(.post, sink, body: .text("abc")) }
+            #expect(try await harness.send(.post, sink, body: .text("abc")).status == 200)
+            #expect(try await harness.count(of: "uploads.count") == 1)
+        }
+    }
+
     @Test func oneOriginSteersAnother() async throws {
         try await Harness.run { harness async throws in
             try await harness.steer(harness.sandbox.addresses.upstream, #"{"origin": "box", "token_status": 500}"#)

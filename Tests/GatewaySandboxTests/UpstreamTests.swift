@@ -104,6 +104,22 @@ import Testing
         }
     }
 
+    @Test func anAnswerThatIsCutEndsInAnError() async throws {
+        try await Harness.run { harness async throws in
+            let url = harness.sandbox.addresses.upstream + "/public/bytes/1000000?cut=500000"
+            await #expect(throws: (any Error).self) { try await harness.count(url) }
+        }
+    }
+
+    @Test func theJournalSaysWhenNothingWasFound() async throws {
+        try await Harness.run { harness async throws in
+            _ = try await harness.send(.get, harness.sandbox.addresses.box + "/nowhere?x=1")
+            let journal = try await harness.send(.get, harness.sandbox.addresses.upstream + "/_/requests?origin=box")
+            #expect(journal.text.contains(#""target":"/nowhere?x=1""#))
+            #expect(journal.text.contains(#""status":404"#))
+        }
+    }
+
     @Test func eventsStatusesAndPausesAreServed() async throws {
         try await Harness.run { harness async throws in
             let base = harness.sandbox.addresses.upstream + "/public"

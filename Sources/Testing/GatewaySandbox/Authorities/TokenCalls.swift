@@ -28,10 +28,10 @@ struct TokenCalls: Sendable {
         }
         defer { world.withState { state, _ in state.counters.tokenCallEnded() } }
         if call.delay > 0 { try await Task.sleep(for: .milliseconds(call.delay)) }
-        if call.drop == .beforeCommit { return try await cut(context) }
+        if call.drop == .beforeCommit { return try await context.cut() }
         if let failure = call.failure { return Self.response(to: failure) }
         let answer = world.withState { state, now in decide(&state, now, call) }
-        if call.drop == .afterCommit { return try await cut(context) }
+        if call.drop == .afterCommit { return try await context.cut() }
         switch answer {
         case .refused(let response):
             return response
@@ -42,12 +42,6 @@ struct TokenCalls: Sendable {
                 fields: [.cacheControl: "no-store"]
             )
         }
-    }
-
-    /// Closes the connection before a byte of the answer is written.
-    private func cut(_ context: SandboxContext) async throws -> Response {
-        try? await context.channel.close()
-        return .empty(.internalServerError)
     }
 
     private static func response(to failure: Switches.TokenCall.Failure) -> Response {

@@ -13,6 +13,7 @@ struct ControlAPI: Sendable {
         router.get("/_sandbox/state") { _, _ in .json(state()) as Response }
         router.get("/_sandbox/requests") { request, _ in requests(request) }
         router.get("/_/requests") { request, _ in requests(request) }
+        router.get("/_sandbox/environment") { _, _ in .json(environment()) as Response }
         router.post("/_sandbox/reset") { _, _ in
             world.reset()
             return .json(state()) as Response
@@ -34,6 +35,12 @@ struct ControlAPI: Sendable {
                     + [("switches", .object(switches))]
             )
         }
+    }
+
+    private func environment() -> JSON {
+        let (seeds, addresses) = world.withState { state, _ in (state.seeds, state.addresses ?? Sandbox.Addresses()) }
+        let variables = world.accounts.environment(seeds: seeds, addresses: addresses)
+        return .object(variables.sorted { $0.key < $1.key }.map { ($0.key, .string($0.value)) })
     }
 
     /// `?origin=box` narrows, `?origin=all` widens, `?last=10` shortens.

@@ -1,3 +1,4 @@
+import HTTPTypes
 import Hummingbird
 
 /// Writes every request into the journal, except those that steer or read the sandbox.
@@ -16,8 +17,17 @@ struct JournalMiddleware: RouterMiddleware {
             state.counters.requests[origin, default: 0] += 1
             return state.journal.begin(request.head, at: origin)
         }
-        let response = try await next(request, context)
-        world.withState { state, _ in state.journal.update(context.sequence) { $0.status = response.status.code } }
-        return response
+        do {
+            let response = try await next(request, context)
+            note(response.status, context)
+            return response
+        } catch let error as any HTTPResponseError {
+            note(error.status, context)
+            throw error
+        }
+    }
+
+    private func note(_ status: HTTPResponse.Status, _ context: SandboxContext) {
+        world.withState { state, _ in state.journal.update(context.sequence) { $0.status = status.code } }
     }
 }

@@ -6,20 +6,26 @@ enum Streams {
     private static let pieceSize = 64 * 1024
     private static let longest = 1 << 40
 
-    /// `?chunked=1` leaves the length out, so that HTTP/1.1 sends chunks. The writer waits for a slow reader.
+    /// `?chunked=1` leaves the length out, so that HTTP/1.1 sends chunks; `?cut=` closes the connection after so many
+    /// bytes. The writer waits for a slow reader.
     @Sendable static func bytes(_ request: Request, _ context: SandboxContext) async throws -> Response {
         guard let count = context.parameters.get("count", as: Int.self), (0...longest).contains(count) else {
             throw HTTPError(.badRequest, message: "expected a number of bytes up to \(longest)")
         }
+        let sent = min(count, try number("cut", of: request, in: 0...longest, fallback: count))
         let isChunked = request.uri.queryParameters["chunked"] == "1"
         let body = ResponseBody(contentLength: isChunked ? nil : count) { writer in
-            let piece = ByteBuffer(repeating: UInt8(ascii: "x"), count: min(count, pieceSize))
-            var remaining = count
+            let piece = ByteBuffer(repeating: UInt8(ascii: "x"), count: min(sent, pieceSize))
+            var remaining = sent
             while remaining >= piece.readableBytes, remaining > 0 {
                 try await writer.write(piece)
                 remaining -= piece.readableBytes
             }
             if remaining > 0 { try await writer.write(ByteBuffer(repeating: UInt8(ascii: "x"), count: remaining)) }
+            guard sent == count else {
+                try await context.channel.close()
+                return
+            }
             try await writer.finish(nil)
         }
         return Response(status: .ok, headers: [.contentType: "application/octet-stream"], body: body)

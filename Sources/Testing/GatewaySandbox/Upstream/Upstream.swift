@@ -34,6 +34,7 @@ struct Upstream: Sendable {
         ) {
             for method in methods {
                 router.on(RouterPath(prefix + path), method: method) { request, context in
+                    if isToBeDropped() { return try await context.cut() }
                     if needsCredential, let refusal = try await refusal(request, context) { return refusal }
                     return try await answer(request, context)
                 }
@@ -48,6 +49,10 @@ struct Upstream: Sendable {
         serve("/status/:code", Self.methods, Streams.status)
         serve("/slow", Self.methods, Streams.slow)
         serve("/redirect", [.get], Streams.redirect)
+    }
+
+    private func isToBeDropped() -> Bool {
+        world.withState { state, _ in state.switches[.upstream, default: Switches()].takeDrop() }
     }
 
     private func refusal(_ request: Request, _ context: SandboxContext) async throws -> Response? {

@@ -13,6 +13,12 @@ struct SandboxContext: RequestContext {
         coreContext = CoreRequestContextStorage(source: source)
         channel = source.channel
     }
+
+    /// Closes the connection; the answer that is returned finds nobody.
+    func cut() async throws -> Response {
+        try? await channel.close()
+        return .empty(.internalServerError)
+    }
 }
 
 /// Answers `Expect: 100-continue` at once; the server below does not.

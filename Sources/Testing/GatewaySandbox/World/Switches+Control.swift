@@ -34,6 +34,7 @@ extension Switches {
         case "api_status": apiStatus = try setting.optionalInteger(200...599)
         case "api_retry_after": apiRetryAfter = try setting.optionalText()
         case "api_delay_ms": apiDelay = try setting.integer(0...60_000)
+        case "drop_next": dropNext = try setting.integer(0...1_000_000)
         case "api_next": apiNext = try setting.optionalInteger(0...1_000_000)
         default:
             throw ControlError(message: "no switch is called \"\(name)\"; GET /_sandbox/state lists them")
@@ -60,6 +61,7 @@ extension Switches {
             "api_status": Self.json(apiStatus),
             "api_retry_after": .optional(apiRetryAfter),
             "api_delay_ms": .integer(apiDelay),
+            "drop_next": .integer(dropNext),
             "api_next": Self.json(apiNext),
         ]
     }

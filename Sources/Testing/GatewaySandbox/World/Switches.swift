@@ -29,6 +29,8 @@ struct Switches: Sendable {
     var apiStatus: Int?
     var apiRetryAfter: String?
     var apiDelay = 0
+    /// Requests to the upstream whose connection closes without an answer; their bodies are not read.
+    var dropNext = 0
     /// How many requests `apiStatus` lasts; nil until it is switched off.
     var apiNext: Int?
 
@@ -80,6 +82,12 @@ struct Switches: Sendable {
             retryAfter: tokenRetryAfter
         )
         return call
+    }
+
+    mutating func takeDrop() -> Bool {
+        guard dropNext > 0 else { return false }
+        dropNext -= 1
+        return true
     }
 
     enum APIFailure: Sendable {

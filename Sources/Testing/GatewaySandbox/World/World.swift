@@ -126,7 +126,9 @@ struct WorldState: Sendable {
     private mutating func plantSeeds(_ accounts: Accounts, at now: Int64) {
         let box = accounts.boxClients[0].id
         let user = Grant(authority: .box, client: box, subject: "user:2000001", family: registry.newFamily())
-        let developer = Grant(authority: .box, client: box, subject: "user:2000001", family: registry.newFamily())
+        var developer = Grant(authority: .box, client: box, subject: "user:2000001", family: registry.newFamily())
+        // As at Box: an hour, whatever other tokens live.
+        developer.lifetime = 3600
         let oauth = Grant(
             authority: .oauth,
             client: accounts.oauthClients[0].id,
