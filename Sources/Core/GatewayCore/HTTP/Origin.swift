@@ -51,8 +51,11 @@ package struct Origin: Hashable, Sendable, CustomStringConvertible {
     }
 
     package var isLoopback: Bool {
-        host == "localhost" || host.hasSuffix(".localhost") || host == "::1" || Self.isLoopbackIPv4(host)
+        host == "localhost" || host.hasSuffix(".localhost") || isLoopbackAddress
     }
+
+    /// The host is an address literal of this machine: 127.0.0.0/8 or ::1.
+    package var isLoopbackAddress: Bool { host == "::1" || Self.isLoopbackIPv4(host) }
 
     private static func isLoopbackIPv4(_ host: String) -> Bool {
         let parts = host.split(separator: ".", omittingEmptySubsequences: false)

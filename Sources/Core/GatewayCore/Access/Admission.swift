@@ -1,0 +1,179 @@
+/// Decides who may do what, from the head of a request alone: which host was meant, which page sent it, which client it
+/// is, which route it takes and whether that client may.
+package struct Admission: Sendable {
+    package enum Verdict: Sendable {
+        case admitted(Admitted)
+        case refused(Refusal)
+    }
+
+    package struct Admitted: Sendable {
+        package let match: RouteTable.Match
+        package let client: String?
+        /// The client authenticated to us with `Authorization`, so it must not go upstream.
+        package let stripsAuthorization: Bool
+    }
+
+    package struct Refusal: Sendable {
+        package let problem: GatewayProblem
+        package let route: Int?
+        package let client: String?
+    }
+
+    private let table: RouteTable
+    private let routes: [RoutePlan]
+    private let clients: ClientRegistry
+    private let requireClient: AccessPlan.RequireClient
+    private let hostRule: HostRule
+    private let originRule: OriginRule
+    /// For each route, the lower-case names of fields that it injects besides `Authorization`: SDKs put their key there.
+    private let slots: [[[UInt8]]]
+
+    package init(
+        routes: [RoutePlan],
+        slots: [[[UInt8]]],
+        access: AccessPlan,
+        sha256: @escaping @Sendable ([UInt8]) -> [UInt8]
+    ) {
+        table = RouteTable(routes)
+        self.routes = routes
+        self.slots = slots
+        clients = ClientRegistry(access.clients, sha256: sha256)
+        requireClient = access.requireClient
+        hostRule = HostRule(table: table)
+        originRule = OriginRule(allowedOrigins: access.allowedOrigins.map { Array($0.lowercased().utf8) })
+    }
+
+    package func judge(
+        _ head: borrowing RequestHead,
+        _ bytes: borrowing Span<UInt8>,
+        on listener: ListenerIdentity
+    ) -> Verdict {
+        let isAbsolute = head.form == .absolute
+        guard let authority = Authority(bytes, isAbsolute ? head.targetAuthority : head.host) else {
+            return refuse(GatewayProblem(.requestRefused, "The Host is not a host name."))
+        }
+        let upstream =
+            isAbsolute
+            ? table.findUpstream(bytes, host: authority.host, port: authority.port, path: head.path) : nil
+        if upstream == nil,
+            let problem = hostRule.refusal(bytes, authority, isHTTP10: head.isHTTP10, on: listener)
+        {
+            return refuse(problem)
+        }
+        if let problem = originRule.refusal(head, bytes) { return refuse(problem) }
+        let match = upstream ?? table.find(bytes, host: authority.host, path: head.path)
+        return authenticate(head, bytes, match: match, isProxyRequest: upstream != nil, on: listener)
+    }
+
+    private func refuse(_ problem: GatewayProblem, route: Int? = nil, client: String? = nil) -> Verdict {
+        .refused(Refusal(problem: problem, route: route, client: client))
+    }
+
+    // MARK: Client
+
+    private func authenticate(
+        _ head: borrowing RequestHead,
+        _ bytes: borrowing Span<UInt8>,
+        match: RouteTable.Match?,
+        isProxyRequest: Bool,
+        on listener: ListenerIdentity
+    ) -> Verdict {
+        var client: String?
+        var stripsAuthorization = false
+        var presented = false
+        if !clients.isEmpty {
+            for field in head.section.fields where isCredentialField(field, bytes, match) {
+                presented = true
+                guard let name = clients.client(presenting: PresentedToken.read(bytes, field.value)) else { continue }
+                client = name
+                if field.kind == .authorization { stripsAuthorization = true }
+            }
+        }
+        guard client != nil || !requiresClient(on: listener) else {
+            let detail =
+                presented
+                ? "The client token is not known to this gateway."
+                : "Send a client token in Authorization or Proxy-Authorization (access.clients)."
+            let kind: ProblemKind = isProxyRequest ? .proxyAuthRequired : .clientAuthRequired
+            return refuse(GatewayProblem(kind, detail), route: match?.route)
+        }
+        guard let match else { return refuse(noRoute(isKnown: client != nil), client: client) }
+        if let problem = forbid(client, match, head, bytes) {
+            return refuse(problem, route: match.route, client: client)
+        }
+        return .admitted(Admitted(match: match, client: client, stripsAuthorization: stripsAuthorization))
+    }
+
+    private func isCredentialField(
+        _ field: HeadField,
+        _ bytes: borrowing Span<UInt8>,
+        _ match: RouteTable.Match?
+    ) -> Bool {
+        if field.kind == .authorization || field.kind == .proxyAuthorization { return true }
+        guard let match else { return false }
+        for slot in slots[match.route] where bytes.equalsLowercased(field.name, slot) { return true }
+        return false
+    }
+
+    private func requiresClient(on listener: ListenerIdentity) -> Bool {
+        switch requireClient {
+        case .true: true
+        case .false: listener.reach == .network
+        case .auto: listener.reach == .network || (listener.reach == .loopback && !clients.isEmpty)
+        }
+    }
+
+    // MARK: Route
+
+    private func noRoute(isKnown: Bool) -> GatewayProblem {
+        // Without clients everybody who gets here is local; with clients only a known one learns the paths.
+        guard isKnown || clients.isEmpty else { return GatewayProblem(.noRoute, "No route matches.") }
+        let paths = routes.prefix(20).map(\.matchPath).joined(separator: ", ")
+        return GatewayProblem(.noRoute, "No route matches. Known paths: \(paths)")
+    }
+
+    private func forbid(
+        _ client: String?,
+        _ match: RouteTable.Match,
+        _ head: borrowing RequestHead,
+        _ bytes: borrowing Span<UInt8>
+    ) -> GatewayProblem? {
+        let route = routes[match.route]
+        if let allowed = route.clients, !(client.map(allowed.contains) ?? false) {
+            return GatewayProblem(.routeForbidden, "This client may not use the route \(route.name).")
+        }
+        let strictness: CanonicalPath.Strictness =
+            route.allow.isEmpty ? (route.credential == nil ? .open : .credentialed) : .ruled
+        if let ambiguity = CanonicalPath.check(bytes, head.path, strictness: strictness) {
+            return GatewayProblem(.requestRefused, "The path has \(ambiguity.rawValue).")
+        }
+        guard !route.allow.isEmpty else { return nil }
+        return forbidByRule(route, match, head, bytes)
+    }
+
+    private func forbidByRule(
+        _ route: RoutePlan,
+        _ match: RouteTable.Match,
+        _ head: borrowing RequestHead,
+        _ bytes: borrowing Span<UInt8>
+    ) -> GatewayProblem? {
+        let method = bytes.string(head.method)
+        let path = bytes.array(head.forwardedPath(match, route))
+        for rule in route.allow where rule.methods.isEmpty || rule.methods.contains(method) {
+            if rule.path.matches(path.isEmpty ? [0x2F] : path) { return nil }
+        }
+        return GatewayProblem(.routeForbidden, "The route \(route.name) does not allow this method and path.")
+    }
+}
+
+extension RequestHead {
+    /// The part of the path that goes behind the upstream's base path; empty means the root.
+    package borrowing func forwardedPath(_ match: RouteTable.Match, _ route: RoutePlan) -> Range<Int> {
+        switch match {
+        case .host: path
+        case .path: path.lowerBound + (route.matchPath == "/" ? 0 : route.matchPath.utf8.count)..<path.upperBound
+        // An absolute target names the upstream's own path, base path included.
+        case .upstream: path.lowerBound + route.upstreamPath.utf8.count..<path.upperBound
+        }
+    }
+}

@@ -1,0 +1,34 @@
+/// `host[:port]` in the bytes of a head.
+struct Authority {
+    /// Without brackets; empty when an HTTP/1.0 client sent no Host.
+    let host: Range<Int>
+    let port: Int?
+
+    init?(_ bytes: borrowing Span<UInt8>, _ range: Range<Int>) {
+        var hostStart = range.lowerBound
+        var hostEnd = range.lowerBound
+        if !range.isEmpty, bytes[range.lowerBound] == 0x5B {
+            hostStart += 1
+            hostEnd = hostStart
+            while hostEnd < range.upperBound, bytes[hostEnd] != 0x5D { hostEnd += 1 }
+            guard hostEnd < range.upperBound else { return nil }
+        } else {
+            while hostEnd < range.upperBound, bytes[hostEnd] != 0x3A { hostEnd += 1 }
+        }
+        host = hostStart..<hostEnd
+        var index = hostStart > range.lowerBound ? hostEnd + 1 : hostEnd
+        guard index < range.upperBound else {
+            port = nil
+            return
+        }
+        guard bytes[index] == 0x3A, !host.isEmpty, (2...6).contains(range.upperBound - index) else { return nil }
+        index += 1
+        var number = 0
+        while index < range.upperBound {
+            guard bytes[index].isDigit else { return nil }
+            number = number * 10 + Int(bytes[index] - 0x30)
+            index += 1
+        }
+        port = number
+    }
+}

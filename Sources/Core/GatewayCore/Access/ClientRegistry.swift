@@ -1,0 +1,34 @@
+/// The clients that may use the gateway, known by the digests of their tokens.
+package struct ClientRegistry: Sendable {
+    private let names: [String]
+    private let digests: [[UInt8]]
+    private let sha256: @Sendable ([UInt8]) -> [UInt8]
+
+    package init(_ clients: [AccessPlan.Client], sha256: @escaping @Sendable ([UInt8]) -> [UInt8]) {
+        names = clients.map(\.name)
+        digests = clients.map { client in
+            switch client.proof {
+            case .token(let token): token.withValue { sha256(Array($0.utf8)) }
+            case .tokenSHA256(let digest): digest
+            }
+        }
+        self.sha256 = sha256
+    }
+
+    package var isEmpty: Bool { names.isEmpty }
+
+    /// The client whose token this is.
+    ///
+    /// Digests are compared, all of them and to their ends, so the time tells nothing about how near a guess was.
+    package func client(presenting token: [UInt8]) -> String? {
+        guard !token.isEmpty else { return nil }
+        let presented = sha256(token)
+        var found = -1
+        for (index, digest) in digests.enumerated() {
+            var difference = UInt8(digest.count == presented.count ? 0 : 1)
+            for (a, b) in zip(digest, presented) { difference |= a ^ b }
+            if difference == 0 { found = index }
+        }
+        return found < 0 ? nil : names[found]
+    }
+}

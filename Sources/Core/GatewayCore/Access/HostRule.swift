@@ -1,0 +1,64 @@
+/// The Host rule of loopback listeners: only names that are ours are answered.
+///
+/// A page that rebinds its own name to 127.0.0.1 becomes same-origin with this listener, but its requests still carry that
+/// name.
+struct HostRule: Sendable {
+    let table: RouteTable
+
+    func refusal(
+        _ bytes: borrowing Span<UInt8>,
+        _ authority: Authority,
+        isHTTP10: Bool,
+        on listener: ListenerIdentity
+    ) -> GatewayProblem? {
+        guard listener.reach == .loopback else { return nil }
+        // HTTP/1.0 without Host: no browser does that.
+        if authority.host.isEmpty { return isHTTP10 ? nil : Self.problem }
+        guard authority.port == nil || authority.port == listener.port else { return Self.problem }
+        return isOurs(bytes, authority.host) ? nil : Self.problem
+    }
+
+    private func isOurs(_ bytes: borrowing Span<UInt8>, _ host: Range<Int>) -> Bool {
+        if bytes.equalsLowercased(host, "127.0.0.1") || bytes.equalsLowercased(host, "localhost") { return true }
+        return table.knowsHost(bytes, host)
+            || Origin(scheme: .http, host: bytes.string(host), port: 80).isLoopbackAddress
+    }
+
+    private static let problem = GatewayProblem(
+        .misdirected,
+        "This gateway answers for its own address and for the hosts and upstreams of its routes only."
+    )
+}
+
+/// The rule for requests that a browser made: none may come from another origin unless it is listed.
+struct OriginRule: Sendable {
+    /// Lower case.
+    let allowedOrigins: [[UInt8]]
+
+    func refusal(_ head: borrowing RequestHead, _ bytes: borrowing Span<UInt8>) -> GatewayProblem? {
+        guard head.present.contains(.origin) || head.present.contains(.secFetchSite) else { return nil }
+        var isListed = false
+        var isSameSite = true
+        for field in head.section.fields {
+            if field.kind == .origin {
+                guard contains(bytes, field.value) else { return Self.problem }
+                isListed = true
+            } else if field.kind == .secFetchSite {
+                let value = field.value
+                let isOwn = bytes.equalsLowercased(value, "none") || bytes.equalsLowercased(value, "same-origin")
+                isSameSite = isSameSite && isOwn
+            }
+        }
+        return isListed || isSameSite ? nil : Self.problem
+    }
+
+    private func contains(_ bytes: borrowing Span<UInt8>, _ value: Range<Int>) -> Bool {
+        for origin in allowedOrigins where bytes.equalsLowercased(value, origin) { return true }
+        return false
+    }
+
+    private static let problem = GatewayProblem(
+        .originRefused,
+        "A web page of another origin sent this. Add its origin to access.allow_origins if it may."
+    )
+}

@@ -1,0 +1,23 @@
+import FoundationEssentials
+
+/// Finds the client's token in the places where clients can put one.
+package enum PresentedToken {
+    /// Reads `Bearer x` and `Basic base64(user:x)`; any other value counts as the token itself.
+    ///
+    /// Of Basic the password is the token, or the user name when the password is empty: both are what people write into a
+    /// proxy URL.
+    package static func read(_ bytes: borrowing Span<UInt8>, _ value: Range<Int>) -> [UInt8] {
+        if value.count > 7, bytes.equalsLowercased(value.lowerBound..<value.lowerBound + 7, "bearer ") {
+            return bytes.array(bytes.trimmed(value.lowerBound + 7..<value.upperBound))
+        }
+        if value.count > 6, bytes.equalsLowercased(value.lowerBound..<value.lowerBound + 6, "basic ") {
+            let encoded = bytes.array(bytes.trimmed(value.lowerBound + 6..<value.upperBound))
+            guard let decoded = Data(base64Encoded: Data(encoded)), let colon = decoded.firstIndex(of: 0x3A) else {
+                return []
+            }
+            let password = decoded[decoded.index(after: colon)...]
+            return Array(password.isEmpty ? decoded[..<colon] : password)
+        }
+        return bytes.array(value)
+    }
+}

@@ -1,0 +1,94 @@
+extension UInt8 {
+    /// A byte of a token (RFC 9110 §5.6.2): looked up in a 128-bit set, no table in memory.
+    @inline(__always)
+    package var isTokenByte: Bool {
+        let low: UInt64 = 0x03FF_6CFA_0000_0000
+        let high: UInt64 = 0x57FF_FFFF_C7FF_FFFE
+        guard self < 128 else { return false }
+        return (self < 64 ? low : high) >> UInt64(self & 63) & 1 == 1
+    }
+
+    @inline(__always)
+    package var asciiLowercased: UInt8 { self &- 0x41 < 26 ? self | 0x20 : self }
+
+    @inline(__always)
+    package var isDigit: Bool { self &- 0x30 < 10 }
+
+    /// A space or a horizontal tab (RFC 9110 §5.6.3).
+    @inline(__always)
+    package var isOptionalWhitespace: Bool { self == 0x20 || self == 0x09 }
+
+    /// The value of a hexadecimal digit.
+    @inline(__always)
+    package var hexValue: UInt8? {
+        if isDigit { return self &- 0x30 }
+        let letter = self | 0x20
+        return letter &- 0x61 < 6 ? letter &- 0x61 &+ 10 : nil
+    }
+}
+
+extension Span<UInt8> {
+    /// The index of the first control byte (below 0x20, or 0x7F) at or after `start`, or `count`.
+    ///
+    /// Eight bytes at a time. The subtraction's borrow may mark a byte above the first hit, never one below it.
+    @inline(__always)
+    func firstControlByte(from start: Int) -> Int {
+        var index = start
+        while index &+ 8 <= count {
+            // Bounds: the loop condition.
+            let word = unsafe bytes.unsafeLoadUnaligned(fromByteOffset: index, as: UInt64.self)
+            let below = (word &- 0x2020_2020_2020_2020) & ~word
+            let delete = word ^ 0x7F7F_7F7F_7F7F_7F7F
+            let isDelete = (delete &- 0x0101_0101_0101_0101) & ~delete
+            let hits = (below | isDelete) & 0x8080_8080_8080_8080
+            if hits != 0 { return index &+ (UInt64(littleEndian: hits).trailingZeroBitCount >> 3) }
+            index &+= 8
+        }
+        while index < count {
+            let byte = self[index]
+            if byte < 0x20 || byte == 0x7F { return index }
+            index &+= 1
+        }
+        return count
+    }
+
+    /// Whether `range` reads `word` without regard to case; `word` is lower case.
+    @inline(__always)
+    package func equalsLowercased(_ range: Range<Int>, _ word: StaticString) -> Bool {
+        guard range.count == word.utf8CodeUnitCount else { return false }
+        return word.withUTF8Buffer { expected in
+            for offset in 0..<expected.count
+            where unsafe self[range.lowerBound &+ offset].asciiLowercased != expected[offset] {
+                return false
+            }
+            return true
+        }
+    }
+
+    /// Whether `range` reads `bytes` without regard to case; `bytes` are lower case.
+    package func equalsLowercased(_ range: Range<Int>, _ bytes: [UInt8]) -> Bool {
+        guard range.count == bytes.count else { return false }
+        for offset in bytes.indices where self[range.lowerBound + offset].asciiLowercased != bytes[offset] {
+            return false
+        }
+        return true
+    }
+
+    package func array(_ range: Range<Int>) -> [UInt8] {
+        var bytes: [UInt8] = []
+        bytes.reserveCapacity(range.count)
+        for index in range { bytes.append(self[index]) }
+        return bytes
+    }
+
+    package func string(_ range: Range<Int>) -> String { String(decoding: array(range), as: UTF8.self) }
+
+    /// `range` without optional whitespace at either end.
+    @inline(__always)
+    func trimmed(_ range: Range<Int>) -> Range<Int> {
+        var (low, high) = (range.lowerBound, range.upperBound)
+        while low < high, self[low].isOptionalWhitespace { low &+= 1 }
+        while low < high, self[high &- 1].isOptionalWhitespace { high &-= 1 }
+        return low..<high
+    }
+}

@@ -1,0 +1,167 @@
+/// Follows a chunked body (RFC 9112 §7.1) without changing it: says which bytes can be passed on as they are.
+///
+/// Sizes have at most 15 hexadecimal digits, line ends are CRLF, extensions are bounded. The trailer section is not passed
+/// on verbatim: it is handed out for ``TrailerSection`` to judge.
+package struct ChunkDecoder: Sendable {
+    private enum State: Sendable {
+        case size
+        case fieldExtension
+        case sizeLineFeed
+        case data
+        case dataCarriageReturn
+        case dataLineFeed
+        case trailers
+        case broken
+    }
+
+    package enum Verdict: Sendable {
+        /// Pass on this many bytes; more are to come.
+        case pass(Int)
+        /// Pass on this many bytes, which end with the last chunk's `0` line; the trailer section follows.
+        case trailers(Int)
+        case broken
+    }
+
+    private static let maxExtensionBytes = 1024
+
+    private var state = State.size
+    private var digits = 0
+    private var remaining = 0
+    private var extensionBytes = 0
+
+    package init() {}
+
+    package mutating func reset() { self = ChunkDecoder() }
+
+    /// Follows the body from `start` on.
+    ///
+    /// - Parameter onData: Given each run of content, without sizes and line ends; for readers that know no chunks.
+    @inline(__always)
+    package mutating func feed(
+        _ bytes: borrowing Span<UInt8>,
+        from start: Int,
+        onData: (Range<Int>) -> Void = { _ in }
+    ) -> Verdict {
+        var index = start
+        while index < bytes.count {
+            let byte = bytes[index]
+            switch state {
+            case .size:
+                guard sizeByte(byte) else { return fail() }
+                index &+= 1
+            case .fieldExtension:
+                extensionBytes &+= 1
+                guard extensionBytes <= Self.maxExtensionBytes else { return fail() }
+                if byte == 0x0D {
+                    state = .sizeLineFeed
+                } else if (byte < 0x20 && byte != 0x09) || byte == 0x7F {
+                    return fail()
+                }
+                index &+= 1
+            case .sizeLineFeed:
+                guard byte == 0x0A else { return fail() }
+                index &+= 1
+                digits = 0
+                extensionBytes = 0
+                if remaining == 0 {
+                    state = .trailers
+                    return .trailers(index &- start)
+                }
+                state = .data
+            case .data:
+                let taken = min(remaining, bytes.count &- index)
+                onData(index..<index &+ taken)
+                index &+= taken
+                remaining &-= taken
+                if remaining == 0 { state = .dataCarriageReturn }
+            case .dataCarriageReturn:
+                guard byte == 0x0D else { return fail() }
+                state = .dataLineFeed
+                index &+= 1
+            case .dataLineFeed:
+                guard byte == 0x0A else { return fail() }
+                state = .size
+                index &+= 1
+            case .trailers, .broken:
+                return fail()
+            }
+        }
+        return .pass(index &- start)
+    }
+
+    private mutating func sizeByte(_ byte: UInt8) -> Bool {
+        if let value = byte.hexValue {
+            guard digits < 15 else { return false }
+            remaining = remaining << 4 | Int(value)
+            digits &+= 1
+            return true
+        }
+        guard digits > 0 else { return false }
+        switch byte {
+        case 0x0D: state = .sizeLineFeed
+        case 0x3B: state = .fieldExtension
+        default: return false
+        }
+        return true
+    }
+
+    private mutating func fail() -> Verdict {
+        state = .broken
+        return .broken
+    }
+}
+
+/// The fields behind a chunked body (RFC 9110 §6.5): forwarded, but for those that could change what was already judged.
+package struct TrailerSection: Sendable {
+    package enum Verdict: Sendable {
+        case needMore
+        /// The section with its empty line, without the forbidden fields, and how many bytes it took.
+        case complete(output: [UInt8], consumed: Int)
+        case refused(HeadRefusal)
+    }
+
+    private var section = FieldSection()
+    private let maxBytes: Int
+    private let maxFields: Int
+
+    package init(maxBytes: Int, maxFields: Int) {
+        self.maxBytes = maxBytes
+        self.maxFields = maxFields
+        section.begin(at: 0)
+    }
+
+    package mutating func reset() { section.begin(at: 0) }
+
+    package mutating func read(_ bytes: borrowing Span<UInt8>, forbidden: [[UInt8]] = []) -> Verdict {
+        switch section.read(bytes, maxBytes: maxBytes, maxFields: maxFields) {
+        case .needMore: return .needMore
+        case .refused(let reason): return .refused(reason)
+        case .end(let end):
+            var output: [UInt8] = []
+            for field in section.fields where mayPass(bytes, field, forbidden: forbidden) {
+                output.append(contentsOf: bytes.array(field.line))
+            }
+            output.append(contentsOf: [0x0D, 0x0A])
+            return .complete(output: output, consumed: end)
+        }
+    }
+
+    private func mayPass(_ bytes: borrowing Span<UInt8>, _ field: HeadField, forbidden: [[UInt8]]) -> Bool {
+        guard field.kind == .other else { return false }
+        let never: [StaticString] = [
+            "trailer", "cookie", "set-cookie", "content-encoding", "content-type", "content-range", "cache-control",
+            "max-forwards", "range", "age", "date", "expires", "location", "retry-after", "vary", "warning",
+        ]
+        for name in never where bytes.equalsLowercased(field.name, name) { return false }
+        for name in forbidden {
+            guard field.name.count == name.count else { continue }
+            var same = true
+            for offset in name.indices {
+                let byte = bytes[field.name.lowerBound + offset].asciiLowercased
+                if (byte == 0x5F ? 0x2D : byte) != name[offset] { same = false }
+            }
+            if same { return false }
+        }
+        return true
+    }
+}

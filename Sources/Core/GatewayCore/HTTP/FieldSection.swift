@@ -1,0 +1,113 @@
+/// Reads header fields line by line, keeping its place: bytes that were looked at are not looked at again.
+///
+/// Shared by request heads, response heads and trailers. Strict: CRLF only, no folding, token names, no control bytes but
+/// tabs in values (RFC 9112 §5, RFC 9110 §5.5).
+package struct FieldSection: Sendable {
+    package private(set) var fields: [HeadField] = []
+    /// Some name has an underscore, which some upstreams read as a hyphen.
+    package private(set) var hasUnderscore = false
+    private var lineStart = 0
+    private var scanned = 0
+
+    enum Line {
+        case needMore
+        /// The empty line at the end; the next byte after the section.
+        case end(Int)
+        case refused(HeadRefusal)
+    }
+
+    init() { fields.reserveCapacity(32) }
+
+    mutating func begin(at offset: Int) {
+        fields.removeAll(keepingCapacity: true)
+        hasUnderscore = false
+        lineStart = offset
+        scanned = offset
+    }
+
+    mutating func read(_ bytes: borrowing Span<UInt8>, maxBytes: Int, maxFields: Int) -> Line {
+        while true {
+            switch Self.endOfLine(bytes, from: scanned) {
+            case .needMore(let position):
+                scanned = position
+                return position >= maxBytes ? .refused(.headTooLarge) : .needMore
+            case .refused(let reason):
+                return .refused(reason)
+            case .found(let lineEnd):
+                guard lineEnd + 2 <= maxBytes else { return .refused(.headTooLarge) }
+                if lineEnd == lineStart { return .end(lineEnd + 2) }
+                guard fields.count < maxFields else { return .refused(.tooManyFields) }
+                if let reason = add(bytes, lineStart..<lineEnd) { return .refused(reason) }
+                lineStart = lineEnd + 2
+                scanned = lineStart
+            }
+        }
+    }
+
+    enum LineEnd {
+        case needMore(Int)
+        /// The position of the CR.
+        case found(Int)
+        case refused(HeadRefusal)
+    }
+
+    /// Looks for CRLF; tabs are passed over, any other control byte is refused.
+    @inline(__always)
+    static func endOfLine(_ bytes: borrowing Span<UInt8>, from start: Int) -> LineEnd {
+        var position = start
+        while true {
+            position = bytes.firstControlByte(from: position)
+            guard position < bytes.count else { return .needMore(position) }
+            switch bytes[position] {
+            case 0x09:
+                position &+= 1
+            case 0x0D:
+                guard position &+ 1 < bytes.count else { return .needMore(position) }
+                return bytes[position &+ 1] == 0x0A ? .found(position) : .refused(.bareLineFeed)
+            case 0x0A:
+                return .refused(.bareLineFeed)
+            default:
+                return .refused(.invalidFieldValue)
+            }
+        }
+    }
+
+    @inline(__always)
+    private mutating func add(_ bytes: borrowing Span<UInt8>, _ line: Range<Int>) -> HeadRefusal? {
+        var index = line.lowerBound
+        while index < line.upperBound, bytes[index].isTokenByte {
+            if bytes[index] == 0x5F { hasUnderscore = true }
+            index &+= 1
+        }
+        guard index > line.lowerBound else {
+            return bytes[index].isOptionalWhitespace ? .foldedLine : .invalidFieldName
+        }
+        guard index < line.upperBound, bytes[index] == 0x3A else { return .invalidFieldName }
+        let name = line.lowerBound..<index
+        let value = bytes.trimmed(index &+ 1..<line.upperBound)
+        fields.append(
+            HeadField(
+                kind: FieldKind.classify(bytes, name),
+                start: UInt32(truncatingIfNeeded: line.lowerBound),
+                nameEnd: UInt32(truncatingIfNeeded: index),
+                valueStart: UInt32(truncatingIfNeeded: value.lowerBound),
+                valueEnd: UInt32(truncatingIfNeeded: value.upperBound),
+                end: UInt32(truncatingIfNeeded: line.upperBound &+ 2)
+            )
+        )
+        return nil
+    }
+}
+
+extension FieldSection {
+    /// Reads a `Content-Length`: digits only, at most 18 of them, no list (RFC 9110 §8.6).
+    static func contentLength(_ bytes: borrowing Span<UInt8>, _ value: Range<Int>) -> Int? {
+        guard !value.isEmpty, value.count <= 18 else { return nil }
+        var length = 0
+        for index in value {
+            guard bytes[index].isDigit else { return nil }
+            length = length &* 10 &+ Int(bytes[index] &- 0x30)
+        }
+        return length
+    }
+}

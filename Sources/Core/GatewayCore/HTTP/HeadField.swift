@@ -1,0 +1,90 @@
+/// One line of a header section: offsets into the bytes it was read from.
+package struct HeadField: Hashable, Sendable {
+    package let kind: FieldKind
+    /// Where the line begins, which is where its name begins.
+    package let start: UInt32
+    package let nameEnd: UInt32
+    package let valueStart: UInt32
+    package let valueEnd: UInt32
+    /// Behind the line's CRLF.
+    package let end: UInt32
+
+    package var line: Range<Int> { Int(start)..<Int(end) }
+    package var name: Range<Int> { Int(start)..<Int(nameEnd) }
+    /// Without optional whitespace around it.
+    package var value: Range<Int> { Int(valueStart)..<Int(valueEnd) }
+}
+
+/// Fields that the gateway acts upon; everything else is carried unread.
+package enum FieldKind: UInt8, Sendable {
+    case other
+    case authorization
+    case connection
+    case contentLength
+    case expect
+    case host
+    case keepAlive
+    case origin
+    case proxyAuthenticate
+    case proxyAuthorization
+    case proxyConnection
+    case secFetchSite
+    case te
+    case transferEncoding
+    case upgrade
+    case via
+    case wwwAuthenticate
+    case xRequestID
+
+    /// Fields of one connection, never forwarded (RFC 9110 §7.6.1 and the older `Proxy-Connection`).
+    ///
+    /// `Transfer-Encoding` is not among them: the body is forwarded in the framing it came in.
+    @inline(__always)
+    package var isHopByHop: Bool {
+        switch self {
+        case .connection, .keepAlive, .proxyConnection, .proxyAuthenticate, .proxyAuthorization, .te, .upgrade: true
+        case .other, .authorization, .contentLength, .expect, .host, .origin, .secFetchSite, .transferEncoding, .via,
+            .wwwAuthenticate, .xRequestID:
+            false
+        }
+    }
+
+    /// Fields that a `Connection` option must not take away: the message would change its meaning.
+    package var cannotBeNominated: Bool {
+        switch self {
+        case .contentLength, .transferEncoding, .host, .authorization: true
+        case .other, .connection, .expect, .keepAlive, .origin, .proxyAuthenticate, .proxyAuthorization,
+            .proxyConnection, .secFetchSite, .te, .upgrade, .via, .wwwAuthenticate, .xRequestID:
+            false
+        }
+    }
+
+    /// Names a field by its length first, so that most fields cost one comparison at the most.
+    @inline(__always)
+    static func classify(_ bytes: borrowing Span<UInt8>, _ name: Range<Int>) -> FieldKind {
+        switch name.count {
+        case 2: bytes.equalsLowercased(name, "te") ? .te : .other
+        case 3: bytes.equalsLowercased(name, "via") ? .via : .other
+        case 4: bytes.equalsLowercased(name, "host") ? .host : .other
+        case 6:
+            bytes.equalsLowercased(name, "expect")
+                ? .expect : bytes.equalsLowercased(name, "origin") ? .origin : .other
+        case 7: bytes.equalsLowercased(name, "upgrade") ? .upgrade : .other
+        case 10:
+            bytes.equalsLowercased(name, "connection")
+                ? .connection : bytes.equalsLowercased(name, "keep-alive") ? .keepAlive : .other
+        case 12: bytes.equalsLowercased(name, "x-request-id") ? .xRequestID : .other
+        case 13: bytes.equalsLowercased(name, "authorization") ? .authorization : .other
+        case 14:
+            bytes.equalsLowercased(name, "content-length")
+                ? .contentLength : bytes.equalsLowercased(name, "sec-fetch-site") ? .secFetchSite : .other
+        case 16:
+            bytes.equalsLowercased(name, "proxy-connection")
+                ? .proxyConnection : bytes.equalsLowercased(name, "www-authenticate") ? .wwwAuthenticate : .other
+        case 17: bytes.equalsLowercased(name, "transfer-encoding") ? .transferEncoding : .other
+        case 18: bytes.equalsLowercased(name, "proxy-authenticate") ? .proxyAuthenticate : .other
+        case 19: bytes.equalsLowercased(name, "proxy-authorization") ? .proxyAuthorization : .other
+        default: .other
+        }
+    }
+}

@@ -1,0 +1,193 @@
+/// Finds the route of a request from the bytes of its head, without building a string.
+///
+/// Most specific wins: an exact host before a wildcard, a host before none, a longer path before a shorter one.
+package struct RouteTable: Sendable {
+    private struct Entry: Sendable {
+        let route: Int
+        /// Empty for the root.
+        let prefix: [UInt8]
+    }
+
+    /// Routes by their first path segment, longest prefix first; those for `/` apart.
+    private struct PathIndex: Sendable {
+        var bySegment: [UInt64: [Entry]] = [:]
+        var root: Int?
+
+        mutating func add(_ route: Int, prefix: [UInt8]) {
+            guard !prefix.isEmpty else {
+                root = root ?? route
+                return
+            }
+            let key = RouteTable.hash(prefix.span, RouteTable.firstSegment(prefix.span, 0..<prefix.count))
+            bySegment[key, default: []].append(Entry(route: route, prefix: prefix))
+            bySegment[key]?.sort { $0.prefix.count > $1.prefix.count }
+        }
+
+        func find(_ bytes: borrowing Span<UInt8>, _ path: Range<Int>) -> Int? {
+            if let entries = bySegment[RouteTable.hash(bytes, RouteTable.firstSegment(bytes, path))] {
+                for entry in entries where RouteTable.hasPrefix(bytes, path, entry.prefix) { return entry.route }
+            }
+            return root
+        }
+    }
+
+    private struct HostEntry: Sendable {
+        /// Lower case; of a wildcard what follows the star: `.example.com`.
+        let name: [UInt8]
+        let paths: PathIndex
+        /// Several routes name it, so the path chose among them and is stripped.
+        let isShared: Bool
+
+        func find(_ bytes: borrowing Span<UInt8>, _ path: Range<Int>) -> Match? {
+            paths.find(bytes, path).map { isShared ? .path($0) : .host($0) }
+        }
+    }
+
+    private struct UpstreamEntry: Sendable {
+        let host: [UInt8]
+        let port: Int
+        let prefix: [UInt8]
+        /// nil when several routes share this upstream: none of them is meant more than another.
+        var route: Int?
+    }
+
+    private var anyHost = PathIndex()
+    private var exactHosts: [UInt64: [HostEntry]] = [:]
+    /// Longest first.
+    private var wildcardHosts: [HostEntry] = []
+    private var upstreams: [UInt64: [UpstreamEntry]] = [:]
+
+    package init(_ routes: [RoutePlan]) {
+        for (index, route) in routes.enumerated() {
+            let prefix = route.matchPath == "/" ? [] : Array(route.matchPath.utf8)
+            anyHost.add(index, prefix: prefix)
+            if route.matchesUpstreamHost { addUpstream(index, route) }
+        }
+        addHosts(of: routes)
+        for key in upstreams.keys { upstreams[key]?.sort { $0.prefix.count > $1.prefix.count } }
+        wildcardHosts.sort { $0.name.count > $1.name.count }
+    }
+
+    /// A host that one route names stands for it wholly, whatever the path; one that several name needs their paths too.
+    private mutating func addHosts(of routes: [RoutePlan]) {
+        var owners: [String: [Int]] = [:]
+        for (index, route) in routes.enumerated() {
+            for host in Set(route.matchHosts.map { $0.lowercased() }) { owners[host, default: []].append(index) }
+        }
+        for (host, indices) in owners {
+            var paths = PathIndex()
+            for index in indices {
+                let path = indices.count == 1 || routes[index].matchPath == "/" ? "" : routes[index].matchPath
+                paths.add(index, prefix: Array(path.utf8))
+            }
+            add(paths, host: host, isShared: indices.count > 1)
+        }
+    }
+
+    private mutating func add(_ paths: PathIndex, host: String, isShared: Bool) {
+        if host.hasPrefix("*.") {
+            wildcardHosts.append(
+                HostEntry(name: Array(host.dropFirst().utf8), paths: paths, isShared: isShared)
+            )
+        } else {
+            let name = Array(host.utf8)
+            let key = Self.hash(name.span, 0..<name.count)
+            exactHosts[key, default: []].append(HostEntry(name: name, paths: paths, isShared: isShared))
+        }
+    }
+
+    private mutating func addUpstream(_ route: Int, _ plan: RoutePlan) {
+        let host = Array(plan.upstream.host.utf8)
+        let prefix = Array(plan.upstreamPath.utf8)
+        let key = Self.hash(host.span, 0..<host.count)
+        let same = upstreams[key]?.firstIndex {
+            $0.host == host && $0.port == plan.upstream.port && $0.prefix == prefix
+        }
+        if let same {
+            upstreams[key]?[same].route = nil
+        } else {
+            upstreams[key, default: []]
+                .append(UpstreamEntry(host: host, port: plan.upstream.port, prefix: prefix, route: route))
+        }
+    }
+
+    /// How a request found its route; decides which part of its path is stripped.
+    package enum Match: Hashable, Sendable {
+        /// The route's path prefix is stripped.
+        case path(Int)
+        case host(Int)
+        /// Absolute form: the path is the upstream's own, base path included.
+        case upstream(Int)
+
+        package var route: Int {
+            switch self {
+            case .path(let route), .host(let route), .upstream(let route): route
+            }
+        }
+    }
+
+    /// - Parameters:
+    ///   - host: The name without its port.
+    ///   - path: Begins with `/`.
+    package func find(_ bytes: borrowing Span<UInt8>, host: Range<Int>, path: Range<Int>) -> Match? {
+        if let entry = hostEntry(bytes, host), let match = entry.find(bytes, path) { return match }
+        return anyHost.find(bytes, path).map { .path($0) }
+    }
+
+    /// The route whose upstream an absolute-form target names.
+    ///
+    /// - Parameter port: nil when the target names none; it then fits whatever port the upstream has.
+    package func findUpstream(
+        _ bytes: borrowing Span<UInt8>,
+        host: Range<Int>,
+        port: Int?,
+        path: Range<Int>
+    ) -> Match? {
+        guard let candidates = upstreams[Self.hash(bytes, host)] else { return nil }
+        for candidate in candidates where bytes.equalsLowercased(host, candidate.host) {
+            guard port == nil || port == candidate.port else { continue }
+            guard candidate.prefix.isEmpty || Self.hasPrefix(bytes, path, candidate.prefix) else { continue }
+            return candidate.route.map { .upstream($0) }
+        }
+        return nil
+    }
+
+    /// Whether `host` (without port) is a name that some route answers to.
+    package func knowsHost(_ bytes: borrowing Span<UInt8>, _ host: Range<Int>) -> Bool {
+        hostEntry(bytes, host) != nil
+    }
+
+    private func hostEntry(_ bytes: borrowing Span<UInt8>, _ host: Range<Int>) -> HostEntry? {
+        guard !host.isEmpty else { return nil }
+        if let candidates = exactHosts[Self.hash(bytes, host)] {
+            for candidate in candidates where bytes.equalsLowercased(host, candidate.name) { return candidate }
+        }
+        for wildcard in wildcardHosts where host.count > wildcard.name.count {
+            let tail = host.upperBound - wildcard.name.count..<host.upperBound
+            if bytes.equalsLowercased(tail, wildcard.name) { return wildcard }
+        }
+        return nil
+    }
+
+    /// On segment borders only: `/box` is a prefix of `/box` and `/box/a`, not of `/boxer`.
+    private static func hasPrefix(_ bytes: borrowing Span<UInt8>, _ path: Range<Int>, _ prefix: [UInt8]) -> Bool {
+        guard path.count >= prefix.count else { return false }
+        for offset in prefix.indices where bytes[path.lowerBound &+ offset] != prefix[offset] { return false }
+        return path.count == prefix.count || bytes[path.lowerBound &+ prefix.count] == 0x2F
+    }
+
+    private static func firstSegment(_ bytes: borrowing Span<UInt8>, _ path: Range<Int>) -> Range<Int> {
+        var end = path.lowerBound &+ 1
+        while end < path.upperBound, bytes[end] != 0x2F { end &+= 1 }
+        return min(path.lowerBound &+ 1, path.upperBound)..<max(end, min(path.lowerBound &+ 1, path.upperBound))
+    }
+
+    /// FNV-1a over the bytes in lower case; equal keys are compared byte by byte afterwards.
+    private static func hash(_ bytes: borrowing Span<UInt8>, _ range: Range<Int>) -> UInt64 {
+        var hash: UInt64 = 0xCBF2_9CE4_8422_2325
+        for index in range {
+            hash = (hash ^ UInt64(bytes[index].asciiLowercased)) &* 0x0000_0100_0000_01B3
+        }
+        return hash
+    }
+}

@@ -1,0 +1,52 @@
+import GatewayCore
+import NIOCore
+
+/// What is known of the request that a client connection is busy with.
+struct ActiveExchange {
+    let id: String
+    let head: ByteBuffer
+    let match: RouteTable.Match
+    let route: ServedRoute
+    let client: String?
+    let stripsAuthorization: Bool
+    let startedAt: MonotonicTime
+
+    var body: MessageBody
+    /// The body as it came, framing included, while it can still be sent again.
+    var held = ByteBuffer()
+    var isHolding: Bool
+    var credential: Credential?
+    var upstream: UpstreamHandler?
+    /// Tells a late answer of a wait or a connection attempt from the current one.
+    var step: UInt64 = 0
+    var ticket: CredentialTicket?
+    var isWaiting = false
+    /// The generation that was rejected, while the request waits to be sent again.
+    var parked: UpstreamHandler?
+    var hasReplayed = false
+    var hasReconnected = false
+    var isOnReusedConnection = false
+    var tokenNote: String?
+
+    var responseHasBegun = false
+    var status = 0
+    var problem: ProblemKind?
+    var bytesReceived = 0
+    var bytesSent = 0
+
+    var demand: CredentialDemand { CredentialDemand(route: route.plan.name, client: client, requestID: id) }
+
+    /// Everything that has come of the body can be sent again.
+    var canBeSentAgain: Bool { isHolding && !responseHasBegun }
+}
+
+/// Methods that may be repeated although an earlier attempt may have been acted upon (RFC 9110 §9.2.2).
+enum IdempotentMethod {
+    static func contains(_ bytes: borrowing Span<UInt8>, _ method: Range<Int>) -> Bool {
+        for name: StaticString in ["get", "head", "options", "put", "delete"]
+        where bytes.equalsLowercased(method, name) {
+            return true
+        }
+        return false
+    }
+}

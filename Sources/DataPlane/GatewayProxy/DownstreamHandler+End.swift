@@ -1,0 +1,165 @@
+import GatewayCore
+import NIOCore
+
+#if canImport(Glibc)
+    import Glibc
+#elseif canImport(Darwin)
+    import Darwin
+#endif
+
+extension DownstreamHandler {
+    /// Answers with a problem document, or cuts the connection when an answer has already begun.
+    ///
+    /// A cut is what a client can see; a short body that looks complete is not.
+    func refuse(
+        _ problem: GatewayProblem,
+        head: ByteBuffer? = nil,
+        id: String? = nil,
+        route: ServedRoute? = nil
+    ) {
+        let hadBegun = exchange?.responseHasBegun ?? false
+        let id = id ?? exchange?.id ?? lane.nextRequestID()
+        let route = route ?? exchange?.route
+        let isComplete = exchange.map(\.body.isComplete) ?? (head != nil && decoder.head.framing == .none)
+        exchange?.problem = problem.kind
+        if !hadBegun { exchange?.status = problem.kind.status }
+        if exchange == nil { recordRefusal(problem, id: id, route: route, head: head) }
+        leaveUpstream()
+        finishExchange()
+        guard !hadBegun else {
+            cut()
+            return
+        }
+        let hasHead = head != nil || phase != .head
+        let closes = !keepsAlive || !isComplete || !hasHead || phase == .lingering
+        ProblemResponse(
+            problem: problem,
+            requestID: id,
+            route: route?.plan.name,
+            strategy: route?.source?.strategy,
+            omitsBody: hasHead && decoder.head.isHead,
+            closes: closes
+        )
+        .write(name: ProxyShared.name, into: &responseOut)
+        flushResponse()
+        if closes {
+            closeAfterWrites(lingering: true)
+        } else {
+            phase = .head
+            decoder.reset()
+            setDeadline(limits.idleTimeout)
+            resumeReading()
+        }
+    }
+
+    private func recordRefusal(_ problem: GatewayProblem, id: String, route: ServedRoute?, head: ByteBuffer?) {
+        let now = shared.clock.now().monotonic
+        shared.observer.finished(
+            ExchangeRecord(
+                requestID: id,
+                route: route?.index,
+                client: nil,
+                method: head.map { $0.readableBytesUInt8Span.string(decoder.head.method) } ?? "",
+                status: problem.kind.status,
+                problem: problem.kind,
+                bytesReceived: 0,
+                bytesSent: 0,
+                startedAt: now,
+                finishedAt: now
+            )
+        )
+    }
+
+    /// Reports the exchange and forgets it.
+    func finishExchange() {
+        stopWaiting()
+        guard let exchange else { return }
+        self.exchange = nil
+        shared.observer.finished(
+            ExchangeRecord(
+                requestID: exchange.id,
+                route: exchange.route.index,
+                client: exchange.client,
+                method: exchange.head.readableBytesUInt8Span.string(decoder.head.method),
+                status: exchange.status,
+                problem: exchange.problem,
+                credential: exchange.credential,
+                wasReplayed: exchange.hasReplayed,
+                bytesReceived: exchange.bytesReceived,
+                bytesSent: exchange.bytesSent,
+                startedAt: exchange.startedAt,
+                finishedAt: shared.clock.now().monotonic
+            )
+        )
+    }
+
+    private func leaveUpstream() {
+        guard let exchange else { return }
+        if let ticket = exchange.ticket { exchange.route.source?.cancel(ticket) }
+        exchange.upstream?.abandon()
+        exchange.parked?.abandon()
+        self.exchange?.upstream = nil
+        self.exchange?.parked = nil
+        requestOut.clear()
+    }
+
+    // MARK: Client
+
+    func clientLeft() {
+        leaveUpstream()
+        finishExchange()
+    }
+
+    /// The client has sent all it will send.
+    ///
+    /// A client that asked for the connection to be closed may do so and still read; any other has left, and its upstream
+    /// must not work on for nobody.
+    func clientClosedOutput() {
+        clientHasClosedOutput = true
+        switch phase {
+        case .head: if inbound.readableBytes == 0 || decoder.isWithinHead { closeNow() }
+        case .forwarding, .lingering, .closed: closeNow()
+        case .waiting, .responding:
+            if !requestIsComplete || decoder.head.clientKeepsAlive { closeNow() }
+        case .tunnel: exchange?.upstream?.closeOutput()
+        }
+    }
+
+    // MARK: Closing
+
+    func drain() {
+        keepsAlive = false
+        if phase == .head, !decoder.isWithinHead, inbound.readableBytes == 0 { closeNow() }
+    }
+
+    func closeNow() {
+        phase = .closed
+        context?.close(promise: nil)
+    }
+
+    /// Resets the connection, so that a client that reads until the end sees a failure and not an end.
+    private func cut() {
+        phase = .closed
+        timer.cancel()
+        guard let context else { return }
+        let channel = context.channel
+        guard let provider = channel as? any SocketOptionProvider else { return channel.close(promise: nil) }
+        provider.setSoLinger(linger(l_onoff: 1, l_linger: 0)).whenComplete { _ in channel.close(promise: nil) }
+    }
+
+    /// - Parameter lingering: The client may still be sending: closing at once would reset the connection and take the
+    ///   answer away before it is read.
+    func closeAfterWrites(lingering: Bool) {
+        guard let context else { return }
+        phase = .lingering
+        timer.set(.seconds(2), on: lane.loop) { [self] in
+            if timer.fired(on: lane.loop, onFire: closeNow) { closeNow() }
+        }
+        let channel = context.channel
+        let written = channel.eventLoop.makePromise(of: Void.self)
+        written.futureResult.whenComplete { _ in channel.close(mode: lingering ? .output : .all, promise: nil) }
+        context.writeAndFlush(wrapOutboundOut(ByteBuffer()), promise: written)
+        inbound.clear()
+        resumeReading()
+    }
+}

@@ -1,0 +1,320 @@
+import GatewayCore
+import NIOCore
+
+extension DownstreamHandler {
+    // MARK: Head
+
+    /// - Returns: Whether there is more to do with what is in ``inbound``.
+    func readHead() -> Bool {
+        let wasWithinHead = decoder.isWithinHead
+        switch decoder.decode(inbound.readableBytesUInt8Span) {
+        case .needMore:
+            if !wasWithinHead { setDeadline(limits.headerTimeout) }
+            return false
+        case .refused(let reason):
+            refuse(GatewayProblem(reason.kind, "The request was refused: \(reason.rawValue)."))
+            return false
+        case .head:
+            guard let head = inbound.readSlice(length: decoder.head.end) else { return false }
+            timer.clear()
+            admit(head)
+            return phase == .forwarding || phase == .head
+        }
+    }
+
+    private func admit(_ head: ByteBuffer) {
+        keepsAlive = decoder.head.clientKeepsAlive && !shared.isDraining
+        let id = requestID(head)
+        switch shared.admission.judge(decoder.head, head.readableBytesUInt8Span, on: listener) {
+        case .refused(let refusal):
+            observeDenial(refusal, id: id)
+            refuse(refusal.problem, head: head, id: id, route: refusal.route.map { shared.routes[$0] })
+        case .admitted(let admitted):
+            let route = shared.routes[admitted.match.route]
+            if decoder.head.present.contains(.via), hasComeBack(head) {
+                let problem = GatewayProblem(.loop, "The request has already passed this gateway.")
+                refuse(problem, head: head, id: id, route: route)
+                return
+            }
+            begin(head, id: id, admitted, route)
+        }
+    }
+
+    private func begin(_ head: ByteBuffer, id: String, _ admitted: Admission.Admitted, _ route: ServedRoute) {
+        let isIdempotent = IdempotentMethod.contains(head.readableBytesUInt8Span, decoder.head.method)
+        exchange = ActiveExchange(
+            id: id,
+            head: head,
+            match: admitted.match,
+            route: route,
+            client: admitted.client,
+            stripsAuthorization: admitted.stripsAuthorization,
+            startedAt: shared.clock.now().monotonic,
+            body: MessageBody(decoder.head.framing),
+            isHolding: isIdempotent || route.source?.isRenewable ?? false
+        )
+        phase = .waiting
+        authorize()
+    }
+
+    /// The client's own id when it is harmless: letters, digits, `-`, `_`, `.`, at most 64 of them.
+    private func requestID(_ head: ByteBuffer) -> String {
+        guard decoder.head.present.contains(.requestID), let field = decoder.head.first(.xRequestID) else {
+            return lane.nextRequestID()
+        }
+        let bytes = head.readableBytesUInt8Span
+        guard (1...64).contains(field.value.count) else { return lane.nextRequestID() }
+        for index in field.value {
+            let byte = bytes[index]
+            guard byte.isTokenByte, byte.isHexDigit || (byte | 0x20) &- 0x61 < 26 || [0x2D, 0x2E, 0x5F].contains(byte)
+            else { return lane.nextRequestID() }
+        }
+        return bytes.string(field.value)
+    }
+
+    private func hasComeBack(_ head: ByteBuffer) -> Bool {
+        let bytes = head.readableBytesUInt8Span
+        for field in decoder.head.fields where field.kind == .via {
+            if bytes.string(field.value).contains(shared.viaName) { return true }
+        }
+        return false
+    }
+
+    private func observeDenial(_ refusal: Admission.Refusal, id: String) {
+        switch refusal.problem.kind {
+        case .clientAuthRequired, .proxyAuthRequired, .routeForbidden:
+            let demand = refusal.route.map {
+                CredentialDemand(route: shared.routes[$0].plan.name, client: refusal.client, requestID: id)
+            }
+            shared.observer.denied(demand, requestID: id, reason: refusal.problem.kind)
+        default: break
+        }
+    }
+
+    // MARK: Credential
+
+    /// Takes the credential that is at hand, or waits for one.
+    func authorize() {
+        guard let exchange else { return }
+        guard let source = exchange.route.source else { return connect(with: nil) }
+        switch source.current(at: shared.clock.now().monotonic) {
+        case .ready(let credential): connect(with: credential)
+        case .wait: waitForCredential(source)
+        case .unavailable(let problem): credentialUnavailable(problem)
+        }
+    }
+
+    private func waitForCredential(_ source: any CredentialSource) {
+        guard var exchange = self.exchange else { return }
+        guard lane.beginWaiting(exchange.route.index) else {
+            let detail = "Too many requests already wait for a credential of this route."
+            return credentialUnavailable(GatewayProblem(.upstreamBusy, detail, retryAfter: .seconds(1)))
+        }
+        exchange.isWaiting = true
+        exchange.step &+= 1
+        let step = exchange.step
+        let demand = exchange.demand
+        self.exchange = exchange
+        setDeadline(limits.credentialTimeout)
+        let bound = NIOLoopBound(self, eventLoop: lane.loop)
+        let loop = lane.loop
+        let ticket = source.wait(for: demand) { result in
+            loop.execute { bound.value.credentialCame(result, step: step) }
+        }
+        self.exchange?.ticket = ticket
+    }
+
+    private func credentialCame(_ result: Result<Credential, GatewayProblem>, step: UInt64) {
+        guard phase == .waiting, let exchange, exchange.isWaiting, exchange.step == step else { return }
+        stopWaiting()
+        switch result {
+        case .success(let credential): connect(with: credential)
+        case .failure(let problem): credentialUnavailable(problem)
+        }
+        process()
+    }
+
+    func stopWaiting() {
+        guard let exchange, exchange.isWaiting else { return }
+        self.exchange?.isWaiting = false
+        self.exchange?.ticket = nil
+        lane.endWaiting(exchange.route.index)
+        timer.clear()
+    }
+
+    func credentialTimedOut() {
+        guard let exchange else { return closeNow() }
+        if let ticket = exchange.ticket { exchange.route.source?.cancel(ticket) }
+        stopWaiting()
+        let detail = "No token came within \(ConfigUnits.text(limits.credentialTimeout))."
+        credentialUnavailable(GatewayProblem(.tokenEndpointTimeout, detail, retryAfter: .seconds(1)))
+        process()
+    }
+
+    /// Fails closed; a request whose first answer was kept back gets that answer instead.
+    private func credentialUnavailable(_ problem: GatewayProblem) {
+        guard let exchange else { return }
+        if let parked = exchange.parked {
+            self.exchange?.parked = nil
+            self.exchange?.upstream = parked
+            self.exchange?.tokenNote = "rejected; not retried: \(problem.kind.rawValue)"
+            phase = exchange.body.isComplete ? .responding : .forwarding
+            parked.resumeParked()
+            return
+        }
+        exchange.route.source?.note(.withheld, generation: 0, by: exchange.demand)
+        refuse(problem)
+    }
+
+    // MARK: Connection
+
+    private func connect(with credential: Credential?) {
+        guard let exchange else { return }
+        self.exchange?.credential = credential
+        if let parked = exchange.parked {
+            self.exchange?.parked = nil
+            parked.discardParked()
+        }
+        let writer = requestWriter(exchange, credential)
+        if writer.hasLookAlike(decoder.head, exchange.head.readableBytesUInt8Span) {
+            refuse(GatewayProblem(.requestRefused, "A field's name could be read as one that the gateway sets."))
+            return
+        }
+        connect()
+    }
+
+    /// - Parameter fresh: Never a pooled connection: the last one died under this request.
+    func connect(fresh: Bool = false) {
+        guard let exchange else { return }
+        let pool = lane.pool(for: exchange.route.index)
+        phase = .waiting
+        if !fresh, let connection = pool.takeIdle() {
+            send(on: connection, isReused: true)
+            return
+        }
+        self.exchange?.step &+= 1
+        let step = exchange.step &+ 1
+        pool.connect { [self] result in connected(result, step: step, pool) }
+    }
+
+    private func connected(_ result: Result<UpstreamHandler, GatewayProblem>, step: UInt64, _ pool: UpstreamPool) {
+        guard phase == .waiting, let exchange, exchange.step == step else {
+            if case .success(let connection) = result { pool.putBack(connection) }
+            return
+        }
+        switch result {
+        case .success(let connection): send(on: connection, isReused: false)
+        case .failure(let problem): refuse(problem)
+        }
+        process()
+    }
+
+    private func requestWriter(_ exchange: ActiveExchange, _ credential: Credential?) -> RequestWriter {
+        if let credential, lane.isFirstUse(credential, route: exchange.route) {
+            exchange.route.source?.note(.injected, generation: credential.generation, by: exchange.demand)
+        }
+        return RequestWriter(
+            route: exchange.route,
+            match: exchange.match,
+            block: lane.block(for: exchange.route, credential),
+            stripsAuthorization: exchange.stripsAuthorization,
+            viaLine: shared.viaLine
+        )
+    }
+
+    private func send(on connection: UpstreamHandler, isReused: Bool) {
+        guard let exchange else { return }
+        connection.begin(self, answersHead: decoder.head.isHead)
+        self.exchange?.upstream = connection
+        self.exchange?.isOnReusedConnection = isReused
+        requestOut.clear()
+        requestWriter(exchange, exchange.credential).write(decoder.head, exchange.head, into: &requestOut)
+        if exchange.held.readableBytes > 0 { requestOut.writeImmutableBuffer(exchange.held) }
+        phase = exchange.body.isComplete ? .responding : .forwarding
+        setDeadline(phase == .responding ? limits.responseTimeout : limits.bodyIdleTimeout)
+        if phase == .responding || inbound.readableBytes == 0 { flushRequest() }
+    }
+
+    func flushRequest() {
+        guard let upstream = exchange?.upstream, requestOut.readableBytes > 0 else { return }
+        upstream.write(requestOut)
+        upstream.flush()
+        requestOut.clear()
+    }
+
+    // MARK: Body
+
+    /// - Returns: Whether there is more to do with what is in ``inbound``.
+    func readBody() -> Bool {
+        guard let upstream = exchange?.upstream, upstream.isWritable else { return false }
+        setDeadline(limits.bodyIdleTimeout)
+        if exchange?.body.awaitsTrailers == true { return readTrailers() }
+        switch exchange?.body.receive(inbound.readableBytesUInt8Span) {
+        case .forward(let count):
+            sendBody(count)
+        case .last(let count):
+            sendBody(count)
+            requestCompleted()
+        case .trailers(let count):
+            sendBody(count)
+            trailers.reset()
+        case .broken, nil:
+            refuse(GatewayProblem(.requestRefused, "The chunked body is not valid."))
+            return false
+        }
+        return true
+    }
+
+    private func sendBody(_ count: Int) {
+        guard var slice = inbound.readSlice(length: count) else { return }
+        exchange?.bytesReceived += count
+        hold(slice)
+        if requestOut.readableBytes > 0, count <= 16_384 {
+            requestOut.writeBuffer(&slice)
+            return
+        }
+        if requestOut.readableBytes > 0 {
+            exchange?.upstream?.write(requestOut)
+            requestOut.clear()
+        }
+        exchange?.upstream?.write(slice)
+        exchange?.upstream?.flush()
+    }
+
+    private func hold(_ bytes: ByteBuffer) {
+        guard let exchange, exchange.isHolding else { return }
+        if exchange.held.readableBytes + bytes.readableBytes <= limits.replayBodyBytes {
+            self.exchange?.held.writeImmutableBuffer(bytes)
+        } else {
+            self.exchange?.isHolding = false
+            self.exchange?.held = ByteBuffer()
+        }
+    }
+
+    private func readTrailers() -> Bool {
+        guard let exchange else { return false }
+        let owned = lane.block(for: exchange.route, exchange.credential).ownedNames
+        switch trailers.read(inbound.readableBytesUInt8Span, forbidden: owned) {
+        case .needMore: return false
+        case .refused(let reason):
+            refuse(GatewayProblem(reason.kind, "The trailers were refused: \(reason.rawValue)."))
+            return false
+        case .complete(let output, let consumed):
+            inbound.moveReaderIndex(forwardBy: consumed)
+            let bytes = ByteBuffer(bytes: output)
+            hold(bytes)
+            requestOut.writeImmutableBuffer(bytes)
+            self.exchange?.body.trailersReceived()
+            requestCompleted()
+            return true
+        }
+    }
+
+    private func requestCompleted() {
+        phase = .responding
+        flushRequest()
+        setDeadline(limits.responseTimeout)
+    }
+
+    var requestIsComplete: Bool { exchange?.body.isComplete ?? false }
+}

@@ -1,0 +1,200 @@
+import GatewayCore
+import Logging
+import NIOCore
+
+/// One client connection: reads requests, has them admitted and authorized, forwards them, writes the responses back.
+///
+/// Jobs: keep the bytes until they are due, pause reading while nobody takes them, hold what a replay needs, watch the
+/// deadlines, and say what happened. The rules are the core's: head decoding, admission, body framing, token rejection.
+/// Lives on one event loop.
+final class DownstreamHandler: ChannelDuplexHandler {
+    typealias InboundIn = ByteBuffer
+    typealias OutboundIn = ByteBuffer
+    typealias OutboundOut = ByteBuffer
+
+    enum Phase {
+        /// Between requests, or within a head.
+        case head
+        /// Waiting for a credential or a connection; nothing is read meanwhile.
+        case waiting
+        /// The upstream has the head; the body follows.
+        case forwarding
+        /// The request is complete; the response is not.
+        case responding
+        case tunnel
+        /// The last response is written; what still comes is thrown away until the client closes.
+        case lingering
+        case closed
+    }
+
+    let lane: Lane
+    let listener: ListenerIdentity
+    var context: ChannelHandlerContext?
+    var phase = Phase.head
+    var decoder: RequestHeadDecoder
+    var inbound = ByteBuffer()
+    var exchange: ActiveExchange?
+    var trailers: TrailerSection
+    var timer = DeadlineTimer()
+    /// A head or small body on its way upstream, so that both leave in one write.
+    var requestOut = ByteBuffer()
+    /// The same towards the client.
+    var responseOut = ByteBuffer()
+    var keepsAlive = true
+    var clientHasClosedOutput = false
+    var lingeredBytes = 0
+    private var pendingRead = false
+    private var isProcessing = false
+    private var isCounted = false
+
+    var shared: ProxyShared { lane.shared }
+    var limits: Limits { lane.shared.limits }
+    var isWritable: Bool { context?.channel.isWritable ?? false }
+
+    init(lane: Lane, listener: ListenerIdentity) {
+        self.lane = lane
+        self.listener = listener
+        let limits = lane.shared.limits
+        decoder = RequestHeadDecoder(maxBytes: limits.headerBytes, maxFields: limits.headerFields)
+        trailers = TrailerSection(maxBytes: limits.headerBytes, maxFields: limits.headerFields)
+    }
+
+    // MARK: Channel events
+
+    func handlerAdded(context: ChannelHandlerContext) {
+        self.context = context
+        if context.channel.isActive { opened() }
+    }
+
+    func handlerRemoved(context: ChannelHandlerContext) { self.context = nil }
+
+    func channelActive(context: ChannelHandlerContext) {
+        opened()
+        context.fireChannelActive()
+    }
+
+    private func opened() {
+        guard !isCounted else { return }
+        isCounted = true
+        lane.register(self)
+        guard shared.connectionOpened() else {
+            refuse(GatewayProblem(.overloaded, "Too many connections.", retryAfter: .seconds(1)))
+            return
+        }
+        setDeadline(limits.headerTimeout)
+    }
+
+    func channelInactive(context: ChannelHandlerContext) {
+        if isCounted {
+            isCounted = false
+            shared.connectionClosed()
+            lane.unregister(self)
+        }
+        phase = .closed
+        timer.cancel()
+        clientLeft()
+        inbound.clear()
+        context.fireChannelInactive()
+    }
+
+    func errorCaught(context: ChannelHandlerContext, error: any Error) {
+        shared.logger.debug("Client connection failed", metadata: ["gateway.error": "\(type(of: error))"])
+        closeNow()
+    }
+
+    func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
+        if case .inputClosed? = event as? ChannelEvent { clientClosedOutput() }
+        context.fireUserInboundEventTriggered(event)
+    }
+
+    func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+        var bytes = unwrapInboundIn(data)
+        if inbound.readableBytes == 0 { inbound = bytes } else { inbound.writeBuffer(&bytes) }
+        process()
+    }
+
+    func channelWritabilityChanged(context: ChannelHandlerContext) {
+        if context.channel.isWritable { exchange?.upstream?.resumeReading() }
+        context.fireChannelWritabilityChanged()
+    }
+
+    // MARK: Reading
+
+    func read(context: ChannelHandlerContext) {
+        if wantsInput { context.read() } else { pendingRead = true }
+    }
+
+    private var wantsInput: Bool {
+        switch phase {
+        case .head, .lingering, .closed: true
+        case .waiting, .responding: false
+        case .forwarding, .tunnel: inbound.readableBytes == 0 && exchange?.upstream?.isWritable ?? false
+        }
+    }
+
+    func resumeReading() {
+        guard pendingRead, wantsInput else { return }
+        pendingRead = false
+        context?.read()
+    }
+
+    /// Takes from ``inbound`` what the phase allows; called whenever either has changed.
+    func process() {
+        guard !isProcessing else { return }
+        isProcessing = true
+        var goesOn = true
+        while goesOn, inbound.readableBytes > 0 {
+            switch phase {
+            case .head: goesOn = readHead()
+            case .forwarding: goesOn = readBody()
+            case .tunnel: goesOn = readTunnel()
+            case .waiting, .responding, .closed: goesOn = false
+            case .lingering:
+                lingeredBytes += inbound.readableBytes
+                inbound.clear()
+                if lingeredBytes > 1 << 20 { closeNow() }
+            }
+        }
+        isProcessing = false
+        flushRequest()
+        resumeReading()
+    }
+
+    func upstreamBecameWritable() { process() }
+
+    private func readTunnel() -> Bool {
+        guard let upstream = exchange?.upstream, upstream.isWritable else { return false }
+        setDeadline(limits.responseTimeout)
+        upstream.write(inbound)
+        inbound = ByteBuffer()
+        upstream.flush()
+        return true
+    }
+
+    // MARK: Deadlines
+
+    func setDeadline(_ duration: Duration) {
+        timer.set(TimeAmount(duration), on: lane.loop, onFire: timerFired)
+    }
+
+    private func timerFired() {
+        if timer.fired(on: lane.loop, onFire: timerFired) { deadlinePassed() }
+    }
+
+    private func deadlinePassed() {
+        switch phase {
+        case .head:
+            guard decoder.isWithinHead else { return closeNow() }
+            refuse(GatewayProblem(.requestTimeout, "The head of the request took too long."))
+        case .waiting:
+            credentialTimedOut()
+        case .forwarding:
+            refuse(GatewayProblem(.requestTimeout, "The body of the request stopped coming."))
+        case .responding:
+            let detail = "The upstream did not answer within \(ConfigUnits.text(limits.responseTimeout))."
+            refuse(GatewayProblem(.upstreamTimeout, detail))
+        case .tunnel, .lingering, .closed:
+            closeNow()
+        }
+    }
+}

@@ -1,0 +1,36 @@
+package import GatewayCore
+
+/// One route as the data plane serves it: the plan's, with the source of its credential.
+package struct ProxyRoute: Sendable {
+    package var plan: RoutePlan
+    /// nil forwards without authentication.
+    package var source: (any CredentialSource)?
+    package var policy: RenewalPolicy
+
+    package init(plan: RoutePlan, source: (any CredentialSource)?, policy: RenewalPolicy = RenewalPolicy()) {
+        self.plan = plan
+        self.source = source
+        self.policy = policy
+    }
+}
+
+/// What the data plane needs to know: immutable while it runs.
+package struct ProxyConfiguration: Sendable {
+    package var routes: [ProxyRoute]
+    package var access: AccessPlan
+    package var limits: Limits
+    /// SHA-256, for clients whose token is configured as a digest.
+    package var sha256: @Sendable ([UInt8]) -> [UInt8]
+
+    package init(
+        routes: [ProxyRoute],
+        access: AccessPlan,
+        limits: Limits,
+        sha256: @escaping @Sendable ([UInt8]) -> [UInt8]
+    ) {
+        self.routes = routes
+        self.access = access
+        self.limits = limits
+        self.sha256 = sha256
+    }
+}

@@ -1,0 +1,153 @@
+import GatewayCore
+import NIOCore
+
+/// Writes the head that goes upstream: hop-by-hop fields dropped first, the credential injected, the rest copied as it came.
+struct RequestWriter {
+    let route: ServedRoute
+    let match: RouteTable.Match
+    let block: InjectedBlock
+    /// The client used `Authorization` to authenticate to the gateway.
+    let stripsAuthorization: Bool
+    let viaLine: [UInt8]
+
+    /// A field that an upstream could read as one that the route injects: `X_Api_Key` for `X-Api-Key`, say.
+    ///
+    /// Exact names are dropped when the head is written; a look-alike is refused, because nobody sends one by accident.
+    func hasLookAlike(_ head: borrowing RequestHead, _ bytes: borrowing Span<UInt8>) -> Bool {
+        guard head.section.hasUnderscore, block.credential != nil else { return false }
+        for field in head.section.fields {
+            guard let name = normalizedIfUnderscored(bytes, field.name) else { continue }
+            if name == Array("authorization".utf8) || block.ownedNames.contains(name) { return true }
+        }
+        return false
+    }
+
+    private func normalizedIfUnderscored(_ bytes: borrowing Span<UInt8>, _ range: Range<Int>) -> [UInt8]? {
+        var name: [UInt8] = []
+        var hasUnderscore = false
+        for index in range {
+            let byte = bytes[index].asciiLowercased
+            if byte == 0x5F { hasUnderscore = true }
+            name.append(byte == 0x5F ? 0x2D : byte)
+        }
+        return hasUnderscore ? name : nil
+    }
+
+    func write(_ head: borrowing RequestHead, _ source: ByteBuffer, into out: inout ByteBuffer) {
+        let bytes = source.readableBytesUInt8Span
+        out.reserveCapacity(minimumWritableBytes: head.end + block.bytes.count + 256)
+        copy(source, head.method, into: &out)
+        out.writeInteger(UInt8(0x20))
+        writeTarget(head, source, into: &out)
+        out.writeStaticString(" HTTP/1.1\r\n")
+        out.writeBytes(block.bytes)
+
+        var runStart = head.section.fields.first.map { Int($0.start) } ?? 0
+        var runEnd = runStart
+        for field in head.section.fields {
+            if isKept(field, head, bytes) {
+                runEnd = Int(field.end)
+            } else {
+                copy(source, runStart..<runEnd, into: &out)
+                runStart = Int(field.end)
+                runEnd = runStart
+            }
+        }
+        copy(source, runStart..<runEnd, into: &out)
+        if head.wantsUpgrade { writeUpgrade(head, source, into: &out) }
+        out.writeBytes(viaLine)
+        out.writeStaticString("\r\n")
+    }
+
+    private func copy(_ source: ByteBuffer, _ range: Range<Int>, into out: inout ByteBuffer) {
+        guard !range.isEmpty else { return }
+        let start = source.readerIndex + range.lowerBound
+        let end = source.readerIndex + range.upperBound
+        unsafe source.withVeryUnsafeBytes { pointer in
+            _ = unsafe out.writeBytes(UnsafeRawBufferPointer(rebasing: pointer[start..<end]))
+        }
+    }
+
+    // MARK: Target
+
+    private func writeTarget(_ head: borrowing RequestHead, _ source: ByteBuffer, into out: inout ByteBuffer) {
+        let path = head.forwardedPath(match, route.plan)
+        out.writeBytes(route.basePath)
+        if path.isEmpty {
+            if route.basePath.isEmpty { out.writeInteger(UInt8(0x2F)) }
+        } else {
+            copy(source, path, into: &out)
+        }
+        guard let injected = block.query else {
+            copy(source, head.query, into: &out)
+            return
+        }
+        out.writeInteger(UInt8(0x3F))
+        for pair in keptPairs(head, source, without: injected.name) {
+            copy(source, pair, into: &out)
+            out.writeInteger(UInt8(0x26))
+        }
+        out.writeBytes(injected.pair)
+    }
+
+    /// The client's query parameters but those of the injected name.
+    private func keptPairs(_ head: borrowing RequestHead, _ source: ByteBuffer, without name: [UInt8]) -> [Range<Int>] {
+        guard head.query.count > 1 else { return [] }
+        let bytes = source.readableBytesUInt8Span
+        var pairs: [Range<Int>] = []
+        var start = head.query.lowerBound + 1
+        for index in start...head.query.upperBound where index == head.query.upperBound || bytes[index] == 0x26 {
+            if start < index {
+                var equals = start
+                while equals < index, bytes[equals] != 0x3D { equals += 1 }
+                if Self.decoded(bytes, start..<equals) != Self.decoded(name.span, 0..<name.count) {
+                    pairs.append(start..<index)
+                }
+            }
+            start = index + 1
+        }
+        return pairs
+    }
+
+    private static func decoded(_ bytes: borrowing Span<UInt8>, _ range: Range<Int>) -> [UInt8] {
+        var result: [UInt8] = []
+        var index = range.lowerBound
+        while index < range.upperBound {
+            if bytes[index] == 0x25, index + 2 < range.upperBound, let high = bytes[index + 1].hexValue,
+                let low = bytes[index + 2].hexValue
+            {
+                result.append(high << 4 | low)
+                index += 3
+            } else {
+                result.append(bytes[index] == 0x2B ? 0x20 : bytes[index])
+                index += 1
+            }
+        }
+        return result
+    }
+
+    // MARK: Fields
+
+    @inline(__always)
+    private func isKept(
+        _ field: HeadField,
+        _ head: borrowing RequestHead,
+        _ bytes: borrowing Span<UInt8>
+    ) -> Bool {
+        switch field.kind {
+        case .host: return false
+        case .authorization: return block.credential == nil && !stripsAuthorization
+        case .contentLength, .transferEncoding, .expect: return true
+        default:
+            if field.kind.isHopByHop { return false }
+            for name in block.ownedNames where bytes.equalsLowercased(field.name, name) { return false }
+            for name in head.options.nominated where bytes.equalsLowercased(field.name, name) { return false }
+            return true
+        }
+    }
+
+    private func writeUpgrade(_ head: borrowing RequestHead, _ source: ByteBuffer, into out: inout ByteBuffer) {
+        out.writeStaticString("Connection: Upgrade\r\n")
+        for field in head.section.fields where field.kind == .upgrade { copy(source, field.line, into: &out) }
+    }
+}

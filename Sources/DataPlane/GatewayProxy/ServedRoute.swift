@@ -1,0 +1,94 @@
+import GatewayCore
+
+/// A route with everything that can be worked out before a request comes.
+final class ServedRoute: Sendable {
+    let index: Int
+    let plan: RoutePlan
+    let source: (any CredentialSource)?
+    let policy: RenewalPolicy
+    /// `Host: api.example.com` with its CRLF.
+    let hostLine: [UInt8]
+    let basePath: [UInt8]
+    /// `As-User: 42` with its CRLF; empty when the route pins none.
+    let asUserLine: [UInt8]
+    /// Lower-case names, `_` read as `-`, that only the route may set; `authorization` is not among them.
+    let ownedNames: [[UInt8]]
+
+    init(index: Int, route: ProxyRoute, now: MonotonicTime) {
+        self.index = index
+        plan = route.plan
+        source = route.source
+        policy = route.policy
+        hostLine = Array("Host: \(route.plan.upstream.authority)\r\n".utf8)
+        basePath = Array(route.plan.upstreamPath.utf8)
+        asUserLine = route.plan.asUser.map { Array("As-User: \($0)\r\n".utf8) } ?? []
+        ownedNames = Self.ownedNames(of: route, now: now)
+    }
+
+    /// Fixed credentials show what they inject; a token's name is known when it comes (``InjectedBlock``).
+    private static func ownedNames(of route: ProxyRoute, now: MonotonicTime) -> [[UInt8]] {
+        var names: [[UInt8]] = []
+        if let source = route.source {
+            if case .ready(let credential) = source.current(at: now) {
+                names = InjectedBlock.ownedNames(of: credential.injection)
+            }
+            // Box acts for another user when told so: a privilege that callers must not help themselves to.
+            if source.strategy.hasPrefix("box_") { names.append(Array("as-user".utf8)) }
+        }
+        return names
+    }
+}
+
+/// What one generation of a credential adds on one route, ready to be copied.
+struct InjectedBlock {
+    let credential: Credential?
+    /// `Host`, the credential's fields and `As-User`, each with its CRLF.
+    let bytes: [UInt8]
+    /// Lower-case names, `_` read as `-`, that must not come from the client; `authorization` is not among them.
+    let ownedNames: [[UInt8]]
+    /// `name=value`, percent-encoded, and the bare name.
+    let query: (name: [UInt8], pair: [UInt8])?
+
+    init(route: ServedRoute, credential: Credential?) {
+        self.credential = credential
+        var bytes = route.hostLine
+        var names = route.ownedNames
+        var query: (name: [UInt8], pair: [UInt8])?
+        if let credential {
+            for field in credential.injection.fields {
+                bytes.append(contentsOf: Array(field.name.utf8))
+                bytes.append(contentsOf: [0x3A, 0x20])
+                field.value.withValue { bytes.append(contentsOf: Array($0.utf8)) }
+                bytes.append(contentsOf: [0x0D, 0x0A])
+            }
+            for name in Self.ownedNames(of: credential.injection) where !names.contains(name) { names.append(name) }
+            query = credential.injection.query.map { parameter in
+                let name = Self.percentEncoded(parameter.name)
+                return (name, parameter.value.withValue { name + [0x3D] + Self.percentEncoded($0) })
+            }
+        }
+        bytes.append(contentsOf: route.asUserLine)
+        self.bytes = bytes
+        ownedNames = names
+        self.query = query
+    }
+
+    static func ownedNames(of injection: Injection) -> [[UInt8]] {
+        injection.fields.compactMap { field in
+            let name = field.name.utf8.map { $0 == 0x5F ? 0x2D : $0.asciiLowercased }
+            return name == Array("authorization".utf8) ? nil : name
+        }
+    }
+
+    private static func percentEncoded(_ text: String) -> [UInt8] {
+        let digits = Array("0123456789ABCDEF".utf8)
+        var encoded: [UInt8] = []
+        for byte in text.utf8 {
+            switch byte {
+            case 0x30...0x39, 0x41...0x5A, 0x61...0x7A, 0x2D, 0x2E, 0x5F, 0x7E: encoded.append(byte)
+            default: encoded.append(contentsOf: [0x25, digits[Int(byte >> 4)], digits[Int(byte & 15)]])
+            }
+        }
+        return encoded
+    }
+}

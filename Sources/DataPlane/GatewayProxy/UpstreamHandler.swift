@@ -1,0 +1,369 @@
+import GatewayCore
+import NIOCore
+import NIOSSL
+import NIOTLS
+
+/// One connection to an upstream: decodes responses and hands them to the client connection whose exchange it carries.
+///
+/// Lives on one event loop. Back-pressure: it reads only while the client's connection takes more.
+final class UpstreamHandler: ChannelDuplexHandler {
+    typealias InboundIn = ByteBuffer
+    typealias OutboundIn = ByteBuffer
+    typealias OutboundOut = ByteBuffer
+
+    private enum Phase {
+        /// TLS handshake under way.
+        case opening
+        case idle
+        case head
+        case body
+        case trailers
+        /// A rejected token's answer, kept back until it is known whether the request can be sent again.
+        case parked
+        case tunnel
+        case closed
+    }
+
+    private let pool: UpstreamPool
+    private var context: ChannelHandlerContext?
+    private var client: DownstreamHandler?
+    private var phase = Phase.opening
+    private var decoder: ResponseHeadDecoder
+    private var buffer = ByteBuffer()
+    private var parkedHead = ByteBuffer()
+    private var body = MessageBody(.none)
+    private var trailers: TrailerSection
+    private var answersHead = false
+    private var hasReceivedBytes = false
+    private var pendingRead = false
+    private var hasUnflushedResponse = false
+    private var ready: ((Result<UpstreamHandler, GatewayProblem>) -> Void)?
+    private var origin: Origin?
+
+    init(pool: UpstreamPool, limits: Limits) {
+        self.pool = pool
+        decoder = ResponseHeadDecoder(maxBytes: limits.headerBytes, maxFields: limits.headerFields)
+        trailers = TrailerSection(maxBytes: limits.headerBytes, maxFields: limits.headerFields)
+    }
+
+    var isOpen: Bool { phase == .idle && context?.channel.isActive == true }
+    var isWritable: Bool { context?.channel.isWritable ?? false }
+
+    /// Calls `done` once requests can be sent: at once, or when the TLS handshake is through.
+    func whenReady(
+        isTLS: Bool,
+        origin: Origin,
+        _ done: @escaping (Result<UpstreamHandler, GatewayProblem>) -> Void
+    ) {
+        self.origin = origin
+        guard phase == .opening, isTLS else {
+            done(phase == .closed ? .failure(lost) : .success(self))
+            return
+        }
+        ready = done
+    }
+
+    private var lost: GatewayProblem {
+        GatewayProblem(.upstreamUnreachable, "The upstream closed the connection.")
+    }
+
+    private func settle(_ result: Result<UpstreamHandler, GatewayProblem>) {
+        guard let done = ready else { return }
+        ready = nil
+        done(result)
+    }
+
+    // MARK: Towards the upstream
+
+    func begin(_ client: DownstreamHandler, answersHead: Bool) {
+        self.client = client
+        self.answersHead = answersHead
+        hasReceivedBytes = false
+        phase = .head
+        decoder.reset()
+        resumeReading()
+    }
+
+    func write(_ bytes: ByteBuffer) { context?.write(wrapOutboundOut(bytes), promise: nil) }
+    func flush() { context?.flush() }
+    func closeOutput() { context?.close(mode: .output, promise: nil) }
+
+    /// The exchange is over before its response was: nothing of this connection can be trusted any more.
+    func abandon() {
+        client = nil
+        close()
+    }
+
+    func close() {
+        guard phase != .closed else { return }
+        phase = .closed
+        context?.close(promise: nil)
+    }
+
+    // MARK: Rejected answers
+
+    /// Sends the answer that was kept back on to the client after all.
+    func resumeParked() {
+        guard phase == .parked, let client else { return }
+        let head = parkedHead
+        parkedHead = ByteBuffer()
+        client.forwardHead(decoder.head, head)
+        afterHead(client)
+        process()
+        flushClient()
+        resumeReading()
+    }
+
+    /// Drops the answer that was kept back; the connection is used again if nothing of it is still to come.
+    func discardParked() {
+        guard phase == .parked else { return }
+        client = nil
+        parkedHead = ByteBuffer()
+        if !body.isComplete, buffer.readableBytes > 0 {
+            switch body.receive(buffer.readableBytesUInt8Span) {
+            case .last(let count): buffer.moveReaderIndex(forwardBy: count)
+            case .forward, .trailers, .broken: break
+            }
+        }
+        release(canReuse: body.isComplete)
+    }
+
+    private func release(canReuse: Bool) {
+        if canReuse, buffer.readableBytes == 0, decoder.head.upstreamKeepsAlive {
+            phase = .idle
+            pool.putBack(self)
+            resumeReading()
+        } else {
+            close()
+        }
+    }
+
+    // MARK: Channel events
+
+    func handlerAdded(context: ChannelHandlerContext) { self.context = context }
+
+    func handlerRemoved(context: ChannelHandlerContext) { self.context = nil }
+
+    func channelActive(context: ChannelHandlerContext) {
+        context.fireChannelActive()
+    }
+
+    func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
+        if case .handshakeCompleted? = event as? TLSUserEvent, phase == .opening {
+            phase = .idle
+            settle(.success(self))
+        }
+        context.fireUserInboundEventTriggered(event)
+    }
+
+    func read(context: ChannelHandlerContext) {
+        if wantsInput { context.read() } else { pendingRead = true }
+    }
+
+    private var wantsInput: Bool {
+        switch phase {
+        case .parked: false
+        case .head, .body, .trailers, .tunnel: client?.isWritable ?? true
+        case .opening, .idle, .closed: true
+        }
+    }
+
+    func resumeReading() {
+        guard pendingRead, wantsInput else { return }
+        pendingRead = false
+        context?.read()
+    }
+
+    func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+        var bytes = unwrapInboundIn(data)
+        if buffer.readableBytes == 0 { buffer = bytes } else { buffer.writeBuffer(&bytes) }
+        process()
+    }
+
+    func channelReadComplete(context: ChannelHandlerContext) { flushClient() }
+
+    func channelWritabilityChanged(context: ChannelHandlerContext) {
+        if context.channel.isWritable { client?.upstreamBecameWritable() }
+    }
+
+    func channelInactive(context: ChannelHandlerContext) {
+        let wasClosed = phase == .closed
+        let endsBody = phase == .body && body.endsWithConnection
+        let wasTunnel = phase == .tunnel
+        phase = .closed
+        settle(.failure(lost))
+        pool.remove(self)
+        guard let client, !wasClosed else { return }
+        self.client = nil
+        if endsBody || wasTunnel {
+            client.responseEnded()
+            client.flushResponse()
+        } else {
+            client.upstreamLost(beforeAnyByte: !hasReceivedBytes)
+        }
+    }
+
+    func errorCaught(context: ChannelHandlerContext, error: any Error) {
+        if let origin, ready != nil { settle(.failure(UpstreamFailure.problem(error, origin))) }
+        // A TLS close without close_notify may be a cut: such a body has no trustworthy end.
+        if phase == .body, body.endsWithConnection, let client {
+            phase = .closed
+            self.client = nil
+            client.upstreamLost(beforeAnyByte: false)
+        }
+        context.close(promise: nil)
+    }
+
+    // MARK: Responses
+
+    private func process() {
+        while buffer.readableBytes > 0 {
+            switch phase {
+            case .head: guard readHead() else { return }
+            case .body: guard readBody() else { return }
+            case .trailers: guard readTrailers() else { return }
+            case .tunnel:
+                client?.forward(buffer)
+                hasUnflushedResponse = true
+                buffer = ByteBuffer()
+            case .parked, .opening: return
+            case .idle:
+                // Bytes nobody asked for: the end of the last response was not where we thought, or it was a lie.
+                pool.remove(self)
+                close()
+                return
+            case .closed:
+                buffer.clear()
+                return
+            }
+        }
+    }
+
+    private func readHead() -> Bool {
+        hasReceivedBytes = true
+        guard let client else { return false }
+        switch decoder.decode(buffer.readableBytesUInt8Span, answersHead: answersHead) {
+        case .needMore: return false
+        case .refused(let reason):
+            fail("It sent a response that is not valid HTTP: \(reason.rawValue).")
+            return false
+        case .head: break
+        }
+        guard let head = buffer.readSlice(length: decoder.head.end) else { return false }
+        if decoder.head.isInformational, decoder.head.status != 101 {
+            client.forwardInformational(decoder.head, head)
+            hasUnflushedResponse = true
+            decoder.reset()
+            return true
+        }
+        body = MessageBody(decoder.head.framing)
+        switch client.respond(decoder.head, head) {
+        case .forward:
+            client.forwardHead(decoder.head, head)
+            afterHead(client)
+            return true
+        case .tunnel:
+            client.forwardHead(decoder.head, head)
+            phase = .tunnel
+            hasUnflushedResponse = true
+            client.beginTunnel()
+            return true
+        case .park:
+            phase = .parked
+            parkedHead = head
+            client.replay()
+            return false
+        case .refuse(let detail):
+            fail(detail)
+            return false
+        }
+    }
+
+    private func afterHead(_ client: DownstreamHandler) {
+        hasUnflushedResponse = true
+        if body.isComplete { finish() } else { phase = .body }
+    }
+
+    private func readBody() -> Bool {
+        guard let client else { return false }
+        let removesChunking = client.removesChunking
+        var runs: [Range<Int>] = []
+        let progress: MessageBody.Progress
+        if removesChunking {
+            progress = body.receive(buffer.readableBytesUInt8Span) { runs.append($0) }
+            for run in runs {
+                if let slice = buffer.getSlice(at: buffer.readerIndex + run.lowerBound, length: run.count) {
+                    client.forward(slice)
+                }
+            }
+        } else {
+            progress = body.receive(buffer.readableBytesUInt8Span)
+        }
+        switch progress {
+        case .forward(let count):
+            pass(count, to: client, isDone: removesChunking)
+        case .last(let count):
+            pass(count, to: client, isDone: removesChunking)
+            finish()
+        case .trailers(let count):
+            pass(count, to: client, isDone: removesChunking)
+            phase = .trailers
+            trailers.reset()
+        case .broken:
+            fail("It sent a chunked body that is not valid.")
+            return false
+        }
+        return true
+    }
+
+    private func pass(_ count: Int, to client: DownstreamHandler, isDone: Bool) {
+        hasUnflushedResponse = true
+        if isDone {
+            buffer.moveReaderIndex(forwardBy: count)
+        } else if count == buffer.readableBytes {
+            client.forward(buffer)
+            buffer = ByteBuffer()
+        } else if let slice = buffer.readSlice(length: count) {
+            client.forward(slice)
+        }
+    }
+
+    private func readTrailers() -> Bool {
+        guard let client else { return false }
+        switch trailers.read(buffer.readableBytesUInt8Span) {
+        case .needMore: return false
+        case .refused(let reason):
+            fail("It sent trailers that are not valid: \(reason.rawValue).")
+            return false
+        case .complete(let output, let consumed):
+            buffer.moveReaderIndex(forwardBy: consumed)
+            if !client.removesChunking { client.forward(ByteBuffer(bytes: output)) }
+            hasUnflushedResponse = true
+            body.trailersReceived()
+            finish()
+            return true
+        }
+    }
+
+    private func finish() {
+        guard let client else { return }
+        self.client = nil
+        release(canReuse: client.requestIsComplete)
+        hasUnflushedResponse = false
+        client.responseEnded()
+        client.flushResponse()
+    }
+
+    private func fail(_ detail: String) {
+        let client = client
+        self.client = nil
+        close()
+        client?.upstreamBroke(detail)
+    }
+
+    private func flushClient() {
+        guard hasUnflushedResponse else { return }
+        hasUnflushedResponse = false
+        client?.flushResponse()
+    }
+}

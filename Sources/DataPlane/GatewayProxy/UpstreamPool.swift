@@ -1,0 +1,134 @@
+import GatewayCore
+import NIOCore
+import NIOPosix
+import NIOSSL
+
+/// The connections of one event loop to one target. A proxied request never changes thread.
+final class UpstreamPool {
+    private let target: UpstreamTarget
+    private let loop: any EventLoop
+    private let limits: Limits
+    /// The most recently used last: it is the least likely to have been closed meanwhile.
+    private var idle: [UpstreamHandler] = []
+
+    init(target: UpstreamTarget, loop: any EventLoop, limits: Limits) {
+        self.target = target
+        self.loop = loop
+        self.limits = limits
+        idle.reserveCapacity(64)
+    }
+
+    /// A connection that was open a moment ago; it may still die on first use.
+    func takeIdle() -> UpstreamHandler? {
+        while let candidate = idle.popLast() {
+            if candidate.isOpen { return candidate }
+        }
+        return nil
+    }
+
+    func putBack(_ connection: UpstreamHandler) {
+        idle.append(connection)
+    }
+
+    func remove(_ connection: UpstreamHandler) {
+        if let index = idle.lastIndex(where: { $0 === connection }) { idle.remove(at: index) }
+    }
+
+    func closeIdle() {
+        let connections = idle
+        idle.removeAll()
+        for connection in connections { connection.close() }
+    }
+
+    /// Opens a connection: resolved asynchronously, happy eyeballs (RFC 8305), bounded by `connect_timeout`.
+    func connect(_ done: @escaping (Result<UpstreamHandler, GatewayProblem>) -> Void) {
+        let target = target
+        let bound = NIOLoopBound(self, eventLoop: loop)
+        let limits = limits
+        ClientBootstrap(group: loop)
+            .connectTimeout(TimeAmount(limits.connectTimeout))
+            .channelOption(.socketOption(.tcp_nodelay), value: 1)
+            .channelOption(
+                .recvAllocator,
+                value: AdaptiveRecvByteBufferAllocator(minimum: 4096, initial: 8192, maximum: 262_144)
+            )
+            .channelOption(.writeBufferWaterMark, value: .init(low: 32_768, high: 131_072))
+            .channelInitializer { channel in
+                channel.eventLoop.makeCompletedFuture {
+                    if let context = target.tlsContext {
+                        let handler = try NIOSSLClientHandler(context: context, serverHostname: target.serverName)
+                        try channel.pipeline.syncOperations.addHandler(handler)
+                    }
+                    try channel.pipeline.syncOperations.addHandler(UpstreamHandler(pool: bound.value, limits: limits))
+                }
+            }
+            .connect(host: target.origin.host, port: target.origin.port)
+            .assumeIsolated()
+            .whenComplete { [self] result in
+                switch result {
+                case .success(let channel): opened(channel, done)
+                case .failure(let error): done(.failure(UpstreamFailure.problem(error, target.origin)))
+                }
+            }
+    }
+
+    private func opened(_ channel: any Channel, _ done: @escaping (Result<UpstreamHandler, GatewayProblem>) -> Void) {
+        guard !UpstreamTarget.isProhibited(channel.remoteAddress, for: target.origin) else {
+            channel.close(promise: nil)
+            let detail = "\(target.origin.host) resolves to an address that may not be dialled."
+            done(.failure(GatewayProblem(.destinationProhibited, detail)))
+            return
+        }
+        do {
+            let handler = try channel.pipeline.syncOperations.handler(type: UpstreamHandler.self)
+            handler.whenReady(isTLS: target.tlsContext != nil, origin: target.origin, done)
+        } catch {
+            channel.close(promise: nil)
+            done(.failure(UpstreamFailure.problem(error, target.origin)))
+        }
+    }
+}
+
+/// What a failed connection is called.
+enum UpstreamFailure {
+    static func problem(_ error: any Error, _ origin: Origin) -> GatewayProblem {
+        if let error = error as? NIOConnectionError {
+            return problem(error, origin)
+        }
+        if case .connectTimeout? = error as? ChannelError {
+            return GatewayProblem(.upstreamTimeout, "\(origin) did not accept a connection in time.")
+        }
+        if let error = error as? NIOSSLError { return tlsProblem(error, origin) }
+        if error is NIOSSLExtraError {
+            return GatewayProblem(.upstreamUnreachable, "The certificate of \(origin) does not name this host.")
+        }
+        if error is BoringSSLError {
+            return GatewayProblem(.upstreamUnreachable, "The TLS handshake with \(origin) failed.")
+        }
+        return GatewayProblem(.upstreamUnreachable, "\(origin) refused the connection or reset it.")
+    }
+
+    private static func problem(_ error: NIOConnectionError, _ origin: Origin) -> GatewayProblem {
+        guard !error.connectionErrors.isEmpty else {
+            return GatewayProblem(.upstreamUnreachable, "The name \(origin.host) cannot be resolved.")
+        }
+        let timedOut = error.connectionErrors.allSatisfy {
+            if case .connectTimeout? = $0.error as? ChannelError { return true }
+            return false
+        }
+        return timedOut
+            ? GatewayProblem(.upstreamTimeout, "\(origin) did not accept a connection in time.")
+            : GatewayProblem(.upstreamUnreachable, "\(origin) does not accept connections; is it running?")
+    }
+
+    private static func tlsProblem(_ error: NIOSSLError, _ origin: Origin) -> GatewayProblem {
+        let text = String(describing: error)
+        let isCertificate = text.contains("CERTIFICATE_VERIFY_FAILED") || text.contains("unableToValidateCertificate")
+        let advice = " If it comes from an authority of your own, name it in the route's tls.ca."
+        return GatewayProblem(
+            .upstreamUnreachable,
+            isCertificate
+                ? "The certificate of \(origin) is not trusted.\(advice)" : "The TLS handshake with \(origin) failed."
+        )
+    }
+}

@@ -1,0 +1,60 @@
+import GatewayCore
+import NIOCore
+import NIOSSL
+
+/// Where a route's connections go, and how they are secured; routes with equal targets share connections.
+struct UpstreamTarget: Sendable {
+    struct Key: Hashable {
+        let origin: Origin
+        let tls: RoutePlan.TLS
+    }
+
+    let origin: Origin
+    let tlsContext: NIOSSLContext?
+    /// Sent as SNI and verified; nil for addresses, whose certificate must name the address.
+    let serverName: String?
+
+    /// - Throws: ``ListenerError`` naming the route when a certificate or key cannot be used.
+    init(_ route: RoutePlan) throws {
+        origin = route.upstream
+        guard route.upstream.scheme == .https else {
+            tlsContext = nil
+            serverName = nil
+            return
+        }
+        var configuration = TLSConfiguration.makeClientConfiguration()
+        configuration.minimumTLSVersion = .tlsv12
+        configuration.certificateVerification = .fullVerification
+        configuration.applicationProtocols = ["http/1.1"]
+        do {
+            if let path = route.tls.caPath { configuration.trustRoots = .file(path) }
+            if let path = route.tls.certificatePath {
+                configuration.certificateChain = try NIOSSLCertificate.fromPEMFile(path).map { .certificate($0) }
+            }
+            if let key = route.tls.privateKey {
+                configuration.privateKey = .privateKey(
+                    try key.withValue { try NIOSSLPrivateKey(bytes: Array($0.utf8), format: .pem) }
+                )
+            }
+            tlsContext = try NIOSSLContext(configuration: configuration)
+        } catch {
+            throw ListenerError("route \(route.name): the TLS settings cannot be used: \(error)")
+        }
+        let name = route.tls.serverName ?? route.upstream.host
+        serverName = Self.isAddress(name) ? nil : name
+    }
+
+    private static func isAddress(_ host: String) -> Bool {
+        (try? SocketAddress(ipAddress: host, port: 0)) != nil
+    }
+
+    /// Link-local addresses, cloud metadata services among them, are dialled only when the configuration names them.
+    static func isProhibited(_ address: SocketAddress?, for origin: Origin) -> Bool {
+        guard let text = address?.ipAddress, text != origin.host else { return false }
+        let lower = text.lowercased()
+        let mapped = lower.hasPrefix("::ffff:") ? String(lower.dropFirst(7)) : lower
+        if mapped.hasPrefix("169.254.") || mapped == "100.100.100.200" || mapped.hasPrefix("0.") { return true }
+        let first = lower.prefix(4)
+        return ["fe80", "fe90", "fea0", "feb0"].contains(String(first)) || lower == "fd00:ec2::254"
+    }
+}
