@@ -47,10 +47,13 @@ enum SecretReference {
             case "exec":
                 fields.refuseUnbuilt("ttl")
                 let timeout = fields.duration("timeout", in: .milliseconds(1) ... .seconds(60)) ?? .seconds(5)
-                guard let arguments = fields.strings("exec") else { return nil }
+                guard var arguments = fields.strings("exec") else { return nil }
                 guard !arguments.isEmpty else {
                     fields.error("exec", "names no program")
                     return nil
+                }
+                if arguments[0].hasPrefix("./"), let span = fields.node("exec")?.span {
+                    arguments[0] = fields.context.resolve(arguments[0], at: span)
                 }
                 return try secrets.program(arguments, timeout: timeout)
             default:

@@ -1,0 +1,73 @@
+import Foundation
+
+#if canImport(Glibc)
+    import Glibc
+#elseif canImport(Musl)
+    import Musl
+#else
+    import Darwin
+#endif
+
+/// A whole small file in memory, read without trusting what is at its path.
+struct BoundedFile {
+    let bytes: [UInt8]
+    /// Permission bits only.
+    let mode: UInt32
+
+    enum Failure: Error, Equatable {
+        case missing
+        case forbidden
+        case notRegular
+        case tooLarge
+        case other(Int32)
+
+        /// For a message that names the path itself.
+        var message: String {
+            switch self {
+            case .missing: "no such file"
+            case .forbidden: "this user may not read it"
+            case .notRegular: "not a regular file"
+            case .tooLarge: "too large"
+            case .other(let code): unsafe String(cString: strerror(code))
+            }
+        }
+    }
+
+    /// Does not wait: what is not a regular file, such as a pipe without a writer, is refused.
+    static func read(_ path: String, limit: Int) throws(Failure) -> BoundedFile {
+        let descriptor = unsafe open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)
+        guard descriptor >= 0 else { throw failure(errno) }
+        defer { close(descriptor) }
+        var status = stat()
+        guard unsafe fstat(descriptor, &status) == 0 else { throw failure(errno) }
+        guard status.st_mode & S_IFMT == S_IFREG else { throw .notRegular }
+        guard status.st_size <= limit else { throw .tooLarge }
+        let bytes = try contents(descriptor, limit: limit)
+        return BoundedFile(bytes: bytes, mode: UInt32(status.st_mode & 0o777))
+    }
+
+    /// The file may grow while it is read, so the limit is checked again.
+    private static func contents(_ descriptor: Int32, limit: Int) throws(Failure) -> [UInt8] {
+        var bytes: [UInt8] = []
+        var chunk = [UInt8](repeating: 0, count: 16 << 10)
+        while true {
+            let capacity = chunk.count
+            let count = unsafe chunk.withUnsafeMutableBytes {
+                unsafe Foundation.read(descriptor, $0.baseAddress, capacity)
+            }
+            if count < 0, errno == EINTR { continue }
+            guard count >= 0 else { throw failure(errno) }
+            guard count > 0 else { return bytes }
+            bytes.append(contentsOf: chunk[..<count])
+            guard bytes.count <= limit else { throw .tooLarge }
+        }
+    }
+
+    private static func failure(_ code: Int32) -> Failure {
+        switch code {
+        case ENOENT, ENOTDIR: .missing
+        case EACCES, EPERM: .forbidden
+        default: .other(code)
+        }
+    }
+}

@@ -1,0 +1,160 @@
+import Foundation
+import GatewayCore
+
+#if canImport(Glibc)
+    import Glibc
+#elseif canImport(Musl)
+    import Musl
+#else
+    import Darwin
+#endif
+
+/// Runs a program for its standard output: no shell, no input, a deadline, a bound on the output.
+///
+/// The program is the leader of a process group of its own, which is killed as a whole at the deadline.
+enum SpawnedProgram {
+    enum Failure: Error, Equatable {
+        case notStarted(Int32)
+        case timedOut(Duration)
+        case tooMuchOutput
+        case failed(status: Int32)
+        case killed(signal: Int32)
+
+        /// Follows the name of the program.
+        var message: String {
+            switch self {
+            case .notStarted(let code): unsafe "cannot be started: \(String(cString: strerror(code)))"
+            case .timedOut(let limit): "did not end within \(ConfigUnits.text(limit))"
+            case .tooMuchOutput: "printed too much"
+            case .failed(let status): "ended with status \(status); run it by hand to see why"
+            case .killed(let signal): "was killed by signal \(signal)"
+            }
+        }
+    }
+
+    static func output(
+        of arguments: [String],
+        environment: [String: String],
+        limit: Int,
+        timeout: Duration
+    ) throws(Failure) -> [UInt8] {
+        let deadline = ContinuousClock.now + timeout
+        let (process, output) = try start(arguments, environment)
+        defer { close(output) }
+        do throws(Failure) {
+            let bytes = try read(output, limit: limit, until: deadline, timeout)
+            try wait(for: process, until: deadline, timeout)
+            return bytes
+        } catch {
+            if case .failed = error { throw error }
+            if case .killed = error { throw error }
+            kill(-process, SIGKILL)
+            var status: Int32 = 0
+            while unsafe waitpid(process, &status, 0) < 0, errno == EINTR {}
+            throw error
+        }
+    }
+
+    private static func start(
+        _ arguments: [String],
+        _ environment: [String: String]
+    ) throws(Failure) -> (process: pid_t, output: Int32) {
+        var ends: [Int32] = [-1, -1]
+        guard unsafe pipe(&ends) == 0 else { throw .notStarted(errno) }
+        _ = fcntl(ends[0], F_SETFD, FD_CLOEXEC)
+        _ = fcntl(ends[1], F_SETFD, FD_CLOEXEC)
+        _ = fcntl(ends[0], F_SETFL, O_NONBLOCK)
+        defer { close(ends[1]) }
+
+        var actions = unsafe posix_spawn_file_actions_t()
+        unsafe posix_spawn_file_actions_init(&actions)
+        defer { unsafe posix_spawn_file_actions_destroy(&actions) }
+        unsafe posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0)
+        unsafe posix_spawn_file_actions_adddup2(&actions, ends[1], 1)
+        // What a program complains about may hold the secret, so it does not reach our log.
+        unsafe posix_spawn_file_actions_addopen(&actions, 2, "/dev/null", O_WRONLY, 0)
+
+        var attributes = posix_spawnattr_t()
+        unsafe posix_spawnattr_init(&attributes)
+        defer { unsafe posix_spawnattr_destroy(&attributes) }
+        var signals = sigset_t()
+        unsafe sigemptyset(&signals)
+        unsafe posix_spawnattr_setsigmask(&attributes, &signals)
+        unsafe posix_spawnattr_setpgroup(&attributes, 0)
+        let flags = POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK
+        unsafe posix_spawnattr_setflags(&attributes, Int16(flags))
+
+        var process: pid_t = 0
+        let code = withCStrings(arguments) { argv in
+            withCStrings(environment.map { "\($0.key)=\($0.value)" }) { envp in
+                unsafe argv[0].map { unsafe posix_spawnp(&process, $0, &actions, &attributes, argv, envp) } ?? ENOENT
+            }
+        }
+        guard code == 0 else {
+            close(ends[0])
+            throw .notStarted(code)
+        }
+        return (process, ends[0])
+    }
+
+    private static func read(
+        _ descriptor: Int32,
+        limit: Int,
+        until deadline: ContinuousClock.Instant,
+        _ timeout: Duration
+    ) throws(Failure) -> [UInt8] {
+        var bytes: [UInt8] = []
+        var chunk = [UInt8](repeating: 0, count: 4096)
+        while true {
+            let left = (deadline - .now).wholeMilliseconds
+            guard left > 0 else { throw .timedOut(timeout) }
+            var waited = pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)
+            guard unsafe poll(&waited, 1, Int32(clamping: left)) != 0 else { throw .timedOut(timeout) }
+            let capacity = chunk.count
+            let count = unsafe chunk.withUnsafeMutableBytes {
+                unsafe Foundation.read(descriptor, $0.baseAddress, capacity)
+            }
+            if count < 0, errno == EINTR || errno == EAGAIN { continue }
+            guard count > 0 else { return bytes }
+            bytes.append(contentsOf: chunk[..<count])
+            guard bytes.count <= limit else { throw .tooMuchOutput }
+        }
+    }
+
+    /// The output has ended, so the program is about to end: looked at in short steps.
+    private static func wait(
+        for process: pid_t,
+        until deadline: ContinuousClock.Instant,
+        _ timeout: Duration
+    ) throws(Failure) {
+        var status: Int32 = 0
+        while true {
+            let ended = unsafe waitpid(process, &status, WNOHANG)
+            if ended == process { break }
+            guard ended == 0 || errno == EINTR else { throw .notStarted(errno) }
+            guard .now < deadline else { throw .timedOut(timeout) }
+            _ = poll(nil, 0, 5)
+        }
+        let signal = status & 0x7F
+        guard signal == 0 else { throw .killed(signal: signal) }
+        let code = (status >> 8) & 0xFF
+        guard code == 0 else { throw .failed(status: code) }
+    }
+
+    /// The strings as C expects them, for the time of the call.
+    @safe private static func withCStrings<Result>(
+        _ strings: [String],
+        _ body: (UnsafeMutablePointer<UnsafeMutablePointer<CChar>?>) -> Result
+    ) -> Result {
+        let pointers = UnsafeMutablePointer<UnsafeMutablePointer<CChar>?>.allocate(capacity: strings.count + 1)
+        for (index, string) in strings.enumerated() {
+            unsafe pointers.advanced(by: index).initialize(to: strdup(string))
+        }
+        unsafe pointers.advanced(by: strings.count).initialize(to: nil)
+        defer {
+            for index in strings.indices { unsafe free(pointers[index]) }
+            unsafe pointers.deallocate()
+        }
+        return unsafe body(pointers)
+    }
+}

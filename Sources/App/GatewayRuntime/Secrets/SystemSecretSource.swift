@@ -1,0 +1,88 @@
+import Foundation
+package import GatewayCore
+
+#if canImport(Glibc)
+    import Glibc
+#elseif canImport(Musl)
+    import Musl
+#else
+    import Darwin
+#endif
+
+/// Secrets from the environment, files, programs and systemd of this machine.
+package struct SystemSecretSource: SecretSource {
+    private static let largestSecret = 64 << 10
+
+    private let variables: [String: String]
+
+    /// - Parameter environment: The process's own unless told; programs are given it too.
+    package init(environment: [String: String] = ProcessInfo.processInfo.environment) { variables = environment }
+
+    package func environment(_ name: String) -> String? { variables[name] }
+
+    package func file(_ path: String) throws(SecretSourceError) -> Secret {
+        let file = try read(path)
+        guard file.mode & 0o066 == 0 else {
+            let mode = String(file.mode, radix: 8)
+            throw SecretSourceError("others may read \(path) (mode \(mode)); run: chmod 600 \(path)")
+        }
+        return try secret(in: file.bytes, of: path)
+    }
+
+    package func program(_ arguments: [String], timeout: Duration) throws(SecretSourceError) -> Secret {
+        let name = arguments.first ?? ""
+        let output: [UInt8]
+        do throws(SpawnedProgram.Failure) {
+            output = try SpawnedProgram.output(
+                of: arguments,
+                environment: variables,
+                limit: Self.largestSecret,
+                timeout: timeout
+            )
+        } catch {
+            throw SecretSourceError("\(name) \(error.message)")
+        }
+        return try secret(in: output, of: name)
+    }
+
+    package func systemdCredential(_ name: String) throws(SecretSourceError) -> Secret {
+        guard let folder = variables["CREDENTIALS_DIRECTORY"] else {
+            let advice = "add LoadCredential=\(name):… to the unit"
+            throw SecretSourceError("CREDENTIALS_DIRECTORY is not set, so systemd passes no credentials; \(advice)")
+        }
+        guard !name.contains("/"), name != ".", name != ".." else {
+            throw SecretSourceError("the name of a systemd credential has no slash")
+        }
+        let path = "\(folder)/\(name)"
+        return try secret(in: try read(path).bytes, of: path)
+    }
+
+    package func userID(ofName name: String) -> UInt32? {
+        var entry = unsafe passwd()
+        var found: UnsafeMutablePointer<passwd>?
+        let capacity = 16 << 10
+        let buffer = UnsafeMutablePointer<CChar>.allocate(capacity: capacity)
+        defer { unsafe buffer.deallocate() }
+        guard unsafe getpwnam_r(name, &entry, buffer, capacity, &found) == 0, unsafe found != nil else { return nil }
+        return unsafe entry.pw_uid
+    }
+
+    private func read(_ path: String) throws(SecretSourceError) -> BoundedFile {
+        do throws(BoundedFile.Failure) {
+            return try BoundedFile.read(path, limit: Self.largestSecret)
+        } catch {
+            throw SecretSourceError("\(path): \(error.message)")
+        }
+    }
+
+    /// One newline at the end belongs to the file and not to the secret.
+    private func secret(in bytes: [UInt8], of name: String) throws(SecretSourceError) -> Secret {
+        var bytes = bytes
+        if bytes.last == UInt8(ascii: "\n") { bytes.removeLast() }
+        if bytes.last == UInt8(ascii: "\r") { bytes.removeLast() }
+        guard let text = String(validating: bytes, as: UTF8.self) else {
+            throw SecretSourceError("\(name): the secret is not text (UTF-8)")
+        }
+        return Secret(text)
+    }
+}

@@ -1,0 +1,159 @@
+import FoundationEssentials
+
+/// A plan as people and scripts read it: everything that was decided, no secret.
+package struct PlanSummary: Hashable, Sendable, Codable {
+    package struct Listener: Hashable, Sendable, Codable {
+        package var address: String?
+        package var unix: String?
+        package var allowUsers: [UInt32]?
+        package var tls: Bool
+        package var clientCertificates: Bool
+    }
+
+    package struct Credential: Hashable, Sendable, Codable {
+        package var name: String
+        package var strategy: String
+        package var subject: String?
+        package var renewable: Bool
+        /// For renewable credentials only.
+        package var renewAhead: String?
+        package var renewAtLeast: String?
+        package var retryOn: [Int]?
+        package var onAuthorityFailure: String?
+        package var routes: [String]
+    }
+
+    package struct Allow: Hashable, Sendable, Codable {
+        /// Empty means every method.
+        package var methods: [String]
+        package var path: String
+    }
+
+    package struct Route: Hashable, Sendable, Codable {
+        package var name: String
+        package var upstream: String
+        package var path: String
+        package var hosts: [String]
+        /// Whether the upstream's own host finds the route in absolute form.
+        package var absoluteForm: Bool
+        package var credential: String?
+        package var asUser: String?
+        package var allow: [Allow]?
+        package var clients: [String]?
+        package var plaintext: Bool
+    }
+
+    package var stateDirectory: String
+    package var workers: String
+    package var listeners: [Listener]
+    package var admin: String
+    package var clients: [String]
+    package var requireClient: String
+    package var allowOrigins: [String]
+    package var audit: [String: String]
+    package var tokens: [String: String]
+    package var limits: [String: String]
+    package var credentials: [Credential]
+    package var routes: [Route]
+
+    /// One JSON object with sorted keys.
+    package func json() -> String {
+        let encoder = JSONEncoder()
+        encoder.outputFormatting = [.prettyPrinted, .sortedKeys, .withoutEscapingSlashes]
+        encoder.keyEncodingStrategy = .convertToSnakeCase
+        guard let data = try? encoder.encode(self) else { return "{}" }
+        return String(decoding: data, as: UTF8.self)
+    }
+}
+
+extension PlanSummary {
+    package init(_ plan: Plan) {
+        stateDirectory = plan.stateDirectory
+        workers = if case .exactly(let count) = plan.workers { String(count) } else { "auto" }
+        listeners = plan.listeners.map(Listener.init)
+        admin = Origin(scheme: .http, host: plan.admin.host, port: plan.admin.port).hostAndPort
+        clients = plan.access.clients.map(\.name)
+        requireClient = plan.access.requireClient.rawValue
+        allowOrigins = plan.access.allowedOrigins
+        audit = [
+            "path": plan.audit.path, "usage": plan.audit.usage.rawValue,
+            "retention": ConfigUnits.text(plan.audit.retention), "on_failure": plan.audit.onFailure.rawValue,
+        ]
+        tokens = ["store": plan.tokens.store.rawValue]
+        if plan.tokens.store == .sqlite { tokens["path"] = plan.tokens.path }
+        if case .file(let path) = plan.tokens.key { tokens["key"] = path } else { tokens["key"] = "***" }
+        limits = Self.limits(plan.limits)
+        credentials = plan.credentials.enumerated().map { index, credential in
+            Credential(credential, routes: plan.routes.filter { $0.credential == index }.map(\.name))
+        }
+        routes = plan.routes.map { Route($0, credential: $0.credential.map { plan.credentials[$0].name }) }
+    }
+
+    private static func limits(_ limits: Limits) -> [String: String] {
+        [
+            "header_bytes": ConfigUnits.text(bytes: limits.headerBytes),
+            "header_fields": String(limits.headerFields),
+            "header_timeout": ConfigUnits.text(limits.headerTimeout),
+            "body_idle_timeout": ConfigUnits.text(limits.bodyIdleTimeout),
+            "replay_body_bytes": ConfigUnits.text(bytes: limits.replayBodyBytes),
+            "connections": String(limits.connections),
+            "pending_per_route": String(limits.pendingPerRoute),
+            "credential_timeout": ConfigUnits.text(limits.credentialTimeout),
+            "connect_timeout": ConfigUnits.text(limits.connectTimeout),
+            "response_timeout": ConfigUnits.text(limits.responseTimeout),
+            "idle_timeout": ConfigUnits.text(limits.idleTimeout),
+            "drain": ConfigUnits.text(limits.drain),
+        ]
+    }
+}
+
+extension PlanSummary.Listener {
+    init(_ plan: ListenerPlan) {
+        tls = plan.tls != nil
+        clientCertificates = plan.tls?.clientCAPath != nil
+        switch plan.address {
+        case .tcp(let host, let port): address = Origin(scheme: .http, host: host, port: port).hostAndPort
+        case .unix(let path, let users):
+            unix = path
+            allowUsers = users
+        }
+    }
+}
+
+extension PlanSummary.Credential {
+    init(_ plan: CredentialPlan, routes: [String]) {
+        name = plan.name
+        strategy = plan.strategyKind
+        subject = plan.strategy.subject
+        renewable = false
+        self.routes = routes
+        guard case .token(let grant) = plan.strategy.behavior, grant.isRenewable else { return }
+        renewable = true
+        renewAhead = "\(plan.policy.aheadPercent)%"
+        renewAtLeast = ConfigUnits.text(plan.policy.atLeast)
+        retryOn = plan.policy.retryOn
+        onAuthorityFailure = plan.policy.onAuthorityFailure.rawValue
+    }
+}
+
+extension PlanSummary.Route {
+    init(_ plan: RoutePlan, credential: String?) {
+        name = plan.name
+        upstream = plan.upstream.description + plan.upstreamPath
+        path = plan.matchPath
+        hosts = plan.matchHosts
+        absoluteForm = plan.matchesUpstreamHost
+        self.credential = credential
+        asUser = plan.asUser
+        allow =
+            plan.allow.isEmpty
+            ? nil : plan.allow.map { PlanSummary.Allow(methods: $0.methods, path: $0.path.description) }
+        clients = plan.clients
+        plaintext = plan.upstream.scheme == .http
+    }
+}
+
+extension Origin {
+    /// With the port always, for addresses.
+    fileprivate var hostAndPort: String { host.contains(":") ? "[\(host)]:\(port)" : "\(host):\(port)" }
+}
