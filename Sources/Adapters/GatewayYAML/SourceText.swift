@@ -7,26 +7,40 @@ struct SourceText {
     let bytes: [UInt8]
     let lines: [String]
 
-    static func read(_ bytes: [UInt8], file: Int) -> Result<SourceText, ConfigDiagnostic> {
+    /// Why a text may not be shown to the parser, with its lines as far as they can be made out.
+    struct Refusal: Error {
+        let diagnostic: ConfigDiagnostic
+        let lines: [String]
+    }
+
+    static func read(_ bytes: [UInt8], file: Int) throws(Refusal) -> SourceText {
         let bytes = bytes.starts(with: [0xEF, 0xBB, 0xBF]) ? Array(bytes.dropFirst(3)) : bytes
+        let (lines, problem) = lines(of: bytes, file: file)
+        if let problem { throw Refusal(diagnostic: problem, lines: lines) }
+        return SourceText(file: file, bytes: bytes, lines: lines)
+    }
+
+    private static func lines(of bytes: [UInt8], file: Int) -> (lines: [String], problem: ConfigDiagnostic?) {
         if bytes.starts(with: [0xFE, 0xFF]) || bytes.starts(with: [0xFF, 0xFE]) {
             let span = SourceSpan(file: file, line: 1, column: 1)
-            return .failure(ConfigDiagnostic(.error, "the file is UTF-16; save it as UTF-8", at: span))
+            return ([], ConfigDiagnostic(.error, "the file is UTF-16; save it as UTF-8", at: span))
         }
         var reader = Reader(file: file)
         var decoder = UTF8()
         var iterator = bytes.makeIterator()
-        reading: while true {
+        var problem: ConfigDiagnostic?
+        while true {
             switch decoder.decode(&iterator) {
             case .scalarValue(let scalar):
-                if let complaint = reader.append(scalar) {
-                    return .failure(ConfigDiagnostic(.error, complaint, at: reader.position))
-                }
-            case .emptyInput: break reading
-            case .error: return .failure(ConfigDiagnostic(.error, "not valid UTF-8", at: reader.position))
+                guard let complaint = reader.append(scalar) else { continue }
+                problem = problem ?? ConfigDiagnostic(.error, complaint, at: reader.position)
+                reader.replace()
+            case .emptyInput: return (reader.finish(), problem)
+            case .error:
+                problem = problem ?? ConfigDiagnostic(.error, "not valid UTF-8", at: reader.position)
+                reader.replace()
             }
         }
-        return .success(SourceText(file: file, bytes: bytes, lines: reader.finish()))
     }
 
     /// The rest of a line from a column on, in columns; at least 1.
@@ -85,6 +99,12 @@ struct SourceText {
                 column += 1
                 return nil
             }
+        }
+
+        /// Puts a mark where a character cannot stand.
+        mutating func replace() {
+            current.append("\u{FFFD}")
+            column += 1
         }
 
         mutating func finish() -> [String] {

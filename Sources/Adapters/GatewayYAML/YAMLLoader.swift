@@ -19,9 +19,10 @@ package struct YAMLLoader: Sendable {
             )
         }
         let text: SourceText
-        switch SourceText.read(bytes, file: file) {
-        case .failure(let diagnostic): return YAMLDocument(root: nil, diagnostics: [diagnostic], lines: [])
-        case .success(let readable): text = readable
+        do throws(SourceText.Refusal) {
+            text = try SourceText.read(bytes, file: file)
+        } catch {
+            return YAMLDocument(root: nil, diagnostics: [error.diagnostic], lines: error.lines)
         }
         var composer = YAMLComposer(text: text, limits: limits)
         let root = composer.compose()

@@ -21,12 +21,19 @@ package final class ConfigFields {
     }
 
     /// Reads `node` as a mapping; anything else is a problem.
-    package convenience init?(_ node: ConfigNode, path: ConfigPath, context: ConfigContext) {
+    ///
+    /// - Parameter keySpan: The key that it stands behind: where to report what is missing in it.
+    package convenience init?(
+        _ node: ConfigNode,
+        path: ConfigPath,
+        context: ConfigContext,
+        under keySpan: SourceSpan? = nil
+    ) {
         guard case .mapping(let entries) = node.content else {
             context.error("expected a mapping, found \(node.kindName)", at: node.span, path: path)
             return nil
         }
-        self.init(entries: entries, at: node.span, path: path, context: context)
+        self.init(entries: entries, at: keySpan ?? node.span, path: path, context: context)
     }
 
     package var keys: [String] { entries.map(\.key) }
@@ -240,8 +247,8 @@ package final class ConfigFields {
     // MARK: Collections
 
     package func fields(_ key: String) -> ConfigFields? {
-        guard let node = node(key), !node.isNull else { return nil }
-        return ConfigFields(node, path: path.appending(key), context: context)
+        guard let entry = entry(key), !entry.value.isNull else { return nil }
+        return ConfigFields(entry.value, path: path.appending(key), context: context, under: entry.keySpan)
     }
 
     /// The elements of a sequence with their paths; nil when absent, a problem when it is not a sequence.

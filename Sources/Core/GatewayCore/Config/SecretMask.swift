@@ -16,7 +16,7 @@ enum SecretMask {
             guard let first = scalars.firstIndex(where: { $0 != " " && $0 != "\t" }) else { return [] }
             return [first..<scalars.count]
         }
-        var ranges: [Range<Int>] = []
+        var ranges = userInfo(in: scalars)
         for key in keys(in: scalars) where isSensitive(key.name) {
             if let range = value(after: key.colon, in: scalars) { ranges.append(range) }
         }
@@ -50,6 +50,16 @@ enum SecretMask {
             keys.append((String(String(name).reversed()), index))
         }
         return keys
+    }
+
+    /// What stands between `//` and `@` of a URL.
+    private static func userInfo(in line: [Unicode.Scalar]) -> [Range<Int>] {
+        var ranges: [Range<Int>] = []
+        for index in line.indices.dropLast(2) where line[index...].starts(with: "//".unicodeScalars) {
+            let rest = line[(index + 2)...].prefix { $0 != "/" && $0 != " " && $0 != "\"" && $0 != "'" }
+            if let end = rest.lastIndex(of: "@"), end > rest.startIndex { ranges.append(rest.startIndex..<end) }
+        }
+        return ranges
     }
 
     /// The scalar behind a colon: up to the end of the quotes or of the line. A mapping, a sequence, an alias and a

@@ -15,7 +15,7 @@ struct SourceLine {
         for (index, scalar) in scalars.enumerated() {
             guard hidden.contains(where: { $0.contains(index) }) else {
                 columns.append(shown.count)
-                shown.append(scalar)
+                shown.append(Self.isPrintable(scalar) ? scalar : "\u{FFFD}")
                 continue
             }
             let isFirst = index == 0 || !hidden.contains { $0.contains(index - 1) }
@@ -25,6 +25,11 @@ struct SourceLine {
         columns.append(shown.count)
         self.shown = shown
         self.columns = columns
+    }
+
+    /// A terminal must not obey what a broken file holds.
+    private static func isPrintable(_ scalar: Unicode.Scalar) -> Bool {
+        scalar == "\t" || (scalar.value >= 0x20 && !(0x7F...0x9F).contains(scalar.value))
     }
 
     /// The line, and below it the marks under a span.

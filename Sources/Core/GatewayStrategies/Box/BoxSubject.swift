@@ -20,6 +20,7 @@ enum BoxSubject: Hashable {
         case (false, true):
             guard let id = subject.string("user") else { return nil }
             self = .user(id)
+        case (false, false) where !subject.unknownKeys.isEmpty: return nil
         default:
             subject.error("a subject is exactly one of enterprise and user")
             return nil

@@ -17,7 +17,9 @@ enum AccessDecoder {
         var clients: [AccessPlan.Client] = []
         for (name, entry) in fields.named() {
             let path = fields.path.appending(name)
-            guard let own = ConfigFields(entry.value, path: path, context: fields.context) else { continue }
+            guard let own = ConfigFields(entry.value, path: path, context: fields.context, under: entry.keySpan) else {
+                continue
+            }
             guard let proof = proof(own) else { continue }
             if let twin = clients.first(where: { $0.proof == proof }) {
                 own.error("has the same token as the client \"\(twin.name)\"", at: entry.keySpan)

@@ -22,7 +22,9 @@ struct CredentialDecoder {
                 context.error("\"none\" means no credential; choose another name", at: entry.keySpan, path: path)
                 continue
             }
-            guard let own = ConfigFields(entry.value, path: path, context: context) else { continue }
+            guard let own = ConfigFields(entry.value, path: path, context: context, under: entry.keySpan) else {
+                continue
+            }
             if let plan = decode(own, name: name, at: entry.keySpan) { add(plan) }
             own.refuseUnknownKeysIfComplete()
         }
@@ -78,6 +80,7 @@ struct CredentialDecoder {
     private mutating func shared(_ fields: ConfigFields) -> Authentication? {
         defer { fields.refuseUnknownKeys() }
         if fields.has("strategy") {
+            fields.know("credential", "subject", "as_user", "downscope")
             fields.error("strategy", "give either a strategy or the name of a credential, not both")
             return nil
         }
@@ -123,7 +126,10 @@ struct CredentialDecoder {
         used.insert(name)
         guard let index = indices[name] else {
             if !declared.contains(where: { $0.name == name }) {
-                let hint = Suggestion.hint(for: name, in: declared.map(\.name))
+                let names = declared.map(\.name)
+                let hint = Suggestion.hint(for: name, in: names)
+                // Not called unused as well: it is the one that is meant.
+                if let meant = Suggestion.nearest(to: name, in: names) { used.insert(meant) }
                 context.error("no credential is named \(scalar.shown)\(hint)", at: span, path: path)
             }
             return nil

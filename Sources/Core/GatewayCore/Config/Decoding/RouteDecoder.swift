@@ -15,7 +15,9 @@ enum RouteDecoder {
         var routes: [RoutePlan] = []
         for (name, entry) in fields.named() {
             let path = fields.path.appending(name)
-            guard let own = ConfigFields(entry.value, path: path, context: fields.context) else { continue }
+            guard let own = ConfigFields(entry.value, path: path, context: fields.context, under: entry.keySpan) else {
+                continue
+            }
             let route = route(own, name: name, at: entry.keySpan, clients, &credentials, &conflicts)
             own.refuseUnknownKeys()
             if let route { routes.append(route) }
