@@ -12,6 +12,7 @@ enum SecretReaders {
         "Core/GatewayCore/Tokens/GrantIdentity.swift",
         "Core/GatewayStrategies/OAuth/ClientCredentialsStrategy.swift",
         "Core/GatewayStrategies/Shared/ConfigFields+Credentials.swift",
+        "Core/GatewayStrategies/Shared/UnverifiedJWT.swift",
         "Core/GatewayStrategies/Static/BasicStrategy.swift",
         "Core/GatewayStrategies/Static/HeaderStrategy.swift",
         "Testing/GatewayTesting/Conformance/TokenGrantConformance.swift",

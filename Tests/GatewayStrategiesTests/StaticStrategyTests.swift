@@ -84,18 +84,18 @@ struct StaticStrategyTests {
     func headerLeavesTheConnectionAlone(_ name: String) throws {
         #expect(
             try problems("header", ["name": "\(name)", "value": "v"])
-                == ["name: \"\(name)\" belongs to the connection, not to a credential"]
+                == ["name: this field belongs to the connection, not to a credential"]
         )
     }
 
     @Test func headerRefusesInvalidNames() throws {
         #expect(
             try problems("header", ["name": ":path", "value": "v"])
-                == ["name: \":path\" is a pseudo-header field of HTTP/2, not a header field"]
+                == ["name: names a pseudo-header field of HTTP/2, not a header field"]
         )
         #expect(
             try problems("header", ["name": "X Key", "value": "v"])
-                == ["name: \"X Key\" is not a valid header field name"]
+                == ["name: not a valid header field name"]
         )
         #expect(try problems("header", ["scheme": "a b", "value": "v"]).count == 1)
         #expect(try problems("header", ["value": " v"]).count == 1)

@@ -96,3 +96,11 @@ extension Result where Success == TokenSet, Failure == TokenFailure {
         return failure
     }
 }
+
+/// A JWT with this payload and a signature that nobody checks.
+func jwt(_ payload: String) -> String {
+    func url(_ text: String) -> String {
+        Base64.encode(text.utf8).filter { $0 != "=" }.replacing("+", with: "-").replacing("/", with: "_")
+    }
+    return "\(url(#"{"alg":"none"}"#)).\(url(payload)).c2ln"
+}

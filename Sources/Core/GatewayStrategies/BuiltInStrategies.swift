@@ -8,9 +8,11 @@ extension StrategyCatalog {
             BearerStrategy.self,
             BoxCCGStrategy.self,
             BoxDeveloperTokenStrategy.self,
+            DukeSessionStrategy.self,
             HeaderStrategy.self,
             NoneStrategy.self,
             ClientCredentialsStrategy.self,
+            SessionRefreshStrategy.self,
         ],
         planned: [
             "box_jwt", "box_oauth", "delegated", "exec", "oauth2_authorization_code", "oauth2_jwt_bearer",

@@ -20,11 +20,11 @@ extension ConfigFields {
         guard let name = string(key) else { return nil }
         let lowercased = name.lowercased()
         if name.hasPrefix(":") {
-            error(key, "\"\(name)\" is a pseudo-header field of HTTP/2, not a header field")
+            error(key, "names a pseudo-header field of HTTP/2, not a header field")
         } else if !FieldSyntax.isToken(name) {
-            error(key, "\"\(name)\" is not a valid header field name")
+            error(key, "not a valid header field name")
         } else if reservedFieldNames.contains(lowercased) {
-            error(key, "\"\(name)\" belongs to the connection, not to a credential")
+            error(key, "this field belongs to the connection, not to a credential")
         } else {
             return name
         }

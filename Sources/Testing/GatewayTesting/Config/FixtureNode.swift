@@ -4,7 +4,8 @@ package import GatewayCore
 ///
 ///     let fields = ConfigFields.fixture(["client_id": "app", "subject": ["user": "42"], "scopes": ["read"]])
 package struct FixtureNode: ExpressibleByStringLiteral, ExpressibleByStringInterpolation, ExpressibleByIntegerLiteral,
-    ExpressibleByBooleanLiteral, ExpressibleByArrayLiteral, ExpressibleByDictionaryLiteral, Sendable
+    ExpressibleByBooleanLiteral, ExpressibleByArrayLiteral, ExpressibleByDictionaryLiteral, Sendable,
+    CustomStringConvertible
 {
     private indirect enum Content: Sendable {
         case text(String, isQuoted: Bool)
@@ -26,15 +27,23 @@ package struct FixtureNode: ExpressibleByStringLiteral, ExpressibleByStringInter
     /// A plain scalar: null when it is empty, a number when it looks like one.
     package static func plain(_ text: String) -> FixtureNode { FixtureNode(.text(text, isQuoted: false)) }
 
+    package static func mapping(_ entries: [(String, FixtureNode)]) -> FixtureNode { FixtureNode(.mapping(entries)) }
+
     private init(_ content: Content) { self.content = content }
+
+    package var description: String {
+        switch content {
+        case .text(let text, _): text
+        case .sequence(let elements): "\(elements)"
+        case .mapping(let entries): "{" + entries.map { "\($0.0): \($0.1)" }.joined(separator: ", ") + "}"
+        }
+    }
 
     package var node: ConfigNode {
         let span = SourceSpan(file: 0, line: 1, column: 1)
         switch content {
         case .text(let text, let isQuoted):
-            // Marked as coming from the environment, so that secrets in tests do not warn.
-            let scalar = ConfigNode.Scalar(text: text, isQuoted: isQuoted, isInterpolated: true)
-            return ConfigNode(.scalar(scalar), at: span)
+            return ConfigNode(.scalar(ConfigNode.Scalar(text: text, isQuoted: isQuoted)), at: span)
         case .sequence(let elements):
             return ConfigNode(.sequence(elements.map(\.node)), at: span)
         case .mapping(let elements):

@@ -1,0 +1,69 @@
+import GatewayCore
+
+/// Duke University's mobile authorizer, as its public clients of 2019 and 2022 speak to it.
+struct DukeSessionStrategy: AuthStrategy {
+    static let kind = "duke_session"
+
+    private let grant: SessionRefreshGrant
+
+    init?(from fields: ConfigFields) {
+        let errors = fields.context.errorCount
+        let environment = fields.choice("environment", of: Environment.self) ?? .release
+        let style = fields.choice("path_style", of: PathStyle.self) ?? .library2019
+        let clientName = SessionPaths.clientName(in: fields, isRequired: true)
+        let base = Self.base(in: fields, environment: environment, style: style)
+        let seeds = SessionRefreshGrant.Seeds(in: fields)
+        guard let clientName, let base, let accessPointer = JSONPointer("/data/access_token"),
+            let sessionPointer = JSONPointer("/data/session_token"), fields.context.errorCount == errors
+        else { return nil }
+
+        let paths = SessionPaths(base: base, clientName: clientName)
+        let prefix = style == .library2019 ? "/\(clientName)/ios" : "/\(clientName)"
+        guard let refresh = Self.request("\(prefix)/refresh", paths) else { return nil }
+        grant = SessionRefreshGrant(
+            strategy: Self.kind,
+            clientName: clientName,
+            configPath: fields.path.description,
+            refresh: refresh,
+            // The client of 2022 only forgets its tokens.
+            revoke: style == .library2019 ? Self.request("\(prefix)/revoke", paths) : nil,
+            loginURL: paths.url(path: "\(prefix)/login"),
+            accessPointer: accessPointer,
+            sessionPointer: sessionPointer,
+            expiry: .jwt,
+            rotates: true,
+            statuses: .standard,
+            seeds: seeds
+        )
+    }
+
+    var behavior: AuthBehavior { .token(grant) }
+
+    private enum Environment: String, CaseIterable {
+        case release
+        case debug
+    }
+
+    private enum PathStyle: String, CaseIterable {
+        case library2019 = "2019"
+        case app2022 = "2022"
+    }
+
+    private static func request(_ path: String, _ paths: SessionPaths) -> SessionRequest? {
+        paths.url(path: path).map {
+            SessionRequest(method: .post, url: $0, accessField: "X-Access-Token", sessionField: "X-Session-Token")
+        }
+    }
+
+    private static func base(in fields: ConfigFields, environment: Environment, style: PathStyle) -> AuthorityURL? {
+        if fields.has("base_url") { return SessionPaths.base(in: fields) }
+        switch (environment, style) {
+        case (.release, .library2019): return try? AuthorityURL("https://mobile-authorizer.api.oit.duke.edu/")
+        case (.release, .app2022): return try? AuthorityURL("https://mobile-authorizer.oit.duke.edu/")
+        case (.debug, .library2019): return try? AuthorityURL("https://mobile-authorizer-test.oit.duke.edu/")
+        case (.debug, .app2022):
+            fields.error("environment", "no debug authorizer is known for path_style 2022; set base_url")
+            return nil
+        }
+    }
+}

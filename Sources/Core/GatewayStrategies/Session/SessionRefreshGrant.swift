@@ -1,0 +1,177 @@
+import GatewayCore
+
+/// Two tokens: one goes upstream, the other, with or without the first, buys the next pair from an authorizer.
+///
+/// The login itself is a person's business; the tokens come from the configuration or from a store.
+struct SessionRefreshGrant: TokenGrant {
+    enum Expiry: Hashable {
+        /// A number of seconds in the answer.
+        case response(JSONPointer)
+        /// What the access token says about itself.
+        case jwt
+        case fixed(Duration)
+        /// Used until it is rejected.
+        case none
+    }
+
+    struct Seeds: Hashable {
+        let access: Secret?
+        let session: Secret?
+    }
+
+    let strategy: String
+    let clientName: String?
+    /// Where the credential stands in the configuration; tells apart credentials that begin without tokens.
+    let configPath: String
+    let refresh: SessionRequest
+    let revoke: SessionRequest?
+    let loginURL: AuthorityURL?
+    let accessPointer: JSONPointer
+    let sessionPointer: JSONPointer
+    let expiry: Expiry
+    let rotates: Bool
+    let statuses: StatusMap
+    let seeds: Seeds
+
+    let isRenewable = true
+
+    var identity: GrantIdentity {
+        var identity = GrantIdentity(strategy: strategy, subject: clientName)
+        identity.add("refresh.url", refresh.url.text)
+        identity.add("refresh.method", refresh.method.rawValue)
+        identity.add("refresh.access_token", refresh.accessField)
+        identity.add("refresh.session_token", refresh.sessionField)
+        identity.add("response.access_token", accessPointer.text)
+        identity.add("response.session_token", sessionPointer.text)
+        identity.add("expiry", expiry.text)
+        identity.add("rotate", rotates ? "both" : "access_only")
+        identity.add("access_token", secret: seeds.access)
+        identity.add("session_token", secret: seeds.session)
+        // Without seeds nothing else says whose session it will be.
+        if seeds.access == nil, seeds.session == nil { identity.add("credential", configPath) }
+        return identity
+    }
+
+    func seed(at now: Moment) -> TokenSet? {
+        guard let access = seeds.access else { return nil }
+        let expiresAt: UnixTime? =
+            switch expiry {
+            case .jwt: UnverifiedJWT(access)?.expiresAt
+            case .fixed(let lifetime): now.wall + lifetime
+            case .response, .none: nil
+            }
+        return TokenSet(access: access, renewal: seeds.session, obtainedAt: now.wall, expiresAt: expiresAt)
+    }
+
+    func nextStep(holding token: TokenSet?) -> GrantStep {
+        let access = token == nil ? seeds.access : token?.access
+        let session = token == nil ? seeds.session : token?.renewal
+        guard let request = refresh.request(access: access, session: session) else {
+            return .impossible(loginRequired("There is no pair of tokens to renew from", cause: nil, clears: false))
+        }
+        return .request(request)
+    }
+
+    func interpret(_ reply: TokenReply, holding token: TokenSet?, at now: Moment) -> Result<TokenSet, TokenFailure> {
+        switch statuses.outcome(of: reply.status) {
+        case .success:
+            do throws(BrokenAnswer) {
+                return .success(try pair(reply, holding: token, at: now))
+            } catch {
+                return .failure(error.failure(of: "The authorizer", status: reply.status))
+            }
+        case .transient:
+            let wait = reply.retryAfter(at: now)
+            return .failure(
+                TokenFailure(
+                    .transient(retryAfter: wait),
+                    problem: GatewayProblem(
+                        .tokenTemporarilyUnavailable,
+                        "The authorizer gives no token at the moment (status \(reply.status)); the gateway tries again.",
+                        cause: GatewayProblem.Cause(httpStatus: reply.status),
+                        retryAfter: wait
+                    )
+                )
+            )
+        case .terminal:
+            let what = "The authorizer no longer recognises the tokens (status \(reply.status))"
+            return .failure(loginRequired(what, cause: reply.status, clears: true))
+        case .unlisted:
+            let what = "The authorizer refused to renew the tokens (status \(reply.status))"
+            return .failure(loginRequired(what, cause: reply.status, clears: false))
+        }
+    }
+
+    private func pair(
+        _ reply: TokenReply,
+        holding token: TokenSet?,
+        at now: Moment
+    ) throws(BrokenAnswer) -> TokenSet {
+        guard !reply.body.isEmpty else { throw BrokenAnswer(reason: "the body is empty") }
+        guard let answer = JSONValue(reply.body) else { throw BrokenAnswer(reason: "the body is not JSON") }
+        guard let access = accessPointer.value(in: answer)?.string.flatMap({ IssuedToken.read($0) }) else {
+            throw BrokenAnswer(reason: "there is no usable token at \(accessPointer.text)")
+        }
+        return TokenSet(
+            access: access,
+            renewal: try session(answer) ?? token?.renewal ?? seeds.session,
+            obtainedAt: now.wall,
+            expiresAt: end(of: access, in: answer, at: now)
+        )
+    }
+
+    /// nil when the answer brings none: then the one at hand goes on to be valid.
+    private func session(_ answer: JSONValue) throws(BrokenAnswer) -> Secret? {
+        guard rotates, let text = sessionPointer.value(in: answer)?.string, !text.isEmpty else { return nil }
+        guard let session = IssuedToken.read(text) else {
+            throw BrokenAnswer(reason: "the token at \(sessionPointer.text) holds characters that no token may hold")
+        }
+        return session
+    }
+
+    private func end(of access: Secret, in answer: JSONValue, at now: Moment) -> UnixTime? {
+        switch expiry {
+        case .response(let pointer):
+            let lifetime = try? OAuthTokenResponse.lifetime(pointer.value(in: answer))
+            return lifetime.map { now.wall + $0 }
+        case .jwt: return UnverifiedJWT(access)?.expiry(issuedAt: now.wall)
+        case .fixed(let lifetime): return now.wall + lifetime
+        case .none: return nil
+        }
+    }
+
+    func revocation(of token: TokenSet) -> TokenRequest? {
+        revoke?.request(access: token.access, session: token.renewal)
+    }
+
+    func injection(of token: TokenSet) -> Injection { .bearer(token.access) }
+
+    private func loginRequired(_ what: String, cause status: Int?, clears: Bool) -> TokenFailure {
+        let seeding = "access_token and session_token of \(configPath.isEmpty ? "the credential" : configPath)"
+        let advice =
+            loginURL.map {
+                "log in at \($0) with a browser, copy access_token and session_token from the address of the page that "
+                    + "the login ends on into \(seeding), and reload."
+            } ?? "put a new pair into \(seeding), and reload."
+        return TokenFailure(
+            .loginRequired,
+            problem: GatewayProblem(
+                .loginRequired,
+                "\(what): \(advice)",
+                cause: status.map { GatewayProblem.Cause(httpStatus: $0) }
+            ),
+            clearsToken: clears
+        )
+    }
+}
+
+extension SessionRefreshGrant.Expiry {
+    fileprivate var text: String {
+        switch self {
+        case .response(let pointer): "response \(pointer.text)"
+        case .jwt: "jwt_exp"
+        case .fixed(let lifetime): "fixed \(lifetime.wholeMilliseconds)"
+        case .none: "none"
+        }
+    }
+}

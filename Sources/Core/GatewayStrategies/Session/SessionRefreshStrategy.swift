@@ -1,0 +1,145 @@
+import GatewayCore
+
+/// Any authorizer with two tokens: an access token for upstreams, and a session token that renews it.
+struct SessionRefreshStrategy: AuthStrategy {
+    static let kind = "session_refresh"
+
+    private let grant: SessionRefreshGrant
+
+    init?(from fields: ConfigFields) {
+        let errors = fields.context.errorCount
+        let clientName = SessionPaths.clientName(in: fields, isRequired: false)
+        let paths = SessionPaths.base(in: fields).map { SessionPaths(base: $0, clientName: clientName) }
+        if !fields.has("refresh") { fields.error("missing key \"refresh\"") }
+        let refresh = Self.request("refresh", in: fields, paths: paths, defaults: nil)
+        let revoke = Self.request("revoke", in: fields, paths: paths, defaults: refresh)
+        let loginURL = Self.login(in: fields, paths: paths)
+        let rotate = fields.choice("rotate", of: Rotate.self) ?? .both
+        let response = Self.response(in: fields)
+        let expiry = Self.expiry(in: fields, pointer: response?.expiresIn)
+        let statuses = StatusMap(in: fields)
+        let seeds = SessionRefreshGrant.Seeds(in: fields)
+        guard let refresh, let response, let expiry, fields.context.errorCount == errors else { return nil }
+        grant = SessionRefreshGrant(
+            strategy: Self.kind,
+            clientName: clientName,
+            configPath: fields.path.description,
+            refresh: refresh,
+            revoke: revoke,
+            loginURL: loginURL,
+            accessPointer: response.access,
+            sessionPointer: response.session,
+            expiry: expiry,
+            rotates: rotate == .both,
+            statuses: statuses,
+            seeds: seeds
+        )
+    }
+
+    var behavior: AuthBehavior { .token(grant) }
+
+    private enum Rotate: String, CaseIterable {
+        case both
+        case accessOnly = "access_only"
+    }
+
+    private enum RequestMethod: String, CaseIterable {
+        case get = "GET"
+        case post = "POST"
+    }
+
+    private enum ExpirySource: String, CaseIterable {
+        case response
+        case jwtExp = "jwt_exp"
+        case fixed
+        case none
+    }
+
+    /// `{method, path, access_token: {header}, session_token: {header}}`; a revocation writes what the refresh does
+    /// unless it says otherwise.
+    private static func request(
+        _ key: String,
+        in fields: ConfigFields,
+        paths: SessionPaths?,
+        defaults: SessionRequest?
+    ) -> SessionRequest? {
+        guard let request = fields.fields(key) else { return nil }
+        defer { request.refuseUnknownKeys() }
+        let method = request.choice("method", of: RequestMethod.self) ?? .post
+        let access = header("access_token", in: request) ?? defaults?.accessField
+        let session = header("session_token", in: request) ?? defaults?.sessionField
+        if session == nil, !request.has("session_token") {
+            request.error("missing key \"session_token\": {header: NAME}")
+        }
+        request.know("path")
+        guard let url = paths?.url(in: request), let session else { return nil }
+        return SessionRequest(
+            method: method == .get ? .get : .post,
+            url: url,
+            accessField: access,
+            sessionField: session
+        )
+    }
+
+    private static func header(_ key: String, in fields: ConfigFields) -> String? {
+        guard let place = fields.fields(key) else { return nil }
+        defer { place.refuseUnknownKeys() }
+        guard place.has("header") else {
+            place.error("missing key \"header\"")
+            return nil
+        }
+        return place.fieldName("header")
+    }
+
+    private static func login(in fields: ConfigFields, paths: SessionPaths?) -> AuthorityURL? {
+        guard let login = fields.fields("login") else { return nil }
+        defer { login.refuseUnknownKeys() }
+        guard let paths else {
+            login.know("path")
+            return nil
+        }
+        return paths.url(in: login)
+    }
+
+    private static func response(
+        in fields: ConfigFields
+    ) -> (access: JSONPointer, session: JSONPointer, expiresIn: JSONPointer)? {
+        let response = fields.fields("response")
+        func pointer(_ key: String) -> JSONPointer? {
+            guard let text = response?.string(key) else { return JSONPointer("/\(key)") }
+            guard let pointer = JSONPointer(text) else {
+                response?.error(key, "expected a JSON pointer such as /data/\(key) (RFC 6901)")
+                return nil
+            }
+            return pointer
+        }
+        let (access, session) = (pointer("access_token"), pointer("session_token"))
+        let expiresIn = pointer("expires_in")
+        response?.refuseUnknownKeys()
+        guard let access, let session, let expiresIn else { return nil }
+        return (access, session, expiresIn)
+    }
+
+    private static func expiry(in fields: ConfigFields, pointer: JSONPointer?) -> SessionRefreshGrant.Expiry? {
+        let source = fields.choice("expiry", of: ExpirySource.self) ?? .response
+        let lifetime = fields.duration("lifetime", in: .seconds(1) ... .seconds(366 * 86_400))
+        if fields.has("lifetime"), source != .fixed {
+            fields.error("lifetime", "is for \"expiry: fixed\" only")
+        }
+        switch source {
+        case .response: return pointer.map { .response($0) }
+        case .jwtExp: return .jwt
+        case .none: return SessionRefreshGrant.Expiry.none
+        case .fixed:
+            if !fields.has("lifetime") { fields.error("missing key \"lifetime\", which \"expiry: fixed\" needs") }
+            return lifetime.map { .fixed($0) }
+        }
+    }
+}
+
+extension SessionRefreshGrant.Seeds {
+    /// Reads `access_token` and `session_token`; both may be absent.
+    init(in fields: ConfigFields) {
+        self.init(access: fields.bearerToken("access_token"), session: fields.bearerToken("session_token"))
+    }
+}

@@ -1,0 +1,35 @@
+import GatewayCore
+
+/// The times that a JWT states about itself (RFC 7519 §4.1), read without verifying it: whoever uses the token checks
+/// it, the gateway only wants to know when to ask for the next.
+struct UnverifiedJWT {
+    let issuedAt: UnixTime?
+    let expiresAt: UnixTime?
+
+    /// nil when `token` is not a JWT with a readable payload.
+    init?(_ token: Secret) {
+        let payload = token.withValue { text -> JSONValue? in
+            let parts = text.split(separator: ".", omittingEmptySubsequences: false)
+            guard parts.count == 3 else { return nil }
+            return Base64.decodeURL(parts[1]).flatMap { JSONValue($0) }
+        }
+        guard let payload, case .object = payload else { return nil }
+        issuedAt = Self.time(payload["iat"])
+        expiresAt = Self.time(payload["exp"])
+    }
+
+    private static func time(_ value: JSONValue?) -> UnixTime? {
+        guard case .number(let seconds)? = value, seconds > 0, seconds < 1e11 else { return nil }
+        return UnixTime(milliseconds: Int64(seconds * 1000))
+    }
+
+    /// The end of a token that has just been issued.
+    ///
+    /// One that seems to be over already means that the clocks disagree: then the lifetime counts from now, if the
+    /// token states both ends, and is unknown otherwise. Dropping the token would lose a rotated pair.
+    func expiry(issuedAt now: UnixTime) -> UnixTime? {
+        guard let expiresAt, expiresAt <= now else { return expiresAt }
+        guard let issuedAt, issuedAt < expiresAt else { return nil }
+        return now + (expiresAt - issuedAt)
+    }
+}

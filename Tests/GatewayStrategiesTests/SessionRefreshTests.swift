@@ -1,0 +1,218 @@
+import GatewayCore
+import GatewayTesting
+import Testing
+
+@testable import GatewayStrategies
+
+@Suite("Two tokens from any authorizer")
+struct SessionRefreshTests {
+    private static let full: FixtureNode = [
+        "base_url": "https://auth.example.com/v1",
+        "client_name": "portal",
+        "login": ["path": "/{client_name}/login"],
+        "refresh": [
+            "method": "GET", "path": "/{client_name}/renew", "access_token": ["header": "X-Old"],
+            "session_token": ["header": "X-Session"],
+        ],
+        "revoke": ["path": "/{client_name}/logout", "session_token": ["header": "X-Bye"]],
+        "response": ["access_token": "/tokens/0/value", "session_token": "/tokens/1/value", "expires_in": "/ttl"],
+        "rotate": "both",
+        "status": ["success": [200, 201], "terminal": [401, 410], "transient": [409, "5xx"]],
+        "access_token": "A",
+        "session_token": "S",
+    ]
+    private let token = TokenSet(access: Secret("A1"), renewal: Secret("S1"), obtainedAt: now.wall)
+
+    @Test func everyPartOfTheRequestsIsConfigured() throws {
+        let grant = try grant("session_refresh", Self.full)
+        #expect(
+            try request(of: grant.nextStep(holding: token)).wire
+                == "GET https://auth.example.com/v1/portal/renew\nX-Old: A1\nX-Session: S1"
+        )
+        #expect(
+            grant.revocation(of: token)?.wire
+                == "POST https://auth.example.com/v1/portal/logout\nX-Old: A1\nX-Bye: S1"
+        )
+    }
+
+    @Test func everyPartOfTheAnswerIsConfigured() throws {
+        let grant = try grant("session_refresh", Self.full)
+        let reply = TokenReply(201, #"{"tokens":[{"value":"A2"},{"value":"S2"}],"ttl":"90"}"#)
+        #expect(
+            try grant.interpret(reply, holding: token, at: now).get()
+                == TokenSet(
+                    access: Secret("A2"),
+                    renewal: Secret("S2"),
+                    obtainedAt: now.wall,
+                    expiresAt: now.wall + .seconds(90)
+                )
+        )
+    }
+
+    @Test(arguments: [
+        (401, TokenFailure.Class.loginRequired, true), (410, .loginRequired, true), (400, .loginRequired, false),
+        (409, .transient(retryAfter: nil), false), (500, .transient(retryAfter: nil), false),
+        (429, .loginRequired, false),
+    ])
+    func everyStatusIsConfigured(_ status: Int, _ class: TokenFailure.Class, _ clears: Bool) throws {
+        let grant = try grant("session_refresh", Self.full)
+        let failure = try #require(grant.interpret(TokenReply(status, ""), holding: token, at: now).failure)
+        #expect(failure.class == `class`)
+        #expect(failure.clearsToken == clears)
+    }
+
+    private static func minimal(_ extra: (String, FixtureNode)...) -> FixtureNode {
+        .mapping(
+            [
+                ("base_url", "https://auth.example.com/"),
+                ("refresh", ["path": "/refresh", "session_token": ["header": "X-Session"]]),
+                ("session_token", "S"),
+            ] + extra
+        )
+    }
+
+    @Test func aSessionTokenAloneBuysTheFirstAccessToken() throws {
+        let grant = try grant("session_refresh", Self.minimal(("rotate", "access_only")))
+        #expect(!grant.rotates)
+        #expect(grant.seed(at: now) == nil)
+        #expect(
+            try request(of: grant.nextStep(holding: nil)).wire == "POST https://auth.example.com/refresh\nX-Session: S"
+        )
+        let reply = TokenReply(200, #"{"access_token":"A2","session_token":"other","expires_in":60}"#)
+        let fresh = try grant.interpret(reply, holding: nil, at: now).get()
+        #expect(fresh.renewal == Secret("S"))
+        #expect(fresh.lifetime == .seconds(60))
+        #expect(try request(of: grant.nextStep(holding: fresh)).wire.hasSuffix("X-Session: S"))
+        #expect(grant.revocation(of: fresh) == nil)
+    }
+
+    private static let expiries: [([(String, FixtureNode)], Duration?)] = [
+        ([], .seconds(60)),
+        ([("expiry", "response")], .seconds(60)),
+        ([("expiry", "fixed"), ("lifetime", "10m")], .seconds(600)),
+        ([("expiry", "none")], nil),
+        ([("expiry", "jwt_exp")], nil),
+        ([("response", ["expires_in": "/missing"])], nil),
+    ]
+
+    @Test(arguments: expiries)
+    func theEndComesFromWhereTheConfigurationSays(_ extra: [(String, FixtureNode)], _ lifetime: Duration?) throws {
+        let block = FixtureNode.mapping(
+            [
+                ("base_url", "https://auth.example.com"),
+                ("refresh", ["path": "/refresh", "session_token": ["header": "X-Session"]]),
+            ] + extra
+        )
+        let reply = TokenReply(200, #"{"access_token":"A2","session_token":"S2","expires_in":60}"#)
+        let fresh = try grant("session_refresh", block).interpret(reply, holding: token, at: now).get()
+        #expect(fresh.lifetime == lifetime)
+    }
+
+    @Test func aStatedEndThatIsOverDoesNotLoseThePair() throws {
+        let reply = TokenReply(200, #"{"access_token":"A2","session_token":"S2","expires_in":0}"#)
+        let fresh = try grant("session_refresh", Self.minimal()).interpret(reply, holding: token, at: now).get()
+        #expect(fresh.renewal == Secret("S2"))
+        #expect(fresh.expiresAt == nil)
+    }
+
+    @Test func theGrantConforms() throws {
+        let success = TokenReply(200, #"{"access_token":"A2","session_token":"S2","expires_in":60}"#)
+        try TokenGrantConformance(
+            grant("session_refresh", Self.minimal()),
+            success: success,
+            answersErrorsInOAuth: false
+        ).check()
+    }
+
+    @Test func everyInputMakesAnotherToken() throws {
+        let blocks = [
+            Self.minimal(), Self.minimal(("access_token", "A")), Self.minimal(("rotate", "access_only")),
+            Self.minimal(("expiry", "none")), Self.minimal(("client_name", "x")),
+            Self.minimal(("response", ["access_token": "/a"])), Self.minimal(("response", ["session_token": "/a"])),
+            Self.full,
+        ]
+        try TokenGrantConformance.checkIdentitiesDiffer(blocks.map { try grant("session_refresh", $0) })
+    }
+
+    private static let mistakes: [(FixtureNode, [String])] = [
+        ([:], ["missing key \"base_url\"", "missing key \"refresh\""]),
+        (
+            ["base_url": "https://a.example/?x", "refresh": [:]],
+            ["base_url: must not contain a query", "refresh: missing key \"session_token\": {header: NAME}"]
+        ),
+        (
+            ["base_url": "https://a.example", "refresh": ["path": "refresh", "session_token": ["header": "Host"]]],
+            [
+                "refresh.session_token.header: this field belongs to the connection, not to a credential",
+                "refresh.path: must begin with \"/\"",
+            ]
+        ),
+        (
+            [
+                "base_url": "https://a.example",
+                "refresh": ["path": "/{client_name}", "session_token": ["cookie": "s"], "method": "PUT"],
+            ],
+            [
+                "refresh.method: expected one of GET, POST; found \"PUT\"",
+                "refresh.session_token: missing key \"header\"",
+                "refresh.session_token: unknown key \"cookie\"",
+                "refresh.path: {client_name} needs the key client_name",
+            ]
+        ),
+        (
+            minimal(("revoke", ["path": "/{other}"])),
+            ["revoke.path: must be a path without query and fragment; the only variable is {client_name}"]
+        ),
+        (
+            minimal(("status", ["terminal": [400, "4x"], "transient": [400, "9xx"], "sucess": [200]])),
+            [
+                "status.terminal: expected a status such as 400 or a class such as 5xx",
+                "status.transient: a status stands in two lists",
+                "status.transient: expected a status such as 400 or a class such as 5xx",
+                "status: unknown key \"sucess\"; did you mean \"success\"?",
+            ]
+        ),
+        (
+            minimal(("expiry", "fixed"), ("response", ["access_token": "access", "session_token": "/a~2"])),
+            [
+                "response.access_token: expected a JSON pointer such as /data/access_token (RFC 6901)",
+                "response.session_token: expected a JSON pointer such as /data/session_token (RFC 6901)",
+                "missing key \"lifetime\", which \"expiry: fixed\" needs",
+            ]
+        ),
+        (minimal(("lifetime", "10m")), ["lifetime: is for \"expiry: fixed\" only"]),
+    ]
+
+    @Test(arguments: mistakes)
+    func mistakesAreExplained(_ block: FixtureNode, _ expected: [String]) throws {
+        let found = try problems("session_refresh", block)
+        #expect(found == expected)
+    }
+}
+
+@Suite("Small readers")
+struct SmallReaderTests {
+    @Test(arguments: [
+        ("/a/b", "1"), ("/a~1b", "2"), ("/m~0n", "3"), ("/list/1", "5"), ("/", "6"), ("/list/2", nil), ("/a/x", nil),
+        ("/a/b/c", nil), ("/list/-1", nil), ("a", nil), ("", nil), ("/a~", nil), ("/a~2", nil),
+    ])
+    func pointersFindMembers(_ pointer: String, _ found: String?) throws {
+        let json = #"{"a":{"b":"1"},"a/b":"2","m~n":"3","list":["4","5"],"":"6"}"#
+        let document = try #require(JSONValue(Array(json.utf8)))
+        #expect(JSONPointer(pointer)?.value(in: document)?.string == found)
+    }
+
+    @Test(arguments: ["", "a.b", "a.b.c", "a.!!!!.c", "a.bnVsbA.c", "a.W10.c"])
+    func whatIsNoJWTHasNoEnd(_ token: String) {
+        #expect(UnverifiedJWT(Secret(token)) == nil)
+    }
+
+    @Test(arguments: [
+        (#"{"exp":1772357400}"#, Int64?(1_772_357_400_000)), (#"{"exp":1772357400.5}"#, 1_772_357_400_500),
+        (#"{"exp":"1772357400"}"#, nil), (#"{"exp":-1}"#, nil), (#"{"exp":1e300}"#, nil), (#"{}"#, nil),
+    ])
+    func theEndOfAJWTIsANumberOfSeconds(_ payload: String, _ end: Int64?) throws {
+        let token = try #require(UnverifiedJWT(Secret(jwt(payload))))
+        #expect(token.expiresAt?.milliseconds == end)
+    }
+}
