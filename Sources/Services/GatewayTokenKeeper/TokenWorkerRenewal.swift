@@ -22,9 +22,12 @@ extension TokenWorker {
     }
 
     mutating func renew(_ call: TokenCall, after generation: Int, waiters: () -> Int) async -> End {
-        if isUncertain, let adopted = await adoptFromStore(), let end = await use(adopted, call) { return end }
+        if isUncertain, let adopted = await adoptFromStore(), let end = await use(adopted, after: generation, call) {
+            return end
+        }
         var holding = record?.token
         var tried: [Secret] = []
+        var hasReread = false
         while true {
             let request: TokenRequest
             switch setup.grant.nextStep(holding: holding) {
@@ -45,8 +48,9 @@ extension TokenWorker {
                     return .failed(failure)
                 }
                 if let renewal = holding?.renewal { tried.append(renewal) }
-                if let adopted = await adoptFromStore() {
-                    if let end = await use(adopted, call) { return end }
+                if !hasReread, let adopted = await adoptFromStore() {
+                    hasReread = true
+                    if let end = await use(adopted, after: generation, call) { return end }
                     holding = adopted.token
                 } else if let next = nextCandidate(after: tried) {
                     holding = next
@@ -152,7 +156,10 @@ extension TokenWorker {
     }
 
     /// - Returns: nil when the adopted token is dead and has to be renewed first.
-    private mutating func use(_ adopted: StoredToken, _ call: TokenCall) async -> End? {
+    private mutating func use(_ found: StoredToken, after generation: Int, _ call: TokenCall) async -> End? {
+        var adopted = found
+        // Late rejections of what we held must not hit the adopted one.
+        adopted.generation = max(found.generation, generation + 1)
         record = adopted
         isUncertain = adopted.attempt != nil
         var event = setup.event(.adopted, generation: adopted.generation, trigger: call.trigger)

@@ -71,9 +71,11 @@ enum TokenPhase: ~Copyable {
         }
     }
 
-    /// Renewal has its time: ahead of the end, or when a pause is over and a live token is still served.
+    /// Renewal has its time: ahead of the end (or after it, when the machine was asleep), or when a pause is over and a
+    /// live token is still served.
     ///
-    /// Without a live token the next request asks, so that an idle gateway does not call a broken authority for ever.
+    /// After a failure without a live token the next request asks, so that an idle gateway does not call a broken
+    /// authority for ever.
     mutating func renewWhenDue(with call: TokenCall, at now: MonotonicTime) {
         switch consume self {
         case .empty:
@@ -81,7 +83,7 @@ enum TokenPhase: ~Copyable {
         case .calling(let held, let earlier):
             self = .calling(held, earlier)
         case .ready(let held):
-            guard let renewAt = held.renewAt, renewAt <= now, held.isLive(at: now) else {
+            guard let renewAt = held.renewAt, renewAt <= now else {
                 self = .ready(held)
                 return
             }
