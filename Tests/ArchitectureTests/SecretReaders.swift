@@ -6,6 +6,7 @@ enum SecretReaders {
         "Adapters/GatewayTokenClient/AsyncHTTPTokenEndpoint.swift",
         "Adapters/GatewayTokenStores/InstallationKey.swift",
         "Adapters/GatewayTokenStores/TokenRecord.swift",
+        "Core/GatewayCore/Access/ClientRegistry.swift",
         "Core/GatewayCore/Auth/Injection.swift",
         "Core/GatewayCore/Config/ConfigFields.swift",
         "Core/GatewayCore/HTTP/FormEncoding.swift",
@@ -15,6 +16,9 @@ enum SecretReaders {
         "Core/GatewayStrategies/Shared/UnverifiedJWT.swift",
         "Core/GatewayStrategies/Static/BasicStrategy.swift",
         "Core/GatewayStrategies/Static/HeaderStrategy.swift",
+        "DataPlane/GatewayProxy/Listener.swift",
+        "DataPlane/GatewayProxy/ServedRoute.swift",
+        "DataPlane/GatewayProxy/UpstreamTarget.swift",
         "Testing/GatewayTesting/Conformance/TokenGrantConformance.swift",
     ]
 }
