@@ -23,6 +23,7 @@ let logging: Target.Dependency = .product(name: "Logging", package: "swift-log")
 let metrics: Target.Dependency = .product(name: "Metrics", package: "swift-metrics")
 let crypto: Target.Dependency = .product(name: "Crypto", package: "swift-crypto")
 let lifecycle: Target.Dependency = .product(name: "ServiceLifecycle", package: "swift-service-lifecycle")
+let unixSignals: Target.Dependency = .product(name: "UnixSignals", package: "swift-service-lifecycle")
 let grdb: Target.Dependency = .product(name: "GRDB", package: "GRDB.swift")
 let hummingbird: Target.Dependency = .product(name: "Hummingbird", package: "hummingbird")
 let httpClient: Target.Dependency = .product(name: "AsyncHTTPClient", package: "async-http-client")
@@ -82,7 +83,7 @@ let package = Package(
             [
                 "GatewayCore", "GatewayStrategies", "GatewayTokenKeeper", "GatewayYAML", "GatewayTokenClient",
                 "GatewayTokenStores", "GatewayAudit", "GatewayAdmin", "GatewayProxy", "GatewaySandbox",
-                crypto, httpClient, lifecycle, logging, metrics,
+                crypto, httpClient, nioHTTP1, lifecycle, unixSignals, logging, metrics,
             ] + nio
         ),
         .executableTarget(
@@ -105,7 +106,7 @@ let package = Package(
         tests("GatewayAuditTests", ["GatewayAudit", "GatewayTesting", grdb, crypto, logging]),
         tests(
             "GatewayAdminTests",
-            ["GatewayAdmin", "GatewayTesting", httpClient, .product(name: "NIOHTTP1", package: "swift-nio")] + nio
+            ["GatewayAdmin", "GatewayTesting", httpClient, nioHTTP1] + nio
         ),
         tests(
             "GatewayProxyTests",

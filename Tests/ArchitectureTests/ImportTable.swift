@@ -16,7 +16,7 @@ enum ImportTable {
 
         // Where siblings meet.
         "GatewayRuntime": adapter + siblings + nio + platform + [
-            "AsyncHTTPClient", "Crypto", "ServiceLifecycle", "UnixSignals", "Metrics",
+            "AsyncHTTPClient", "Crypto", "NIOHTTP1", "ServiceLifecycle", "UnixSignals", "Metrics",
         ],
         "authgateway": ["GatewayRuntime", "ArgumentParser"] + foundation + platform,
 

@@ -2,6 +2,7 @@
 /// a cipher, compared, or digested; never into a text that a person or a log gets to see.
 enum SecretReaders {
     static let files: Set<String> = [
+        "App/GatewayRuntime/Operator/AdminClient.swift",
         "Adapters/GatewayAudit/AuditEventRow.swift",
         "Adapters/GatewayTokenClient/AsyncHTTPTokenEndpoint.swift",
         "Adapters/GatewayTokenStores/InstallationKey.swift",

@@ -52,7 +52,9 @@ struct AdminServerTests {
     @Test func tokensAreListedWithoutAnySecret() async throws {
         try await withServer(control) { (port: Int) async throws in
             let answer = try await get("/api/tokens", port)
-            let decoded = try JSONDecoder().decode([TokenStatus].self, from: Data(answer.text.utf8))
+            let decoder = JSONDecoder()
+            decoder.keyDecodingStrategy = .convertFromSnakeCase
+            let decoded = try decoder.decode([TokenStatus].self, from: Data(answer.text.utf8))
             #expect(decoded.map(\.credential) == ["box-service[user:42]"])
             #expect(!answer.text.contains(adminToken))
         }

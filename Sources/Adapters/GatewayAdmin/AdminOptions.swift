@@ -7,7 +7,7 @@ package struct AdminOptions: Sendable {
     /// What a request must carry as `Authorization: Bearer` to change something.
     package var token: Secret
     /// The metrics in Prometheus' text format.
-    package var metrics: @Sendable () -> String
+    package var metrics: @Sendable () async -> String
     /// The newest token events, newest first.
     package var recentEvents: @Sendable () async -> [AdminEvent]
 
@@ -15,7 +15,7 @@ package struct AdminOptions: Sendable {
         version: String,
         control: any GatewayControl,
         token: Secret,
-        metrics: @escaping @Sendable () -> String,
+        metrics: @escaping @Sendable () async -> String,
         recentEvents: @escaping @Sendable () async -> [AdminEvent] = { [] }
     ) {
         self.version = version

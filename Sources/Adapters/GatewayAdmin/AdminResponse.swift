@@ -18,6 +18,7 @@ enum AdminResponse {
 
     static func json(_ value: some Encodable, status: HTTPResponse.Status = .ok) -> Response {
         let encoder = JSONEncoder()
+        encoder.keyEncodingStrategy = .convertToSnakeCase
         encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
         guard let data = try? encoder.encode(value) else {
             return problem(GatewayProblem(.internalError, "The answer could not be encoded."))

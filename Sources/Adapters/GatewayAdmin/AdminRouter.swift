@@ -16,7 +16,7 @@ struct AdminRouter: Sendable {
         router.get("/readyz") { request, _ in await readiness(isVerbose: request.uri.query?.contains("verbose") == true)
         }
         router.get("/metrics") { _, _ in
-            AdminResponse.text(options.metrics(), type: "text/plain; version=0.0.4; charset=utf-8")
+            AdminResponse.text(await options.metrics(), type: "text/plain; version=0.0.4; charset=utf-8")
         }
         router.get("/api/tokens") { _, _ in AdminResponse.json(await options.control.tokens()) }
         router.get("/api/routes") { _, _ in AdminResponse.json(await options.control.routes()) }

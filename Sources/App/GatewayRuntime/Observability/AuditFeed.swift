@@ -18,7 +18,7 @@ final class AuditFeed: Service {
     init(audit: any AuditLog, metrics: MetricRegistry, logger: Logger) {
         self.audit = audit
         self.logger = logger
-        dropped = metrics.counter("authgateway_audit_events_dropped_total")
+        dropped = metrics.counter("gateway_audit_events_dropped_total")
     }
 
     func offer(_ event: TokenEvent) {

@@ -4,7 +4,7 @@ import Synchronization
 /// Keeps every metric of the process and prints them in Prometheus' text format.
 ///
 /// Labels come from bounded sets; should one not, the registry stops at ``seriesLimit`` series and says so in
-/// `authgateway_metrics_series_refused_total`.
+/// `gateway_metrics_series_refused_total`.
 package final class MetricRegistry: MetricsFactory {
     enum Series: Sendable {
         case counter(CounterSeries)
@@ -96,7 +96,7 @@ package final class MetricRegistry: MetricsFactory {
     /// Prometheus' text exposition format 0.0.4.
     package func text() -> String {
         var all = series.withLock { $0 }
-        all[Key(name: "authgateway_metrics_series_refused_total", labels: "")] = .counter(refused)
+        all[Key(name: "gateway_metrics_series_refused_total", labels: "")] = .counter(refused)
         return MetricText.exposition(of: all)
     }
 }

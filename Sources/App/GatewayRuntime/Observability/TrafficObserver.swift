@@ -9,12 +9,8 @@ import Synchronization
 ///
 /// Event loops only add to a shard; once a second the service collects what they counted.
 final class TrafficObserver: ExchangeObserver, Service {
-    struct Route: Sendable {
-        let name: String
-        let credential: String?
-    }
-
-    private let routes: [Route]
+    /// Their names, by index into ``Plan/routes``.
+    private let routes: [String]
     private let audit: any AuditLog
     private let usage: AuditPlan.Usage
     private let feed: AuditFeed
@@ -27,7 +23,7 @@ final class TrafficObserver: ExchangeObserver, Service {
     private let denials = Mutex(DenialBudget())
 
     init(
-        routes: [Route],
+        routes: [String],
         audit: any AuditLog,
         usage: AuditPlan.Usage,
         feed: AuditFeed,
@@ -54,7 +50,7 @@ final class TrafficObserver: ExchangeObserver, Service {
     }
 
     func denied(_ demand: CredentialDemand?, requestID: String, reason: ProblemKind) {
-        metrics.counter("authgateway_clients_denied_total", [("reason", reason.rawValue)]).increment(by: 1)
+        metrics.counter("gateway_clients_denied_total", [("reason", reason.rawValue)]).increment(by: 1)
         let now = clock.now()
         guard let unrecorded = denials.withLock({ $0.spend(at: now.monotonic) }) else { return }
         var detail = ["reason": reason.rawValue]
@@ -89,12 +85,12 @@ final class TrafficObserver: ExchangeObserver, Service {
 
     private func publish(_ key: TrafficShard.Key, _ tally: TrafficShard.Tally) {
         let route = key.route.flatMap { routes.indices.contains($0) ? routes[$0] : nil }
-        measure(key, tally, route: route?.name ?? "")
+        measure(key, tally, route: route ?? "")
         guard usage != .none, let route, let credential = key.credential else { return }
         let use = TokenUse(
             key: TokenUse.Key(
                 minute: UnixTime(milliseconds: key.minute * 60_000),
-                route: route.name,
+                route: route,
                 client: key.client,
                 credential: credential.name,
                 generation: credential.generation,
@@ -109,15 +105,15 @@ final class TrafficObserver: ExchangeObserver, Service {
 
     private func measure(_ key: TrafficShard.Key, _ tally: TrafficShard.Tally, route: String) {
         let labels = [("route", route)]
-        metrics.counter("authgateway_requests_total", labels + [("status", String(key.status))])
+        metrics.counter("gateway_requests_total", labels + [("status", String(key.status))])
             .increment(by: Int64(tally.requests))
-        metrics.counter("authgateway_received_bytes_total", labels).increment(by: Int64(tally.bytesReceived))
-        metrics.counter("authgateway_sent_bytes_total", labels).increment(by: Int64(tally.bytesSent))
-        metrics.counter("authgateway_replays_total", labels).increment(by: Int64(tally.replays))
-        metrics.histogram("authgateway_request_duration_seconds", labels, bounds: MetricRegistry.durationBounds)
+        metrics.counter("gateway_received_bytes_total", labels).increment(by: Int64(tally.bytesReceived))
+        metrics.counter("gateway_sent_bytes_total", labels).increment(by: Int64(tally.bytesSent))
+        metrics.counter("gateway_replays_total", labels).increment(by: Int64(tally.replays))
+        metrics.histogram("gateway_request_duration_seconds", labels, bounds: MetricRegistry.durationBounds)
             .merge(counts: tally.buckets, sum: tally.seconds)
         if let problem = key.problem {
-            metrics.counter("authgateway_problems_total", labels + [("problem", problem.rawValue)])
+            metrics.counter("gateway_problems_total", labels + [("problem", problem.rawValue)])
                 .increment(by: Int64(tally.requests))
         }
     }
@@ -128,7 +124,7 @@ final class TrafficObserver: ExchangeObserver, Service {
             "received": "\(record.bytesReceived)", "sent": "\(record.bytesSent)",
             "ms": "\((record.finishedAt - record.startedAt).wholeMilliseconds)",
         ]
-        if let index = record.route, routes.indices.contains(index) { data["route"] = "\(routes[index].name)" }
+        if let index = record.route, routes.indices.contains(index) { data["route"] = "\(routes[index])" }
         if let client = record.client { data["client"] = "\(client)" }
         if let problem = record.problem { data["problem"] = "\(problem.rawValue)" }
         if let credential = record.credential {

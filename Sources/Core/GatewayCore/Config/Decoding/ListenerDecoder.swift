@@ -68,7 +68,7 @@ enum ListenerDecoder {
         return ListenerPlan.TLS(certificatePath: certificate, privateKey: key, clientCAPath: authority)
     }
 
-    private static func admin(_ fields: ConfigFields) -> AdminPlan? {
+    static func admin(_ fields: ConfigFields) -> AdminPlan? {
         guard fields.has("address") else {
             fields.missing("address")
             return nil

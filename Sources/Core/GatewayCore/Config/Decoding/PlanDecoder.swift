@@ -30,10 +30,7 @@ package enum PlanDecoder {
     private static func root(_ fields: ConfigFields, _ catalog: StrategyCatalog) -> Plan? {
         defer { fields.refuseUnknownKeys() }
         version(fields)
-        let stateDirectory = fields.context.resolve(
-            fields.string("state_directory") ?? "./state",
-            at: fields.node("state_directory")?.span ?? SourceSpan(file: 0, line: 1, column: 1)
-        )
+        let stateDirectory = stateDirectory(fields)
         let workers = workers(fields)
         let access = AccessDecoder.decode(fields.fields("access"))
         let listeners = ListenerDecoder.decode(fields.fields("listeners"), at: fields.span, access: access)
@@ -55,6 +52,13 @@ package enum PlanDecoder {
             limits: limits,
             credentials: credentials.plans,
             routes: routes
+        )
+    }
+
+    static func stateDirectory(_ fields: ConfigFields) -> String {
+        fields.context.resolve(
+            fields.string("state_directory") ?? "./state",
+            at: fields.node("state_directory")?.span ?? SourceSpan(file: 0, line: 1, column: 1)
         )
     }
 

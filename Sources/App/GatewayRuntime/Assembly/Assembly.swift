@@ -1,0 +1,115 @@
+import GatewayAdmin
+import GatewayAudit
+import GatewayCore
+import GatewayProxy
+import GatewayTokenClient
+import GatewayTokenKeeper
+import Logging
+import NIOCore
+import NIOPosix
+import ServiceLifecycle
+
+/// Turns a plan into parts, in the order in which they need each other. Nothing runs yet; every address is taken.
+struct Assembly: Sendable {
+    let storage: Storage
+    let endpoint: AsyncHTTPTokenEndpoint
+    let group: MultiThreadedEventLoopGroup
+    let proxy: ProxyServer
+    let admin: AdminServer
+    let listeners: [BoundListener]
+    let adminPort: Int
+    let control: OperatorControl
+    let observer: TrafficObserver
+    /// In the order in which they start; they stop in the opposite one.
+    let services: [any Service]
+
+    /// - Throws: ``CommandFailure`` that says what is wrong and what to do; nothing is left open then.
+    init(plan: Plan, options: GatewayOptions) async throws(CommandFailure) {
+        let clock = SystemClock()
+        storage = try Storage(plan: plan, clock: clock, logger: options.logger("audit"))
+        endpoint = try await Self.endpoint(storage)
+        let workers = plan.workers.count
+        group = MultiThreadedEventLoopGroup(numberOfThreads: workers)
+        let feed = AuditFeed(audit: storage.audit, metrics: options.metrics, logger: options.logger("audit"))
+        let sources = CredentialSources(
+            credentials: plan.credentials,
+            parts: CredentialSources.Parts(
+                key: storage.key,
+                store: storage.tokens,
+                endpoint: endpoint,
+                audit: storage.audit,
+                onAuditFailure: plan.audit.onFailure,
+                feed: feed,
+                clock: clock,
+                logger: options.logger("tokens")
+            )
+        )
+        observer = TrafficObserver(
+            routes: plan.routes.map(\.name),
+            audit: storage.audit,
+            usage: plan.audit.usage,
+            feed: feed,
+            metrics: options.metrics,
+            clock: clock,
+            accessLog: options.logsAccess ? options.logger("access") : nil,
+            workers: workers
+        )
+        let readiness = ReadinessState()
+        control = OperatorControl(plan: plan, sources: sources, readiness: readiness, clock: clock)
+        let binding = Binding(plan: plan, options: options, group: group, clock: clock)
+        do throws(CommandFailure) {
+            proxy = try binding.makeProxy(sources: sources, observer: observer)
+            listeners = try await binding.bind(proxy)
+            admin = binding.makeAdmin(control: control, storage: storage)
+            adminPort = try await binding.bind(admin, closing: proxy)
+        } catch {
+            await Self.close(storage, endpoint, group)
+            throw error
+        }
+        services = [
+            [AuditService(log: storage.audit), AuditFeedService(feed: feed), observer],
+            sources.keepers,
+            [
+                AdminService(server: admin),
+                ProxyService(
+                    server: proxy,
+                    readiness: readiness,
+                    drainLimit: plan.limits.drain,
+                    logger: options.logger("proxy")
+                ),
+            ],
+        ].flatMap { $0 as [any Service] }
+    }
+
+    /// Closes what does not close itself, after the services have stopped.
+    func close() async { await Self.close(storage, endpoint, group) }
+
+    private static func close(
+        _ storage: Storage,
+        _ endpoint: AsyncHTTPTokenEndpoint,
+        _ group: MultiThreadedEventLoopGroup
+    ) async {
+        await endpoint.shutdown()
+        // Fails only when it was shut down before.
+        try? await group.shutdownGracefully()
+        await storage.close()
+    }
+
+    private static func endpoint(_ storage: Storage) async throws(CommandFailure) -> AsyncHTTPTokenEndpoint {
+        do throws(AsyncHTTPTokenEndpoint.TrustRootsError) {
+            return try AsyncHTTPTokenEndpoint(version: GatewayVersion.current)
+        } catch {
+            await storage.close()
+            throw CommandFailure(.failed, error.message)
+        }
+    }
+}
+
+extension Plan.WorkerCount {
+    var count: Int {
+        switch self {
+        case .auto: max(1, System.coreCount)
+        case .exactly(let count): count
+        }
+    }
+}

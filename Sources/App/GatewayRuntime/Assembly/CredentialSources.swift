@@ -1,0 +1,107 @@
+import GatewayCore
+import GatewayTokenKeeper
+import GatewayTokenStores
+import Logging
+import Synchronization
+
+/// The sources of all credentials of a plan: one keeper per distinct token, shared by whoever names the same one.
+struct CredentialSources: Sendable {
+    /// By index into ``Plan/credentials``; nil where nothing is injected.
+    private(set) var sources: [(any CredentialSource)?] = []
+    private(set) var keepers: [TokenKeeper] = []
+    /// By index into ``Plan/credentials``: the keeper that serves it.
+    private(set) var keeperIndices: [Int?] = []
+
+    struct Parts: Sendable {
+        let key: InstallationKey
+        let store: any TokenStore
+        let endpoint: any TokenEndpoint
+        let audit: any AuditLog
+        let onAuditFailure: AuditPlan.OnFailure
+        let feed: AuditFeed
+        let clock: any GatewayClock
+        let logger: Logger
+    }
+
+    init(credentials: [CredentialPlan], parts: Parts) {
+        var known: [CredentialKey: Int] = [:]
+        for credential in credentials {
+            switch credential.strategy.behavior {
+            case .none:
+                add(nil, keeper: nil)
+            case .fixed(let injection):
+                add(Self.fixed(credential, injection, parts), keeper: nil)
+            case .token(let grant):
+                let key = parts.key.credentialKey(for: grant.identity)
+                let index = known[key] ?? keepers.count
+                if known[key] == nil {
+                    known[key] = index
+                    keepers.append(Self.keeper(credential, grant, key, parts))
+                }
+                add(keepers[index], keeper: index)
+            }
+        }
+    }
+
+    private mutating func add(_ source: (any CredentialSource)?, keeper: Int?) {
+        sources.append(source)
+        keeperIndices.append(keeper)
+    }
+
+    private static func keeper(
+        _ credential: CredentialPlan,
+        _ grant: any TokenGrant,
+        _ key: CredentialKey,
+        _ parts: Parts
+    ) -> TokenKeeper {
+        TokenKeeper(
+            name: credential.name,
+            strategyKind: credential.strategyKind,
+            grant: grant,
+            policy: credential.policy,
+            key: key,
+            store: parts.store,
+            endpoint: parts.endpoint,
+            audit: parts.audit,
+            onAuditFailure: parts.onAuditFailure,
+            clock: parts.clock,
+            logger: parts.logger
+        )
+    }
+
+    private static func fixed(
+        _ credential: CredentialPlan,
+        _ injection: Injection,
+        _ parts: Parts
+    ) -> FixedCredentialSource {
+        let seen = FirstUses()
+        let (name, kind, feed, clock) = (credential.name, credential.strategyKind, parts.feed, parts.clock)
+        return FixedCredentialSource(name: name, strategy: kind, injection: injection) { use, demand in
+            guard let event = seen.event(for: use, on: demand.route) else { return }
+            feed.offer(
+                TokenEvent(
+                    at: clock.now().wall,
+                    name: event,
+                    credential: name,
+                    strategy: kind,
+                    generation: 1,
+                    demand: demand,
+                    outcome: event == .withheld ? .failed : .ok
+                )
+            )
+        }
+    }
+}
+
+/// Remembers on which routes a static credential has been used, whose first use is an event.
+private final class FirstUses: Sendable {
+    private let routes = Mutex<Set<String>>([])
+
+    func event(for use: CredentialUseEvent, on route: String) -> TokenEvent.Name? {
+        switch use {
+        case .injected: routes.withLock { $0.insert(route).inserted } ? .injected : nil
+        case .replayed: .replayed
+        case .withheld: .withheld
+        }
+    }
+}

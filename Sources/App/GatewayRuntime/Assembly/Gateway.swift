@@ -1,0 +1,99 @@
+import GatewayAudit
+package import GatewayCore
+package import GatewayProxy
+import GatewaySandbox
+import Logging
+import ServiceLifecycle
+import UnixSignals
+
+/// One gateway: assembled with all its addresses taken, then run until it is told to stop.
+package final class Gateway: Sendable {
+    package let plan: Plan
+    private let assembly: Assembly
+    private let options: GatewayOptions
+    private let group: ServiceGroup
+    private let logger: Logger
+
+    /// - Throws: ``CommandFailure`` that says what is wrong and what to do; nothing is left open then.
+    package init(plan: Plan, options: GatewayOptions) async throws(CommandFailure) {
+        self.plan = plan
+        self.options = options
+        logger = options.logger("gateway")
+        assembly = try await Assembly(plan: plan, options: options)
+        group = ServiceGroup(
+            configuration: ServiceGroupConfiguration(services: assembly.services, logger: options.logger("lifecycle"))
+        )
+    }
+
+    /// The addresses of the data plane, with real ports.
+    package var listeners: [BoundListener] { assembly.listeners }
+    package var adminPort: Int { assembly.adminPort }
+    package var control: any GatewayControl { assembly.control }
+
+    /// Serves until ``stop()`` or a signal, drains, and closes everything.
+    package func run() async throws(CommandFailure) {
+        do throws(CommandFailure) {
+            try await record(.gatewayStarted, detail: ["version": GatewayVersion.current])
+            try await record(.configLoaded, detail: configurationDetail)
+            try await serve()
+        } catch {
+            await assembly.close()
+            throw error
+        }
+        assembly.observer.collect()
+        try? await record(.gatewayStopped, detail: [:])
+        await assembly.close()
+        logger.notice("Gateway stopped")
+    }
+
+    /// Begins the graceful stop; ``run()`` returns when it is complete.
+    package func stop() async { await group.triggerGracefulShutdown() }
+
+    private func serve() async throws(CommandFailure) {
+        logger.notice("Gateway started", metadata: ["routes": "\(plan.routes.count)", "admin": "\(adminPort)"])
+        let (group, options, logger) = (group, options, logger)
+        do {
+            try await withThrowingTaskGroup(of: Void.self) { tasks in
+                if options.handlesSignals {
+                    tasks.addTask { await Self.obeySignals(group, logger) }
+                }
+                // Not a task of its own: when the services end, so does the wait for signals.
+                try await group.run()
+                tasks.cancelAll()
+            }
+        } catch {
+            throw CommandFailure(.failed, "the gateway failed: \(LogText.clean("\(error)"))")
+        }
+    }
+
+    /// The first signal begins the graceful stop, the second ends the process at once.
+    private static func obeySignals(_ group: ServiceGroup, _ logger: Logger) async {
+        var isStopping = false
+        for await signal in await UnixSignalsSequence(trapping: .sigterm, .sigint) {
+            guard !isStopping else { Console.exit(.failed) }
+            isStopping = true
+            logger.notice("Stopping; a second signal ends at once", metadata: ["signal": "\(signal)"])
+            await group.triggerGracefulShutdown()
+        }
+    }
+
+    private var configurationDetail: [String: String] {
+        var detail = ["routes": String(plan.routes.count), "credentials": String(plan.credentials.count)]
+        if !options.configurationPath.isEmpty { detail["file"] = options.configurationPath }
+        return detail
+    }
+
+    private func record(_ name: TokenEvent.Name, detail: [String: String]) async throws(CommandFailure) {
+        let event = TokenEvent(at: SystemClock().now().wall, name: name, detail: detail)
+        do throws(AuditError) {
+            try await assembly.storage.audit.record(event)
+        } catch {
+            logger.error(
+                "Audit event not written",
+                metadata: ["event": "\(name.rawValue)", "reason": "\(error.reason)"]
+            )
+            guard plan.audit.onFailure == .block else { return }
+            throw CommandFailure(.failed, error.reason)
+        }
+    }
+}

@@ -1,0 +1,78 @@
+import GatewayCore
+import GatewayTokenKeeper
+
+/// What operators see and do, put together from the plan and the keepers.
+struct OperatorControl: GatewayControl {
+    private let plan: Plan
+    private let sources: CredentialSources
+    private let readinessState: ReadinessState
+    private let clock: any GatewayClock
+
+    init(plan: Plan, sources: CredentialSources, readiness: ReadinessState, clock: any GatewayClock) {
+        self.clock = clock
+        self.plan = plan
+        self.sources = sources
+        readinessState = readiness
+    }
+
+    func tokens() async -> [TokenStatus] { sources.keepers.map { $0.status(at: clock.now()) } }
+
+    func routes() async -> [RouteStatus] {
+        plan.routes.map { route in
+            let credential = route.credential.map { plan.credentials[$0] }
+            return RouteStatus(
+                name: route.name,
+                upstream: route.upstream.description + route.upstreamPath,
+                path: route.matchPath,
+                hosts: route.matchHosts,
+                credential: credential?.name,
+                strategy: credential?.strategyKind ?? "none",
+                needs: route.credential.flatMap(need)
+            )
+        }
+    }
+
+    func readiness() async -> Readiness {
+        let needs = sources.keepers.map { $0.status(at: clock.now()) }.filter(\.needsPerson).map { status in
+            "\(status.credential): \(status.action ?? status.lastError ?? status.state.rawValue)"
+        }
+        switch readinessState.phase {
+        case .starting: return Readiness(isReady: false, reasons: ["the gateway is starting"] + needs)
+        case .serving: return Readiness(isReady: true, reasons: needs)
+        case .draining: return Readiness(isReady: false, reasons: ["the gateway is stopping"] + needs)
+        }
+    }
+
+    func refresh(_ credential: String) async -> Result<TokenStatus, GatewayProblem> {
+        guard let keeper = keeper(named: credential) else { return .failure(unknown(credential)) }
+        return await keeper.refresh()
+    }
+
+    func clear(_ credential: String) async -> Result<TokenStatus, GatewayProblem> {
+        guard let keeper = keeper(named: credential) else { return .failure(unknown(credential)) }
+        return await keeper.clear()
+    }
+
+    private func keeper(named name: String) -> TokenKeeper? {
+        guard let index = plan.credentials.firstIndex(where: { $0.name == name }) else { return nil }
+        return sources.keeperIndices[index].map { sources.keepers[$0] }
+    }
+
+    private func unknown(_ name: String) -> GatewayProblem {
+        if plan.credentials.contains(where: { $0.name == name }) {
+            return GatewayProblem(.noRoute, "The credential \(name) is static: it has no token to renew or clear.")
+        }
+        let names = plan.credentials.indices.filter { sources.keeperIndices[$0] != nil }.map {
+            plan.credentials[$0].name
+        }
+        let known =
+            names.isEmpty ? "no credential has a token" : "those with a token are \(names.joined(separator: ", "))"
+        return GatewayProblem(.noRoute, "There is no credential \(LogText.clean(name)); \(known).")
+    }
+
+    private func need(_ credential: Int) -> String? {
+        guard let index = sources.keeperIndices[credential] else { return nil }
+        let status = sources.keepers[index].status(at: clock.now())
+        return status.needsPerson ? status.action ?? status.lastError ?? status.state.rawValue : nil
+    }
+}

@@ -1,0 +1,61 @@
+import GatewayAdmin
+import GatewayAudit
+import GatewayCore
+import GatewayProxy
+import Logging
+import ServiceLifecycle
+
+/// Writes usage to the audit log and prunes it; stops last, so that everybody's counts are written.
+struct AuditService: Service {
+    let log: SQLiteAuditLog
+
+    func run() async throws {
+        await cancelWhenGracefulShutdown { await log.run() }
+        await log.flushUsage()
+    }
+}
+
+/// Runs the audit feed until whoever may still offer events has stopped.
+struct AuditFeedService: Service {
+    let feed: AuditFeed
+
+    func run() async throws {
+        await withGracefulShutdownHandler {
+            await feed.run()
+        } onGracefulShutdown: {
+            feed.finish()
+        }
+    }
+}
+
+/// Serves the admin listener; stops after the data plane, so that `/readyz` can tell of the drain.
+struct AdminService: Service {
+    let server: AdminServer
+
+    func run() async throws {
+        await withTaskGroup { tasks in
+            tasks.addTask { await server.run() }
+            // Ends on graceful shutdown and on cancellation alike.
+            try? await gracefulShutdown()
+            await server.close()
+        }
+    }
+}
+
+/// Serves the data plane; on shutdown it stops accepting and lets exchanges under way finish.
+struct ProxyService: Service {
+    let server: ProxyServer
+    let readiness: ReadinessState
+    let drainLimit: Duration
+    let logger: Logger
+
+    func run() async throws {
+        server.start()
+        readiness.enter(.serving)
+        // Ends on graceful shutdown and on cancellation alike.
+        try? await gracefulShutdown()
+        readiness.enter(.draining)
+        logger.notice("Draining", metadata: ["limit": "\(ConfigUnits.text(drainLimit))"])
+        await server.drain(within: drainLimit)
+    }
+}

@@ -1,0 +1,99 @@
+import GatewayCore
+import GatewayProxy
+import GatewaySandbox
+
+/// What `run` prints when it is ready: where it listens, the routes, what each needs, and lines to paste.
+struct Banner {
+    private let addresses: [String]
+    private let admin: String
+    private let plan: Plan
+    private let routes: [RouteStatus]
+    private let sandbox: Sandbox.Addresses?
+
+    init(gateway: Gateway, routes: [RouteStatus], sandbox: Sandbox.Addresses?) {
+        addresses = gateway.listeners.map(\.text)
+        admin = Origin(scheme: .http, host: gateway.plan.admin.host, port: gateway.adminPort).description
+        plan = gateway.plan
+        self.routes = routes
+        self.sandbox = sandbox
+    }
+
+    var brief: String {
+        "authgateway \(GatewayVersion.current) on \(addresses.joined(separator: ", ")), admin \(admin)\n"
+    }
+
+    var full: String {
+        var table = TextTable("ROUTE", "PATH", "UPSTREAM", "CREDENTIAL", "STRATEGY", "NEEDS")
+        for route in routes {
+            table.add(
+                route.name,
+                route.path,
+                route.upstream,
+                route.credential ?? "none",
+                route.strategy,
+                route.needs ?? need(of: route)
+            )
+        }
+        let lines = curlLines.map { "  \($0)\n" }.joined()
+        return """
+            AuthGateway \(GatewayVersion.current)
+              proxy  \(addresses.joined(separator: ", "))
+              admin  \(admin)  (status page)
+              state  \(plan.stateDirectory)
+
+            \(table.text)
+            Try it:
+            \(lines)
+            Ctrl-C stops it.
+
+            """
+    }
+
+    private func need(of route: RouteStatus) -> String {
+        let isOpen = plan.routes.first { $0.name == route.name }?.clients == nil && !asksForClients
+        return isOpen ? "nothing" : "a client token"
+    }
+
+    private var asksForClients: Bool {
+        switch plan.access.requireClient {
+        case .true: true
+        case .false: false
+        case .auto: !plan.access.clients.isEmpty
+        }
+    }
+
+    private var curlLines: [String] {
+        guard let base = addresses.first(where: { $0.hasPrefix("http") }) else { return ["curl \(admin)/api/routes"] }
+        let token = asksForClients ? " -H 'Authorization: Bearer CLIENT_TOKEN'" : ""
+        var seen: Set<Origin> = []
+        // One route of each upstream shows more than two of the same.
+        let samples = zip(plan.routes, routes).filter { $0.1.needs == nil && seen.insert($0.0.upstream).inserted }
+        let requests = samples.prefix(2).map { plan, _ in
+            let path = plan.matchPath == "/" ? "" : plan.matchPath
+            return "curl\(token) \(base)\(path)\(samplePath(of: plan))"
+        }
+        let rest = ["curl \(admin)/api/tokens", "curl \(admin)/api/routes", "curl '\(admin)/readyz?verbose'"]
+        return Array((requests + rest).prefix(3))
+    }
+
+    /// A path that the sandbox's servers know; elsewhere nobody can say what there is.
+    private func samplePath(of route: RoutePlan) -> String {
+        switch route.upstream.description {
+        case sandbox?.box: "/2.0/users/me"
+        case sandbox?.duke: "/api/me"
+        case sandbox?.upstream: "/echo"
+        default: "/"
+        }
+    }
+}
+
+extension BoundListener {
+    /// As a URL, or the path of the socket.
+    var text: String {
+        switch address {
+        case .tcp(let host, let port):
+            Origin(scheme: isTLS ? .https : .http, host: host, port: self.port ?? port).description
+        case .unix(let path, _): "unix:\(path)"
+        }
+    }
+}

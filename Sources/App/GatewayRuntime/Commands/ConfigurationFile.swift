@@ -1,0 +1,31 @@
+import Foundation
+package import GatewayCore
+import GatewayStrategies
+import GatewayYAML
+
+/// A configuration that has been read and checked.
+package struct ConfigurationFile: Sendable {
+    package let plan: Plan
+    /// As people read them; empty when there are none.
+    package let warnings: String
+
+    /// - Parameters:
+    ///   - path: As diagnostics shall print it.
+    ///   - overlay: Variables that count before those of the process.
+    ///   - consequence: What problems led to, for the closing line.
+    /// - Throws: ``ExitStatus/configuration`` with all problems.
+    package init(
+        path: String,
+        overlay: [String: String] = [:],
+        consequence: String
+    ) throws(CommandFailure) {
+        let environment = ProcessInfo.processInfo.environment.merging(overlay) { _, ours in ours }
+        let secrets = SystemSecretSource(environment: environment)
+        let loader = ConfigLoader(files: SystemConfigFiles()) { secrets.environment($0) }
+        let outcome = loader.plan(at: path, catalog: .builtIn, secrets: secrets)
+        let report = outcome.report(consequence: consequence)
+        guard let plan = outcome.plan else { throw CommandFailure(.configuration, report) }
+        self.plan = plan
+        warnings = report
+    }
+}

@@ -1,0 +1,84 @@
+import GatewayCore
+import GatewaySandbox
+import Logging
+import Metrics
+import NIOCore
+
+/// What `run` does: configuration, gateway, banner, and then requests until a signal.
+package struct RunOperation: Sendable {
+    private let configuration: String
+    private let level: Logger.Level
+    private let logsAccess: Bool
+    private let output: LogOutput
+
+    /// - Throws: ``ExitStatus/usage`` when `logLevel` is none.
+    package init(configuration: String, logLevel: String, logsAccess: Bool) throws(CommandFailure) {
+        guard let level = Logger.Level(rawValue: logLevel) else {
+            let levels = Logger.Level.allCases.map(\.rawValue).joined(separator: ", ")
+            throw CommandFailure(.usage, "there is no log level \"\(LogText.clean(logLevel))\"; levels: \(levels)")
+        }
+        self.configuration = configuration
+        self.level = level
+        self.logsAccess = logsAccess
+        output = .standardError()
+    }
+
+    /// Returns after the graceful stop.
+    ///
+    /// - Parameter emit: Takes what is for standard output.
+    package func run(emit: @escaping @Sendable (String) -> Void) async throws(CommandFailure) {
+        let plan = try load(overlay: [:])
+        try await serve(plan, sandbox: nil, emit: emit)
+    }
+
+    /// The same with the sandbox in this process; `SANDBOX_…` in the configuration leads to it.
+    ///
+    /// - Parameter tokenLifetime: Seconds that the sandbox's tokens live.
+    package func runWithSandbox(
+        tokenLifetime: Int,
+        emit: @escaping @Sendable (String) -> Void
+    ) async throws(CommandFailure) {
+        var options = Sandbox.Options()
+        options.tokenLifetime = tokenLifetime
+        let sandbox = try await SandboxOperation.start(options, logger: logger("sandbox"))
+        do throws(CommandFailure) {
+            let plan = try load(overlay: sandbox.environment)
+            try await serve(plan, sandbox: sandbox.addresses, emit: emit)
+        } catch {
+            await sandbox.stop()
+            throw error
+        }
+        await sandbox.stop()
+    }
+
+    private func load(overlay: [String: String]) throws(CommandFailure) -> Plan {
+        let file = try ConfigurationFile(path: configuration, overlay: overlay, consequence: "nothing was started")
+        if !file.warnings.isEmpty { Console.writeError(file.warnings) }
+        return file.plan
+    }
+
+    private func serve(
+        _ plan: Plan,
+        sandbox: Sandbox.Addresses?,
+        emit: @escaping @Sendable (String) -> Void
+    ) async throws(CommandFailure) {
+        let metrics = MetricRegistry()
+        // Once per process, and this is the only command that measures.
+        MetricsSystem.bootstrap(metrics)
+        let options = GatewayOptions(
+            output: output,
+            logLevel: level,
+            logsAccess: logsAccess,
+            metrics: metrics,
+            handlesSignals: true,
+            configurationPath: configuration
+        )
+        let gateway = try await Gateway(plan: plan, options: options)
+        let banner = Banner(gateway: gateway, routes: await gateway.control.routes(), sandbox: sandbox)
+        // Somebody who runs the sandbox wants to be shown around; a service manager wants silence.
+        emit(Console.isOutputTerminal || sandbox != nil ? banner.full : banner.brief)
+        try await gateway.run()
+    }
+
+    private func logger(_ label: String) -> Logger { output.logger("authgateway.\(label)", level: level) }
+}

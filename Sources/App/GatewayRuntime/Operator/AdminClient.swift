@@ -1,0 +1,91 @@
+import AsyncHTTPClient
+import FoundationEssentials
+import GatewayAdmin
+import GatewayCore
+import NIOCore
+import NIOHTTP1
+
+/// Speaks to the admin listener of the gateway that runs on this machine.
+struct AdminClient: Sendable {
+    private static let answerLimit = 4 << 20
+
+    let host: String
+    let port: Int
+    let stateDirectory: String
+
+    func tokens() async throws(CommandFailure) -> [TokenStatus] { try await get("/api/tokens") }
+    func routes() async throws(CommandFailure) -> [RouteStatus] { try await get("/api/routes") }
+
+    func readiness() async throws(CommandFailure) -> Readiness {
+        let (status, body) = try await send("GET", "/readyz?verbose", token: nil)
+        guard status == 200 || status == 503 else { throw refusal(status, body) }
+        return try decode(body)
+    }
+
+    func refresh(_ credential: String) async throws(CommandFailure) -> TokenStatus {
+        try await change(credential, "refresh")
+    }
+
+    func clear(_ credential: String) async throws(CommandFailure) -> TokenStatus {
+        try await change(credential, "clear")
+    }
+
+    private func change(_ credential: String, _ verb: String) async throws(CommandFailure) -> TokenStatus {
+        let token = AdminToken.read(in: stateDirectory)
+        let path = "/api/tokens/\(PercentEncoding.encode(credential))/\(verb)"
+        let (status, body) = try await send("POST", path, token: token)
+        if status == 401 {
+            let file = AdminToken.path(in: stateDirectory)
+            let reason = token == nil ? "cannot be read" : "is not the one of the running gateway"
+            throw CommandFailure(.failed, "\(file) \(reason); run this as the gateway's user, with its configuration")
+        }
+        guard status == 200 else { throw refusal(status, body) }
+        return try decode(body)
+    }
+
+    private func get<Value: Decodable>(_ path: String) async throws(CommandFailure) -> Value {
+        let (status, body) = try await send("GET", path, token: nil)
+        guard status == 200 else { throw refusal(status, body) }
+        return try decode(body)
+    }
+
+    private func send(
+        _ method: String,
+        _ path: String,
+        token: Secret?
+    ) async throws(CommandFailure) -> (status: Int, body: ByteBuffer) {
+        var request = HTTPClientRequest(url: base + path)
+        request.method = .RAW(value: method)
+        if let token { request.headers.add(name: "Authorization", value: token.withValue { "Bearer \($0)" }) }
+        do {
+            // A renewal may take as long as an authority takes to answer.
+            let response = try await HTTPClient.shared.execute(request, timeout: .seconds(60))
+            return (Int(response.status.code), try await response.body.collect(upTo: Self.answerLimit))
+        } catch {
+            let advice = "is the gateway running? Start it with: authgateway run"
+            throw CommandFailure(.unreachable, "no gateway answers at \(base); \(advice)")
+        }
+    }
+
+    private var base: String { "http://\(host.contains(":") ? "[\(host)]" : host):\(port)" }
+
+    private func decode<Value: Decodable>(_ body: ByteBuffer) throws(CommandFailure) -> Value {
+        do {
+            let decoder = JSONDecoder()
+            decoder.keyDecodingStrategy = .convertFromSnakeCase
+            return try decoder.decode(Value.self, from: Data(body.readableBytesView))
+        } catch {
+            throw CommandFailure(.unreachable, "what answers at \(base) is not an authgateway")
+        }
+    }
+
+    /// A problem document in words.
+    private func refusal(_ status: Int, _ body: ByteBuffer) -> CommandFailure {
+        let problem = JSONValue(Array(body.readableBytesView))
+        guard let detail = problem?["detail"]?.string else {
+            return CommandFailure(.failed, "the gateway answered with status \(status)")
+        }
+        let command = problem?["command"]?.string.map { "\nrun: \(LogText.clean($0))" } ?? ""
+        return CommandFailure(.failed, LogText.clean(detail) + command)
+    }
+}

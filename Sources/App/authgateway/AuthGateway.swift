@@ -1,0 +1,57 @@
+import ArgumentParser
+import GatewayRuntime
+
+@main
+struct AuthGateway: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "authgateway",
+        abstract: "A reverse proxy that signs requests in: it gets, renews, injects and records the tokens.",
+        discussion: """
+            Examples:
+              authgateway run --sandbox   serve gateway.yaml, with local authorities
+              authgateway check           find every mistake in gateway.yaml
+              authgateway status          what the gateway's credentials are doing
+              authgateway audit tail -f   watch token events as they happen
+
+            Exit codes: 0 done, 1 failed, 2 wrong usage, 3 configuration, 4 gateway not reachable, 5 audit log broken.
+            """,
+        version: GatewayVersion.current,
+        subcommands: [
+            RunCommand.self, CheckCommand.self, PlanCommand.self, RoutesCommand.self, StatusCommand.self,
+            TokenCommand.self, AuditCommand.self, SandboxCommand.self, VersionCommand.self,
+        ]
+    )
+
+    static func main() async {
+        do {
+            var command = try parseAsRoot()
+            if var command = command as? any AsyncParsableCommand {
+                try await command.run()
+            } else {
+                try command.run()
+            }
+        } catch let failure as CommandFailure {
+            if !failure.description.isEmpty { Console.writeError(text(of: failure)) }
+            Console.exit(failure.status)
+        } catch {
+            end(with: error)
+        }
+    }
+
+    /// Diagnostics stand as they are; other messages say whose they are.
+    private static func text(of failure: CommandFailure) -> String {
+        let text = failure.description.hasSuffix("\n") ? failure.description : failure.description + "\n"
+        return failure.status == .configuration ? text : "authgateway: \(text)"
+    }
+
+    /// Help goes to standard output; wrong usage ends with 2, where ArgumentParser's own is 64.
+    private static func end(with error: any Error) -> Never {
+        let message = fullMessage(for: error)
+        if exitCode(for: error).isSuccess {
+            Console.write(message + "\n")
+            Console.exit(.ok)
+        }
+        Console.writeError(message + "\n")
+        Console.exit(exitCode(for: error) == .validationFailure ? .usage : .failed)
+    }
+}

@@ -1,0 +1,50 @@
+import ArgumentParser
+import GatewayRuntime
+
+struct RunCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "run",
+        abstract: "Serve the routes of the configuration until a signal.",
+        discussion: """
+            Examples:
+              authgateway run
+              authgateway run --sandbox --token-lifetime 30
+              authgateway run --config /etc/authgateway/gateway.yaml --log-level debug
+
+            SIGTERM and SIGINT stop it gracefully: requests under way are finished within limits.drain.
+            A second signal ends it at once. Logs go to standard error, as text on a terminal and as JSON otherwise.
+            """
+    )
+
+    @OptionGroup var config: ConfigOption
+
+    @Flag(
+        help: "Also start local authorities and upstreams; the configuration reaches them through SANDBOX_ variables."
+    )
+    var sandbox = false
+
+    @Option(help: ArgumentHelp("How long the sandbox's tokens live.", valueName: "seconds"))
+    var tokenLifetime = 3600
+
+    @Option(help: "trace, debug, info, notice, warning, error or critical.")
+    var logLevel = "info"
+
+    @Flag(help: "Log one line per finished request.")
+    var accessLog = false
+
+    func validate() throws {
+        guard (1...86_400).contains(tokenLifetime) else {
+            throw ValidationError("--token-lifetime is between 1 and 86400 seconds.")
+        }
+    }
+
+    func run() async throws {
+        let operation = try RunOperation(configuration: config.path, logLevel: logLevel, logsAccess: accessLog)
+        let emit: @Sendable (String) -> Void = { Console.write($0) }
+        if sandbox {
+            try await operation.runWithSandbox(tokenLifetime: tokenLifetime, emit: emit)
+        } else {
+            try await operation.run(emit: emit)
+        }
+    }
+}

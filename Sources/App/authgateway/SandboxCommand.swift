@@ -1,0 +1,36 @@
+import ArgumentParser
+import GatewayRuntime
+
+struct SandboxCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "sandbox",
+        abstract: "Run local authorities and upstreams to try things against, until a signal.",
+        discussion: """
+            Examples:
+              authgateway sandbox                                print the SANDBOX_ variables and serve
+              authgateway sandbox --port 9100 --token-lifetime 5
+              curl http://127.0.0.1:9100/_sandbox/state          what it has seen (with --port 9100)
+            """
+    )
+
+    @Option(help: "The first of five ports; 0 takes any that are free.")
+    var port = 0
+
+    @Option(help: ArgumentHelp("How long tokens live.", valueName: "seconds"))
+    var tokenLifetime = 3600
+
+    @OptionGroup var json: JSONFlag
+
+    func validate() throws {
+        guard (0...65_531).contains(port) else { throw ValidationError("--port is between 0 and 65531.") }
+        guard (1...86_400).contains(tokenLifetime) else {
+            throw ValidationError("--token-lifetime is between 1 and 86400 seconds.")
+        }
+    }
+
+    func run() async throws {
+        try await SandboxOperation.run(firstPort: port, tokenLifetime: tokenLifetime, asJSON: json.isOn) {
+            Console.write($0)
+        }
+    }
+}

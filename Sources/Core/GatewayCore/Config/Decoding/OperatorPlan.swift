@@ -1,0 +1,20 @@
+/// The part of a configuration that commands beside a running gateway need: where it listens and where its files are.
+///
+/// Decoded without the rest, so that `status` works in a shell that has none of the gateway's secrets.
+package struct OperatorPlan: Sendable {
+    package let stateDirectory: String
+    package let admin: AdminPlan
+    package let audit: AuditPlan
+    package let tokens: TokenPlan
+
+    /// nil when the document is not a mapping; problems are recorded in `context`.
+    package init?(_ document: ConfigDocument, context: ConfigContext) {
+        guard let fields = ConfigFields(document.root, path: .root, context: context) else { return nil }
+        stateDirectory = PlanDecoder.stateDirectory(fields)
+        let access = AccessPlan(clients: [], allowedOrigins: [], requireClient: .auto)
+        let admin = fields.fields("listeners")?.fields("admin").flatMap(ListenerDecoder.admin)
+        self.admin = admin ?? ListenerDecoder.decode(nil, at: fields.span, access: access).admin
+        audit = StateDecoder.audit(fields.fields("audit"), stateDirectory: stateDirectory)
+        tokens = StateDecoder.tokens(fields.fields("tokens"), stateDirectory: stateDirectory)
+    }
+}
