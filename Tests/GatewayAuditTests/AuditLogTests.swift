@@ -82,26 +82,58 @@ struct AuditLogTests {
         #expect(pragmas.1 == 2)
     }
 
-    /// What is on the disk in the middle of the work is what a killed process leaves.
+    /// What is on the disk between two commits is what a killed process leaves.
     @Test func whatAKilledProcessLeavesVerifiesAndGoesOn() async throws {
         let log = try fixture.open()
-        let busy = Task {
-            for number in 1...400 { try await log.record(fixture.event(generation: number)) }
-        }
+        async let written: Void = writeAtOnce(400, to: log)
         for number in 1...20 {
-            // The head file first: it may lag behind the table, as it does when the process dies before replacing it.
-            let copy = try AuditCopy(of: fixture, name: "copy\(number).sqlite", withHead: true)
+            let fixture = fixture
+            let copy = try await log.database.writeWithoutTransaction { _ in
+                try AuditCopy(of: fixture, name: "copy\(number).sqlite", withHead: true)
+            }
             let verification = try await copy.reader.verify(keys: fixture.keys)
             #expect(verification.breach == nil)
         }
-        try await busy.value
-        let copy = try AuditCopy(of: fixture, name: "last.sqlite", withHead: true)
-        let again = try copy.open()
+        try await written
+        await log.close()
+
+        let again = try fixture.open()
         try await again.record(fixture.event(.gatewayStarted))
-        await again.close()
+        let copy = try AuditCopy(of: fixture, name: "last.sqlite", withHead: true)
+        let survivor = try copy.open()
+        try await survivor.record(fixture.event(.gatewayStarted))
+        await survivor.close()
         let verification = try await copy.reader.verify(keys: fixture.keys)
         #expect(verification.isIntact)
-        #expect(verification.rows == 401)
+        #expect(verification.rows == 402)
+        await again.close()
+    }
+
+    private func writeAtOnce(_ count: Int, to log: SQLiteAuditLog) async throws {
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            for number in 1...count { group.addTask { try await log.record(fixture.event(generation: number)) } }
+            try await group.waitForAll()
+        }
+    }
+
+    /// A process that dies in the middle of a write leaves a part of it at the end of the write-ahead log.
+    @Test func aWriteThatWasBrokenOffAtAnyByteLeavesAWholeLog() async throws {
+        let log = try fixture.open()
+        let head = try Data(contentsOf: URL(fileURLWithPath: fixture.head))
+        for number in 1...8 { try await log.record(fixture.event(generation: number)) }
+        let length = try Data(contentsOf: URL(fileURLWithPath: fixture.path + "-wal")).count
+        for (number, offset) in stride(from: 0, through: length, by: 3001).enumerated() {
+            let copy = try AuditCopy(of: fixture, name: "copy\(number).sqlite", withHead: false)
+            try head.write(to: URL(fileURLWithPath: copy.path + ".head"))
+            let file = try FileHandle(forUpdating: URL(fileURLWithPath: copy.path + "-wal"))
+            try file.truncate(atOffset: UInt64(offset))
+            try file.close()
+            let survivor = try copy.open()
+            try await survivor.record(fixture.event(.gatewayStarted))
+            await survivor.close()
+            #expect(try await copy.reader.verify(keys: fixture.keys).breach == nil)
+        }
+        await log.close()
     }
 
     @Test func noTokenIsInAnyFile() async throws {
@@ -234,6 +266,14 @@ struct AuditLogTests {
         let verification = try await fixture.verify()
         #expect(verification.isIntact)
         #expect(verification.rows == 100)
+    }
+
+    @Test func whatAKilledProcessLeftBesideTheHeadFileIsRemoved() async throws {
+        let leftover = fixture.head + ".4711.new"
+        try Data("half".utf8).write(to: URL(fileURLWithPath: leftover))
+        try await fixture.write(1)
+        #expect(!FileManager.default.fileExists(atPath: leftover))
+        #expect(try await fixture.verify().isIntact)
     }
 
     @Test func aClosedLogRefusesEvents() async throws {

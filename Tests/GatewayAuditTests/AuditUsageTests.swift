@@ -139,6 +139,17 @@ struct AuditUsageTests {
         #expect(try await fixture.verify().lastRow == 13)
     }
 
+    @Test func aRowThatWasEditedIsNotRemovedByRetention() async throws {
+        let log = try fixture.open(retention: .seconds(60))
+        for number in 1...5 { try await log.record(fixture.event(generation: number)) }
+        try fixture.tamper("UPDATE token_events SET outcome = 'x' WHERE id = 2")
+        fixture.clock.advance(by: .seconds(600))
+        await log.prune()
+        await log.close()
+        #expect(try await fixture.reader.query(AuditFilter()).map(\.id) == Array(1...5))
+        #expect(try await fixture.verify().breach?.row == 2)
+    }
+
     @Test func manyRowsAreRemovedInPieces() async throws {
         let log = try fixture.open(retention: .seconds(60))
         try await withThrowingTaskGroup(of: Void.self) { group in

@@ -13,9 +13,12 @@ final class TemporaryDirectory: Sendable {
 
     func file(_ name: String) -> String { "\(path)/\(name)" }
 
-    /// Everything in the files whose names begin with `prefix`: the database and its write-ahead log.
+    /// Everything in the files whose names begin with `prefix`: the database, its write-ahead log and its head. Files
+    /// that are on their way to replace another may be gone before they are read.
     func content(of prefix: String) throws -> [Data] {
-        try FileManager.default.contentsOfDirectory(atPath: path).filter { $0.hasPrefix(prefix) }.sorted().map {
+        try FileManager.default.contentsOfDirectory(atPath: path).filter {
+            $0.hasPrefix(prefix) && !$0.hasSuffix(".new")
+        }.sorted().map {
             try Data(contentsOf: URL(fileURLWithPath: file($0)))
         }
     }

@@ -51,6 +51,16 @@ enum AuditFile {
         close(file)
     }
 
+    /// Removes what a killed process left behind while it replaced `path`.
+    static func removeLeftovers(of path: String) {
+        let folder = (path as NSString).deletingLastPathComponent
+        let name = (path as NSString).lastPathComponent
+        let names = (try? FileManager.default.contentsOfDirectory(atPath: folder.isEmpty ? "." : folder)) ?? []
+        for leftover in names where leftover.hasPrefix(name + ".") && leftover.hasSuffix(".new") {
+            try? FileManager.default.removeItem(atPath: folder.isEmpty ? leftover : "\(folder)/\(leftover)")
+        }
+    }
+
     /// Readers see the old content or the new, after a crash too.
     static func replace(_ path: String, with content: Data) throws(Failure) {
         let temporary = "\(path).\(getpid()).new"

@@ -6,7 +6,7 @@ struct AuditVerifier {
     let chain: AuditChain
     let head: AuditHead.Stored
 
-    private struct Found: Error {
+    struct Found: Error {
         let breach: AuditVerification.Breach
 
         init(_ fault: AuditVerification.Fault, row: Int64? = nil, _ explanation: String) {
@@ -14,7 +14,8 @@ struct AuditVerifier {
         }
     }
 
-    private struct Position {
+    /// A row that fits, and what the next one is linked to.
+    struct Position {
         var id: Int64
         var hash: String
     }
@@ -78,7 +79,7 @@ struct AuditVerifier {
         var meetsHead = false
         while let row = try rows.next() {
             let values = Array(row.databaseValues)
-            position = try verify(values, after: position)
+            position = try Self.verify(values, after: position, chain: chain)
             if case .head(let head) = head, head.id == position.id { meetsHead = head.hash == position.hash }
             result.rows += 1
             result.firstRow = result.firstRow ?? position.id
@@ -87,7 +88,11 @@ struct AuditVerifier {
         try verifyHead(end: position, pruned: pruned, meetsHead: meetsHead)
     }
 
-    private func verify(_ values: [DatabaseValue], after position: Position) throws -> Position {
+    static func verify(
+        _ values: [DatabaseValue],
+        after position: Position,
+        chain: AuditChain
+    ) throws(Found) -> Position {
         let expected = position.id + 1
         guard case .int64(let id) = values[0].storage else {
             throw Found(.changed, row: expected, "a row has no number")

@@ -7,7 +7,8 @@ extension SQLiteAuditLog {
     ///
     /// The guards of the table let only rows go that a checkpoint covers: the id and the hash of the last one removed,
     /// chained with the key like the rows themselves. So what is left can still be verified, and nobody without the key
-    /// can pass a deletion off as retention. The newest row always stays.
+    /// can pass a deletion off as retention. The newest row always stays, and so do rows that no longer fit: they are
+    /// evidence.
     package func prune() async {
         guard let retention = options.retention else { return }
         let now = clock.now().wall
@@ -50,12 +51,36 @@ extension SQLiteAuditLog {
             let bounds = range.map { $0.databaseValues.map { Int64.fromDatabaseValue($0) } } ?? []
             guard bounds.count == 2, let first = bounds[0], let kept = bounds[1], first < kept else { return .rollback }
             let last = min(kept - 1, first + Self.pruneLimit - 1)
+            try requireIntactRows(upTo: last, in: database)
             try checkpoint(upTo: last, at: now, in: database)
             try database.execute(sql: "DELETE FROM token_events WHERE id <= ?", arguments: [last])
             mayGoOn = last < kept - 1
             return .commit
         }
         return mayGoOn
+    }
+
+    private func requireIntactRows(upTo last: Int64, in database: Database) throws {
+        let start = try Row.fetchOne(
+            database,
+            sql: "SELECT pruned_to_id, pruned_to_hash FROM audit_checkpoints ORDER BY id DESC LIMIT 1"
+        ).map { Array($0.databaseValues) }
+        var position = AuditVerifier.Position(
+            id: start.flatMap { Int64.fromDatabaseValue($0[0]) } ?? 0,
+            hash: start.flatMap { String.fromDatabaseValue($0[1]) } ?? AuditChain.genesis
+        )
+        let rows = try Row.fetchCursor(
+            database,
+            sql: "SELECT \(AuditSchema.columnList) FROM token_events WHERE id <= ? ORDER BY id",
+            arguments: [last]
+        )
+        while let row = try rows.next() {
+            do {
+                position = try AuditVerifier.verify(Array(row.databaseValues), after: position, chain: chain)
+            } catch {
+                throw AuditError("\(error.breach.explanation); it is kept as evidence, run `authgateway audit verify`")
+            }
+        }
     }
 
     private func checkpoint(upTo last: Int64, at now: UnixTime, in database: Database) throws {

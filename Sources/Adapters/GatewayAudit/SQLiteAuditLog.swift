@@ -86,6 +86,7 @@ package final class SQLiteAuditLog: AuditLog {
             throw auditError(error, file: path)
         }
         identity = AuditFile.Identity(path: path)
+        AuditFile.removeLeftovers(of: AuditHead.path(for: path))
         exportHead()
     }
 
