@@ -196,7 +196,8 @@ package struct CredentialPlan: Sendable {
 ///
 /// A route is found by host (``matchHosts``; exact before wildcard, the path is then forwarded as it is), else by path
 /// (``matchPath``; the longest wins and is stripped), else, in absolute form, by the upstream's own host
-/// (``matchesUpstreamHost``). Loading has refused routes that share a host or a path.
+/// (``matchesUpstreamHost``). Loading has refused routes that share a path; those that share a host are told apart by
+/// their paths.
 package struct RoutePlan: Hashable, Sendable {
     package struct TLS: Hashable, Sendable {
         /// PEM of the authorities that the upstream's certificate must come from; nil trusts the system's.
@@ -240,7 +241,7 @@ package struct RoutePlan: Hashable, Sendable {
     /// Lower case, exact or `*.example.com`.
     package var matchHosts: [String]
     /// Whether a request in absolute form for the upstream's own host finds this route: false when several routes
-    /// share that host, because then nothing says which one is meant.
+    /// share that upstream, because then nothing says which one is meant.
     package var matchesUpstreamHost: Bool
     /// The index into ``Plan/credentials``; nil forwards without authentication.
     package var credential: Int?

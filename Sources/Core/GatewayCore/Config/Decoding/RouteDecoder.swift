@@ -24,7 +24,7 @@ enum RouteDecoder {
         }
         conflicts.report(to: fields.context)
         for index in routes.indices {
-            routes[index].matchesUpstreamHost = RouteConflicts.upstreamHostIsUnique(index, in: routes)
+            routes[index].matchesUpstreamHost = RouteConflicts.upstreamIsUnique(index, in: routes)
         }
         return routes
     }

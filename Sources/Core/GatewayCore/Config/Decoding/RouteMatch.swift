@@ -3,6 +3,8 @@ struct RouteMatch {
     struct Placed {
         let value: String
         let span: SourceSpan
+        /// From the name of the route, not from its `match`.
+        var isDerived = false
     }
 
     var path: Placed
@@ -11,8 +13,8 @@ struct RouteMatch {
     /// Reads `match`; what it leaves out is derived from the route's name.
     static func decode(_ route: ConfigFields, name: String, at span: SourceSpan) -> RouteMatch {
         var match = RouteMatch(
-            path: Placed(value: "/\(name)", span: span),
-            hosts: [Placed(value: "\(name.lowercased()).localhost", span: span)]
+            path: Placed(value: "/\(name)", span: span, isDerived: true),
+            hosts: [Placed(value: "\(name.lowercased()).localhost", span: span, isDerived: true)]
         )
         guard let fields = route.fields("match") else { return match }
         if let text = fields.string("path"), let node = fields.node("path") {
@@ -44,43 +46,54 @@ struct RouteMatch {
 }
 
 /// Finds routes that can match the same request.
+///
+/// A path finds its route on every host, so it belongs to one route. A host may be named by several routes, whose paths
+/// then choose between them; one that is only derived from a name stands for its route wholly.
 struct RouteConflicts {
-    private var paths: [(placed: RouteMatch.Placed, path: ConfigPath)] = []
-    private var hosts: [(placed: RouteMatch.Placed, path: ConfigPath)] = []
+    private struct Claim {
+        let placed: RouteMatch.Placed
+        let path: ConfigPath
+    }
+
+    private var paths: [Claim] = []
+    private var hosts: [Claim] = []
 
     mutating func add(_ match: RouteMatch, path: ConfigPath) {
-        paths.append((match.path, path))
-        hosts.append(contentsOf: match.hosts.map { ($0, path) })
+        paths.append(Claim(placed: match.path, path: path))
+        hosts.append(contentsOf: match.hosts.map { Claim(placed: $0, path: path) })
     }
 
     func report(to context: ConfigContext) {
-        report(paths, "path", context)
-        report(hosts, "host", context)
+        report(paths, "path", context) { _, _ in true }
+        report(hosts, "host", context) { $0.isDerived || $1.isDerived }
     }
 
     private func report(
-        _ claims: [(placed: RouteMatch.Placed, path: ConfigPath)],
+        _ claims: [Claim],
         _ what: String,
-        _ context: ConfigContext
+        _ context: ConfigContext,
+        where areInConflict: (RouteMatch.Placed, RouteMatch.Placed) -> Bool
     ) {
         var first: [String: RouteMatch.Placed] = [:]
-        for (placed, path) in claims {
-            if let other = first[placed.value] {
-                let message = "another route has the \(what) \"\(placed.value)\" too"
-                let related = ConfigDiagnostic.Related("the other route", at: other.span)
-                context.error(message, at: placed.span, path: path, related: related)
-            } else {
-                first[placed.value] = placed
+        for claim in claims {
+            let value = claim.placed.value
+            guard let other = first[value] else {
+                first[value] = claim.placed
+                continue
             }
+            guard areInConflict(other, claim.placed) else { continue }
+            let message = "another route has the \(what) \"\(value)\" too"
+            let related = ConfigDiagnostic.Related("the other route", at: other.span)
+            context.error(message, at: claim.placed.span, path: claim.path, related: related)
         }
     }
 
-    /// Whether nothing else in the plan claims the host of this route's upstream.
-    static func upstreamHostIsUnique(_ index: Int, in routes: [RoutePlan]) -> Bool {
-        let upstream = routes[index].upstream
+    /// Whether a request in absolute form for the upstream of a route can mean no other.
+    static func upstreamIsUnique(_ index: Int, in routes: [RoutePlan]) -> Bool {
+        let route = routes[index]
         return routes.indices.allSatisfy { other in
-            other == index
-                || (routes[other].upstream.host != upstream.host && !routes[other].matchHosts.contains(upstream.host))
+            let isSame = routes[other].upstream == route.upstream && routes[other].upstreamPath == route.upstreamPath
+            return other == index || (!isSame && !routes[other].matchHosts.contains(route.upstream.host))
         }
     }
 }

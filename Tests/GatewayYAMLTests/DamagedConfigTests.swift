@@ -1,0 +1,95 @@
+import GatewayCore
+import GatewayStrategies
+import GatewayYAML
+import Testing
+
+/// Whatever is done to a configuration, it is answered: a plan, or diagnostics that can be printed.
+@Suite("Damaged configurations")
+struct DamagedConfigTests {
+    private static let whole = """
+        version: 1
+        state_directory: ./state
+        listeners: {proxy: [{address: 127.0.0.1:8080}, {unix: ./p.sock, allow_users: [0]}], admin: {address: "[::1]:1"}}
+        access: {clients: {laptop: {token: "hünter2"}}, allow_origins: [https://a.example.com]}
+        limits: {header_bytes: 64KiB, drain: 30s}
+        credentials:
+          box: &box
+            strategy: box_ccg
+            client_id: ${ID:-id}
+            client_secret: {env: TOKEN}   # a comment
+            subject: {enterprise: "1"}
+            renew: {ahead: 10%, at_least: 60s}
+        routes:
+          a:
+            upstream: https://a.example.com/v2
+            auth: {credential: box, subject: {user: '42'}}
+            allow: [{methods: [GET], path: /**}]
+          b: {upstream: "https://b.example.com", auth: box, match: {path: /x, hosts: [x.localhost]}}
+          c:
+            upstream: >-
+              https://c.example.com
+            auth: {strategy: basic, username: no, password: |
+              two
+              lines
+            }
+        """
+
+    private func answer(_ bytes: [UInt8]) -> String {
+        var files = MemoryFiles([:])
+        files.files["/work/gateway.yaml"] = bytes
+        let secrets = MemorySecrets(variables: ["TOKEN": "t"])
+        let outcome = ConfigLoader(files: files, environment: { secrets.environment($0) })
+            .plan(at: "gateway.yaml", catalog: .builtIn, secrets: secrets)
+        let isRefused = outcome.plan == nil
+        #expect(isRefused == outcome.diagnostics.contains { $0.severity == .error })
+        return outcome.report(consequence: "refused")
+    }
+
+    @Test func everyTruncationIsAnswered() {
+        let bytes = Array(Self.whole.utf8)
+        for length in 0..<bytes.count { _ = answer(Array(bytes[..<length])) }
+    }
+
+    @Test(arguments: 1...8 as ClosedRange<UInt64>)
+    func everyDamageIsAnswered(_ seed: UInt64) {
+        var random = SplitMix(state: seed)
+        let pristine = Array(Self.whole.utf8)
+        let spice = Array("{}[]:,-?&*#|>!%@`\"'\\\t\n\r \0$~<=".utf8) + [0xC2, 0x85, 0xE2, 0xEF, 0xFF]
+        for _ in 0..<400 {
+            var bytes = pristine
+            for _ in 0..<Int.random(in: 1...6, using: &random) {
+                let index = Int.random(in: 0..<bytes.count, using: &random)
+                switch Int.random(in: 0..<4, using: &random) {
+                case 0: bytes[index] ^= 1 << UInt8.random(in: 0..<8, using: &random)
+                case 1: bytes[index] = spice.randomElement(using: &random) ?? 0
+                case 2: bytes.insert(spice.randomElement(using: &random) ?? 0, at: index)
+                default: bytes.remove(at: index)
+                }
+            }
+            _ = answer(bytes)
+        }
+    }
+
+    @Test(arguments: 1...4 as ClosedRange<UInt64>)
+    func noiseIsAnswered(_ seed: UInt64) {
+        var random = SplitMix(state: seed)
+        let alphabet = Array("ab:-?[]{}&*!|>'\"%@`#,~ \n\t$\\".utf8)
+        for _ in 0..<1000 {
+            let length = Int.random(in: 0..<80, using: &random)
+            _ = answer((0..<length).map { _ in alphabet.randomElement(using: &random) ?? 0 })
+        }
+    }
+}
+
+/// A small generator whose runs can be repeated.
+private struct SplitMix: RandomNumberGenerator {
+    var state: UInt64
+
+    mutating func next() -> UInt64 {
+        state &+= 0x9E37_79B9_7F4A_7C15
+        var mixed = state
+        mixed = (mixed ^ (mixed >> 30)) &* 0xBF58_476D_1CE4_E5B9
+        mixed = (mixed ^ (mixed >> 27)) &* 0x94D0_49BB_1331_11EB
+        return mixed ^ (mixed >> 31)
+    }
+}

@@ -1,0 +1,212 @@
+import GatewayCore
+import GatewayStrategies
+import GatewayYAML
+import Testing
+
+@Suite("Plan")
+struct PlanTests {
+    private static let secrets = MemorySecrets(
+        variables: ["TOKEN": "t-secret", "KEY": "-----BEGIN PRIVATE KEY-----\nk-secret\n-----END PRIVATE KEY-----"],
+        files: ["/work/laptop.token": "l-secret"]
+    )
+
+    private func outcome(_ text: String) -> ConfigOutcome {
+        let files = MemoryFiles(["/work/gateway.yaml": text])
+        return ConfigLoader(files: files, environment: { Self.secrets.environment($0) })
+            .plan(at: "gateway.yaml", catalog: .builtIn, secrets: Self.secrets)
+    }
+
+    private func plan(_ text: String) throws -> Plan {
+        let outcome = outcome(text)
+        #expect(outcome.report(consequence: "refused") == "")
+        return try #require(outcome.plan)
+    }
+
+    private static let smallest = "version: 1\nroutes: {box: {upstream: https://api.box.com, auth: none}}\n"
+
+    @Test func whatIsNotWrittenHasItsDefault() throws {
+        let plan = try plan(Self.smallest)
+        #expect(plan.stateDirectory == "/work/state")
+        #expect(plan.workers == .auto)
+        #expect(plan.listeners.map(\.address) == [.tcp(host: "127.0.0.1", port: 8080)])
+        #expect(plan.admin == AdminPlan(host: "127.0.0.1", port: 8081))
+        #expect(plan.audit.path == "/work/state/audit.sqlite")
+        #expect(plan.audit.retention == .seconds(90 * 86_400))
+        #expect(plan.tokens.key == .file(path: "/work/state/token.key"))
+        #expect(plan.limits == Limits())
+        #expect(plan.credentials.isEmpty)
+        let route = try #require(plan.routes.first)
+        #expect(route.matchPath == "/box")
+        #expect(route.matchHosts == ["box.localhost"])
+        #expect(route.credential == nil)
+        #expect(route.matchesUpstreamHost)
+    }
+
+    @Test func everythingThatIsWrittenIsInThePlan() throws {
+        let plan = try plan(
+            """
+            version: 1
+            state_directory: /var/lib/gateway
+            workers: 2
+            listeners:
+              proxy:
+                - address: 0.0.0.0:8443
+                  tls: {certificate: cert.pem, private_key: {env: KEY}, client_ca: ca.pem}
+                - address: "[::1]:8080"
+                - unix: run/proxy.sock
+                  allow_users: [0, 1000]
+              admin: {address: localhost:9000}
+            access:
+              clients:
+                laptop: {token: {file: ./laptop.token}}
+                ci: {token_sha256: "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"}
+              allow_origins: [HTTPS://App.example.com:443]
+              require_client: true
+            audit: {path: log.sqlite, usage: none, retention: 1d, on_failure: degrade}
+            tokens: {store: memory, key: {env: TOKEN}}
+            limits: {header_bytes: 64KiB, drain: 0s, replay_body_bytes: 0}
+            routes:
+              reports:
+                upstream: http://Reports.example.com:8000/v2/
+                allow_plaintext: true
+                match: {path: /reports/, hosts: ["*.Example.org"]}
+                auth: {strategy: bearer, token: {env: TOKEN}, as_user: "42"}
+                allow:
+                  - {methods: [GET, HEAD], path: /**}
+                clients: [laptop]
+            """
+        )
+        #expect(plan.stateDirectory == "/var/lib/gateway")
+        #expect(plan.workers == .exactly(2))
+        #expect(
+            plan.listeners.map(\.address) == [
+                .tcp(host: "0.0.0.0", port: 8443), .tcp(host: "::1", port: 8080),
+                .unix(path: "/work/run/proxy.sock", allowedUsers: [0, 1000]),
+            ]
+        )
+        #expect(plan.listeners[0].tls?.certificatePath == "/work/cert.pem")
+        #expect(plan.listeners[0].tls?.clientCAPath == "/work/ca.pem")
+        #expect(plan.admin == AdminPlan(host: "localhost", port: 9000))
+        #expect(plan.access.clients.map(\.name) == ["laptop", "ci"])
+        #expect(plan.access.clients[0].proof == .token(Secret("l-secret")))
+        #expect(plan.access.allowedOrigins == ["https://app.example.com"])
+        #expect(plan.access.requireClient == .true)
+        #expect(plan.audit.usage == .none)
+        #expect(plan.audit.onFailure == .degrade)
+        #expect(plan.tokens.store == .memory)
+        #expect(plan.tokens.key == .value(Secret("t-secret")))
+        #expect(plan.limits.headerBytes == 64 << 10)
+        #expect(plan.limits.drain == .zero)
+        #expect(plan.limits.replayBodyBytes == 0)
+        let route = try #require(plan.routes.first)
+        #expect(route.upstream == Origin(scheme: .http, host: "reports.example.com", port: 8000))
+        #expect(route.upstreamPath == "/v2")
+        #expect(route.matchPath == "/reports")
+        #expect(route.matchHosts == ["*.example.org"])
+        #expect(route.asUser == "42")
+        #expect(route.allow.map(\.path.description) == ["/**"])
+        #expect(route.clients == ["laptop"])
+        #expect(plan.credentials.map(\.name) == ["routes.reports"])
+    }
+
+    @Test func credentialsAreNamedFirstThenInlineThenSwitched() throws {
+        let plan = try plan(
+            """
+            version: 1
+            credentials:
+              box: &box
+                strategy: box_ccg
+                client_id: id
+                client_secret: {env: TOKEN}
+                subject: {enterprise: "1"}
+                renew: {ahead: 20%, at_least: 2m}
+                retry_on: [401, 403]
+                on_authority_failure: fail
+            routes:
+              a: {upstream: https://a.example.com, auth: {credential: box, subject: {user: "42"}}}
+              b: {upstream: https://b.example.com, auth: box}
+              c: {upstream: https://c.example.com, auth: {credential: box, subject: {user: "42"}, as_user: "7"}}
+              d: {upstream: https://d.example.com, auth: {strategy: bearer, token: {env: TOKEN}}}
+              e: {upstream: https://e.example.com, auth: {credential: box, subject: {enterprise: "1"}}}
+              f: {upstream: https://f.example.com, auth: {strategy: none}}
+            """
+        )
+        #expect(plan.credentials.map(\.name) == ["box", "box[user:42]", "routes.d"])
+        #expect(plan.routes.map(\.credential) == [1, 0, 1, 2, 0, nil])
+        #expect(plan.routes.map(\.asUser) == [nil, nil, "7", nil, nil, nil])
+        #expect(plan.credentials[1].policy == plan.credentials[0].policy)
+        #expect(plan.credentials[0].policy.aheadPercent == 20)
+        #expect(plan.credentials[0].policy.retryOn == [401, 403])
+        #expect(plan.credentials[0].policy.onAuthorityFailure == .fail)
+    }
+
+    @Test func routesThatShareAnUpstreamAreNotFoundByItsHost() throws {
+        let plan = try plan(
+            """
+            version: 1
+            routes:
+              a: {upstream: https://api.box.com, auth: none}
+              b: {upstream: https://api.box.com, auth: none}
+              c: {upstream: https://upload.box.com, auth: none}
+            """
+        )
+        #expect(plan.routes.map(\.matchesUpstreamHost) == [false, false, true])
+    }
+
+    @Test func routesMayShareAHostThatBothOfThemName() throws {
+        let plan = try plan(
+            """
+            version: 1
+            routes:
+              a: {upstream: https://a.example.com, auth: none, match: {path: /a, hosts: [api.local]}}
+              b: {upstream: https://b.example.com, auth: none, match: {path: /a/b, hosts: [api.local]}}
+            """
+        )
+        #expect(plan.routes.map(\.matchHosts) == [["api.local"], ["api.local"]])
+    }
+
+    @Test func theSummaryHoldsNoSecretAndIsTheSameEveryTime() throws {
+        let text = """
+            version: 1
+            access: {clients: {laptop: {token: {file: laptop.token}}}}
+            tokens: {key: {env: TOKEN}}
+            routes:
+              a: {upstream: https://a.example.com, auth: {strategy: bearer, token: {env: TOKEN}}}
+              b: {upstream: https://b.example.com, auth: {strategy: basic, username: svc, password: {env: TOKEN}}}
+            """
+        let summary = PlanSummary(try plan(text))
+        for rendering in [summary.text(), summary.json()] {
+            #expect(!rendering.contains("secret"))
+            #expect(rendering.contains("routes.b"))
+        }
+        #expect(try PlanSummary(plan(text)).text() == summary.text())
+        #expect(try PlanSummary(plan(text)).json() == summary.json())
+    }
+
+    @Test func theSummaryReadsLikeTheConfiguration() throws {
+        let text = PlanSummary(try plan(Self.smallest)).text()
+        #expect(text.hasPrefix("state_directory: /work/state\nworkers: auto\nlisteners:\n  proxy: 127.0.0.1:8080\n"))
+        #expect(
+            text.hasSuffix(
+                """
+                routes:
+                  box:
+                    upstream: https://api.box.com
+                    path: /box
+                    hosts: [box.localhost]
+                    credential: none
+
+                """
+            )
+        )
+    }
+
+    @Test func aPlanIsMadeInSpiteOfWarnings() {
+        let outcome = outcome(
+            "version: 1\nroutes: {a: {upstream: https://a.example.com, auth: {strategy: bearer, token: hunter2}}}\n"
+        )
+        #expect(outcome.plan != nil)
+        #expect(outcome.diagnostics.map(\.severity) == [.warning])
+        #expect(outcome.report(consequence: "refused").hasSuffix("\n1 warning.\n"))
+    }
+}
