@@ -113,7 +113,13 @@ let package = Package(
             ["GatewayProxy", "GatewayTesting", .product(name: "NIOEmbedded", package: "swift-nio")] + nio
         ),
         tests("GatewaySandboxTests", ["GatewaySandbox", "GatewayTesting", httpClient] + nio),
-        tests("EndToEndTests", ["GatewayRuntime", "GatewaySandbox", "GatewayTesting", httpClient]),
+        tests(
+            "EndToEndTests",
+            [
+                "GatewayRuntime", "GatewaySandbox", "GatewayStrategies", "GatewayTesting", "GatewayTokenClient",
+                httpClient, logging,
+            ]
+        ),
         tests("ArchitectureTests", []),
     ]
 )

@@ -1,0 +1,44 @@
+import Foundation
+import GatewayCore
+import GatewayStrategies
+import GatewayYAML
+import Testing
+
+/// Every strategy has a whole file in `examples/strategies`, named after its kind.
+@Suite("Examples of strategies")
+struct StrategyExampleTests {
+    private static let folder = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+        .deletingLastPathComponent().appending(path: "examples/strategies")
+
+    @Test(arguments: StrategyCatalog.builtIn.kinds)
+    func everyStrategyHasAnExampleThatLoads(_ kind: String) throws {
+        let loader = ConfigLoader(files: FolderFiles(folder: Self.folder.path), environment: { _ in "value" })
+        let outcome = loader.plan(at: "\(kind).yaml", catalog: .builtIn, secrets: AnySecret())
+        #expect(outcome.diagnostics.map(\.message) == [])
+        let plan = try #require(outcome.plan)
+        if kind == "none" {
+            #expect(plan.routes.allSatisfy { $0.credential == nil })
+        } else {
+            #expect(Set(plan.credentials.map(\.strategyKind)) == [kind])
+        }
+    }
+
+    @Test func thereIsNoExampleOfAnythingElse() throws {
+        let names = try FileManager.default.contentsOfDirectory(atPath: Self.folder.path)
+        #expect(names.sorted() == StrategyCatalog.builtIn.kinds.map { "\($0).yaml" }.sorted())
+    }
+}
+
+/// Every variable is set.
+private struct AnySecret: SecretSource {
+    func environment(_ name: String) -> String? { "value" }
+    func file(_ path: String) throws(SecretSourceError) -> Secret { throw SecretSourceError("no such file") }
+
+    func program(_ arguments: [String], timeout: Duration) throws(SecretSourceError) -> Secret {
+        throw SecretSourceError("no such program")
+    }
+
+    func systemdCredential(_ name: String) throws(SecretSourceError) -> Secret {
+        throw SecretSourceError("no such credential")
+    }
+}
