@@ -9,6 +9,14 @@ package struct PathPattern: Hashable, Sendable, CustomStringConvertible {
     package let segments: [Segment]
     package let description: String
 
+    /// `/**`
+    package static let all = PathPattern(segments: [.rest], description: "/**")
+
+    private init(segments: [Segment], description: String) {
+        self.segments = segments
+        self.description = description
+    }
+
     /// nil when it does not begin with `/`, or has `**` before the end or `*` inside a segment.
     package init?(_ text: String) {
         guard text.hasPrefix("/") else { return nil }

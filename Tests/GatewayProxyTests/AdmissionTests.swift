@@ -1,0 +1,103 @@
+import GatewayCore
+import Testing
+
+@Suite struct AdmissionTests {
+    @Test(arguments: [
+        ("GET /api HTTP/1.1\r\nHost: evil.example\r\n\r\n", 421),
+        ("GET /api HTTP/1.1\r\nHost: localhost:1\r\n\r\n", 421),
+        ("GET /api HTTP/1.1\r\nHost: localhost\r\nOrigin: https://evil.example\r\n\r\n", 403),
+        ("GET /api HTTP/1.1\r\nHost: localhost\r\nSec-Fetch-Site: cross-site\r\n\r\n", 403),
+        ("GET /api HTTP/1.1\r\nHost: localhost\r\nSec-Fetch-Site: none\r\n\r\n", 200),
+        ("GET /apix HTTP/1.1\r\nHost: localhost\r\n\r\n", 404),
+        ("GET /x HTTP/1.1\r\nHost: api.localhost\r\n\r\n", 200),
+        ("GET http://evil.example/ HTTP/1.1\r\nHost: evil.example\r\n\r\n", 421),
+        ("GET /api/../x HTTP/1.1\r\nHost: localhost\r\n\r\n", 400),
+        ("GET /api/%2e%2e/x HTTP/1.1\r\nHost: localhost\r\n\r\n", 400),
+        ("GET /api/a%2fb HTTP/1.1\r\nHost: localhost\r\n\r\n", 400),
+        ("GET /api/%ff HTTP/1.1\r\nHost: localhost\r\n\r\n", 400),
+        ("GET /api/%zz HTTP/1.1\r\nHost: localhost\r\n\r\n", 400),
+        ("TRACE /api HTTP/1.1\r\nHost: localhost\r\n\r\n", 405),
+        ("GET /api HTTP/1.1\r\n\r\n", 400),
+        ("GET /api HTTP/1.1\r\nHost: localhost\r\nHost: localhost\r\n\r\n", 400),
+        ("POST /api HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n", 400),
+        ("POST /api HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: identity\r\n\r\n", 400),
+        ("GET /api HTTP/1.1\r\nHost: localhost\r\nX : y\r\n\r\n", 400),
+        ("GET /api HTTP/1.1\r\nHost: localhost\r\n folded\r\n\r\n", 400),
+        ("GET /api HTTP/1.1\nHost: localhost\n\n", 400),
+        ("GET /api HTTP/2.0\r\nHost: localhost\r\n\r\n", 505),
+        ("GET /api HTTP/1.1\r\nHost: localhost\r\nAuthorization_: x\r\nX-A: y\r\n\r\n", 200),
+        ("GET /api HTTP/1.1\r\nHost: localhost\r\nConnection: authorization\r\n\r\n", 400),
+    ])
+    func aRequestIsJudgedByItsHead(_ request: String, _ status: Int) async throws {
+        let origin = try RawOrigin.answering()
+        try await withProxy(origin, source: ScriptedSource()) { proxy in
+            let answer = try proxy.exchange(request)
+            #expect(answer.head.hasPrefix("HTTP/1.1 \(status) "), "\(answer.head)\(answer.body)")
+            #expect(origin.requests.count == (status == 200 ? 1 : 0))
+            if status != 200 { #expect(answer.body.hasPrefix("{\"type\":\"urn:authgateway:problem:")) }
+        }
+    }
+
+    @Test func theAbsoluteFormReachesTheUpstreamItNames() async throws {
+        let origin = try RawOrigin.answering()
+        try await withProxy(origin, source: ScriptedSource()) { proxy in
+            let target = "127.0.0.1:\(origin.port)"
+            let answer = try proxy.exchange("GET http://\(target)/a?b HTTP/1.1\r\nHost: \(target)\r\n\r\n")
+            #expect(answer.head.hasPrefix("HTTP/1.1 200"))
+            #expect(origin.requests[0].hasPrefix("GET /a?b HTTP/1.1\r\nHost: \(target)\r\n"))
+        }
+    }
+
+    @Test func aClientTokenIsAskedForAcceptedInItsSlotsAndStripped() async throws {
+        let origin = try RawOrigin.answering()
+        let access = AccessPlan(
+            clients: [.init(name: "laptop", proof: .token(Secret("client-token")))],
+            allowedOrigins: [],
+            requireClient: .auto
+        )
+        try await withProxy(origin, source: nil, access: access) { proxy in
+            let request = "GET /api HTTP/1.1\r\nHost: localhost\r\n"
+            let refused = try proxy.exchange(request + "\r\n")
+            #expect(refused.head.hasPrefix("HTTP/1.1 401") && refused.head.contains("WWW-Authenticate: Bearer"))
+            try #expect(proxy.exchange(request + "Authorization: Bearer wrong\r\n\r\n").head.hasPrefix("HTTP/1.1 401"))
+            for field in [
+                "Authorization: Bearer client-token", "Proxy-Authorization: Bearer client-token",
+                "Proxy-Authorization: Basic bGFwdG9wOmNsaWVudC10b2tlbg==",
+            ] {
+                try #expect(proxy.exchange(request + field + "\r\n\r\n").head.hasPrefix("HTTP/1.1 200"))
+            }
+            #expect(origin.requests.count == 3)
+            #expect(origin.requests.allSatisfy { !$0.lowercased().contains("authorization") })
+            #expect(proxy.observer.denials == [.clientAuthRequired, .clientAuthRequired])
+            #expect(proxy.observer.records.last?.client == "laptop")
+        }
+    }
+
+    @Test func allowRulesAreMatchedOnWhatIsForwarded() async throws {
+        let origin = try RawOrigin.answering()
+        try await withProxy(origin) { route in
+            route.allow = [.init(methods: ["GET"], path: PathPattern("/public/**") ?? PathPattern.all)]
+        } _: { proxy in
+            func status(_ line: String) throws -> String {
+                String(try proxy.exchange("\(line) HTTP/1.1\r\nHost: localhost\r\n\r\n").head.dropFirst(9).prefix(3))
+            }
+            try #expect(status("GET /api/public/a") == "200")
+            try #expect(status("POST /api/public/a") == "403")
+            try #expect(status("GET /api/private") == "403")
+            try #expect(status("GET /api/public//a") == "400")
+            try #expect(status("GET /api/public/a;b") == "400")
+            try #expect(status("GET /api/public/%252e") == "400")
+        }
+    }
+
+    @Test func anUpstreamThatIsDownIsSaidToBe() async throws {
+        let origin = try RawOrigin.answering()
+        origin.stop()
+        try await withProxy(origin) { proxy in
+            let answer = try proxy.exchange("GET /api HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            #expect(answer.head.hasPrefix("HTTP/1.1 502"))
+            #expect(answer.head.contains("Proxy-Status: authgateway; error=connection_refused\r\n"))
+            #expect(answer.body.contains("does not accept connections"))
+        }
+    }
+}

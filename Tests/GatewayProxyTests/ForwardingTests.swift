@@ -1,0 +1,159 @@
+import GatewayCore
+import Testing
+
+@Suite struct ForwardingTests {
+    @Test func aRequestLeavesWithTheCredentialAndWithoutTheClientsOwn() async throws {
+        let origin = try RawOrigin.answering()
+        try await withProxy(origin, source: ScriptedSource()) { proxy in
+            let answer = try proxy.exchange(
+                "GET /api/items?a=1 HTTP/1.1\r\nHost: 127.0.0.1\r\nauthorization: Bearer mine\r\nX-Kept: yes\r\n"
+                    + "Connection: keep-alive, x-hop\r\nX-Hop: gone\r\nProxy-Connection: keep-alive\r\n\r\n"
+            )
+            #expect(answer.head.hasPrefix("HTTP/1.1 200 OK\r\n"))
+            #expect(answer.body == "ok")
+            #expect(answer.head.contains("Proxy-Status: authgateway; received-status=200\r\n"))
+            let seen = origin.requests[0]
+            #expect(seen.hasPrefix("GET /items?a=1 HTTP/1.1\r\nHost: 127.0.0.1:\(origin.port)\r\n"))
+            #expect(seen.contains("\r\nAuthorization: Bearer token-1\r\n"))
+            #expect(seen.contains("\r\nX-Kept: yes\r\n"))
+            #expect(!seen.contains("mine") && !seen.lowercased().contains("x-hop") && !seen.contains("Proxy-"))
+        }
+    }
+
+    @Test func aConnectionCarriesManyRequestsAndPipelinedOnesInOrder() async throws {
+        let origin = try RawOrigin { connection, _, origin in
+            while let message = connection.readMessage() {
+                origin.record(message.head)
+                let name = message.head.split(separator: " ")[1].dropFirst()
+                connection.send("HTTP/1.1 200 OK\r\nContent-Length: \(name.count)\r\n\r\n\(name)")
+            }
+        }
+        try await withProxy(origin) { proxy in
+            let client = try proxy.client()
+            client.send(
+                (1...20).map { "GET /api/r\($0) HTTP/1.1\r\nHost: localhost\r\n\r\n" }.joined()
+            )
+            for number in 1...20 { #expect(client.readMessage()?.body == "r\(number)") }
+            #expect(origin.connections == 1)
+            client.close()
+        }
+    }
+
+    @Test func aHeadThatDribblesInIsReadOnce() async throws {
+        let origin = try RawOrigin.answering()
+        try await withProxy(origin) { proxy in
+            let client = try proxy.client()
+            for byte in "GET /api HTTP/1.1\r\nHost: localhost\r\nX: y\r\n\r\n".utf8 { client.send([byte]) }
+            #expect(client.readMessage()?.body == "ok")
+            #expect(origin.requests[0].hasPrefix("GET / HTTP/1.1\r\n"))
+            client.close()
+        }
+    }
+
+    @Test func bodiesPassInTheFramingTheyCameIn() async throws {
+        let origin = try RawOrigin { connection, _, origin in
+            guard let head = connection.read(through: "\r\n\r\n") else { return }
+            let body = connection.read(through: "\r\nX-Sum: 1\r\n\r\n") ?? ""
+            origin.record(head + body)
+            connection.send(
+                "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\nX-Trailer: t\r\nContent-Length: 9\r\n\r\n"
+            )
+        }
+        try await withProxy(origin) { proxy in
+            let client = try proxy.client()
+            client.send("POST /api HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n")
+            client.send("5;x=y\r\nhello\r\n0\r\nHost: evil\r\nAuthorization: stolen\r\nX-Sum: 1\r\n\r\n")
+            let head = client.read(through: "\r\n\r\n") ?? ""
+            #expect(head.contains("Transfer-Encoding: chunked\r\n"))
+            #expect(client.read(through: "\r\n\r\n") == "3\r\nabc\r\n0\r\nX-Trailer: t\r\n\r\n")
+            #expect(origin.requests[0].hasSuffix("5;x=y\r\nhello\r\n0\r\nX-Sum: 1\r\n\r\n"))
+            client.close()
+        }
+    }
+
+    @Test func anHTTP10ClientGetsContentWithoutChunks() async throws {
+        let origin = try RawOrigin.answering(
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n"
+        )
+        try await withProxy(origin) { proxy in
+            let client = try proxy.client()
+            client.send("GET /api HTTP/1.0\r\n\r\n")
+            let answer = client.readToEnd()
+            #expect(answer.hasSuffix("\r\n\r\nabcde"))
+            #expect(!answer.lowercased().contains("transfer-encoding"))
+        }
+    }
+
+    @Test func aBodyThatIsCutNeverLooksComplete() async throws {
+        let origin = try RawOrigin { connection, _, _ in
+            _ = connection.read(through: "\r\n\r\n")
+            connection.send("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nshort")
+            connection.close()
+        }
+        try await withProxy(origin) { proxy in
+            let client = try proxy.client()
+            client.send("GET /api HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            #expect(client.readMessage() == nil)
+        }
+    }
+
+    @Test func headAndEmptyStatusesHaveNoBody() async throws {
+        let origin = try RawOrigin { connection, _, _ in
+            while let head = connection.read(through: "\r\n\r\n") {
+                connection.send(
+                    head.hasPrefix("HEAD")
+                        ? "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n"
+                        : "HTTP/1.1 304 Not Modified\r\nETag: x\r\n\r\n"
+                )
+            }
+        }
+        try await withProxy(origin) { proxy in
+            let client = try proxy.client()
+            client.send("HEAD /api HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            #expect(client.read(through: "\r\n\r\n")?.contains("Content-Length: 5") == true)
+            client.send("GET /api HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            #expect(client.read(through: "\r\n\r\n")?.hasPrefix("HTTP/1.1 304") == true)
+            client.close()
+        }
+    }
+
+    @Test func anUpgradeBecomesATunnelWithTheCredentialOnItsHandshake() async throws {
+        let origin = try RawOrigin { connection, _, origin in
+            guard let head = connection.read(through: "\r\n\r\n") else { return }
+            origin.record(head)
+            connection.send("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")
+            while let byte = connection.read(count: 4) { connection.send(byte) }
+        }
+        try await withProxy(origin, source: ScriptedSource()) { proxy in
+            let client = try proxy.client()
+            client.send("GET /api HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")
+            let head = client.read(through: "\r\n\r\n") ?? ""
+            #expect(head.hasPrefix("HTTP/1.1 101") && head.contains("Upgrade: echo\r\n"))
+            client.send("ping")
+            #expect(client.read(count: 4) == "ping")
+            #expect(origin.requests[0].contains("Authorization: Bearer token-1\r\n"))
+            client.close()
+        }
+    }
+
+    @Test func interimResponsesPassOn() async throws {
+        let origin = try RawOrigin { connection, _, origin in
+            guard let head = connection.read(through: "\r\n\r\n") else { return }
+            origin.record(head)
+            connection.send("HTTP/1.1 100 Continue\r\n\r\n")
+            _ = connection.read(count: 5)
+            connection.send("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+        }
+        try await withProxy(origin) { proxy in
+            let client = try proxy.client()
+            client.send(
+                "POST /api HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\nExpect: 100-continue\r\n\r\n"
+            )
+            #expect(client.read(through: "\r\n\r\n") == "HTTP/1.1 100 Continue\r\n\r\n")
+            client.send("hello")
+            #expect(client.readMessage()?.body == "ok")
+            #expect(origin.requests[0].contains("Expect: 100-continue\r\n"))
+            client.close()
+        }
+    }
+}

@@ -1,0 +1,187 @@
+import Foundation
+import GatewayCore
+import GatewayProxy
+import Logging
+import NIOCore
+import NIOPosix
+import Synchronization
+
+struct TestClock: GatewayClock {
+    func now() -> Moment {
+        let elapsed = ContinuousClock.now - Self.start
+        return Moment(
+            monotonic: MonotonicTime(nanoseconds: elapsed.wholeNanoseconds),
+            wall: UnixTime(milliseconds: Int64(Date().timeIntervalSince1970 * 1000))
+        )
+    }
+
+    func sleep(for duration: Duration) async throws { try await Task.sleep(for: duration) }
+
+    private static let start = ContinuousClock.now
+}
+
+final class RecordingObserver: ExchangeObserver {
+    private let state = Mutex<(records: [ExchangeRecord], denials: [ProblemKind])>(([], []))
+    func finished(_ record: ExchangeRecord) { state.withLock { $0.records.append(record) } }
+    func denied(_ demand: CredentialDemand?, requestID: String, reason: ProblemKind) {
+        state.withLock { $0.denials.append(reason) }
+    }
+    var records: [ExchangeRecord] { state.withLock { $0.records } }
+    var denials: [ProblemKind] { state.withLock { $0.denials } }
+}
+
+/// A renewable credential whose renewals a test directs.
+final class ScriptedSource: CredentialSource {
+    let name = "scripted"
+    let strategy = "oauth2_client_credentials"
+    let isRenewable = true
+
+    struct State {
+        var generation = 1
+        var rejected = 0
+        var renewals = 0
+        var waiters: [@Sendable (Result<Credential, GatewayProblem>) -> Void] = []
+        var events: [String] = []
+        var renewsAtOnce = true
+        var failure: GatewayProblem?
+        var isCold = false
+    }
+
+    let state: Mutex<State>
+
+    init(_ configure: (inout State) -> Void = { _ in }) {
+        var initial = State()
+        configure(&initial)
+        state = Mutex(initial)
+    }
+
+    static func credential(_ generation: Int) -> Credential {
+        let injection = Injection.authorization(scheme: "Bearer", Secret("token-\(generation)"))
+        return Credential(name: "scripted", generation: generation, injection: injection)
+    }
+
+    func current(at now: MonotonicTime) -> CredentialAnswer {
+        state.withLock { state in
+            if let failure = state.failure { return .unavailable(failure) }
+            if state.isCold || state.generation <= state.rejected { return .wait }
+            return .ready(Self.credential(state.generation))
+        }
+    }
+
+    func wait(
+        for demand: CredentialDemand,
+        _ done: @escaping @Sendable (Result<Credential, GatewayProblem>) -> Void
+    ) -> CredentialTicket {
+        state.withLock { $0.waiters.append(done) }
+        return CredentialTicket(id: 1)
+    }
+
+    func cancel(_ ticket: CredentialTicket) { state.withLock { $0.events.append("cancelled") } }
+
+    func rejected(generation: Int, by demand: CredentialDemand) {
+        state.withLock { state in
+            guard generation > state.rejected else { return }
+            state.rejected = generation
+            guard state.renewsAtOnce else { return }
+            state.renewals += 1
+            state.generation += 1
+        }
+    }
+
+    func note(_ event: CredentialUseEvent, generation: Int, by demand: CredentialDemand) {
+        state.withLock { $0.events.append("\(event.rawValue) \(generation)") }
+    }
+
+    func settle(_ result: Result<Credential, GatewayProblem>) {
+        let waiters = state.withLock { state in
+            state.isCold = false
+            defer { state.waiters = [] }
+            return state.waiters
+        }
+        for waiter in waiters { waiter(result) }
+    }
+}
+
+/// A proxy on a free port in front of one origin.
+final class ProxyFixture: Sendable {
+    let server: ProxyServer
+    let port: Int
+    let observer = RecordingObserver()
+    private let group = MultiThreadedEventLoopGroup(numberOfThreads: 1)
+
+    init(
+        upstreamPort: Int,
+        source: (any CredentialSource)? = nil,
+        access: AccessPlan = AccessPlan(clients: [], allowedOrigins: [], requireClient: .auto),
+        limits: Limits = Limits(),
+        sha256: @escaping @Sendable ([UInt8]) -> [UInt8] = { $0 },
+        route configure: (inout RoutePlan) -> Void = { _ in }
+    ) async throws {
+        let span = SourceSpan(file: 0, line: 1, column: 1)
+        var plan = RoutePlan(
+            name: "api",
+            upstream: Origin(scheme: .http, host: "127.0.0.1", port: upstreamPort),
+            upstreamPath: "",
+            matchPath: "/api",
+            matchHosts: ["api.localhost"],
+            credential: source == nil ? nil : 0,
+            span: span
+        )
+        configure(&plan)
+        server = try ProxyServer(
+            group: group,
+            configuration: ProxyConfiguration(
+                routes: [ProxyRoute(plan: plan, source: source)],
+                access: access,
+                limits: limits,
+                sha256: sha256
+            ),
+            clock: TestClock(),
+            observer: observer,
+            logger: Logger(label: "test")
+        )
+        let listener = ListenerPlan(address: .tcp(host: "127.0.0.1", port: 0), span: span)
+        port = try await server.bind([listener])[0].port ?? 0
+        server.start()
+    }
+
+    func client() throws -> RawConnection { try RawConnection(port: port) }
+
+    /// Sends one request and reads one answer on a fresh connection.
+    func exchange(_ request: String) throws -> (head: String, body: String) {
+        let client = try client()
+        defer { client.close() }
+        client.send(request)
+        guard let answer = client.readMessage() else { throw RawError("no answer") }
+        return answer
+    }
+
+    func stop() async {
+        await server.drain(within: .milliseconds(200))
+        try? await group.shutdownGracefully()
+    }
+}
+
+/// Runs `body` with a proxy that is stopped afterwards, off the cooperative pool because raw sockets block.
+func withProxy(
+    _ origin: RawOrigin,
+    source: (any CredentialSource)? = nil,
+    access: AccessPlan = AccessPlan(clients: [], allowedOrigins: [], requireClient: .auto),
+    limits: Limits = Limits(),
+    route: (inout RoutePlan) -> Void = { _ in },
+    _ body: @escaping @Sendable (ProxyFixture) throws -> Void
+) async throws {
+    let proxy = try await ProxyFixture(
+        upstreamPort: origin.port,
+        source: source,
+        access: access,
+        limits: limits,
+        route: route
+    )
+    let result: Result<Void, any Error> = await withCheckedContinuation { continuation in
+        Thread.detachNewThread { continuation.resume(returning: Result { try body(proxy) }) }
+    }
+    await proxy.stop()
+    origin.stop()
+    try result.get()
+}

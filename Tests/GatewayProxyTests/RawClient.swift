@@ -1,0 +1,179 @@
+import Foundation
+
+/// A client and an origin that speak bytes, so that a test sees what was really sent.
+///
+/// Blocking sockets on threads of their own: simple, and with a deadline on every read.
+final class RawConnection: @unchecked Sendable {
+    // Used by one thread at a time; the descriptor is the only state and closes once.
+    private let descriptor: Int32
+    private var buffered: [UInt8] = []
+
+    init(descriptor: Int32) {
+        self.descriptor = descriptor
+        var timeout = timeval(tv_sec: 5, tv_usec: 0)
+        unsafe setsockopt(descriptor, SOL_SOCKET, SO_RCVTIMEO, &timeout, socklen_t(MemoryLayout<timeval>.size))
+    }
+
+    convenience init(port: Int) throws {
+        let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
+        var address = sockaddr_in()
+        address.sin_family = sa_family_t(AF_INET)
+        address.sin_port = in_port_t(port).bigEndian
+        address.sin_addr.s_addr = in_addr_t(0x7F00_0001).bigEndian
+        let result = unsafe withUnsafePointer(to: &address) { pointer in
+            unsafe pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+                unsafe connect(descriptor, $0, socklen_t(MemoryLayout<sockaddr_in>.size))
+            }
+        }
+        guard result == 0 else { throw RawError("cannot connect to port \(port)") }
+        self.init(descriptor: descriptor)
+    }
+
+    func send(_ text: String) { send(Array(text.utf8)) }
+
+    func send(_ bytes: [UInt8]) {
+        var sent = 0
+        while sent < bytes.count {
+            let count = unsafe bytes.withUnsafeBytes { pointer in
+                unsafe Glibc.send(
+                    descriptor,
+                    pointer.baseAddress?.advanced(by: sent),
+                    bytes.count - sent,
+                    Int32(MSG_NOSIGNAL)
+                )
+            }
+            guard count > 0 else { return }
+            sent += count
+        }
+    }
+
+    func shutdownOutput() { _ = shutdown(descriptor, Int32(SHUT_WR)) }
+    func close() { _ = Glibc.close(descriptor) }
+
+    func reset() {
+        var option = linger(l_onoff: 1, l_linger: 0)
+        unsafe setsockopt(descriptor, SOL_SOCKET, SO_LINGER, &option, socklen_t(MemoryLayout<linger>.size))
+        close()
+    }
+
+    /// - Returns: false at the end of the stream, on a reset and after five silent seconds.
+    private func receive() -> Bool {
+        var chunk = [UInt8](repeating: 0, count: 65536)
+        let count = unsafe recv(descriptor, &chunk, chunk.count, 0)
+        guard count > 0 else { return false }
+        buffered += chunk.prefix(count)
+        return true
+    }
+
+    /// Everything up to and including `mark`.
+    func read(through mark: String) -> String? {
+        let pattern = Array(mark.utf8)
+        while true {
+            if let end = find(pattern) { return String(decoding: take(end), as: UTF8.self) }
+            guard receive() else { return nil }
+        }
+    }
+
+    func read(count: Int) -> String? {
+        while buffered.count < count { guard receive() else { return nil } }
+        return String(decoding: take(count), as: UTF8.self)
+    }
+
+    func readToEnd() -> String {
+        while receive() {}
+        return String(decoding: take(buffered.count), as: UTF8.self)
+    }
+
+    /// A head, and the body that its Content-Length announces.
+    func readMessage() -> (head: String, body: String)? {
+        guard let head = read(through: "\r\n\r\n") else { return nil }
+        let length = head.lowercased().split(separator: "\r\n").first { $0.hasPrefix("content-length:") }
+            .flatMap { Int($0.dropFirst(15).trimmingCharacters(in: .whitespaces)) }
+        guard let length, length > 0 else { return (head, "") }
+        guard let body = read(count: length) else { return nil }
+        return (head, body)
+    }
+
+    private func find(_ pattern: [UInt8]) -> Int? {
+        guard buffered.count >= pattern.count else { return nil }
+        for start in 0...(buffered.count - pattern.count)
+        where buffered[start..<start + pattern.count].elementsEqual(pattern) {
+            return start + pattern.count
+        }
+        return nil
+    }
+
+    private func take(_ count: Int) -> [UInt8] {
+        defer { buffered.removeFirst(count) }
+        return Array(buffered.prefix(count))
+    }
+}
+
+struct RawError: Error {
+    let text: String
+    init(_ text: String) { self.text = text }
+}
+
+/// An origin that answers each connection with a script and keeps what it received.
+final class RawOrigin: @unchecked Sendable {
+    // `heads` is guarded by `lock`; everything else is written once in `init`.
+    let port: Int
+    private let listener: Int32
+    private let lock = NSLock()
+    private var received: [String] = []
+    private var accepted = 0
+
+    /// - Parameter serve: Runs on a thread of its own for each connection; its second argument counts connections from 1.
+    init(_ serve: @escaping @Sendable (RawConnection, Int, RawOrigin) -> Void) throws {
+        listener = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
+        var address = sockaddr_in()
+        address.sin_family = sa_family_t(AF_INET)
+        address.sin_addr.s_addr = in_addr_t(0x7F00_0001).bigEndian
+        var size = socklen_t(MemoryLayout<sockaddr_in>.size)
+        let listener = listener
+        let result = unsafe withUnsafeMutablePointer(to: &address) { pointer in
+            unsafe pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+                let bound = unsafe bind(listener, $0, size)
+                return unsafe bound == 0 ? getsockname(listener, $0, &size) : bound
+            }
+        }
+        guard result == 0, listen(listener, 128) == 0 else { throw RawError("cannot listen") }
+        port = Int(in_port_t(bigEndian: address.sin_port))
+        Thread.detachNewThread { [self] in
+            while true {
+                let descriptor = accept(listener, nil, nil)
+                guard descriptor >= 0 else { return }
+                let number = countAccepted()
+                let connection = RawConnection(descriptor: descriptor)
+                Thread.detachNewThread { serve(connection, number, self) }
+            }
+        }
+    }
+
+    private func countAccepted() -> Int {
+        lock.withLock {
+            accepted += 1
+            return accepted
+        }
+    }
+
+    func record(_ text: String) { lock.withLock { received.append(text) } }
+    var requests: [String] { lock.withLock { received } }
+    var connections: Int { lock.withLock { accepted } }
+
+    func stop() {
+        _ = shutdown(listener, Int32(SHUT_RDWR))
+        _ = close(listener)
+    }
+
+    /// Answers every request with 200 and a body, keeps the connection.
+    static func answering(_ answer: String = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok") throws -> RawOrigin {
+        try RawOrigin { connection, _, origin in
+            while let message = connection.readMessage() {
+                origin.record(message.head + message.body)
+                connection.send(answer)
+            }
+            connection.close()
+        }
+    }
+}

@@ -1,0 +1,143 @@
+import GatewayCore
+import Synchronization
+import Testing
+
+/// What Box sends: 401, empty, and a challenge that names the reason.
+private let rejection =
+    "HTTP/1.1 401 Unauthorized\r\nWWW-Authenticate: Bearer realm=\"Service\", error=\"invalid_token\"\r\n"
+    + "Content-Length: 0\r\n\r\n"
+
+@Suite struct ReplayTests {
+    /// Accepts only the token of generation 2.
+    private func picky(_ answer: String = rejection) throws -> RawOrigin {
+        try RawOrigin { connection, _, origin in
+            while let message = connection.readMessage() {
+                origin.record(message.head + message.body)
+                let isFresh = message.head.contains("token-2")
+                connection.send(isFresh ? "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok" : answer)
+            }
+        }
+    }
+
+    @Test func aRejectedTokenIsRenewedOnceAndThePostArrivesWhole() async throws {
+        let origin = try picky()
+        let source = ScriptedSource()
+        try await withProxy(origin, source: source) { proxy in
+            let body = String(repeating: "x", count: 10_000)
+            let answer = try proxy.exchange(
+                "POST /api HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10000\r\n\r\n" + body
+            )
+            #expect(answer.head.hasPrefix("HTTP/1.1 200"))
+            #expect(origin.requests.count == 2)
+            #expect(origin.requests[1].hasSuffix(body))
+            #expect(source.state.withLock { $0.renewals } == 1)
+            #expect(source.state.withLock { $0.events } == ["injected 1", "replayed 1", "injected 2"])
+        }
+    }
+
+    @Test func theRequestWaitsForTheRenewal() async throws {
+        let origin = try picky()
+        let source = ScriptedSource { $0.renewsAtOnce = false }
+        try await withProxy(origin, source: source) { proxy in
+            let client = try proxy.client()
+            client.send("GET /api HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            while source.state.withLock({ $0.waiters.isEmpty }) {}
+            source.settle(.success(ScriptedSource.credential(2)))
+            #expect(client.readMessage()?.body == "ok")
+            client.close()
+        }
+    }
+
+    @Test func aFailedRenewalPassesTheUpstreamsAnswerOn() async throws {
+        let origin = try picky()
+        let source = ScriptedSource { $0.renewsAtOnce = false }
+        try await withProxy(origin, source: source) { proxy in
+            let client = try proxy.client()
+            client.send("GET /api HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            while source.state.withLock({ $0.waiters.isEmpty }) {}
+            source.settle(.failure(GatewayProblem(.reauthorizationRequired, "gone")))
+            let answer = client.readMessage()
+            #expect(answer?.head.hasPrefix("HTTP/1.1 401") == true)
+            #expect(answer?.head.contains("Gateway-Token: rejected; not retried: reauthorization-required\r\n") == true)
+            client.close()
+        }
+    }
+
+    @Test func aBodyOverTheLimitIsNotReplayedAndSaysSo() async throws {
+        let origin = try picky()
+        let source = ScriptedSource()
+        var limits = Limits()
+        limits.replayBodyBytes = 1000
+        try await withProxy(origin, source: source, limits: limits) { proxy in
+            let answer = try proxy.exchange(
+                "POST /api HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1001\r\n\r\n"
+                    + String(repeating: "x", count: 1001)
+            )
+            #expect(answer.head.hasPrefix("HTTP/1.1 401"))
+            #expect(answer.head.contains("Gateway-Token: generation=1; retried=0; reason=\"request body not held\""))
+            #expect(source.state.withLock { $0.renewals } == 1)
+        }
+    }
+
+    @Test func aSecondRejectionIsPassedOnWithoutALoop() async throws {
+        let origin = try RawOrigin.answering(rejection)
+        let source = ScriptedSource()
+        try await withProxy(origin, source: source) { proxy in
+            let answer = try proxy.exchange("GET /api HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            #expect(answer.head.hasPrefix("HTTP/1.1 401"))
+            #expect(answer.head.contains("Gateway-Token: generation=2; fresh; retried=1\r\n"))
+            #expect(origin.requests.count == 2)
+        }
+    }
+
+    @Test(arguments: ["error=\"insufficient_scope\"", "error=invalid_request"])
+    func otherChallengesRenewNothing(_ challenge: String) async throws {
+        let origin = try RawOrigin.answering(
+            "HTTP/1.1 401 Unauthorized\r\nWWW-Authenticate: Bearer realm=\"error=invalid_token\", \(challenge)\r\n"
+                + "Content-Length: 0\r\n\r\n"
+        )
+        let source = ScriptedSource()
+        try await withProxy(origin, source: source) { proxy in
+            try #expect(proxy.exchange("GET /api HTTP/1.1\r\nHost: localhost\r\n\r\n").head.hasPrefix("HTTP/1.1 401"))
+            #expect(source.state.withLock { $0.renewals } == 0)
+        }
+    }
+
+    @Test func aColdCredentialIsWaitedForWithADeadline() async throws {
+        let origin = try RawOrigin.answering()
+        let source = ScriptedSource { $0.isCold = true }
+        var limits = Limits()
+        limits.credentialTimeout = .milliseconds(100)
+        try await withProxy(origin, source: source, limits: limits) { proxy in
+            let answer = try proxy.exchange("GET /api HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            #expect(answer.head.hasPrefix("HTTP/1.1 504"))
+            #expect(answer.body.contains("token-endpoint-timeout"))
+            #expect(origin.requests.isEmpty)
+            #expect(source.state.withLock { $0.events } == ["cancelled", "withheld 0"])
+        }
+    }
+
+    @Test func aPostOnAConnectionThatDiesIsNotSentTwiceButAGetIs() async throws {
+        let origin = try RawOrigin { connection, number, origin in
+            // The first connection answers once and dies under the next request.
+            while let message = connection.readMessage() {
+                origin.record(message.head)
+                if number == 1, origin.requests.count == 2 { return connection.reset() }
+                if message.head.hasPrefix("POST"), origin.requests.count > 3 { return connection.reset() }
+                connection.send("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+            }
+        }
+        try await withProxy(origin) { proxy in
+            let client = try proxy.client()
+            client.send("GET /api/1 HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            #expect(client.readMessage()?.body == "ok")
+            client.send("GET /api/2 HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            #expect(client.readMessage()?.body == "ok")
+            #expect(origin.requests.count == 3)
+            client.send("POST /api/3 HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\n\r\nx")
+            #expect(client.readMessage()?.head.hasPrefix("HTTP/1.1 502") == true)
+            #expect(origin.requests.count == 4)
+            client.close()
+        }
+    }
+}
