@@ -1,0 +1,68 @@
+import GatewayCore
+import Testing
+
+@Suite struct MessageBodyTests {
+    /// Feeds `text` in pieces and reports how it ended and what its content was.
+    private func follow(_ text: String, piece: Int) -> (end: String, content: String) {
+        var body = MessageBody(.chunked)
+        var content: [UInt8] = []
+        let bytes = Array(text.utf8)
+        var position = 0
+        while position < bytes.count {
+            let chunk = Array(bytes[position..<min(position + piece, bytes.count)])
+            switch body.receive(chunk.span, onData: { content += chunk[$0] }) {
+            case .forward(let count):
+                #expect(count == chunk.count)
+                position += count
+            case .trailers(let count):
+                return ("trailers at \(position + count)", String(decoding: content, as: UTF8.self))
+            case .last: return ("last", "")
+            case .broken: return ("broken", String(decoding: content, as: UTF8.self))
+            }
+        }
+        return ("open", String(decoding: content, as: UTF8.self))
+    }
+
+    @Test(arguments: 1...8)
+    func chunksAreFollowedHoweverTheyAreCut(_ piece: Int) {
+        let result = follow("5\r\nhello\r\n00A;name=\"v\"\r\n0123456789\r\n0\r\n\r\n", piece: piece)
+        #expect(result.end == "trailers at 39")
+        #expect(result.content == "hello0123456789")
+    }
+
+    @Test(arguments: [
+        "\r\n", "g\r\n", "5\nhello", "5 \r\nhello", "5\r\nhello0\r\n", "-1\r\n", "+1\r\n", "0x1\r\n", ";\r\n",
+        "1234567890123456\r\n", "5\r\nhelloXX", "5;\u{1}\r\n", "5;\(String(repeating: "a", count: 1100))\r\n",
+    ])
+    func brokenChunksAreSeen(_ text: String) { #expect(follow(text, piece: 3).end == "broken") }
+
+    @Test func aLengthIsCountedDown() {
+        var body = MessageBody(.length(5))
+        let bytes = Array("helloGET".utf8)
+        guard case .forward(3) = body.receive(Array(bytes[..<3]).span),
+            case .last(2) = body.receive(Array(bytes[3...]).span)
+        else {
+            Issue.record("five bytes belong to the body")
+            return
+        }
+        #expect(body.isComplete)
+    }
+
+    @Test func forbiddenTrailersAreDroppedWhateverTheirSpelling() {
+        var section = TrailerSection(maxBytes: 1024, maxFields: 10)
+        let text =
+            "X-Ok: 1\r\nAUTHORIZATION: a\r\nContent-Length: 1\r\nx_api_key: k\r\nTransfer-Encoding: chunked\r\n"
+            + "Host: h\r\nSet-Cookie: c\r\nX-Also: 2\r\n\r\nNEXT"
+        guard
+            case .complete(let output, let consumed) = section.read(
+                Array(text.utf8).span,
+                forbidden: [Array("x-api-key".utf8)]
+            )
+        else {
+            Issue.record("the section is complete")
+            return
+        }
+        #expect(String(decoding: output, as: UTF8.self) == "X-Ok: 1\r\nX-Also: 2\r\n\r\n")
+        #expect(consumed == text.utf8.count - 4)
+    }
+}

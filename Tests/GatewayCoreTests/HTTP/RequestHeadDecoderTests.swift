@@ -1,0 +1,200 @@
+import GatewayCore
+import Testing
+
+@Suite struct RequestHeadDecoderTests {
+    private func decode(_ text: String, maxBytes: Int = 4096, maxFields: Int = 20) -> (RequestHeadDecoder, Outcome) {
+        var decoder = RequestHeadDecoder(maxBytes: maxBytes, maxFields: maxFields)
+        let outcome = Outcome(decoder.decode(Array(text.utf8).span))
+        return (decoder, outcome)
+    }
+
+    enum Outcome: Equatable {
+        case needMore
+        case head
+        case refused(HeadRefusal)
+
+        init(_ verdict: RequestHeadDecoder.Verdict) {
+            switch verdict {
+            case .needMore: self = .needMore
+            case .head: self = .head
+            case .refused(let reason): self = .refused(reason)
+            }
+        }
+    }
+
+    struct Refused: CustomTestStringConvertible {
+        let head: String
+        let reason: HeadRefusal
+        var testDescription: String { "\(head.debugDescription): \(reason.rawValue)" }
+    }
+
+    @Test(
+        "a head that two readers could read differently is refused",
+        arguments: [
+            Refused(head: "GET  / HTTP/1.1\r\nHost: a\r\n\r\n", reason: .malformedRequestLine),
+            Refused(head: "GET / HTTP/1.1 \r\nHost: a\r\n\r\n", reason: .malformedRequestLine),
+            Refused(head: "GET\t/ HTTP/1.1\r\nHost: a\r\n\r\n", reason: .malformedRequestLine),
+            Refused(head: "GET /a b HTTP/1.1\r\nHost: a\r\n\r\n", reason: .malformedRequestLine),
+            Refused(head: "GET / http/1.1\r\nHost: a\r\n\r\n", reason: .malformedRequestLine),
+            Refused(head: "GET / HTTP/1.2\r\nHost: a\r\n\r\n", reason: .versionNotSupported),
+            Refused(head: "GET / HTTP/0.9\r\nHost: a\r\n\r\n", reason: .versionNotSupported),
+            Refused(head: "GET\r\n\r\n", reason: .malformedRequestLine),
+            Refused(head: "G(T / HTTP/1.1\r\nHost: a\r\n\r\n", reason: .malformedRequestLine),
+            Refused(head: "\u{16}\u{3}\u{1}\u{2}", reason: .malformedRequestLine),
+            Refused(head: "PRI * HTTP/1.1\r\nHost: a\r\n\r\n", reason: .methodRefused),
+            Refused(head: "CONNECT a:443 HTTP/1.1\r\nHost: a:443\r\n\r\n", reason: .methodRefused),
+            Refused(head: "TRACE / HTTP/1.1\r\nHost: a\r\n\r\n", reason: .methodRefused),
+            Refused(head: "GET * HTTP/1.1\r\nHost: a\r\n\r\n", reason: .invalidTarget),
+            Refused(head: "GET ftp://a/ HTTP/1.1\r\nHost: a\r\n\r\n", reason: .invalidTarget),
+            Refused(head: "GET http://u@a/ HTTP/1.1\r\nHost: a\r\n\r\n", reason: .invalidTarget),
+            Refused(head: "GET /#f HTTP/1.1\r\nHost: a\r\n\r\n", reason: .invalidTarget),
+            Refused(head: "GET /\u{E9} HTTP/1.1\r\nHost: a\r\n\r\n", reason: .invalidTarget),
+            Refused(head: "GET / HTTP/1.1\r\nHost: a\r\nX: a\nb\r\n\r\n", reason: .bareLineFeed),
+            Refused(head: "GET / HTTP/1.1\r\nHost: a\r\nX: a\rb\r\n\r\n", reason: .bareLineFeed),
+            Refused(head: "GET / HTTP/1.1\r\nHost: a\r\nX: a\0b\r\n\r\n", reason: .invalidFieldValue),
+            Refused(head: "GET / HTTP/1.1\r\nHost: a\r\nX: a\u{7F}\r\n\r\n", reason: .invalidFieldValue),
+            Refused(head: "GET / HTTP/1.1\r\nHost: a\r\nX y: a\r\n\r\n", reason: .invalidFieldName),
+            Refused(head: "GET / HTTP/1.1\r\nHost: a\r\nX : a\r\n\r\n", reason: .invalidFieldName),
+            Refused(head: "GET / HTTP/1.1\r\nHost: a\r\n: a\r\n\r\n", reason: .invalidFieldName),
+            Refused(head: "GET / HTTP/1.1\r\nHost: a\r\nX\r\n\r\n", reason: .invalidFieldName),
+            Refused(head: "GET / HTTP/1.1\r\nHost: a\r\n\tX: a\r\n\r\n", reason: .foldedLine),
+            Refused(head: "GET / HTTP/1.1\r\n\r\n", reason: .missingHost),
+            Refused(head: "GET / HTTP/1.1\r\nHost:\r\n\r\n", reason: .invalidHost),
+            Refused(head: "GET / HTTP/1.1\r\nHost: a b\r\n\r\n", reason: .invalidHost),
+            Refused(head: "GET / HTTP/1.1\r\nHost: a,b\r\n\r\n", reason: .invalidHost),
+            Refused(head: "GET / HTTP/1.1\r\nHost: a\r\nhost: a\r\n\r\n", reason: .duplicateHost),
+            Refused(head: "GET http://a/ HTTP/1.1\r\nHost: b\r\n\r\n", reason: .hostMismatch),
+            Refused(head: "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: +1\r\n\r\n", reason: .invalidContentLength),
+            Refused(head: "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1,1\r\n\r\n", reason: .invalidContentLength),
+            Refused(head: "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 0x1\r\n\r\n", reason: .invalidContentLength),
+            Refused(head: "POST / HTTP/1.1\r\nHost: a\r\nContent-Length:\r\n\r\n", reason: .invalidContentLength),
+            Refused(
+                head: "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1234567890123456789\r\n\r\n",
+                reason: .invalidContentLength
+            ),
+            Refused(
+                head: "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nContent-Length: 1\r\n\r\n",
+                reason: .duplicateContentLength
+            ),
+            Refused(
+                head: "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n",
+                reason: .conflictingFraming
+            ),
+            Refused(
+                head: "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: gzip, chunked\r\n\r\n",
+                reason: .invalidTransferEncoding
+            ),
+            Refused(
+                head: "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: \u{B}chunked\r\n\r\n",
+                reason: .invalidFieldValue
+            ),
+            Refused(
+                head: "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n",
+                reason: .invalidTransferEncoding
+            ),
+            Refused(
+                head: "POST / HTTP/1.0\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n",
+                reason: .transferEncodingInHTTP10
+            ),
+            Refused(head: "GET / HTTP/1.1\r\nHost: a\r\nExpect: magic\r\n\r\n", reason: .invalidExpectation),
+            Refused(
+                head: "GET / HTTP/1.1\r\nHost: a\r\nConnection: close, Content-Length\r\n\r\n",
+                reason: .frameNominated
+            ),
+        ]
+    )
+    func ambiguousHeadsAreRefused(_ example: Refused) {
+        #expect(decode(example.head).1 == .refused(example.reason))
+    }
+
+    @Test func whatAHeadSaysIsRead() throws {
+        let text =
+            "POST /a/b?c=d HTTP/1.1\r\nHOST: Example.com:81\r\nContent-Length:\t 12 \r\nConnection: x-a , close\r\n"
+            + "Expect: 100-Continue\r\nX_Y: z\r\n\r\nrest"
+        let bytes = Array(text.utf8)
+        let (decoder, outcome) = decode(text)
+        #expect(outcome == .head)
+        let head = decoder.head
+        #expect(bytes.span.string(head.method) == "POST")
+        #expect(bytes.span.string(head.path) == "/a/b")
+        #expect(bytes.span.string(head.query) == "?c=d")
+        #expect(bytes.span.string(head.host) == "Example.com:81")
+        #expect(head.framing == .length(12))
+        #expect(!head.clientKeepsAlive)
+        #expect(head.options.nominated == [Array("x-a".utf8)])
+        #expect(head.expectsContinue && head.section.hasUnderscore)
+        #expect(bytes[head.end...].elementsEqual("rest".utf8))
+    }
+
+    @Test func theAbsoluteFormNamesItsHost() {
+        let text = "GET HTTP://A.example HTTP/1.1\r\nHost: a.EXAMPLE\r\n\r\n"
+        let (decoder, outcome) = decode(text)
+        #expect(outcome == .head)
+        #expect(decoder.head.form == .absolute)
+        #expect(Array(text.utf8).span.string(decoder.head.targetAuthority) == "A.example")
+        #expect(decoder.head.path.isEmpty)
+    }
+
+    @Test func limitsAreLimits() {
+        #expect(decode("GET /\(String(repeating: "a", count: 100))", maxBytes: 64).1 == .refused(.targetTooLong))
+        let fields = (0..<4).map { "X\($0): y\r\n" }.joined()
+        #expect(decode("GET / HTTP/1.1\r\nHost: a\r\n\(fields)\r\n", maxFields: 4).1 == .refused(.tooManyFields))
+        let long = "GET / HTTP/1.1\r\nHost: a\r\nX: \(String(repeating: "a", count: 100))"
+        #expect(decode(long, maxBytes: 64).1 == .refused(.headTooLarge))
+        #expect(decode(long + "\r\n\r\n", maxBytes: 64).1 == .refused(.headTooLarge))
+    }
+
+    @Test func itMakesNoDifferenceHowTheBytesArrive() {
+        let text = "GET /a HTTP/1.1\r\nHost: a\r\nX: \t y \r\n\r\n"
+        let bytes = Array(text.utf8)
+        var whole = RequestHeadDecoder(maxBytes: 4096, maxFields: 20)
+        _ = whole.decode(bytes.span)
+        var dribbled = RequestHeadDecoder(maxBytes: 4096, maxFields: 20)
+        for count in 1..<bytes.count {
+            #expect(Outcome(dribbled.decode(Array(bytes.prefix(count)).span)) == .needMore)
+        }
+        #expect(Outcome(dribbled.decode(bytes.span)) == .head)
+        #expect(dribbled.head.fields == whole.head.fields)
+        #expect(dribbled.head.path == whole.head.path)
+    }
+
+    @Test func noBytesTrapAndAcceptedHeadsAreWellFormed() {
+        var random = SplitMix(seed: 20_260_301)
+        let seeds = [
+            "GET /a?b HTTP/1.1\r\nHost: a:1\r\nContent-Length: 5\r\n\r\n",
+            "POST http://a/ HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\nConnection: close, x\r\n\r\n",
+            "OPTIONS * HTTP/1.0\r\nExpect: 100-continue\r\nUpgrade: x\r\n\r\n",
+        ].map { Array($0.utf8) }
+        for round in 0..<20_000 {
+            var bytes = seeds[round % seeds.count]
+            for _ in 0..<Int(random.next() % 4) {
+                let index = Int(random.next() % UInt64(bytes.count))
+                switch random.next() % 3 {
+                case 0: bytes[index] = UInt8(truncatingIfNeeded: random.next())
+                case 1: bytes.insert(UInt8(truncatingIfNeeded: random.next()), at: index)
+                default: bytes.remove(at: index)
+                }
+            }
+            var decoder = RequestHeadDecoder(maxBytes: 512, maxFields: 8)
+            guard case .head = decoder.decode(bytes.span) else { continue }
+            let head = bytes[..<decoder.head.end]
+            #expect(head.suffix(4).elementsEqual([13, 10, 13, 10]))
+            #expect(!head.contains(0))
+            #expect(head.count { $0 == 10 } == head.count { $0 == 13 })
+        }
+    }
+}
+
+/// A small generator with a seed that a failure can name (Steele, Lea, Flood: "SplitMix").
+struct SplitMix: RandomNumberGenerator {
+    var state: UInt64
+    init(seed: UInt64) { state = seed }
+
+    mutating func next() -> UInt64 {
+        state &+= 0x9E37_79B9_7F4A_7C15
+        var value = state
+        value = (value ^ (value >> 30)) &* 0xBF58_476D_1CE4_E5B9
+        value = (value ^ (value >> 27)) &* 0x94D0_49BB_1331_11EB
+        return value ^ (value >> 31)
+    }
+}

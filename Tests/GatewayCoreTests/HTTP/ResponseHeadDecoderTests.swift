@@ -1,0 +1,40 @@
+import GatewayCore
+import Testing
+
+@Suite struct ResponseHeadDecoderTests {
+    private func decode(_ text: String, answersHead: Bool = false) -> ResponseHead? {
+        var decoder = ResponseHeadDecoder(maxBytes: 4096, maxFields: 20)
+        guard case .head = decoder.decode(Array(text.utf8).span, answersHead: answersHead) else { return nil }
+        return decoder.head
+    }
+
+    @Test(arguments: [
+        ("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n", BodyFraming.length(5), true),
+        ("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", .none, true),
+        ("HTTP/1.1 200\r\nTransfer-Encoding: Chunked\r\n\r\n", .chunked, true),
+        ("HTTP/1.1 200 \r\n\r\n", .untilClose, false),
+        ("HTTP/1.0 200 OK\r\nContent-Length: 5\r\n\r\n", .length(5), false),
+        ("HTTP/1.0 200 OK\r\nContent-Length: 5\r\nConnection: keep-alive\r\n\r\n", .length(5), true),
+        ("HTTP/1.1 204 No Content\r\nContent-Length: 5\r\n\r\n", .none, true),
+        ("HTTP/1.1 304 Not Modified\r\nContent-Length: 5\r\n\r\n", .none, true),
+        ("HTTP/1.1 200 OK\r\nContent-Length: 5\r\nConnection: close\r\n\r\n", .length(5), false),
+    ])
+    func framingFollowsTheHead(_ text: String, _ framing: BodyFraming, _ keepsAlive: Bool) {
+        let head = decode(text)
+        #expect(head?.framing == framing)
+        #expect(head?.upstreamKeepsAlive == keepsAlive)
+    }
+
+    @Test func anAnswerToHeadHasNoBody() {
+        #expect(decode("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n", answersHead: true)?.framing == BodyFraming.none)
+    }
+
+    @Test(arguments: [
+        "HTTP/2 200 OK\r\n\r\n", "HTTP/1.1 99 x\r\n\r\n", "HTTP/1.1 2000 x\r\n\r\n", "http/1.1 200 OK\r\n\r\n",
+        "HTTP/1.1200 OK\r\n\r\n", "<html>\r\n\r\n", "HTTP/1.1 200 OK\r\nX: a\nSet-Cookie: b\r\n\r\n",
+        "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n",
+        "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n",
+        "HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip\r\n\r\n", "HTTP/1.1 200 OK\r\n folded\r\n\r\n",
+    ])
+    func brokenHeadsAreRefused(_ text: String) { #expect(decode(text) == nil) }
+}

@@ -1,0 +1,123 @@
+import GatewayCore
+import Testing
+
+@Suite struct RouteTableTests {
+    private static func route(
+        _ name: String,
+        path: String? = nil,
+        hosts: [String]? = nil,
+        upstream: String = "up.example",
+        base: String = ""
+    ) -> RoutePlan {
+        RoutePlan(
+            name: name,
+            upstream: Origin(scheme: .https, host: upstream, port: 443),
+            upstreamPath: base,
+            matchPath: path ?? "/\(name)",
+            matchHosts: hosts ?? ["\(name).localhost"],
+            credential: nil,
+            span: SourceSpan(file: 0, line: 1, column: 1)
+        )
+    }
+
+    private let routes = [
+        route("box"), route("boxer"), route("deep", path: "/box/deep"), route("root", path: "/"),
+        route("wild", path: "/wild", hosts: ["*.example.com"]),
+        route("exact", path: "/exact", hosts: ["api.example.com"]),
+        route("v1", path: "/v1", hosts: ["shared.example"]), route("v2", path: "/v2", hosts: ["shared.example"]),
+    ]
+
+    private func find(_ host: String, _ path: String) -> String? {
+        let bytes = Array((host + path).utf8)
+        let match = RouteTable(routes)
+            .find(bytes.span, host: 0..<host.utf8.count, path: host.utf8.count..<bytes.count)
+        guard let match else { return nil }
+        let name = routes[match.route].name
+        if case .host = match { return "\(name), whole path" }
+        return name
+    }
+
+    @Test(arguments: [
+        ("localhost", "/box", "box"), ("localhost", "/box/", "box"), ("localhost", "/box/a", "box"),
+        ("localhost", "/boxer/a", "boxer"), ("localhost", "/boxe", "root"), ("localhost", "/Box", "root"),
+        ("localhost", "/box/deep/a", "deep"), ("localhost", "/box/deeper", "box"), ("localhost", "/", "root"),
+        ("BOX.localhost", "/x", "box, whole path"), ("box.localhost", "/boxer", "box, whole path"),
+        ("a.example.com", "/x", "wild, whole path"), ("a.b.example.com", "/x", "wild, whole path"),
+        ("api.example.com", "/x", "exact, whole path"), ("example.com", "/x", "root"),
+        ("shared.example", "/v1/x", "v1"), ("shared.example", "/v2", "v2"),
+    ])
+    func theMostSpecificRouteWins(_ host: String, _ path: String, _ name: String) {
+        #expect(find(host, path) == name)
+    }
+
+    @Test func anAbsoluteTargetFindsTheUpstreamItNames() {
+        let table = RouteTable([
+            Self.route("one", upstream: "one.example"), Self.route("two", upstream: "two.example", base: "/v2"),
+        ])
+        func find(_ host: String, _ port: Int?, _ path: String) -> Int? {
+            let bytes = Array((host + path).utf8)
+            return table.findUpstream(
+                bytes.span,
+                host: 0..<host.utf8.count,
+                port: port,
+                path: host.utf8.count..<bytes.count
+            )?.route
+        }
+        #expect(find("One.example", nil, "/x") == 0)
+        #expect(find("one.example", 443, "/x") == 0)
+        #expect(find("one.example", 80, "/x") == nil)
+        #expect(find("two.example", nil, "/v2/x") == 1)
+        #expect(find("two.example", nil, "/v22") == nil)
+        #expect(find("three.example", nil, "/") == nil)
+    }
+
+    @Test func aThousandRoutesAreFound() {
+        let many = (0..<1000).map { Self.route("r\($0)", upstream: "u\($0).example") }
+        let table = RouteTable(many)
+        for (index, route) in many.enumerated() {
+            let path = Array("\(route.matchPath)/x".utf8)
+            #expect(table.find(path.span, host: 0..<0, path: 0..<path.count)?.route == index)
+        }
+    }
+}
+
+@Suite struct PathRuleTests {
+    @Test(arguments: [
+        ("/**", "/", true), ("/**", "/a/b", true), ("/", "/", true), ("/", "/a", false), ("/a", "/a", true),
+        ("/a", "/a/", false), ("/a/*", "/a/b", true), ("/a/*", "/a/", false), ("/a/*", "/a/b/c", false),
+        ("/a/**", "/a", true), ("/a/**", "/a/b/c", true), ("/a/**", "/ab", false), ("/a/*/c", "/a/b/c", true),
+        ("/a/*/c", "/a/b/d", false),
+    ])
+    func patternsMatchWholeSegments(_ pattern: String, _ path: String, _ matches: Bool) {
+        #expect(PathPattern(pattern)?.matches(Array(path.utf8)) == matches)
+    }
+
+    @Test(arguments: ["a", "/a*", "/**/a", ""])
+    func faultyPatternsAreRefused(_ pattern: String) { #expect(PathPattern(pattern) == nil) }
+
+    @Test(
+        arguments: [
+            ("/a/b", nil, nil), ("/a/../b", "a dot segment", "a dot segment"),
+            ("/..", "a dot segment", "a dot segment"),
+            ("/a/.", "a dot segment", "a dot segment"), ("/a/...", nil, nil), ("/a\\b", "a backslash", "a backslash"),
+            (
+                "/%2E%2e/", "an encoded slash, backslash, dot or NUL",
+                "an encoded slash, backslash, dot or NUL"
+            ),
+            ("/a%2Fb", "an encoded slash, backslash, dot or NUL", "an encoded slash, backslash, dot or NUL"),
+            ("/a%00", "an encoded slash, backslash, dot or NUL", "an encoded slash, backslash, dot or NUL"),
+            ("/a%5cb", "an encoded slash, backslash, dot or NUL", "an encoded slash, backslash, dot or NUL"),
+            ("/a%", "an invalid percent-encoding", "an invalid percent-encoding"),
+            ("/a%2", "an invalid percent-encoding", "an invalid percent-encoding"),
+            ("/a%0a", "an invalid percent-encoding", "an invalid percent-encoding"),
+            ("/%C3%A9", nil, nil), ("/%C0%AF", "an encoding that is not UTF-8", "an encoding that is not UTF-8"),
+            ("/a//b", nil, "an empty segment"), ("/a;b", nil, "a path parameter"), ("/a/", nil, nil),
+            ("/a%25b", nil, "a doubly encoded character"), ("/a%20b", nil, nil),
+        ] as [(String, String?, String?)]
+    )
+    func ambiguousPathsAreRefused(_ path: String, _ credentialed: String?, _ ruled: String?) {
+        let bytes = Array(path.utf8)
+        #expect(CanonicalPath.check(bytes.span, 0..<bytes.count, strictness: .credentialed)?.rawValue == credentialed)
+        #expect(CanonicalPath.check(bytes.span, 0..<bytes.count, strictness: .ruled)?.rawValue == ruled)
+    }
+}
