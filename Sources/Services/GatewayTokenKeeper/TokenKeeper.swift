@@ -29,6 +29,7 @@ package final class TokenKeeper: CredentialSource, Service {
     /// A copy of what the machine would answer, so that the request path takes no lock that is ever held for long.
     private let published = Mutex<Credential?>(nil)
     private let lastTicket = Atomic<UInt64>(0)
+    private let firstUses = FirstUses()
 
     /// - Parameter jitter: 0...1; spreads renewals and repeated calls.
     package init(
@@ -118,7 +119,9 @@ package final class TokenKeeper: CredentialSource, Service {
 
     package func note(_ event: CredentialUseEvent, generation: Int, by demand: CredentialDemand) {
         switch event {
-        case .injected: remember(.injected, generation: generation, by: demand)
+        case .injected:
+            guard firstUses.isFirst(generation: generation, route: demand.route) else { return }
+            remember(.injected, generation: generation, by: demand)
         case .replayed: remember(.replayed, generation: generation, by: demand)
         case .withheld: remember(.withheld, generation: generation, by: demand)
         }

@@ -5,6 +5,7 @@ package final class FixedCredentialSource: CredentialSource {
     package var name: String { credential.name }
 
     private let credential: Credential
+    private let firstUses = FirstUses()
     private let noted: @Sendable (CredentialUseEvent, CredentialDemand) -> Void
 
     /// - Parameter noted: Told of first uses and rejections, for the audit log. Must not block.
@@ -33,6 +34,7 @@ package final class FixedCredentialSource: CredentialSource {
     package func rejected(generation: Int, by demand: CredentialDemand) {}
 
     package func note(_ event: CredentialUseEvent, generation: Int, by demand: CredentialDemand) {
+        if event == .injected, !firstUses.isFirst(generation: generation, route: demand.route) { return }
         noted(event, demand)
     }
 }

@@ -1,0 +1,18 @@
+import Synchronization
+
+/// Remembers on which routes a generation was used, because event loops report first uses each for itself.
+package final class FirstUses: Sendable {
+    /// Bounded by the number of routes.
+    private let generations = Mutex<[String: Int]>([:])
+
+    package init() {}
+
+    /// - Returns: Whether nobody has reported this generation, or a later one, on this route before.
+    package func isFirst(generation: Int, route: String) -> Bool {
+        generations.withLock { generations in
+            guard generation > generations[route] ?? 0 else { return false }
+            generations[route] = generation
+            return true
+        }
+    }
+}
