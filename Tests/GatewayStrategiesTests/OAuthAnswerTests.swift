@@ -118,4 +118,11 @@ struct OAuthAnswerTests {
     func someRefusalsPass(_ status: Int, _ body: String) throws {
         #expect(try failure(TokenReply(status, body)).class == .transient(retryAfter: nil))
     }
+
+    @Test(arguments: ["[],", "{},", "1,", "\"a\","])
+    func anAnswerOfCountlessValuesIsNotRead(_ piece: String) throws {
+        let filler = String(repeating: piece, count: (1 << 20) / piece.utf8.count - 16)
+        let reply = TokenReply(200, #"{"access_token":"t","x":[\#(filler)0]}"#)
+        #expect(try failure(reply).class == .transient(retryAfter: nil))
+    }
 }

@@ -12,8 +12,8 @@ final class HostileServer: Sendable {
         case sendAndClose(String)
         /// Sends one byte of the text every 20 milliseconds.
         case drip(String)
-        /// Sends the head, then chunks for ever.
-        case endless(head: String, chunkBytes: Int)
+        /// Sends the beginning once, then the piece for ever.
+        case endless(String, piece: String)
         /// Reads the request and closes without a word.
         case cut
         /// Accepts the connection and says nothing, not even a TLS handshake.
@@ -99,10 +99,9 @@ private final class ScriptHandler: ChannelInboundHandler {
             context.close(promise: nil)
         case .drip(let text):
             drip(Array(text.utf8)[...], context)
-        case .endless(let head, let chunkBytes):
-            write(head, context)
-            let chunk = String(chunkBytes, radix: 16) + "\r\n" + String(repeating: "x", count: chunkBytes) + "\r\n"
-            pour(chunk, context)
+        case .endless(let beginning, let piece):
+            write(beginning, context)
+            pour(piece, context)
         case .cut:
             context.close(promise: nil)
         case .silence:
@@ -124,14 +123,14 @@ private final class ScriptHandler: ChannelInboundHandler {
         }
     }
 
-    private func pour(_ chunk: String, _ context: ChannelHandlerContext) {
+    private func pour(_ piece: String, _ context: ChannelHandlerContext) {
         guard context.channel.isActive else { return }
         let promise = context.eventLoop.makePromise(of: Void.self)
         let bound = NIOLoopBound((self, context), eventLoop: context.eventLoop)
         promise.futureResult.whenSuccess {
             let (handler, context) = bound.value
-            handler.pour(chunk, context)
+            handler.pour(piece, context)
         }
-        context.writeAndFlush(wrapOutboundOut(ByteBuffer(string: chunk)), promise: promise)
+        context.writeAndFlush(wrapOutboundOut(ByteBuffer(string: piece)), promise: promise)
     }
 }

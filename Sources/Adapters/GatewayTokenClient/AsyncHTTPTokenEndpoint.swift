@@ -11,6 +11,9 @@ import NIOSSL
 package final class AsyncHTTPTokenEndpoint: TokenEndpoint {
     package static let answerLimitBytes = 1 << 20
 
+    /// Everything that a connection may bring, framing and TLS included.
+    private static let connectionLimitBytes = 2 * answerLimitBytes
+
     private static let longestDeadline: Duration = .seconds(3600)
 
     private let client: HTTPClient
@@ -46,6 +49,12 @@ package final class AsyncHTTPTokenEndpoint: TokenEndpoint {
         configuration.connectionPool.retryConnectionEstablishment = false
         // An authority that hangs must not hold up another credential of the same authority.
         configuration.connectionPool.concurrentHTTP1ConnectionsPerHostSoftLimit = 256
+        configuration.http1_1ConnectionDebugInitializer = { channel in
+            channel.eventLoop.submit {
+                let limit = InboundLimit(bytes: Self.connectionLimitBytes)
+                try channel.pipeline.syncOperations.addHandler(limit, position: .first)
+            }
+        }
         client = HTTPClient(eventLoopGroupProvider: .singleton, configuration: configuration)
         userAgent = "authgateway/\(version)"
     }

@@ -28,7 +28,7 @@ enum TransportErrors {
 
     private static func reasonAfterSending(_ error: any Error) -> TokenTransportFailure.Reason {
         switch error {
-        case AnswerCollector.Refusal.tooLarge: .answerTooLarge
+        case AnswerCollector.Refusal.tooLarge, HTTPParserError.headerOverflow: .answerTooLarge
         case HTTPParserError.invalidEOFState: .connectionLost
         case is AnswerCollector.Refusal, is HTTPParserError: .invalidAnswer
         case let error as HTTPClientError where timeouts.contains(error): .responseTimeout

@@ -26,17 +26,18 @@ package enum JSONValue: Hashable, Sendable, Decodable {
         }
     }
 
-    /// nil when `bytes` is not JSON, or is nested too deep to be read.
+    /// nil when `bytes` is not JSON, or when it is nested deeper than 64 or holds more than 10,000 values: reading a
+    /// hostile answer must exhaust neither the stack nor a core.
     package init?(_ bytes: [UInt8]) {
-        guard !bytes.isEmpty, Self.depth(of: bytes) <= 64,
+        guard !bytes.isEmpty, Self.isModest(bytes),
             let value = try? JSONDecoder().decode(JSONValue.self, from: Data(bytes))
         else { return nil }
         self = value
     }
 
-    /// The deepest nesting of brackets outside strings; keeps a hostile answer from exhausting the stack.
-    private static func depth(of bytes: [UInt8]) -> Int {
-        var (depth, deepest, inString, escaped) = (0, 0, false, false)
+    /// Looks at brackets and commas outside strings only.
+    private static func isModest(_ bytes: [UInt8]) -> Bool {
+        var (depth, values, inString, escaped) = (0, 0, false, false)
         for byte in bytes {
             if inString {
                 if escaped {
@@ -52,12 +53,15 @@ package enum JSONValue: Hashable, Sendable, Decodable {
             case UInt8(ascii: "\""): inString = true
             case UInt8(ascii: "{"), UInt8(ascii: "["):
                 depth += 1
-                deepest = max(deepest, depth)
+                guard depth <= 64 else { return false }
             case UInt8(ascii: "}"), UInt8(ascii: "]"): depth -= 1
+            case UInt8(ascii: ","):
+                values += 1
+                guard values <= 10_000 else { return false }
             default: break
             }
         }
-        return deepest
+        return true
     }
 
     package subscript(key: String) -> JSONValue? {

@@ -17,18 +17,18 @@ struct OAuthErrors: Sendable {
     let advice: [Advice]
 
     func interpret(_ reply: TokenReply, at now: Moment) -> Result<TokenSet, TokenFailure> {
-        guard (200..<300).contains(reply.status), JSONValue(reply.body)?["error"].isPresent != true else {
-            return .failure(failure(reply, at: now))
+        let answer = JSONValue(reply.body)
+        guard (200..<300).contains(reply.status), answer?["error"].isPresent != true else {
+            return .failure(failure(reply, answer, at: now))
         }
         do throws(BrokenAnswer) {
-            return .success(try OAuthTokenResponse(reply).tokenSet(at: now))
+            return .success(try OAuthTokenResponse(answer).tokenSet(at: now))
         } catch {
             return .failure(error.failure(of: authority, status: reply.status))
         }
     }
 
-    private func failure(_ reply: TokenReply, at now: Moment) -> TokenFailure {
-        let answer = JSONValue(reply.body)
+    private func failure(_ reply: TokenReply, _ answer: JSONValue?, at now: Moment) -> TokenFailure {
         let code = OAuthErrorCode.allowListed(answer?["error"]?.string)
         let cause = GatewayProblem.Cause(code: code, httpStatus: reply.status)
         if isTransient(reply.status) || code.map(transientCodes.contains) == true {

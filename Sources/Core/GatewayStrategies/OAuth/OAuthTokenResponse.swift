@@ -12,9 +12,9 @@ struct OAuthTokenResponse {
     /// nil when the authority did not say, or not in a number.
     let lifetime: Duration?
 
-    init(_ reply: TokenReply) throws(BrokenAnswer) {
-        guard !reply.body.isEmpty else { throw BrokenAnswer(reason: "the body is empty") }
-        guard let answer = JSONValue(reply.body) else { throw BrokenAnswer(reason: "the body is not JSON") }
+    /// - Parameter answer: The body as JSON; nil when it is none.
+    init(_ answer: JSONValue?) throws(BrokenAnswer) {
+        guard let answer else { throw BrokenAnswer(reason: "the body is not JSON") }
         guard let text = answer["access_token"]?.string, !text.isEmpty else {
             throw BrokenAnswer(reason: "there is no access_token in it")
         }

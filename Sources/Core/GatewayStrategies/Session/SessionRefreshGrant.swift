@@ -107,7 +107,6 @@ struct SessionRefreshGrant: TokenGrant {
         holding token: TokenSet?,
         at now: Moment
     ) throws(BrokenAnswer) -> TokenSet {
-        guard !reply.body.isEmpty else { throw BrokenAnswer(reason: "the body is empty") }
         guard let answer = JSONValue(reply.body) else { throw BrokenAnswer(reason: "the body is not JSON") }
         guard let access = accessPointer.value(in: answer)?.string.flatMap({ IssuedToken.read($0) }) else {
             throw BrokenAnswer(reason: "there is no usable token at \(accessPointer.text)")
