@@ -17,6 +17,12 @@ struct AuditReaderTests {
         #expect(error?.reason.contains(fixture.path) == true)
     }
 
+    @Test func anotherDatabaseIsNotTakenForALog() async throws {
+        try await DatabaseQueue(path: fixture.path).write { try $0.execute(sql: "CREATE TABLE recipes (name)") }
+        let error = await #expect(throws: AuditError.self) { try await fixture.reader.stats() }
+        #expect(error?.reason.contains("is not an audit log") == true)
+    }
+
     @Test func filtersSelectRows() async throws {
         let log = try fixture.open()
         try await log.record(fixture.event(.gatewayStarted, credential: nil, generation: nil))

@@ -202,4 +202,30 @@ struct AuditVerifyTests {
         #expect(try await fixture.verify().isIntact == false)
         await #expect(throws: AuditError.self) { try await fixture.reader.tail(last: 5) }
     }
+
+    /// Whatever is wrong with the file, it is found, or it changed nothing that counts; and nothing traps.
+    @Test func aFlippedByteAnywhereIsFoundOrHarmless() async throws {
+        try await fixture.write(12)
+        let content = try Data(contentsOf: URL(fileURLWithPath: fixture.path))
+        let rows = try await fixture.reader.query(AuditFilter())
+        var found = 0
+        for offset in stride(from: 0, to: content.count, by: 251) {
+            var changed = content
+            changed[offset] ^= 0x15
+            let path = fixture.directory.file("flipped-\(offset).sqlite")
+            try changed.write(to: URL(fileURLWithPath: path))
+            try FileManager.default.copyItem(atPath: fixture.head, toPath: path + ".head")
+            let reader = AuditReader(path: path)
+            do {
+                guard try await reader.verify(keys: fixture.keys).isIntact else {
+                    found += 1
+                    continue
+                }
+                #expect(try await reader.query(AuditFilter()) == rows, "the byte at \(offset)")
+            } catch {
+                found += 1
+            }
+        }
+        #expect(found > 20)
+    }
 }

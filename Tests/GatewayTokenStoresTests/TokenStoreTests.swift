@@ -228,6 +228,31 @@ struct TokenStoreTests {
         }
     }
 
+    /// SQLite keeps no checksums: what it does not notice, the seal of the row does. Nothing traps.
+    @Test func aFlippedByteAnywhereNeverMakesAnotherToken() async throws {
+        let store = try open()
+        for number in 1...5 { try await store.save(token(number), for: CredentialKey(digest: "key-\(number)")) }
+        try await store.save(token(), for: name)
+        await store.close()
+        let content = try Data(contentsOf: URL(fileURLWithPath: path))
+        var damaged = 0
+        for offset in stride(from: 0, to: content.count, by: 53) {
+            var changed = content
+            changed[offset] ^= 0x15
+            let path = directory.file("flipped-\(offset).sqlite")
+            try changed.write(to: URL(fileURLWithPath: path))
+            do {
+                let store = try SQLiteTokenStore(path: path, key: key.derived(for: .tokenStore))
+                let loaded = try await store.load(name)
+                #expect(loaded == nil || loaded == token(), "the byte at \(offset)")
+                await store.close()
+            } catch {
+                damaged += 1
+            }
+        }
+        #expect(damaged > 2)
+    }
+
     @Test func commitsReachTheDiskBeforeTheyAreReported() async throws {
         let store = try open()
         let (mode, synchronous) = try await store.database.read { database in

@@ -76,7 +76,16 @@ package final class AuditReader: Sendable {
         let path = path
         let result: Result<Value, any Error> = await withCheckedContinuation { done in
             queue.async {
-                done.resume(returning: Result { try Self.open(path).read(body) })
+                done.resume(
+                    returning: Result {
+                        try Self.open(path).read { database in
+                            guard try database.tableExists("token_events") else {
+                                throw AuditError("\(path) is not an audit log of a gateway")
+                            }
+                            return try body(database)
+                        }
+                    }
+                )
             }
         }
         switch result {
