@@ -1,0 +1,108 @@
+import Foundation
+import GatewayCore
+import Testing
+
+@testable import GatewayRuntime
+
+@Suite("Secrets of this machine")
+struct SystemSecretSourceTests {
+    private func withFolder<Result>(_ body: (URL) throws -> Result) throws -> Result {
+        let folder = FileManager.default.temporaryDirectory.appending(path: "secrets-\(UUID().uuidString)")
+        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+        defer { try? FileManager.default.removeItem(at: folder) }
+        return try body(folder)
+    }
+
+    private func write(_ text: String, to file: URL, mode: Int = 0o600) throws {
+        try Data(text.utf8).write(to: file)
+        try FileManager.default.setAttributes([.posixPermissions: mode], ofItemAtPath: file.path)
+    }
+
+    private func message(_ body: () throws -> Secret) -> String? {
+        do {
+            _ = try body()
+            return nil
+        } catch {
+            return (error as? SecretSourceError)?.message
+        }
+    }
+
+    private let source = SystemSecretSource(environment: ["PATH": "/usr/bin:/bin", "NAME": "value"])
+
+    @Test func theNewlineAtTheEndOfAFileIsNoPartOfTheSecret() throws {
+        try withFolder { folder in
+            let file = folder.appending(path: "token")
+            try write("abc\n\n", to: file)
+            #expect(try source.file(file.path) == Secret("abc\n"))
+        }
+    }
+
+    @Test(arguments: [0o640, 0o604, 0o644, 0o660])
+    func aFileThatOthersMayReadIsRefused(_ mode: Int) throws {
+        try withFolder { folder in
+            let file = folder.appending(path: "token")
+            try write("hunter2", to: file, mode: mode)
+            let message = message { try source.file(file.path) }
+            #expect(message?.contains("chmod 600 \(file.path)") == true)
+            #expect(message?.contains("hunter2") == false)
+        }
+    }
+
+    @Test func whatIsNoSmallRegularFileIsRefusedWithoutWaiting() throws {
+        try withFolder { folder in
+            let (pipe, large) = (folder.appending(path: "pipe"), folder.appending(path: "large"))
+            let made = unsafe mkfifo(pipe.path, 0o600)
+            #expect(made == 0)
+            try write(String(repeating: "x", count: 65 << 10), to: large)
+            #expect(message { try source.file(pipe.path) }?.hasSuffix("not a regular file") == true)
+            #expect(message { try source.file(folder.path) }?.hasSuffix("not a regular file") == true)
+            #expect(message { try source.file(large.path) }?.hasSuffix("too large") == true)
+            #expect(message { try source.file("/nowhere/token") }?.hasSuffix("no such file") == true)
+        }
+    }
+
+    @Test func aProgramIsRunWithoutAShell() throws {
+        #expect(try source.program(["echo", "$NAME; `id`"], timeout: .seconds(10)) == Secret("$NAME; `id`"))
+        #expect(try source.program(["printenv", "NAME"], timeout: .seconds(10)) == Secret("value"))
+    }
+
+    @Test func aProgramThatFailsSaysHowAndNotWhatItPrinted() {
+        let failing = message { try source.program(["sh", "-c", "echo hunter2; exit 3"], timeout: .seconds(10)) }
+        #expect(failing == "sh ended with status 3; run it by hand to see why")
+        let missing = message { try source.program(["/nowhere/program"], timeout: .seconds(10)) }
+        #expect(missing?.hasPrefix("/nowhere/program cannot be started: ") == true)
+    }
+
+    @Test func aProgramThatDoesNotEndIsKilledWithItsChildren() throws {
+        let clock = ContinuousClock()
+        let elapsed = clock.measure {
+            let waiting = message {
+                try source.program(["sh", "-c", "sleep 60 & sleep 60"], timeout: .milliseconds(200))
+            }
+            #expect(waiting == "sh did not end within 200ms")
+        }
+        #expect(elapsed < .seconds(30))
+    }
+
+    @Test func aProgramThatPrintsTooMuchIsStopped() {
+        let message = message { try source.program(["yes"], timeout: .seconds(30)) }
+        #expect(message == "yes printed too much")
+    }
+
+    @Test func aSystemdCredentialComesFromItsFolder() throws {
+        try withFolder { folder in
+            try write("abc", to: folder.appending(path: "box"), mode: 0o400)
+            let source = SystemSecretSource(environment: ["CREDENTIALS_DIRECTORY": folder.path])
+            #expect(try source.systemdCredential("box") == Secret("abc"))
+            #expect(
+                message { try source.systemdCredential("../box") } == "the name of a systemd credential has no slash"
+            )
+        }
+        #expect(message { try source.systemdCredential("box") }?.hasPrefix("CREDENTIALS_DIRECTORY is not set") == true)
+    }
+
+    @Test func usersAreFoundByName() {
+        #expect(source.userID(ofName: "root") == 0)
+        #expect(source.userID(ofName: "no-such-user-here") == nil)
+    }
+}
