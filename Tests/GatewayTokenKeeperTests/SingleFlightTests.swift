@@ -50,6 +50,7 @@ struct SingleFlightTests {
             try await bench.audit.untilRecorded(.rejected)
             #expect(bench.audit.count(of: .rejected) == 1)
             #expect(bench.audit.last(.renewing)?.trigger == .rejected)
+            #expect(bench.audit.last(.renewing)?.demand == .sample)
         }
     }
 

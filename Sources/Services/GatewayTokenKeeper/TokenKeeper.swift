@@ -110,7 +110,7 @@ package final class TokenKeeper: CredentialSource, Service {
     }
 
     package func rejected(generation: Int, by demand: CredentialDemand) {
-        guard case .dead = decide({ $0.rejected(generation: generation) }) else { return }
+        guard case .dead = decide({ $0.rejected(generation: generation, by: demand) }) else { return }
         setup.metrics.rejected()
         rejection.withLock { $0 = generation }
         remember(.rejected, generation: generation, by: demand)

@@ -12,9 +12,9 @@ import Logging
 ///   (then this is the call that counts), or its successor never reached us, and only an authority that forgives a
 ///   repetition can still help.
 /// - *The gateway dies* between sending and storing. The next start finds the journal and goes on as above.
-/// - *The renewal token is refused.* In this order, each once: what the store holds by now, the previous renewal token (only
-///   after an uncertain rotation: the authority may not have seen the last one confirmed), the configured one. Then a
-///   person must log in.
+/// - *The renewal token is refused.* In this order, each once: what the store holds by now, then the previous renewal token
+///   (only after an uncertain rotation: the authority may not have seen the last one confirmed). Then a person must log
+///   in.
 extension TokenWorker {
     private enum Sent {
         case token(TokenSet, TokenReply, took: Duration)
@@ -173,14 +173,12 @@ extension TokenWorker {
         return await commit(Uncommitted(fresh: fresh(adopted), event: event))
     }
 
+    /// The previous renewal token, when the authority may not have seen its successor confirmed.
     private func nextCandidate(after tried: [Secret]) -> TokenSet? {
-        if isUncertain, var token = record?.token, let previous = record?.previousRenewal, !tried.contains(previous) {
-            token.renewal = previous
-            return token
-        }
-        guard let seed = setup.grant.seed(at: setup.clock.now()), let renewal = seed.renewal, !tried.contains(renewal)
+        guard isUncertain, var token = record?.token, let previous = record?.previousRenewal, !tried.contains(previous)
         else { return nil }
-        return seed
+        token.renewal = previous
+        return token
     }
 
     private mutating func giveUp(_ failure: TokenFailure, _ call: TokenCall) async -> End {

@@ -43,6 +43,8 @@ package struct TokenLifecycle<Waiter>: ~Copyable {
     let rules: Rules
     var phase: TokenPhase
     var waiters: [CredentialTicket: Waiter] = [:]
+    /// Of the request that has waited longest; named as the cause of a call that begins later.
+    var firstDemand: CredentialDemand?
     var isLocked = false
     var isStopped = false
     var budget: CallBudget
@@ -67,7 +69,10 @@ package struct TokenLifecycle<Waiter>: ~Copyable {
     }
 
     mutating func takeWaiters() -> [Waiter] {
-        defer { waiters = [:] }
+        defer {
+            waiters = [:]
+            firstDemand = nil
+        }
         return Array(waiters.values)
     }
 }

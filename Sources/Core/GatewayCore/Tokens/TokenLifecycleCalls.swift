@@ -110,7 +110,7 @@ extension TokenLifecycle where Waiter: Sendable {
     package mutating func foundNothing(by call: TokenCall) {
         guard isAwaited(call) else { return }
         phase = .empty
-        if !waiters.isEmpty { _ = wantCall(.demand) }
+        if !waiters.isEmpty { _ = wantCall(.demand, for: firstDemand) }
     }
 
     /// - Returns: The waiters, to be refused with the problem; nil when the call is not the one that was awaited.
@@ -149,7 +149,7 @@ extension TokenLifecycle where Waiter: Sendable {
         phase = .ready(held)
         if fresh.isRenewalDue { _ = wantCall(.startup) }
         guard held.isLive(at: now.monotonic) else {
-            if !waiters.isEmpty { _ = wantCall(.demand) }
+            if !waiters.isEmpty { _ = wantCall(.demand, for: firstDemand) }
             return .dead
         }
         return .use(held.credential, takeWaiters())

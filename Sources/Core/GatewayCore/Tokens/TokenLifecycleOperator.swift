@@ -17,7 +17,7 @@ extension TokenLifecycle where Waiter: Sendable {
         failures = 0
         isRotationUncertain = false
         phase = .empty
-        if !waiters.isEmpty { _ = wantCall(.demand) }
+        if !waiters.isEmpty { _ = wantCall(.demand, for: firstDemand) }
     }
 
     /// Takes a token from an operator, in the place of any other. A call under way is no longer awaited.

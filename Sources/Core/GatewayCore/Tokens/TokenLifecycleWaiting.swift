@@ -52,6 +52,7 @@ extension TokenLifecycle where Waiter: Sendable {
         guard waiters.count < rules.maximumWaiters else {
             return .refuse(GatewayProblem(.overloaded, "Too many requests wait for the credential \(rules.name)."))
         }
+        if waiters.isEmpty { firstDemand = demand }
         waiters[ticket] = waiter
         return wantCall(.demand, for: demand) ? .waitAndCall : .wait
     }
@@ -60,12 +61,12 @@ extension TokenLifecycle where Waiter: Sendable {
     package mutating func withdraw(_ ticket: CredentialTicket) -> Waiter? { waiters.removeValue(forKey: ticket) }
 
     /// The upstream did not accept this generation. A thousand such reports are one rejection.
-    package mutating func rejected(generation: Int) -> OnRejection {
+    package mutating func rejected(generation: Int, by demand: CredentialDemand? = nil) -> OnRejection {
         guard let held, held.generation == generation else { return .late }
         guard !held.isRejected else { return .known }
         phase.changeHeld { $0.isRejected = true }
         guard case .ready = phase.kind else { return .dead(calls: false) }
-        return .dead(calls: wantCall(.rejected))
+        return .dead(calls: wantCall(.rejected, for: demand))
     }
 
     /// No call will be made any more; a live token is still handed out.

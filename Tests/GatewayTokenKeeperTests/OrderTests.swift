@@ -1,0 +1,102 @@
+import GatewayCore
+import GatewayTesting
+import GatewayTokenKeeper
+import Testing
+
+@Suite("Orders of an operator", .timeLimit(.minutes(1)))
+struct OrderTests {
+    private let two = [
+        ScriptedTokenEndpoint.Answer.token("one", expiresIn: 3600), .token("two", expiresIn: 3600),
+    ]
+
+    @Test func refreshRenewsNow() async throws {
+        try await KeeperBench(ScriptedTokenEndpoint(two)).running { bench in
+            _ = await bench.credential()
+            let status = try await bench.keeper.refresh().get()
+            #expect(status.generation == 2)
+            #expect(status.state == .valid)
+            #expect(status.remainingSeconds == 3600)
+            #expect(bench.generation == 2)
+            #expect(bench.audit.last(.renewed)?.trigger == .operator)
+        }
+    }
+
+    @Test func refreshTriesAgainAfterAFinalRefusal() async throws {
+        let endpoint = ScriptedTokenEndpoint([.error("invalid_client"), .error("invalid_client"), .token("one")])
+        try await KeeperBench(endpoint).running { bench in
+            _ = await bench.credential()
+            guard case .failure(let problem) = await bench.keeper.refresh() else {
+                Issue.record("a refused refresh says so")
+                return
+            }
+            #expect(problem.kind == .credentialMisconfigured)
+            let outcome1 = try await bench.keeper.refresh().get().generation
+            #expect(outcome1 == 1)
+        }
+    }
+
+    @Test func refreshOfATokenThatNobodyCanRenewFailsAndKeepsIt() async throws {
+        let now = ManualClock().now().wall
+        let seed = TokenSet(access: Secret("seed"), obtainedAt: now, expiresAt: now + .seconds(3600))
+        try await KeeperBench(grant: SampleGrant(isRenewable: false, initial: seed)).running { bench in
+            _ = await bench.credential()
+            guard case .failure = await bench.keeper.refresh() else {
+                Issue.record("it cannot be renewed")
+                return
+            }
+            #expect(bench.generation == 1)
+            #expect(bench.status.state == .valid)
+        }
+    }
+
+    @Test func clearForgetsHereAndInTheStoreAndTheNextRequestAsksAgain() async throws {
+        try await KeeperBench(ScriptedTokenEndpoint(two)).running { bench in
+            _ = await bench.credential()
+            let status = try await bench.keeper.clear().get()
+            #expect(status.state == .empty)
+            #expect(bench.generation == nil)
+            #expect(bench.store[KeeperBench.key] == nil)
+            #expect(bench.audit.last(.cleared)?.trigger == .operator)
+            #expect(await bench.credential().generation == 2)
+        }
+    }
+
+    @Test func aLockedCredentialIsNeitherUsedNorRenewed() async throws {
+        try await KeeperBench(ScriptedTokenEndpoint(two)).running { bench in
+            _ = await bench.credential()
+            let outcome2 = try await bench.keeper.lock().get().state
+            #expect(outcome2 == .locked)
+            #expect(bench.problem?.kind == .locked)
+            bench.clock.advance(by: .seconds(3300))
+            #expect(await bench.credential().problem?.kind == .locked)
+            #expect(bench.endpoint.requests.count == 1)
+            _ = await bench.keeper.unlock()
+            let outcome3 = try await bench.untilGeneration(after: 1).generation
+            #expect(outcome3 == 2)
+            #expect(bench.audit.names.filter { $0 == .locked || $0 == .unlocked } == [.locked, .unlocked])
+        }
+    }
+
+    @Test func anImportedSessionIsTriedAtOnce() async throws {
+        let endpoint = ScriptedTokenEndpoint([.token("two", expiresIn: 3600, refresh: "renewal-two")])
+        try await KeeperBench(endpoint, grant: SampleGrant(rotates: true)).running { bench in
+            #expect(await bench.credential().problem?.kind == .loginRequired)
+            let now = bench.clock.now().wall
+            let token = TokenSet(access: Secret("a"), renewal: Secret("r"), obtainedAt: now)
+            let status = try await bench.keeper.import(token).get()
+            #expect(status.generation == 2)
+            #expect(bench.audit.last(.imported)?.generation == 1)
+            #expect(bench.store[KeeperBench.key]?.token.renewal == Secret("renewal-two"))
+        }
+    }
+
+    @Test func anOrderAfterShutdownIsRefused() async throws {
+        let bench = KeeperBench()
+        try await bench.running { _ in }
+        guard case .failure(let problem) = await bench.keeper.refresh() else {
+            Issue.record("nobody is there to carry it out")
+            return
+        }
+        #expect(problem.kind == .draining)
+    }
+}
