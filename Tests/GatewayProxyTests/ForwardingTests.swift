@@ -1,3 +1,4 @@
+import Dispatch
 import GatewayCore
 import Testing
 
@@ -132,6 +133,112 @@ import Testing
             client.send("ping")
             #expect(client.read(count: 4) == "ping")
             #expect(origin.requests[0].contains("Authorization: Bearer token-1\r\n"))
+            client.close()
+        }
+    }
+
+    @Test func anOfferOfClearTextHTTP2IsNotForwarded() async throws {
+        let origin = try RawOrigin.answering()
+        try await withProxy(origin) { proxy in
+            let answer = try proxy.exchange(
+                "GET /api HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\n"
+                    + "HTTP2-Settings: AAMAAABkAAQAoAAAAAIAAAAA\r\n\r\n"
+            )
+            #expect(answer.body == "ok")
+            #expect(!origin.requests[0].lowercased().contains("upgrade"))
+            #expect(!origin.requests[0].contains("HTTP2-Settings"))
+        }
+    }
+
+    @Test func aClientThatLeavesTakesItsUpstreamRequestWithIt() async throws {
+        let closed = DispatchSemaphore(value: 0)
+        let asked = DispatchSemaphore(value: 0)
+        let origin = try RawOrigin { connection, _, _ in
+            _ = connection.read(through: "\r\n\r\n")
+            asked.signal()
+            _ = connection.readToEnd()
+            closed.signal()
+        }
+        try await withProxy(origin) { proxy in
+            let client = try proxy.client()
+            client.send("GET /api HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            #expect(asked.wait(timeout: .now() + 2) == .success)
+            client.close()
+            #expect(closed.wait(timeout: .now() + 1) == .success)
+        }
+    }
+
+    @Test func aClientThatClosesItsHalfIsAnsweredWhenItSaidItWould() async throws {
+        let origin = try RawOrigin.answering()
+        try await withProxy(origin) { proxy in
+            let client = try proxy.client()
+            client.send("GET /api HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+            client.shutdownOutput()
+            #expect(client.readToEnd().hasSuffix("\r\n\r\nok"))
+        }
+    }
+
+    @Test func anUpstreamThatStaysSilentIsGivenUp() async throws {
+        let origin = try RawOrigin { connection, _, _ in _ = connection.readToEnd() }
+        var limits = Limits()
+        limits.responseTimeout = .milliseconds(100)
+        try await withProxy(origin, limits: limits) { proxy in
+            let answer = try proxy.exchange("GET /api HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            #expect(answer.head.hasPrefix("HTTP/1.1 504"))
+            #expect(answer.body.contains("upstream-timeout"))
+        }
+    }
+
+    @Test func slowHeadsBodiesAndIdleConnectionsAreCut() async throws {
+        let origin = try RawOrigin.answering()
+        var limits = Limits()
+        limits.headerTimeout = .milliseconds(100)
+        limits.bodyIdleTimeout = .milliseconds(100)
+        limits.idleTimeout = .milliseconds(100)
+        try await withProxy(origin, limits: limits) { proxy in
+            let silent = try proxy.client()
+            #expect(silent.readToEnd().isEmpty)
+            let slow = try proxy.client()
+            slow.send("GET /api HT")
+            #expect(slow.readToEnd().hasPrefix("HTTP/1.1 408"))
+            let stuck = try proxy.client()
+            stuck.send("POST /api HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\nx")
+            #expect(stuck.readToEnd().hasPrefix("HTTP/1.1 408"))
+            let idle = try proxy.client()
+            idle.send("GET /api HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            #expect(idle.readMessage()?.body == "ok")
+            #expect(idle.readToEnd().isEmpty)
+        }
+    }
+
+    @Test func connectionsOverTheLimitAreToldSo() async throws {
+        let origin = try RawOrigin.answering()
+        var limits = Limits()
+        limits.connections = 1
+        try await withProxy(origin, limits: limits) { proxy in
+            let first = try proxy.client()
+            first.send("GET /api HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            #expect(first.readMessage()?.body == "ok")
+            let second = try proxy.client()
+            let answer = second.readToEnd()
+            #expect(answer.hasPrefix("HTTP/1.1 503") && answer.contains("Retry-After: 1\r\n"))
+            first.close()
+        }
+    }
+
+    @Test func anEarlyAnswerReachesAClientThatIsStillSending() async throws {
+        let origin = try RawOrigin { connection, _, _ in
+            _ = connection.read(through: "\r\n\r\n")
+            connection.send("HTTP/1.1 413 Content Too Large\r\nContent-Length: 3\r\n\r\nbig")
+            _ = connection.readToEnd()
+        }
+        try await withProxy(origin) { proxy in
+            let client = try proxy.client()
+            client.send("POST /api HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000\r\n\r\nstart")
+            let answer = client.readMessage()
+            #expect(answer?.head.hasPrefix("HTTP/1.1 413") == true)
+            #expect(answer?.head.contains("Connection: close\r\n") == true)
+            #expect(answer?.body == "big")
             client.close()
         }
     }

@@ -199,7 +199,10 @@ extension DownstreamHandler {
 
     private func connected(_ result: Result<UpstreamHandler, GatewayProblem>, step: UInt64, _ pool: UpstreamPool) {
         guard phase == .waiting, let exchange, exchange.step == step else {
-            if case .success(let connection) = result { pool.putBack(connection) }
+            if case .success(let connection) = result {
+                connection.becameIdle()
+                pool.putBack(connection)
+            }
             return
         }
         switch result {

@@ -39,9 +39,13 @@ final class UpstreamHandler: ChannelDuplexHandler {
     private var hasUnflushedResponse = false
     private var ready: ((Result<UpstreamHandler, GatewayProblem>) -> Void)?
     private var origin: Origin?
+    private let limits: Limits
+    /// Of the TLS handshake, and of the time without a request.
+    private var timer = DeadlineTimer()
 
     init(pool: UpstreamPool, limits: Limits) {
         self.pool = pool
+        self.limits = limits
         decoder = ResponseHeadDecoder(maxBytes: limits.headerBytes, maxFields: limits.headerFields)
         trailers = TrailerSection(maxBytes: limits.headerBytes, maxFields: limits.headerFields)
     }
@@ -56,11 +60,43 @@ final class UpstreamHandler: ChannelDuplexHandler {
         _ done: @escaping (Result<UpstreamHandler, GatewayProblem>) -> Void
     ) {
         self.origin = origin
-        guard phase == .opening, isTLS else {
-            done(phase == .closed ? .failure(lost) : .success(self))
-            return
+        if phase == .opening, isTLS {
+            ready = done
+            setDeadline(limits.connectTimeout)
+        } else if phase == .closed {
+            done(.failure(lost))
+        } else {
+            phase = .idle
+            done(.success(self))
         }
-        ready = done
+    }
+
+    // MARK: Deadlines
+
+    private func setDeadline(_ duration: Duration) {
+        guard let loop = context?.eventLoop else { return }
+        timer.set(TimeAmount(duration), on: loop, onFire: timerFired)
+    }
+
+    private func timerFired() {
+        guard let loop = context?.eventLoop, timer.fired(on: loop, onFire: timerFired) else { return }
+        switch phase {
+        case .opening:
+            let detail = "\(origin?.description ?? "The upstream") did not finish the TLS handshake in time."
+            settle(.failure(GatewayProblem(.upstreamTimeout, detail)))
+            close()
+        case .idle:
+            pool.remove(self)
+            close()
+        case .head, .body, .trailers, .parked, .tunnel, .closed: break
+        }
+    }
+
+    /// The connection waits in the pool, but no longer than `idle_timeout`.
+    func becameIdle() {
+        phase = .idle
+        setDeadline(limits.idleTimeout)
+        resumeReading()
     }
 
     private var lost: GatewayProblem {
@@ -79,6 +115,7 @@ final class UpstreamHandler: ChannelDuplexHandler {
         self.client = client
         self.answersHead = answersHead
         hasReceivedBytes = false
+        timer.clear()
         phase = .head
         decoder.reset()
         resumeReading()
@@ -130,9 +167,8 @@ final class UpstreamHandler: ChannelDuplexHandler {
 
     private func release(canReuse: Bool) {
         if canReuse, buffer.readableBytes == 0, decoder.head.upstreamKeepsAlive {
-            phase = .idle
+            becameIdle()
             pool.putBack(self)
-            resumeReading()
         } else {
             close()
         }
@@ -144,13 +180,10 @@ final class UpstreamHandler: ChannelDuplexHandler {
 
     func handlerRemoved(context: ChannelHandlerContext) { self.context = nil }
 
-    func channelActive(context: ChannelHandlerContext) {
-        context.fireChannelActive()
-    }
-
     func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
         if case .handshakeCompleted? = event as? TLSUserEvent, phase == .opening {
             phase = .idle
+            timer.clear()
             settle(.success(self))
         }
         context.fireUserInboundEventTriggered(event)
@@ -191,6 +224,7 @@ final class UpstreamHandler: ChannelDuplexHandler {
         let endsBody = phase == .body && body.endsWithConnection
         let wasTunnel = phase == .tunnel
         phase = .closed
+        timer.cancel()
         settle(.failure(lost))
         pool.remove(self)
         guard let client, !wasClosed else { return }

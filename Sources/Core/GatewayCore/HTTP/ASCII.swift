@@ -74,6 +74,17 @@ extension Span<UInt8> {
         return true
     }
 
+    /// Whether `word`, in lower case, stands anywhere in `range`.
+    func containsLowercased(_ range: Range<Int>, _ word: StaticString) -> Bool {
+        let length = word.utf8CodeUnitCount
+        guard range.count >= length else { return false }
+        for start in range.lowerBound...range.upperBound - length
+        where equalsLowercased(start..<start + length, word) {
+            return true
+        }
+        return false
+    }
+
     package func array(_ range: Range<Int>) -> [UInt8] {
         var bytes: [UInt8] = []
         bytes.reserveCapacity(range.count)

@@ -265,7 +265,8 @@ package struct RequestHeadDecoder: Sendable {
             case .secFetchSite: head.present.insert(.secFetchSite)
             case .via: head.present.insert(.via)
             case .xRequestID: head.present.insert(.requestID)
-            case .upgrade: hasUpgrade = true
+            // HTTP/2 in clear text would carry requests past every rule; its offer is dropped, not forwarded.
+            case .upgrade: hasUpgrade = !bytes.containsLowercased(field.value, "h2c")
             case .connection: head.options.add(bytes, field.value)
             case .host:
                 guard !hasHost else { return .duplicateHost }
