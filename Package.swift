@@ -116,9 +116,10 @@ let package = Package(
         tests(
             "EndToEndTests",
             [
-                "GatewayRuntime", "GatewaySandbox", "GatewayStrategies", "GatewayTesting", "GatewayTokenClient",
-                httpClient, logging,
-            ]
+                "GatewayProxy", "GatewayRuntime", "GatewaySandbox", "GatewayStrategies", "GatewayTesting",
+                "GatewayTokenClient",
+                httpClient, nioHTTP1, logging,
+            ] + nio
         ),
         tests("ArchitectureTests", []),
     ]

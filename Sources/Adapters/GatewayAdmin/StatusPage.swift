@@ -57,7 +57,7 @@ struct StatusPage: Sendable {
                 "<td><span class=\"state \(Self.mark(token))\">\(HTML.escape(token.state.rawValue))</span></td>",
                 HTML.cell(token.generation == 0 ? "" : String(token.generation)),
                 HTML.cell(Self.countdown(token.remainingSeconds)),
-                HTML.cell(token.action ?? token.lastError ?? "", class: "wide"),
+                HTML.cell([token.action, token.lastError].compactMap(\.self).joined(separator: " "), class: "wide"),
             ].joined()
         }
         return HTML.table(["Credential", "Strategy", "State", "Generation", "Expires in", "What to do"], rows: rows)

@@ -20,8 +20,12 @@ package final class Gateway: Sendable {
         self.options = options
         logger = options.logger("gateway")
         assembly = try await Assembly(plan: plan, options: options)
+        let services = assembly.services.map { service in
+            // Named by type: what a service holds is not for the log.
+            ServiceGroupConfiguration.ServiceConfiguration(service: service, serviceName: "\(type(of: service))")
+        }
         group = ServiceGroup(
-            configuration: ServiceGroupConfiguration(services: assembly.services, logger: options.logger("lifecycle"))
+            configuration: ServiceGroupConfiguration(services: services, logger: options.logger("lifecycle"))
         )
     }
 

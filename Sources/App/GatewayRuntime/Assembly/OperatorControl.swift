@@ -34,7 +34,7 @@ struct OperatorControl: GatewayControl {
 
     func readiness() async -> Readiness {
         let needs = sources.keepers.map { $0.status(at: clock.now()) }.filter(\.needsPerson).map { status in
-            "\(status.credential): \(status.action ?? status.lastError ?? status.state.rawValue)"
+            "\(status.credential): \(status.lastError ?? status.action ?? status.state.rawValue)"
         }
         switch readinessState.phase {
         case .starting: return Readiness(isReady: false, reasons: ["the gateway is starting"] + needs)

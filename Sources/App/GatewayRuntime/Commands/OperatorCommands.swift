@@ -21,7 +21,7 @@ package struct OperatorCommands: Sendable {
         if asJSON { return try JSONText.pretty(status) }
         var text = status.readiness.isReady ? "ready\n" : "not ready\n"
         text += status.readiness.reasons.map { "  \(LogText.clean($0))\n" }.joined()
-        if !status.tokens.isEmpty { text += "\n" + Self.table(of: status.tokens) }
+        if !status.tokens.isEmpty { text += "\n" + Self.table(of: status.tokens) + Self.errors(of: status.tokens) }
         return text + "\n" + Self.table(of: status.routes)
     }
 
@@ -33,7 +33,8 @@ package struct OperatorCommands: Sendable {
     package func tokens() async throws(CommandFailure) -> String {
         let tokens = try await client.tokens()
         if asJSON { return try JSONText.pretty(tokens) }
-        return tokens.isEmpty ? "No credential has a token of its own.\n" : Self.table(of: tokens)
+        guard !tokens.isEmpty else { return "No credential has a token of its own.\n" }
+        return Self.table(of: tokens) + Self.errors(of: tokens)
     }
 
     package func refresh(_ credential: String) async throws(CommandFailure) -> String {
@@ -45,7 +46,7 @@ package struct OperatorCommands: Sendable {
     }
 
     private func show(_ status: TokenStatus) throws(CommandFailure) -> String {
-        asJSON ? try JSONText.pretty(status) : Self.table(of: [status])
+        asJSON ? try JSONText.pretty(status) : Self.table(of: [status]) + Self.errors(of: [status])
     }
 
     private struct Status: Encodable {
@@ -63,10 +64,18 @@ package struct OperatorCommands: Sendable {
                 token.state.rawValue,
                 token.generation == 0 ? "-" : String(token.generation),
                 token.remainingSeconds.map { $0 > 0 ? ConfigUnits.countdown($0) : "expired" } ?? "-",
-                token.action ?? token.lastError ?? ""
+                token.action ?? ""
             )
         }
         return table.text
+    }
+
+    /// What went wrong last, below the table: too long for a column.
+    private static func errors(of tokens: [TokenStatus]) -> String {
+        let lines = tokens.compactMap { token in
+            token.lastError.map { "\(LogText.clean(token.credential)): \(LogText.clean($0))\n" }
+        }
+        return lines.isEmpty ? "" : "\n" + lines.joined()
     }
 
     private static func table(of routes: [RouteStatus]) -> String {

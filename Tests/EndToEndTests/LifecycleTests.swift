@@ -1,0 +1,86 @@
+import Foundation
+import GatewayCore
+import GatewayRuntime
+import GatewaySandbox
+import Testing
+
+/// What a stop and a start leave behind.
+@Suite("Stop and start", .timeLimit(.minutes(1)))
+struct LifecycleTests {
+    @Test func aRestartUsesTheStoredTokenWithoutANewGrant() async throws {
+        try await Bench.run { (bench: Bench) async throws in
+            for _ in 0..<2 {
+                try await bench.withGateway(Configurations.upstream) { (gateway: RunningGateway) async throws in
+                    #expect(try await gateway.get("/api/echo").status == 200)
+                }
+            }
+            #expect(try await bench.tokenCalls() == 1)
+        }
+    }
+
+    @Test func aStopLetsARequestUnderWayFinish() async throws {
+        try await Bench.run { (bench: Bench) async throws in
+            let slow = Mailbox()
+            try await bench.withGateway(Configurations.upstream) { (gateway: RunningGateway) async throws in
+                async let answer = gateway.get("/open/slow?ms=500")
+                try await bench.untilRequestsArrive(1)
+                await gateway.gateway.stop()
+                slow.put(try await answer.status)
+            }
+            #expect(slow.value == 200)
+        }
+    }
+
+    @Test func theLogIsWholeAndTellsOfStartAndStop() async throws {
+        try await Bench.run { (bench: Bench) async throws in
+            try await bench.withGateway(Configurations.upstream) { (gateway: RunningGateway) async throws in
+                _ = try await gateway.get("/api/echo")
+            }
+            let commands = try AuditCommands(
+                configuration: bench.folder.appending(path: "gateway.yaml").path(percentEncoded: false),
+                path: nil,
+                style: AuditCommands.Style(asJSON: true)
+            )
+            let rows = Rows()
+            try await commands.query(AuditCommands.Filter()) { rows.add($0) }
+            let names = rows.all.compactMap { JSONValue(Array($0.utf8))?["event"]?.string }
+            #expect(names.first == "gateway_started")
+            #expect(names.last == "gateway_stopped")
+            let verdict = try await commands.verify()
+            #expect(JSONValue(Array(verdict.utf8))?["breach"] == nil)
+        }
+    }
+
+    @Test func noSecretIsInAnyFileOfTheState() async throws {
+        try await Bench.run { (bench: Bench) async throws in
+            try await bench.withGateway(Configurations.upstream) { (gateway: RunningGateway) async throws in
+                _ = try await gateway.get("/api/echo")
+                _ = try await gateway.get("/basic/echo")
+            }
+            let state = bench.folder.appending(path: "state")
+            let files = try FileManager.default.contentsOfDirectory(at: state, includingPropertiesForKeys: nil)
+            #expect(files.count >= 4)
+            let secrets = ["OAUTH_CLIENT_SECRET", "UPSTREAM_PASSWORD"].compactMap {
+                bench.sandbox.environment["SANDBOX_\($0)"]
+            }
+            for file in files {
+                let content = try Data(contentsOf: file)
+                // Tokens of the sandbox begin with these words.
+                for secret in secrets + ["oauth-access-"] {
+                    #expect(content.range(of: Data(secret.utf8)) == nil, "\(secret) is in \(file.lastPathComponent)")
+                }
+            }
+        }
+    }
+}
+
+extension Bench {
+    /// Returns when the sandbox's upstream has seen so many requests.
+    func untilRequestsArrive(_ count: Double) async throws {
+        for _ in 0..<400 {
+            if case .number(let seen) = try await state()["requests"]?["upstream"], seen >= count { return }
+            try await Task.sleep(for: .milliseconds(10))
+        }
+        Issue.record("no request arrived at the upstream")
+    }
+}
