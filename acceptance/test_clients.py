@@ -50,9 +50,10 @@ def test_curl_by_host(gateway, origin):
 
 
 def test_curl_with_http_proxy(gateway, origin):
-    result = curl("-i", f"{origin.url}/v1/items", http_proxy=gateway.url, no_proxy="")
+    # The client names the upstream's own URL, base path included.
+    result = curl("-i", f"{origin.url}/base/v1/items", http_proxy=gateway.url, no_proxy="")
     assert "HTTP/1.1 200" in result.stdout, result
-    assert authenticated(origin).target.endswith("/v1/items")
+    assert authenticated(origin).target == "/base/v1/items"
 
 
 def test_curl_with_http_1_0_gets_what_it_can_read(gateway, origin):
@@ -84,7 +85,7 @@ def test_requests_as_a_proxy(gateway, origin):
     with requests.Session() as session:
         session.trust_env = False
         session.proxies = {"http": gateway.url}
-        assert session.get(f"{origin.url}/x", timeout=20).status_code == 200
+        assert session.get(f"{origin.url}/base/x", timeout=20).status_code == 200
     authenticated(origin)
 
 
@@ -98,7 +99,7 @@ def test_httpx(gateway, origin):
 
 def test_httpx_as_a_proxy(gateway, origin):
     with httpx.Client(trust_env=False, proxy=gateway.url) as client:
-        assert client.get(f"{origin.url}/x").status_code == 200
+        assert client.get(f"{origin.url}/base/x").status_code == 200
     authenticated(origin)
 
 

@@ -31,11 +31,14 @@ extension DownstreamHandler {
             return
         }
         let hasHead = head != nil || phase != .head
-        let closes = !keepsAlive || !isComplete || !hasHead || phase == .lingering
+        // After a request that could be read in two ways nothing on its connection is to be trusted.
+        let isDubious = problem.kind == .requestRefused
+        let closes = isDubious || !keepsAlive || !isComplete || !hasHead || phase == .lingering
         ProblemResponse(
             problem: problem,
             requestID: id,
             route: route?.plan.name,
+            credential: route?.source?.name,
             strategy: route?.source?.strategy,
             omitsBody: hasHead && decoder.head.isHead,
             closes: closes

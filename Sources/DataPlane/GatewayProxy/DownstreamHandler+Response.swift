@@ -21,10 +21,11 @@ extension DownstreamHandler {
             return decoder.head.wantsUpgrade ? .tunnel : .refuse("It switched protocols without being asked to.")
         }
         guard exchange.route.policy.retryOn.contains(head.status), let credential = exchange.credential,
-            let source = exchange.route.source, source.isRenewable,
-            TokenRejection.isRejection(head, bytes.readableBytesUInt8Span)
+            let source = exchange.route.source, TokenRejection.isRejection(head, bytes.readableBytesUInt8Span)
         else { return .forward }
+        // Also one that only a person can replace: it is dead, and the next request is told so.
         source.rejected(generation: credential.generation, by: exchange.demand)
+        guard source.isRenewable else { return .forward }
         if !exchange.hasReplayed, exchange.canBeSentAgain { return .park }
         let reason = exchange.hasReplayed ? "fresh; retried=1" : "retried=0; reason=\"request body not held\""
         self.exchange?.tokenNote = "generation=\(credential.generation); \(reason)"
@@ -145,7 +146,8 @@ extension DownstreamHandler {
             process()
             return
         }
-        refuse(GatewayProblem(.upstreamUnreachable, "\(exchange.route.plan.upstream) closed the connection early."))
+        let detail = "\(exchange.route.plan.upstream) closed the connection early."
+        refuse(GatewayProblem(.upstreamUnreachable, detail, hopError: .connectionTerminated))
     }
 
     func upstreamBroke(_ detail: String) {

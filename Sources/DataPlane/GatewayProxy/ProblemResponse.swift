@@ -6,16 +6,23 @@ struct ProblemResponse {
     let problem: GatewayProblem
     let requestID: String
     var route: String?
+    var credential: String?
     var strategy: String?
     /// HEAD is answered with the head alone.
     var omitsBody = false
     var closes = true
 
     func write(name: String, into out: inout ByteBuffer) {
-        let body = ProblemDocument.json(problem, requestID: requestID, route: route, strategy: strategy)
+        let body = ProblemDocument.json(
+            problem,
+            requestID: requestID,
+            route: route,
+            credential: credential,
+            strategy: strategy
+        )
         var head = "HTTP/1.1 \(problem.kind.status) \(problem.kind.reasonPhrase)\r\n"
         head += "Content-Type: \(ProblemDocument.mediaType)\r\nContent-Length: \(body.utf8.count)\r\n"
-        head += "Cache-Control: no-store\r\nProxy-Status: \(name); error=\(problem.kind.proxyStatusError)\r\n"
+        head += "Cache-Control: no-store\r\nProxy-Status: \(name); error=\(problem.proxyStatusError)\r\n"
         switch problem.kind {
         case .clientAuthRequired: head += "WWW-Authenticate: Bearer realm=\"\(name)\"\r\n"
         case .proxyAuthRequired: head += "Proxy-Authenticate: Basic realm=\"\(name)\"\r\n"

@@ -100,7 +100,7 @@ final class UpstreamHandler: ChannelDuplexHandler {
     }
 
     private var lost: GatewayProblem {
-        GatewayProblem(.upstreamUnreachable, "The upstream closed the connection.")
+        GatewayProblem(.upstreamUnreachable, "The upstream closed the connection.", hopError: .connectionTerminated)
     }
 
     private func settle(_ result: Result<UpstreamHandler, GatewayProblem>) {

@@ -56,8 +56,7 @@ final class UpstreamPool {
             .channelInitializer { channel in
                 channel.eventLoop.makeCompletedFuture {
                     if let context = target.tlsContext {
-                        let handler = try NIOSSLClientHandler(context: context, serverHostname: target.serverName)
-                        try channel.pipeline.syncOperations.addHandler(handler)
+                        try channel.pipeline.syncOperations.addHandler(target.tlsHandler(context))
                     }
                     try channel.pipeline.syncOperations.addHandler(UpstreamHandler(pool: bound.value, limits: limits))
                 }
@@ -92,43 +91,43 @@ final class UpstreamPool {
 /// What a failed connection is called.
 enum UpstreamFailure {
     static func problem(_ error: any Error, _ origin: Origin) -> GatewayProblem {
-        if let error = error as? NIOConnectionError {
-            return problem(error, origin)
+        switch error {
+        case let error as NIOConnectionError: connectionProblem(error, origin)
+        case ChannelError.connectTimeout: timeout(origin)
+        case let error as NIOSSLError: tlsProblem(error, origin)
+        case is NIOSSLExtraError, is PeerNameMismatch:
+            unreachable("The certificate of \(origin) does not name this host.", .certificateRefused)
+        case is BoringSSLError: unreachable("The TLS handshake with \(origin) failed.", .handshakeFailed)
+        default: unreachable("\(origin) refused the connection or reset it.", nil)
         }
-        if case .connectTimeout? = error as? ChannelError {
-            return GatewayProblem(.upstreamTimeout, "\(origin) did not accept a connection in time.")
-        }
-        if let error = error as? NIOSSLError { return tlsProblem(error, origin) }
-        if error is NIOSSLExtraError {
-            return GatewayProblem(.upstreamUnreachable, "The certificate of \(origin) does not name this host.")
-        }
-        if error is BoringSSLError {
-            return GatewayProblem(.upstreamUnreachable, "The TLS handshake with \(origin) failed.")
-        }
-        return GatewayProblem(.upstreamUnreachable, "\(origin) refused the connection or reset it.")
     }
 
-    private static func problem(_ error: NIOConnectionError, _ origin: Origin) -> GatewayProblem {
+    private static func connectionProblem(_ error: NIOConnectionError, _ origin: Origin) -> GatewayProblem {
         guard !error.connectionErrors.isEmpty else {
-            return GatewayProblem(.upstreamUnreachable, "The name \(origin.host) cannot be resolved.")
+            return unreachable("The name \(origin.host) cannot be resolved.", .nameNotResolved)
         }
         let timedOut = error.connectionErrors.allSatisfy {
             if case .connectTimeout? = $0.error as? ChannelError { return true }
             return false
         }
-        return timedOut
-            ? GatewayProblem(.upstreamTimeout, "\(origin) did not accept a connection in time.")
-            : GatewayProblem(.upstreamUnreachable, "\(origin) does not accept connections; is it running?")
+        return timedOut ? timeout(origin) : unreachable("\(origin) does not accept connections; is it running?", nil)
     }
 
     private static func tlsProblem(_ error: NIOSSLError, _ origin: Origin) -> GatewayProblem {
         let text = String(describing: error)
-        let isCertificate = text.contains("CERTIFICATE_VERIFY_FAILED") || text.contains("unableToValidateCertificate")
-        let advice = " If it comes from an authority of your own, name it in the route's tls.ca."
-        return GatewayProblem(
-            .upstreamUnreachable,
-            isCertificate
-                ? "The certificate of \(origin) is not trusted.\(advice)" : "The TLS handshake with \(origin) failed."
-        )
+        guard text.contains("CERTIFICATE_VERIFY_FAILED") || text.contains("unableToValidateCertificate") else {
+            return unreachable("The TLS handshake with \(origin) failed.", .handshakeFailed)
+        }
+        let advice = "If it comes from an authority of your own, name it in the route's tls.ca."
+        return unreachable("The certificate of \(origin) is not trusted. \(advice)", .certificateRefused)
+    }
+
+    private static func timeout(_ origin: Origin) -> GatewayProblem {
+        let detail = "\(origin) did not accept a connection in time."
+        return GatewayProblem(.upstreamTimeout, detail, hopError: .connectionTimeout)
+    }
+
+    private static func unreachable(_ detail: String, _ error: GatewayProblem.HopError?) -> GatewayProblem {
+        GatewayProblem(.upstreamUnreachable, detail, hopError: error)
     }
 }

@@ -44,6 +44,16 @@ struct UpstreamTarget: Sendable {
         serverName = Self.isAddress(name) ? nil : name
     }
 
+    func tlsHandler(_ context: NIOSSLContext) throws -> NIOSSLClientHandler {
+        guard let serverName else { return try NIOSSLClientHandler(context: context, serverHostname: nil) }
+        let expected = PeerName(serverName)
+        return try NIOSSLClientHandler._makeSSLClientHandler(context: context, serverHostname: serverName) {
+            certificate,
+            channel in
+            channel.eventLoop.makeCompletedFuture { try expected.check(certificate) }
+        }
+    }
+
     private static func isAddress(_ host: String) -> Bool {
         (try? SocketAddress(ipAddress: host, port: 0)) != nil
     }

@@ -8,6 +8,12 @@ import NIOHTTP1
 /// Speaks to the admin listener of the gateway that runs on this machine.
 struct AdminClient: Sendable {
     private static let answerLimit = 4 << 20
+    /// The shared client would go on trying an address that refuses.
+    private static let http: HTTPClient = {
+        var configuration = HTTPClient.Configuration()
+        configuration.connectionPool.retryConnectionEstablishment = false
+        return HTTPClient(eventLoopGroupProvider: .singleton, configuration: configuration)
+    }()
 
     let host: String
     let port: Int
@@ -59,7 +65,7 @@ struct AdminClient: Sendable {
         if let token { request.headers.add(name: "Authorization", value: token.withValue { "Bearer \($0)" }) }
         do {
             // A renewal may take as long as an authority takes to answer.
-            let response = try await HTTPClient.shared.execute(request, timeout: .seconds(60))
+            let response = try await Self.http.execute(request, timeout: .seconds(60))
             return (Int(response.status.code), try await response.body.collect(upTo: Self.answerLimit))
         } catch {
             let advice = "is the gateway running? Start it with: authgateway run"

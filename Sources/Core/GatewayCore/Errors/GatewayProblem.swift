@@ -11,6 +11,20 @@ package struct GatewayProblem: Error, Hashable, Sendable {
     /// A command for the person who runs the gateway, for example `authgateway login campus`.
     package var command: String?
 
+    /// What happened on the next hop, where the kind leaves several possibilities (RFC 9209 §2.3).
+    package var hopError: HopError?
+
+    package enum HopError: String, Sendable {
+        case nameNotResolved = "dns_error"
+        case connectionTerminated = "connection_terminated"
+        case connectionTimeout = "connection_timeout"
+        case certificateRefused = "tls_certificate_error"
+        case handshakeFailed = "tls_protocol_error"
+    }
+
+    /// The `error` parameter of `Proxy-Status`.
+    package var proxyStatusError: String { hopError?.rawValue ?? kind.proxyStatusError }
+
     package struct Cause: Hashable, Sendable {
         /// An OAuth error code from the allow-list (``OAuthErrorCode``); never free text of the authority.
         package let code: String?
@@ -27,12 +41,14 @@ package struct GatewayProblem: Error, Hashable, Sendable {
         _ detail: String,
         cause: Cause? = nil,
         retryAfter: Duration? = nil,
-        command: String? = nil
+        command: String? = nil,
+        hopError: HopError? = nil
     ) {
         self.kind = kind
         self.detail = detail
         self.cause = cause
         self.retryAfter = retryAfter
         self.command = command
+        self.hopError = hopError
     }
 }

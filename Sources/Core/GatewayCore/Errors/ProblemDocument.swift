@@ -4,11 +4,13 @@ package enum ProblemDocument {
 
     /// - Parameters:
     ///   - route: The route's name, when one was found.
-    ///   - strategy: The kind of its credential.
+    ///   - credential: The name of the route's credential.
+    ///   - strategy: The kind of that credential.
     package static func json(
         _ problem: GatewayProblem,
         requestID: String,
         route: String? = nil,
+        credential: String? = nil,
         strategy: String? = nil
     ) -> String {
         var members: [(name: String, value: String)] = [
@@ -21,6 +23,7 @@ package enum ProblemDocument {
         ]
         if let command = problem.command { members.append(("command", quote(command))) }
         if let route { members.append(("route", quote(route))) }
+        if let credential { members.append(("credential", quote(credential))) }
         if let strategy { members.append(("strategy", quote(strategy))) }
         if let cause = problem.cause { members.append(("cause", cause.json)) }
         if let retryAfter = problem.retryAfter { members.append(("retry_after", String(retryAfter.secondsRoundedUp))) }

@@ -56,7 +56,7 @@ struct CredentialDecoder {
         let path = route.path.appending("auth")
         switch node.content {
         case .scalar(let scalar):
-            if scalar.text == "none", !scalar.isQuoted { return Authentication() }
+            if scalar.text == "none" { return Authentication() }
             return use(scalar, at: node.span, path: path).map { Authentication(credential: $0) }
         case .sequence:
             context.error("expected a name or a mapping, found a sequence", at: node.span, path: path)
