@@ -107,8 +107,20 @@ struct AuditTests {
         let bench = KeeperBench(ScriptedTokenEndpoint([.token("one", expiresIn: 3600)]))
         try await bench.running { bench in
             _ = await bench.credential()
-            for _ in 0..<500 { bench.keeper.note(.injected, generation: 1, by: .sample) }
+            for _ in 0..<500 { bench.keeper.note(.replayed, generation: 1, by: .sample) }
         }
-        #expect(bench.audit.count(of: .injected) == 500)
+        #expect(bench.audit.count(of: .replayed) == 500)
+    }
+
+    @Test func theFirstUseOnARouteIsWrittenOnce() async throws {
+        let bench = KeeperBench(ScriptedTokenEndpoint([.token("one", expiresIn: 3600)]))
+        let elsewhere = CredentialDemand(route: "elsewhere", client: nil, requestID: "2")
+        try await bench.running { bench in
+            _ = await bench.credential()
+            for demand in [CredentialDemand.sample, .sample, elsewhere, .sample, elsewhere] {
+                bench.keeper.note(.injected, generation: 1, by: demand)
+            }
+        }
+        #expect(bench.audit.count(of: .injected) == 2)
     }
 }
