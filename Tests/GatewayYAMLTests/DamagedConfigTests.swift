@@ -70,6 +70,34 @@ struct DamagedConfigTests {
         }
     }
 
+    /// Each is half a mebibyte, and costs no more than its size.
+    @Test(
+        .timeLimit(.minutes(1)),
+        arguments: [
+            "a: 1\n", "[a, b], ", "{a: *a}, ", "%TAG !a! b\n", "- &a b\n", "x: {x: ", "\"", "'a' ", "| \n", "? a\n",
+            "//@", "#",
+        ]
+    )
+    func repetitionIsAnsweredInTime(_ piece: String) {
+        _ = answer(Array(String(repeating: piece, count: 500_000 / piece.utf8.count).utf8))
+    }
+
+    @Test(.timeLimit(.minutes(1)), arguments: [", ", ",\n"])
+    func manyProblemsAreAnsweredInTime(_ separator: String) {
+        for form in [
+            "r#: {upstream: \"${X}\", auth: nobody}", "r#: {upstream: https://a.b, auth: c#}", "r#: \"${X}\"", "r#: 1",
+        ] {
+            let routes = (0..<4500).map { form.replacing("#", with: String($0)) }.joined(separator: separator)
+            let text = answer(Array("{version: 1, routes: {\(routes)}}".utf8))
+            #expect(text.contains("more.\n") || text.contains("more than"), "\(text.prefix(300))")
+        }
+        let routes = (0..<2000).map { "r\($0): {upstream: https://a.b, auth: c\($0)}" }.joined(separator: separator)
+        let tokens = (0..<2000).map { "b\($0): {strategy: bearer, token: hunter2}" }.joined(separator: separator)
+        let text = answer(Array("{version: 1, credentials: {\(tokens)}, routes: {\(routes)}}".utf8))
+        #expect(text.contains("more.\n"))
+        #expect(!text.contains("hunter2"))
+    }
+
     @Test(arguments: 1...4 as ClosedRange<UInt64>)
     func noiseIsAnswered(_ seed: UInt64) {
         var random = SplitMix(state: seed)

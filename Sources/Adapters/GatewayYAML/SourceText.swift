@@ -6,6 +6,8 @@ struct SourceText {
     /// Without a byte order mark at the start.
     let bytes: [UInt8]
     let lines: [String]
+    /// Of each line, without the blanks at its end. Counted once: a line can be a mebibyte long and hold every value.
+    private let widths: [Int]
 
     /// Why a text may not be shown to the parser, with its lines as far as they can be made out.
     struct Refusal: Error {
@@ -17,7 +19,7 @@ struct SourceText {
         let bytes = bytes.starts(with: [0xEF, 0xBB, 0xBF]) ? Array(bytes.dropFirst(3)) : bytes
         let (lines, problem) = lines(of: bytes, file: file)
         if let problem { throw Refusal(diagnostic: problem, lines: lines) }
-        return SourceText(file: file, bytes: bytes, lines: lines)
+        return SourceText(file: file, bytes: bytes, lines: lines, widths: lines.map(width))
     }
 
     private static func lines(of bytes: [UInt8], file: Int) -> (lines: [String], problem: ConfigDiagnostic?) {
@@ -43,14 +45,11 @@ struct SourceText {
         }
     }
 
-    /// The rest of a line from a column on, in columns; at least 1.
-    func columnsLeft(inLine line: Int, from column: Int) -> Int {
-        guard lines.indices.contains(line - 1) else { return 1 }
-        var length = 0
-        for (index, scalar) in lines[line - 1].unicodeScalars.enumerated() where scalar != " " && scalar != "\t" {
-            length = index + 1
-        }
-        return max(1, length - column + 1)
+    /// The rest of a line from a column on, in columns, without the blanks at its end; at least 1.
+    private func columnsLeft(inLine line: Int, from column: Int) -> Int { max(1, widths[line - 1] - column + 1) }
+
+    private static func width(of line: String) -> Int {
+        line.unicodeScalars.count - line.unicodeScalars.reversed().prefix { $0 == " " || $0 == "\t" }.count
     }
 
     /// A span that is sure to lie in the text; the end of the text stands for anything behind it.

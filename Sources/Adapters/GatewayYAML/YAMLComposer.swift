@@ -129,6 +129,7 @@ struct YAMLComposer {
             height = max(height, value.height)
             if let first = places[key.text] {
                 report("duplicate key \"\(key.text)\"", at: key.span, related: ("first defined here", first))
+                guard diagnostics.count < 100 else { throw Refused() }
                 continue
             }
             places[key.text] = key.span

@@ -24,6 +24,12 @@ package struct YAMLLoader: Sendable {
         } catch {
             return YAMLDocument(root: nil, diagnostics: [error.diagnostic], lines: error.lines)
         }
+        // The parser compares each directive with all before it.
+        if let line = text.lines.firstIndex(where: { $0.hasPrefix("%TAG") }) {
+            let span = SourceSpan(file: file, line: line + 1, column: 1, length: 4)
+            let diagnostic = ConfigDiagnostic(.error, "tags are not supported; remove this line", at: span)
+            return YAMLDocument(root: nil, diagnostics: [diagnostic], lines: text.lines)
+        }
         var composer = YAMLComposer(text: text, limits: limits)
         let root = composer.compose()
         return YAMLDocument(root: root, diagnostics: composer.diagnostics, lines: text.lines)

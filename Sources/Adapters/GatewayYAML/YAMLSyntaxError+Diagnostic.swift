@@ -5,6 +5,10 @@ extension YAMLSyntaxError {
     func diagnostic(in text: SourceText) -> ConfigDiagnostic {
         let character = character(at: at, in: text)
         let span = text.span(line: at.line, column: at.column, length: 1)
+        if character == "{", isAfterDollar(in: text) {
+            let advice = "inside {…} and […] a value with ${NAME} must be in quotes"
+            return ConfigDiagnostic(.error, advice, at: span)
+        }
         return ConfigDiagnostic(.error, message(character), at: span, related: related(in: text))
     }
 
@@ -51,6 +55,10 @@ extension YAMLSyntaxError {
         case "while scanning a simple key": "the key begins here"
         default: context
         }
+    }
+
+    private func isAfterDollar(in text: SourceText) -> Bool {
+        at.column > 1 && character(at: YAMLEvent.Mark(line: at.line, column: at.column - 1), in: text) == "$"
     }
 
     private func character(at mark: YAMLEvent.Mark, in text: SourceText) -> Unicode.Scalar? {

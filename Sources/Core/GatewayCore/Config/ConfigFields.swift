@@ -6,7 +6,11 @@ package final class ConfigFields {
     package let span: SourceSpan
     package let context: ConfigContext
     private let entries: [ConfigNode.Entry]
+    /// In the order of first mention, for suggestions.
     private var known: [String] = []
+    private var knownSet: Set<String> = []
+    /// So many unknown keys of one mapping get a suggestion.
+    private static let suggestions = 50
     private var missed: [String: ConfigDiagnostic] = [:]
     /// Where a secret is expected, an unknown key may be a misspelt one with the secret behind it.
     package var hidesUnknownValues = false
@@ -39,20 +43,30 @@ package final class ConfigFields {
     package var keys: [String] { entries.map(\.key) }
 
     /// The keys that nobody has asked for so far.
-    package var unknownKeys: [String] { entries.map(\.key).filter { !known.contains($0) } }
+    package var unknownKeys: [String] { entries.map(\.key).filter { !knownSet.contains($0) } }
 
     /// Names keys that are part of this mapping without reading them.
-    package func know(_ keys: String...) { known.append(contentsOf: keys) }
+    package func know(_ keys: String...) { keys.forEach(know) }
+
+    private func know(_ key: String) {
+        if knownSet.insert(key).inserted { known.append(key) }
+    }
+
+    /// All entries, whatever their keys are.
+    func everyEntry() -> [ConfigNode.Entry] {
+        entries.forEach { know($0.key) }
+        return entries
+    }
 
     package func entry(_ key: String) -> ConfigNode.Entry? {
-        known.append(key)
+        know(key)
         return entries.first { $0.key == key }
     }
 
     package func node(_ key: String) -> ConfigNode? { entry(key)?.value }
 
     package func has(_ key: String) -> Bool {
-        known.append(key)
+        know(key)
         return entries.contains { $0.key == key && !$0.value.isNull }
     }
 
@@ -65,13 +79,14 @@ package final class ConfigFields {
     }
 
     package func refuseUnknownKeys() {
-        for entry in entries where !known.contains(entry.key) {
+        for (count, entry) in entries.filter({ !knownSet.contains($0.key) }).enumerated() {
             if hidesUnknownValues { context.hide(entry.value) }
             // A misspelt key is one mistake, not two.
-            if let meant = Suggestion.nearest(to: entry.key, in: missed.keys.sorted()) {
+            if count < Self.suggestions, let meant = Suggestion.nearest(to: entry.key, in: missed.keys.sorted()) {
                 missed.removeValue(forKey: meant).map(context.retract)
             }
-            error("unknown key \"\(entry.key)\"\(Suggestion.hint(for: entry.key, in: known))", at: entry.keySpan)
+            let hint = count < Self.suggestions ? Suggestion.hint(for: entry.key, in: known) : ""
+            error("unknown key \"\(entry.key)\"\(hint)", at: entry.keySpan)
         }
     }
 
@@ -83,7 +98,7 @@ package final class ConfigFields {
     ///
     /// For keys without which the rest of the mapping cannot be judged.
     func missingOrMisspelt(_ key: String) {
-        known.append(key)
+        know(key)
         let misspelt = entries.first { Suggestion.nearest(to: $0.key, in: [key]) != nil }
         guard let misspelt else { return missing(key) }
         error("unknown key \"\(misspelt.key)\"; did you mean \"\(key)\"?", at: misspelt.keySpan)

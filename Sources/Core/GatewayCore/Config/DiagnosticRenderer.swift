@@ -1,12 +1,21 @@
 /// Prints diagnostics the way compilers do, so that people and editors find the place.
 package struct DiagnosticRenderer: Sendable {
     private let files: [ConfigDocument.File]
-    private let hidden: Set<SourceSpan>
+    private let hidden: [Place: [SourceSpan]]
+
+    private static let mostShown = 100
+    /// Of a longer line only what is near the mistake is looked at.
+    private static let neighbourhood = 2000
+
+    private struct Place: Hashable {
+        let file: Int
+        let line: Int
+    }
 
     /// - Parameter hiding: What the decoder found to be secrets (``ConfigContext/secretSpans``).
     package init(files: [ConfigDocument.File], hiding hidden: Set<SourceSpan> = []) {
         self.files = files
-        self.hidden = hidden
+        self.hidden = Dictionary(grouping: hidden) { Place(file: $0.file, line: $0.line) }
     }
 
     /// All diagnostics and a closing line.
@@ -14,7 +23,8 @@ package struct DiagnosticRenderer: Sendable {
     /// - Parameter consequence: What the problems led to, for example `the running configuration was kept`. Not printed
     ///   when there are only warnings.
     package func render(_ diagnostics: [ConfigDiagnostic], consequence: String) -> String {
-        var text = diagnostics.map(render).joined()
+        var text = diagnostics.prefix(Self.mostShown).map(render).joined()
+        if diagnostics.count > Self.mostShown { text += "… and \(diagnostics.count - Self.mostShown) more.\n" }
         let problems = diagnostics.count { $0.severity == .error }
         let warnings = diagnostics.count - problems
         switch (problems, warnings) {
@@ -51,12 +61,18 @@ package struct DiagnosticRenderer: Sendable {
             return ""
         }
         let lines = files[span.file].lines
-        let line = lines[span.line - 1]
+        let whole = lines[span.line - 1].unicodeScalars
+        let skipped = max(0, span.column - Self.neighbourhood)
+        let line = String(String.UnicodeScalarView(whole.dropFirst(skipped).prefix(2 * Self.neighbourhood)))
         var masked = SecretMask.ranges(in: line, continuing: continuesSecret(span.line - 1, in: lines))
-        for secret in hidden where secret.file == span.file && secret.line == span.line {
-            masked.append((secret.column - 1)..<(secret.column - 1 + secret.length))
+        for secret in hidden[Place(file: span.file, line: span.line)] ?? [] {
+            let start = secret.column - 1 - skipped
+            guard start + secret.length > 0, start < 2 * Self.neighbourhood else { continue }
+            masked.append(max(0, start)..<(start + secret.length))
         }
-        let (shown, marks) = SourceLine(line, hiding: masked).render(marking: span)
+        var near = span
+        near.column -= skipped
+        let (shown, marks) = SourceLine(line, hiding: masked).render(marking: near)
         let number = String(span.line)
         let margin = String(repeating: " ", count: max(0, 5 - number.count))
         return "\(margin)\(number) | \(shown)\n      | \(marks)\n"

@@ -5,6 +5,9 @@ package struct Interpolation {
     private let files: [ConfigDocument.File]
     package private(set) var diagnostics: [ConfigDiagnostic] = []
 
+    /// In a longer line the whole scalar is pointed at.
+    private static let longestSearched = 4096
+
     package init(files: [ConfigDocument.File], environment: @escaping (String) -> String?) {
         self.files = files
         self.environment = environment
@@ -116,7 +119,9 @@ package struct Interpolation {
     /// Points at the reference itself when the scalar's first line holds it.
     private mutating func report(_ message: String, _ needle: String, _ span: SourceSpan, _ path: ConfigPath) {
         var span = span
-        if files.indices.contains(span.file), files[span.file].lines.indices.contains(span.line - 1) {
+        if files.indices.contains(span.file), files[span.file].lines.indices.contains(span.line - 1),
+            files[span.file].lines[span.line - 1].utf8.count <= Self.longestSearched
+        {
             let line = Array(files[span.file].lines[span.line - 1].unicodeScalars)
             let wanted = Array(needle.unicodeScalars)
             let starts = (span.column - 1)..<max(span.column, span.column - 1 + span.length)

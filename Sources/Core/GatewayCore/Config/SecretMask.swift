@@ -25,7 +25,7 @@ enum SecretMask {
 
     /// Whether the last key of the line is one whose value may go on in the lines below.
     static func opensSecret(_ line: String) -> Bool? {
-        keys(in: Array(line.unicodeScalars)).last.map { isSensitive($0.name) }
+        keys(in: Array(line.unicodeScalars.prefix(4000))).last.map { isSensitive($0.name) }
     }
 
     static func isSensitive(_ name: String) -> Bool {

@@ -12,13 +12,17 @@ struct SourceLine {
         let scalars = Array(line.unicodeScalars)
         var shown: [Unicode.Scalar] = []
         var columns: [Int] = []
+        var isHidden = [Bool](repeating: false, count: scalars.count)
+        for range in hidden {
+            for index in range.clamped(to: scalars.indices) { isHidden[index] = true }
+        }
         for (index, scalar) in scalars.enumerated() {
-            guard hidden.contains(where: { $0.contains(index) }) else {
+            guard isHidden[index] else {
                 columns.append(shown.count)
                 shown.append(Self.isPrintable(scalar) ? scalar : "\u{FFFD}")
                 continue
             }
-            let isFirst = index == 0 || !hidden.contains { $0.contains(index - 1) }
+            let isFirst = index == 0 || !isHidden[index - 1]
             if isFirst { shown.append(contentsOf: Self.mask) }
             columns.append(shown.count - Self.mask.count)
         }

@@ -3,7 +3,7 @@ package enum Suggestion {
     /// - Returns: The candidate with the smallest edit distance, when it is near enough to be worth naming.
     package static func nearest(to word: String, in candidates: some Sequence<String>) -> String? {
         var best: (word: String, distance: Int)?
-        for candidate in candidates {
+        for candidate in candidates.prefix(500) where abs(candidate.utf8.count - word.utf8.count) <= 24 {
             let distance = distance(Array(squeezed(word)), Array(squeezed(candidate)))
             guard distance <= max(1, min(word.count, candidate.count) / 3) else { continue }
             if distance < best?.distance ?? .max { best = (candidate, distance) }

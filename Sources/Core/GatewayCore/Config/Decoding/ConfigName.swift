@@ -1,5 +1,7 @@
 /// The names that people give to routes, credentials and clients.
 enum ConfigName {
+    /// Of one kind.
+    static let most = 4096
     static let rule = "a name has letters, digits, \"-\", \"_\" and \".\", begins with a letter or digit, at most 64"
 
     /// Names go into paths, hosts, metric labels and log lines, so they are plain.
@@ -21,13 +23,17 @@ extension UInt8 {
 extension ConfigFields {
     /// The entries of a mapping of named things; faulty names are reported and left out.
     func named() -> [(name: String, entry: ConfigNode.Entry)] {
-        keys.compactMap { name in
-            guard let entry = entry(name) else { return nil }
-            guard ConfigName.isValid(name) else {
-                context.error(ConfigName.rule, at: entry.keySpan, path: path.appending(name))
+        let entries = everyEntry()
+        guard entries.count <= ConfigName.most else {
+            error("more than \(ConfigName.most) entries")
+            return []
+        }
+        return entries.compactMap { entry in
+            guard ConfigName.isValid(entry.key) else {
+                context.error(ConfigName.rule, at: entry.keySpan, path: path.appending(entry.key))
                 return nil
             }
-            return (name, entry)
+            return (entry.key, entry)
         }
     }
 

@@ -19,9 +19,8 @@ package enum PlanDecoder {
     ) -> PlanDecoding {
         let context = ConfigContext(document: document, secrets: secrets)
         let plan = ConfigFields(document.root, path: .root, context: context).flatMap { root($0, catalog) }
-        let new = context.diagnostics.filter { diagnostic in
-            !earlier.contains { diagnostic.span.covers($0.span) }
-        }
+        let faulty = earlier.prefix(1000).map(\.span)
+        let new = context.diagnostics.filter { diagnostic in !faulty.contains { diagnostic.span.covers($0) } }
         let all = (earlier + new).inFileOrder
         let isFaulty = all.contains { $0.severity == .error }
         return PlanDecoding(plan: isFaulty ? nil : plan, diagnostics: all, secretSpans: context.secretSpans)

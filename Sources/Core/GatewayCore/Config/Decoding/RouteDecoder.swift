@@ -23,8 +23,8 @@ enum RouteDecoder {
             if let route { routes.append(route) }
         }
         conflicts.report(to: fields.context)
-        for index in routes.indices {
-            routes[index].matchesUpstreamHost = RouteConflicts.upstreamIsUnique(index, in: routes)
+        for (index, isUnique) in RouteConflicts.upstreamsAreUnique(routes).enumerated() {
+            routes[index].matchesUpstreamHost = isUnique
         }
         return routes
     }

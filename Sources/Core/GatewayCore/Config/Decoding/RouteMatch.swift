@@ -88,12 +88,17 @@ struct RouteConflicts {
         }
     }
 
-    /// Whether a request in absolute form for the upstream of a route can mean no other.
-    static func upstreamIsUnique(_ index: Int, in routes: [RoutePlan]) -> Bool {
-        let route = routes[index]
-        return routes.indices.allSatisfy { other in
-            let isSame = routes[other].upstream == route.upstream && routes[other].upstreamPath == route.upstreamPath
-            return other == index || (!isSame && !routes[other].matchHosts.contains(route.upstream.host))
+    /// For each route, whether a request in absolute form for its upstream can mean no other.
+    static func upstreamsAreUnique(_ routes: [RoutePlan]) -> [Bool] {
+        var uses: [String: Int] = [:]
+        var owners: [String: Set<Int>] = [:]
+        for (index, route) in routes.enumerated() {
+            uses["\(route.upstream)\(route.upstreamPath)", default: 0] += 1
+            for host in route.matchHosts { owners[host, default: []].insert(index) }
+        }
+        return routes.enumerated().map { index, route in
+            let others = owners[route.upstream.host, default: []].subtracting([index])
+            return uses["\(route.upstream)\(route.upstreamPath)"] == 1 && others.isEmpty
         }
     }
 }
