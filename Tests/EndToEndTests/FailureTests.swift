@@ -99,4 +99,19 @@ struct FailureTests {
             }
         }
     }
+
+    @Test(.timeLimit(.minutes(1)))
+    func commandsReportAGatewayThatIsNotThereInsteadOfWaitingForIt() async throws {
+        try await Bench.run { (bench: Bench) async throws in
+            let file = bench.folder.appending(path: "other.yaml").path(percentEncoded: false)
+            let text = "version: 1\nlisteners: {admin: {address: \"127.0.0.1:1\"}}\n"
+            try text.write(toFile: file, atomically: true, encoding: .utf8)
+            let commands = try OperatorCommands(configuration: file, asJSON: false)
+            let begin = ContinuousClock.now
+            let failure = await #expect(throws: CommandFailure.self) { _ = try await commands.refresh("service") }
+            #expect(ContinuousClock.now - begin < .seconds(10))
+            #expect(failure?.status == .unreachable)
+            #expect(failure?.description.contains("http://127.0.0.1:1") == true)
+        }
+    }
 }

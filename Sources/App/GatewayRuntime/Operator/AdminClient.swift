@@ -8,6 +8,16 @@ import NIOHTTP1
 /// Speaks to the admin listener of the gateway that runs on this machine.
 struct AdminClient: Sendable {
     private static let answerLimit = 4 << 20
+
+    /// Lives as long as the command.
+    private static let client: HTTPClient = {
+        var configuration = HTTPClient.Configuration(redirectConfiguration: .disallow)
+        configuration.proxy = nil
+        configuration.timeout.connect = .seconds(5)
+        // A gateway that is not there is to be reported, not waited for.
+        configuration.connectionPool.retryConnectionEstablishment = false
+        return HTTPClient(eventLoopGroupProvider: .singleton, configuration: configuration)
+    }()
     /// The shared client would go on trying an address that refuses.
     private static let http: HTTPClient = {
         var configuration = HTTPClient.Configuration()
