@@ -166,6 +166,21 @@ def test_the_example_configurations_are_whole(tmp_path):
         assert result.returncode == 0, f"{example.name}\n{result.stderr}"
 
 
+@pytest.mark.parametrize("page", ["README.md", "docs/configuration.md"])
+def test_what_the_documentation_shows_is_whole(tmp_path, page):
+    text = (ROOT / page).read_text(encoding="utf-8")
+    [config] = re.findall(r"```yaml\n(version: 1\n.*?)```", text, re.DOTALL)
+    (tmp_path / "gateway.yaml").write_text(config, encoding="utf-8")
+    for name in set(re.findall(r"file: ([\w./-]+)", config)):
+        secret = tmp_path / name
+        secret.parent.mkdir(exist_ok=True)
+        secret.touch(mode=0o600)
+        secret.write_text("secret", encoding="ascii")
+    variables = {name: "1234" for pair in re.findall(r"\$\{(\w+)|\benv: (\w+)", config) for name in pair if name}
+    result = command("check", "--config", "gateway.yaml", cwd=tmp_path, **variables)
+    assert result.returncode == 0, result.stderr
+
+
 def test_the_first_run_serves_the_sandbox(tmp_path):
     proxy, admin = processes.free_port(), processes.free_port()
     text = (ROOT / "gateway.yaml").read_text(encoding="utf-8")

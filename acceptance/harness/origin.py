@@ -109,7 +109,7 @@ class RecordingOrigin:
         if named(b"transfer-encoding"):
             body = b""
             while True:
-                size = int(reader.until(b"\r\n").split(b";")[0], 16)
+                size = int((reader.until(b"\r\n") or b"cut off").split(b";")[0], 16)
                 if size == 0:
                     while reader.until(b"\r\n"):
                         pass
