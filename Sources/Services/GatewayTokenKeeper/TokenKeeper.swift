@@ -23,7 +23,8 @@ package final class TokenKeeper: CredentialSource, Service {
     let orders = Mutex<[Order]>([])
     /// The generation whose rejection has yet to be stored.
     let rejection = Mutex<Int?>(nil)
-    let notes = AsyncStream.makeStream(of: TokenEvent.self, bufferingPolicy: .bufferingOldest(noteLimit))
+    let notes = Mutex<[TokenEvent]>([])
+    let noteBell = Doorbell()
 
     private let machine: Mutex<Machine>
     /// A copy of what the machine would answer, so that the request path takes no lock that is ever held for long.
@@ -130,6 +131,12 @@ package final class TokenKeeper: CredentialSource, Service {
     private func remember(_ name: TokenEvent.Name, generation: Int, by demand: CredentialDemand) {
         var event = setup.event(name, generation: generation)
         event.demand = demand
-        if case .dropped = notes.continuation.yield(event) { setup.metrics.noteDropped() }
+        let isKept = notes.withLock { notes in
+            guard notes.count < Self.noteLimit else { return false }
+            notes.append(event)
+            return true
+        }
+        guard isKept else { return setup.metrics.noteDropped() }
+        noteBell.ring()
     }
 }

@@ -14,6 +14,7 @@ extension TokenKeeper {
                 while !doorbell.isClosed, !Task.isCancelled { await turn(&worker) }
                 close()
             }
+            await writeWaitingNotes()
         } onGracefulShutdown: {
             self.doorbell.close()
         }
@@ -28,12 +29,26 @@ extension TokenKeeper {
             return orders
         }
         for order in orders { order.done.resume(returning: .failure(problem)) }
-        notes.continuation.finish()
+        noteBell.close()
     }
 
-    /// Not cancelled with the loop: what was noted before shutdown is still written.
+    /// Beside the loop, so that a note does not wait for the authority.
     private func writeNotes() async {
-        for await event in notes.stream { await setup.note(event) }
+        while !noteBell.isClosed {
+            await writeWaitingNotes()
+            await noteBell.wait(atMost: nil, on: setup.clock)
+        }
+    }
+
+    private func writeWaitingNotes() async {
+        while true {
+            let batch = notes.withLock { notes in
+                defer { notes = [] }
+                return notes
+            }
+            guard !batch.isEmpty else { return }
+            for event in batch { await setup.note(event) }
+        }
     }
 
     private func turn(_ worker: inout TokenWorker) async {

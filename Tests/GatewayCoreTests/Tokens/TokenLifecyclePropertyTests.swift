@@ -1,0 +1,167 @@
+import GatewayCore
+import Testing
+
+/// Whatever happens in whatever order, some things hold.
+@Suite("Token lifecycle: always")
+struct TokenLifecyclePropertyTests {
+    /// SplitMix64, so that a failing seed can be run again.
+    struct Dice: RandomNumberGenerator {
+        var state: UInt64
+
+        mutating func next() -> UInt64 {
+            state &+= 0x9E37_79B9_7F4A_7C15
+            var mixed = state
+            mixed = (mixed ^ (mixed >> 30)) &* 0xBF58_476D_1CE4_E5B9
+            mixed = (mixed ^ (mixed >> 27)) &* 0x94D0_49BB_1331_11EB
+            return mixed ^ (mixed >> 31)
+        }
+    }
+
+    /// What an observer who believes nothing has seen so far.
+    struct Observer {
+        var waiting: Set<Int> = []
+        var rejected: Set<Int> = []
+        var ends: [Int: MonotonicTime] = [:]
+        var isLocked = false
+        var callUnderWay: TokenCall?
+        var complaints: [String] = []
+
+        mutating func check(_ holds: Bool, _ sentence: @autoclosure () -> String) {
+            if !holds { complaints.append(sentence()) }
+        }
+
+        mutating func released(_ waiters: [Int]) {
+            for waiter in waiters {
+                check(waiting.remove(waiter) != nil, "waiter \(waiter) was answered twice, or never asked")
+            }
+        }
+
+        mutating func used(_ credential: Credential, at now: MonotonicTime) {
+            let generation = credential.generation
+            check(!isLocked, "generation \(generation) was handed out while locked")
+            check(!rejected.contains(generation), "generation \(generation) was handed out after its rejection")
+            if let end = ends[generation] { check(now < end, "generation \(generation) was handed out after its end") }
+        }
+    }
+
+    @Test(arguments: 0..<200)
+    func noOrderOfEventsBreaksAPromise(seed: UInt64) {
+        var dice = Dice(state: seed)
+        var observer = Observer()
+        var machine = TokenLifecycle<Int>(
+            .init(name: "box-service", isRenewable: seed % 5 != 0, maximumWaiters: 8, callsPerHour: 1000)
+        )
+        var now = Moment(monotonic: MonotonicTime(nanoseconds: 0), wall: UnixTime(seconds: 1_772_357_400))
+        var ticket: UInt64 = 0
+        for step in 0..<400 {
+            now = now + .milliseconds(Int64.random(in: 0...30_000, using: &dice))
+            if Int.random(in: 0..<20, using: &dice) == 0 { now.wall = now.wall + .seconds(3600) }
+            switch Int.random(in: 0..<14, using: &dice) {
+            case 0...3:
+                ticket += 1
+                need(step, ticket, &machine, &observer, at: now.monotonic)
+            case 4...6:
+                next(&machine, &observer, at: now.monotonic)
+            case 7, 8:
+                settle(&machine, &observer, at: now, &dice)
+            case 9:
+                let generation = Int.random(in: 0...(machine.generation + 1), using: &dice)
+                if case .dead = machine.rejected(generation: generation) { observer.rejected.insert(generation) }
+            case 10:
+                if ticket > 0, let left = machine.withdraw(CredentialTicket(id: .random(in: 1...ticket, using: &dice)))
+                {
+                    observer.released([left])
+                }
+            case 11:
+                observer.isLocked.toggle()
+                if observer.isLocked { observer.released(machine.lock().waiters) } else { machine.unlock() }
+            case 12:
+                guard let call = machine.refresh() else { break }
+                observer.check(observer.callUnderWay == nil, "refresh called beside a call under way")
+                observer.callUnderWay = call
+            default:
+                guard Int.random(in: 0..<4, using: &dice) == 0 else { break }
+                machine.clear()
+                observer.callUnderWay = nil
+            }
+            if let servable = machine.servable, servable.isUsable(at: now.monotonic) {
+                observer.used(servable, at: now.monotonic)
+            }
+        }
+        observer.released(machine.stop().waiters)
+        let forgotten = observer.waiting
+        observer.check(forgotten.isEmpty, "\(forgotten) were never answered")
+        #expect(observer.complaints == [])
+    }
+
+    private func need(
+        _ waiter: Int,
+        _ ticket: UInt64,
+        _ machine: inout TokenLifecycle<Int>,
+        _ observer: inout Observer,
+        at now: MonotonicTime
+    ) {
+        let demand = CredentialDemand(route: "box", client: nil, requestID: "r")
+        switch machine.need(by: waiter, ticket: CredentialTicket(id: ticket), for: demand, at: now) {
+        case .use(let credential): observer.used(credential, at: now)
+        case .wait, .waitAndCall: observer.waiting.insert(waiter)
+        case .refuse: break
+        }
+    }
+
+    private func next(_ machine: inout TokenLifecycle<Int>, _ observer: inout Observer, at now: MonotonicTime) {
+        switch machine.next(at: now) {
+        case .call(let call):
+            observer.check(observer.callUnderWay == nil, "two calls at a time")
+            observer.check(!observer.isLocked, "a call while locked")
+            observer.callUnderWay = call
+        case .storm(let waiters, _, _): observer.released(waiters)
+        case .expired(let held): observer.check(!held.isLive(at: now), "a live token expired")
+        case .expiringSoon: break
+        case .sleep(let until): if let until { observer.check(until > now, "a sleep that is over: a hot loop") }
+        }
+    }
+
+    private func settle(
+        _ machine: inout TokenLifecycle<Int>,
+        _ observer: inout Observer,
+        at now: Moment,
+        _ dice: inout Dice
+    ) {
+        guard let call = observer.callUnderWay else { return }
+        observer.callUnderWay = nil
+        switch Int.random(in: 0..<8, using: &dice) {
+        case 0...3:
+            let generation = machine.generation + 1
+            let lifetime = Duration.seconds(Int64.random(in: 1...600, using: &dice))
+            let token = TokenSet(access: Secret("t"), obtainedAt: now.wall, expiresAt: now.wall + lifetime)
+            observer.ends[generation] = now.monotonic + lifetime
+            let fresh = FreshToken(generation: generation, token: token, injection: Injection())
+            let jitter = Double.random(in: 0...1, using: &dice)
+            switch machine.obtained(fresh, by: call, at: now, jitter: jitter) {
+            case .use(_, let waiters): observer.released(waiters)
+            case .dead: observer.check(false, "a fresh token is live")
+            case .ignored: observer.check(false, "the call under way is awaited")
+            }
+        case 4...5:
+            fail(.transient(retryAfter: nil), call, &machine, &observer, at: now)
+        case 6:
+            fail(.loginRequired, call, &machine, &observer, at: now)
+        default:
+            machine.foundNothing(by: call)
+        }
+    }
+
+    private func fail(
+        _ class: TokenFailure.Class,
+        _ call: TokenCall,
+        _ machine: inout TokenLifecycle<Int>,
+        _ observer: inout Observer,
+        at now: Moment
+    ) {
+        let failure = TokenFailure(`class`, problem: GatewayProblem(.tokenTemporarilyUnavailable, "No."))
+        let refused = machine.failed(failure, by: call, at: now.monotonic, jitter: 0.5)
+        observer.check(refused != nil, "the call under way is awaited")
+        observer.released(refused?.waiters ?? [])
+    }
+}
