@@ -59,7 +59,8 @@ import Testing
             let request = "GET /api HTTP/1.1\r\nHost: localhost\r\n"
             let refused = try proxy.exchange(request + "\r\n")
             #expect(refused.head.hasPrefix("HTTP/1.1 401") && refused.head.contains("WWW-Authenticate: Bearer"))
-            try #expect(proxy.exchange(request + "Authorization: Bearer wrong\r\n\r\n").head.hasPrefix("HTTP/1.1 401"))
+            let wrong = try proxy.exchange(request + "Authorization: Bearer wrong\r\n\r\n")
+            #expect(wrong.head.contains("WWW-Authenticate: Bearer realm=\"authgateway\", error=\"invalid_token\"\r\n"))
             for field in [
                 "Authorization: Bearer client-token", "Proxy-Authorization: Bearer client-token",
                 "Proxy-Authorization: Basic bGFwdG9wOmNsaWVudC10b2tlbg==",
@@ -70,6 +71,40 @@ import Testing
             #expect(origin.requests.allSatisfy { !$0.lowercased().contains("authorization") })
             #expect(proxy.observer.denials == [.clientAuthRequired, .clientAuthRequired])
             #expect(proxy.observer.records.last?.client == "laptop")
+        }
+    }
+
+    @Test func aClientTokenIsAcceptedWhereTheSDKPutsItsKeyAndReplacedThere() async throws {
+        let access = AccessPlan(
+            clients: [.init(name: "laptop", proof: .token(Secret("client-token")))],
+            allowedOrigins: [],
+            requireClient: .auto
+        )
+        let inField = Injection(fields: [.init(name: "X-Api-Key", value: Secret("real"))])
+        let origin = try RawOrigin.answering()
+        let source = FixedCredentialSource(name: "key", strategy: "header", injection: inField)
+        try await withProxy(origin, source: source, access: access) { proxy in
+            let request = "GET /api HTTP/1.1\r\nHost: localhost\r\nx-api-key: client-token\r\n\r\n"
+            try #expect(proxy.exchange(request).head.hasPrefix("HTTP/1.1 200"))
+            #expect(origin.requests[0].contains("X-Api-Key: real\r\n"))
+            #expect(!origin.requests[0].contains("client-token"))
+        }
+        let inQuery = Injection(query: .init(name: "key", value: Secret("real&")))
+        let other = try RawOrigin.answering()
+        let querySource = FixedCredentialSource(name: "key", strategy: "header", injection: inQuery)
+        try await withProxy(other, source: querySource, access: access) { proxy in
+            let request = "GET /api?a=1&key=client-token&b=2 HTTP/1.1\r\nHost: localhost\r\n\r\n"
+            try #expect(proxy.exchange(request).head.hasPrefix("HTTP/1.1 200"))
+            #expect(other.requests[0].hasPrefix("GET /?a=1&b=2&key=real%26 HTTP/1.1\r\n"))
+        }
+    }
+
+    @Test func aPersonWhoAsksForTextGetsText() async throws {
+        let origin = try RawOrigin.answering()
+        try await withProxy(origin) { proxy in
+            let answer = try proxy.exchange("GET /x HTTP/1.1\r\nHost: localhost\r\nAccept: text/plain\r\n\r\n")
+            #expect(answer.head.contains("Content-Type: text/plain; charset=utf-8\r\n"))
+            #expect(answer.body.hasPrefix("No route matches (no-route)\n"))
         }
     }
 

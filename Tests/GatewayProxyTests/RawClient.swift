@@ -4,8 +4,9 @@ import Foundation
 ///
 /// Blocking sockets on threads of their own: simple, and with a deadline on every read.
 final class RawConnection: @unchecked Sendable {
-    // Used by one thread at a time; the descriptor is the only state and closes once.
+    // Used by one thread at a time.
     private let descriptor: Int32
+    private var isClosed = false
     private var buffered: [UInt8] = []
 
     init(descriptor: Int32) {
@@ -48,7 +49,13 @@ final class RawConnection: @unchecked Sendable {
     }
 
     func shutdownOutput() { _ = shutdown(descriptor, Int32(SHUT_WR)) }
-    func close() { _ = Glibc.close(descriptor) }
+
+    /// Once only: the number may belong to somebody else by the second time.
+    func close() {
+        guard !isClosed else { return }
+        isClosed = true
+        _ = Glibc.close(descriptor)
+    }
 
     func reset() {
         var option = linger(l_onoff: 1, l_linger: 0)
@@ -116,12 +123,13 @@ struct RawError: Error {
 
 /// An origin that answers each connection with a script and keeps what it received.
 final class RawOrigin: @unchecked Sendable {
-    // `heads` is guarded by `lock`; everything else is written once in `init`.
+    // What changes is guarded by `lock`; everything else is written once in `init`.
     let port: Int
     private let listener: Int32
     private let lock = NSLock()
     private var received: [String] = []
     private var accepted = 0
+    private var isStopped = false
 
     /// - Parameter serve: Runs on a thread of its own for each connection; its second argument counts connections from 1.
     init(_ serve: @escaping @Sendable (RawConnection, Int, RawOrigin) -> Void) throws {
@@ -142,7 +150,11 @@ final class RawOrigin: @unchecked Sendable {
         Thread.detachNewThread { [self] in
             while true {
                 let descriptor = accept(listener, nil, nil)
-                guard descriptor >= 0 else { return }
+                guard descriptor >= 0 else {
+                    // Closed by the thread that accepts, so that it never accepts on somebody else's socket.
+                    _ = close(listener)
+                    return
+                }
                 let number = countAccepted()
                 let connection = RawConnection(descriptor: descriptor)
                 Thread.detachNewThread { serve(connection, number, self) }
@@ -162,8 +174,11 @@ final class RawOrigin: @unchecked Sendable {
     var connections: Int { lock.withLock { accepted } }
 
     func stop() {
-        _ = shutdown(listener, Int32(SHUT_RDWR))
-        _ = close(listener)
+        let isFirst = lock.withLock {
+            defer { isStopped = true }
+            return !isStopped
+        }
+        if isFirst { _ = shutdown(listener, Int32(SHUT_RDWR)) }
     }
 
     /// Answers every request with 200 and a body, keeps the connection.

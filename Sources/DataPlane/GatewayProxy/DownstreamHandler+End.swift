@@ -20,6 +20,7 @@ extension DownstreamHandler {
         let hadBegun = exchange?.responseHasBegun ?? false
         let id = id ?? exchange?.id ?? lane.nextRequestID()
         let route = route ?? exchange?.route
+        let exchangeHead = exchange?.head
         let isComplete = exchange.map(\.body.isComplete) ?? (head != nil && decoder.head.framing == .none)
         exchange?.problem = problem.kind
         if !hadBegun { exchange?.status = problem.kind.status }
@@ -41,6 +42,7 @@ extension DownstreamHandler {
             credential: route?.source?.name,
             strategy: route?.source?.strategy,
             omitsBody: hasHead && decoder.head.isHead,
+            prefersText: hasHead && prefersText(head ?? exchangeHead),
             closes: closes
         )
         .write(name: ProxyShared.name, into: &responseOut)
@@ -53,6 +55,16 @@ extension DownstreamHandler {
             setDeadline(limits.idleTimeout)
             resumeReading()
         }
+    }
+
+    /// The client accepts `text/plain` and says nothing of JSON or of anything at all.
+    private func prefersText(_ head: ByteBuffer?) -> Bool {
+        guard let bytes = head?.readableBytesUInt8Span else { return false }
+        for field in decoder.head.fields where bytes.equalsLowercased(field.name, "accept") {
+            let accepted = bytes.string(field.value).lowercased()
+            return accepted.contains("text/plain") && !accepted.contains("json") && !accepted.contains("*/*")
+        }
+        return false
     }
 
     private func recordRefusal(_ problem: GatewayProblem, id: String, route: ServedRoute?, head: ByteBuffer?) {

@@ -37,7 +37,7 @@ final class ProxyShared: Sendable {
         routes = served
         admission = Admission(
             routes: configuration.routes.map(\.plan),
-            slots: served.map(\.ownedNames),
+            slots: served.map { Admission.Slots(fields: $0.ownedNames, query: $0.querySlot) },
             access: configuration.access,
             sha256: configuration.sha256
         )

@@ -10,21 +10,31 @@ struct ProblemResponse {
     var strategy: String?
     /// HEAD is answered with the head alone.
     var omitsBody = false
+    var prefersText = false
     var closes = true
 
-    func write(name: String, into out: inout ByteBuffer) {
-        let body = ProblemDocument.json(
+    private var body: String {
+        guard !prefersText else { return ProblemDocument.text(problem, requestID: requestID) }
+        return ProblemDocument.json(
             problem,
             requestID: requestID,
             route: route,
             credential: credential,
             strategy: strategy
         )
+    }
+
+    func write(name: String, into out: inout ByteBuffer) {
+        let body = body
+        let mediaType = prefersText ? "text/plain; charset=utf-8" : ProblemDocument.mediaType
         var head = "HTTP/1.1 \(problem.kind.status) \(problem.kind.reasonPhrase)\r\n"
-        head += "Content-Type: \(ProblemDocument.mediaType)\r\nContent-Length: \(body.utf8.count)\r\n"
+        head += "Content-Type: \(mediaType)\r\nContent-Length: \(body.utf8.count)\r\n"
         head += "Cache-Control: no-store\r\nProxy-Status: \(name); error=\(problem.proxyStatusError)\r\n"
         switch problem.kind {
-        case .clientAuthRequired: head += "WWW-Authenticate: Bearer realm=\"\(name)\"\r\n"
+        case .clientAuthRequired:
+            // RFC 6750 §3.1: no error code for a request that brought no token.
+            let error = problem.cause?.code.map { ", error=\"\($0)\"" } ?? ""
+            head += "WWW-Authenticate: Bearer realm=\"\(name)\"\(error)\r\n"
         case .proxyAuthRequired: head += "Proxy-Authenticate: Basic realm=\"\(name)\"\r\n"
         case .methodRefused: head += "Allow: GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS\r\n"
         default: break

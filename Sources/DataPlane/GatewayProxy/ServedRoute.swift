@@ -13,6 +13,8 @@ final class ServedRoute: Sendable {
     let asUserLine: [UInt8]
     /// Lower-case names, `_` read as `-`, that only the route may set; `authorization` is not among them.
     let ownedNames: [[UInt8]]
+    /// The query parameter that carries the credential, when it is a fixed one that goes there.
+    let querySlot: [UInt8]?
 
     init(index: Int, route: ProxyRoute, now: MonotonicTime) {
         self.index = index
@@ -23,6 +25,12 @@ final class ServedRoute: Sendable {
         basePath = Array(route.plan.upstreamPath.utf8)
         asUserLine = route.plan.asUser.map { Array("As-User: \($0)\r\n".utf8) } ?? []
         ownedNames = Self.ownedNames(of: route, now: now)
+        querySlot =
+            if case .ready(let credential)? = route.source?.current(at: now) {
+                (credential.injection.query?.name.utf8).map(Array.init)
+            } else {
+                nil
+            }
     }
 
     /// Fixed credentials show what they inject; a token's name is known when it comes (``InjectedBlock``).

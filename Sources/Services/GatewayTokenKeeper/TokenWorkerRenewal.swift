@@ -277,7 +277,8 @@ extension TokenFailure {
             self.init(.terminal, problem: GatewayProblem(.credentialMisconfigured, detail))
             return
         }
-        self.init(.transient(retryAfter: nil), problem: GatewayProblem(kind, detail))
+        let problem = GatewayProblem(kind, detail, hopError: failure.reason.hopError)
+        self.init(.transient(retryAfter: nil), problem: problem)
     }
 
     static func deadOnArrival(credential: String) -> TokenFailure {
@@ -286,5 +287,20 @@ extension TokenFailure {
             .transient(retryAfter: nil),
             problem: GatewayProblem(.tokenTemporarilyUnavailable, detail)
         )
+    }
+}
+
+extension TokenTransportFailure.Reason {
+    /// What `Proxy-Status` calls it; the next hop is the token endpoint.
+    fileprivate var hopError: GatewayProblem.HopError? {
+        switch self {
+        case .nameNotResolved: .nameNotResolved
+        case .connectionRefused: .connectionRefused
+        case .connectTimeout: .connectionTimeout
+        case .tlsFailed: .certificateRefused
+        case .responseTimeout: .responseTimeout
+        case .connectionLost: .connectionTerminated
+        case .answerTooLarge, .invalidAnswer, .unsendable: nil
+        }
     }
 }

@@ -25,12 +25,25 @@ package struct Admission: Sendable {
     private let requireClient: AccessPlan.RequireClient
     private let hostRule: HostRule
     private let originRule: OriginRule
-    /// For each route, the lower-case names of fields that it injects besides `Authorization`: SDKs put their key there.
-    private let slots: [[[UInt8]]]
+    private let slots: [Slots]
+
+    /// Where a route puts its credential besides `Authorization`: an SDK that knows only that place can present its client
+    /// token there.
+    package struct Slots: Sendable {
+        /// Lower case.
+        let fields: [[UInt8]]
+        /// The name of a query parameter as it is written.
+        let query: [UInt8]?
+
+        package init(fields: [[UInt8]], query: [UInt8]?) {
+            self.fields = fields
+            self.query = query
+        }
+    }
 
     package init(
         routes: [RoutePlan],
-        slots: [[[UInt8]]],
+        slots: [Slots],
         access: AccessPlan,
         sha256: @escaping @Sendable ([UInt8]) -> [UInt8]
     ) {
@@ -88,6 +101,12 @@ package struct Admission: Sendable {
                 client = name
                 if field.kind == .authorization { stripsAuthorization = true }
             }
+            if client == nil, let match, let name = slots[match.route].query,
+                let token = PresentedToken.read(bytes, query: head.query, parameter: name)
+            {
+                presented = true
+                client = clients.client(presenting: token)
+            }
         }
         guard client != nil || !requiresClient(on: listener) else {
             let detail =
@@ -95,7 +114,8 @@ package struct Admission: Sendable {
                 ? "The client token is not known to this gateway."
                 : "Send a client token in Authorization or Proxy-Authorization (access.clients)."
             let kind: ProblemKind = isProxyRequest ? .proxyAuthRequired : .clientAuthRequired
-            return refuse(GatewayProblem(kind, detail), route: match?.route)
+            let cause = presented ? GatewayProblem.Cause(code: "invalid_token") : nil
+            return refuse(GatewayProblem(kind, detail, cause: cause), route: match?.route)
         }
         guard let match else { return refuse(noRoute(isKnown: client != nil), client: client) }
         if let problem = forbid(client, match, head, bytes) {
@@ -111,7 +131,7 @@ package struct Admission: Sendable {
     ) -> Bool {
         if field.kind == .authorization || field.kind == .proxyAuthorization { return true }
         guard let match else { return false }
-        for slot in slots[match.route] where bytes.equalsLowercased(field.name, slot) { return true }
+        for slot in slots[match.route].fields where bytes.equalsLowercased(field.name, slot) { return true }
         return false
     }
 

@@ -20,4 +20,23 @@ package enum PresentedToken {
         }
         return bytes.array(value)
     }
+
+    /// The value of a query parameter; nil when it is not there. Not decoded: tokens need no encoding.
+    static func read(
+        _ bytes: borrowing Span<UInt8>,
+        query: Range<Int>,
+        parameter name: [UInt8]
+    ) -> [UInt8]? {
+        var start = query.lowerBound + 1
+        while start < query.upperBound {
+            var end = start
+            while end < query.upperBound, bytes[end] != 0x26 { end += 1 }
+            let valueStart = start + name.count + 1
+            if valueStart <= end, bytes[valueStart - 1] == 0x3D, bytes.array(start..<valueStart - 1) == name {
+                return bytes.array(valueStart..<end)
+            }
+            start = end + 1
+        }
+        return nil
+    }
 }

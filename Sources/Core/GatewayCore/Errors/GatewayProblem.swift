@@ -16,10 +16,12 @@ package struct GatewayProblem: Error, Hashable, Sendable {
 
     package enum HopError: String, Sendable {
         case nameNotResolved = "dns_error"
+        case connectionRefused = "connection_refused"
         case connectionTerminated = "connection_terminated"
         case connectionTimeout = "connection_timeout"
         case certificateRefused = "tls_certificate_error"
         case handshakeFailed = "tls_protocol_error"
+        case responseTimeout = "http_response_timeout"
     }
 
     /// The `error` parameter of `Proxy-Status`.

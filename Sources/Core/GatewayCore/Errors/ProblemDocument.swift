@@ -2,6 +2,14 @@
 package enum ProblemDocument {
     package static let mediaType = "application/problem+json"
 
+    /// For clients that would rather read a sentence: the same facts in lines.
+    package static func text(_ problem: GatewayProblem, requestID: String) -> String {
+        var lines = ["\(problem.kind.title) (\(problem.kind.rawValue))", problem.detail]
+        if let command = problem.command { lines.append("Run: \(command)") }
+        lines.append("Request: \(requestID)")
+        return lines.joined(separator: "\n") + "\n"
+    }
+
     /// - Parameters:
     ///   - route: The route's name, when one was found.
     ///   - credential: The name of the route's credential.
