@@ -6,7 +6,7 @@ import Testing
 
 @testable import GatewayAudit
 
-@Suite("Audit reader")
+@Suite("Audit reader", .timeLimit(.minutes(1)))
 struct AuditReaderTests {
     let fixture: AuditFixture
 
@@ -75,6 +75,15 @@ struct AuditReaderTests {
         try await fixture.write(3)
         #expect(try await feed.newRows().map(\.id) == [1, 2, 3])
         #expect(try await feed.newRows().isEmpty)
+    }
+
+    @Test func aFileThatHasNoTableYetIsAskedAgain() async throws {
+        try Data().write(to: URL(fileURLWithPath: fixture.path))
+        try FileManager.default.setAttributes([.posixPermissions: 0o600], ofItemAtPath: fixture.path)
+        let feed = AuditFeed(path: fixture.path, after: 0)
+        #expect(try await feed.newRows().isEmpty)
+        try await fixture.write(3)
+        #expect(try await feed.newRows().map(\.id) == [1, 2, 3])
     }
 
     @Test func aFollowerBeginsAfterWhatItWasTold() async throws {

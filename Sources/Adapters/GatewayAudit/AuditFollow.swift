@@ -99,7 +99,7 @@ final class AuditFeed: Sendable {
         // Changes whenever another connection commits; one cheap question instead of a search.
         let version = try Int64.fetchOne(database, sql: "PRAGMA data_version")
         guard version != state.version else { return [] }
-        guard try database.tableExists("token_events") else { return [] }
+        guard try hasTable(database) else { return [] }
         let end = try Int64.fetchOne(database, sql: "SELECT max(id) FROM token_events") ?? 0
         guard let last = state.last else {
             state.last = end
@@ -126,6 +126,12 @@ final class AuditFeed: Sendable {
         let found = try String.fetchOne(database, sql: "SELECT hash FROM token_events WHERE id = ?", arguments: [last])
         // A row that is gone was pruned.
         return found == nil || found == hash
+    }
+
+    /// Asked of the file each time: the answer that GRDB remembers would stay "no" for a table that comes a moment later.
+    private static func hasTable(_ database: Database) throws -> Bool {
+        let sql = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'token_events'"
+        return try Int.fetchOne(database, sql: sql) == 1
     }
 
     /// What a restart of the gateway, or the creation of the file, may cause for a moment.
