@@ -121,6 +121,7 @@ let package = Package(
                 httpClient, nioHTTP1, logging,
             ] + nio
         ),
+        tests("GatewayRuntimeTests", ["GatewayRuntime", "GatewayTesting", logging]),
         tests("ArchitectureTests", []),
     ]
 )

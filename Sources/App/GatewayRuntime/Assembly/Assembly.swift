@@ -28,8 +28,7 @@ struct Assembly: Sendable {
         let clock = SystemClock()
         storage = try Storage(plan: plan, clock: clock, logger: options.logger("audit"))
         endpoint = try await Self.endpoint(storage)
-        let workers = plan.workers.count
-        group = MultiThreadedEventLoopGroup(numberOfThreads: workers)
+        group = MultiThreadedEventLoopGroup(numberOfThreads: plan.workers.count)
         let feed = AuditFeed(audit: storage.audit, metrics: options.metrics, logger: options.logger("audit"))
         let sources = CredentialSources(
             credentials: plan.credentials,
@@ -52,7 +51,7 @@ struct Assembly: Sendable {
             metrics: options.metrics,
             clock: clock,
             accessLog: options.logsAccess ? options.logger("access") : nil,
-            workers: workers
+            loops: Array(group.makeIterator())
         )
         let readiness = ReadinessState()
         control = OperatorControl(plan: plan, sources: sources, readiness: readiness, clock: clock)

@@ -1,7 +1,7 @@
 import GatewayAudit
 package import GatewayCore
 package import GatewayProxy
-import GatewaySandbox
+import GatewayTokenKeeper
 import Logging
 import ServiceLifecycle
 import UnixSignals
@@ -24,9 +24,10 @@ package final class Gateway: Sendable {
             // Named by type: what a service holds is not for the log.
             ServiceGroupConfiguration.ServiceConfiguration(service: service, serviceName: "\(type(of: service))")
         }
-        group = ServiceGroup(
-            configuration: ServiceGroupConfiguration(services: services, logger: options.logger("lifecycle"))
-        )
+        var configuration = ServiceGroupConfiguration(services: services, logger: options.logger("lifecycle"))
+        // The drain has a limit of its own; the rest is what one call to an authority may take.
+        configuration.maximumGracefulShutdownDuration = plan.limits.drain + TokenKeeper.callDeadline + .seconds(5)
+        group = ServiceGroup(configuration: configuration)
     }
 
     /// The addresses of the data plane, with real ports.

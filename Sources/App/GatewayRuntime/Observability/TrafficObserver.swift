@@ -17,7 +17,9 @@ final class TrafficObserver: ExchangeObserver, Service {
     private let metrics: MetricRegistry
     private let clock: any GatewayClock
     private let accessLog: Logger?
-    private let shards: [TrafficShard]
+    private let shards: [ObjectIdentifier: TrafficShard]
+    /// For whoever is on no event loop of the data plane.
+    private let strayShard = TrafficShard()
     /// What to add to a monotonic reading to get civil time, in nanoseconds.
     private let wallOffset: Atomic<Int64>
     private let denials = Mutex(DenialBudget())
@@ -30,7 +32,7 @@ final class TrafficObserver: ExchangeObserver, Service {
         metrics: MetricRegistry,
         clock: any GatewayClock,
         accessLog: Logger?,
-        workers: Int
+        loops: [any EventLoop]
     ) {
         self.routes = routes
         self.audit = audit
@@ -39,7 +41,7 @@ final class TrafficObserver: ExchangeObserver, Service {
         self.metrics = metrics
         self.clock = clock
         self.accessLog = accessLog
-        shards = (0..<max(1, workers)).map { _ in TrafficShard() }
+        shards = Dictionary(uniqueKeysWithValues: loops.map { (ObjectIdentifier($0), TrafficShard()) })
         wallOffset = Atomic(Self.offset(clock.now()))
     }
 
@@ -78,7 +80,7 @@ final class TrafficObserver: ExchangeObserver, Service {
 
     /// Hands over what has been counted so far.
     func collect() {
-        for shard in shards {
+        for shard in shards.values + [strayShard] {
             for (key, tally) in shard.take() { publish(key, tally) }
         }
     }
@@ -135,11 +137,9 @@ final class TrafficObserver: ExchangeObserver, Service {
         logger.info("Request", metadata: data)
     }
 
-    /// One shard per event loop as long as there are as many; two loops on one shard are merely slower.
     private func shard() -> TrafficShard {
-        guard shards.count > 1, let loop = MultiThreadedEventLoopGroup.currentEventLoop else { return shards[0] }
-        let bits = UInt(bitPattern: ObjectIdentifier(loop).hashValue)
-        return shards[Int(bits % UInt(shards.count))]
+        guard let loop = MultiThreadedEventLoopGroup.currentEventLoop else { return strayShard }
+        return shards[ObjectIdentifier(loop)] ?? strayShard
     }
 
     private static func offset(_ now: Moment) -> Int64 {

@@ -36,6 +36,17 @@ final class TrafficShard: Sendable {
         var bytesSent = 0
         var seconds = 0.0
         var buckets = [Int64](repeating: 0, count: MetricRegistry.durationBounds.count + 1)
+
+        mutating func add(_ record: ExchangeRecord) {
+            let duration = Double((record.finishedAt - record.startedAt).wholeNanoseconds) / 1e9
+            let bounds = MetricRegistry.durationBounds
+            requests += 1
+            replays += record.wasReplayed ? 1 : 0
+            bytesReceived += record.bytesReceived
+            bytesSent += record.bytesSent
+            seconds += duration
+            buckets[bounds.firstIndex { duration <= $0 } ?? bounds.count] += 1
+        }
     }
 
     private let tallies = Mutex<[Key: Tally]>([:])
@@ -49,19 +60,8 @@ final class TrafficShard: Sendable {
             status: record.status,
             problem: record.problem
         )
-        let seconds = Double((record.finishedAt - record.startedAt).wholeNanoseconds) / 1e9
-        let bounds = MetricRegistry.durationBounds
-        let bucket = bounds.firstIndex { seconds <= $0 } ?? bounds.count
-        tallies.withLock { tallies in
-            var tally = tallies.removeValue(forKey: key) ?? Tally()
-            tally.requests += 1
-            tally.replays += record.wasReplayed ? 1 : 0
-            tally.bytesReceived += record.bytesReceived
-            tally.bytesSent += record.bytesSent
-            tally.seconds += seconds
-            tally.buckets[bucket] += 1
-            tallies[key] = tally
-        }
+        // One look-up, and no copy of the buckets.
+        tallies.withLock { $0[key, default: Tally()].add(record) }
     }
 
     func take() -> [Key: Tally] {

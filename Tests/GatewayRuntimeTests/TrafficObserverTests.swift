@@ -1,0 +1,101 @@
+import GatewayCore
+import GatewayTesting
+import Logging
+import Testing
+
+@testable import GatewayRuntime
+
+@Suite(.timeLimit(.minutes(1)))
+struct TrafficObserverTests {
+    private let audit = RecordingAuditLog()
+    private let clock = ManualClock()
+    private let metrics = MetricRegistry()
+    private let feed: AuditFeed
+    private let observer: TrafficObserver
+
+    init() {
+        let quiet = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
+        feed = AuditFeed(audit: audit, metrics: metrics, logger: quiet)
+        observer = TrafficObserver(
+            routes: ["box", "open"],
+            audit: audit,
+            usage: .minute,
+            feed: feed,
+            metrics: metrics,
+            clock: clock,
+            accessLog: nil,
+            loops: []
+        )
+    }
+
+    private func record(
+        route: Int?,
+        status: Int,
+        credential: Credential?,
+        problem: ProblemKind? = nil
+    ) -> ExchangeRecord {
+        let now = clock.now().monotonic
+        return ExchangeRecord(
+            requestID: "1",
+            route: route,
+            client: "laptop",
+            method: "GET",
+            status: status,
+            problem: problem,
+            credential: credential,
+            bytesReceived: 10,
+            bytesSent: 100,
+            startedAt: now,
+            finishedAt: now + .milliseconds(30)
+        )
+    }
+
+    @Test func usesOfOneMinuteAreOneCount() {
+        let credential = Credential(name: "service", generation: 2, injection: Injection())
+        for status in [200, 204, 200, 502] {
+            observer.finished(record(route: 0, status: status, credential: credential))
+        }
+        observer.collect()
+        observer.collect()
+        let good = audit.uses.filter { $0.key.statusClass == 2 }
+        #expect(good.map(\.requests).reduce(0, +) == 3)
+        #expect(good.map(\.bytesSent).reduce(0, +) == 300)
+        #expect(audit.uses.first { $0.key.statusClass == 5 }?.requests == 1)
+        let keys = audit.uses.map(\.key)
+        #expect(keys.allSatisfy { $0.route == "box" && $0.credential == "service" && $0.generation == 2 })
+        #expect(keys.allSatisfy { $0.minute == UnixTime(seconds: 1_772_357_400) && $0.client == "laptop" })
+    }
+
+    @Test func anExchangeWithoutACredentialIsMeasuredAndNotCounted() {
+        observer.finished(record(route: 1, status: 200, credential: nil))
+        observer.finished(record(route: nil, status: 404, credential: nil, problem: .noRoute))
+        observer.collect()
+        #expect(audit.uses == [])
+        let text = metrics.text()
+        #expect(text.contains("gateway_requests_total{route=\"open\",status=\"200\"} 1\n"))
+        #expect(text.contains("gateway_requests_total{route=\"\",status=\"404\"} 1\n"))
+        #expect(text.contains("gateway_problems_total{route=\"\",problem=\"no-route\"} 1\n"))
+        #expect(text.contains("gateway_request_duration_seconds_bucket{route=\"open\",le=\"0.05\"} 1\n"))
+        #expect(text.contains("gateway_request_duration_seconds_bucket{route=\"open\",le=\"0.025\"} 0\n"))
+    }
+
+    @Test func aGuesserDoesNotFillTheAuditLog() async throws {
+        let demand = CredentialDemand(route: "box", client: nil, requestID: "1")
+        for _ in 0..<1000 { observer.denied(demand, requestID: "1", reason: .clientAuthRequired) }
+        clock.advance(by: .seconds(1))
+        observer.denied(demand, requestID: "2", reason: .clientAuthRequired)
+        feed.finish()
+        await feed.run()
+        #expect(audit.count(of: .clientDenied) == 11)
+        #expect(audit.events.last?.detail["unrecorded_before"] == "990")
+        #expect(metrics.text().contains("gateway_clients_denied_total{reason=\"client-auth-required\"} 1001\n"))
+    }
+
+    @Test func anAuditFeedThatIsFullDropsAndCounts() async {
+        for _ in 0..<1500 { feed.offer(TokenEvent(at: clock.now().wall, name: .injected)) }
+        feed.finish()
+        await feed.run()
+        #expect(audit.count(of: .injected) == 1024)
+        #expect(metrics.text().contains("gateway_audit_events_dropped_total 476\n"))
+    }
+}
