@@ -18,12 +18,6 @@ struct AdminClient: Sendable {
         configuration.connectionPool.retryConnectionEstablishment = false
         return HTTPClient(eventLoopGroupProvider: .singleton, configuration: configuration)
     }()
-    /// The shared client would go on trying an address that refuses.
-    private static let http: HTTPClient = {
-        var configuration = HTTPClient.Configuration()
-        configuration.connectionPool.retryConnectionEstablishment = false
-        return HTTPClient(eventLoopGroupProvider: .singleton, configuration: configuration)
-    }()
 
     let host: String
     let port: Int
@@ -75,7 +69,7 @@ struct AdminClient: Sendable {
         if let token { request.headers.add(name: "Authorization", value: token.withValue { "Bearer \($0)" }) }
         do {
             // A renewal may take as long as an authority takes to answer.
-            let response = try await Self.http.execute(request, timeout: .seconds(60))
+            let response = try await Self.client.execute(request, timeout: .seconds(60))
             return (Int(response.status.code), try await response.body.collect(upTo: Self.answerLimit))
         } catch {
             let advice = "is the gateway running? Start it with: authgateway run"
