@@ -87,6 +87,7 @@ private let rejection =
             #expect(answer.head.hasPrefix("HTTP/1.1 401"))
             #expect(answer.head.contains("Gateway-Token: generation=2; fresh; retried=1\r\n"))
             #expect(origin.requests.count == 2)
+            #expect(source.state.withLock { $0.renewals } == 1)
         }
     }
 

@@ -23,12 +23,16 @@ extension DownstreamHandler {
         guard exchange.route.policy.retryOn.contains(head.status), let credential = exchange.credential,
             let source = exchange.route.source, TokenRejection.isRejection(head, bytes.readableBytesUInt8Span)
         else { return .forward }
+        guard !exchange.hasReplayed else {
+            // Renewing for this one too would never end where the upstream refuses every token.
+            self.exchange?.tokenNote = "generation=\(credential.generation); fresh; retried=1"
+            return .forward
+        }
         // Also one that only a person can replace: it is dead, and the next request is told so.
         source.rejected(generation: credential.generation, by: exchange.demand)
         guard source.isRenewable else { return .forward }
-        if !exchange.hasReplayed, exchange.canBeSentAgain { return .park }
-        let reason = exchange.hasReplayed ? "fresh; retried=1" : "retried=0; reason=\"request body not held\""
-        self.exchange?.tokenNote = "generation=\(credential.generation); \(reason)"
+        if exchange.canBeSentAgain { return .park }
+        self.exchange?.tokenNote = "generation=\(credential.generation); retried=0; reason=\"request body not held\""
         return .forward
     }
 

@@ -71,10 +71,14 @@ package final class Gateway: Sendable {
         }
     }
 
-    /// The first signal begins the graceful stop, the second ends the process at once.
+    /// The first signal begins the graceful stop, the second ends the process at once. A hang-up stops nothing.
     private static func obeySignals(_ group: ServiceGroup, _ logger: Logger) async {
         var isStopping = false
-        for await signal in await UnixSignalsSequence(trapping: .sigterm, .sigint) {
+        for await signal in await UnixSignalsSequence(trapping: .sigterm, .sigint, .sighup) {
+            guard signal != .sighup else {
+                logger.warning("Reloading is not supported by this version; restart to apply a new configuration")
+                continue
+            }
             guard !isStopping else { Console.exit(.failed) }
             isStopping = true
             logger.notice("Stopping; a second signal ends at once", metadata: ["signal": "\(signal)"])
