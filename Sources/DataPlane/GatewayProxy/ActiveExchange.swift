@@ -17,8 +17,6 @@ struct ActiveExchange {
     var isHolding: Bool
     var credential: Credential?
     var upstream: UpstreamHandler?
-    /// Tells a late answer of a wait or a connection attempt from the current one.
-    var step: UInt64 = 0
     var ticket: CredentialTicket?
     var isWaiting = false
     /// The generation that was rejected, while the request waits to be sent again.

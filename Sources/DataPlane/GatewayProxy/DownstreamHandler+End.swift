@@ -34,7 +34,8 @@ extension DownstreamHandler {
         let hasHead = head != nil || phase != .head
         // After a request that could be read in two ways nothing on its connection is to be trusted.
         let isDubious = problem.kind == .requestRefused
-        let closes = isDubious || !keepsAlive || !isComplete || !hasHead || phase == .lingering
+        let closes =
+            isDubious || !keepsAlive || !isComplete || !hasHead || phase == .lingering || decoder.head.isHTTP10
         ProblemResponse(
             problem: problem,
             requestID: id,
@@ -53,7 +54,7 @@ extension DownstreamHandler {
             phase = .head
             decoder.reset()
             setDeadline(limits.idleTimeout)
-            resumeReading()
+            process()
         }
     }
 
@@ -133,18 +134,32 @@ extension DownstreamHandler {
         clientHasClosedOutput = true
         switch phase {
         case .head: if inbound.readableBytes == 0 || decoder.isWithinHead { closeNow() }
-        case .forwarding, .lingering, .closed: closeNow()
-        case .waiting, .responding:
-            if !requestIsComplete || decoder.head.clientKeepsAlive { closeNow() }
+        case .lingering, .closed: closeNow()
+        case .waiting, .forwarding, .responding:
+            let isCut = !requestIsComplete && inbound.readableBytes == 0
+            if isCut || decoder.head.clientKeepsAlive { closeNow() }
+        case .tunnel: if inbound.readableBytes == 0 { allInputTaken() }
+        }
+    }
+
+    /// The client sends no more, and nothing of what it sent waits here any longer.
+    func allInputTaken() {
+        switch phase {
+        case .forwarding: closeNow()
         case .tunnel: exchange?.upstream?.closeOutput()
+        case .head, .waiting, .responding, .lingering, .closed: break
         }
     }
 
     // MARK: Closing
 
+    /// How long a client has to take notice that its last answer is written.
+    static var lingerLimit: Duration { .seconds(2) }
+
     func drain() {
         keepsAlive = false
-        if phase == .head, !decoder.isWithinHead, inbound.readableBytes == 0 { closeNow() }
+        // The last answer may still be on its way to a slow client.
+        if phase == .head, !decoder.isWithinHead, inbound.readableBytes == 0 { closeAfterWrites(lingering: false) }
     }
 
     func closeNow() {
@@ -167,12 +182,14 @@ extension DownstreamHandler {
     func closeAfterWrites(lingering: Bool) {
         guard let context else { return }
         phase = .lingering
-        timer.set(.seconds(2), on: lane.loop) { [self] in
-            if timer.fired(on: lane.loop, onFire: closeNow) { closeNow() }
-        }
+        // A slow client has as long for the rest of its answer as for any other part of it.
+        setDeadline(limits.responseTimeout)
         let channel = context.channel
         let written = channel.eventLoop.makePromise(of: Void.self)
-        written.futureResult.whenComplete { _ in channel.close(mode: lingering ? .output : .all, promise: nil) }
+        written.futureResult.assumeIsolated().whenComplete { [self] _ in
+            if phase == .lingering { setDeadline(Self.lingerLimit) }
+            channel.close(mode: lingering ? .output : .all, promise: nil)
+        }
         context.writeAndFlush(wrapOutboundOut(ByteBuffer()), promise: written)
         inbound.clear()
         resumeReading()

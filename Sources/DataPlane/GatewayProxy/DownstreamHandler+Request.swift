@@ -111,8 +111,8 @@ extension DownstreamHandler {
             return credentialUnavailable(GatewayProblem(.upstreamBusy, detail, retryAfter: .seconds(1)))
         }
         exchange.isWaiting = true
-        exchange.step &+= 1
-        let step = exchange.step
+        step &+= 1
+        let step = step
         let demand = exchange.demand
         self.exchange = exchange
         setDeadline(limits.credentialTimeout)
@@ -125,7 +125,7 @@ extension DownstreamHandler {
     }
 
     private func credentialCame(_ result: Result<Credential, GatewayProblem>, step: UInt64) {
-        guard phase == .waiting, let exchange, exchange.isWaiting, exchange.step == step else { return }
+        guard phase == .waiting, let exchange, exchange.isWaiting, self.step == step else { return }
         stopWaiting()
         switch result {
         case .success(let credential): connect(with: credential)
@@ -159,6 +159,7 @@ extension DownstreamHandler {
             self.exchange?.upstream = parked
             self.exchange?.tokenNote = "rejected; not retried: \(problem.kind.rawValue)"
             phase = exchange.body.isComplete ? .responding : .forwarding
+            setDeadline(phase == .responding ? limits.responseTimeout : limits.bodyIdleTimeout)
             parked.resumeParked()
             return
         }
@@ -192,13 +193,13 @@ extension DownstreamHandler {
             send(on: connection, isReused: true)
             return
         }
-        self.exchange?.step &+= 1
-        let step = exchange.step &+ 1
+        step &+= 1
+        let step = step
         pool.connect { [self] result in connected(result, step: step, pool) }
     }
 
     private func connected(_ result: Result<UpstreamHandler, GatewayProblem>, step: UInt64, _ pool: UpstreamPool) {
-        guard phase == .waiting, let exchange, exchange.step == step else {
+        guard phase == .waiting, exchange != nil, self.step == step else {
             if case .success(let connection) = result {
                 connection.becameIdle()
                 pool.putBack(connection)

@@ -131,7 +131,7 @@ extension DownstreamHandler {
         phase = .head
         decoder.reset()
         setDeadline(limits.idleTimeout)
-        if clientHasClosedOutput, inbound.readableBytes == 0 { return closeNow() }
+        if clientHasClosedOutput, inbound.readableBytes == 0 { return closeAfterWrites(lingering: false) }
         process()
     }
 

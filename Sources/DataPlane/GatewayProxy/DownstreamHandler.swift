@@ -43,6 +43,8 @@ final class DownstreamHandler: ChannelDuplexHandler {
     var keepsAlive = true
     var clientHasClosedOutput = false
     var lingeredBytes = 0
+    /// Tells a late answer of a wait or a connection attempt from the current one, also from one of an earlier exchange.
+    var step: UInt64 = 0
     private var pendingRead = false
     private var isProcessing = false
     private var isCounted = false
@@ -79,6 +81,7 @@ final class DownstreamHandler: ChannelDuplexHandler {
         lane.register(self)
         guard shared.connectionOpened() else {
             refuse(GatewayProblem(.overloaded, "Too many connections.", retryAfter: .seconds(1)))
+            setDeadline(Self.lingerLimit)
             return
         }
         setDeadline(limits.headerTimeout)
@@ -114,7 +117,10 @@ final class DownstreamHandler: ChannelDuplexHandler {
     }
 
     func channelWritabilityChanged(context: ChannelHandlerContext) {
-        if context.channel.isWritable { exchange?.upstream?.resumeReading() }
+        if context.channel.isWritable {
+            exchange?.upstream?.resumeReading()
+            process()
+        }
         context.fireChannelWritabilityChanged()
     }
 
@@ -126,9 +132,13 @@ final class DownstreamHandler: ChannelDuplexHandler {
 
     private var wantsInput: Bool {
         switch phase {
-        case .head, .lingering, .closed: true
+        // A client that sends requests but reads no answers would fill the memory with them.
+        case .head: isWritable
+        case .lingering, .closed: true
         case .waiting, .responding: false
-        case .forwarding, .tunnel: inbound.readableBytes == 0 && exchange?.upstream?.isWritable ?? false
+        case .forwarding, .tunnel:
+            (inbound.readableBytes == 0 || exchange?.body.awaitsTrailers ?? false)
+                && exchange?.upstream?.isWritable ?? false
         }
     }
 
@@ -145,10 +155,11 @@ final class DownstreamHandler: ChannelDuplexHandler {
         var goesOn = true
         while goesOn, inbound.readableBytes > 0 {
             switch phase {
-            case .head: goesOn = readHead()
+            case .head: goesOn = isWritable && readHead()
             case .forwarding: goesOn = readBody()
             case .tunnel: goesOn = readTunnel()
-            case .waiting, .responding, .closed: goesOn = false
+            case .waiting, .responding: goesOn = false
+            case .closed: inbound.clear()
             case .lingering:
                 lingeredBytes += inbound.readableBytes
                 inbound.clear()
@@ -157,6 +168,7 @@ final class DownstreamHandler: ChannelDuplexHandler {
         }
         isProcessing = false
         flushRequest()
+        if clientHasClosedOutput, inbound.readableBytes == 0 { allInputTaken() }
         resumeReading()
     }
 

@@ -36,6 +36,9 @@ final class UpstreamHandler: ChannelDuplexHandler {
     private var answersHead = false
     private var hasReceivedBytes = false
     private var pendingRead = false
+    /// The connection ended while an answer was kept back; its client need not know before the answer is passed on.
+    private var endedWhileParked = false
+    private var wasCutWhileParked = false
     private var hasUnflushedResponse = false
     private var ready: ((Result<UpstreamHandler, GatewayProblem>) -> Void)?
     private var origin: Origin?
@@ -148,12 +151,14 @@ final class UpstreamHandler: ChannelDuplexHandler {
         afterHead(client)
         process()
         flushClient()
-        resumeReading()
+        if endedWhileParked { connectionEnded() } else { resumeReading() }
     }
 
     /// Drops the answer that was kept back; the connection is used again if nothing of it is still to come.
     func discardParked() {
         guard phase == .parked else { return }
+        // What is still missing of the first request's body would be taken out of the next request.
+        let isSentWhole = client?.requestIsComplete ?? false
         client = nil
         parkedHead = ByteBuffer()
         if !body.isComplete, buffer.readableBytes > 0 {
@@ -162,11 +167,11 @@ final class UpstreamHandler: ChannelDuplexHandler {
             case .forward, .trailers, .broken: break
             }
         }
-        release(canReuse: body.isComplete)
+        release(canReuse: body.isComplete && isSentWhole)
     }
 
     private func release(canReuse: Bool) {
-        if canReuse, buffer.readableBytes == 0, decoder.head.upstreamKeepsAlive {
+        if canReuse, !endedWhileParked, buffer.readableBytes == 0, decoder.head.upstreamKeepsAlive {
             becameIdle()
             pool.putBack(self)
         } else {
@@ -220,13 +225,17 @@ final class UpstreamHandler: ChannelDuplexHandler {
     }
 
     func channelInactive(context: ChannelHandlerContext) {
-        let wasClosed = phase == .closed
-        let endsBody = phase == .body && body.endsWithConnection
-        let wasTunnel = phase == .tunnel
-        phase = .closed
         timer.cancel()
         settle(.failure(lost))
         pool.remove(self)
+        if phase == .parked { endedWhileParked = true } else { connectionEnded() }
+    }
+
+    private func connectionEnded() {
+        let wasClosed = phase == .closed
+        let endsBody = phase == .body && body.endsWithConnection && !wasCutWhileParked
+        let wasTunnel = phase == .tunnel
+        phase = .closed
         guard let client, !wasClosed else { return }
         self.client = nil
         if endsBody || wasTunnel {
@@ -245,6 +254,7 @@ final class UpstreamHandler: ChannelDuplexHandler {
             self.client = nil
             client.upstreamLost(beforeAnyByte: false)
         }
+        if phase == .parked { wasCutWhileParked = true }
         context.close(promise: nil)
     }
 

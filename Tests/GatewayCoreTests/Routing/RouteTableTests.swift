@@ -99,6 +99,7 @@ import Testing
         arguments: [
             ("/a/b", nil, nil), ("/a/../b", "a dot segment", "a dot segment"),
             ("/..", "a dot segment", "a dot segment"),
+            ("/..;x/a", "a dot segment", "a path parameter"), ("/a/.;", "a dot segment", "a path parameter"),
             ("/a/.", "a dot segment", "a dot segment"), ("/a/...", nil, nil), ("/a\\b", "a backslash", "a backslash"),
             (
                 "/%2E%2e/", "an encoded slash, backslash, dot or NUL",

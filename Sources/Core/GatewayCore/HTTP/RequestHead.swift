@@ -254,6 +254,7 @@ package struct RequestHeadDecoder: Sendable {
         var isChunked = false
         var hasHost = false
         var hasUpgrade = false
+        var offersClearTextHTTP2 = false
 
         for index in head.section.fields.indices {
             let field = head.section.fields[index]
@@ -266,7 +267,9 @@ package struct RequestHeadDecoder: Sendable {
             case .via: head.present.insert(.via)
             case .xRequestID: head.present.insert(.requestID)
             // HTTP/2 in clear text would carry requests past every rule; its offer is dropped, not forwarded.
-            case .upgrade: hasUpgrade = !bytes.containsLowercased(field.value, "h2c")
+            case .upgrade:
+                hasUpgrade = true
+                offersClearTextHTTP2 = offersClearTextHTTP2 || bytes.containsLowercased(field.value, "h2c")
             case .connection: head.options.add(bytes, field.value)
             case .host:
                 guard !hasHost else { return .duplicateHost }
@@ -292,7 +295,7 @@ package struct RequestHeadDecoder: Sendable {
             guard !head.isHTTP10 else { return .transferEncodingInHTTP10 }
         }
         head.framing = isChunked ? .chunked : contentLength.map { $0 == 0 ? .none : .length($0) } ?? .none
-        head.wantsUpgrade = hasUpgrade && head.options.upgrade && !head.isHTTP10
+        head.wantsUpgrade = hasUpgrade && !offersClearTextHTTP2 && head.options.upgrade && !head.isHTTP10
         if !head.options.nominated.isEmpty, let reason = refuseNominations() { return reason }
         return checkHost(bytes, hasHost: hasHost)
     }

@@ -70,7 +70,10 @@ package enum CanonicalPath {
     }
 
     private static func isDotSegment(_ bytes: borrowing Span<UInt8>, _ segment: Range<Int>) -> Bool {
-        switch segment.count {
+        // `..;x` is `..` to servers that cut path parameters off before they resolve.
+        var end = segment.lowerBound
+        while end < segment.upperBound, end - segment.lowerBound < 3, bytes[end] != 0x3B { end += 1 }
+        return switch end - segment.lowerBound {
         case 1: bytes[segment.lowerBound] == 0x2E
         case 2: bytes[segment.lowerBound] == 0x2E && bytes[segment.lowerBound + 1] == 0x2E
         default: false
