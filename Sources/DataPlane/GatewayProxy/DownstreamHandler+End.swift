@@ -1,5 +1,6 @@
 import GatewayCore
 import NIOCore
+import NIOSSL
 
 #if canImport(Glibc)
     import Glibc
@@ -174,7 +175,11 @@ extension DownstreamHandler {
         guard let context else { return }
         let channel = context.channel
         guard let provider = channel as? any SocketOptionProvider else { return channel.close(promise: nil) }
-        provider.setSoLinger(linger(l_onoff: 1, l_linger: 0)).whenComplete { _ in channel.close(promise: nil) }
+        provider.setSoLinger(linger(l_onoff: 1, l_linger: 0)).assumeIsolated().whenComplete { _ in
+            // Past the TLS handler: its close_notify would make the cut look like an end.
+            let tls = try? channel.pipeline.syncOperations.context(handlerType: NIOSSLServerHandler.self)
+            if let tls { tls.close(promise: nil) } else { channel.close(promise: nil) }
+        }
     }
 
     /// - Parameter lingering: The client may still be sending: closing at once would reset the connection and take the
