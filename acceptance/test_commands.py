@@ -118,6 +118,21 @@ def test_the_plain_sqlite3_shell_reads_it_while_it_runs(gateway):
         assert refused.returncode != 0 and refused.stderr, change
 
 
+def test_a_command_whose_output_is_lost_fails(gateway):
+    for arguments in (["audit", "export"], ["plan"], ["routes", "--json"]):
+        with open("/dev/full", "wb") as full:
+            result = subprocess.run(
+                [gateway.process.args[0], *arguments, "--config", str(gateway.file)],
+                cwd=gateway.folder,
+                env=processes.environment(),
+                stdout=full,
+                stderr=subprocess.PIPE,
+                text=True,
+                timeout=20,
+            )
+        assert result.returncode == 1 and "could not be written" in result.stderr, arguments
+
+
 def test_tail_follows(gateway):
     follower = subprocess.Popen(
         [gateway.process.args[0], "audit", "tail", "-f", "--json", "--config", str(gateway.file)],

@@ -14,11 +14,19 @@ package struct ConfigLoader: Sendable {
 
     private let files: any ConfigFileSource
     private let environment: @Sendable (String) -> String?
+    private let placeholder: String?
     private let loader = YAMLLoader()
 
-    /// - Parameter environment: What `${NAME}` looks up.
-    package init(files: any ConfigFileSource, environment: @escaping @Sendable (String) -> String?) {
+    /// - Parameters:
+    ///   - placeholder: Stands for a variable that is neither set nor has a default; nil reports it.
+    ///   - environment: What `${NAME}` looks up.
+    package init(
+        files: any ConfigFileSource,
+        placeholder: String? = nil,
+        environment: @escaping @Sendable (String) -> String?
+    ) {
         self.files = files
+        self.placeholder = placeholder
         self.environment = environment
     }
 
@@ -49,7 +57,7 @@ package struct ConfigLoader: Sendable {
         let merged = merge.merge(roots)
         state.diagnostics += merge.diagnostics
         guard var root = merged else { return state.failed() }
-        var interpolation = Interpolation(files: state.files, environment: environment)
+        var interpolation = Interpolation(files: state.files, placeholder: placeholder, environment: environment)
         interpolation.apply(to: &root)
         state.diagnostics += interpolation.diagnostics
         return Loading(
@@ -127,7 +135,7 @@ package struct ConfigLoader: Sendable {
         else { return [] }
         var node = entries.remove(at: index).value
         root.content = .mapping(entries)
-        var interpolation = Interpolation(files: state.files, environment: environment)
+        var interpolation = Interpolation(files: state.files, placeholder: placeholder, environment: environment)
         interpolation.apply(to: &node, path: Self.includePath)
         state.diagnostics += interpolation.diagnostics
         guard interpolation.diagnostics.isEmpty, !node.isNull else { return [] }

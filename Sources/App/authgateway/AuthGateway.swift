@@ -30,6 +30,10 @@ struct AuthGateway: AsyncParsableCommand {
             } else {
                 try command.run()
             }
+            // A copy of the log that is cut off must not look like a whole one.
+            if let reason = Console.outputFailure {
+                throw CommandFailure(.failed, "the output could not be written: \(reason)")
+            }
         } catch let failure as CommandFailure {
             if !failure.description.isEmpty { Console.writeError(text(of: failure)) }
             Console.exit(failure.status)

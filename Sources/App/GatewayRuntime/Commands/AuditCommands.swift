@@ -65,7 +65,10 @@ package struct AuditCommands: Sendable {
             // Following begins with what is there, or with nothing when the log does not exist yet.
             if !follow || FileManager.default.fileExists(atPath: path) {
                 last = try await reader.tail(last: 1).last?.id
-                for row in try await reader.query(filter) where !emit(line(row)) { return }
+                let rows = try await reader.query(filter)
+                // A row that was committed between the two questions is not shown again.
+                last = [last, rows.last?.id].compactMap(\.self).max()
+                for row in rows where !emit(line(row)) { return }
             }
             guard follow else { return }
             for try await row in reader.follow(after: last ?? 0) where matches(row, filter) && !emit(line(row)) {
@@ -161,6 +164,10 @@ package struct AuditCommands: Sendable {
         if let route = filter.route, row.route != route { return false }
         if let client = filter.client, row.client != client { return false }
         if let event = filter.event, row.event != event.rawValue { return false }
+        if let at = UnixTime(rfc3339: row.at) {
+            if let since = filter.since, at < since { return false }
+            if let until = filter.until, at >= until { return false }
+        }
         return !filter.failedOnly || row.failed
     }
 

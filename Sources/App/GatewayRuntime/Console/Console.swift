@@ -1,4 +1,5 @@
 import Glibc
+import Synchronization
 
 /// The process's standard streams, for the commands.
 package enum Console {
@@ -10,9 +11,21 @@ package enum Console {
 
     /// Written at once, unbuffered.
     ///
-    /// - Returns: false when nobody reads any more.
+    /// - Returns: false when nobody reads any more, or nothing can be written; see ``outputFailure``.
     @discardableResult
-    package static func write(_ text: String) -> Bool { PrivateFile.writeAll(Array(text.utf8), to: STDOUT_FILENO) }
+    package static func write(_ text: String) -> Bool {
+        guard !PrivateFile.writeAll(Array(text.utf8), to: STDOUT_FILENO) else { return true }
+        let code = errno
+        failedWrite.withLock { $0 = $0 ?? code }
+        return false
+    }
+
+    /// Why output was lost, such as a full disk; nil when none was, or when the reader simply had enough.
+    package static var outputFailure: String? {
+        failedWrite.withLock(\.self).flatMap { $0 == EPIPE ? nil : SystemError.text($0) }
+    }
+
+    private static let failedWrite = Mutex<Int32?>(nil)
 
     package static func writeError(_ text: String) {
         _ = PrivateFile.writeAll(Array(text.utf8), to: STDERR_FILENO)

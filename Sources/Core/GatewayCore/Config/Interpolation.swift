@@ -2,14 +2,21 @@
 /// value from the environment can never become structure.
 package struct Interpolation {
     private let environment: (String) -> String?
+    private let placeholder: String?
     private let files: [ConfigDocument.File]
     package private(set) var diagnostics: [ConfigDiagnostic] = []
 
     /// In a longer line the whole scalar is pointed at.
     private static let longestSearched = 4096
 
-    package init(files: [ConfigDocument.File], environment: @escaping (String) -> String?) {
+    /// - Parameter placeholder: Stands for a variable that is neither set nor has a default; nil reports it.
+    package init(
+        files: [ConfigDocument.File],
+        placeholder: String? = nil,
+        environment: @escaping (String) -> String?
+    ) {
         self.files = files
+        self.placeholder = placeholder
         self.environment = environment
     }
 
@@ -85,7 +92,9 @@ package struct Interpolation {
         }
         let found = environment(name)
         if rest.isEmpty {
-            if let found { return Value(text: found, isFromEnvironment: true, hasDefault: false) }
+            if let known = found ?? placeholder {
+                return Value(text: known, isFromEnvironment: true, hasDefault: false)
+            }
             report("the environment variable \(name) is not set", "${\(name)", span, path)
             return nil
         }
@@ -96,7 +105,9 @@ package struct Interpolation {
             if let present { return Value(text: present, isFromEnvironment: true, hasDefault: true) }
             return Value(text: String(rest.dropFirst(2)), isFromEnvironment: false, hasDefault: true)
         case ":?":
-            if let present { return Value(text: present, isFromEnvironment: true, hasDefault: false) }
+            if let known = present ?? placeholder {
+                return Value(text: known, isFromEnvironment: true, hasDefault: false)
+            }
             let message = rest.dropFirst(2).isEmpty ? "not set" : String(rest.dropFirst(2))
             report("the environment variable \(name) is needed: \(message)", "${\(name)", span, path)
             return nil
