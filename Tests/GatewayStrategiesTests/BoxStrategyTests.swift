@@ -140,6 +140,8 @@ struct BoxStrategyTests {
         else { throw WrongKind() }
         #expect(failure.problem.kind == .staticTokenExpired)
         #expect(failure.problem.detail.contains("https://app.box.com/developers/console"))
+        // This version reads its configuration at the start only.
+        #expect(failure.problem.detail.contains("restart the gateway") && !failure.problem.detail.contains("reload"))
     }
 
     @Test func aDeveloperTokenIsRevokedWithTheAppsCredentials() throws {
