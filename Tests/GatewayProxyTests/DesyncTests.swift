@@ -151,20 +151,6 @@ private let rejection =
         }
     }
 
-    @Test func aClientThatReadsNoAnswersIsNotReadFromEither() async throws {
-        let origin = try RawOrigin.answering()
-        try await withProxy(origin) { proxy in
-            let client = try proxy.client()
-            let request = Array("GET /none HTTP/1.1\r\nHost: localhost\r\n\r\n".utf8)
-            let many = Array(repeatElement(request, count: 1 << 14).joined())
-            var sent = 0
-            // More than both kernels' buffers hold, less than a gateway without a bound would take.
-            while sent < 48 << 20, let count = client.sendWhatFits(many) { sent += count }
-            #expect(sent < 48 << 20)
-            client.reset()
-        }
-    }
-
     @Test func aBodyThatEndsWithItsConnectionHalfIsForwardedWhole() async throws {
         let origin = try RawOrigin.answering()
         let source = ScriptedSource { $0.isCold = true }

@@ -48,14 +48,6 @@ final class RawConnection: @unchecked Sendable {
         }
     }
 
-    /// - Returns: How much the peer took; nil when it took nothing for a second.
-    func sendWhatFits(_ bytes: [UInt8]) -> Int? {
-        var timeout = timeval(tv_sec: 1, tv_usec: 0)
-        unsafe setsockopt(descriptor, SOL_SOCKET, SO_SNDTIMEO, &timeout, socklen_t(MemoryLayout<timeval>.size))
-        let count = unsafe Glibc.send(descriptor, bytes, bytes.count, Int32(MSG_NOSIGNAL))
-        return count > 0 ? count : nil
-    }
-
     func shutdownOutput() { _ = shutdown(descriptor, Int32(SHUT_WR)) }
 
     /// Once only: the number may belong to somebody else by the second time.
