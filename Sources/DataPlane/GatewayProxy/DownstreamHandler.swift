@@ -201,6 +201,10 @@ final class DownstreamHandler: ChannelDuplexHandler {
         case .waiting:
             credentialTimedOut()
         case .forwarding:
+            guard inbound.readableBytes == 0 else {
+                refuse(GatewayProblem(.upstreamTimeout, "The upstream stopped taking the body of the request."))
+                return
+            }
             refuse(GatewayProblem(.requestTimeout, "The body of the request stopped coming."))
         case .responding:
             let detail = "The upstream did not answer within \(ConfigUnits.text(limits.responseTimeout))."

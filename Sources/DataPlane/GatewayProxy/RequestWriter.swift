@@ -73,7 +73,9 @@ struct RequestWriter {
     private func writeTarget(_ head: borrowing RequestHead, _ source: ByteBuffer, into out: inout ByteBuffer) {
         let path = head.forwardedPath(match, route.plan)
         out.writeBytes(route.basePath)
-        if path.isEmpty {
+        if head.form == .asterisk, !route.basePath.isEmpty {
+            // The server as a whole is not ours to ask; the base path stands for it.
+        } else if path.isEmpty {
             if route.basePath.isEmpty { out.writeInteger(UInt8(0x2F)) }
         } else {
             copy(source, path, into: &out)
