@@ -2,7 +2,9 @@ import GatewayCore
 import NIOCore
 
 /// What is known of the request that a client connection is busy with.
-struct ActiveExchange {
+///
+/// A class, so that looking at it copies one reference and not all that it holds. Belongs to its connection's event loop.
+final class ActiveExchange {
     let id: String
     let head: ByteBuffer
     let match: RouteTable.Match
@@ -31,6 +33,26 @@ struct ActiveExchange {
     var problem: ProblemKind?
     var bytesReceived = 0
     var bytesSent = 0
+
+    init(
+        id: String,
+        head: ByteBuffer,
+        admitted: Admission.Admitted,
+        route: ServedRoute,
+        startedAt: MonotonicTime,
+        body: MessageBody,
+        isHolding: Bool
+    ) {
+        self.id = id
+        self.head = head
+        match = admitted.match
+        client = admitted.client
+        stripsAuthorization = admitted.stripsAuthorization
+        self.route = route
+        self.startedAt = startedAt
+        self.body = body
+        self.isHolding = isHolding
+    }
 
     var demand: CredentialDemand { CredentialDemand(route: route.plan.name, client: client, requestID: id) }
 

@@ -92,12 +92,13 @@ extension DownstreamHandler {
         stopWaiting()
         guard let exchange else { return }
         self.exchange = nil
+        let head = exchange.head
         shared.observer.finished(
             ExchangeRecord(
                 requestID: exchange.id,
                 route: exchange.route.index,
                 client: exchange.client,
-                method: exchange.head.readableBytesUInt8Span.string(decoder.head.method),
+                method: head.readableBytesUInt8Span.string(decoder.head.method),
                 status: exchange.status,
                 problem: exchange.problem,
                 credential: exchange.credential,

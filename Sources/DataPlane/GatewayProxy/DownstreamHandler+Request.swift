@@ -45,10 +45,8 @@ extension DownstreamHandler {
         exchange = ActiveExchange(
             id: id,
             head: head,
-            match: admitted.match,
+            admitted: admitted,
             route: route,
-            client: admitted.client,
-            stripsAuthorization: admitted.stripsAuthorization,
             startedAt: shared.clock.now().monotonic,
             body: MessageBody(decoder.head.framing),
             isHolding: isIdempotent || route.source?.isRenewable ?? false
@@ -105,7 +103,7 @@ extension DownstreamHandler {
     }
 
     private func waitForCredential(_ source: any CredentialSource) {
-        guard var exchange = self.exchange else { return }
+        guard let exchange else { return }
         guard lane.beginWaiting(exchange.route.index) else {
             let detail = "Too many requests already wait for a credential of this route."
             return credentialUnavailable(GatewayProblem(.upstreamBusy, detail, retryAfter: .seconds(1)))
@@ -114,7 +112,6 @@ extension DownstreamHandler {
         step &+= 1
         let step = step
         let demand = exchange.demand
-        self.exchange = exchange
         setDeadline(limits.credentialTimeout)
         let bound = NIOLoopBound(self, eventLoop: lane.loop)
         let loop = lane.loop
@@ -177,7 +174,8 @@ extension DownstreamHandler {
             parked.discardParked()
         }
         let writer = requestWriter(exchange, credential)
-        if writer.hasLookAlike(decoder.head, exchange.head.readableBytesUInt8Span) {
+        let head = exchange.head
+        if writer.hasLookAlike(decoder.head, head.readableBytesUInt8Span) {
             refuse(GatewayProblem(.requestRefused, "A field's name could be read as one that the gateway sets."))
             return
         }

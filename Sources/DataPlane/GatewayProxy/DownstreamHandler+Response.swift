@@ -141,8 +141,9 @@ extension DownstreamHandler {
     func upstreamLost(beforeAnyByte: Bool) {
         guard let exchange else { return }
         self.exchange?.upstream = nil
+        let head = exchange.head
         if beforeAnyByte, exchange.isOnReusedConnection, !exchange.hasReconnected, exchange.canBeSentAgain,
-            IdempotentMethod.contains(exchange.head.readableBytesUInt8Span, decoder.head.method)
+            IdempotentMethod.contains(head.readableBytesUInt8Span, decoder.head.method)
         {
             self.exchange?.hasReconnected = true
             timer.clear()
