@@ -135,7 +135,9 @@ final class DownstreamHandler: ChannelDuplexHandler {
         // A client that sends requests but reads no answers would fill the memory with them.
         case .head: isWritable
         case .lingering, .closed: true
-        case .waiting, .responding: false
+        case .waiting: false
+        // Not pausing saves two system calls for each request; what comes early waits, one read of it at the most.
+        case .responding: inbound.readableBytes == 0
         case .forwarding, .tunnel:
             (inbound.readableBytes == 0 || exchange?.body.awaitsTrailers ?? false)
                 && exchange?.upstream?.isWritable ?? false
