@@ -202,6 +202,41 @@ def use_a_unix_socket(path, origin, start_gateway):
     assert not path.exists()
 
 
+CONNECT = """
+import socket, sys
+connection = socket.socket(socket.AF_UNIX)
+connection.settimeout(10)
+try:
+    connection.connect(sys.argv[1])
+    connection.sendall(b"GET /api/x HTTP/1.1\\r\\nHost: localhost\\r\\nConnection: close\\r\\n\\r\\n")
+    print(connection.recv(12).decode() or "closed")
+except OSError as problem:
+    print(type(problem).__name__)
+"""
+
+
+def ask_as(user, path):
+    """What another user sees on the socket."""
+    # The interpreter of this run may stand where that user may not look.
+    command = ["/usr/bin/python3", "-c", CONNECT, str(path)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=30, user=user, env={}).stdout.strip()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="another user is played by root only")
+def test_a_unix_socket_lets_in_the_users_it_names(origin, start_gateway):
+    nobody, daemon = 65534, 1
+    with tempfile.TemporaryDirectory(prefix="gateway-") as folder:
+        os.chmod(folder, 0o755)
+        shared, own = pathlib.Path(folder) / "shared.sock", pathlib.Path(folder) / "own.sock"
+        start_gateway(
+            {"routes": {"api": {"upstream": origin.url, "auth": BEARER}}},
+            listeners=[{"unix": str(shared), "allow_users": [nobody]}, {"unix": str(own)}],
+        )
+        assert ask_as(nobody, shared) == "HTTP/1.1 200"
+        assert ask_as(daemon, shared) in ("closed", "ConnectionResetError", "BrokenPipeError")
+        assert ask_as(nobody, own) == "PermissionError"
+
+
 def test_the_state_is_for_its_owner(open_gateway):
     requests.get(open_gateway.url + "/api/x", timeout=20)
     folder = open_gateway.folder / "state"

@@ -31,7 +31,7 @@ enum Listener {
             }
         case .unix(let path, let users):
             let bootstrap = bootstrap(plan, group: group, lanes: lanes, tls: tls, users: users, port: BoundPort())
-            return try await bindUnix(path, bootstrap)
+            return try await bindUnix(path, isShared: !users.isEmpty, bootstrap)
         }
     }
 
@@ -105,11 +105,16 @@ enum Listener {
 
     // MARK: Unix sockets
 
-    private static func bindUnix(_ path: String, _ bootstrap: ServerBootstrap) async throws -> any Channel {
+    /// - Parameter isShared: Other users are listed: the file lets everybody connect, and the peer's uid decides.
+    private static func bindUnix(
+        _ path: String,
+        isShared: Bool,
+        _ bootstrap: ServerBootstrap
+    ) async throws -> any Channel {
         guard path.utf8.count < 108 else { throw ListenerError("unix:\(path): the path is longer than 107 bytes") }
         try removeStaleSocket(path)
         // Between bind and chmod nobody else may connect: the mask applies to the socket file from its first instant.
-        let mask = umask(0o177)
+        let mask = umask(isShared ? 0o111 : 0o177)
         defer { umask(mask) }
         do {
             return try await bootstrap.bind(unixDomainSocketPath: path).get()
