@@ -36,7 +36,7 @@ struct RequestWriter {
     func write(_ head: borrowing RequestHead, _ source: ByteBuffer, into out: inout ByteBuffer) {
         let bytes = source.readableBytesUInt8Span
         out.reserveCapacity(minimumWritableBytes: head.end + block.bytes.count + 256)
-        copy(source, head.method, into: &out)
+        out.write(head.method, of: source)
         out.writeInteger(UInt8(0x20))
         writeTarget(head, source, into: &out)
         out.writeStaticString(" HTTP/1.1\r\n")
@@ -48,24 +48,15 @@ struct RequestWriter {
             if isKept(field, head, bytes) {
                 runEnd = Int(field.end)
             } else {
-                copy(source, runStart..<runEnd, into: &out)
+                out.write(runStart..<runEnd, of: source)
                 runStart = Int(field.end)
                 runEnd = runStart
             }
         }
-        copy(source, runStart..<runEnd, into: &out)
+        out.write(runStart..<runEnd, of: source)
         if head.wantsUpgrade { writeUpgrade(head, source, into: &out) }
         out.writeBytes(viaLine)
         out.writeStaticString("\r\n")
-    }
-
-    private func copy(_ source: ByteBuffer, _ range: Range<Int>, into out: inout ByteBuffer) {
-        guard !range.isEmpty else { return }
-        let start = source.readerIndex + range.lowerBound
-        let end = source.readerIndex + range.upperBound
-        unsafe source.withVeryUnsafeBytes { pointer in
-            _ = unsafe out.writeBytes(UnsafeRawBufferPointer(rebasing: pointer[start..<end]))
-        }
     }
 
     // MARK: Target
@@ -78,15 +69,15 @@ struct RequestWriter {
         } else if path.isEmpty {
             if route.basePath.isEmpty { out.writeInteger(UInt8(0x2F)) }
         } else {
-            copy(source, path, into: &out)
+            out.write(path, of: source)
         }
         guard let injected = block.query else {
-            copy(source, head.query, into: &out)
+            out.write(head.query, of: source)
             return
         }
         out.writeInteger(UInt8(0x3F))
         for pair in keptPairs(head, source, without: injected.name) {
-            copy(source, pair, into: &out)
+            out.write(pair, of: source)
             out.writeInteger(UInt8(0x26))
         }
         out.writeBytes(injected.pair)
@@ -150,6 +141,6 @@ struct RequestWriter {
 
     private func writeUpgrade(_ head: borrowing RequestHead, _ source: ByteBuffer, into out: inout ByteBuffer) {
         out.writeStaticString("Connection: Upgrade\r\n")
-        for field in head.section.fields where field.kind == .upgrade { copy(source, field.line, into: &out) }
+        for field in head.section.fields where field.kind == .upgrade { out.write(field.line, of: source) }
     }
 }

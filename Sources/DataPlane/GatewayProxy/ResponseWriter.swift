@@ -27,23 +27,23 @@ struct ResponseWriter {
     ) {
         out.reserveCapacity(minimumWritableBytes: head.end + 192)
         out.writeStaticString("HTTP/1.1 ")
-        copy(source, head.statusAndReason, into: &out)
+        out.write(head.statusAndReason, of: source)
         var runStart = head.section.fields.first.map { Int($0.start) } ?? 0
         var runEnd = runStart
         for field in head.section.fields {
             if isKept(field, head, source, removesChunking: removesChunking) {
                 runEnd = Int(field.end)
             } else {
-                copy(source, runStart..<runEnd, into: &out)
+                out.write(runStart..<runEnd, of: source)
                 runStart = Int(field.end)
                 runEnd = runStart
             }
         }
-        copy(source, runStart..<runEnd, into: &out)
+        out.write(runStart..<runEnd, of: source)
         if !head.isInformational || head.status == 101 {
             out.writeBytes(viaLine)
             out.writeBytes(proxyStatusPrefix)
-            copy(source, head.statusAndReason.lowerBound..<head.statusAndReason.lowerBound + 3, into: &out)
+            out.write(head.statusAndReason.lowerBound..<head.statusAndReason.lowerBound + 3, of: source)
             out.writeStaticString("\r\n")
         }
         if let tokenNote { out.writeString("Gateway-Token: \(tokenNote)\r\n") }
@@ -54,15 +54,6 @@ struct ResponseWriter {
         case .upgrade: writeUpgrade(head, source, into: &out)
         }
         out.writeStaticString("\r\n")
-    }
-
-    private func copy(_ source: ByteBuffer, _ range: Range<Int>, into out: inout ByteBuffer) {
-        guard !range.isEmpty else { return }
-        let start = source.readerIndex + range.lowerBound
-        let end = source.readerIndex + range.upperBound
-        unsafe source.withVeryUnsafeBytes { pointer in
-            _ = unsafe out.writeBytes(UnsafeRawBufferPointer(rebasing: pointer[start..<end]))
-        }
     }
 
     @inline(__always)
@@ -88,6 +79,6 @@ struct ResponseWriter {
 
     private func writeUpgrade(_ head: borrowing ResponseHead, _ source: ByteBuffer, into out: inout ByteBuffer) {
         out.writeStaticString("Connection: Upgrade\r\n")
-        for field in head.section.fields where field.kind == .upgrade { copy(source, field.line, into: &out) }
+        for field in head.section.fields where field.kind == .upgrade { out.write(field.line, of: source) }
     }
 }
