@@ -59,6 +59,7 @@ private let rejection =
             let answer = client.readMessage()
             #expect(answer?.head.hasPrefix("HTTP/1.1 401") == true)
             #expect(answer?.head.contains("Gateway-Token: rejected; not retried: reauthorization-required\r\n") == true)
+            #expect(source.state.withLock { $0.events } == ["injected 1"])
             client.close()
         }
     }

@@ -21,7 +21,7 @@ final class ActiveExchange {
     var upstream: UpstreamHandler?
     var ticket: CredentialTicket?
     var isWaiting = false
-    /// The generation that was rejected, while the request waits to be sent again.
+    /// The connection whose answer rejected the token, while the request waits to be sent again.
     var parked: UpstreamHandler?
     var hasReplayed = false
     var hasReconnected = false

@@ -168,14 +168,17 @@ extension DownstreamHandler {
 
     private func connect(with credential: Credential?) {
         guard let exchange else { return }
-        self.exchange?.credential = credential
         if let parked = exchange.parked {
-            self.exchange?.parked = nil
+            let rejected = exchange.credential?.generation ?? 0
+            exchange.route.source?.note(.replayed, generation: rejected, by: exchange.demand)
+            exchange.parked = nil
             parked.discardParked()
         }
-        let writer = requestWriter(exchange, credential)
+        exchange.credential = credential
         let head = exchange.head
-        if writer.hasLookAlike(decoder.head, head.readableBytesUInt8Span) {
+        if decoder.head.section.hasUnderscore,
+            requestWriter(exchange, credential).hasLookAlike(decoder.head, head.readableBytesUInt8Span)
+        {
             refuse(GatewayProblem(.requestRefused, "A field's name could be read as one that the gateway sets."))
             return
         }

@@ -39,8 +39,6 @@ extension DownstreamHandler {
     /// Sends the request again with a newer token; the rejected answer waits in `upstream` until one is there.
     func replay() {
         guard let exchange, let upstream = exchange.upstream else { return }
-        exchange.route.source?
-            .note(.replayed, generation: exchange.credential?.generation ?? 0, by: exchange.demand)
         self.exchange?.hasReplayed = true
         self.exchange?.parked = upstream
         self.exchange?.upstream = nil
