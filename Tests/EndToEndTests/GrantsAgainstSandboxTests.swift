@@ -39,7 +39,7 @@ struct GrantsAgainstSandboxTests {
         func renew(_ grant: any TokenGrant, holding token: TokenSet? = nil) async throws -> Result<
             TokenSet, TokenFailure
         > {
-            guard case .request(let request) = grant.nextStep(holding: token) else { throw Unexpected() }
+            guard case .request(let request) = grant.firstStep(holding: token) else { throw Unexpected() }
             let reply = try await endpoint.send(request, deadline: .seconds(20)).get()
             return grant.interpret(reply, holding: token, at: now)
         }

@@ -15,7 +15,7 @@ struct BoxStrategyTests {
     )
 
     @Test func anEnterpriseTokenIsAskedForAsBoxWantsIt() throws {
-        let request = try request(of: grant("box_ccg", Self.block).nextStep(holding: nil))
+        let request = try request(of: grant("box_ccg", Self.block).firstStep(holding: nil))
         #expect(
             request.wire == """
                 POST https://api.box.com/oauth2/token
@@ -34,7 +34,7 @@ struct BoxStrategyTests {
             throw WrongKind()
         }
         #expect(
-            try request(of: other.nextStep(holding: nil)).wire.hasSuffix("&box_subject_type=user&box_subject_id=42")
+            try request(of: other.firstStep(holding: nil)).wire.hasSuffix("&box_subject_type=user&box_subject_id=42")
         )
         #expect(other.identity.subject == "user:42")
         #expect(original.identity.subject == "enterprise:12345")
@@ -136,7 +136,7 @@ struct BoxStrategyTests {
     }
 
     @Test func anExpiredDeveloperTokenSaysWhereTheNextComesFrom() throws {
-        guard case .impossible(let failure) = try grant("box_developer_token", ["token": "dev"]).nextStep(holding: nil)
+        guard case .impossible(let failure) = try grant("box_developer_token", ["token": "dev"]).firstStep(holding: nil)
         else { throw WrongKind() }
         #expect(failure.problem.kind == .staticTokenExpired)
         #expect(failure.problem.detail.contains("https://app.box.com/developers/console"))

@@ -43,7 +43,7 @@ struct DukeSessionTests {
     @Test(arguments: sites)
     func bothTokensGoToTheAuthorizerWithoutABody(_ block: FixtureNode, _ refresh: String, _ revoke: String?) throws {
         let grant = try grant("duke_session", block)
-        let request = try request(of: grant.nextStep(holding: token))
+        let request = try request(of: grant.firstStep(holding: token))
         #expect(request.wire == "POST \(refresh)\nX-Access-Token: A1\nX-Session-Token: S1")
         #expect(request.body == .none)
         #expect(
@@ -103,7 +103,7 @@ struct DukeSessionTests {
     @Test func withoutSeedsALoginIsNeeded() throws {
         let grant = try grant("duke_session", ["client_name": "dukemobile"])
         #expect(grant.seed(at: now) == nil)
-        guard case .impossible(let failure) = grant.nextStep(holding: nil) else { throw WrongKind() }
+        guard case .impossible(let failure) = grant.firstStep(holding: nil) else { throw WrongKind() }
         #expect(failure.class == .loginRequired)
         #expect(failure.problem.kind == .loginRequired)
         #expect(
@@ -116,7 +116,7 @@ struct DukeSessionTests {
     @Test func anAccessTokenAloneIsUsedAndNotRenewed() throws {
         let grant = try grant("duke_session", ["client_name": "dukemobile", "access_token": "A"])
         let seed = try #require(grant.seed(at: now))
-        guard case .impossible(let failure) = grant.nextStep(holding: seed) else { throw WrongKind() }
+        guard case .impossible(let failure) = grant.firstStep(holding: seed) else { throw WrongKind() }
         #expect(failure.class == .loginRequired)
         #expect(grant.revocation(of: seed) == nil)
     }

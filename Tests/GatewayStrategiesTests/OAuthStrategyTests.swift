@@ -11,7 +11,7 @@ struct OAuthStrategyTests {
     ]
 
     @Test func credentialsStandInTheBody() throws {
-        let request = try request(of: grant("oauth2_client_credentials", plain).nextStep(holding: nil))
+        let request = try request(of: grant("oauth2_client_credentials", plain).firstStep(holding: nil))
         #expect(
             request.wire == """
                 POST https://id.example.com/token
@@ -27,7 +27,7 @@ struct OAuthStrategyTests {
             "client_auth": "basic", "scopes": ["read", "write"],
             "parameters": ["audience": "https://api.example.com/", "resource": "ü"],
         ]
-        let request = try request(of: grant("oauth2_client_credentials", block).nextStep(holding: nil))
+        let request = try request(of: grant("oauth2_client_credentials", block).firstStep(holding: nil))
         // base64("a%3Ab:p+w%2B")
         #expect(
             request.wire == """

@@ -26,7 +26,7 @@ struct SessionRefreshTests {
     @Test func everyPartOfTheRequestsIsConfigured() throws {
         let grant = try grant("session_refresh", Self.full)
         #expect(
-            try request(of: grant.nextStep(holding: token)).wire
+            try request(of: grant.firstStep(holding: token)).wire
                 == "GET https://auth.example.com/v1/portal/renew\nX-Old: A1\nX-Session: S1"
         )
         #expect(
@@ -76,13 +76,13 @@ struct SessionRefreshTests {
         #expect(!grant.rotates)
         #expect(grant.seed(at: now) == nil)
         #expect(
-            try request(of: grant.nextStep(holding: nil)).wire == "POST https://auth.example.com/refresh\nX-Session: S"
+            try request(of: grant.firstStep(holding: nil)).wire == "POST https://auth.example.com/refresh\nX-Session: S"
         )
         let reply = TokenReply(200, #"{"access_token":"A2","session_token":"other","expires_in":60}"#)
         let fresh = try grant.interpret(reply, holding: nil, at: now).get()
         #expect(fresh.renewal == Secret("S"))
         #expect(fresh.lifetime == .seconds(60))
-        #expect(try request(of: grant.nextStep(holding: fresh)).wire.hasSuffix("X-Session: S"))
+        #expect(try request(of: grant.firstStep(holding: fresh)).wire.hasSuffix("X-Session: S"))
         #expect(grant.revocation(of: fresh) == nil)
     }
 

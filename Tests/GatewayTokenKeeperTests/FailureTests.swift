@@ -95,13 +95,12 @@ struct FailureTests {
             var isRenewable: Bool { true }
             var rotates: Bool { false }
             func seed(at now: Moment) -> TokenSet? { nil }
-            func nextStep(holding token: TokenSet?) -> GrantStep { grant.nextStep(holding: token) }
+            func firstStep(of attempt: GrantAttempt) -> GrantStep { grant.firstStep(of: attempt) }
             func revocation(of token: TokenSet) -> TokenRequest? { nil }
             func injection(of token: TokenSet) -> Injection { grant.injection(of: token) }
-            func interpret(_ reply: TokenReply, holding token: TokenSet?, at now: Moment)
-                -> Result<TokenSet, TokenFailure>
-            {
-                .success(TokenSet(access: Secret("dead"), obtainedAt: now.wall, expiresAt: now.wall))
+            func interpret(_ reply: TokenReply, in attempt: inout GrantAttempt) -> GrantAnswer {
+                let now = attempt.now.wall
+                return .token(TokenSet(access: Secret("dead"), obtainedAt: now, expiresAt: now))
             }
         }
         let endpoint = ScriptedTokenEndpoint { _, _ in .json("{}") }

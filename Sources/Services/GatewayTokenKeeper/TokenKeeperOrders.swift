@@ -75,8 +75,9 @@ extension TokenKeeper {
 
     private func refresh(_ worker: inout TokenWorker) async -> Result<TokenStatus, GatewayProblem> {
         // What no person can renew must not lose the token it still has to a refusal.
-        if !isRenewable, case .impossible(let failure) = setup.grant.nextStep(holding: look { $0.held?.token }) {
-            return .failure(failure.problem)
+        if !isRenewable {
+            let attempt = GrantAttempt(holding: look { $0.held?.token }, at: setup.clock.now())
+            if case .impossible(let failure) = setup.grant.firstStep(of: attempt) { return .failure(failure.problem) }
         }
         guard let call = decide({ $0.refresh() }) else {
             return .failure(GatewayProblem(.locked, "An operator has locked the credential \(name)."))

@@ -30,12 +30,13 @@ extension TokenWorker {
         var hasReread = false
         while true {
             let request: TokenRequest
-            switch setup.grant.nextStep(holding: holding) {
+            let attempt = GrantAttempt(holding: holding, at: setup.clock.now())
+            switch setup.grant.firstStep(of: attempt) {
             case .request(let step): request = step
             case .impossible(let failure): return await refused(failure, call)
             }
             if let failure = await prepare(call) { return .failed(failure) }
-            switch await send(request, holding: holding) {
+            switch await send(request, in: attempt) {
             case .token(let token, let reply, let duration):
                 let next = max(generation, record?.generation ?? 0) + 1
                 let spent = holding?.renewal
@@ -70,29 +71,40 @@ extension TokenWorker {
         return setup.grant.rotates ? await journal() : nil
     }
 
-    private func send(_ request: TokenRequest, holding: TokenSet?) async -> Sent {
-        let start = setup.clock.now().monotonic
-        let answer = await setup.endpoint.send(request, deadline: TokenKeeper.callDeadline)
-        let now = setup.clock.now()
-        let duration = now.monotonic - start
-        switch answer {
-        case .failure(let failure):
-            let lost = failure.mayHaveBeenProcessed
-            let explained = TokenFailure(explaining: failure, credential: setup.name)
-            return .failure(explained, nil, code: failure.reason.rawValue, isLost: lost, took: duration)
-        case .success(let reply):
-            switch setup.grant.interpret(reply, holding: holding, at: now) {
+    /// Takes every step of an attempt, all of them within one deadline.
+    private func send(_ first: TokenRequest, in begun: GrantAttempt) async -> Sent {
+        var (attempt, request) = (begun, first)
+        let start = begun.now.monotonic
+        while true {
+            let left = TokenKeeper.callDeadline - (attempt.now.monotonic - start)
+            let answer = await setup.endpoint.send(request, deadline: max(left, .milliseconds(1)))
+            attempt.now = setup.clock.now()
+            attempt.answers += 1
+            let duration = attempt.now.monotonic - start
+            switch answer {
             case .failure(let failure):
-                let isLost = (200..<300).contains(reply.status) || (reply.status >= 500 && reply.status != 503)
-                return .failure(failure, reply, code: failure.problem.cause?.code, isLost: isLost, took: duration)
-            case .success(let token):
-                if let end = token.expiresAt, end <= now.wall {
-                    let failure = TokenFailure.deadOnArrival(credential: setup.name)
-                    return .failure(failure, reply, code: nil, isLost: true, took: duration)
+                let lost = failure.mayHaveBeenProcessed
+                let explained = TokenFailure(explaining: failure, credential: setup.name)
+                return .failure(explained, nil, code: failure.reason.rawValue, isLost: lost, took: duration)
+            case .success(let reply):
+                switch setup.grant.interpret(reply, in: &attempt) {
+                case .next(let next) where attempt.answers < GrantAttempt.mostSteps: request = next
+                case .next: return failed(.endless(credential: setup.name), reply, took: duration)
+                case .failure(let failure): return failed(failure, reply, took: duration)
+                case .token(let token):
+                    if let end = token.expiresAt, end <= attempt.now.wall {
+                        let failure = TokenFailure.deadOnArrival(credential: setup.name)
+                        return .failure(failure, reply, code: nil, isLost: true, took: duration)
+                    }
+                    return .token(token, reply, took: duration)
                 }
-                return .token(token, reply, took: duration)
             }
         }
+    }
+
+    private func failed(_ failure: TokenFailure, _ reply: TokenReply, took duration: Duration) -> Sent {
+        let isLost = (200..<300).contains(reply.status) || (reply.status >= 500 && reply.status != 503)
+        return .failure(failure, reply, code: failure.problem.cause?.code, isLost: isLost, took: duration)
     }
 
     private mutating func accept(
@@ -279,6 +291,14 @@ extension TokenFailure {
         }
         let problem = GatewayProblem(kind, detail, hopError: failure.reason.hopError)
         self.init(.transient(retryAfter: nil), problem: problem)
+    }
+
+    static func endless(credential: String) -> TokenFailure {
+        let detail = "The authority of \(credential) led on for \(GrantAttempt.mostSteps) answers without a token."
+        return TokenFailure(
+            .transient(retryAfter: nil),
+            problem: GatewayProblem(.tokenTemporarilyUnavailable, detail)
+        )
     }
 
     static func deadOnArrival(credential: String) -> TokenFailure {

@@ -49,23 +49,17 @@ package protocol TokenGrant: Sendable {
     /// Whether a renewal spends ``TokenSet/renewal``, so that the attempt must be journalled first.
     var rotates: Bool { get }
 
-    /// The next request, given the token at hand (which may be dead, or absent).
-    func nextStep(holding token: TokenSet?) -> GrantStep
+    /// What an attempt begins with.
+    func firstStep(of attempt: GrantAttempt) -> GrantStep
 
-    /// What the answer to that request means.
-    func interpret(_ reply: TokenReply, holding token: TokenSet?, at now: Moment) -> Result<TokenSet, TokenFailure>
+    /// What the answer to the last step means. What a later step needs of it is put aside in `attempt`.
+    func interpret(_ reply: TokenReply, in attempt: inout GrantAttempt) -> GrantAnswer
 
     /// The request that makes the authority forget the token; nil when there is no such endpoint.
     func revocation(of token: TokenSet) -> TokenRequest?
 
     /// What the token looks like on a forwarded request.
     func injection(of token: TokenSet) -> Injection
-}
-
-package enum GrantStep: Sendable {
-    case request(TokenRequest)
-    /// There is nothing to ask for: a person must act, or the token is past its end.
-    case impossible(TokenFailure)
 }
 
 /// When a token is renewed and what happens while it cannot be.

@@ -59,7 +59,7 @@ private struct BoxCCGGrant: TokenGrant {
 
     func seed(at now: Moment) -> TokenSet? { nil }
 
-    func nextStep(holding token: TokenSet?) -> GrantStep {
+    func firstStep(of attempt: GrantAttempt) -> GrantStep {
         let form = [
             TokenRequest.Parameter("grant_type", "client_credentials"),
             TokenRequest.Parameter("client_id", clientID),
@@ -70,8 +70,8 @@ private struct BoxCCGGrant: TokenGrant {
         return .request(TokenRequest(url: tokenURL, body: .form(form)))
     }
 
-    func interpret(_ reply: TokenReply, holding token: TokenSet?, at now: Moment) -> Result<TokenSet, TokenFailure> {
-        BoxAuthority.errors.interpret(reply, at: now)
+    func interpret(_ reply: TokenReply, in attempt: inout GrantAttempt) -> GrantAnswer {
+        GrantAnswer(BoxAuthority.errors.interpret(reply, at: attempt.now))
     }
 
     func revocation(of token: TokenSet) -> TokenRequest? {

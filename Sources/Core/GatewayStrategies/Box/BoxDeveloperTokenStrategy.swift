@@ -63,11 +63,9 @@ private struct BoxDeveloperTokenGrant: TokenGrant {
         return TokenSet(access: token, obtainedAt: start, expiresAt: start + Self.lifetime)
     }
 
-    func nextStep(holding token: TokenSet?) -> GrantStep { .impossible(failure) }
+    func firstStep(of attempt: GrantAttempt) -> GrantStep { .impossible(failure) }
 
-    func interpret(_ reply: TokenReply, holding token: TokenSet?, at now: Moment) -> Result<TokenSet, TokenFailure> {
-        .failure(failure)
-    }
+    func interpret(_ reply: TokenReply, in attempt: inout GrantAttempt) -> GrantAnswer { .failure(failure) }
 
     private var failure: TokenFailure {
         TokenFailure(

@@ -82,7 +82,7 @@ private struct ClientCredentialsGrant: TokenGrant {
 
     func seed(at now: Moment) -> TokenSet? { nil }
 
-    func nextStep(holding token: TokenSet?) -> GrantStep {
+    func firstStep(of attempt: GrantAttempt) -> GrantStep {
         var fields: [Injection.Field] = []
         var form = [TokenRequest.Parameter("grant_type", "client_credentials")]
         switch clientAuth {
@@ -104,8 +104,8 @@ private struct ClientCredentialsGrant: TokenGrant {
         return Injection.Field(name: "Authorization", value: Secret("Basic \(value)"))
     }
 
-    func interpret(_ reply: TokenReply, holding token: TokenSet?, at now: Moment) -> Result<TokenSet, TokenFailure> {
-        OAuthErrors(authority: "The authority", advice: []).interpret(reply, at: now)
+    func interpret(_ reply: TokenReply, in attempt: inout GrantAttempt) -> GrantAnswer {
+        GrantAnswer(OAuthErrors(authority: "The authority", advice: []).interpret(reply, at: attempt.now))
     }
 
     func revocation(of token: TokenSet) -> TokenRequest? { nil }

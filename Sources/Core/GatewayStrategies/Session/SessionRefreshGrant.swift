@@ -63,7 +63,8 @@ struct SessionRefreshGrant: TokenGrant {
         return TokenSet(access: access, renewal: seeds.session, obtainedAt: now.wall, expiresAt: expiresAt)
     }
 
-    func nextStep(holding token: TokenSet?) -> GrantStep {
+    func firstStep(of attempt: GrantAttempt) -> GrantStep {
+        let token = attempt.held
         let access = token == nil ? seeds.access : token?.access
         let session = token == nil ? seeds.session : token?.renewal
         guard let request = refresh.request(access: access, session: session) else {
@@ -72,11 +73,12 @@ struct SessionRefreshGrant: TokenGrant {
         return .request(request)
     }
 
-    func interpret(_ reply: TokenReply, holding token: TokenSet?, at now: Moment) -> Result<TokenSet, TokenFailure> {
+    func interpret(_ reply: TokenReply, in attempt: inout GrantAttempt) -> GrantAnswer {
+        let now = attempt.now
         switch statuses.outcome(of: reply.status) {
         case .success:
             do throws(BrokenAnswer) {
-                return .success(try pair(reply, holding: token, at: now))
+                return .token(try pair(reply, holding: attempt.held, at: now))
             } catch {
                 return .failure(error.failure(of: "The authorizer", status: reply.status))
             }

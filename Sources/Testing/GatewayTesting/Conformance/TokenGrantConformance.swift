@@ -87,7 +87,7 @@ package struct TokenGrantConformance: Sendable {
     }
 
     private func asksForAPerson() throws {
-        guard case .impossible(let failure) = grant.nextStep(holding: token) else {
+        guard case .impossible(let failure) = grant.firstStep(holding: token, at: now) else {
             throw ConformanceFailure("a grant that cannot be renewed asks nothing of the authority")
         }
         if case .transient = failure.class { throw ConformanceFailure("waiting does not help a grant without renewal") }
@@ -95,7 +95,7 @@ package struct TokenGrantConformance: Sendable {
     }
 
     private func request() throws -> TokenRequest {
-        guard case .request(let request) = grant.nextStep(holding: token) else {
+        guard case .request(let request) = grant.firstStep(holding: token, at: now) else {
             throw ConformanceFailure("a renewable grant has a request to make")
         }
         return request

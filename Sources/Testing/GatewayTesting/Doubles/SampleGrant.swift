@@ -21,7 +21,7 @@ package struct SampleGrant: TokenGrant {
 
     package func seed(at now: Moment) -> TokenSet? { initial }
 
-    package func nextStep(holding token: TokenSet?) -> GrantStep {
+    package func firstStep(of attempt: GrantAttempt) -> GrantStep {
         guard isRenewable else {
             let problem = GatewayProblem(.staticTokenExpired, "Give the gateway a new token.")
             return .impossible(TokenFailure(.loginRequired, problem: problem))
@@ -32,7 +32,7 @@ package struct SampleGrant: TokenGrant {
         guard rotates else {
             return .request(TokenRequest(url: url, body: .form([.init("grant_type", "client_credentials")])))
         }
-        guard let renewal = token?.renewal else {
+        guard let renewal = attempt.held?.renewal else {
             let problem = GatewayProblem(.loginRequired, "Nobody has logged in yet.")
             return .impossible(TokenFailure(.loginRequired, problem: problem))
         }
@@ -40,9 +40,8 @@ package struct SampleGrant: TokenGrant {
         return .request(TokenRequest(url: url, body: .form(form)))
     }
 
-    package func interpret(_ reply: TokenReply, holding token: TokenSet?, at now: Moment)
-        -> Result<TokenSet, TokenFailure>
-    {
+    package func interpret(_ reply: TokenReply, in attempt: inout GrantAttempt) -> GrantAnswer {
+        let now = attempt.now
         let json = JSONValue(reply.body)
         guard reply.status == 200 else { return .failure(failure(reply, code: json?["error"]?.string)) }
         guard let access = json?["access_token"]?.string, !access.isEmpty else {
@@ -57,8 +56,8 @@ package struct SampleGrant: TokenGrant {
         if case .number(let seconds) = json?["expires_in"], seconds > 0, seconds < 1e9 {
             expiresAt = now.wall + .seconds(seconds)
         }
-        let renewal = json?["refresh_token"]?.string.map { Secret($0) } ?? token?.renewal
-        return .success(
+        let renewal = json?["refresh_token"]?.string.map { Secret($0) } ?? attempt.held?.renewal
+        return .token(
             TokenSet(access: Secret(access), renewal: renewal, obtainedAt: now.wall, expiresAt: expiresAt)
         )
     }

@@ -1,0 +1,41 @@
+/// One attempt to obtain a token, of one step or several: what a grant may know while it lasts.
+///
+/// Nothing of it outlives the attempt.
+package struct GrantAttempt: Sendable {
+    /// More steps than this are a loop, and the attempt fails.
+    package static let mostSteps = 16
+
+    /// The token at hand; it may be dead.
+    package let held: TokenSet?
+    /// When the attempt began, then when the last answer had arrived.
+    package var now: Moment
+    /// How many answers there have been.
+    package var answers = 0
+    /// What earlier steps put aside for later ones.
+    package var outputs: [String: Secret] = [:]
+
+    package init(holding held: TokenSet?, at now: Moment) {
+        self.held = held
+        self.now = now
+    }
+}
+
+package enum GrantStep: Sendable {
+    case request(TokenRequest)
+    /// There is nothing to ask for: a person must act, or the token is past its end.
+    case impossible(TokenFailure)
+}
+
+package enum GrantAnswer: Hashable, Sendable {
+    case token(TokenSet)
+    case failure(TokenFailure)
+    /// There is more to ask before there is a token.
+    case next(TokenRequest)
+
+    package init(_ result: Result<TokenSet, TokenFailure>) {
+        switch result {
+        case .success(let token): self = .token(token)
+        case .failure(let failure): self = .failure(failure)
+        }
+    }
+}

@@ -1,0 +1,30 @@
+package import GatewayCore
+
+/// For tests of grants that ask once.
+extension TokenGrant {
+    package func firstStep(holding token: TokenSet?, at now: Moment = .sample) -> GrantStep {
+        firstStep(of: GrantAttempt(holding: token, at: now))
+    }
+
+    /// What an answer to the first step means; a further step is a failure of the test.
+    package func interpret(
+        _ reply: TokenReply,
+        holding token: TokenSet?,
+        at now: Moment
+    ) -> Result<TokenSet, TokenFailure> {
+        var attempt = GrantAttempt(holding: token, at: now)
+        attempt.answers = 1
+        switch interpret(reply, in: &attempt) {
+        case .token(let token): return .success(token)
+        case .failure(let failure): return .failure(failure)
+        case .next:
+            return .failure(TokenFailure(.terminal, problem: GatewayProblem(.internalError, "asks for a further step")))
+        }
+    }
+}
+
+extension Moment {
+    package static var sample: Moment {
+        Moment(monotonic: MonotonicTime(nanoseconds: 5_000_000_000), wall: UnixTime(seconds: 1_772_357_400))
+    }
+}
