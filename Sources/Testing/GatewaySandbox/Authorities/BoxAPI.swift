@@ -19,12 +19,36 @@ struct BoxAPI: Sendable {
             let id = try context.parameters.require("id")
             return try await guarded(request, context) { _ in download(id: id) }
         }
+        uploads(on: router)
         // Box serves uploads under `/api` of a host of its own.
         for path in ["/2.0/files/content", "/api/2.0/files/content"] {
             router.post(RouterPath(path)) { request, context in
                 try await guarded(request, context) { _ in try await upload(request, context) }
             }
         }
+    }
+
+    private func uploads(on router: Router<SandboxContext>) {
+        let uploads = BoxUploads(world: world)
+        for path in ["/2.0/files/upload_sessions", "/api/2.0/files/upload_sessions"] {
+            router.post(RouterPath(path)) { request, context in
+                try await guarded(request, context) { _ in try await uploads.create(request) }
+            }
+        }
+        func each(
+            _ method: HTTPRequest.Method,
+            _ suffix: String,
+            _ serve: @escaping @Sendable (String, Request) async throws -> Response
+        ) {
+            router.on(RouterPath("/2.0/files/upload_sessions/:id\(suffix)"), method: method) { request, context in
+                let id = try context.parameters.require("id")
+                return try await guarded(request, context) { _ in try await serve(id, request) }
+            }
+        }
+        each(.put, "") { try await uploads.addPart(to: $0, $1) }
+        each(.delete, "") { id, _ in uploads.abort(id) }
+        each(.get, "/parts") { id, _ in uploads.listParts(of: id) }
+        each(.post, "/commit") { try await uploads.commit($0, $1) }
     }
 
     /// Hands over the id of the user whom the request acts as.

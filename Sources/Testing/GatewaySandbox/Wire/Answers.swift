@@ -5,6 +5,7 @@ extension HTTPField.Name {
     static func sandbox(_ name: String) -> HTTPField.Name { HTTPField.Name(name) ?? .server }
 
     static let boxRequestID = sandbox("BOX-REQUEST-ID")
+    static let digest = sandbox("Digest")
     static let asUser = sandbox("As-User")
     static let accessToken = sandbox("X-Access-Token")
     static let sessionToken = sandbox("X-Session-Token")

@@ -1,6 +1,8 @@
 import FoundationEssentials
 
 enum Base64 {
+    static func standard(_ bytes: some Sequence<UInt8>) -> String { Data(bytes).base64EncodedString() }
+
     /// Base64 without padding, in the alphabet that URLs and JSON web tokens use (RFC 7515 §2).
     static func url(_ bytes: some Sequence<UInt8>) -> String {
         let text = Data(bytes).base64EncodedString()

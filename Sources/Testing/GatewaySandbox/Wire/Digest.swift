@@ -22,7 +22,7 @@ struct BodyDigest: Sendable {
         self.sha256 = Self.hexadecimal(sha256.finalize())
     }
 
-    private static func hexadecimal(_ digest: some Sequence<UInt8>) -> String {
+    static func hexadecimal(_ digest: some Sequence<UInt8>) -> String {
         digest.map { String($0 >> 4, radix: 16) + String($0 & 15, radix: 16) }.joined()
     }
 }

@@ -29,6 +29,8 @@ struct WorldState: Sendable {
     var journal = Journal()
     var switches: [OriginName: Switches] = [:]
     var addresses: Sandbox.Addresses?
+    var uploads = UploadSessions()
+    var uploadSerial = 0
     /// The newest access token of a grant that can be renewed.
     private var currentAccess: [Int: String] = [:]
     private(set) var seeds = Seeds()
@@ -119,6 +121,7 @@ struct WorldState: Sendable {
         journal.clear()
         switches = [:]
         currentAccess = [:]
+        uploads = UploadSessions()
         plantSeeds(accounts, at: now)
         counters.tokensIssued = [:]
     }
