@@ -99,7 +99,7 @@ let package = Package(
 
         tests("GatewayCoreTests", ["GatewayCore", "GatewayTesting"]),
         tests("GatewayStrategiesTests", ["GatewayStrategies", "GatewayTesting"]),
-        tests("GatewayTokenKeeperTests", ["GatewayTokenKeeper", "GatewayTesting"]),
+        tests("GatewayTokenKeeperTests", ["GatewayTokenKeeper", "GatewayTesting", lifecycle, logging]),
         tests("GatewayYAMLTests", ["GatewayYAML", "GatewayStrategies", "GatewayTesting"]),
         tests("GatewayTokenClientTests", ["GatewayTokenClient", "GatewayTesting"] + nio),
         tests("GatewayTokenStoresTests", ["GatewayTokenStores", "GatewayTesting", grdb, crypto]),

@@ -1,6 +1,8 @@
 import GatewayCore
 import GatewayTesting
 import GatewayTokenKeeper
+import Logging
+import ServiceLifecycle
 import Synchronization
 import Testing
 
@@ -82,5 +84,24 @@ struct SingleFlightTests {
         #expect(await waiting.problem != nil)
         let late = await bench.credential()
         #expect(late.problem?.kind == .draining || late.problem?.kind == .tokenEndpointUnreachable)
+    }
+
+    @Test(arguments: [false, true]) func shutdownGivesUpACallUnlessItSpendsARenewalToken(_ rotates: Bool) async throws {
+        let endpoint = ScriptedTokenEndpoint([.held])
+        let seed = TokenSet(access: Secret("one"), renewal: Secret("r1"), obtainedAt: UnixTime(seconds: 0))
+        let bench = KeeperBench(endpoint, grant: SampleGrant(rotates: rotates, initial: rotates ? seed : nil))
+        let group = ServiceGroup(services: [bench.keeper], logger: Logger(label: "test"))
+        async let run: Void = group.run()
+        async let order = bench.keeper.refresh()
+        try await endpoint.untilHeld()
+        await group.triggerGracefulShutdown()
+        if rotates {
+            #expect(endpoint.heldNow == 1)
+            endpoint.release(.token("two", expiresIn: 3600, refresh: "r2"))
+        }
+        try await run
+        _ = await order
+        #expect(endpoint.heldNow == 0)
+        #expect(try await bench.store.load(KeeperBench.key)?.token.access == (rotates ? Secret("two") : nil))
     }
 }

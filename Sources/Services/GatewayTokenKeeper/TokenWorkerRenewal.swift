@@ -1,5 +1,6 @@
 import GatewayCore
 import Logging
+import ServiceLifecycle
 
 /// Speaking to the authority.
 ///
@@ -77,7 +78,7 @@ extension TokenWorker {
         let start = begun.now.monotonic
         while true {
             let left = TokenKeeper.callDeadline - (attempt.now.monotonic - start)
-            let answer = await setup.endpoint.send(request, deadline: max(left, .milliseconds(1)))
+            let answer = await answer(to: request, within: max(left, .milliseconds(1)))
             attempt.now = setup.clock.now()
             attempt.answers += 1
             let duration = attempt.now.monotonic - start
@@ -100,6 +101,16 @@ extension TokenWorker {
                 }
             }
         }
+    }
+
+    /// At shutdown nobody waits any more: a call is given up, unless it spends a renewal token.
+    private func answer(
+        to request: TokenRequest,
+        within deadline: Duration
+    ) async -> Result<TokenReply, TokenTransportFailure> {
+        guard !setup.grant.rotates else { return await setup.endpoint.send(request, deadline: deadline) }
+        let endpoint = setup.endpoint
+        return await cancelWhenGracefulShutdown { await endpoint.send(request, deadline: deadline) }
     }
 
     private func failed(_ failure: TokenFailure, _ reply: TokenReply, took duration: Duration) -> Sent {
