@@ -22,6 +22,7 @@ func tests(_ name: String, _ dependencies: [Target.Dependency]) -> Target {
 let logging: Target.Dependency = .product(name: "Logging", package: "swift-log")
 let metrics: Target.Dependency = .product(name: "Metrics", package: "swift-metrics")
 let crypto: Target.Dependency = .product(name: "Crypto", package: "swift-crypto")
+let cryptoExtras: Target.Dependency = .product(name: "CryptoExtras", package: "swift-crypto")
 let lifecycle: Target.Dependency = .product(name: "ServiceLifecycle", package: "swift-service-lifecycle")
 let unixSignals: Target.Dependency = .product(name: "UnixSignals", package: "swift-service-lifecycle")
 let grdb: Target.Dependency = .product(name: "GRDB", package: "GRDB.swift")
@@ -59,7 +60,7 @@ let package = Package(
     targets: [
         // Layer 1: values and state machines.
         target("GatewayCore", in: "Core", []),
-        target("GatewayStrategies", in: "Core", ["GatewayCore", crypto]),
+        target("GatewayStrategies", in: "Core", ["GatewayCore", crypto, cryptoExtras]),
 
         // Layer 2: services, adapters, the data plane. Siblings do not know each other.
         target("GatewayTokenKeeper", in: "Services", ["GatewayCore", lifecycle, logging, metrics]),
@@ -98,7 +99,7 @@ let package = Package(
         target("GatewaySandbox", in: "Testing", ["GatewayCore", hummingbird, crypto, lifecycle, logging] + nio),
 
         tests("GatewayCoreTests", ["GatewayCore", "GatewayTesting"]),
-        tests("GatewayStrategiesTests", ["GatewayStrategies", "GatewayTesting"]),
+        tests("GatewayStrategiesTests", ["GatewayStrategies", "GatewayTesting", crypto, cryptoExtras]),
         tests("GatewayTokenKeeperTests", ["GatewayTokenKeeper", "GatewayTesting", lifecycle, logging]),
         tests("GatewayYAMLTests", ["GatewayYAML", "GatewayStrategies", "GatewayTesting"]),
         tests("GatewayTokenClientTests", ["GatewayTokenClient", "GatewayTesting"] + nio),

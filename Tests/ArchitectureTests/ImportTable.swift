@@ -3,7 +3,7 @@ enum ImportTable {
     static let rows: [String: Set<String>] = [
         // Values and state machines.
         "GatewayCore": ["HTTPTypes", "Collections", "FoundationEssentials", "Synchronization"],
-        "GatewayStrategies": ["GatewayCore", "Crypto"],
+        "GatewayStrategies": ["GatewayCore", "Crypto", "CryptoExtras"],
 
         // Siblings, each with its one dependency.
         "GatewayTokenKeeper": ["GatewayCore", "Synchronization", "ServiceLifecycle", "Logging", "Metrics"],

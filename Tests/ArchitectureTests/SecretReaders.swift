@@ -3,6 +3,7 @@
 enum SecretReaders {
     static let files: Set<String> = [
         "App/GatewayRuntime/Operator/AdminClient.swift",
+        "App/GatewayRuntime/Secrets/PrivateKeyOpener.swift",
         "Adapters/GatewayAudit/AuditEventRow.swift",
         "Adapters/GatewayTokenClient/AsyncHTTPTokenEndpoint.swift",
         "Adapters/GatewayTokenStores/InstallationKey.swift",
@@ -12,14 +13,17 @@ enum SecretReaders {
         "Core/GatewayCore/Config/ConfigFields.swift",
         "Core/GatewayCore/HTTP/FormEncoding.swift",
         "Core/GatewayCore/Tokens/GrantIdentity.swift",
-        "Core/GatewayStrategies/OAuth/ClientCredentialsStrategy.swift",
+        "Core/GatewayStrategies/OAuth/ClientAuthentication.swift",
         "Core/GatewayStrategies/Shared/ConfigFields+Credentials.swift",
         "Core/GatewayStrategies/Shared/UnverifiedJWT.swift",
+        "Core/GatewayStrategies/Signing/JWTSigner.swift",
+        "Core/GatewayStrategies/Signing/SigningKey.swift",
         "Core/GatewayStrategies/Static/BasicStrategy.swift",
         "Core/GatewayStrategies/Static/HeaderStrategy.swift",
         "DataPlane/GatewayProxy/Listener.swift",
         "DataPlane/GatewayProxy/ServedRoute.swift",
         "DataPlane/GatewayProxy/UpstreamTarget.swift",
+        "Testing/GatewayTesting/Config/SampleKeys.swift",
         "Testing/GatewayTesting/Conformance/TokenGrantConformance.swift",
     ]
 }

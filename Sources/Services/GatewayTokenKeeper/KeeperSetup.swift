@@ -16,6 +16,12 @@ struct KeeperSetup: Sendable {
     let clock: any GatewayClock
     let logger: Logger
     let metrics: KeeperMetrics
+    /// 128 random bits in hexadecimal.
+    let nonce: @Sendable () -> String
+
+    func attempt(holding token: TokenSet?) -> GrantAttempt {
+        GrantAttempt(holding: token, at: clock.now(), nonce: nonce())
+    }
 
     func event(_ name: TokenEvent.Name, generation: Int? = nil, trigger: TokenEvent.Trigger? = nil) -> TokenEvent {
         TokenEvent(

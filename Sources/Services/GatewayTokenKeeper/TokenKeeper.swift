@@ -32,7 +32,9 @@ package final class TokenKeeper: CredentialSource, Service {
     private let lastTicket = Atomic<UInt64>(0)
     private let firstUses = FirstUses()
 
-    /// - Parameter jitter: 0...1; spreads renewals and repeated calls.
+    /// - Parameters:
+    ///   - jitter: 0...1; spreads renewals and repeated calls.
+    ///   - nonce: 128 random bits in hexadecimal; see ``GrantAttempt/nonce``.
     package init(
         name: String,
         strategyKind: String,
@@ -45,7 +47,8 @@ package final class TokenKeeper: CredentialSource, Service {
         onAuditFailure: AuditPlan.OnFailure,
         clock: any GatewayClock,
         logger: Logger,
-        jitter: @escaping @Sendable () -> Double = { Double.random(in: 0...1) }
+        jitter: @escaping @Sendable () -> Double = { Double.random(in: 0...1) },
+        nonce: @escaping @Sendable () -> String = TokenKeeper.randomNonce
     ) {
         setup = KeeperSetup(
             name: name,
@@ -59,10 +62,16 @@ package final class TokenKeeper: CredentialSource, Service {
             onAuditFailure: onAuditFailure,
             clock: clock,
             logger: logger,
-            metrics: KeeperMetrics(credential: name, strategy: strategyKind)
+            metrics: KeeperMetrics(credential: name, strategy: strategyKind),
+            nonce: nonce
         )
         self.jitter = jitter
         machine = Mutex(Machine(.init(name: name, isRenewable: grant.isRenewable, policy: policy)))
+    }
+
+    @Sendable package static func randomNonce() -> String {
+        let digits = String(UInt128.random(in: .min ... .max), radix: 16)
+        return String(repeating: "0", count: 32 - digits.count) + digits
     }
 
     package var name: String { setup.name }

@@ -76,7 +76,7 @@ extension TokenKeeper {
     private func refresh(_ worker: inout TokenWorker) async -> Result<TokenStatus, GatewayProblem> {
         // What no person can renew must not lose the token it still has to a refusal.
         if !isRenewable {
-            let attempt = GrantAttempt(holding: look { $0.held?.token }, at: setup.clock.now())
+            let attempt = setup.attempt(holding: look { $0.held?.token })
             if case .impossible(let failure) = setup.grant.firstStep(of: attempt) { return .failure(failure.problem) }
         }
         guard let call = decide({ $0.refresh() }) else {

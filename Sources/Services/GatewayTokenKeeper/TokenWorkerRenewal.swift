@@ -31,7 +31,7 @@ extension TokenWorker {
         var hasReread = false
         while true {
             let request: TokenRequest
-            let attempt = GrantAttempt(holding: holding, at: setup.clock.now())
+            let attempt = setup.attempt(holding: holding)
             switch setup.grant.firstStep(of: attempt) {
             case .request(let step): request = step
             case .impossible(let failure): return await refused(failure, call)

@@ -67,6 +67,10 @@ package struct SystemSecretSource: SecretSource {
         return unsafe entry.pw_uid
     }
 
+    package func openPrivateKey(_ pem: Secret, passphrase: Secret?) -> PrivateKeyDER? {
+        PrivateKeyOpener.open(pem, passphrase: passphrase)
+    }
+
     private func read(_ path: String) throws(SecretSourceError) -> BoundedFile {
         do throws(BoundedFile.Failure) {
             return try BoundedFile.read(path, limit: Self.largestSecret)

@@ -9,14 +9,17 @@ package struct GrantAttempt: Sendable {
     package let held: TokenSet?
     /// When the attempt began, then when the last answer had arrived.
     package var now: Moment
+    /// 128 random bits in hexadecimal, new for every attempt: with ``answers`` behind it, what makes an assertion unique.
+    package let nonce: String
     /// How many answers there have been.
     package var answers = 0
     /// What earlier steps put aside for later ones.
     package var outputs: [String: Secret] = [:]
 
-    package init(holding held: TokenSet?, at now: Moment) {
+    package init(holding held: TokenSet?, at now: Moment, nonce: String) {
         self.held = held
         self.now = now
+        self.nonce = nonce
     }
 }
 

@@ -5,6 +5,11 @@ package enum Base64 {
     /// The standard alphabet with padding (§4).
     package static func encode(_ bytes: some Sequence<UInt8>) -> String { Data(bytes).base64EncodedString() }
 
+    /// The URL-safe alphabet without padding (§5), as JSON web tokens have it.
+    package static func encodeURL(_ bytes: some Sequence<UInt8>) -> String {
+        encode(bytes).filter { $0 != "=" }.replacing("+", with: "-").replacing("/", with: "_")
+    }
+
     /// Reads the URL-safe alphabet (§5), with or without padding; nil when `text` is anything else.
     package static func decodeURL(_ text: some StringProtocol) -> [UInt8]? {
         var standard: [UInt8] = []

@@ -11,12 +11,18 @@ package protocol SecretSource: Sendable {
     /// A file of `$CREDENTIALS_DIRECTORY` (systemd.exec, `LoadCredential=`).
     func systemdCredential(_ name: String) throws(SecretSourceError) -> Secret
 
+    /// Opens a private key in PEM: PKCS#8, PKCS#1 or SEC 1, encrypted or not.
+    ///
+    /// - Returns: nil when the key is damaged, of an unknown kind, or when the passphrase does not open it.
+    func openPrivateKey(_ pem: Secret, passphrase: Secret?) -> PrivateKeyDER?
+
     /// The uid of a user of this machine; nil when there is none of that name.
     func userID(ofName name: String) -> UInt32?
 }
 
 extension SecretSource {
     package func userID(ofName name: String) -> UInt32? { nil }
+    package func openPrivateKey(_ pem: Secret, passphrase: Secret?) -> PrivateKeyDER? { nil }
 }
 
 /// Why a secret could not be read; says what to do and never holds any of it.

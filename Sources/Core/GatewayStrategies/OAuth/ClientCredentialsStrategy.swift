@@ -11,69 +11,28 @@ struct ClientCredentialsStrategy: AuthStrategy {
     init?(from fields: ConfigFields) {
         let errors = fields.context.errorCount
         let tokenURL = fields.requiredAuthorityURL("token_url")
-        let clientID = fields.requiredString("client_id")
-        let clientSecret = fields.requiredSecret("client_secret")
-        let clientAuth = Self.clientAuth(in: fields)
-        let scopes = fields.strings("scopes") ?? []
-        for scope in scopes where !Self.isScope(scope) {
-            fields.error("scopes", "a scope is visible ASCII without spaces; write each as an element of its own")
-        }
-        let parameters = fields.stringMap("parameters") ?? []
-        for (name, _) in parameters where Self.ownParameters.contains(name) {
-            fields.error("parameters", "\"\(name)\" is written by the strategy; it has a key of its own")
-        }
-        guard let tokenURL, let clientID, let clientSecret, fields.context.errorCount == errors else { return nil }
-        grant = ClientCredentialsGrant(
-            tokenURL: tokenURL,
-            clientID: clientID,
-            clientSecret: clientSecret,
-            clientAuth: clientAuth,
-            scopes: scopes,
-            parameters: parameters.map { TokenRequest.Parameter($0.name, $0.value) }
-        )
+        let client = ClientAuthentication(in: fields, tokenURL: tokenURL)
+        let scopes = fields.scopes()
+        let parameters = fields.extraParameters()
+        guard let tokenURL, let client, fields.context.errorCount == errors else { return nil }
+        grant = ClientCredentialsGrant(tokenURL: tokenURL, client: client, scopes: scopes, parameters: parameters)
     }
 
     var behavior: AuthBehavior { .token(grant) }
-
-    private static let ownParameters: Set<String> = ["grant_type", "client_id", "client_secret", "scope"]
-
-    private static func clientAuth(in fields: ConfigFields) -> ClientCredentialsGrant.ClientAuth {
-        if fields.scalar("client_auth")?.scalar.text == "private_key_jwt" {
-            fields.error("client_auth", "\"private_key_jwt\" is not supported by this version")
-            return .body
-        }
-        return fields.choice("client_auth", of: ClientCredentialsGrant.ClientAuth.self) ?? .body
-    }
-
-    /// RFC 6749 appendix A.4.
-    private static func isScope(_ text: String) -> Bool {
-        text.utf8.allSatisfy { (0x21...0x7E).contains($0) && $0 != UInt8(ascii: "\"") && $0 != UInt8(ascii: "\\") }
-    }
 }
 
 private struct ClientCredentialsGrant: TokenGrant {
-    enum ClientAuth: String, CaseIterable {
-        /// `client_secret_post`.
-        case body
-        /// `client_secret_basic`.
-        case basic
-    }
-
     let tokenURL: AuthorityURL
-    let clientID: String
-    let clientSecret: Secret
-    let clientAuth: ClientAuth
+    let client: ClientAuthentication
     let scopes: [String]
     let parameters: [TokenRequest.Parameter]
 
     var identity: GrantIdentity {
         var identity = GrantIdentity(strategy: ClientCredentialsStrategy.kind, subject: nil)
         identity.add("token_url", tokenURL.text)
-        identity.add("client_id", clientID)
-        identity.add("client_secret", secret: clientSecret)
-        identity.add("client_auth", clientAuth.rawValue)
+        client.addInputs(to: &identity)
         identity.add("scope", scopes.joined(separator: " "))
-        for parameter in parameters { identity.add("parameters.\(parameter.name)", secret: parameter.value) }
+        identity.add(parameters)
         return identity
     }
 
@@ -83,29 +42,12 @@ private struct ClientCredentialsGrant: TokenGrant {
     func seed(at now: Moment) -> TokenSet? { nil }
 
     func firstStep(of attempt: GrantAttempt) -> GrantStep {
-        var fields: [Injection.Field] = []
-        var form = [TokenRequest.Parameter("grant_type", "client_credentials")]
-        switch clientAuth {
-        case .body:
-            form.append(TokenRequest.Parameter("client_id", clientID))
-            form.append(TokenRequest.Parameter("client_secret", clientSecret))
-        case .basic:
-            fields.append(basicAuthorization)
-        }
-        if !scopes.isEmpty { form.append(TokenRequest.Parameter("scope", scopes.joined(separator: " "))) }
-        form.append(contentsOf: parameters)
-        return .request(TokenRequest(url: tokenURL, fields: fields, body: .form(form)))
-    }
-
-    /// Both halves are form-encoded before they are joined (RFC 6749 §2.3.1).
-    private var basicAuthorization: Injection.Field {
-        let id = FormEncoding.encode(clientID)
-        let value = clientSecret.withValue { Base64.encode("\(id):\(FormEncoding.encode($0))".utf8) }
-        return Injection.Field(name: "Authorization", value: Secret("Basic \(value)"))
+        let form = [TokenRequest.Parameter("grant_type", "client_credentials")] + .scope(scopes) + parameters
+        return client.step(form, at: tokenURL, in: attempt)
     }
 
     func interpret(_ reply: TokenReply, in attempt: inout GrantAttempt) -> GrantAnswer {
-        GrantAnswer(OAuthErrors(authority: "The authority", advice: []).interpret(reply, at: attempt.now))
+        GrantAnswer(OAuthErrors.standard.interpret(reply, at: attempt.now))
     }
 
     func revocation(of token: TokenSet) -> TokenRequest? { nil }

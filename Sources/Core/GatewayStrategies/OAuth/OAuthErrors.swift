@@ -16,6 +16,8 @@ struct OAuthErrors: Sendable {
     /// The first that fits is given, so those with a marker stand before those without.
     let advice: [Advice]
 
+    static let standard = OAuthErrors(authority: "The authority", advice: [])
+
     func interpret(_ reply: TokenReply, at now: Moment) -> Result<TokenSet, TokenFailure> {
         let answer = JSONValue(reply.body)
         guard (200..<300).contains(reply.status), answer?["error"].isPresent != true else {
@@ -73,7 +75,7 @@ struct OAuthErrors: Sendable {
     }
 
     private static let commonAdvice = [
-        "invalid_client": "check client_id, client_secret and client_auth.",
+        "invalid_client": "check client_id, client_auth, and client_secret or the key.",
         "invalid_grant": "the authority does not accept what was presented for a token.",
         "invalid_request": "a parameter is missing or wrong; some authorities need more, see parameters.",
         "invalid_scope": "check scopes.",

@@ -84,4 +84,8 @@ private struct NoSecrets: SecretSource {
     func systemdCredential(_ name: String) throws(SecretSourceError) -> Secret {
         throw SecretSourceError("there are no systemd credentials")
     }
+
+    func openPrivateKey(_ pem: Secret, passphrase: Secret?) -> PrivateKeyDER? {
+        SampleKeys.open(pem, passphrase: passphrase)
+    }
 }

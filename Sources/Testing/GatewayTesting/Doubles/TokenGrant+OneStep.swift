@@ -3,7 +3,7 @@ package import GatewayCore
 /// For tests of grants that ask once.
 extension TokenGrant {
     package func firstStep(holding token: TokenSet?, at now: Moment = .sample) -> GrantStep {
-        firstStep(of: GrantAttempt(holding: token, at: now))
+        firstStep(of: GrantAttempt(holding: token, at: now, nonce: .sampleNonce))
     }
 
     /// What an answer to the first step means; a further step is a failure of the test.
@@ -12,7 +12,7 @@ extension TokenGrant {
         holding token: TokenSet?,
         at now: Moment
     ) -> Result<TokenSet, TokenFailure> {
-        var attempt = GrantAttempt(holding: token, at: now)
+        var attempt = GrantAttempt(holding: token, at: now, nonce: .sampleNonce)
         attempt.answers = 1
         switch interpret(reply, in: &attempt) {
         case .token(let token): return .success(token)
@@ -27,4 +27,8 @@ extension Moment {
     package static var sample: Moment {
         Moment(monotonic: MonotonicTime(nanoseconds: 5_000_000_000), wall: UnixTime(seconds: 1_772_357_400))
     }
+}
+
+extension String {
+    package static var sampleNonce: String { "0123456789abcdef0123456789abcdef" }
 }

@@ -1,0 +1,166 @@
+import GatewayCore
+
+/// How a client proves to a token endpoint who it is (RFC 6749 §2.3, RFC 7523 §2.2).
+///
+/// Read from `client_id`, `client_secret` and `client_auth`; for `private_key_jwt` from `private_key`, `passphrase`,
+/// `key_id`, `algorithm` and `audience`.
+struct ClientAuthentication: Sendable {
+    enum Method: String, CaseIterable {
+        /// `client_secret_post`.
+        case body
+        /// `client_secret_basic`.
+        case basic
+        case privateKeyJWT = "private_key_jwt"
+        /// A public client: it says who it is and proves nothing (RFC 6749 §2.1).
+        case none
+    }
+
+    private enum Proof {
+        case body(Secret)
+        case basic(Secret)
+        case assertion(ClientAssertion)
+        case none
+    }
+
+    let clientID: String
+    private let proof: Proof
+
+    /// - Parameters:
+    ///   - tokenURL: Whom an assertion is meant for unless `audience` says otherwise; nil after a mistake in it.
+    ///   - allowsPublic: Whether a client without a secret is accepted.
+    init?(in fields: ConfigFields, tokenURL: AuthorityURL?, allowsPublic: Bool = false) {
+        let errors = fields.context.errorCount
+        let clientID = fields.requiredString("client_id")
+        let method = Self.method(in: fields, allowsPublic: allowsPublic)
+        if method != .privateKeyJWT, method != nil {
+            for key in Self.assertionKeys where fields.has(key) {
+                fields.error(key, "is for client_auth: private_key_jwt")
+            }
+        }
+        let proof: Proof?
+        switch method {
+        case .body: proof = fields.requiredSecret("client_secret").map { .body($0) }
+        case .basic: proof = fields.requiredSecret("client_secret").map { .basic($0) }
+        case .privateKeyJWT:
+            if fields.has("client_secret") {
+                fields.error("client_secret", "has no place beside client_auth: private_key_jwt")
+            }
+            proof = ClientAssertion(in: fields, clientID: clientID ?? "", tokenURL: tokenURL).map { .assertion($0) }
+        case ClientAuthentication.Method.none?: proof = Proof.none
+        case nil: proof = nil
+        }
+        guard let clientID, let proof, fields.context.errorCount == errors else { return nil }
+        self.clientID = clientID
+        self.proof = proof
+    }
+
+    private static let assertionKeys = ["private_key", "passphrase", "key_id", "algorithm", "audience"]
+
+    private static func method(in fields: ConfigFields, allowsPublic: Bool) -> Method? {
+        guard fields.has("client_auth") else {
+            return allowsPublic && !fields.has("client_secret") ? Method.none : .body
+        }
+        guard let method = fields.choice("client_auth", of: Method.self) else { return nil }
+        guard method == .none else { return method }
+        if !allowsPublic { fields.error("client_auth", "this grant is for clients that prove who they are") }
+        if fields.has("client_secret") { fields.error("client_secret", "has no place beside client_auth: none") }
+        return method
+    }
+
+    /// Adds the proof to a request with a form: to its header fields, or behind the form's own parameters.
+    func authenticate(_ request: TokenRequest, in attempt: GrantAttempt) throws(TokenFailure) -> TokenRequest {
+        var request = request
+        var form: [TokenRequest.Parameter] = []
+        if case .form(let parameters) = request.body { form = parameters }
+        switch proof {
+        case .body(let secret):
+            form.append(TokenRequest.Parameter("client_id", clientID))
+            form.append(TokenRequest.Parameter("client_secret", secret))
+        case .basic(let secret):
+            request.fields.append(authorization(secret))
+        case .assertion(let assertion):
+            form.append(TokenRequest.Parameter("client_id", clientID))
+            form += try assertion.parameters(in: attempt)
+        case .none:
+            form.append(TokenRequest.Parameter("client_id", clientID))
+        }
+        request.body = .form(form)
+        return request
+    }
+
+    /// The first step of a grant that asks with one form.
+    func step(_ form: [TokenRequest.Parameter], at url: AuthorityURL, in attempt: GrantAttempt) -> GrantStep {
+        do throws(TokenFailure) {
+            return .request(try authenticate(TokenRequest(url: url, body: .form(form)), in: attempt))
+        } catch {
+            return .impossible(error)
+        }
+    }
+
+    /// Both halves are form-encoded before they are joined (RFC 6749 §2.3.1).
+    private func authorization(_ secret: Secret) -> Injection.Field {
+        let id = FormEncoding.encode(clientID)
+        let value = secret.withValue { Base64.encode("\(id):\(FormEncoding.encode($0))".utf8) }
+        return Injection.Field(name: "Authorization", value: Secret("Basic \(value)"))
+    }
+
+    func addInputs(to identity: inout GrantIdentity) {
+        identity.add("client_id", clientID)
+        switch proof {
+        case .body(let secret):
+            identity.add("client_auth", Method.body.rawValue)
+            identity.add("client_secret", secret: secret)
+        case .basic(let secret):
+            identity.add("client_auth", Method.basic.rawValue)
+            identity.add("client_secret", secret: secret)
+        case .assertion(let assertion):
+            identity.add("client_auth", Method.privateKeyJWT.rawValue)
+            assertion.addInputs(to: &identity)
+        case .none:
+            identity.add("client_auth", Method.none.rawValue)
+        }
+    }
+}
+
+/// `private_key_jwt`: the client signs a statement about itself (RFC 7523 §2.2, §3).
+private struct ClientAssertion {
+    static let lifetime: Duration = .seconds(60)
+
+    let signer: JWTSigner
+    let clientID: String
+    let audience: String
+
+    init?(in fields: ConfigFields, clientID: String, tokenURL: AuthorityURL?) {
+        let audience = fields.string("audience")
+        guard let signer = fields.signer(key: "private_key"), let audience = audience ?? tokenURL?.text else {
+            return nil
+        }
+        self.signer = signer
+        self.clientID = clientID
+        self.audience = audience
+    }
+
+    func parameters(in attempt: GrantAttempt) throws(TokenFailure) -> [TokenRequest.Parameter] {
+        let now = attempt.now.wall
+        let assertion = try signer.sign([
+            "iss": .string(clientID),
+            "sub": .string(clientID),
+            "aud": .string(audience),
+            "jti": .string(attempt.assertionID),
+            "iat": .time(now),
+            "exp": .time(now + Self.lifetime),
+        ])
+        return [
+            TokenRequest.Parameter(
+                "client_assertion_type",
+                "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
+            ),
+            TokenRequest.Parameter("client_assertion", assertion),
+        ]
+    }
+
+    func addInputs(to identity: inout GrantIdentity) {
+        signer.addInputs(to: &identity)
+        identity.add("audience", audience)
+    }
+}

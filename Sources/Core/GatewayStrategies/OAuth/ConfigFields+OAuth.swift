@@ -1,0 +1,45 @@
+import GatewayCore
+
+extension ConfigFields {
+    /// `scopes`; empty when there are none.
+    func scopes() -> [String] {
+        let scopes = strings("scopes") ?? []
+        for scope in scopes where !Self.isScope(scope) {
+            error("scopes", "a scope is visible ASCII without spaces; write each as an element of its own")
+        }
+        return scopes
+    }
+
+    /// RFC 6749 appendix A.4.
+    private static func isScope(_ text: String) -> Bool {
+        text.utf8.allSatisfy { (0x21...0x7E).contains($0) && $0 != UInt8(ascii: "\"") && $0 != UInt8(ascii: "\\") }
+    }
+
+    /// `parameters`: whatever else the authority wants in the form.
+    ///
+    /// - Parameter own: What the strategy writes itself, besides what every one of them writes.
+    func extraParameters(own: Set<String> = []) -> [TokenRequest.Parameter] {
+        let parameters = stringMap("parameters") ?? []
+        for (name, _) in parameters where own.union(Self.ownParameters).contains(name) {
+            error("parameters", "\"\(name)\" is written by the strategy; it has a key of its own")
+        }
+        return parameters.map { TokenRequest.Parameter($0.name, $0.value) }
+    }
+
+    private static let ownParameters: Set<String> = [
+        "grant_type", "client_id", "client_secret", "client_assertion", "client_assertion_type", "scope",
+    ]
+}
+
+extension GrantIdentity {
+    mutating func add(_ parameters: [TokenRequest.Parameter]) {
+        for parameter in parameters { add("parameters.\(parameter.name)", secret: parameter.value) }
+    }
+}
+
+extension [TokenRequest.Parameter] {
+    /// `scope`, when there are any.
+    static func scope(_ scopes: [String]) -> Self {
+        scopes.isEmpty ? [] : [TokenRequest.Parameter("scope", scopes.joined(separator: " "))]
+    }
+}

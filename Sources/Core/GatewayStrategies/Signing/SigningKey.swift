@@ -1,0 +1,104 @@
+import GatewayCore
+
+/// Reads private keys of the configuration and says what is wrong with them.
+enum SigningKey {
+    /// Why there is no key, in words that end a sentence about the value that held it.
+    struct Refusal: Error, Hashable {
+        let message: String
+        /// The passphrase is the mistake, or its absence.
+        var isAboutPassphrase = false
+    }
+
+    static func open(_ text: Secret, passphrase: Secret?, with secrets: any SecretSource) throws(Refusal)
+        -> PrivateKeyDER
+    {
+        let pem = text.withValue { Secret(unescaped($0)) }
+        let label = pem.withValue { Self.label($0) }
+        guard let label else {
+            throw Refusal(message: "is not a private key in PEM (\"-----BEGIN … PRIVATE KEY-----\")")
+        }
+        guard label.hasSuffix("PRIVATE KEY"), label != "OPENSSH PRIVATE KEY" else {
+            throw Refusal(message: "holds a \(label.lowercased()); a private key in PEM is needed")
+        }
+        let isEncrypted = label == "ENCRYPTED PRIVATE KEY" || pem.withValue { $0.contains("Proc-Type: 4,ENCRYPTED") }
+        if isEncrypted, passphrase == nil {
+            throw Refusal(message: "the private key is encrypted and needs its passphrase", isAboutPassphrase: true)
+        }
+        guard let key = secrets.openPrivateKey(pem, passphrase: passphrase) else {
+            throw isEncrypted
+                ? Refusal(message: "the passphrase does not open the private key", isAboutPassphrase: true)
+                : Refusal(message: "the private key is damaged or of an unknown kind")
+        }
+        return key
+    }
+
+    /// A key in an environment variable often has `\n` where its line breaks were.
+    private static func unescaped(_ text: String) -> String {
+        text.contains("\n") ? text : text.replacing("\\n", with: "\n")
+    }
+
+    /// What stands behind `BEGIN`, made of capitals and spaces only: it is shown to people.
+    private static func label(_ pem: String) -> String? {
+        guard let begin = pem.firstRange(of: "-----BEGIN ") else { return nil }
+        let rest = pem[begin.upperBound...].prefix(40)
+        guard let end = rest.firstRange(of: "-----") else { return nil }
+        let label = rest[..<end.lowerBound]
+        guard label.utf8.allSatisfy({ (0x41...0x5A).contains($0) || (0x30...0x39).contains($0) || $0 == 0x20 }) else {
+            return nil
+        }
+        return String(label)
+    }
+}
+
+extension JWTSigner.KeyRefusal {
+    func message(for algorithm: JWTSigner.Algorithm) -> String {
+        switch self {
+        case .wrongKind(let expected): "\(algorithm.rawValue) needs \(expected)"
+        case .tooShort: "the RSA key is too short: 2048 bits are the least"
+        }
+    }
+}
+
+extension ConfigFields {
+    /// A signer from a key, `passphrase`, `key_id` and `algorithm` of this mapping.
+    func signer(
+        key: String,
+        algorithms: [JWTSigner.Algorithm] = JWTSigner.Algorithm.allCases,
+        otherwise standard: JWTSigner.Algorithm = .rs256
+    ) -> JWTSigner? {
+        let algorithm = signingAlgorithm(of: algorithms, otherwise: standard)
+        let keyID = string("key_id")
+        let passphrase = secret("passphrase")
+        guard let text = requiredSecretText(key), let algorithm else { return nil }
+        if has("passphrase"), passphrase == nil { return nil }
+        do throws(SigningKey.Refusal) {
+            let der = try SigningKey.open(text, passphrase: passphrase, with: context.secrets)
+            return signer(der, at: key, algorithm: algorithm, keyID: keyID)
+        } catch {
+            self.error(error.isAboutPassphrase && has("passphrase") ? "passphrase" : key, error.message)
+            return nil
+        }
+    }
+
+    /// - Parameter key: Where to report that the key does not fit.
+    func signer(_ der: PrivateKeyDER, at key: String, algorithm: JWTSigner.Algorithm, keyID: String?) -> JWTSigner? {
+        do throws(JWTSigner.KeyRefusal) {
+            return try JWTSigner(der, algorithm: algorithm, keyID: keyID)
+        } catch {
+            self.error(key, error.message(for: algorithm))
+            return nil
+        }
+    }
+
+    /// nil after a mistake.
+    func signingAlgorithm(of choices: [JWTSigner.Algorithm], otherwise standard: JWTSigner.Algorithm)
+        -> JWTSigner.Algorithm?
+    {
+        guard has("algorithm") else { return standard }
+        guard let (scalar, _) = scalar("algorithm") else { return nil }
+        if let found = choices.first(where: { $0.rawValue == scalar.text }) { return found }
+        let words = choices.map(\.rawValue).joined(separator: ", ")
+        error("algorithm", "expected one of \(words); found \(scalar.shown)")
+        return nil
+    }
+}
