@@ -14,6 +14,7 @@ from harness.authority import Authority
 from harness.gateway import Gateway
 from harness.origin import RecordingOrigin
 from harness.sandbox import Sandbox
+from harness.script import ScriptedOrigin
 from harness.tls import CertificateAuthority, Nginx
 
 # Planted where a secret belongs; none of it may ever be found in an output.
@@ -76,6 +77,21 @@ def make_origin():
 @pytest.fixture
 def origin(make_origin):
     return make_origin()
+
+
+@pytest.fixture
+def make_script():
+    """Starts origins that send and read as a test tells them; a step that failed fails the test."""
+    made = []
+
+    def make(steps):
+        made.append(ScriptedOrigin(steps))
+        return made[-1]
+
+    yield make
+    for origin in made:
+        origin.stop()
+    assert [failure for origin in made for failure in origin.failures] == []
 
 
 @pytest.fixture

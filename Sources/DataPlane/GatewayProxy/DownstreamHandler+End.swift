@@ -137,19 +137,18 @@ extension DownstreamHandler {
         switch phase {
         case .head: if inbound.readableBytes == 0 || decoder.isWithinHead { closeNow() }
         case .lingering, .closed: closeNow()
-        case .waiting, .forwarding, .responding:
-            let isCut = !requestIsComplete && inbound.readableBytes == 0
-            if isCut || decoder.head.clientKeepsAlive { closeNow() }
-        case .tunnel: if inbound.readableBytes == 0 { allInputTaken() }
+        // What waits here may be more requests, the last of which says whether the client still reads.
+        case .waiting, .forwarding, .responding, .tunnel: if inbound.readableBytes == 0 { allInputTaken() }
         }
     }
 
     /// The client sends no more, and nothing of what it sent waits here any longer.
     func allInputTaken() {
         switch phase {
-        case .forwarding: closeNow()
+        case .waiting, .forwarding, .responding:
+            if !requestIsComplete || decoder.head.clientKeepsAlive { closeNow() }
         case .tunnel: exchange?.upstream?.closeOutput()
-        case .head, .waiting, .responding, .lingering, .closed: break
+        case .head, .lingering, .closed: break
         }
     }
 

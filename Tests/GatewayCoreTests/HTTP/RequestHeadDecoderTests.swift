@@ -96,6 +96,11 @@ import Testing
                 head: "POST / HTTP/1.0\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n",
                 reason: .transferEncodingInHTTP10
             ),
+            Refused(
+                head: "POST / HTTP/1.1\r\nHost: a\r\nTransfer_Encoding: chunked\r\nContent-Length: 1\r\n\r\n",
+                reason: .framingLookAlike
+            ),
+            Refused(head: "POST / HTTP/1.1\r\nHost: a\r\nCONTENT_Length: 1\r\n\r\n", reason: .framingLookAlike),
             Refused(head: "GET / HTTP/1.1\r\nHost: a\r\nExpect: magic\r\n\r\n", reason: .invalidExpectation),
             Refused(
                 head: "GET / HTTP/1.1\r\nHost: a\r\nConnection: close, Content-Length\r\n\r\n",

@@ -65,6 +65,18 @@ extension Span<UInt8> {
         }
     }
 
+    /// Like ``equalsLowercased(_:_:)-(_,StaticString)``, with `_` read as `-`.
+    func equalsDashed(_ range: Range<Int>, _ word: StaticString) -> Bool {
+        guard range.count == word.utf8CodeUnitCount else { return false }
+        return word.withUTF8Buffer { expected in
+            for offset in 0..<expected.count {
+                let byte = self[range.lowerBound &+ offset].asciiLowercased
+                if unsafe (byte == 0x5F ? 0x2D : byte) != expected[offset] { return false }
+            }
+            return true
+        }
+    }
+
     /// Whether `range` reads `bytes` without regard to case; `bytes` are lower case.
     package func equalsLowercased(_ range: Range<Int>, _ bytes: [UInt8]) -> Bool {
         guard range.count == bytes.count else { return false }

@@ -21,6 +21,7 @@ package enum HeadRefusal: String, Error, Sendable, CaseIterable {
     case conflictingFraming = "Content-Length with Transfer-Encoding"
     case invalidTransferEncoding = "Transfer-Encoding is not exactly chunked"
     case transferEncodingInHTTP10 = "Transfer-Encoding in HTTP/1.0"
+    case framingLookAlike = "a field name that can be read as a framing field"
     case invalidExpectation = "unknown expectation"
     case frameNominated = "Connection names a field that must stay"
 

@@ -294,10 +294,22 @@ package struct RequestHeadDecoder: Sendable {
             guard contentLength == nil else { return .conflictingFraming }
             guard !head.isHTTP10 else { return .transferEncodingInHTTP10 }
         }
+        if head.section.hasUnderscore, hasFramingLookAlike(bytes) { return .framingLookAlike }
         head.framing = isChunked ? .chunked : contentLength.map { $0 == 0 ? .none : .length($0) } ?? .none
         head.wantsUpgrade = hasUpgrade && !offersClearTextHTTP2 && head.options.upgrade && !head.isHTTP10
         if !head.options.nominated.isEmpty, let reason = refuseNominations() { return reason }
         return checkHost(bytes, hasHost: hasHost)
+    }
+
+    /// An upstream that reads `_` as `-`, as CGI does, would find another end of the message than we do.
+    private func hasFramingLookAlike(_ bytes: borrowing Span<UInt8>) -> Bool {
+        for field in head.section.fields where field.kind == .other {
+            for name: StaticString in ["content-length", "transfer-encoding"]
+            where bytes.equalsDashed(field.name, name) {
+                return true
+            }
+        }
+        return false
     }
 
     /// A client that lists a framing field, Host or Authorization in `Connection` wants the upstream to see another

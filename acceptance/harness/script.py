@@ -1,0 +1,133 @@
+"""A client and an origin that send and read bytes as a test tells them, for what happens in the middle of a message."""
+
+import select
+import socket
+import socketserver
+import struct
+import threading
+import time
+
+
+class Wire:
+    """One end of a connection. Reads have a deadline; `received` keeps everything that ever came."""
+
+    def __init__(self, connection, seconds=15):
+        self.connection = connection
+        self.connection.settimeout(seconds)
+        self.connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.received = b""
+        self.buffer = b""
+        #: None while open, then "end" or "reset".
+        self.ended = None
+
+    def send(self, data):
+        self.connection.sendall(data)
+
+    def more(self):
+        if self.ended:
+            return False
+        try:
+            data = self.connection.recv(65536)
+        except ConnectionResetError:
+            self.ended = "reset"
+            return False
+        if not data:
+            self.ended = "end"
+        self.received += data
+        self.buffer += data
+        return bool(data)
+
+    def until(self, mark):
+        """Up to and with `mark`; what there is when the connection ends first."""
+        while mark not in self.buffer and self.more():
+            pass
+        before, found, self.buffer = self.buffer.partition(mark)
+        return before + found
+
+    def head(self):
+        return self.until(b"\r\n\r\n")
+
+    def exactly(self, count):
+        while len(self.buffer) < count and self.more():
+            pass
+        result, self.buffer = self.buffer[:count], self.buffer[count:]
+        return result
+
+    def to_end(self):
+        while self.more():
+            pass
+        result, self.buffer = self.buffer, b""
+        return result
+
+    def is_quiet(self, seconds):
+        """Nothing comes for a while; the only way to see that something does not happen."""
+        return not self.buffer and not select.select([self.connection], [], [], seconds)[0]
+
+    def end_of_writing(self):
+        self.connection.shutdown(socket.SHUT_WR)
+
+    def reset(self):
+        self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self.connection.close()
+
+    def close(self):
+        self.connection.close()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+
+def connect(port, seconds=15):
+    return Wire(socket.create_connection(("127.0.0.1", port), seconds), seconds)
+
+
+class ScriptedOrigin:
+    """Runs `script(wire, number)` for each connection, the first having number 0, and closes it afterwards."""
+
+    def __init__(self, script):
+        self.script = script
+        self.wires = []
+        #: What went wrong in a script; a test that ends well looks here.
+        self.failures = []
+        self.lock = threading.Lock()
+        origin = self
+
+        class Handler(socketserver.BaseRequestHandler):
+            def handle(self):
+                wire = Wire(self.request)
+                with origin.lock:
+                    number = len(origin.wires)
+                    origin.wires.append(wire)
+                try:
+                    origin.script(wire, number)
+                except OSError:
+                    pass
+                except Exception as failure:
+                    origin.failures.append(failure)
+
+        class Server(socketserver.ThreadingTCPServer):
+            allow_reuse_address = True
+            daemon_threads = True
+            request_queue_size = 1024
+
+        self.server = Server(("127.0.0.1", 0), Handler)
+        self.port = self.server.server_address[1]
+        threading.Thread(target=self.server.serve_forever, args=(0.05,), daemon=True).start()
+
+    @property
+    def url(self):
+        return f"http://127.0.0.1:{self.port}"
+
+    def stop(self):
+        self.server.shutdown()
+        self.server.server_close()
+
+
+def wait(event, seconds, what):
+    """Waits for an event of a script and returns how long that took."""
+    started = time.monotonic()
+    assert event.wait(seconds), f"not within {seconds} s: {what}"
+    return time.monotonic() - started

@@ -1,0 +1,216 @@
+"""Corpora of raw requests, judged by what a recording origin saw: gunicorn's, and our own for what no corpus has."""
+
+import importlib.util
+import pathlib
+import re
+
+import pytest
+from conftest import CANARY
+from harness import raw
+from harness.processes import free_port
+from harness.gateway import ROOT
+
+GUNICORN = next(iter(sorted((ROOT / ".build/corpus").glob("gunicorn-*/tests"))), None)
+OWN = pathlib.Path(__file__).parent / "corpus"
+#: Sent behind every request: it arrives if, and only if, the gateway found the end where the origin finds it.
+SENTINEL = b"GET /sentinel HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n"
+
+# What gunicorn takes and we do not. Each is the stricter reading.
+STRICTER = {
+    "fragment in the target": {"005"},
+    "space before the colon": {"028"},
+    "a coding besides chunked": {
+        *("025", "025_line", "029", "030"),
+        *("rfc9112_smuggle_gzip_chunked_01", "rfc9112_smuggle_te_identity_chunked_01"),
+    },
+    "a framing field spelt with an underscore": {"040", "040_compat"},
+    "folded line": {"compat_obs_fold", "compat_obs_fold_huge"},
+    "the PROXY protocol": {"pp_01", "pp_02", "pp_04", "pp_05"},
+    "user information in the target": {"rfc9112_target_absolute_userinfo_01"},
+    "CONNECT": {"rfc9112_target_authority_connect_01", "rfc9112_target_authority_ipv6_01"},
+}
+
+# Its Content-Length says more than there is: gunicorn hands out the part, we never call it whole.
+CUT_OFF = {"099"}
+
+# What gunicorn refuses by a setting of its own or by a policy of its own; the message has one reading and passes.
+POLICY = {
+    "gunicorn's test sets lower limits": {*("006", "007", "008", "010", "011", "012", "017"), "limit_header_default_01"},
+    "gunicorn's rule on methods": {"003c"},
+    "gunicorn's rule on X-Forwarded fields": {"019"},
+    "two Content-Types are the origin's business": {"041"},
+    "the trailer is dropped, the request passes": {
+        *("rfc9110_trailer_forbidden_cl_01", "rfc9110_trailer_forbidden_host_01", "rfc9110_trailer_forbidden_te_01"),
+    },
+}
+
+
+def reasons(table):
+    return {name: reason for reason, names in table.items() for name in names}
+
+
+def corpus(kind):
+    if GUNICORN is None:
+        return [pytest.param(None, marks=pytest.mark.skip(reason="no corpus: run scripts/setup-tests"))]
+    return [pytest.param(path, id=path.stem) for path in sorted((GUNICORN / "requests" / kind).glob("*.http"))]
+
+
+@pytest.fixture(scope="module")
+def treq():
+    """gunicorn's own reader of its corpus."""
+    specification = importlib.util.spec_from_file_location("treq", GUNICORN / "treq.py")
+    module = importlib.util.module_from_spec(specification)
+    specification.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture
+def gateway(origin, start_gateway):
+    auth = {"strategy": "bearer", "token": CANARY}
+    return start_gateway({"routes": {"all": {"upstream": origin.url, "match": {"path": "/"}, "auth": auth}}})
+
+
+def addressed_to(host, data):
+    """The corpus's requests name other hosts or none; that alone would be a reason to refuse them."""
+    empty, head, body = re.match(rb"(?s)((?:\r\n)?)(.*?\r\n(?:\r\n|\Z)|.*)(.*)\Z", data).groups()
+    line, end, fields = head.partition(b"\r\n")
+    line = re.sub(rb"(?i)^([A-Z]+ https?://(?:[^/@ ]*@)?)[^/ ]+", rb"\g<1>" + host, line)
+    fields, count = re.subn(rb"(?im)^Host: (?!evil)[^\r\n]*", b"Host: " + host, fields)
+    ours = b"Host: " + host + b"\r\n"
+    if not count and line.endswith(b" HTTP/1.1"):
+        fields = ours + fields
+    if b"content-length" not in fields.lower():
+        # More requests follow, or chunks and then more requests.
+        body = re.sub(rb"(?m)^([A-Z]+ /[^ ]* HTTP/1\.1\r\n)", rb"\g<1>" + ours, body)
+    return empty + line + end + fields + body
+
+
+def send(gateway, data):
+    host = b"127.0.0.1:%d" % gateway.port
+    return raw.exchange(gateway.port, data + SENTINEL.replace(b"{host}", host))
+
+
+def expectations(treq, path):
+    request = treq.load_py(str(path.with_suffix(".py")))["request"]
+    return request if isinstance(request, list) else [request]
+
+
+def seen(origin):
+    requests = list(origin.requests)
+    assert all(request.values("authorization") == [f"Bearer {CANARY}"] for request in requests)
+    if requests and requests[-1].target == "/sentinel":
+        requests.pop()
+    assert all(request.target != "/sentinel" for request in requests)
+    return requests
+
+
+@pytest.mark.parametrize("path", corpus("valid"))
+def test_a_valid_request_arrives_as_it_was_meant_or_not_at_all(gateway, origin, treq, path):
+    data = addressed_to(b"127.0.0.1:%d" % gateway.port, treq.request(str(path), []).data)
+    if path.stem in CUT_OFF:
+        raw.exchange(gateway.port, data, end_of_writing=True)
+        assert origin.count() == 0
+        return
+    answer = send(gateway, data)
+    if path.stem in reasons(STRICTER):
+        assert 400 <= answer.status < 600 and seen(origin) == []
+        assert origin.raw() == b""
+        return
+    assert answer.status == 200, answer.data
+    arrived = seen(origin)
+    assert len(arrived) == len(expectations(treq, path))
+    for request, expected in zip(arrived, expectations(treq, path)):
+        target = re.sub(r"\Ahttps?://[^/]+", "", expected["uri"]["raw"])
+        # gunicorn can be told to write methods in capitals; we leave them.
+        assert request.method.upper() == expected["method"].upper()
+        assert (request.target, request.body) == (target, expected["body"] or b"")
+
+
+@pytest.mark.parametrize("path", corpus("invalid"))
+def test_an_invalid_request_does_not_arrive(gateway, origin, treq, path):
+    data = addressed_to(b"127.0.0.1:%d" % gateway.port, treq.badrequest(str(path)).data)
+    answer = send(gateway, data)
+    if path.stem in reasons(POLICY):
+        assert answer.status == 200, answer.data
+        assert len(seen(origin)) == 1
+        return
+    assert origin.count() == 0, [request.head for request in origin.requests]
+    assert answer.status is None or 400 <= answer.status < 600, answer.data
+    assert b"/sentinel" not in origin.raw()
+
+
+@pytest.mark.parametrize("kind", ["valid", "invalid"])
+def test_no_request_of_the_corpus_gets_past_its_host(gateway, origin, treq, kind):
+    """As they are, hosts and all: hardly any may arrive, and none without its own credential."""
+    for path in (GUNICORN / "requests" / kind).glob("*.http"):
+        data = (treq.request(str(path), []) if kind == "valid" else treq.badrequest(str(path))).data
+        raw.exchange(gateway.port, data, end_of_writing=True)
+    assert all(request.values("authorization") == [f"Bearer {CANARY}"] for request in origin.requests)
+    assert all(request.values("host") == [f"127.0.0.1:{origin.port}"] for request in origin.requests)
+
+
+# Our own corpus: corpus/README.md has the format.
+
+
+class Case:
+    def __init__(self, section):
+        head, _, body = section.partition("\n")
+        self.name, _, self.verdict = (part.strip() for part in head.partition("->"))
+        self.text = "".join(line for line in body.splitlines() if not line.startswith("#"))
+
+    def data(self, places):
+        text = self.text
+        for name, value in places.items():
+            text = text.replace(name, value)
+        text = re.sub(r"\\x\[(.)\*(\d+)\]", lambda match: match[1] * int(match[2]), text)
+        return text.encode("latin-1").decode("unicode_escape").encode("latin-1")
+
+
+def own_cases():
+    for path in sorted(OWN.glob("*.txt")):
+        for section in path.read_text(encoding="ascii").split("\n== ")[1:]:
+            case = Case(section)
+            yield pytest.param(case, id=f"{path.stem}-{case.name.replace(' ', '-')}")
+
+
+@pytest.fixture
+def many_routes(origin, start_gateway):
+    """A route for each way of guarding one."""
+    bearer = {"strategy": "bearer", "token": CANARY}
+    return start_gateway(
+        {
+            "routes": {
+                "api": {"upstream": origin.url + "/base", "auth": bearer},
+                "key": {"upstream": origin.url, "auth": {"strategy": "header", "name": "X-Api-Key", "value": CANARY}},
+                "ruled": {"upstream": origin.url, "auth": bearer, "allow": [{"methods": ["GET"], "path": "/public/**"}]},
+                "open": {"upstream": origin.url, "auth": "none"},
+            }
+        }
+    )
+
+
+@pytest.mark.parametrize("case", list(own_cases()))
+def test_our_own_corpus(many_routes, origin, case):
+    places = {
+        "{host}": f"127.0.0.1:{many_routes.port}",
+        "{port}": str(many_routes.port),
+        "{other_port}": str(free_port()),
+        "{origin}": f"127.0.0.1:{origin.port}",
+    }
+    sentinel = f"GET /open/sentinel HTTP/1.1\r\nHost: {places['{host}']}\r\nConnection: close\r\n\r\n".encode()
+    answer = raw.exchange(many_routes.port, case.data(places) + sentinel)
+    arrived = [request for request in origin.requests if request.target != "/sentinel"]
+    kind, _, rest = case.verdict.partition(" ")
+    if kind == "refused":
+        assert arrived == [] and answer.status == int(rest), answer.data
+        if int(rest) == 400:
+            assert origin.raw() == b"", "nothing of a doubtful connection arrives"
+        return
+    assert kind == "arrives", case.verdict
+    assert answer.status == 200, answer.data
+    assert [request.target for request in arrived] == rest.split()
+    for request in arrived:
+        credentials = request.values("authorization") + request.values("x-api-key")
+        assert credentials in ([f"Bearer {CANARY}"], [CANARY], []), request.head
+        assert b"mine" not in request.head.lower()
+        assert request.values("host") == [f"127.0.0.1:{origin.port}"]

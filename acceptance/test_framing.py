@@ -1,0 +1,629 @@
+"""Where messages begin and end, in the cases that proxies get wrong; judged byte by byte at both ends."""
+
+import threading
+
+import pytest
+from conftest import CANARY
+from harness import raw
+from harness.processes import wait_until
+from harness.script import connect, wait
+
+OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+
+
+def config(origin):
+    return {"routes": {"api": {"upstream": origin.url, "auth": {"strategy": "bearer", "token": CANARY}}}}
+
+
+@pytest.fixture
+def gateway(origin, start_gateway):
+    return start_gateway(config(origin))
+
+
+@pytest.fixture
+def against(make_script, start_gateway):
+    """Starts an origin that follows a script, and a gateway before it."""
+
+    def start(steps, **limits):
+        origin = make_script(steps)
+        return start_gateway({**config(origin), "limits": limits}), origin
+
+    return start
+
+
+def get(gateway, *fields, version="1.1", method="GET"):
+    lines = [f"{method} /api/x HTTP/{version}", f"Host: 127.0.0.1:{gateway.port}", *fields, "", ""]
+    return "\r\n".join(lines).encode()
+
+
+def answering(*answers):
+    """Answers each request, whatever its body, with the next of the answers; the last one repeats."""
+
+    def run(wire, number):
+        count = 0
+        while wire.head().endswith(b"\r\n\r\n"):
+            wire.send(answers[min(count, len(answers) - 1)])
+            count += 1
+
+    return run
+
+
+# 1xx
+
+
+@pytest.mark.parametrize(
+    "interim",
+    [
+        b"HTTP/1.1 103 Early Hints\r\nLink: </style.css>; rel=preload\r\n\r\n",
+        b"HTTP/1.1 100 Continue\r\n\r\n",
+        b"HTTP/1.1 102 Processing\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </a>; rel=preload\r\n\r\n",
+    ],
+)
+def test_interim_responses_come_before_the_final_one_and_at_once(against, interim):
+    go_on = threading.Event()
+
+    def steps(wire, number):
+        wire.head()
+        wire.send(interim)
+        wait(go_on, 15, "the client has the interim response")
+        wire.send(OK)
+        wire.head()
+        wire.send(OK)
+
+    gateway, origin = against(steps)
+    with connect(gateway.port) as client:
+        client.send(get(gateway))
+        for expected in interim.split(b"\r\n\r\n")[:-1]:
+            assert client.head() == expected + b"\r\n\r\n"
+        go_on.set()
+        assert client.head().startswith(b"HTTP/1.1 200 OK\r\n") and client.exactly(2) == b"ok"
+        # Both sides agree on where that ended.
+        client.send(get(gateway))
+        assert client.head().startswith(b"HTTP/1.1 200 OK\r\n") and client.exactly(2) == b"ok"
+    assert len(origin.wires) == 1
+
+
+def test_an_interim_response_is_not_sent_to_a_client_of_1_0(against):
+    gateway, _ = against(answering(b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n" + OK))
+    answer = raw.exchange(gateway.port, get(gateway, version="1.0"))
+    assert (answer.status, answer.body) == (200, b"ok") and b"Early" not in answer.data
+
+
+def test_an_interim_response_has_no_body_whatever_it_says(against):
+    gateway, _ = against(answering(b"HTTP/1.1 103 Early Hints\r\nContent-Length: 4\r\n\r\n" + OK))
+    with connect(gateway.port) as client:
+        client.send(get(gateway))
+        assert b"content-length" not in client.head().lower()
+        assert client.head().startswith(b"HTTP/1.1 200") and client.exactly(2) == b"ok"
+
+
+def test_a_switch_of_protocols_that_nobody_asked_for_is_a_502(against):
+    gateway, _ = against(answering(b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n"))
+    assert raw.exchange(gateway.port, get(gateway, "Connection: close")).status == 502
+
+
+# HEAD, 204, 304
+
+
+@pytest.mark.parametrize(
+    "method, head, passed_on",
+    [
+        ("HEAD", b"HTTP/1.1 200 OK\r\nContent-Length: 1234\r\n\r\n", b"Content-Length: 1234"),
+        ("HEAD", b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", b"Transfer-Encoding: chunked"),
+        ("HEAD", b"HTTP/1.1 200 OK\r\n\r\n", None),
+        ("GET", b"HTTP/1.1 204 No Content\r\n\r\n", None),
+        ("GET", b"HTTP/1.1 304 Not Modified\r\nContent-Length: 1234\r\nETag: \"a\"\r\n\r\n", b"Content-Length: 1234"),
+        ("GET", b"HTTP/1.1 304 Not Modified\r\nETag: \"a\"\r\n\r\n", None),
+        ("GET", b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", b"Content-Length: 0"),
+    ],
+)
+def test_what_has_no_body_ends_with_its_head(against, method, head, passed_on):
+    gateway, origin = against(answering(head, OK))
+    with connect(gateway.port) as client:
+        client.send(get(gateway, method=method))
+        first = client.head()
+        assert first.startswith(head.split(b"\r\n")[0])
+        for name in (b"Content-Length", b"Transfer-Encoding"):
+            assert (name + b": ") not in first or (passed_on or b"").startswith(name)
+        assert passed_on is None or passed_on in first
+        client.send(get(gateway))
+        assert client.head().startswith(b"HTTP/1.1 200") and client.exactly(2) == b"ok"
+    assert len(origin.wires) == 1, "the connection to the origin is used again"
+
+
+@pytest.mark.parametrize("status", [b"204 No Content", b"304 Not Modified"])
+def test_a_body_where_none_can_be_is_nobodys_answer(against, status):
+    poison = b"HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\npoison"
+    gateway, origin = against(answering(b"HTTP/1.1 " + status + b"\r\nContent-Length: %d\r\n\r\n" % len(poison) + poison))
+    for _ in range(3):
+        with connect(gateway.port) as client:
+            client.send(get(gateway))
+            assert client.head().startswith(b"HTTP/1.1 " + status)
+            client.send(get(gateway, "Connection: close"))
+            assert b"poison" not in client.to_end()
+    assert len(origin.wires) == 6
+
+
+# HTTP/1.0
+
+
+def test_a_client_of_1_0_gets_content_that_ends_with_the_connection(against):
+    chunked = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: X\r\n\r\n3;a=b\r\nabc\r\n2\r\nde\r\n0\r\nX: y\r\n\r\n"
+    gateway, _ = against(answering(chunked))
+    with connect(gateway.port) as client:
+        client.send(get(gateway, "Connection: keep-alive", version="1.0"))
+        head = client.head().lower()
+        assert b"transfer-encoding" not in head and b"connection: close" in head
+        assert client.to_end() == b"abcde" and client.ended == "end"
+
+
+def test_a_client_of_1_0_sees_that_a_chunked_body_was_cut(against):
+    def steps(wire, number):
+        wire.head()
+        wire.send(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n")
+
+    gateway, _ = against(steps)
+    with connect(gateway.port) as client:
+        client.send(get(gateway, version="1.0"))
+        client.to_end()
+        assert client.ended == "reset", "for this client a clean end would be a whole body"
+
+
+def test_a_client_of_1_0_keeps_its_connection_only_when_it_asks(against):
+    gateway, _ = against(answering(OK))
+    with connect(gateway.port) as client:
+        for _ in range(2):
+            client.send(get(gateway, "Connection: keep-alive", version="1.0"))
+            assert b"connection: keep-alive" in client.head().lower()
+            assert client.exactly(2) == b"ok"
+        client.send(get(gateway, version="1.0"))
+        assert client.head().startswith(b"HTTP/1.1 200") and client.to_end() == b"ok" and client.ended == "end"
+
+
+def test_a_client_of_1_0_without_a_host_reaches_the_upstream_with_one(origin, gateway):
+    answer = raw.exchange(gateway.port, b"GET /api/x HTTP/1.0\r\n\r\n")
+    if answer.status == 200:
+        assert origin.last().value("host") == f"127.0.0.1:{origin.port}"
+        assert origin.last().version == "HTTP/1.1"
+    else:
+        assert origin.raw() == b""
+
+
+def test_an_origin_of_1_0_is_read_to_its_end_and_never_used_again(against):
+    def steps(wire, number):
+        wire.head()
+        wire.send(b"HTTP/1.0 200 OK\r\n\r\nall of it")
+
+    gateway, origin = against(steps)
+    for _ in range(2):
+        answer = raw.exchange(gateway.port, get(gateway))
+        assert (answer.status, answer.body) == (200, b"all of it")
+        assert b"connection: close" in answer.head.lower() and b"transfer-encoding" not in answer.head.lower()
+    assert len(origin.wires) == 2
+
+
+def test_an_origin_of_1_0_that_keeps_its_connection_is_used_again(against):
+    gateway, origin = against(answering(b"HTTP/1.0 200 OK\r\nConnection: keep-alive\r\nContent-Length: 2\r\n\r\nok"))
+    with connect(gateway.port) as client:
+        for _ in range(3):
+            client.send(get(gateway))
+            assert client.head().startswith(b"HTTP/1.1 200") and client.exactly(2) == b"ok"
+    assert len(origin.wires) == 1
+
+
+# Expect
+
+
+def test_the_body_waits_for_the_origins_100(against):
+    seen = threading.Event()
+    bodies = []
+
+    def steps(wire, number):
+        head = wire.head()
+        assert b"expect: 100-continue" in head.lower()
+        assert wire.is_quiet(0.2), "no body before it is asked for"
+        seen.set()
+        wire.send(b"HTTP/1.1 100 Continue\r\n\r\n")
+        bodies.append(wire.exactly(5))
+        wire.send(OK)
+
+    gateway, origin = against(steps)
+    with connect(gateway.port) as client:
+        client.send(get(gateway, "Content-Length: 5", "Expect: 100-continue", method="POST"))
+        wait(seen, 10, "the origin has the head")
+        assert client.head() == b"HTTP/1.1 100 Continue\r\n\r\n"
+        client.send(b"hello")
+        assert client.head().startswith(b"HTTP/1.1 200")
+    assert bodies == [b"hello"] and not origin.failures
+
+
+def test_a_final_answer_instead_of_100_ends_the_connection(against):
+    """The client may still send the body it announced, or not: nothing that follows can be told from it."""
+    gateway, origin = against(answering(b"HTTP/1.1 417 Expectation Failed\r\nContent-Length: 0\r\n\r\n"))
+    with connect(gateway.port) as client:
+        client.send(get(gateway, "Content-Length: 50", "Expect: 100-continue", method="POST"))
+        head = client.head()
+        assert head.startswith(b"HTTP/1.1 417") and b"connection: close" in head.lower()
+        client.send(get(gateway))
+        assert client.to_end() == b""
+    assert len(origin.wires) == 1 and b"GET" not in origin.wires[0].received
+
+
+def test_an_unknown_expectation_is_refused(against):
+    gateway, origin = against(answering(OK))
+    answer = raw.exchange(gateway.port, get(gateway, "Expect: the-impossible", "Connection: close"))
+    assert 400 <= answer.status < 500 and not origin.wires
+
+
+# Half-close
+
+
+def test_a_client_that_said_close_may_close_its_half_and_read_on(against):
+    go_on = threading.Event()
+
+    def steps(wire, number):
+        wire.head()
+        wait(go_on, 10, "the client has closed its half")
+        wire.send(b"HTTP/1.1 200 OK\r\nContent-Length: 200000\r\n\r\n" + b"a" * 200_000)
+
+    gateway, _ = against(steps)
+    with connect(gateway.port) as client:
+        client.send(get(gateway, "Connection: close"))
+        client.end_of_writing()
+        go_on.set()
+        assert client.head().startswith(b"HTTP/1.1 200") and len(client.to_end()) == 200_000
+
+
+def test_a_half_closed_client_gets_all_its_pipelined_answers(against):
+    gateway, _ = against(answering(OK))
+    with connect(gateway.port) as client:
+        client.send(get(gateway) * 3 + get(gateway, "Connection: close"))
+        client.end_of_writing()
+        assert client.to_end().count(b"\r\n\r\nok") == 4
+
+
+# Early answers
+
+
+def test_an_answer_during_the_upload_reaches_a_client_that_goes_on_sending(against):
+    """10 MiB are more than the buffers hold: the client reads only when it has sent everything, as many do."""
+    size = 10 << 20
+
+    def steps(wire, number):
+        wire.head()
+        wire.send(b"HTTP/1.1 413 Content Too Large\r\nContent-Length: 3\r\nConnection: close\r\n\r\nbig")
+
+    gateway, _ = against(steps)
+    for _ in range(5):
+        with connect(gateway.port) as client:
+            client.send(get(gateway, f"Content-Length: {size}", method="POST"))
+            try:
+                for _ in range(size >> 16):
+                    client.send(b"x" * (1 << 16))
+            except OSError:
+                pass
+            head = client.head()
+            assert head.startswith(b"HTTP/1.1 413"), (head, client.ended)
+            assert client.exactly(3) == b"big"
+
+
+def test_an_answer_during_the_upload_may_outlive_it(against):
+    """Both directions at once: the origin answers what it has read so far."""
+
+    def steps(wire, number):
+        wire.head()
+        wire.send(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+        for _ in range(5):
+            wire.send(b"1\r\n" + wire.exactly(1) + b"\r\n")
+        wire.send(b"0\r\n\r\n")
+
+    gateway, origin = against(steps)
+    with connect(gateway.port) as client:
+        client.send(get(gateway, "Content-Length: 5", method="POST"))
+        assert client.head().startswith(b"HTTP/1.1 200")
+        for letter in (b"a", b"b", b"c", b"d", b"e"):
+            client.send(letter)
+            assert client.until(b"\r\n") + client.until(b"\r\n") == b"1\r\n" + letter + b"\r\n"
+        assert client.until(b"\r\n\r\n") == b"0\r\n\r\n"
+
+
+# Cuts
+
+
+@pytest.mark.parametrize("how", ["end", "reset"])
+@pytest.mark.parametrize(
+    "part",
+    [
+        b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n12345",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n12345\r\n",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n12345\r\n0\r\n",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n123",
+    ],
+    ids=["length", "between chunks", "before the trailers", "within a chunk"],
+)
+def test_a_body_that_is_cut_is_cut_for_the_client_too(against, part, how):
+    sent = threading.Event()
+
+    def steps(wire, number):
+        wire.head()
+        wire.send(part)
+        wait(sent, 10, "the client has the head")
+        if how == "reset":
+            wire.reset()
+
+    gateway, _ = against(steps)
+    with connect(gateway.port) as client:
+        client.send(get(gateway))
+        assert client.head().startswith(b"HTTP/1.1 200")
+        sent.set()
+        rest = client.to_end()
+        assert client.ended == "reset", "the client sees a failure, not an end"
+        assert not rest.endswith(b"0\r\n\r\n") and b"HTTP/1.1" not in rest
+
+
+def test_a_reset_during_a_body_without_a_length_is_not_its_end(against):
+    sent = threading.Event()
+
+    def steps(wire, number):
+        wire.head()
+        wire.send(b"HTTP/1.1 200 OK\r\n\r\nsome of it")
+        wait(sent, 10, "the client has the part")
+        wire.reset()
+
+    gateway, _ = against(steps)
+    with connect(gateway.port) as client:
+        client.send(get(gateway))
+        client.head()
+        assert client.exactly(10) == b"some of it"
+        sent.set()
+        client.to_end()
+        assert client.ended == "reset"
+
+
+@pytest.mark.parametrize("part", [b"", b"HTTP/1.1 200 OK\r\nContent-Le"])
+def test_an_answer_that_never_came_is_a_502(against, part):
+    def steps(wire, number):
+        wire.head()
+        wire.send(part)
+
+    gateway, _ = against(steps)
+    answer = raw.exchange(gateway.port, get(gateway, "Connection: close", method="POST"))
+    assert answer.status == 502 and b"problem+json" in answer.head
+
+
+# Clients that leave
+
+
+@pytest.mark.parametrize("how", ["close", "reset"])
+@pytest.mark.parametrize("when", ["before the answer", "within the answer", "within the upload"])
+def test_an_upstream_does_not_work_on_for_a_client_that_left(against, when, how):
+    began, over = threading.Event(), threading.Event()
+
+    def steps(wire, number):
+        wire.head()
+        if when == "within the answer":
+            wire.send(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\nfirst")
+        began.set()
+        wire.to_end()
+        over.set()
+
+    gateway, _ = against(steps)
+    client = connect(gateway.port)
+    if when == "within the upload":
+        client.send(get(gateway, "Content-Length: 1000", method="POST") + b"part")
+    else:
+        client.send(get(gateway))
+    wait(began, 10, "the origin has the request")
+    if when == "within the answer":
+        client.exactly(100)
+    (client.close if how == "close" else client.reset)()
+    assert wait(over, 5, "the origin's connection ends") < 1
+
+
+def test_a_client_that_leaves_a_blocked_upload_is_noticed(against):
+    """The origin reads nothing, so the gateway reads nothing either: the end must be seen all the same."""
+    began, go_on, over = threading.Event(), threading.Event(), threading.Event()
+
+    def steps(wire, number):
+        wire.head()
+        began.set()
+        wait(go_on, 15, "the client has left")
+        wire.to_end()
+        over.set()
+
+    gateway, _ = against(steps)
+    client = connect(gateway.port)
+    client.send(get(gateway, "Content-Length: 1000000000", method="POST"))
+    wait(began, 10, "the origin has the request")
+    client.connection.settimeout(0.3)
+    try:
+        while True:
+            client.send(b"x" * 65536)
+    except TimeoutError:
+        pass
+    client.reset()
+    go_on.set()
+    assert wait(over, 5, "the origin's connection ends") < 2
+
+
+# Trailers
+
+
+def test_trailers_pass_in_both_directions(against):
+    arrived = []
+
+    def steps(wire, number):
+        wire.head()
+        arrived.append(wire.until(b"\r\n\r\n"))
+        wire.send(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: X-Sum\r\n\r\n2\r\nok\r\n0\r\nX-Sum: 2\r\n\r\n")
+
+    gateway, _ = against(steps)
+    with connect(gateway.port) as client:
+        client.send(get(gateway, "Transfer-Encoding: chunked", method="POST") + b"2\r\nhi\r\n0\r\nX-Sum: 1\r\n\r\n")
+        client.head()
+        assert client.until(b"\r\n\r\n") == b"2\r\nok\r\n0\r\nX-Sum: 2\r\n\r\n"
+    assert arrived == [b"2\r\nhi\r\n0\r\nX-Sum: 1\r\n\r\n"]
+
+
+@pytest.mark.parametrize("name", ["Content-Length", "Transfer-Encoding", "Host", "Authorization", "authorization", "Set-Cookie"])
+def test_a_trailer_that_would_change_the_message_is_dropped(against, name):
+    arrived = []
+
+    def steps(wire, number):
+        wire.head()
+        arrived.append(wire.until(b"\r\n\r\n"))
+        wire.send(
+            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nX-A: 1\r\n%s: 99\r\nX-B: 2\r\n\r\n" % name.encode()
+        )
+
+    gateway, _ = against(steps)
+    with connect(gateway.port) as client:
+        trailer = f"0\r\nX-A: 1\r\n{name}: 99\r\nX-B: 2\r\n\r\n".encode()
+        client.send(get(gateway, "Transfer-Encoding: chunked", method="POST") + trailer)
+        client.head()
+        assert client.until(b"\r\n\r\n") == b"0\r\nX-A: 1\r\nX-B: 2\r\n\r\n"
+    assert arrived == [b"0\r\nX-A: 1\r\nX-B: 2\r\n\r\n"]
+
+
+@pytest.mark.parametrize(
+    "trailer", [b"X: a\r\n b\r\n\r\n", b"X : a\r\n\r\n", b"X: a\x00\r\n\r\n", b"X: a\n\r\n", b": a\r\n\r\n", b"X: " + b"a" * 40_000 + b"\r\n\r\n"]
+)
+def test_a_broken_trailer_of_an_answer_is_a_cut(against, trailer):
+    gateway, _ = against(answering(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n" + trailer))
+    with connect(gateway.port) as client:
+        client.send(get(gateway))
+        data = client.to_end()
+        assert client.ended == "reset" or b" 502 " in data.split(b"\r\n")[0]
+        assert not data.endswith(b"0\r\n\r\n")
+
+
+# Chunks
+
+
+@pytest.mark.parametrize(
+    "chunks, content",
+    [
+        (b"5\r\nhello\r\n0\r\n\r\n", b"hello"),
+        (b"000005\r\nhello\r\n000\r\n\r\n", b"hello"),
+        (b"A\r\n0123456789\r\n0\r\n\r\n", b"0123456789"),
+        (b"a\r\n0123456789\r\n0\r\n\r\n", b"0123456789"),
+        (b"5;name=value\r\nhello\r\n0;last\r\n\r\n", b"hello"),
+        (b'5;name="a b;c"\r\nhello\r\n0\r\n\r\n', b"hello"),
+        (b"1\r\n\r\r\n1\r\n\n\r\n5\r\n0\r\n\r\n\r\n0\r\n\r\n", b"\r\n0\r\n\r\n"),
+    ],
+)
+@pytest.mark.parametrize("direction", ["request", "response"])
+def test_chunks_arrive_with_the_same_content_however_they_are_cut(origin, gateway, chunks, content, direction):
+    pieces = [chunks] if direction == "request" else [chunks[at : at + 1] for at in range(len(chunks))]
+    if direction == "response":
+        origin.answer = lambda request: [b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", *pieces]
+        with connect(gateway.port) as client:
+            client.send(get(gateway, version="1.0"))
+            client.head()
+            assert client.to_end() == content
+        return
+    for size in (1, 2, 3, len(chunks)):
+        with connect(gateway.port) as client:
+            client.send(get(gateway, "Transfer-Encoding: chunked", "Connection: close", method="POST"))
+            for at in range(0, len(chunks), size):
+                client.send(chunks[at : at + size])
+            assert client.head().startswith(b"HTTP/1.1 200")
+        assert origin.last().body == content
+
+
+BROKEN_CHUNKS = {
+    "not a number": b"zz\r\nhello\r\n0\r\n\r\n",
+    "no number": b"\r\nhello\r\n0\r\n\r\n",
+    "only an extension": b";a=b\r\nhello\r\n0\r\n\r\n",
+    "line feeds": b"5\nhello\n0\n\n",
+    "line feed in an extension": b"5;a\nb\r\nhello\r\n0\r\n\r\n",
+    "carriage return in an extension": b"5;a\rb\r\nhello\r\n0\r\n\r\n",
+    "zero byte in an extension": b"5;a\x00\r\nhello\r\n0\r\n\r\n",
+    "longer than said": b"5\r\nhelloXX0\r\n\r\n",
+    "shorter than said": b"5\r\nhel\r\n0\r\n\r\n",
+    "minus": b"-5\r\nhello\r\n0\r\n\r\n",
+    "plus": b"+5\r\nhello\r\n0\r\n\r\n",
+    "underscore": b"0_5\r\nhello\r\n0\r\n\r\n",
+    "prefix": b"0x5\r\nhello\r\n0\r\n\r\n",
+    "space before": b" 5\r\nhello\r\n0\r\n\r\n",
+    "space behind": b"5 \r\nhello\r\n0\r\n\r\n",
+    "tab behind": b"5\t\r\nhello\r\n0\r\n\r\n",
+    "carriage return only": b"5\rhello\r0\r\r",
+    "too many digits": b"0000000000000005\r\nhello\r\n0\r\n\r\n",
+    "beyond 64 bits": b"10000000000000005\r\nhello\r\n0\r\n\r\n",
+    "endless extension": b"5;" + b"a" * 5000 + b"\r\nhello\r\n0\r\n\r\n",
+    "full-width digit": "５\r\nhello\r\n0\r\n\r\n".encode(),
+}
+
+
+@pytest.mark.parametrize("chunks", BROKEN_CHUNKS.values(), ids=list(BROKEN_CHUNKS))
+def test_a_broken_chunk_never_becomes_a_whole_request(origin, gateway, chunks):
+    with connect(gateway.port) as client:
+        smuggled = b"GET /api/smuggled HTTP/1.1\r\nHost: 127.0.0.1:%d\r\n\r\n" % gateway.port
+        client.send(get(gateway, "Transfer-Encoding: chunked", method="POST") + chunks + smuggled)
+        client.end_of_writing()
+        data = client.to_end()
+        assert not data or data.startswith((b"HTTP/1.1 400", b"HTTP/1.1 502")), data
+    assert origin.count() == 0 and b"smuggled HTTP" not in origin.raw()
+
+
+@pytest.mark.parametrize("chunks", BROKEN_CHUNKS.values(), ids=list(BROKEN_CHUNKS))
+def test_a_broken_chunk_of_an_answer_is_a_cut(origin, gateway, chunks):
+    origin.answer = lambda request: b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + chunks
+    with connect(gateway.port) as client:
+        client.send(get(gateway))
+        data = client.to_end()
+        assert client.ended == "reset" or data.startswith(b"HTTP/1.1 502"), data
+        assert not data.endswith(b"0\r\n\r\n")
+
+
+# Server-sent events
+
+
+def test_each_event_of_a_stream_comes_when_it_is_sent(against):
+    go_on = threading.Semaphore(0)
+
+    def steps(wire, number):
+        wire.head()
+        wire.send(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n")
+        for count in range(20):
+            assert go_on.acquire(timeout=10)
+            event = b"data: %d\n\n" % count
+            wire.send(b"%x\r\n%s\r\n" % (len(event), event))
+        wire.send(b"0\r\n\r\n")
+
+    gateway, origin = against(steps)
+    with connect(gateway.port) as client:
+        client.send(get(gateway, "Accept: text/event-stream"))
+        assert client.head().startswith(b"HTTP/1.1 200")
+        for count in range(20):
+            # The next one is sent only when this one is here.
+            go_on.release()
+            assert b"data: %d\n\n" % count in client.until(b"\n\n\r\n")
+    assert not origin.failures
+
+
+# Paths that pipelining makes long
+
+
+def test_a_pipeline_deeper_than_the_buffers_is_served_in_order(origin, gateway):
+    origin.answer = lambda request: b"HTTP/1.1 200 OK\r\nContent-Length: 8\r\n\r\n" + request.target[-8:].encode()
+    count = 2000
+    with connect(gateway.port, 60) as client:
+        requests = b"".join(
+            b"GET /api/%08d HTTP/1.1\r\nHost: 127.0.0.1:%d\r\n\r\n" % (number, gateway.port) for number in range(count)
+        )
+        sender = threading.Thread(target=client.send, args=(requests,), daemon=True)
+        sender.start()
+        for number in range(count):
+            client.head()
+            assert client.exactly(8) == b"%08d" % number
+        sender.join(10)
+    assert origin.count() == count and len(origin.streams) == 1
+
+
+def test_one_that_is_refused_ends_a_pipeline(origin, gateway):
+    bad = get(gateway, "Content-Length: 1", "Content-Length: 2", method="POST")
+    answer = raw.exchange(gateway.port, get(gateway) + bad + get(gateway))
+    assert answer.data.count(b"HTTP/1.1 200") == 1 and answer.data.count(b"HTTP/1.1 400") == 1
+    wait_until(lambda: origin.count() == 1, 5, "only the first one reached the origin")
