@@ -94,6 +94,8 @@ class RecordingOrigin:
                 head = reader.until(b"\r\n\r\n")
                 if head is None:
                     return
+                if b"\r\nexpect: 100-continue" in head.lower():
+                    connection.sendall(b"HTTP/1.1 100 Continue\r\n\r\n")
                 request = Request(head, *self.read_body(reader, head))
                 with self.lock:
                     self.requests.append(request)

@@ -1,0 +1,107 @@
+"""Debian's nginx and HAProxy, unpacked by scripts/setup-tests, and gunicorn, each as a process with a configuration of the test."""
+
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+
+from . import processes
+from .gateway import ROOT
+
+UNPACKED = ROOT / ".build/debian"
+
+
+def binary(name):
+    return shutil.which(name) or str(next(UNPACKED.glob(f"usr/*bin/{name}")))
+
+
+def environment():
+    libraries = ":".join(map(str, UNPACKED.glob("usr/lib/*-linux-gnu")))
+    return processes.environment(LD_LIBRARY_PATH=libraries)
+
+
+class Server:
+    def __init__(self, folder, command, port, **changes):
+        self.folder = pathlib.Path(folder)
+        self.port = port
+        self.log = (self.folder / "log").open("wb")
+        self.process = subprocess.Popen(
+            [str(word) for word in command],
+            cwd=self.folder,
+            env={**environment(), **changes},
+            stdin=subprocess.DEVNULL,
+            stdout=self.log,
+            stderr=self.log,
+        )
+        processes.wait_until(
+            lambda: self.process.poll() is None and processes.is_listening(port), 20, lambda: f"it listens: {self.text()}"
+        )
+
+    def text(self):
+        return (self.folder / "log").read_text(errors="replace")
+
+    @property
+    def url(self):
+        return f"http://127.0.0.1:{self.port}"
+
+    def stop(self):
+        processes.end(self.process)
+        self.log.close()
+
+
+def nginx(folder, locations, upstream=None):
+    """`locations` is the inside of a server; `upstream` adds one of that name with kept connections."""
+    folder = pathlib.Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    port = processes.free_port()
+    temporary = " ".join(f"{kind}_temp_path {folder}/{kind};" for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi"))
+    group = f"upstream next {{ server {upstream}; keepalive 8; }}" if upstream else ""
+    (folder / "nginx.conf").write_text(
+        f"""daemon off; master_process off; pid {folder}/nginx.pid; error_log {folder}/error.log;
+        events {{ worker_connections 512; }}
+        http {{
+          {temporary} access_log off; default_type application/octet-stream; client_max_body_size 0; {group}
+          server {{ listen 127.0.0.1:{port} backlog=1024; {locations} }}
+        }}""",
+        encoding="ascii",
+    )
+    return Server(folder, [binary("nginx"), "-p", folder, "-e", folder / "error.log", "-c", folder / "nginx.conf"], port)
+
+
+def haproxy(folder, backend, *options):
+    """A front that passes everything on to the address `backend`."""
+    folder = pathlib.Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    port = processes.free_port()
+    more = "\n          ".join(options)
+    (folder / "haproxy.cfg").write_text(
+        f"""
+        global
+          maxconn 2000
+        defaults
+          mode http
+          timeout connect 5s
+          timeout client 30s
+          timeout server 30s
+          option http-keep-alive
+        frontend front
+          bind 127.0.0.1:{port}
+          default_backend next
+        backend next
+          http-reuse always
+          {more}
+          server one {backend}
+        """,
+        encoding="ascii",
+    )
+    return Server(folder, [binary("haproxy"), "-db", "-f", folder / "haproxy.cfg"], port)
+
+
+def gunicorn(folder, application, *options, **changes):
+    folder = pathlib.Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    port = processes.free_port()
+    command = [sys.executable, "-m", "gunicorn", "--bind", f"127.0.0.1:{port}", "--threads", "4", "--keep-alive", "30"]
+    module = str(ROOT / "acceptance/harness")
+    return Server(folder, [*command, "--pythonpath", module, *options, application], port, **changes)
