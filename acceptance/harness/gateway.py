@@ -63,9 +63,9 @@ class Gateway:
     def admin_url(self):
         return f"http://127.0.0.1:{self.admin_port}"
 
-    def start(self, seconds=30):
+    def start(self, *arguments, seconds=30):
         self.process = subprocess.Popen(
-            [BINARY, "run", "--config", str(self.file)],
+            [BINARY, "run", "--config", str(self.file), *arguments],
             cwd=self.folder,
             env=processes.environment(**self.environment),
             stdin=subprocess.DEVNULL,

@@ -62,12 +62,15 @@ enum SecretMask {
         return ranges
     }
 
-    /// The scalar behind a colon: up to the end of the quotes or of the line. A mapping, a sequence, an alias and a
-    /// plain `${NAME}` are shown.
+    /// The scalar behind a colon: up to the end of the quotes or of the line; of a sequence, its elements. A mapping,
+    /// an alias and a plain `${NAME}` are shown.
     private static func value(after colon: Int, in line: [Unicode.Scalar]) -> Range<Int>? {
         guard let start = line[(colon + 1)...].firstIndex(where: { $0 != " " && $0 != "\t" }) else { return nil }
         switch line[start] {
-        case "{", "[", "*", "#": return nil
+        case "{", "*", "#": return nil
+        case "[":
+            let end = line[start...].lastIndex(of: "]") ?? line.count
+            return end > start + 1 ? (start + 1)..<end : nil
         case "\"", "'":
             let end = line[(start + 1)...].firstIndex(of: line[start]) ?? line.count - 1
             // An escaped or doubled quote ends the search too early: hide the rest then.
