@@ -34,6 +34,13 @@ final class ScriptedControl: GatewayControl {
     func refresh(_ credential: String) async -> Result<TokenStatus, GatewayProblem> { act("refresh", credential) }
     func clear(_ credential: String) async -> Result<TokenStatus, GatewayProblem> { act("clear", credential) }
 
+    func reload() async -> ReloadReport {
+        actions.withLock { $0.append("reload") }
+        return ReloadReport(cause: .operator, outcome: isReady ? .loaded : .refused)
+    }
+
+    func servedPlan() async -> ServedPlan? { nil }
+
     private func act(_ verb: String, _ credential: String) -> Result<TokenStatus, GatewayProblem> {
         actions.withLock { $0.append("\(verb) \(credential)") }
         guard let status = statuses.first(where: { $0.credential == credential }) else {

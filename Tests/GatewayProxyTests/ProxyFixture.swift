@@ -131,7 +131,7 @@ final class ProxyFixture: Sendable {
         server = try ProxyServer(
             group: group,
             configuration: ProxyConfiguration(
-                routes: [ProxyRoute(plan: plan, source: source)],
+                routes: [ProxyRoute(plan: plan, source: source, number: 0)],
                 access: access,
                 limits: limits,
                 sha256: sha256

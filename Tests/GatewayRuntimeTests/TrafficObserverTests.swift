@@ -17,7 +17,6 @@ struct TrafficObserverTests {
         let quiet = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
         feed = AuditFeed(audit: audit, metrics: metrics, logger: quiet)
         observer = TrafficObserver(
-            routes: ["box", "open"],
             audit: audit,
             usage: .minute,
             feed: feed,
@@ -26,6 +25,7 @@ struct TrafficObserverTests {
             accessLog: nil,
             loops: []
         )
+        for route in ["box", "open"] { _ = observer.number(of: route) }
     }
 
     private func record(

@@ -141,7 +141,7 @@ struct BoxStrategyTests {
         #expect(failure.problem.kind == .staticTokenExpired)
         #expect(failure.problem.detail.contains("https://app.box.com/developers/console"))
         // This version reads its configuration at the start only.
-        #expect(failure.problem.detail.contains("restart the gateway") && !failure.problem.detail.contains("reload"))
+        #expect(failure.problem.detail.contains("authgateway reload"))
     }
 
     @Test func aDeveloperTokenIsRevokedWithTheAppsCredentials() throws {

@@ -110,7 +110,7 @@ struct DukeSessionTests {
             failure.problem.detail.contains("https://mobile-authorizer.api.oit.duke.edu/dukemobile/ios/login")
         )
         #expect(failure.problem.detail.contains("access_token and session_token"))
-        #expect(failure.problem.detail.contains("restart the gateway"))
+        #expect(failure.problem.detail.contains("authgateway reload"))
     }
 
     @Test func anAccessTokenAloneIsUsedAndNotRenewed() throws {

@@ -3,7 +3,7 @@ package import GatewayCore
 /// What the admin listener shows and does, given as closures so that it knows none of its neighbours.
 package struct AdminOptions: Sendable {
     package var version: String
-    package var control: any GatewayControl
+    private let makeControl: @Sendable () -> any GatewayControl
     /// What a request must carry as `Authorization: Bearer` to change something.
     package var token: Secret
     /// The metrics in Prometheus' text format.
@@ -11,15 +11,19 @@ package struct AdminOptions: Sendable {
     /// The newest token events, newest first.
     package var recentEvents: @Sendable () async -> [AdminEvent]
 
+    /// Take it once for each answer, which then speaks of one plan.
+    package var control: any GatewayControl { makeControl() }
+
+    /// - Parameter control: Evaluated for each answer.
     package init(
         version: String,
-        control: any GatewayControl,
+        control: @autoclosure @escaping @Sendable () -> any GatewayControl,
         token: Secret,
         metrics: @escaping @Sendable () async -> String,
         recentEvents: @escaping @Sendable () async -> [AdminEvent] = { [] }
     ) {
         self.version = version
-        self.control = control
+        makeControl = control
         self.token = token
         self.metrics = metrics
         self.recentEvents = recentEvents

@@ -26,6 +26,8 @@ struct AdminRouter: Sendable {
         router.post("/api/tokens/:name/clear") { request, context in
             await change(request, context) { await options.control.clear($0) }
         }
+        router.post("/api/reload") { request, _ in await reload(request) }
+        router.get("/api/plan") { request, _ in await servedPlan(request) }
         return router.buildResponder()
     }
 
@@ -37,12 +39,28 @@ struct AdminRouter: Sendable {
         return AdminResponse.text(text, type: "text/plain; charset=utf-8", status: status)
     }
 
+    private func reload(_ request: Request) async -> Response {
+        guard isAuthorized(request) else { return unauthorized }
+        let report = await options.control.reload()
+        return AdminResponse.json(report, status: report.outcome == .loaded ? .ok : .conflict)
+    }
+
+    /// Not for everybody on the machine: digests of secrets are in it.
+    private func servedPlan(_ request: Request) async -> Response {
+        guard isAuthorized(request) else { return unauthorized }
+        guard let plan = await options.control.servedPlan() else {
+            return AdminResponse.problem(GatewayProblem(.noRoute, "The plan of this gateway came from no file."))
+        }
+        return AdminResponse.json(plan)
+    }
+
     private func page() async -> Response {
+        let control = options.control
         let page = StatusPage(
             version: options.version,
-            readiness: await options.control.readiness(),
-            routes: await options.control.routes(),
-            tokens: await options.control.tokens(),
+            readiness: await control.readiness(),
+            routes: await control.routes(),
+            tokens: await control.tokens(),
             events: await options.recentEvents()
         )
         return AdminResponse.text(page.html, type: "text/html; charset=utf-8")
@@ -53,10 +71,7 @@ struct AdminRouter: Sendable {
         _ context: BasicRequestContext,
         _ action: (String) async -> Result<TokenStatus, GatewayProblem>
     ) async -> Response {
-        guard isAuthorized(request) else {
-            let detail = "Send the admin token of the state directory (file admin.token) as a bearer token."
-            return AdminResponse.problem(GatewayProblem(.clientAuthRequired, detail))
-        }
+        guard isAuthorized(request) else { return unauthorized }
         guard let name = context.parameters.get("name").flatMap(PercentEncoding.decode) else {
             return AdminResponse.problem(GatewayProblem(.requestRefused, "The credential's name cannot be read."))
         }
@@ -64,6 +79,11 @@ struct AdminRouter: Sendable {
         case .success(let status): return AdminResponse.json(status)
         case .failure(let problem): return AdminResponse.problem(problem)
         }
+    }
+
+    private var unauthorized: Response {
+        let detail = "Send the admin token of the state directory (file admin.token) as a bearer token."
+        return AdminResponse.problem(GatewayProblem(.clientAuthRequired, detail))
     }
 
     private func isAuthorized(_ request: Request) -> Bool {

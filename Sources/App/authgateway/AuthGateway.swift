@@ -17,7 +17,8 @@ struct AuthGateway: AsyncParsableCommand {
             """,
         version: GatewayVersion.current,
         subcommands: [
-            RunCommand.self, CheckCommand.self, PlanCommand.self, RoutesCommand.self, StatusCommand.self,
+            RunCommand.self, CheckCommand.self, PlanCommand.self, ReloadCommand.self, RoutesCommand.self,
+            StatusCommand.self,
             TokenCommand.self, AuditCommand.self, SandboxCommand.self, VersionCommand.self,
         ]
     )

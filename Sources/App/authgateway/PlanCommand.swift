@@ -1,22 +1,29 @@
 import ArgumentParser
 import GatewayRuntime
 
-struct PlanCommand: ParsableCommand {
+struct PlanCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "plan",
-        abstract: "Print what the configuration means, defaults included and secrets left out.",
+        abstract: "Print what the configuration means, secrets left out, and what a reload would change.",
         discussion: """
             Examples:
               authgateway plan
+              authgateway plan --config new.yaml --against gateway.yaml
               authgateway plan --json | jq '.routes[].upstream'
+
+            What would be added (+), changed (~) and dropped (-) is found by asking the gateway that runs.
             """
     )
 
     @OptionGroup var config: ConfigOption
+
+    @Option(help: ArgumentHelp("Compare with this configuration, not with the running gateway.", valueName: "file"))
+    var against: String?
+
     @OptionGroup var json: JSONFlag
 
-    func run() throws {
-        let (output, warnings) = try PlanOperation.plan(config.path, asJSON: json.isOn)
+    func run() async throws {
+        let (output, warnings) = try await PlanOperation.plan(config.path, against: against, asJSON: json.isOn)
         Console.writeError(warnings)
         Console.write(output)
     }

@@ -74,7 +74,7 @@ extension DownstreamHandler {
         shared.observer.finished(
             ExchangeRecord(
                 requestID: id,
-                route: route?.index,
+                route: route?.number,
                 client: nil,
                 method: head.map { $0.readableBytesUInt8Span.string(decoder.head.method) } ?? "",
                 status: problem.kind.status,
@@ -96,7 +96,7 @@ extension DownstreamHandler {
         shared.observer.finished(
             ExchangeRecord(
                 requestID: exchange.id,
-                route: exchange.route.index,
+                route: exchange.route.number,
                 client: exchange.client,
                 method: head.readableBytesUInt8Span.string(decoder.head.method),
                 status: exchange.status,

@@ -7,6 +7,7 @@ extension DownstreamHandler {
     /// - Returns: Whether there is more to do with what is in ``inbound``.
     func readHead() -> Bool {
         let wasWithinHead = decoder.isWithinHead
+        if lane.isReplaced, !wasWithinHead { followReload() }
         switch decoder.decode(inbound.readableBytesUInt8Span) {
         case .needMore:
             if !wasWithinHead { setDeadline(limits.headerTimeout) }
@@ -208,7 +209,7 @@ extension DownstreamHandler {
             return
         }
         switch result {
-        case .success(let connection): send(on: connection, isReused: false)
+        case .success(let connection): send(on: connection, isReused: connection.hasBeenIdle)
         case .failure(let problem): refuse(problem)
         }
         process()

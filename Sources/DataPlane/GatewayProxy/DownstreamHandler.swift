@@ -27,8 +27,10 @@ final class DownstreamHandler: ChannelDuplexHandler {
         case closed
     }
 
-    let lane: Lane
+    private(set) var lane: Lane
     let listener: ListenerIdentity
+    /// Tells which listener accepted the connection.
+    let listenerNumber: Int
     var context: ChannelHandlerContext?
     var phase = Phase.head
     var decoder: RequestHeadDecoder
@@ -53,12 +55,29 @@ final class DownstreamHandler: ChannelDuplexHandler {
     var limits: Limits { lane.shared.limits }
     var isWritable: Bool { context?.channel.isWritable ?? false }
 
-    init(lane: Lane, listener: ListenerIdentity) {
+    init(lane: Lane, listener: ListenerIdentity, listenerNumber: Int) {
         self.lane = lane
         self.listener = listener
+        self.listenerNumber = listenerNumber
         let limits = lane.shared.limits
         decoder = RequestHeadDecoder(maxBytes: limits.headerBytes, maxFields: limits.headerFields)
         trailers = TrailerSection(maxBytes: limits.headerBytes, maxFields: limits.headerFields)
+    }
+
+    // MARK: Reload
+
+    /// Takes the next request under the configuration of the last reload.
+    func followReload() {
+        guard let current = lane.slot.current else { return }
+        let (old, new) = (limits, current.shared.limits)
+        lane = current
+        guard old.headerBytes != new.headerBytes || old.headerFields != new.headerFields else { return }
+        decoder = RequestHeadDecoder(maxBytes: new.headerBytes, maxFields: new.headerFields)
+        trailers = TrailerSection(maxBytes: new.headerBytes, maxFields: new.headerFields)
+    }
+
+    func followReloadIfIdle() {
+        if phase == .head, !decoder.isWithinHead { followReload() }
     }
 
     // MARK: Channel events

@@ -3,35 +3,66 @@ import Logging
 import NIOCore
 import Synchronization
 
-/// What every event loop shares: immutable but for a few counters.
+/// What outlives every reload: who is connected, how requests are numbered, what the gateway calls itself.
+final class ProxyState: Sendable {
+    let clock: any GatewayClock
+    let observer: any ExchangeObserver
+    let logger: Logger
+    /// In `Via`, `Proxy-Status` and challenges; its suffix makes a loop through this very gateway visible.
+    let viaName: String
+    let idPrefix: String
+    private let connections = Atomic<Int>(0)
+    private let draining = Atomic<Bool>(false)
+
+    init(clock: any GatewayClock, observer: any ExchangeObserver, logger: Logger) {
+        self.clock = clock
+        self.observer = observer
+        self.logger = logger
+        var generator = SystemRandomNumberGenerator()
+        let random = generator.next()
+        idPrefix = String(random & 0xFF_FFFF, radix: 36)
+        viaName = "\(ProxyShared.name)-\(String(random >> 32, radix: 16))"
+    }
+
+    var isDraining: Bool { draining.load(ordering: .relaxed) }
+    func beginDraining() { draining.store(true, ordering: .relaxed) }
+
+    var connectionCount: Int { connections.load(ordering: .relaxed) }
+
+    /// - Returns: How many connections there are with the new one.
+    func connectionOpened() -> Int { connections.add(1, ordering: .relaxed).newValue }
+    func connectionClosed() { connections.subtract(1, ordering: .relaxed) }
+}
+
+/// What every event loop shares under one configuration: immutable, replaced whole by a reload.
 final class ProxyShared: Sendable {
+    let state: ProxyState
     let routes: [ServedRoute]
     let admission: Admission
     let limits: Limits
     let clock: any GatewayClock
     let observer: any ExchangeObserver
     let logger: Logger
-    /// In `Via`, `Proxy-Status` and challenges; its suffix makes a loop through this very gateway visible.
     let viaName: String
     let viaLine: [UInt8]
     let responseWriter: ResponseWriter
     /// One for each distinct upstream, and which of them a route uses.
     let targets: [UpstreamTarget]
     let targetOfRoute: [Int]
+    /// An event loop's part of these limits.
     let pendingPerRoute: Int
-    let idPrefix: String
-    private let connections = Atomic<Int>(0)
-    private let draining = Atomic<Bool>(false)
+    let connectionsPerUpstream: Int
+    let pendingPerUpstream: Int
 
     static let name = "authgateway"
 
-    init(
-        configuration: ProxyConfiguration,
-        lanes: Int,
-        clock: any GatewayClock,
-        observer: any ExchangeObserver,
-        logger: Logger
-    ) throws {
+    /// - Throws: ``ListenerError`` when a route's TLS settings cannot be used.
+    init(configuration: ProxyConfiguration, lanes: Int, state: ProxyState) throws {
+        self.state = state
+        clock = state.clock
+        observer = state.observer
+        logger = state.logger
+        viaName = state.viaName
         let now = clock.now().monotonic
         let served = configuration.routes.enumerated().map { ServedRoute(index: $0, route: $1, now: now) }
         routes = served
@@ -42,75 +73,116 @@ final class ProxyShared: Sendable {
             sha256: configuration.sha256
         )
         limits = configuration.limits
-        self.clock = clock
-        self.observer = observer
-        self.logger = logger
-        var generator = SystemRandomNumberGenerator()
-        let random = generator.next()
-        idPrefix = String(random & 0xFF_FFFF, radix: 36)
-        viaName = "\(Self.name)-\(String(random >> 32, radix: 16))"
         viaLine = Array("Via: 1.1 \(viaName)\r\n".utf8)
         responseWriter = ResponseWriter(
             viaLine: viaLine,
             proxyStatusPrefix: Array("Proxy-Status: \(Self.name); received-status=".utf8)
         )
         pendingPerRoute = max(1, configuration.limits.pendingPerRoute / lanes)
+        connectionsPerUpstream = max(1, configuration.limits.connectionsPerUpstream / lanes)
+        pendingPerUpstream = max(1, configuration.limits.pendingPerUpstream / lanes)
         (targets, targetOfRoute) = try Self.targets(of: configuration.routes.map(\.plan))
     }
 
-    var isDraining: Bool { draining.load(ordering: .relaxed) }
-    func beginDraining() { draining.store(true, ordering: .relaxed) }
-
-    var connectionCount: Int { connections.load(ordering: .relaxed) }
+    var isDraining: Bool { state.isDraining }
 
     /// - Returns: Whether the new connection is within `limits.connections`.
-    func connectionOpened() -> Bool { connections.add(1, ordering: .relaxed).newValue <= limits.connections }
-    func connectionClosed() { connections.subtract(1, ordering: .relaxed) }
+    func connectionOpened() -> Bool { state.connectionOpened() <= limits.connections }
+    func connectionClosed() { state.connectionClosed() }
 
     private static func targets(of routes: [RoutePlan]) throws -> ([UpstreamTarget], [Int]) {
         var targets: [UpstreamTarget] = []
         var known: [UpstreamTarget.Key: Int] = [:]
         var indices: [Int] = []
         for route in routes {
-            let key = UpstreamTarget.Key(origin: route.upstream, tls: route.tls)
+            let key = UpstreamTarget.Key(route)
             if let index = known[key] {
                 indices.append(index)
             } else {
                 known[key] = targets.count
                 indices.append(targets.count)
-                targets.append(try UpstreamTarget(route))
+                targets.append(try UpstreamTarget(route, key: key))
             }
         }
         return (targets, indices)
     }
 }
 
-/// One event loop's share of the data plane. Everything in it belongs to that loop.
-final class Lane {
+/// What an event loop keeps over reloads: its connections, its numbering, and the lane that new requests take.
+final class LaneSlot {
+    let number: Int
     let loop: any EventLoop
-    let shared: ProxyShared
-    private let number: Int
-    private let pools: [UpstreamPool]
-    private var blocks: [InjectedBlock?]
-    private var pending: [Int]
-    private var requests: UInt64 = 0
-    private var connections: [ObjectIdentifier: DownstreamHandler] = [:]
+    /// nil before the first and after the last.
+    private(set) var current: Lane?
+    fileprivate var requests: UInt64 = 0
+    fileprivate var connections: [ObjectIdentifier: DownstreamHandler] = [:]
 
     init(number: Int, loop: any EventLoop, shared: ProxyShared) {
         self.number = number
         self.loop = loop
+        current = Lane(slot: self, shared: shared, replacing: nil)
+    }
+
+    /// From now on requests are served by `shared`; one under way finishes on what it began with.
+    func replace(with shared: ProxyShared) {
+        guard let old = current else { return }
+        current = Lane(slot: self, shared: shared, replacing: old)
+        for connection in Array(connections.values) { connection.followReloadIfIdle() }
+    }
+
+    /// Lets these listeners' connections finish what they are at, and closes them.
+    func drain(acceptedBy listeners: Set<Int>) {
+        for connection in Array(connections.values) where listeners.contains(connection.listenerNumber) {
+            connection.drain()
+        }
+    }
+
+    func beginDraining() {
+        for connection in Array(connections.values) { connection.drain() }
+        current?.closeIdle()
+    }
+
+    func closeAll() {
+        for connection in Array(connections.values) { connection.closeNow() }
+        current?.closeIdle()
+        current = nil
+    }
+}
+
+/// One event loop's share of the data plane under one configuration. Everything in it belongs to that loop.
+final class Lane {
+    let slot: LaneSlot
+    let shared: ProxyShared
+    var loop: any EventLoop { slot.loop }
+    /// A reload has put another one in its place.
+    private(set) var isReplaced = false
+    private let pools: [UpstreamPool]
+    private var blocks: [InjectedBlock?]
+    private var pending: [Int]
+
+    /// - Parameter old: Hands over the connections to upstreams that are reached as before.
+    init(slot: LaneSlot, shared: ProxyShared, replacing old: Lane?) {
+        self.slot = slot
         self.shared = shared
-        pools = shared.targets.map { UpstreamPool(target: $0, loop: loop, limits: shared.limits) }
+        let kept = old.map { $0.shared.limits == shared.limits ? $0.pools : [] } ?? []
+        let byKey = Dictionary(kept.map { ($0.key, $0) }) { first, _ in first }
+        pools = shared.targets.map { byKey[$0.key] ?? UpstreamPool(target: $0, loop: slot.loop, shared: shared) }
         blocks = Array(repeating: nil, count: shared.routes.count)
         pending = Array(repeating: 0, count: shared.routes.count)
+        old?.retire(keeping: pools)
+    }
+
+    private func retire(keeping kept: [UpstreamPool]) {
+        isReplaced = true
+        for pool in pools where !kept.contains(where: { $0 === pool }) { pool.retire() }
     }
 
     func pool(for route: Int) -> UpstreamPool { pools[shared.targetOfRoute[route]] }
 
     /// At most 15 bytes, so that it lives without the heap.
     func nextRequestID() -> String {
-        requests &+= 1
-        return "\(shared.idPrefix)\(number)-\(String(requests, radix: 36))"
+        slot.requests &+= 1
+        return "\(shared.state.idPrefix)\(slot.number)-\(String(slot.requests, radix: 36))"
     }
 
     /// The block of a route, built once for each generation and loop.
@@ -139,17 +211,10 @@ final class Lane {
 
     // MARK: Connections
 
-    func register(_ connection: DownstreamHandler) { connections[ObjectIdentifier(connection)] = connection }
-    func unregister(_ connection: DownstreamHandler) { connections[ObjectIdentifier(connection)] = nil }
-    var connectionCount: Int { connections.count }
+    func register(_ connection: DownstreamHandler) { slot.connections[ObjectIdentifier(connection)] = connection }
+    func unregister(_ connection: DownstreamHandler) { slot.connections[ObjectIdentifier(connection)] = nil }
 
-    func beginDraining() {
-        for connection in Array(connections.values) { connection.drain() }
-        for pool in pools { pool.closeIdle() }
-    }
-
-    func closeAll() {
-        for connection in Array(connections.values) { connection.closeNow() }
+    func closeIdle() {
         for pool in pools { pool.closeIdle() }
     }
 }

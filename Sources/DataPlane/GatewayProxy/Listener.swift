@@ -3,6 +3,7 @@ import NIOConcurrencyHelpers
 import NIOCore
 import NIOPosix
 import NIOSSL
+import Synchronization
 
 #if canImport(Glibc)
     import Glibc
@@ -10,38 +11,123 @@ import NIOSSL
     import Darwin
 #endif
 
-/// Binds one listener of the plan.
-enum Listener {
+/// A listener that is bound: what a reload may change while it stays open is read for each new connection.
+final class Listener: Sendable {
+    /// What is taken from the system: of two listeners with the same endpoint only one can be bound.
+    enum Endpoint: Hashable {
+        case tcp(host: String, port: Int)
+        case unix(path: String)
+
+        init(_ plan: ListenerPlan) {
+            switch plan.address {
+            case .tcp(let host, let port): self = .tcp(host: host, port: port)
+            case .unix(let path, _): self = .unix(path: path)
+            }
+        }
+    }
+
+    /// What connections are accepted with.
+    struct Settings: Sendable {
+        let plan: ListenerPlan
+        let tls: NIOSSLContext?
+        /// Changes when connections that were accepted before must not go on.
+        var number: Int
+
+        /// - Throws: ``ListenerError`` when a certificate or key cannot be used.
+        init(_ plan: ListenerPlan) throws {
+            self.plan = plan
+            tls = try plan.tls.map { try Listener.serverContext($0) }
+            number = Self.lastNumber.add(1, ordering: .relaxed).newValue
+        }
+
+        /// The peers' uids that may connect to a unix socket besides our own; nil on TCP.
+        var users: [UInt32]? {
+            if case .unix(_, let users) = plan.address { users } else { nil }
+        }
+
+        /// Whether who was let in by these settings would be let in by `other`, as far as the listener decides that.
+        func admitsLike(_ other: Settings) -> Bool {
+            plan.address == other.plan.address && (plan.tls == nil) == (other.plan.tls == nil)
+                && plan.tls?.clientCAPath == other.plan.tls?.clientCAPath
+        }
+
+        private static let lastNumber = Atomic<Int>(0)
+    }
+
+    let endpoint: Endpoint
+    let channel: any Channel
+    private let settings: Mutex<Settings>
+
+    private init(endpoint: Endpoint, channel: any Channel, settings: Settings) {
+        self.endpoint = endpoint
+        self.channel = channel
+        self.settings = Mutex(settings)
+    }
+
+    var number: Int { settings.withLock { $0.number } }
+
+    var bound: BoundListener {
+        let plan = settings.withLock { $0.plan }
+        return BoundListener(address: plan.address, port: channel.localAddress?.port, isTLS: plan.tls != nil)
+    }
+
+    /// Accepts with `new` from now on.
+    ///
+    /// - Returns: The number of the connections that must not go on; nil when all may.
+    func change(to new: Settings) -> Int? {
+        let outdated: Int? = settings.withLock { settings in
+            var new = new
+            let admitsAlike = settings.admitsLike(new)
+            if admitsAlike { new.number = settings.number }
+            defer { settings = new }
+            return admitsAlike ? nil : settings.number
+        }
+        if case .unix(let path) = endpoint { Self.permit(path, isShared: !(new.users ?? []).isEmpty) }
+        return outdated
+    }
+
+    func stop() async {
+        try? await channel.close()
+        if case .unix(let path) = endpoint { unsafe unlink(path) }
+    }
+
     static func bind(
-        _ plan: ListenerPlan,
+        _ settings: Settings,
         group: MultiThreadedEventLoopGroup,
         lanes: LaneDirectory
-    ) async throws -> any Channel {
-        let tls = try plan.tls.map { try serverContext($0) }
-        switch plan.address {
+    ) async throws -> Listener {
+        let box = NIOLockedValueBox<Listener?>(nil)
+        let bootstrap = bootstrap(group: group, lanes: lanes, isUnix: settings.users != nil) {
+            box.withLockedValue { $0 }
+        }
+        let channel: any Channel
+        switch settings.plan.address {
         case .tcp(let host, let port):
-            let identityPort = BoundPort()
-            let bootstrap = bootstrap(plan, group: group, lanes: lanes, tls: tls, users: nil, port: identityPort)
             do {
-                let channel = try await bootstrap.bind(host: host, port: port).get()
-                identityPort.set(channel.localAddress?.port ?? port)
-                return channel
+                channel = try await bootstrap.bind(host: host, port: port).get()
             } catch {
                 throw ListenerError(Self.message(error, "\(host):\(port)"))
             }
         case .unix(let path, let users):
-            let bootstrap = bootstrap(plan, group: group, lanes: lanes, tls: tls, users: users, port: BoundPort())
-            return try await bindUnix(path, isShared: !users.isEmpty, bootstrap)
+            channel = try await bindUnix(path, isShared: !users.isEmpty, bootstrap)
         }
+        let listener = Listener(endpoint: Endpoint(settings.plan), channel: channel, settings: settings)
+        // Nothing is accepted before it is told to.
+        box.withLockedValue { $0 = listener }
+        return listener
+    }
+
+    /// Begins to accept.
+    func start() {
+        let channel = channel
+        channel.setOption(.autoRead, value: true).whenSuccess { channel.read() }
     }
 
     private static func bootstrap(
-        _ plan: ListenerPlan,
         group: MultiThreadedEventLoopGroup,
         lanes: LaneDirectory,
-        tls: NIOSSLContext?,
-        users: [UInt32]?,
-        port: BoundPort
+        isUnix: Bool,
+        _ listener: @escaping @Sendable () -> Listener?
     ) -> ServerBootstrap {
         ServerBootstrap(group: group)
             .serverChannelOption(.backlog, value: 4096)
@@ -54,30 +140,34 @@ enum Listener {
             )
             .childChannelOption(.writeBufferWaterMark, value: .init(low: 32_768, high: 131_072))
             .childChannelInitializer { channel in
-                let identity = ListenerIdentity(plan, boundPort: port.value)
-                if users == nil {
+                guard let listener = listener() else { return channel.close() }
+                let settings = listener.settings.withLock { $0 }
+                if !isUnix {
                     _ = channel.setOption(.socketOption(.tcp_nodelay), value: 1)
                 }
-                guard let users else { return addHandlers(channel, identity, lanes, tls) }
+                guard let users = settings.users else { return listener.addHandlers(channel, settings, lanes) }
                 return peerUser(channel).flatMap { user in
                     guard let user, user == geteuid() || users.contains(user) else { return channel.close() }
-                    return addHandlers(channel, identity, lanes, tls)
+                    return listener.addHandlers(channel, settings, lanes)
                 }
             }
     }
 
-    private static func addHandlers(
+    private func addHandlers(
         _ channel: any Channel,
-        _ identity: ListenerIdentity,
-        _ lanes: LaneDirectory,
-        _ tls: NIOSSLContext?
+        _ settings: Settings,
+        _ lanes: LaneDirectory
     ) -> EventLoopFuture<Void> {
-        channel.eventLoop.makeCompletedFuture {
+        let identity = ListenerIdentity(settings.plan, boundPort: self.channel.localAddress?.port)
+        return channel.eventLoop.makeCompletedFuture {
             guard let lane = lanes.lane(of: channel.eventLoop) else {
                 throw ListenerError("the connection belongs to no event loop of the gateway")
             }
-            if let tls { try channel.pipeline.syncOperations.addHandler(NIOSSLServerHandler(context: tls)) }
-            try channel.pipeline.syncOperations.addHandler(DownstreamHandler(lane: lane, listener: identity))
+            if let tls = settings.tls {
+                try channel.pipeline.syncOperations.addHandler(NIOSSLServerHandler(context: tls))
+            }
+            let handler = DownstreamHandler(lane: lane, listener: identity, listenerNumber: settings.number)
+            try channel.pipeline.syncOperations.addHandler(handler)
         }
     }
 
@@ -113,15 +203,19 @@ enum Listener {
     ) async throws -> any Channel {
         guard path.utf8.count < 108 else { throw ListenerError("unix:\(path): the path is longer than 107 bytes") }
         try removeStaleSocket(path)
-        // Between bind and chmod nobody else may connect: the mask applies to the socket file from its first instant.
-        let mask = umask(isShared ? 0o111 : 0o177)
+        // Until `permit` nobody else may connect: the mask applies to the socket file from its first instant.
+        let mask = umask(0o177)
         defer { umask(mask) }
         do {
-            return try await bootstrap.bind(unixDomainSocketPath: path).get()
+            let channel = try await bootstrap.bind(unixDomainSocketPath: path).get()
+            permit(path, isShared: isShared)
+            return channel
         } catch {
             throw ListenerError(message(error, "unix:\(path)"))
         }
     }
+
+    private static func permit(_ path: String, isShared: Bool) { unsafe chmod(path, isShared ? 0o666 : 0o600) }
 
     /// Removes the socket that a killed gateway left behind; anything else at that path stays.
     private static func removeStaleSocket(_ path: String) throws {
@@ -185,11 +279,4 @@ private struct PeerCredentials: Sendable {
     var process: Int32 = 0
     var user: UInt32 = 0
     var group: UInt32 = 0
-}
-
-/// The port that was really bound; known only after the bootstrap's closures were made.
-private final class BoundPort: Sendable {
-    private let box = NIOLockedValueBox<Int?>(nil)
-    var value: Int? { box.withLockedValue { $0 } }
-    func set(_ port: Int) { box.withLockedValue { $0 = port } }
 }

@@ -6,15 +6,23 @@ package struct ProxyRoute: Sendable {
     /// nil forwards without authentication.
     package var source: (any CredentialSource)?
     package var policy: RenewalPolicy
+    /// What the observer is told that a request took: ``ExchangeRecord/route``.
+    package var number: Int
 
-    package init(plan: RoutePlan, source: (any CredentialSource)?, policy: RenewalPolicy = RenewalPolicy()) {
+    package init(
+        plan: RoutePlan,
+        source: (any CredentialSource)?,
+        policy: RenewalPolicy = RenewalPolicy(),
+        number: Int
+    ) {
+        self.number = number
         self.plan = plan
         self.source = source
         self.policy = policy
     }
 }
 
-/// What the data plane needs to know: immutable while it runs.
+/// What the data plane needs to know: immutable; a reload brings another one.
 package struct ProxyConfiguration: Sendable {
     package var routes: [ProxyRoute]
     package var access: AccessPlan

@@ -12,12 +12,20 @@ package struct BoundListener: Hashable, Sendable {
     package let isTLS: Bool
 }
 
+/// A configuration that is ready to take the place of the present one: its listeners are bound, nothing is served yet.
+package struct PreparedReload: Sendable {
+    fileprivate let shared: ProxyShared
+    /// The listeners that stay open, with what they accept with from now on.
+    fileprivate let kept: [(listener: Listener, settings: Listener.Settings)]
+    fileprivate let opened: [Listener]
+}
+
 /// The data plane: accepts, forwards, drains.
 package final class ProxyServer: Sendable {
     private let group: MultiThreadedEventLoopGroup
-    private let shared: ProxyShared
+    private let state: ProxyState
     private let lanes: LaneDirectory
-    private let listening = Mutex<[any Channel]>([])
+    private let listening = Mutex<[Listener]>([])
 
     /// - Throws: ``ListenerError`` when a route's TLS settings cannot be used.
     package init(
@@ -29,13 +37,8 @@ package final class ProxyServer: Sendable {
     ) throws {
         self.group = group
         let loops = Array(group.makeIterator())
-        shared = try ProxyShared(
-            configuration: configuration,
-            lanes: loops.count,
-            clock: clock,
-            observer: observer,
-            logger: logger
-        )
+        state = ProxyState(clock: clock, observer: observer, logger: logger)
+        let shared = try ProxyShared(configuration: configuration, lanes: loops.count, state: state)
         lanes = LaneDirectory(loops: loops, shared: shared)
     }
 
@@ -43,47 +46,102 @@ package final class ProxyServer: Sendable {
     ///
     /// - Throws: ``ListenerError`` that names the address and what to do.
     package func bind(_ listeners: [ListenerPlan]) async throws -> [BoundListener] {
-        var bound: [BoundListener] = []
-        do {
-            for plan in listeners {
-                let channel = try await Listener.bind(plan, group: group, lanes: lanes)
-                listening.withLock { $0.append(channel) }
-                bound.append(
-                    BoundListener(address: plan.address, port: channel.localAddress?.port, isTLS: plan.tls != nil)
-                )
-            }
-        } catch {
-            await closeListeners()
-            throw error
-        }
-        return bound
+        let opened = try await open(listeners.map { try Listener.Settings($0) })
+        listening.withLock { $0 += opened }
+        return opened.map(\.bound)
     }
 
     /// Begins to accept on all bound listeners.
     package func start() {
-        for channel in listening.withLock({ $0 }) {
-            channel.setOption(.autoRead, value: true).whenSuccess { channel.read() }
-        }
+        for listener in listening.withLock({ $0 }) { listener.start() }
     }
+
+    // MARK: Reload
+
+    /// The addresses in use, with real ports.
+    package var bound: [BoundListener] { listening.withLock { $0 }.map(\.bound) }
+
+    /// Makes ready what `configuration` needs and takes the addresses that are new; nothing changes for anybody yet.
+    ///
+    /// - Throws: ``ListenerError``; nothing is left open then.
+    package func prepare(
+        _ configuration: ProxyConfiguration,
+        listeners: [ListenerPlan]
+    ) async throws -> PreparedReload {
+        let shared = try ProxyShared(configuration: configuration, lanes: lanes.count, state: state)
+        var present = listening.withLock { $0 }
+        var kept: [(listener: Listener, settings: Listener.Settings)] = []
+        var new: [Listener.Settings] = []
+        for plan in listeners {
+            let settings = try Listener.Settings(plan)
+            if let index = present.firstIndex(where: { $0.endpoint == Listener.Endpoint(plan) }) {
+                kept.append((present.remove(at: index), settings))
+            } else {
+                new.append(settings)
+            }
+        }
+        return PreparedReload(shared: shared, kept: kept, opened: try await open(new))
+    }
+
+    /// Gives the addresses back that ``prepare(_:listeners:)`` took.
+    package func discard(_ prepared: PreparedReload) async {
+        for listener in prepared.opened { await listener.stop() }
+    }
+
+    /// Serves new requests as prepared; those under way finish on what they began with. Listeners that are no longer
+    /// wanted are closed, and their connections end with the request that they are at.
+    package func apply(_ prepared: PreparedReload) async {
+        let shared = prepared.shared
+        await lanes.forEach { $0.replace(with: shared) }
+        var outdated = Set(prepared.kept.compactMap { $0.listener.change(to: $0.settings) })
+        let wanted = prepared.kept.map(\.listener) + prepared.opened
+        let unwanted = listening.withLock { listening in
+            defer { listening = wanted }
+            return listening.filter { listener in !wanted.contains { $0 === listener } }
+        }
+        for listener in prepared.opened { listener.start() }
+        for listener in unwanted {
+            outdated.insert(listener.number)
+            await listener.stop()
+        }
+        guard !outdated.isEmpty else { return }
+        let numbers = outdated
+        await lanes.forEach { $0.drain(acceptedBy: numbers) }
+    }
+
+    // MARK: Stopping
 
     /// Stops accepting, lets exchanges under way finish, closes what is left when `limit` has passed.
     package func drain(within limit: Duration) async {
-        shared.beginDraining()
+        state.beginDraining()
         await closeListeners()
         await lanes.forEach { $0.beginDraining() }
         let deadline = ContinuousClock.now + limit
-        while shared.connectionCount > 0, ContinuousClock.now < deadline {
+        while state.connectionCount > 0, ContinuousClock.now < deadline {
             try? await Task.sleep(for: .milliseconds(20))
         }
         await lanes.forEach { $0.closeAll() }
     }
 
-    private func closeListeners() async {
-        let channels = listening.withLock { channels in
-            defer { channels = [] }
-            return channels
+    private func open(_ settings: [Listener.Settings]) async throws -> [Listener] {
+        var opened: [Listener] = []
+        do {
+            for settings in settings {
+                opened.append(try await Listener.bind(settings, group: group, lanes: lanes))
+            }
+        } catch {
+            for listener in opened { await listener.stop() }
+            throw error
         }
-        for channel in channels { try? await channel.close() }
+        return opened
+    }
+
+    private func closeListeners() async {
+        let listeners = listening.withLock { listeners in
+            defer { listeners = [] }
+            return listeners
+        }
+        for listener in listeners { await listener.stop() }
     }
 }
 
@@ -94,24 +152,26 @@ package struct ListenerError: Error, Sendable, CustomStringConvertible {
 
 /// Finds the lane of an event loop.
 final class LaneDirectory: Sendable {
-    private let lanes: [ObjectIdentifier: NIOLoopBoundBox<Lane>]
+    private let slots: [ObjectIdentifier: NIOLoopBoundBox<LaneSlot>]
 
     init(loops: [any EventLoop], shared: ProxyShared) {
-        var lanes: [ObjectIdentifier: NIOLoopBoundBox<Lane>] = [:]
+        var slots: [ObjectIdentifier: NIOLoopBoundBox<LaneSlot>] = [:]
         for (number, loop) in loops.enumerated() {
-            lanes[ObjectIdentifier(loop)] = .makeBoxSendingValue(
-                Lane(number: number, loop: loop, shared: shared),
+            slots[ObjectIdentifier(loop)] = .makeBoxSendingValue(
+                LaneSlot(number: number, loop: loop, shared: shared),
                 eventLoop: loop
             )
         }
-        self.lanes = lanes
+        self.slots = slots
     }
 
-    /// Call it on `loop`, which must be one of the group's.
-    func lane(of loop: any EventLoop) -> Lane? { lanes[ObjectIdentifier(loop)]?.value }
+    var count: Int { slots.count }
 
-    func forEach(_ body: @escaping @Sendable (Lane) -> Void) async {
-        for box in lanes.values {
+    /// Call it on `loop`, which must be one of the group's.
+    func lane(of loop: any EventLoop) -> Lane? { slots[ObjectIdentifier(loop)]?.value.current }
+
+    func forEach(_ body: @escaping @Sendable (LaneSlot) -> Void) async {
+        for box in slots.values {
             try? await box.eventLoop.submit { body(box.value) }.get()
         }
     }

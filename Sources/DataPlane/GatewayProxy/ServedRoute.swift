@@ -2,7 +2,10 @@ import GatewayCore
 
 /// A route with everything that can be worked out before a request comes.
 final class ServedRoute: Sendable {
+    /// Into the routes of its configuration.
     let index: Int
+    /// What observers know the route by: the same after a reload.
+    let number: Int
     let plan: RoutePlan
     let source: (any CredentialSource)?
     let policy: RenewalPolicy
@@ -18,6 +21,7 @@ final class ServedRoute: Sendable {
 
     init(index: Int, route: ProxyRoute, now: MonotonicTime) {
         self.index = index
+        number = route.number
         plan = route.plan
         source = route.source
         policy = route.policy

@@ -40,6 +40,9 @@ final class UpstreamHandler: ChannelDuplexHandler {
     private var endedWhileParked = false
     private var wasCutWhileParked = false
     private var hasUnflushedResponse = false
+    /// It has waited in the pool, so that it may have been closed at the other end meanwhile.
+    private(set) var hasBeenIdle = false
+    private var isCounted = false
     private var ready: ((Result<UpstreamHandler, GatewayProblem>) -> Void)?
     private var origin: Origin?
     private let limits: Limits
@@ -55,6 +58,12 @@ final class UpstreamHandler: ChannelDuplexHandler {
 
     var isOpen: Bool { phase == .idle && context?.channel.isActive == true }
     var isWritable: Bool { context?.channel.isWritable ?? false }
+
+    /// - Returns: Whether the pool will be told when the connection ends; false when it has ended already.
+    func count() -> Bool {
+        isCounted = context?.channel.isActive ?? false
+        return isCounted
+    }
 
     /// Calls `done` once requests can be sent: at once, or when the TLS handshake is through.
     func whenReady(
@@ -98,6 +107,7 @@ final class UpstreamHandler: ChannelDuplexHandler {
     /// The connection waits in the pool, but no longer than `idle_timeout`.
     func becameIdle() {
         phase = .idle
+        hasBeenIdle = true
         setDeadline(limits.idleTimeout)
         resumeReading()
     }
@@ -228,6 +238,10 @@ final class UpstreamHandler: ChannelDuplexHandler {
         timer.cancel()
         settle(.failure(lost))
         pool.remove(self)
+        if isCounted {
+            isCounted = false
+            pool.connectionEnded()
+        }
         if phase == .parked { endedWhileParked = true } else { connectionEnded() }
     }
 

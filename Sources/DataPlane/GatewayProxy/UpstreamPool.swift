@@ -5,21 +5,43 @@ import NIOSSL
 
 /// The connections of one event loop to one target. A proxied request never changes thread.
 final class UpstreamPool {
+    typealias Done = (Result<UpstreamHandler, GatewayProblem>) -> Void
+
+    private struct Waiter {
+        let number: UInt64
+        let done: Done
+        let deadline: Scheduled<Void>
+    }
+
     private let target: UpstreamTarget
     private let loop: any EventLoop
     private let limits: Limits
+    /// Connections, open or being opened, and requests that wait for one.
+    private let most: Int
+    private let mostWaiting: Int
+    private var count = 0
+    private var waiters: CircularBuffer<Waiter> = []
+    private var lastWaiter: UInt64 = 0
+    private var isServing = false
+    private var isRetired = false
     /// The most recently used last: it is the least likely to have been closed meanwhile.
     private var idle: [UpstreamHandler] = []
 
-    init(target: UpstreamTarget, loop: any EventLoop, limits: Limits) {
+    init(target: UpstreamTarget, loop: any EventLoop, shared: ProxyShared) {
         self.target = target
         self.loop = loop
-        self.limits = limits
+        limits = shared.limits
+        most = shared.connectionsPerUpstream
+        mostWaiting = shared.pendingPerUpstream
         idle.reserveCapacity(64)
     }
 
-    /// A connection that was open a moment ago; it may still die on first use.
-    func takeIdle() -> UpstreamHandler? {
+    var key: UpstreamTarget.Key { target.key }
+
+    /// A connection that was open a moment ago; it may still die on first use. None while others wait for one.
+    func takeIdle() -> UpstreamHandler? { waiters.isEmpty ? popIdle() : nil }
+
+    private func popIdle() -> UpstreamHandler? {
         while let candidate = idle.popLast() {
             if candidate.isOpen { return candidate }
         }
@@ -27,11 +49,19 @@ final class UpstreamPool {
     }
 
     func putBack(_ connection: UpstreamHandler) {
+        guard !isRetired || !waiters.isEmpty else { return connection.close() }
         idle.append(connection)
+        serveWaiters()
     }
 
     func remove(_ connection: UpstreamHandler) {
         if let index = idle.lastIndex(where: { $0 === connection }) { idle.remove(at: index) }
+    }
+
+    /// A reload has no use for it: no connection is kept beyond the requests that are under way.
+    func retire() {
+        isRetired = true
+        closeIdle()
     }
 
     func closeIdle() {
@@ -40,8 +70,62 @@ final class UpstreamPool {
         for connection in connections { connection.close() }
     }
 
-    /// Opens a connection: resolved asynchronously, happy eyeballs (RFC 8305), bounded by `connect_timeout`.
-    func connect(_ done: @escaping (Result<UpstreamHandler, GatewayProblem>) -> Void) {
+    /// Opens a connection; when there are as many as there may be, waits until one is free.
+    ///
+    /// - Parameter done: May be called before this returns.
+    func connect(_ done: @escaping Done) {
+        guard count >= most else { return open(done) }
+        guard waiters.count < mostWaiting else {
+            let detail = "\(target.origin) has as many connections and waiting requests as limits allows."
+            return done(.failure(GatewayProblem(.upstreamBusy, detail, retryAfter: .seconds(1))))
+        }
+        lastWaiter &+= 1
+        let number = lastWaiter
+        let deadline = loop.assumeIsolated().scheduleTask(in: TimeAmount(limits.connectTimeout)) { [self] in
+            gaveUp(number)
+        }
+        waiters.append(Waiter(number: number, done: done, deadline: deadline))
+    }
+
+    private func gaveUp(_ number: UInt64) {
+        guard let index = waiters.firstIndex(where: { $0.number == number }) else { return }
+        let detail = "No connection to \(target.origin) became free within \(ConfigUnits.text(limits.connectTimeout))."
+        waiters.remove(at: index).done(.failure(GatewayProblem(.upstreamBusy, detail, retryAfter: .seconds(1))))
+    }
+
+    /// On a turn of its own: whoever put a connection back is still busy with it.
+    private func serveWaiters() {
+        guard !waiters.isEmpty, !isServing else { return }
+        isServing = true
+        loop.assumeIsolated().execute { [self] in
+            isServing = false
+            while !waiters.isEmpty {
+                if let connection = popIdle() {
+                    nextWaiter()?(.success(connection))
+                } else if count < most {
+                    nextWaiter().map(open)
+                } else {
+                    return
+                }
+            }
+        }
+    }
+
+    private func nextWaiter() -> Done? {
+        guard let waiter = waiters.popFirst() else { return nil }
+        waiter.deadline.cancel()
+        return waiter.done
+    }
+
+    /// A counted connection is closed, or could not be opened.
+    func connectionEnded() {
+        count -= 1
+        serveWaiters()
+    }
+
+    /// Resolved asynchronously, happy eyeballs (RFC 8305), bounded by `connect_timeout`.
+    private func open(_ done: @escaping Done) {
+        count += 1
         let target = target
         let bound = NIOLoopBound(self, eventLoop: loop)
         let limits = limits
@@ -66,23 +150,28 @@ final class UpstreamPool {
             .whenComplete { [self] result in
                 switch result {
                 case .success(let channel): opened(channel, done)
-                case .failure(let error): done(.failure(UpstreamFailure.problem(error, target.origin)))
+                case .failure(let error):
+                    connectionEnded()
+                    done(.failure(UpstreamFailure.problem(error, target.origin)))
                 }
             }
     }
 
-    private func opened(_ channel: any Channel, _ done: @escaping (Result<UpstreamHandler, GatewayProblem>) -> Void) {
+    private func opened(_ channel: any Channel, _ done: @escaping Done) {
         guard !UpstreamTarget.isProhibited(channel.remoteAddress, for: target.origin) else {
             channel.close(promise: nil)
+            connectionEnded()
             let detail = "\(target.origin.host) resolves to an address that may not be dialled."
             done(.failure(GatewayProblem(.destinationProhibited, detail)))
             return
         }
         do {
             let handler = try channel.pipeline.syncOperations.handler(type: UpstreamHandler.self)
+            if !handler.count() { connectionEnded() }
             handler.whenReady(isTLS: target.tlsContext != nil, origin: target.origin, done)
         } catch {
             channel.close(promise: nil)
+            connectionEnded()
             done(.failure(UpstreamFailure.problem(error, target.origin)))
         }
     }

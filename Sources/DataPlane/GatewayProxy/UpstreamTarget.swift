@@ -7,15 +7,25 @@ struct UpstreamTarget: Sendable {
     struct Key: Hashable {
         let origin: Origin
         let tls: RoutePlan.TLS
+        /// Files that are replaced on disk make another target.
+        private let files: [FileIdentity?]
+
+        init(_ route: RoutePlan) {
+            origin = route.upstream
+            tls = route.tls
+            files = [tls.caPath, tls.certificatePath].map { $0.flatMap(FileIdentity.init) }
+        }
     }
 
+    let key: Key
     let origin: Origin
     let tlsContext: NIOSSLContext?
     /// Sent as SNI and verified; nil for addresses, whose certificate must name the address.
     let serverName: String?
 
     /// - Throws: ``ListenerError`` naming the route when a certificate or key cannot be used.
-    init(_ route: RoutePlan) throws {
+    init(_ route: RoutePlan, key: Key) throws {
+        self.key = key
         origin = route.upstream
         guard route.upstream.scheme == .https else {
             tlsContext = nil

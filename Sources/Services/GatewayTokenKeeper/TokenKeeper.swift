@@ -26,6 +26,9 @@ package final class TokenKeeper: CredentialSource, Service {
     let notes = Mutex<[TokenEvent]>([])
     let noteBell = Doorbell()
 
+    /// A reload has dropped the credential.
+    let isRetired = Atomic<Bool>(false)
+
     private let machine: Mutex<Machine>
     /// A copy of what the machine would answer, so that the request path takes no lock that is ever held for long.
     private let published = Mutex<Credential?>(nil)

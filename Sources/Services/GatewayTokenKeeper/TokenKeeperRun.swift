@@ -20,9 +20,19 @@ extension TokenKeeper {
         }
     }
 
+    /// Stops like a shutdown: a call under way ends, a live token is still handed out to requests that began before.
+    package func retire() {
+        isRetired.store(true, ordering: .relaxed)
+        doorbell.close()
+    }
+
     private func close() {
         doorbell.close()
-        let (waiters, problem) = decide { $0.stop() }
+        var (waiters, problem) = decide { $0.stop() }
+        if isRetired.load(ordering: .relaxed) {
+            let detail = "The credential \(name) was changed or removed while the request waited; send it again."
+            problem = GatewayProblem(.draining, detail, retryAfter: .seconds(1))
+        }
         for waiter in waiters { waiter(.failure(problem)) }
         let orders = orders.withLock { orders in
             defer { orders = [] }

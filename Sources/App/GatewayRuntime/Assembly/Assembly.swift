@@ -16,9 +16,11 @@ struct Assembly: Sendable {
     let group: MultiThreadedEventLoopGroup
     let proxy: ProxyServer
     let admin: AdminServer
-    let listeners: [BoundListener]
     let adminPort: Int
-    let control: OperatorControl
+    /// For one question: it speaks of the plan that is served when it is made.
+    let makeControl: @Sendable () -> OperatorControl
+    /// nil when there is no file to read again.
+    let reloader: Reloader?
     let observer: TrafficObserver
     /// In the order in which they start; they stop in the opposite one.
     let services: [any Service]
@@ -30,21 +32,20 @@ struct Assembly: Sendable {
         endpoint = try await Self.endpoint(storage)
         group = MultiThreadedEventLoopGroup(numberOfThreads: plan.workers.count)
         let feed = AuditFeed(audit: storage.audit, metrics: options.metrics, logger: options.logger("audit"))
-        let sources = CredentialSources(
-            credentials: plan.credentials,
-            parts: CredentialSources.Parts(
-                key: storage.key,
-                store: storage.tokens,
-                endpoint: endpoint,
-                audit: storage.audit,
-                onAuditFailure: plan.audit.onFailure,
-                feed: feed,
-                clock: clock,
-                logger: options.logger("tokens")
-            )
+        let parts = CredentialSources.Parts(
+            key: storage.key,
+            store: storage.tokens,
+            endpoint: endpoint,
+            audit: storage.audit,
+            onAuditFailure: plan.audit.onFailure,
+            feed: feed,
+            clock: clock,
+            logger: options.logger("tokens")
         )
-        observer = TrafficObserver(
-            routes: plan.routes.map(\.name),
+        let sources = CredentialSources(credentials: plan.credentials, parts: parts)
+        let live = LivePlan(plan: plan, sources: sources)
+        let keepers = KeeperHost(sources.keepers)
+        let observer = TrafficObserver(
             audit: storage.audit,
             usage: plan.audit.usage,
             feed: feed,
@@ -53,21 +54,37 @@ struct Assembly: Sendable {
             accessLog: options.logsAccess ? options.logger("access") : nil,
             loops: Array(group.makeIterator())
         )
+        self.observer = observer
         let readiness = ReadinessState()
-        control = OperatorControl(plan: plan, sources: sources, readiness: readiness, clock: clock)
         let binding = Binding(plan: plan, options: options, group: group, clock: clock)
         do throws(CommandFailure) {
-            proxy = try binding.makeProxy(sources: sources, observer: observer)
-            listeners = try await binding.bind(proxy)
-            admin = binding.makeAdmin(control: control, storage: storage)
+            let proxy = try binding.makeProxy(sources: sources, observer: observer)
+            self.proxy = proxy
+            try await binding.bind(proxy)
+            let reload = Reloader.Parts(
+                live: live,
+                proxy: proxy,
+                keepers: keepers,
+                audit: storage.audit,
+                makeSources: { CredentialSources(credentials: $0.credentials, parts: parts, keeping: $1) },
+                makeConfiguration: { Binding.configuration(of: $0, sources: $1, observer: observer) },
+                clock: clock,
+                logger: options.logger("gateway")
+            )
+            let reloader = options.configuration.map { Reloader(source: $0, parts: reload) }
+            self.reloader = reloader
+            let makeControl: @Sendable () -> OperatorControl = {
+                OperatorControl(live.state, reloader: reloader, readiness: readiness, clock: clock)
+            }
+            self.makeControl = makeControl
+            admin = binding.makeAdmin(control: { makeControl() }, storage: storage)
             adminPort = try await binding.bind(admin, closing: proxy)
         } catch {
             await Self.close(storage, endpoint, group)
             throw error
         }
         services = [
-            [AuditService(log: storage.audit), AuditFeedService(feed: feed), observer],
-            sources.keepers,
+            [AuditService(log: storage.audit), AuditFeedService(feed: feed), observer, keepers],
             [
                 AdminService(server: admin),
                 ProxyService(
@@ -77,6 +94,8 @@ struct Assembly: Sendable {
                     logger: options.logger("proxy")
                 ),
             ],
+            // The last to start and the first to stop: nothing is changed during a drain.
+            reloader.map { [$0] } ?? [],
         ].flatMap { $0 as [any Service] }
     }
 

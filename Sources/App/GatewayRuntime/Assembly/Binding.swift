@@ -15,19 +15,7 @@ struct Binding {
     let clock: any GatewayClock
 
     func makeProxy(sources: CredentialSources, observer: TrafficObserver) throws(CommandFailure) -> ProxyServer {
-        let routes = plan.routes.map { route in
-            ProxyRoute(
-                plan: route,
-                source: route.credential.flatMap { sources.sources[$0] },
-                policy: route.credential.map { plan.credentials[$0].policy } ?? RenewalPolicy()
-            )
-        }
-        let configuration = ProxyConfiguration(
-            routes: routes,
-            access: plan.access,
-            limits: plan.limits,
-            sha256: { Array(SHA256.hash(data: $0)) }
-        )
+        let configuration = Self.configuration(of: plan, sources: sources, observer: observer)
         do {
             return try ProxyServer(
                 group: group,
@@ -41,23 +29,44 @@ struct Binding {
         }
     }
 
-    func bind(_ proxy: ProxyServer) async throws(CommandFailure) -> [BoundListener] {
+    static func configuration(
+        of plan: Plan,
+        sources: CredentialSources,
+        observer: TrafficObserver
+    ) -> ProxyConfiguration {
+        let routes = plan.routes.map { route in
+            ProxyRoute(
+                plan: route,
+                source: route.credential.flatMap { sources.sources[$0] },
+                policy: route.credential.map { plan.credentials[$0].policy } ?? RenewalPolicy(),
+                number: observer.number(of: route.name)
+            )
+        }
+        return ProxyConfiguration(
+            routes: routes,
+            access: plan.access,
+            limits: plan.limits,
+            sha256: { Array(SHA256.hash(data: $0)) }
+        )
+    }
+
+    func bind(_ proxy: ProxyServer) async throws(CommandFailure) {
         do {
-            return try await proxy.bind(plan.listeners)
+            _ = try await proxy.bind(plan.listeners)
         } catch {
             throw CommandFailure(.failed, Self.words(for: error))
         }
     }
 
-    func makeAdmin(control: OperatorControl, storage: Storage) -> AdminServer {
+    func makeAdmin(control: @escaping @Sendable () -> any GatewayControl, storage: Storage) -> AdminServer {
         let reader = AuditReader(path: plan.audit.path)
         let metrics = options.metrics
         let admin = AdminOptions(
             version: GatewayVersion.current,
-            control: control,
+            control: control(),
             token: storage.adminToken,
             metrics: {
-                TokenMetrics.record(await control.tokens(), in: metrics)
+                TokenMetrics.record(await control().tokens(), in: metrics)
                 return metrics.text()
             },
             recentEvents: { ((try? await reader.tail(last: 15)) ?? []).reversed().map(AdminEvent.init) }

@@ -11,6 +11,23 @@ struct CredentialSources: Sendable {
     private(set) var keepers: [TokenKeeper] = []
     /// By index into ``Plan/credentials``: the keeper that serves it.
     private(set) var keeperIndices: [Int?] = []
+    private var fixed: [Fixed] = []
+    /// By index into ``keepers``: what each was made from.
+    private var definitions: [Definition] = []
+
+    /// A static source with what it was made from.
+    private struct Fixed {
+        let name: String
+        let injection: Injection
+        let source: FixedCredentialSource
+    }
+
+    private struct Definition: Equatable {
+        let key: CredentialKey
+        let name: String
+        let policy: RenewalPolicy
+        let definition: [Secret]
+    }
 
     struct Parts: Sendable {
         let key: InstallationKey
@@ -23,24 +40,50 @@ struct CredentialSources: Sendable {
         let logger: Logger
     }
 
-    init(credentials: [CredentialPlan], parts: Parts) {
+    /// - Parameter previous: Hands over the sources of what is defined as before, tokens and all.
+    init(credentials: [CredentialPlan], parts: Parts, keeping previous: CredentialSources? = nil) {
         var known: [CredentialKey: Int] = [:]
         for credential in credentials {
             switch credential.strategy.behavior {
             case .none:
                 add(nil, keeper: nil)
             case .fixed(let injection):
-                add(Self.fixed(credential, injection, parts), keeper: nil)
+                let kept = previous?.fixed.first { $0.name == credential.name && $0.injection == injection }
+                let source = kept?.source ?? Self.fixed(credential, injection, parts)
+                fixed.append(Fixed(name: credential.name, injection: injection, source: source))
+                add(source, keeper: nil)
             case .token(let grant):
                 let key = parts.key.credentialKey(for: grant.identity)
                 let index = known[key] ?? keepers.count
                 if known[key] == nil {
                     known[key] = index
-                    keepers.append(Self.keeper(credential, grant, key, parts))
+                    let definition = Definition(
+                        key: key,
+                        name: credential.name,
+                        policy: credential.policy,
+                        definition: credential.definition
+                    )
+                    definitions.append(definition)
+                    keepers.append(
+                        previous?.keeper(of: definition) ?? Self.keeper(credential, grant, key, parts)
+                    )
                 }
                 add(keepers[index], keeper: index)
             }
         }
+    }
+
+    private func keeper(of definition: Definition) -> TokenKeeper? {
+        definitions.firstIndex(of: definition).map { keepers[$0] }
+    }
+
+    /// The keepers that `other` lacks, each with the one of `other` that keeps the same token.
+    func keepers(notIn other: CredentialSources) -> [(keeper: TokenKeeper, counterpart: TokenKeeper?)] {
+        zip(keepers, definitions).filter { keeper, _ in !other.keepers.contains { $0 === keeper } }
+            .map { keeper, definition in
+                let index = other.definitions.firstIndex { $0.key == definition.key }
+                return (keeper, index.map { other.keepers[$0] })
+            }
     }
 
     private mutating func add(_ source: (any CredentialSource)?, keeper: Int?) {

@@ -31,9 +31,9 @@ package final class Gateway: Sendable {
     }
 
     /// The addresses of the data plane, with real ports.
-    package var listeners: [BoundListener] { assembly.listeners }
+    package var listeners: [BoundListener] { assembly.proxy.bound }
     package var adminPort: Int { assembly.adminPort }
-    package var control: any GatewayControl { assembly.control }
+    package var control: any GatewayControl { assembly.makeControl() }
 
     /// Serves until ``stop()`` or a signal, drains, and closes everything.
     package func run() async throws(CommandFailure) {
@@ -56,11 +56,11 @@ package final class Gateway: Sendable {
 
     private func serve() async throws(CommandFailure) {
         logger.notice("Gateway started", metadata: ["routes": "\(plan.routes.count)", "admin": "\(adminPort)"])
-        let (group, options, logger) = (group, options, logger)
+        let (group, options, logger, reloader) = (group, options, logger, assembly.reloader)
         do {
             try await withThrowingTaskGroup(of: Void.self) { tasks in
                 if options.handlesSignals {
-                    tasks.addTask { await Self.obeySignals(group, logger) }
+                    tasks.addTask { await Self.obeySignals(group, reloader, logger) }
                 }
                 // Not a task of its own: when the services end, so does the wait for signals.
                 try await group.run()
@@ -71,12 +71,12 @@ package final class Gateway: Sendable {
         }
     }
 
-    /// The first signal begins the graceful stop, the second ends the process at once. A hang-up stops nothing.
-    private static func obeySignals(_ group: ServiceGroup, _ logger: Logger) async {
+    /// The first signal begins the graceful stop, the second ends the process at once. A hang-up reloads.
+    private static func obeySignals(_ group: ServiceGroup, _ reloader: Reloader?, _ logger: Logger) async {
         var isStopping = false
         for await signal in await UnixSignalsSequence(trapping: .sigterm, .sigint, .sighup) {
             guard signal != .sighup else {
-                logger.warning("Reloading is not supported by this version; restart to apply a new configuration")
+                reloader?.request(.signal)
                 continue
             }
             guard !isStopping else { Console.exit(.failed) }
@@ -88,7 +88,7 @@ package final class Gateway: Sendable {
 
     private var configurationDetail: [String: String] {
         var detail = ["routes": String(plan.routes.count), "credentials": String(plan.credentials.count)]
-        if !options.configurationPath.isEmpty { detail["file"] = options.configurationPath }
+        if let path = options.configuration?.path { detail["file"] = path }
         return detail
     }
 

@@ -9,8 +9,8 @@ package struct GatewayOptions: Sendable {
     package var metrics: MetricRegistry
     /// Stop on SIGTERM and SIGINT; false for gateways inside of tests.
     package var handlesSignals: Bool
-    /// For the event `config_loaded`.
-    package var configurationPath: String
+    /// Where the plan came from and where a reload finds the next one; without it there is no reload.
+    package var configuration: ConfigurationSource?
 
     package init(
         output: LogOutput,
@@ -18,14 +18,14 @@ package struct GatewayOptions: Sendable {
         logsAccess: Bool = false,
         metrics: MetricRegistry = MetricRegistry(),
         handlesSignals: Bool = false,
-        configurationPath: String = ""
+        configuration: ConfigurationSource? = nil
     ) {
         self.output = output
         self.logLevel = logLevel
         self.logsAccess = logsAccess
         self.metrics = metrics
         self.handlesSignals = handlesSignals
-        self.configurationPath = configurationPath
+        self.configuration = configuration
     }
 
     func logger(_ label: String) -> Logger { output.logger("authgateway.\(label)", level: logLevel) }

@@ -1,17 +1,23 @@
 import GatewayCore
 import GatewayTokenKeeper
 
-/// What operators see and do, put together from the plan and the keepers.
+/// What operators see and do, put together from the plan and the keepers. Made anew for each question, so that one
+/// answer speaks of one plan.
 struct OperatorControl: GatewayControl {
     private let plan: Plan
     private let sources: CredentialSources
+    /// Why the configuration on disk is not the one that is served.
+    private let refusal: String?
+    private let reloader: Reloader?
     private let readinessState: ReadinessState
     private let clock: any GatewayClock
 
-    init(plan: Plan, sources: CredentialSources, readiness: ReadinessState, clock: any GatewayClock) {
+    init(_ live: LivePlan.State, reloader: Reloader?, readiness: ReadinessState, clock: any GatewayClock) {
         self.clock = clock
-        self.plan = plan
-        self.sources = sources
+        plan = live.plan
+        sources = live.sources
+        refusal = live.refusal
+        self.reloader = reloader
         readinessState = readiness
     }
 
@@ -36,10 +42,11 @@ struct OperatorControl: GatewayControl {
         let needs = sources.keepers.map { $0.status(at: clock.now()) }.filter(\.needsPerson).map { status in
             "\(status.credential): \(status.lastError ?? status.action ?? status.state.rawValue)"
         }
+        let notes = [refusal].compactMap(\.self) + needs
         switch readinessState.phase {
-        case .starting: return Readiness(isReady: false, reasons: ["the gateway is starting"] + needs)
-        case .serving: return Readiness(isReady: true, reasons: needs)
-        case .draining: return Readiness(isReady: false, reasons: ["the gateway is stopping"] + needs)
+        case .starting: return Readiness(isReady: false, reasons: ["the gateway is starting"] + notes)
+        case .serving: return Readiness(isReady: true, reasons: notes)
+        case .draining: return Readiness(isReady: false, reasons: ["the gateway is stopping"] + notes)
         }
     }
 
@@ -52,6 +59,16 @@ struct OperatorControl: GatewayControl {
         guard let keeper = keeper(named: credential) else { return .failure(unknown(credential)) }
         return await keeper.clear()
     }
+
+    func reload() async -> ReloadReport {
+        guard let reloader else {
+            let problem = "this gateway was started without a configuration file\n"
+            return ReloadReport(cause: .operator, outcome: .failed, problems: problem)
+        }
+        return await reloader.reload(.operator)
+    }
+
+    func servedPlan() async -> ServedPlan? { reloader?.servedPlan() }
 
     private func keeper(named name: String) -> TokenKeeper? {
         guard let index = plan.credentials.firstIndex(where: { $0.name == name }) else { return nil }

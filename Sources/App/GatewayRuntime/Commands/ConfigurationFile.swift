@@ -8,6 +8,8 @@ package struct ConfigurationFile: Sendable {
     package let plan: Plan
     /// As people read them; empty when there are none.
     package let warnings: String
+    /// Which files it came from.
+    let watched: WatchedFiles
 
     /// - Parameters:
     ///   - path: As diagnostics shall print it.
@@ -19,13 +21,24 @@ package struct ConfigurationFile: Sendable {
         overlay: [String: String] = [:],
         consequence: String
     ) throws(CommandFailure) {
+        try self.init(path: path, overlay: overlay, files: RecordingConfigFiles(), consequence: consequence)
+    }
+
+    /// - Parameter files: Knows afterwards which files were read, also when they have problems.
+    init(
+        path: String,
+        overlay: [String: String],
+        files: RecordingConfigFiles,
+        consequence: String
+    ) throws(CommandFailure) {
         let environment = ProcessInfo.processInfo.environment.merging(overlay) { _, ours in ours }
         let secrets = SystemSecretSource(environment: environment)
-        let loader = ConfigLoader(files: SystemConfigFiles()) { secrets.environment($0) }
+        let loader = ConfigLoader(files: files) { secrets.environment($0) }
         let outcome = loader.plan(at: path, catalog: .builtIn, secrets: secrets)
         let report = outcome.report(consequence: consequence)
         guard let plan = outcome.plan else { throw CommandFailure(.configuration, report) }
         self.plan = plan
         warnings = report
+        watched = files.watched
     }
 }

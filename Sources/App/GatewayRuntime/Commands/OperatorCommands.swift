@@ -45,6 +45,18 @@ package struct OperatorCommands: Sendable {
         try show(await client.clear(credential))
     }
 
+    /// - Returns: What is for standard output, and the warnings for standard error.
+    /// - Throws: ``ExitStatus/configuration`` when the configuration was refused, with the problems.
+    package func reload() async throws(CommandFailure) -> (output: String, warnings: String) {
+        let report = try await client.reload()
+        let text = asJSON ? try JSONText.pretty(report) : PlanChange.text(report.changes)
+        guard report.outcome == .loaded else {
+            if asJSON { Console.write(text) }
+            throw CommandFailure(report.outcome == .refused ? .configuration : .failed, report.problems)
+        }
+        return (asJSON ? text : "Loaded. " + text, report.warnings)
+    }
+
     private func show(_ status: TokenStatus) throws(CommandFailure) -> String {
         asJSON ? try JSONText.pretty(status) : Self.table(of: [status]) + Self.errors(of: [status])
     }

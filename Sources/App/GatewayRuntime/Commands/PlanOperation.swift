@@ -10,13 +10,55 @@ package enum PlanOperation {
         return (output, file.warnings)
     }
 
+    /// The plan, and what it changes: of the gateway that runs, or of another configuration.
+    ///
+    /// - Parameter old: The path of that other configuration.
     package static func plan(
         _ configuration: String,
+        against old: String?,
         asJSON: Bool
-    ) throws(CommandFailure) -> (output: String, warnings: String) {
+    ) async throws(CommandFailure) -> (output: String, warnings: String) {
         let file = try ConfigurationFile(path: configuration, consequence: "there is no plan")
         let summary = PlanSummary(file.plan)
-        return (asJSON ? summary.json() : summary.text(), file.warnings)
+        var warnings = file.warnings
+        let changes: [PlanChange]?
+        let title: String
+        if let old {
+            let earlier = try ConfigurationFile(path: old, consequence: "there is nothing to compare with")
+            changes = ServedPlan(earlier.plan, key: ServedPlan.newKey()).changes(to: file.plan)
+            title = old
+        } else {
+            title = "the running gateway"
+            do throws(CommandFailure) {
+                changes = try await served(file.plan).changes(to: file.plan)
+            } catch {
+                changes = nil
+                warnings += "Not compared with a running gateway: \(error.description)\n"
+            }
+        }
+        guard !asJSON else { return (try JSONText.pretty(Output(plan: summary, changes: changes)), warnings) }
+        let comparison = changes.map { "\nCompared with \(title):\n\(PlanChange.text($0))" } ?? ""
+        return (summary.text() + comparison, warnings)
+    }
+
+    /// Where the gateway of this configuration would answer, with the token that it has left in its state directory.
+    private static func served(_ plan: Plan) async throws(CommandFailure) -> ServedPlan {
+        let client = AdminClient(host: plan.admin.host, port: plan.admin.port, stateDirectory: plan.stateDirectory)
+        return try await client.servedPlan()
+    }
+
+    /// The plan's own keys, and `changes` beside them.
+    private struct Output: Encodable {
+        let plan: PlanSummary
+        let changes: [PlanChange]?
+
+        enum CodingKeys: CodingKey { case changes }
+
+        func encode(to encoder: any Encoder) throws {
+            try plan.encode(to: encoder)
+            var container = encoder.container(keyedBy: CodingKeys.self)
+            try container.encodeIfPresent(changes, forKey: .changes)
+        }
     }
 
     private static func count(_ number: Int, _ noun: String) -> String { "\(number) \(noun)\(number == 1 ? "" : "s")" }

@@ -27,8 +27,8 @@ package struct RunOperation: Sendable {
     ///
     /// - Parameter emit: Takes what is for standard output.
     package func run(emit: @escaping @Sendable (String) -> Void) async throws(CommandFailure) {
-        let plan = try load(overlay: [:])
-        try await serve(plan, sandbox: nil, emit: emit)
+        let file = try load(overlay: [:])
+        try await serve(file, overlay: [:], sandbox: nil, emit: emit)
     }
 
     /// The same with the sandbox in this process; `SANDBOX_…` in the configuration leads to it.
@@ -42,8 +42,8 @@ package struct RunOperation: Sendable {
         options.tokenLifetime = tokenLifetime
         let sandbox = try await SandboxOperation.start(options, logger: logger("sandbox"))
         do throws(CommandFailure) {
-            let plan = try load(overlay: sandbox.environment)
-            try await serve(plan, sandbox: sandbox.addresses, emit: emit)
+            let file = try load(overlay: sandbox.environment)
+            try await serve(file, overlay: sandbox.environment, sandbox: sandbox.addresses, emit: emit)
         } catch {
             await sandbox.stop()
             throw error
@@ -51,14 +51,15 @@ package struct RunOperation: Sendable {
         await sandbox.stop()
     }
 
-    private func load(overlay: [String: String]) throws(CommandFailure) -> Plan {
+    private func load(overlay: [String: String]) throws(CommandFailure) -> ConfigurationFile {
         let file = try ConfigurationFile(path: configuration, overlay: overlay, consequence: "nothing was started")
         if !file.warnings.isEmpty { Console.writeError(file.warnings) }
-        return file.plan
+        return file
     }
 
     private func serve(
-        _ plan: Plan,
+        _ file: ConfigurationFile,
+        overlay: [String: String],
         sandbox: Sandbox.Addresses?,
         emit: @escaping @Sendable (String) -> Void
     ) async throws(CommandFailure) {
@@ -71,9 +72,9 @@ package struct RunOperation: Sendable {
             logsAccess: logsAccess,
             metrics: metrics,
             handlesSignals: true,
-            configurationPath: configuration
+            configuration: ConfigurationSource(path: configuration, overlay: overlay, file: file)
         )
-        let gateway = try await Gateway(plan: plan, options: options)
+        let gateway = try await Gateway(plan: file.plan, options: options)
         let banner = Banner(gateway: gateway, routes: await gateway.control.routes(), sandbox: sandbox)
         // Somebody who runs the sandbox wants to be shown around; a service manager wants silence.
         emit(Console.isOutputTerminal || sandbox != nil ? banner.full : banner.brief)

@@ -9,8 +9,8 @@ import Synchronization
 ///
 /// Event loops only add to a shard; once a second the service collects what they counted.
 final class TrafficObserver: ExchangeObserver, Service {
-    /// Their names, by index into ``Plan/routes``.
-    private let routes: [String]
+    /// Every route there has been, by the number that ``number(of:)`` gave it.
+    private let routes = Mutex<[String]>([])
     private let audit: any AuditLog
     private let usage: AuditPlan.Usage
     private let feed: AuditFeed
@@ -25,7 +25,6 @@ final class TrafficObserver: ExchangeObserver, Service {
     private let denials = Mutex(DenialBudget())
 
     init(
-        routes: [String],
         audit: any AuditLog,
         usage: AuditPlan.Usage,
         feed: AuditFeed,
@@ -34,7 +33,6 @@ final class TrafficObserver: ExchangeObserver, Service {
         accessLog: Logger?,
         loops: [any EventLoop]
     ) {
-        self.routes = routes
         self.audit = audit
         self.usage = usage
         self.feed = feed
@@ -43,6 +41,19 @@ final class TrafficObserver: ExchangeObserver, Service {
         self.accessLog = accessLog
         shards = Dictionary(uniqueKeysWithValues: loops.map { (ObjectIdentifier($0), TrafficShard()) })
         wallOffset = Atomic(Self.offset(clock.now()))
+    }
+
+    /// What records of this route carry. A route keeps its number when a reload keeps its name.
+    func number(of route: String) -> Int {
+        routes.withLock { routes in
+            if let number = routes.firstIndex(of: route) { return number }
+            routes.append(route)
+            return routes.count - 1
+        }
+    }
+
+    private func name(_ number: Int) -> String? {
+        routes.withLock { $0.indices.contains(number) ? $0[number] : nil }
     }
 
     func finished(_ record: ExchangeRecord) {
@@ -86,7 +97,7 @@ final class TrafficObserver: ExchangeObserver, Service {
     }
 
     private func publish(_ key: TrafficShard.Key, _ tally: TrafficShard.Tally) {
-        let route = key.route.flatMap { routes.indices.contains($0) ? routes[$0] : nil }
+        let route = key.route.flatMap(name)
         measure(key, tally, route: route ?? "")
         guard usage != .none, let route, let credential = key.credential else { return }
         let use = TokenUse(
@@ -126,7 +137,7 @@ final class TrafficObserver: ExchangeObserver, Service {
             "received": "\(record.bytesReceived)", "sent": "\(record.bytesSent)",
             "ms": "\((record.finishedAt - record.startedAt).wholeMilliseconds)",
         ]
-        if let index = record.route, routes.indices.contains(index) { data["route"] = "\(routes[index])" }
+        if let route = record.route.flatMap(name) { data["route"] = "\(route)" }
         if let client = record.client { data["client"] = "\(client)" }
         if let problem = record.problem { data["problem"] = "\(problem.rawValue)" }
         if let credential = record.credential {

@@ -40,17 +40,37 @@ struct AdminClient: Sendable {
         try await change(credential, "clear")
     }
 
-    private func change(_ credential: String, _ verb: String) async throws(CommandFailure) -> TokenStatus {
-        let token = AdminToken.read(in: stateDirectory)
-        let path = "/api/tokens/\(PercentEncoding.encode(credential))/\(verb)"
-        let (status, body) = try await send("POST", path, token: token)
-        if status == 401 {
-            let file = AdminToken.path(in: stateDirectory)
-            let reason = token == nil ? "cannot be read" : "is not the one of the running gateway"
-            throw CommandFailure(.failed, "\(file) \(reason); run this as the gateway's user, with its configuration")
-        }
+    /// A refused reload is an answer, too.
+    func reload() async throws(CommandFailure) -> ReloadReport {
+        let (status, body) = try await sendAuthorized("POST", "/api/reload")
+        guard status == 200 || status == 409 else { throw refusal(status, body) }
+        return try decode(body)
+    }
+
+    func servedPlan() async throws(CommandFailure) -> ServedPlan {
+        let (status, body) = try await sendAuthorized("GET", "/api/plan")
         guard status == 200 else { throw refusal(status, body) }
         return try decode(body)
+    }
+
+    private func change(_ credential: String, _ verb: String) async throws(CommandFailure) -> TokenStatus {
+        let path = "/api/tokens/\(PercentEncoding.encode(credential))/\(verb)"
+        let (status, body) = try await sendAuthorized("POST", path)
+        guard status == 200 else { throw refusal(status, body) }
+        return try decode(body)
+    }
+
+    /// With the admin token of the state directory.
+    private func sendAuthorized(
+        _ method: String,
+        _ path: String
+    ) async throws(CommandFailure) -> (status: Int, body: ByteBuffer) {
+        let token = AdminToken.read(in: stateDirectory)
+        let answer = try await send(method, path, token: token)
+        guard answer.status == 401 else { return answer }
+        let file = AdminToken.path(in: stateDirectory)
+        let reason = token == nil ? "cannot be read" : "is not the one of the running gateway"
+        throw CommandFailure(.failed, "\(file) \(reason); run this as the gateway's user, with its configuration")
     }
 
     private func get<Value: Decodable>(_ path: String) async throws(CommandFailure) -> Value {

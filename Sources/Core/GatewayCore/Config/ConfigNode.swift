@@ -62,6 +62,16 @@ package struct ConfigNode: Hashable, Sendable {
         if case .scalar(let scalar) = content { return scalar.isNull }
         return false
     }
+
+    /// Unambiguous, and without places: equal for nodes that mean the same. May hold secrets.
+    var canonicalText: String {
+        switch content {
+        case .scalar(let scalar): "\(scalar.isQuoted ? "s" : "p")\(scalar.text.utf8.count):\(scalar.text)"
+        case .sequence(let nodes): "[\(nodes.map(\.canonicalText).joined())]"
+        case .mapping(let entries):
+            "{\(entries.map { "\($0.key.utf8.count):\($0.key)\($0.value.canonicalText)" }.sorted().joined())}"
+        }
+    }
 }
 
 /// The configuration after loading: one tree, whatever number of files it came from.

@@ -11,6 +11,10 @@ package struct Limits: Hashable, Sendable {
     package var replayBodyBytes = 64 << 10
     package var connections = 8192
     package var pendingPerRoute = 1024
+    /// To one upstream with one set of TLS settings; event loops share them out among themselves.
+    package var connectionsPerUpstream = 1024
+    /// Requests that wait because an upstream has that many connections.
+    package var pendingPerUpstream = 1024
     /// How long a request may wait for a token.
     package var credentialTimeout: Duration = .seconds(20)
     package var connectTimeout: Duration = .seconds(5)

@@ -175,6 +175,8 @@ package struct CredentialPlan: Sendable {
     package var strategyKind: String
     package var strategy: any AuthStrategy
     package var policy: RenewalPolicy
+    /// What the configuration says of it, word for word: equal for a credential that a reload leaves as it was.
+    package var definition: [Secret]
     package var span: SourceSpan
 
     package init(
@@ -182,8 +184,10 @@ package struct CredentialPlan: Sendable {
         strategyKind: String,
         strategy: any AuthStrategy,
         policy: RenewalPolicy,
+        definition: [Secret] = [],
         span: SourceSpan
     ) {
+        self.definition = definition
         self.name = name
         self.strategyKind = strategyKind
         self.strategy = strategy

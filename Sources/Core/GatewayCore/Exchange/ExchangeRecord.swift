@@ -1,7 +1,7 @@
 /// What happened to one request, for the log, metrics and usage counts.
 package struct ExchangeRecord: Sendable {
     package var requestID: String
-    /// Index into ``Plan/routes``; nil when no route was found.
+    /// What the observer numbers the route by; nil when no route was found.
     package var route: Int?
     package var client: String?
     package var method: String

@@ -9,6 +9,12 @@ package protocol GatewayControl: Sendable {
 
     /// Forgets the token here and in the store; the authority is not told. Audited.
     func clear(_ credential: String) async -> Result<TokenStatus, GatewayProblem>
+
+    /// Reads the configuration again; returns when the new one is served, or refused.
+    func reload() async -> ReloadReport
+
+    /// nil when the plan came from no file.
+    func servedPlan() async -> ServedPlan?
 }
 
 package struct RouteStatus: Hashable, Sendable, Codable {

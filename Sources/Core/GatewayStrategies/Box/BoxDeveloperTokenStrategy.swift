@@ -75,7 +75,7 @@ private struct BoxDeveloperTokenGrant: TokenGrant {
                 "The Box developer token has expired or was rejected; such a token lives for 60 minutes and cannot be "
                     + "renewed. Generate the next one in the Box developer console "
                     + "(https://app.box.com/developers/console, the app's Configuration tab), put it into token, update "
-                    + "obtained_at and restart the gateway."
+                    + "obtained_at and run: authgateway reload."
             )
         )
     }

@@ -152,8 +152,8 @@ struct SessionRefreshGrant: TokenGrant {
         let advice =
             loginURL.map {
                 "log in at \($0) with a browser, copy access_token and session_token from the address of the page that "
-                    + "the login ends on into \(seeding), and restart the gateway."
-            } ?? "put a new pair into \(seeding), and restart the gateway."
+                    + "the login ends on into \(seeding), and run: authgateway reload."
+            } ?? "put a new pair into \(seeding), and run: authgateway reload."
         return TokenFailure(
             .loginRequired,
             problem: GatewayProblem(

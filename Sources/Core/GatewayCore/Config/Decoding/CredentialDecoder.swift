@@ -116,6 +116,7 @@ struct CredentialDecoder {
         var switched = plan
         switched.name = name
         switched.strategy = strategy
+        switched.definition.append(Secret(subject))
         switched.span = fields.node("subject")?.span ?? fields.span
         return add(switched)
     }
@@ -170,6 +171,7 @@ struct CredentialDecoder {
             strategyKind: type.kind,
             strategy: strategy,
             policy: policy,
+            definition: [fields.definition],
             span: span
         )
     }

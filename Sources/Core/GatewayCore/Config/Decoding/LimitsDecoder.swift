@@ -19,6 +19,8 @@ enum LimitsDecoder {
         size("replay_body_bytes", \.replayBodyBytes, 0...(16 << 20))
         count("connections", \.connections, 1...1_000_000)
         count("pending_per_route", \.pendingPerRoute, 1...1_000_000)
+        count("connections_per_upstream", \.connectionsPerUpstream, 1...1_000_000)
+        count("pending_per_upstream", \.pendingPerUpstream, 1...1_000_000)
         time("credential_timeout", \.credentialTimeout, .milliseconds(100) ... .seconds(600))
         time("connect_timeout", \.connectTimeout, .milliseconds(100) ... .seconds(600))
         time("response_timeout", \.responseTimeout, .milliseconds(100) ... .seconds(86_400))

@@ -31,7 +31,30 @@ extension PlanSummary {
     fileprivate static func list(_ values: [String]) -> String { "[\(values.joined(separator: ", "))]" }
 }
 
-extension PlanSummary.Listener {
+extension PlanSummary {
+    /// One line of the plan.
+    struct Fact {
+        let key: String
+        let value: String
+    }
+}
+
+/// Something of which the plan has several, each with a name.
+protocol PlanSummaryItem {
+    var name: String { get }
+    var facts: [PlanSummary.Fact] { get }
+}
+
+extension PlanSummaryItem {
+    fileprivate func write(to page: inout IndentedText) {
+        page.heading(name)
+        page.indented { page in for fact in facts { page.line(fact.key, fact.value) } }
+    }
+}
+
+extension PlanSummary.Listener: PlanSummaryItem {
+    var facts: [PlanSummary.Fact] { [PlanSummary.Fact(key: "", value: text)] }
+
     fileprivate var text: String {
         if let unix {
             let users = (allowUsers ?? []).map { String($0) }
@@ -42,39 +65,37 @@ extension PlanSummary.Listener {
     }
 }
 
-extension PlanSummary.Credential {
-    fileprivate func write(to page: inout IndentedText) {
-        page.heading(name)
-        page.indented { page in
-            page.line("strategy", strategy)
-            if let subject { page.line("subject", subject) }
-            if let renewAhead, let renewAtLeast {
-                page.line("renew", "{ahead: \(renewAhead), at_least: \(renewAtLeast)}")
-            }
-            if let retryOn { page.line("retry_on", PlanSummary.list(retryOn.map { String($0) })) }
-            if let onAuthorityFailure { page.line("on_authority_failure", onAuthorityFailure) }
-            page.line("used by", routes.isEmpty ? "no route" : routes.joined(separator: ", "))
+extension PlanSummary.Credential: PlanSummaryItem {
+    var facts: [PlanSummary.Fact] {
+        var facts = [PlanSummary.Fact(key: "strategy", value: strategy)]
+        func add(_ key: String, _ value: String?) {
+            if let value { facts.append(PlanSummary.Fact(key: key, value: value)) }
         }
+        add("subject", subject)
+        if let renewAhead, let renewAtLeast { add("renew", "{ahead: \(renewAhead), at_least: \(renewAtLeast)}") }
+        add("retry_on", retryOn.map { PlanSummary.list($0.map { String($0) }) })
+        add("on_authority_failure", onAuthorityFailure)
+        add("used by", routes.isEmpty ? "no route" : routes.joined(separator: ", "))
+        return facts
     }
 }
 
-extension PlanSummary.Route {
-    fileprivate func write(to page: inout IndentedText) {
-        page.heading(name)
-        page.indented { page in
-            page.line("upstream", plaintext ? "\(upstream) (plaintext)" : upstream)
-            page.line("path", path)
-            page.line("hosts", PlanSummary.list(hosts))
-            page.line("credential", credential ?? "none")
-            if let asUser { page.line("as_user", asUser) }
-            for rule in allow ?? [] {
-                page.line(
-                    "allow",
-                    "\(rule.methods.isEmpty ? "any method" : rule.methods.joined(separator: ", ")) \(rule.path)"
-                )
-            }
-            if let clients { page.line("clients", PlanSummary.list(clients)) }
+extension PlanSummary.Route: PlanSummaryItem {
+    var facts: [PlanSummary.Fact] {
+        var facts: [PlanSummary.Fact] = []
+        func add(_ key: String, _ value: String?) {
+            if let value { facts.append(PlanSummary.Fact(key: key, value: value)) }
         }
+        add("upstream", plaintext ? "\(upstream) (plaintext)" : upstream)
+        add("path", path)
+        add("hosts", PlanSummary.list(hosts))
+        add("credential", credential ?? "none")
+        add("as_user", asUser)
+        for rule in allow ?? [] {
+            add("allow", "\(rule.methods.isEmpty ? "any method" : rule.methods.joined(separator: ", ")) \(rule.path)")
+        }
+        add("clients", clients.map(PlanSummary.list))
+        return facts
     }
 }
 

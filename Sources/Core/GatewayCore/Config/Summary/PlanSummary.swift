@@ -98,6 +98,8 @@ extension PlanSummary {
             "replay_body_bytes": ConfigUnits.text(bytes: limits.replayBodyBytes),
             "connections": String(limits.connections),
             "pending_per_route": String(limits.pendingPerRoute),
+            "connections_per_upstream": String(limits.connectionsPerUpstream),
+            "pending_per_upstream": String(limits.pendingPerUpstream),
             "credential_timeout": ConfigUnits.text(limits.credentialTimeout),
             "connect_timeout": ConfigUnits.text(limits.connectTimeout),
             "response_timeout": ConfigUnits.text(limits.responseTimeout),

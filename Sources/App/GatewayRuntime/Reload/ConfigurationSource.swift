@@ -1,0 +1,98 @@
+import Foundation
+import GatewayCore
+import GatewayProxy
+import NIOPosix
+import Synchronization
+
+/// The configuration of a running gateway, to be read again.
+package struct ConfigurationSource: Sendable {
+    let path: String
+    /// What the plan of the start came from.
+    let files: WatchedFiles
+    private let overlay: [String: String]
+
+    /// - Parameters:
+    ///   - path: As diagnostics shall print it.
+    ///   - overlay: Variables that count before those of the process.
+    ///   - file: What was read when the gateway was started.
+    package init(path: String, overlay: [String: String] = [:], file: ConfigurationFile) {
+        self.path = path
+        self.overlay = overlay
+        files = file.watched
+    }
+
+    struct Reading: Sendable {
+        let outcome: Result<ConfigurationFile, CommandFailure>
+        let files: WatchedFiles
+    }
+
+    /// On a thread of its own: secrets may come from programs, which take their time.
+    func read() async -> Reading {
+        do {
+            return try await NIOThreadPool.singleton.runIfActive { read() }
+        } catch {
+            let failure = CommandFailure(.failed, "the configuration was not read: the gateway is stopping")
+            return Reading(outcome: .failure(failure), files: files)
+        }
+    }
+
+    private func read() -> Reading {
+        let files = RecordingConfigFiles()
+        let outcome = Result { () throws(CommandFailure) in
+            try ConfigurationFile(
+                path: path,
+                overlay: overlay,
+                files: files,
+                consequence: "the running configuration was kept"
+            )
+        }
+        return Reading(outcome: outcome, files: files.watched)
+    }
+}
+
+/// The files that a configuration came from, with what they were when they were read.
+struct WatchedFiles: Equatable, Sendable {
+    private var files: [String: FileIdentity?] = [:]
+    private var folders: [String: [String]] = [:]
+
+    mutating func add(file path: String) {
+        if files[path] == nil { files[path] = .some(FileIdentity(path)) }
+    }
+
+    mutating func add(folder path: String, names: [String]) { folders[path] = Self.relevant(names) }
+
+    /// The same files as they are now.
+    func now(_ source: SystemConfigFiles = SystemConfigFiles()) -> WatchedFiles {
+        var now = WatchedFiles()
+        for path in files.keys { now.add(file: path) }
+        for folder in folders.keys { now.add(folder: folder, names: source.names(in: folder)) }
+        return now
+    }
+
+    /// Without what editors put beside a file while they work on it.
+    private static func relevant(_ names: [String]) -> [String] {
+        names.filter { !$0.hasPrefix(".") && !$0.hasSuffix("~") && !$0.hasSuffix(".tmp") }.sorted()
+    }
+}
+
+/// Remembers which files were asked for.
+final class RecordingConfigFiles: ConfigFileSource {
+    private let files = SystemConfigFiles()
+    private let record = Mutex(WatchedFiles())
+
+    var watched: WatchedFiles { record.withLock { $0 } }
+
+    func absolutePath(_ path: String) -> String { files.absolutePath(path) }
+
+    func read(_ path: String, limit: Int) throws(ConfigFileError) -> [UInt8] {
+        // Before it is read: what is written in between is then a change.
+        record.withLock { $0.add(file: path) }
+        return try files.read(path, limit: limit)
+    }
+
+    func names(in folder: String) -> [String] {
+        let names = files.names(in: folder)
+        record.withLock { $0.add(folder: folder, names: names) }
+        return names
+    }
+}

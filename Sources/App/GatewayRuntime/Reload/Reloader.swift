@@ -1,0 +1,227 @@
+import GatewayAudit
+import GatewayCore
+import GatewayProxy
+import GatewayTokenKeeper
+import Logging
+import ServiceLifecycle
+import Synchronization
+
+/// Reads the configuration again when it is told to or the files have changed, and puts the new plan in the old one's
+/// place: whole, or not at all.
+final class Reloader: Service {
+    /// What a reload changes.
+    struct Parts: Sendable {
+        let live: LivePlan
+        let proxy: ProxyServer
+        let keepers: KeeperHost
+        let audit: SQLiteAuditLog
+        let makeSources: @Sendable (Plan, CredentialSources) -> CredentialSources
+        let makeConfiguration: @Sendable (Plan, CredentialSources) -> ProxyConfiguration
+        let clock: any GatewayClock
+        let logger: Logger
+    }
+
+    private struct Pending {
+        var cause: ReloadReport.Cause?
+        var waiters: [CheckedContinuation<ReloadReport, Never>] = []
+        var isClosed = false
+    }
+
+    static let pollInterval = Duration.seconds(1)
+    /// A change is acted upon when the files have been still for so long: editors write in several steps.
+    static let settleTime = Duration.milliseconds(200)
+    private static let mostWaiting = 64
+
+    private let source: ConfigurationSource
+    private let parts: Parts
+    private let digestKey = ServedPlan.newKey()
+    private let pending = Mutex(Pending())
+    private let bell = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
+    private let watched = Mutex<WatchedFiles?>(nil)
+
+    init(source: ConfigurationSource, parts: Parts) {
+        self.source = source
+        self.parts = parts
+    }
+
+    /// Several requests that come while a reload is under way are one.
+    func request(_ cause: ReloadReport.Cause) {
+        pending.withLock { $0.cause = $0.cause ?? cause }
+        bell.continuation.yield()
+    }
+
+    /// Reloads, and returns when it is done.
+    func reload(_ cause: ReloadReport.Cause) async -> ReloadReport {
+        await withCheckedContinuation { done in
+            let refusal: ReloadReport? = pending.withLock { pending in
+                if pending.isClosed { return .failed(cause, "the gateway is stopping") }
+                guard pending.waiters.count < Self.mostWaiting else {
+                    return .failed(cause, "too many reloads are waiting")
+                }
+                pending.cause = cause
+                pending.waiters.append(done)
+                return nil
+            }
+            if let refusal { return done.resume(returning: refusal) }
+            bell.continuation.yield()
+        }
+    }
+
+    /// What can leave the process of the plan that is served.
+    func servedPlan() -> ServedPlan { ServedPlan(parts.live.plan, key: digestKey) }
+
+    // MARK: Running
+
+    func run() async throws {
+        await cancelWhenGracefulShutdown {
+            await withDiscardingTaskGroup { tasks in
+                tasks.addTask { await self.watch() }
+                for await _ in self.bell.stream { await self.takeTurn() }
+            }
+        }
+        let left = pending.withLock { pending in
+            pending.isClosed = true
+            defer { pending.waiters = [] }
+            return pending.waiters
+        }
+        for waiter in left { waiter.resume(returning: .failed(.operator, "the gateway is stopping")) }
+    }
+
+    private func takeTurn() async {
+        let (cause, waiters) = pending.withLock { pending in
+            defer { (pending.cause, pending.waiters) = (nil, []) }
+            return (pending.cause, pending.waiters)
+        }
+        guard let cause else { return }
+        let report = await perform(cause)
+        for waiter in waiters { waiter.resume(returning: report) }
+    }
+
+    private func watch() async {
+        var last = source.files
+        while (try? await parts.clock.sleep(for: Self.pollInterval)) != nil {
+            // What a reload for another reason has read is no news.
+            if let read = watched.withLock({ $0.take() }) { last = read }
+            var now = last.now()
+            guard now != last else { continue }
+            while !Task.isCancelled {
+                try? await parts.clock.sleep(for: Self.settleTime)
+                let later = now.now()
+                if later == now { break }
+                now = later
+            }
+            last = now
+            request(.files)
+        }
+    }
+
+    // MARK: One reload
+
+    private func perform(_ cause: ReloadReport.Cause) async -> ReloadReport {
+        let reading = await source.read()
+        watched.withLock { $0 = reading.files }
+        let report: ReloadReport
+        switch reading.outcome {
+        case .failure(let failure):
+            report = ReloadReport(
+                cause: cause,
+                outcome: failure.status == .configuration ? .refused : .failed,
+                problems: failure.description
+            )
+        case .success(let file): report = await apply(file, cause)
+        }
+        return await announce(report)
+    }
+
+    private func apply(_ file: ConfigurationFile, _ cause: ReloadReport.Cause) async -> ReloadReport {
+        let (plan, live) = (file.plan, parts.live.state)
+        let changes = servedPlan().changes(to: plan)
+        var report = ReloadReport(cause: cause, outcome: .loaded, changes: changes, warnings: file.warnings)
+        let fixed = changes.filter { $0.needsRestart }.map { change in
+            ([change.path] + change.notes).joined(separator: ": ")
+        }
+        guard fixed.isEmpty else {
+            let list = fixed.map { "  \($0)\n" }.joined()
+            report.outcome = .refused
+            report.problems =
+                "This cannot change while the gateway runs; restart it, or undo the change:\n\(list)"
+                + "The running configuration was kept.\n"
+            return report
+        }
+        let sources = parts.makeSources(plan, live.sources)
+        let prepared: PreparedReload
+        do {
+            let configuration = parts.makeConfiguration(plan, sources)
+            prepared = try await parts.proxy.prepare(configuration, listeners: plan.listeners)
+        } catch {
+            report.outcome = .failed
+            report.problems = "\((error as? ListenerError)?.description ?? "\(error)")\n"
+            return report
+        }
+        do throws(AuditError) {
+            try await parts.audit.record(loadedEvent(report, plan))
+        } catch {
+            // Fail closed: what is served is what the log says.
+            guard plan.audit.onFailure == .degrade else {
+                await parts.proxy.discard(prepared)
+                report.outcome = .failed
+                report.problems = "\(error.reason)\n"
+                return report
+            }
+        }
+        for (keeper, predecessor) in sources.keepers(notIn: live.sources) {
+            parts.keepers.start(keeper, after: predecessor)
+        }
+        parts.live.replace(with: plan, sources: sources)
+        await parts.proxy.apply(prepared)
+        for (keeper, _) in live.sources.keepers(notIn: sources) { keeper.retire() }
+        return report
+    }
+
+    private func loadedEvent(_ report: ReloadReport, _ plan: Plan) -> TokenEvent {
+        var detail = [
+            "file": source.path, "cause": report.cause.rawValue, "routes": String(plan.routes.count),
+            "credentials": String(plan.credentials.count),
+        ]
+        for kind in [PlanChange.Kind.added, .changed, .dropped] {
+            detail[kind.rawValue] = String(report.changes.count { $0.kind == kind })
+        }
+        return TokenEvent(at: parts.clock.now().wall, name: .configLoaded, trigger: .reload, detail: detail)
+    }
+
+    private func announce(_ report: ReloadReport) async -> ReloadReport {
+        guard report.outcome != .loaded else {
+            let effective = PlanChange.effective(report.changes)
+            parts.logger.notice(
+                "Configuration loaded",
+                metadata: ["cause": "\(report.cause.rawValue)", "changes": "\(effective.count)"]
+            )
+            if !report.warnings.isEmpty {
+                parts.logger.warning("Configuration", metadata: ["text": "\(report.warnings)"])
+            }
+            return report
+        }
+        let time = parts.clock.now().wall.rfc3339
+        let first = report.problems.split(separator: "\n").first.map(String.init) ?? "unknown"
+        parts.live.refuse(because: "configuration refused at \(time), the one before is served: \(first)")
+        parts.logger.error(
+            "Configuration refused; the running one was kept",
+            metadata: ["cause": "\(report.cause.rawValue)", "problem": "\(first)"]
+        )
+        Console.writeError(report.problems)
+        var event = TokenEvent(at: parts.clock.now().wall, name: .configRefused, trigger: .reload, outcome: .failed)
+        event.detail = ["file": source.path, "cause": report.cause.rawValue, "problem": LogText.clean(first)]
+        do throws(AuditError) {
+            try await parts.audit.record(event)
+        } catch {
+            parts.logger.error("Audit event not written", metadata: ["event": "config_refused"])
+        }
+        return report
+    }
+}
+
+extension ReloadReport {
+    fileprivate static func failed(_ cause: Cause, _ problem: String) -> ReloadReport {
+        ReloadReport(cause: cause, outcome: .failed, problems: "\(problem)\n")
+    }
+}

@@ -1,0 +1,141 @@
+/// What a reload does, or would do, to one thing of the configuration.
+package struct PlanChange: Hashable, Sendable, Codable {
+    package enum Kind: String, Sendable, Codable {
+        case added
+        case changed
+        case kept
+        case dropped
+    }
+
+    package var kind: Kind
+    /// As the configuration spells it, for example `routes.box`.
+    package var path: String
+    /// `upstream: https://a -> https://b`; no secrets.
+    package var notes: [String]
+    /// It cannot be changed while the gateway runs.
+    package var needsRestart: Bool
+
+    /// In the order of the configuration.
+    package static func between(_ old: PlanDigest, _ new: PlanDigest) -> [PlanChange] {
+        var changes: [PlanChange] = []
+        func compare(
+            _ prefix: String,
+            _ old: [Item],
+            _ new: [Item],
+            restart: @escaping (String) -> Bool = { _ in false }
+        ) {
+            let before = Dictionary(old.map { ($0.name, $0) }) { first, _ in first }
+            let after = Set(new.map(\.name))
+            for item in new {
+                let path = prefix + item.name
+                guard let earlier = before[item.name] else {
+                    changes.append(PlanChange(kind: .added, path: path, notes: [], needsRestart: restart(path)))
+                    continue
+                }
+                let notes = notes(from: earlier, to: item)
+                let kind: Kind = notes.isEmpty ? .kept : .changed
+                changes.append(
+                    PlanChange(kind: kind, path: path, notes: notes, needsRestart: kind == .changed && restart(path))
+                )
+            }
+            for item in old where !after.contains(item.name) {
+                let path = prefix + item.name
+                changes.append(PlanChange(kind: .dropped, path: path, notes: [], needsRestart: restart(path)))
+            }
+        }
+        compare("", settings(old), settings(new), restart: isFixed)
+        compare(
+            "listeners.proxy.",
+            items(old, "listeners.proxy", \.listeners),
+            items(new, "listeners.proxy", \.listeners)
+        )
+        compare("access.clients.", clients(old), clients(new))
+        compare("credentials.", items(old, "credentials", \.credentials), items(new, "credentials", \.credentials))
+        compare("routes.", items(old, "routes", \.routes), items(new, "routes", \.routes))
+        return changes
+    }
+
+    /// What is decided once, when the gateway starts.
+    private static func isFixed(_ path: String) -> Bool {
+        ["state_directory", "workers", "listeners.admin", "limits.drain"].contains(path)
+            || path.hasPrefix("audit.") || path.hasPrefix("tokens.")
+    }
+
+    // MARK: Comparison
+
+    private struct Item {
+        let name: String
+        var facts: [PlanSummary.Fact]
+        var mark: String?
+    }
+
+    private static func notes(from old: Item, to new: Item) -> [String] {
+        let before = grouped(old.facts)
+        let after = grouped(new.facts)
+        let keys = (old.facts + new.facts).map(\.key)
+        var seen: Set<String> = []
+        let notes = keys.filter { seen.insert($0).inserted && before[$0] != after[$0] }.map { key in
+            let (from, to) = (before[key] ?? "nothing", after[key] ?? "nothing")
+            return key.isEmpty ? "\(from) -> \(to)" : "\(key): \(from) -> \(to)"
+        }
+        if notes.isEmpty, old.mark != new.mark { return ["something that is not shown, such as a secret or a URL"] }
+        return notes
+    }
+
+    private static func grouped(_ facts: [PlanSummary.Fact]) -> [String: String] {
+        Dictionary(facts.map { ($0.key, $0.value) }) { "\($0); \($1)" }
+    }
+
+    private static func settings(_ digest: PlanDigest) -> [Item] {
+        let summary = digest.summary
+        func item(_ name: String, _ value: String) -> Item {
+            Item(name: name, facts: [PlanSummary.Fact(key: "", value: value)], mark: digest.marks[name])
+        }
+        var items = [
+            item("state_directory", summary.stateDirectory), item("workers", summary.workers),
+            item("listeners.admin", summary.admin), item("access.require_client", summary.requireClient),
+            item("access.allow_origins", "[\(summary.allowOrigins.joined(separator: ", "))]"),
+        ]
+        for (section, values) in [("audit", summary.audit), ("tokens", summary.tokens), ("limits", summary.limits)] {
+            items += values.sorted { $0.key < $1.key }.map { item("\(section).\($0.key)", $0.value) }
+        }
+        return items
+    }
+
+    private static func clients(_ digest: PlanDigest) -> [Item] {
+        digest.summary.clients.map { Item(name: $0, facts: [], mark: digest.marks["access.clients.\($0)"]) }
+    }
+
+    private static func items(
+        _ digest: PlanDigest,
+        _ prefix: String,
+        _ list: KeyPath<PlanSummary, [some PlanSummaryItem]>
+    ) -> [Item] {
+        digest.summary[keyPath: list].map {
+            Item(name: $0.name, facts: $0.facts, mark: digest.marks["\(prefix).\($0.name)"])
+        }
+    }
+}
+
+extension PlanChange {
+    /// Those that are not merely kept.
+    package static func effective(_ changes: [PlanChange]) -> [PlanChange] { changes.filter { $0.kind != .kept } }
+
+    /// One line per change, then what is kept, counted.
+    package static func text(_ changes: [PlanChange]) -> String {
+        let effective = effective(changes)
+        guard !effective.isEmpty else { return "Nothing changes.\n" }
+        var text = ""
+        for change in effective {
+            let sign = change.kind == .added ? "+" : (change.kind == .dropped ? "-" : "~")
+            let restart = change.needsRestart ? " (needs a restart)" : ""
+            text += "\(sign) \(change.path) \(change.kind.rawValue)\(restart)\n"
+            for note in change.notes { text += "    \(note)\n" }
+        }
+        let kept = changes.filter { $0.kind == .kept }.map(\.path)
+        let (routes, credentials) = (
+            kept.count { $0.hasPrefix("routes.") }, kept.count { $0.hasPrefix("credentials.") }
+        )
+        return text + "Kept: \(routes) of the routes and \(credentials) of the credentials.\n"
+    }
+}

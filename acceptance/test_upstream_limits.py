@@ -1,0 +1,90 @@
+"""How many connections and waiting requests one upstream may have."""
+
+import threading
+
+import pytest
+import requests
+
+from harness import processes
+from harness.origin import response
+
+
+class SlowOrigin:
+    """Answers one request after the other, each when it is told to."""
+
+    def __init__(self, make_origin):
+        self.permits = threading.Semaphore(0)
+        self.origin = make_origin(self.answer)
+
+    def answer(self, request):
+        assert self.permits.acquire(timeout=30)
+        return response(200, b"done")
+
+
+@pytest.fixture
+def slow(make_origin):
+    return SlowOrigin(make_origin)
+
+
+def start(start_gateway, origin, **limits):
+    limits = {"connections_per_upstream": 1, "pending_per_upstream": 1, "connect_timeout": "20s", **limits}
+    # One event loop, so that the numbers are exact.
+    return start_gateway({"workers": 1, "limits": limits, "routes": {"a": {"upstream": origin.url, "auth": "none"}}})
+
+
+def ask(gateway, answers):
+    def run():
+        answers.append(requests.get(gateway.url + "/a", timeout=30))
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    return thread
+
+
+def test_what_is_too_much_is_refused_at_once_and_what_waits_is_served(start_gateway, slow):
+    gateway = start(start_gateway, slow.origin)
+    answers = []
+    first = ask(gateway, answers)
+    processes.wait_until(lambda: slow.origin.count() == 1, 10, "the first request arrived")
+    more = [ask(gateway, answers) for _ in range(3)]
+    # One of the three waits.
+    processes.wait_until(lambda: len(answers) == 2, 5, "two requests are refused at once")
+    for refused in answers:
+        assert refused.status_code == 503 and refused.headers["Retry-After"] == "1"
+        assert refused.json()["code"] == "upstream-busy"
+    assert slow.origin.count() == 1
+    for _ in range(3):
+        slow.permits.release()
+    for thread in (first, *more):
+        thread.join(20)
+    assert [answer.status_code for answer in answers[2:]] == [200, 200]
+    assert len(slow.origin.streams) == 1, "more than one connection was opened"
+    assert requests.get(gateway.url + "/a", timeout=10).status_code == 200
+
+
+def test_nobody_waits_for_ever(start_gateway, slow):
+    gateway = start(start_gateway, slow.origin, connect_timeout="500ms")
+    answers = []
+    first = ask(gateway, answers)
+    processes.wait_until(lambda: slow.origin.count() == 1, 10, "the first request arrived")
+    waited = requests.get(gateway.url + "/a", timeout=10)
+    assert waited.status_code == 503 and "became free" in waited.json()["detail"]
+    slow.permits.release()
+    first.join(20)
+    assert answers[0].status_code == 200
+
+
+def test_connections_that_fail_or_end_are_not_counted(start_gateway, make_origin):
+    # Each answer ends its connection.
+    origin = make_origin(lambda _: response(200, b"done", "Connection: close"))
+    gateway = start(start_gateway, origin, pending_per_upstream=1)
+    for _ in range(20):
+        assert requests.get(gateway.url + "/a", timeout=5).status_code == 200
+    down = start_gateway(
+        {
+            "workers": 1,
+            "limits": {"connections_per_upstream": 1, "pending_per_upstream": 1},
+            "routes": {"a": {"upstream": f"http://127.0.0.1:{processes.free_port()}", "auth": "none"}},
+        }
+    )
+    assert {requests.get(down.url + "/a", timeout=5).status_code for _ in range(20)} == {502}
