@@ -96,7 +96,11 @@ let package = Package(
 
         // Doubles, conformance kits and the local authorities that demo and tests share.
         target("GatewayTesting", in: "Testing", ["GatewayCore"]),
-        target("GatewaySandbox", in: "Testing", ["GatewayCore", hummingbird, crypto, lifecycle, logging] + nio),
+        target(
+            "GatewaySandbox",
+            in: "Testing",
+            ["GatewayCore", hummingbird, crypto, cryptoExtras, lifecycle, logging] + nio
+        ),
 
         tests("GatewayCoreTests", ["GatewayCore", "GatewayTesting"]),
         tests("GatewayStrategiesTests", ["GatewayStrategies", "GatewayTesting", crypto, cryptoExtras]),

@@ -22,7 +22,8 @@ enum ImportTable {
 
         "GatewayTesting": ["GatewayCore", "Synchronization"] + foundation,
         "GatewaySandbox": adapter + [
-            "Hummingbird", "HummingbirdCore", "HTTPTypes", "NIOCore", "NIOHTTPTypes", "Crypto", "ServiceLifecycle",
+            "Hummingbird", "HummingbirdCore", "HTTPTypes", "NIOCore", "NIOHTTPTypes", "Crypto", "CryptoExtras",
+            "ServiceLifecycle",
         ],
     ]
 

@@ -14,6 +14,7 @@ enum SecretReaders {
         "Core/GatewayCore/Config/Summary/PlanDigest.swift",
         "Core/GatewayCore/HTTP/FormEncoding.swift",
         "Core/GatewayCore/Tokens/GrantIdentity.swift",
+        "Core/GatewayStrategies/Box/BoxAppSettings.swift",
         "Core/GatewayStrategies/OAuth/ClientAuthentication.swift",
         "Core/GatewayStrategies/Shared/ConfigFields+Credentials.swift",
         "Core/GatewayStrategies/Shared/UnverifiedJWT.swift",

@@ -1,4 +1,6 @@
+import Foundation
 import GatewayCore
+import GatewayRuntime
 import GatewaySandbox
 import GatewayStrategies
 import GatewayTesting
@@ -26,10 +28,14 @@ struct GrantsAgainstSandboxTests {
     /// Sends what a grant asks for and lets it read the answer.
     private struct Bench {
         let endpoint: AsyncHTTPTokenEndpoint
-        let now = Moment(monotonic: MonotonicTime(nanoseconds: 0), wall: UnixTime(seconds: 1_772_357_400))
+        var now = Moment(monotonic: MonotonicTime(nanoseconds: 0), wall: UnixTime(seconds: 1_772_357_400))
 
-        func grant(_ kind: String, _ block: FixtureNode) throws -> any TokenGrant {
-            let fields = ConfigFields.fixture(block)
+        func grant(
+            _ kind: String,
+            _ block: FixtureNode,
+            secrets: any SecretSource = FixtureSecrets()
+        ) throws -> any TokenGrant {
+            let fields = ConfigFields.fixture(block, secrets: secrets)
             let strategy = try #require(StrategyCatalog.builtIn.strategy(named: kind)?.init(from: fields))
             #expect(fields.problems == [])
             guard case .token(let grant) = strategy.behavior else { throw Unexpected() }
@@ -39,7 +45,7 @@ struct GrantsAgainstSandboxTests {
         func renew(_ grant: any TokenGrant, holding token: TokenSet? = nil) async throws -> Result<
             TokenSet, TokenFailure
         > {
-            guard case .request(let request) = grant.firstStep(holding: token) else { throw Unexpected() }
+            guard case .request(let request) = grant.firstStep(holding: token, at: now) else { throw Unexpected() }
             let reply = try await endpoint.send(request, deadline: .seconds(20)).get()
             return grant.interpret(reply, holding: token, at: now)
         }
@@ -89,6 +95,27 @@ struct GrantsAgainstSandboxTests {
             #expect(failure.class == .terminal)
             #expect(failure.problem.kind == .credentialMisconfigured)
             #expect(failure.problem.cause?.code.map(OAuthErrorCode.known.contains) == true)
+        }
+    }
+
+    @Test(arguments: ["RS256", "RS384", "RS512"], ["enterprise", "user"])
+    func boxTakesAnAssertion(_ algorithm: String, _ subject: String) async throws {
+        try await withSandbox { sandbox, bench in
+            var bench = bench
+            bench.now.wall = UnixTime(milliseconds: Int64(Date().timeIntervalSince1970 * 1000))
+            let grant = try bench.grant(
+                "box_jwt",
+                [
+                    "app_settings": ["env": "SANDBOX_BOX_APP_SETTINGS"], "algorithm": "\(algorithm)",
+                    "subject": subject == "user" ? ["user": "2000001"] : ["enterprise": "1000001"],
+                    "token_url": "\(sandbox.addresses.box)/oauth2/token",
+                ],
+                secrets: SystemSecretSource(environment: sandbox.environment)
+            )
+            let token = try await bench.renew(grant).get()
+            #expect(token.lifetime == .seconds(3600))
+            let revocation = try #require(grant.revocation(of: token))
+            #expect(try await bench.endpoint.send(revocation, deadline: .seconds(20)).get().status == 200)
         }
     }
 

@@ -10,8 +10,8 @@ let now = Moment(
 )
 
 /// Decodes one block through the catalog, as the configuration does.
-func decode(_ kind: String, _ block: FixtureNode) throws -> any AuthStrategy {
-    let fields = ConfigFields.fixture(block)
+func decode(_ kind: String, _ block: FixtureNode, _ environment: [String: String] = [:]) throws -> any AuthStrategy {
+    let fields = ConfigFields.fixture(block, secrets: FixtureSecrets(environment))
     let type = try #require(StrategyCatalog.builtIn.strategy(named: kind))
     let strategy = type.init(from: fields)
     fields.refuseUnknownKeys()
@@ -20,8 +20,8 @@ func decode(_ kind: String, _ block: FixtureNode) throws -> any AuthStrategy {
 }
 
 /// What is wrong with one block, in the words the person who wrote it reads.
-func problems(_ kind: String, _ block: FixtureNode) throws -> [String] {
-    let fields = ConfigFields.fixture(block)
+func problems(_ kind: String, _ block: FixtureNode, _ environment: [String: String] = [:]) throws -> [String] {
+    let fields = ConfigFields.fixture(block, secrets: FixtureSecrets(environment))
     let type = try #require(StrategyCatalog.builtIn.strategy(named: kind))
     let strategy = type.init(from: fields)
     fields.refuseUnknownKeys()
@@ -29,8 +29,8 @@ func problems(_ kind: String, _ block: FixtureNode) throws -> [String] {
     return fields.problems
 }
 
-func grant(_ kind: String, _ block: FixtureNode) throws -> any TokenGrant {
-    let behavior = try decode(kind, block).behavior
+func grant(_ kind: String, _ block: FixtureNode, _ environment: [String: String] = [:]) throws -> any TokenGrant {
+    let behavior = try decode(kind, block, environment).behavior
     guard case .token(let grant) = behavior else {
         Issue.record("\(kind) is not a token strategy")
         throw WrongKind()

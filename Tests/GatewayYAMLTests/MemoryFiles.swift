@@ -1,4 +1,5 @@
 import GatewayCore
+import GatewayTesting
 
 /// Configuration files that exist in a test only.
 struct MemoryFiles: ConfigFileSource {
@@ -37,5 +38,9 @@ struct MemorySecrets: SecretSource {
 
     func systemdCredential(_ name: String) throws(SecretSourceError) -> Secret {
         throw SecretSourceError("CREDENTIALS_DIRECTORY is not set")
+    }
+
+    func openPrivateKey(_ pem: Secret, passphrase: Secret?) -> PrivateKeyDER? {
+        SampleKeys.open(pem, passphrase: passphrase)
     }
 }

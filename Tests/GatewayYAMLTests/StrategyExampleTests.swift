@@ -1,6 +1,7 @@
 import Foundation
 import GatewayCore
 import GatewayStrategies
+import GatewayTesting
 import GatewayYAML
 import Testing
 
@@ -32,7 +33,20 @@ struct StrategyExampleTests {
 /// Every variable is set.
 private struct AnySecret: SecretSource {
     func environment(_ name: String) -> String? { "value" }
-    func file(_ path: String) throws(SecretSourceError) -> Secret { throw SecretSourceError("no such file") }
+
+    func file(_ path: String) throws(SecretSourceError) -> Secret {
+        if path.hasSuffix(".pem") { return Secret(SampleKeys.rsa) }
+        if path.hasSuffix("box-app.json") { return Secret(Self.boxApp) }
+        throw SecretSourceError("no such file")
+    }
+
+    private static let boxApp =
+        #"{"boxAppSettings":{"clientID":"app","clientSecret":"s","appAuth":{"publicKeyID":"k","privateKey":""#
+        + SampleKeys.rsa.replacing("\n", with: "\\n") + #"","passphrase":"value"}},"enterpriseID":"12345"}"#
+
+    func openPrivateKey(_ pem: Secret, passphrase: Secret?) -> PrivateKeyDER? {
+        SampleKeys.open(pem, passphrase: passphrase)
+    }
 
     func program(_ arguments: [String], timeout: Duration) throws(SecretSourceError) -> Secret {
         throw SecretSourceError("no such program")

@@ -8,6 +8,7 @@ extension StrategyCatalog {
             BearerStrategy.self,
             BoxCCGStrategy.self,
             BoxDeveloperTokenStrategy.self,
+            BoxJWTStrategy.self,
             DukeSessionStrategy.self,
             HeaderStrategy.self,
             NoneStrategy.self,
@@ -15,7 +16,7 @@ extension StrategyCatalog {
             SessionRefreshStrategy.self,
         ],
         planned: [
-            "box_jwt", "box_oauth", "delegated", "exec", "oauth2_authorization_code", "oauth2_jwt_bearer",
+            "box_oauth", "delegated", "exec", "oauth2_authorization_code", "oauth2_jwt_bearer",
             "oauth2_password", "oauth2_token_exchange", "recipe",
         ]
     )

@@ -69,10 +69,11 @@ extension ConfigFields {
         let algorithm = signingAlgorithm(of: algorithms, otherwise: standard)
         let keyID = string("key_id")
         let passphrase = secret("passphrase")
-        guard let text = requiredSecretText(key), let algorithm else { return nil }
+        guard let text = requiredSecretText(key) else { return nil }
         if has("passphrase"), passphrase == nil { return nil }
         do throws(SigningKey.Refusal) {
             let der = try SigningKey.open(text, passphrase: passphrase, with: context.secrets)
+            guard let algorithm else { return nil }
             return signer(der, at: key, algorithm: algorithm, keyID: keyID)
         } catch {
             self.error(error.isAboutPassphrase && has("passphrase") ? "passphrase" : key, error.message)

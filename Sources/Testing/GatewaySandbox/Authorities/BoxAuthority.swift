@@ -37,6 +37,7 @@ struct BoxAuthority: Sendable {
             switch grant {
             case "client_credentials": return clientCredentials(form, &state, now, call)
             case "refresh_token": return refresh(form, &state, now, call)
+            case BoxAssertion.grantType: return assertion(form, &state, now, call)
             default:
                 return .refused(
                     .oauthError("unauthorized_client", "The grant type is unauthorized for this client_id")
@@ -51,6 +52,40 @@ struct BoxAuthority: Sendable {
         return world.accounts.boxClients.contains { $0.id == id && Secret($0.secret).matches(Array(secret.utf8)) }
     }
 
+    private func knows(_ type: String?, _ id: String) -> Bool {
+        switch type {
+        case "enterprise": id == world.accounts.boxEnterprise
+        case "user": world.accounts.boxUsers[id] != nil
+        default: false
+        }
+    }
+
+    /// A signed statement about whom the token shall speak for (RFC 7523 §2.1).
+    private func assertion(
+        _ form: Form,
+        _ state: inout WorldState,
+        _ now: Int64,
+        _ call: Switches.TokenCall
+    ) -> TokenAnswer {
+        let client = form["client_id"] ?? ""
+        let assertion: BoxAssertion
+        do throws(BoxAssertion.Refusal) {
+            assertion = try BoxAssertion(form["assertion"] ?? "")
+            try assertion.check(for: client, at: now, against: &state.assertionIDs)
+            guard knows(assertion.subjectType, assertion.subject) else { throw .unknownSubject }
+        } catch {
+            return .refused(.oauthError("invalid_grant", error.rawValue))
+        }
+        let grant = WorldState.Grant(
+            authority: .box,
+            client: client,
+            subject: "\(assertion.subjectType):\(assertion.subject)",
+            family: state.registry.newFamily(),
+            lifetime: call.lifetime
+        )
+        return .granted(answer(state.issue(.access, grant, at: now), lifetime: state.lifetime(of: grant)))
+    }
+
     private func clientCredentials(
         _ form: Form,
         _ state: inout WorldState,
@@ -59,8 +94,8 @@ struct BoxAuthority: Sendable {
     ) -> TokenAnswer {
         let id = form["box_subject_id"] ?? ""
         switch form["box_subject_type"] {
-        case "enterprise" where id == world.accounts.boxEnterprise: break
-        case "user" where world.accounts.boxUsers[id] != nil: break
+        case "enterprise" where knows("enterprise", id): break
+        case "user" where knows("user", id): break
         case "enterprise", "user": return .refused(.oauthError("invalid_grant", "Grant credentials are invalid"))
         default:
             return .refused(

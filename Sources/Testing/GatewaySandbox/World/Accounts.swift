@@ -37,6 +37,7 @@ struct Accounts: Sendable {
             "SANDBOX_UPSTREAM_URL": addresses.upstream,
             "SANDBOX_BOX_CLIENT_ID": boxClients[0].id,
             "SANDBOX_BOX_CLIENT_SECRET": boxClients[0].secret,
+            "SANDBOX_BOX_APP_SETTINGS": boxAppSettings.text,
             "SANDBOX_BOX_ENTERPRISE_ID": boxEnterprise,
             "SANDBOX_BOX_USER_ID": "2000001",
             "SANDBOX_BOX_DEVELOPER_TOKEN": seeds.boxDeveloperToken,

@@ -31,6 +31,8 @@ struct WorldState: Sendable {
     var addresses: Sandbox.Addresses?
     var uploads = UploadSessions()
     var uploadSerial = 0
+    /// Every `jti` that an assertion of the Box app has carried.
+    var assertionIDs: Set<String> = []
     /// The newest access token of a grant that can be renewed.
     private var currentAccess: [Int: String] = [:]
     private(set) var seeds = Seeds()
@@ -122,6 +124,7 @@ struct WorldState: Sendable {
         switches = [:]
         currentAccess = [:]
         uploads = UploadSessions()
+        assertionIDs = []
         plantSeeds(accounts, at: now)
         counters.tokensIssued = [:]
     }

@@ -55,10 +55,14 @@ package struct FixtureNode: ExpressibleByStringLiteral, ExpressibleByStringInter
 
 extension ConfigFields {
     /// The fields of `mapping` at `path`; what is wrong, such as a fixture that is no mapping, ends up in ``problems``.
-    package static func fixture(_ mapping: FixtureNode, path: ConfigPath = .root) -> ConfigFields {
+    package static func fixture(
+        _ mapping: FixtureNode,
+        path: ConfigPath = .root,
+        secrets: any SecretSource = FixtureSecrets()
+    ) -> ConfigFields {
         let root = mapping.node
         let file = ConfigDocument.File(name: "gateway.yaml", directory: "", lines: [])
-        let context = ConfigContext(document: ConfigDocument(files: [file], root: root), secrets: NoSecrets())
+        let context = ConfigContext(document: ConfigDocument(files: [file], root: root), secrets: secrets)
         if let fields = ConfigFields(root, path: path, context: context) { return fields }
         return ConfigFields(entries: [], at: root.span, path: path, context: context)
     }
@@ -72,20 +76,26 @@ extension ConfigFields {
     }
 }
 
-/// Fixtures name their secrets in plain text.
-private struct NoSecrets: SecretSource {
-    func environment(_ name: String) -> String? { nil }
-    func file(_ path: String) throws(SecretSourceError) -> Secret { throw SecretSourceError("there are no files") }
+/// Variables, and nothing else.
+package struct FixtureSecrets: SecretSource {
+    private let variables: [String: String]
 
-    func program(_ arguments: [String], timeout: Duration) throws(SecretSourceError) -> Secret {
+    package init(_ variables: [String: String] = [:]) { self.variables = variables }
+
+    package func environment(_ name: String) -> String? { variables[name] }
+    package func file(_ path: String) throws(SecretSourceError) -> Secret {
+        throw SecretSourceError("there are no files")
+    }
+
+    package func program(_ arguments: [String], timeout: Duration) throws(SecretSourceError) -> Secret {
         throw SecretSourceError("there are no programs")
     }
 
-    func systemdCredential(_ name: String) throws(SecretSourceError) -> Secret {
+    package func systemdCredential(_ name: String) throws(SecretSourceError) -> Secret {
         throw SecretSourceError("there are no systemd credentials")
     }
 
-    func openPrivateKey(_ pem: Secret, passphrase: Secret?) -> PrivateKeyDER? {
+    package func openPrivateKey(_ pem: Secret, passphrase: Secret?) -> PrivateKeyDER? {
         SampleKeys.open(pem, passphrase: passphrase)
     }
 }
