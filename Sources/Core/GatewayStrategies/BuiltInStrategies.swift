@@ -13,10 +13,11 @@ extension StrategyCatalog {
             HeaderStrategy.self,
             NoneStrategy.self,
             ClientCredentialsStrategy.self,
+            JWTBearerStrategy.self,
             SessionRefreshStrategy.self,
         ],
         planned: [
-            "box_oauth", "delegated", "exec", "oauth2_authorization_code", "oauth2_jwt_bearer",
+            "box_oauth", "delegated", "exec", "oauth2_authorization_code",
             "oauth2_password", "oauth2_token_exchange", "recipe",
         ]
     )

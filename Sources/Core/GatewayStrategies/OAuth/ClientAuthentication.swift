@@ -28,11 +28,17 @@ struct ClientAuthentication: Sendable {
     /// - Parameters:
     ///   - tokenURL: Whom an assertion is meant for unless `audience` says otherwise; nil after a mistake in it.
     ///   - allowsPublic: Whether a client without a secret is accepted.
-    init?(in fields: ConfigFields, tokenURL: AuthorityURL?, allowsPublic: Bool = false) {
+    ///   - ownsKey: The keys that describe a private key belong to the strategy.
+    init?(
+        in fields: ConfigFields,
+        tokenURL: AuthorityURL?,
+        allowsPublic: Bool = false,
+        ownsKey: Bool = false
+    ) {
         let errors = fields.context.errorCount
         let clientID = fields.requiredString("client_id")
         let method = Self.method(in: fields, allowsPublic: allowsPublic)
-        if method != .privateKeyJWT, method != nil {
+        if method != .privateKeyJWT, method != nil, !ownsKey {
             for key in Self.assertionKeys where fields.has(key) {
                 fields.error(key, "is for client_auth: private_key_jwt")
             }

@@ -1,0 +1,170 @@
+"""Signed assertions: `box_jwt`, `oauth2_jwt_bearer` and `private_key_jwt` against Authlib's verification."""
+
+import pytest
+import requests
+from harness.jwt_authority import FORMS, PASSPHRASE, JWTAuthority, KeyPair
+
+
+@pytest.fixture(scope="module")
+def keys(tmp_path_factory):
+    return KeyPair(tmp_path_factory.mktemp("keys"))
+
+
+@pytest.fixture
+def make_authority(keys):
+    made = []
+
+    def make(**options):
+        made.append(JWTAuthority(keys, **options))
+        return made[-1]
+
+    yield make
+    for authority in made:
+        authority.stop()
+
+
+def box_gateway(authority, make_gateway, settings, **more):
+    gateway = make_gateway(
+        {
+            "credentials": {
+                "box": {
+                    "strategy": "box_jwt",
+                    "app_settings": "box-app.json",
+                    "token_url": authority.token_url,
+                    **more,
+                }
+            },
+            "routes": {
+                "box": {"upstream": authority.url + "/api", "auth": "box"},
+                "ada": {
+                    "upstream": authority.url + "/api",
+                    "auth": {"credential": "box", "subject": {"user": "42"}, "as_user": "7"},
+                },
+            },
+        }
+    )
+    file = gateway.folder / "box-app.json"
+    file.write_text(settings)
+    file.chmod(0o600)
+    return gateway
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_the_app_settings_file_is_all_it_takes(make_authority, make_gateway, form):
+    authority = make_authority()
+    gateway = box_gateway(authority, make_gateway, authority.app_settings(form)).start()
+    assert requests.get(gateway.url + "/box/x", timeout=20).status_code == 200
+    (call,) = authority.calls()
+    assert set(call["form"]) == {"grant_type", "assertion", "client_id", "client_secret"}
+    assert {name: call["claims"][name] for name in ("iss", "sub", "box_sub_type", "aud")} == {
+        "iss": "box-app",
+        "sub": "12345",
+        "box_sub_type": "enterprise",
+        "aud": "https://api.box.com/oauth2/token",
+    }
+    assert set(call["claims"]) == {"iss", "sub", "box_sub_type", "aud", "exp", "jti"}
+
+
+def test_a_route_speaks_for_another_user_and_revoked_tokens_are_replaced(make_authority, make_gateway):
+    authority = make_authority()
+    gateway = box_gateway(authority, make_gateway, authority.app_settings(), algorithm="RS512").start()
+    for path in ("/box/x", "/ada/x"):
+        assert requests.get(gateway.url + path, timeout=20).status_code == 200
+    authority.forget()
+    for path in ("/box/x", "/ada/x"):
+        assert requests.get(gateway.url + path, timeout=20).status_code == 200
+    claims = [call["claims"] for call in authority.calls()]
+    assert [(claim["box_sub_type"], claim["sub"]) for claim in claims] == [("enterprise", "12345"), ("user", "42")] * 2
+    assert len({claim["jti"] for claim in claims}) == 4
+
+
+@pytest.mark.parametrize("offset", [-3600, 45, 3600])
+def test_a_clock_that_is_wrong_is_repaired_by_the_date_of_the_answer(make_authority, make_gateway, offset):
+    authority = make_authority(clock_offset=offset)
+    gateway = box_gateway(authority, make_gateway, authority.app_settings()).start()
+    assert requests.get(gateway.url + "/box/x", timeout=20).status_code == 200
+    first, second = [call["claims"] for call in authority.calls()]
+    assert first["jti"] != second["jti"]
+    assert abs(second["exp"] - first["exp"] - offset) <= 2
+    # One attempt, although it took two requests.
+    assert [event["event"] for event in gateway.events() if event["event"].startswith("acquir")] == [
+        "acquiring",
+        "acquired",
+    ]
+
+
+def test_an_unknown_subject_is_final_and_explained(make_authority, make_gateway):
+    authority = make_authority()
+    gateway = box_gateway(authority, make_gateway, authority.app_settings(), subject={"user": "1"}).start()
+    for _ in range(3):
+        answer = requests.get(gateway.url + "/box/x", timeout=20)
+        assert answer.status_code == 500
+        assert "does not know the subject" in answer.json()["detail"]
+    assert len(authority.calls()) == 1
+
+
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        (lambda text: text.replace(PASSPHRASE, "wrong"), "the passphrase does not open the private key"),
+        (lambda text: "{}", "is not the JSON file that the Box developer console hands out"),
+        (lambda text: text.replace("PRIVATE KEY", "CERTIFICATE"), "holds a"),
+    ],
+)
+def test_a_wrong_file_is_a_mistake_with_a_position(make_authority, make_gateway, change, message):
+    authority = make_authority()
+    gateway = box_gateway(authority, make_gateway, change(authority.app_settings()))
+    result = gateway.run("check")
+    assert result.returncode == 3
+    assert "credentials.box.app_settings" in result.stdout + result.stderr
+    assert message in result.stdout + result.stderr
+
+
+def test_a_file_that_others_can_read_is_refused(make_authority, make_gateway):
+    authority = make_authority()
+    gateway = box_gateway(authority, make_gateway, authority.app_settings())
+    (gateway.folder / "box-app.json").chmod(0o644)
+    result = gateway.run("check")
+    assert result.returncode == 3
+    assert "chmod 600" in result.stdout + result.stderr
+
+
+@pytest.mark.parametrize("algorithm", ["RS256", "PS256"])
+def test_the_generic_grant_and_the_client_assertion_verify(make_authority, make_gateway, algorithm):
+    authority = make_authority()
+    key = {"algorithm": algorithm, "key_id": "k1", "passphrase": {"env": "KEY_PASSPHRASE"}}
+    gateway = make_gateway(
+        {
+            "routes": {
+                "robot": {
+                    "upstream": authority.url + "/api",
+                    "auth": {
+                        "strategy": "oauth2_jwt_bearer",
+                        "token_url": authority.token_url,
+                        "key": {"file": "key.pem"},
+                        "claims": {"iss": "robot", "sub": "ada"},
+                        **key,
+                    },
+                },
+                "signer": {
+                    "upstream": authority.url + "/api",
+                    "auth": {
+                        "strategy": "oauth2_client_credentials",
+                        "token_url": authority.token_url,
+                        "client_id": "signer",
+                        "client_auth": "private_key_jwt",
+                        "private_key": {"file": "key.pem"},
+                        **key,
+                    },
+                },
+            }
+        },
+        environment={"KEY_PASSPHRASE": PASSPHRASE},
+    )
+    file = gateway.folder / "key.pem"
+    file.write_text(authority.keys.private("pkcs8-aes256"))
+    file.chmod(0o600)
+    gateway.start()
+    for path in ("/robot/x", "/signer/x"):
+        answer = requests.get(gateway.url + path, timeout=20)
+        assert answer.status_code == 200, answer.text
