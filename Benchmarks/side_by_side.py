@@ -46,7 +46,7 @@ class Bench:
         self.folder = pathlib.Path(folder)
         self.scheme = "https" if options.tls else "http"
         self.upstream_port = free_port()
-        self.ports = {"nginx": free_port(), "gateway": free_port()}
+        self.ports = {"nginx": free_port()} | {name: free_port() for name in options.gateways}
         pin = options.workers == 1 and shutil.which("taskset")
         self.pin_proxy = ["taskset", "-c", "0"] if pin else []
         self.pin_load = ["taskset", "-c", "1"] if pin else []
@@ -116,13 +116,17 @@ class Bench:
             }}""",
         )
         tls = f"tls: {{ca: {self.folder}/ca.pem, server_name: upstream.test}}" if self.options.tls else ""
+        for name in self.options.gateways:
+            self.gateway_configuration(name, tls)
+
+    def gateway_configuration(self, name, tls):
         self.write(
-            "gateway.yaml",
+            f"{name}.yaml",
             f"""version: 1
-state_directory: {self.folder}/state
+state_directory: {self.folder}/state-{name}
 workers: {self.options.workers}
 listeners:
-  proxy: [{{address: 127.0.0.1:{self.ports["gateway"]}}}]
+  proxy: [{{address: 127.0.0.1:{self.ports[name]}}}]
   admin: {{address: 127.0.0.1:{free_port()}}}
 routes:
   bench:
@@ -134,8 +138,8 @@ routes:
         )
 
     def command(self, name):
-        if name == "gateway":
-            return [self.options.gateway, "run", "--config", str(self.folder / "gateway.yaml")]
+        if name in self.options.gateways:
+            return [self.options.gateways[name], "run", "--config", str(self.folder / f"{name}.yaml")]
         return [nginx_binary(), "-e", str(self.folder / "start.log"), "-c", str(self.folder / f"{name}.conf")]
 
     def start(self, name, port, pin):
@@ -233,13 +237,15 @@ def line_of(figures):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--gateway", default=str(ROOT / ".build/release/authgateway"))
+    parser.add_argument("--gateway", action="append", help="PATH, or NAME=PATH; several are compared with each other")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=int, default=4)
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--scenarios", type=lambda text: text.split(","), default=["c1", "c32", "c256"])
     parser.add_argument("--tls", action="store_true", help="TLS 1.3 to the upstream")
     options = parser.parse_args()
+    binaries = options.gateway or [str(ROOT / ".build/release/authgateway")]
+    options.gateways = dict(text.split("=") if "=" in text else ("gateway", text) for text in binaries)
     with tempfile.TemporaryDirectory(prefix="side-by-side-") as folder:
         bench = Bench(options, folder)
         results = bench.run()

@@ -23,7 +23,7 @@ struct TrafficObserverTests {
             metrics: metrics,
             clock: clock,
             accessLog: nil,
-            loops: []
+            lanes: 1
         )
         for route in ["box", "open"] { _ = observer.number(of: route) }
     }
@@ -36,7 +36,7 @@ struct TrafficObserverTests {
     ) -> ExchangeRecord {
         let now = clock.now().monotonic
         return ExchangeRecord(
-            requestID: "1",
+            requestID: .given("1"),
             route: route,
             client: "laptop",
             method: "GET",

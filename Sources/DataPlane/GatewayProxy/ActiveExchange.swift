@@ -5,17 +5,19 @@ import NIOCore
 ///
 /// A class, so that looking at it copies one reference and not all that it holds. Belongs to its connection's event loop.
 final class ActiveExchange {
-    let id: String
+    let id: RequestID
     let head: ByteBuffer
     let match: RouteTable.Match
+    /// The route, and what this event loop keeps for it.
+    let state: RouteState
     let route: ServedRoute
     let client: String?
     let stripsAuthorization: Bool
     let startedAt: MonotonicTime
 
     var body: MessageBody
-    /// The body as it came, framing included, while it can still be sent again.
-    var held = ByteBuffer()
+    /// The body as it came, framing included, while it can still be sent again; nil when there is none.
+    var held: ByteBuffer?
     var isHolding: Bool
     var credential: Credential?
     var upstream: UpstreamHandler?
@@ -35,10 +37,10 @@ final class ActiveExchange {
     var bytesSent = 0
 
     init(
-        id: String,
+        id: RequestID,
         head: ByteBuffer,
         admitted: Admission.Admitted,
-        route: ServedRoute,
+        state: RouteState,
         startedAt: MonotonicTime,
         body: MessageBody,
         isHolding: Bool
@@ -48,25 +50,15 @@ final class ActiveExchange {
         match = admitted.match
         client = admitted.client
         stripsAuthorization = admitted.stripsAuthorization
-        self.route = route
+        self.state = state
+        route = state.route
         self.startedAt = startedAt
         self.body = body
         self.isHolding = isHolding
     }
 
-    var demand: CredentialDemand { CredentialDemand(route: route.plan.name, client: client, requestID: id) }
+    var demand: CredentialDemand { CredentialDemand(route: route.plan.name, client: client, requestID: id.description) }
 
     /// Everything that has come of the body can be sent again.
     var canBeSentAgain: Bool { isHolding && !responseHasBegun }
-}
-
-/// Methods that may be repeated although an earlier attempt may have been acted upon (RFC 9110 §9.2.2).
-enum IdempotentMethod {
-    static func contains(_ bytes: borrowing Span<UInt8>, _ method: Range<Int>) -> Bool {
-        for name: StaticString in ["get", "head", "options", "put", "delete"]
-        where bytes.equalsLowercased(method, name) {
-            return true
-        }
-        return false
-    }
 }

@@ -7,9 +7,10 @@ struct DeadlineTimer {
     private var scheduledFor = NIODeadline.distantFuture
     private var scheduled: Scheduled<Void>?
 
-    /// - Parameter onFire: Calls ``fired(at:)`` and, when that says so, acts.
-    mutating func set(_ amount: TimeAmount, on loop: any EventLoop, onFire: @escaping () -> Void) {
-        deadline = .now() + amount
+    /// - Parameter onFire: Calls ``fired(on:onFire:)`` and, when that says so, acts.
+    @inline(__always)
+    mutating func set(_ deadline: NIODeadline, on loop: any EventLoop, onFire: @escaping () -> Void) {
+        self.deadline = deadline
         guard deadline < scheduledFor else { return }
         schedule(on: loop, onFire)
     }

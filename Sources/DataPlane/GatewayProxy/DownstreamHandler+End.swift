@@ -15,7 +15,7 @@ extension DownstreamHandler {
     func refuse(
         _ problem: GatewayProblem,
         head: ByteBuffer? = nil,
-        id: String? = nil,
+        id: RequestID? = nil,
         route: ServedRoute? = nil
     ) {
         let hadBegun = exchange?.responseHasBegun ?? false
@@ -39,7 +39,7 @@ extension DownstreamHandler {
             isDubious || !keepsAlive || !isComplete || !hasHead || phase == .lingering || decoder.head.isHTTP10
         ProblemResponse(
             problem: problem,
-            requestID: id,
+            requestID: id.description,
             route: route?.plan.name,
             credential: route?.source?.name,
             strategy: route?.source?.strategy,
@@ -54,7 +54,7 @@ extension DownstreamHandler {
         } else {
             phase = .head
             decoder.reset()
-            setDeadline(limits.idleTimeout)
+            setDeadline(timeouts.idle)
             process()
         }
     }
@@ -69,14 +69,15 @@ extension DownstreamHandler {
         return false
     }
 
-    private func recordRefusal(_ problem: GatewayProblem, id: String, route: ServedRoute?, head: ByteBuffer?) {
-        let now = shared.clock.now().monotonic
+    private func recordRefusal(_ problem: GatewayProblem, id: RequestID, route: ServedRoute?, head: ByteBuffer?) {
+        let now = shared.clock.monotonic()
         shared.observer.finished(
             ExchangeRecord(
                 requestID: id,
+                lane: lane.slot.number,
                 route: route?.number,
                 client: nil,
-                method: head.map { $0.readableBytesUInt8Span.string(decoder.head.method) } ?? "",
+                method: head.map { decoder.head.methodName($0.readableBytesUInt8Span) } ?? "",
                 status: problem.kind.status,
                 problem: problem.kind,
                 bytesReceived: 0,
@@ -96,9 +97,10 @@ extension DownstreamHandler {
         shared.observer.finished(
             ExchangeRecord(
                 requestID: exchange.id,
+                lane: lane.slot.number,
                 route: exchange.route.number,
                 client: exchange.client,
-                method: head.readableBytesUInt8Span.string(decoder.head.method),
+                method: decoder.head.methodName(head.readableBytesUInt8Span),
                 status: exchange.status,
                 problem: exchange.problem,
                 credential: exchange.credential,
@@ -106,7 +108,7 @@ extension DownstreamHandler {
                 bytesReceived: exchange.bytesReceived,
                 bytesSent: exchange.bytesSent,
                 startedAt: exchange.startedAt,
-                finishedAt: shared.clock.now().monotonic
+                finishedAt: shared.clock.monotonic()
             )
         )
     }
@@ -118,7 +120,7 @@ extension DownstreamHandler {
         exchange.parked?.abandon()
         self.exchange?.upstream = nil
         self.exchange?.parked = nil
-        requestOut.clear()
+        requestOut = lane.buffers.empty
     }
 
     // MARK: Client
@@ -154,9 +156,6 @@ extension DownstreamHandler {
 
     // MARK: Closing
 
-    /// How long a client has to take notice that its last answer is written.
-    static var lingerLimit: Duration { .seconds(2) }
-
     func drain() {
         keepsAlive = false
         // The last answer may still be on its way to a slow client.
@@ -188,15 +187,15 @@ extension DownstreamHandler {
         guard let context else { return }
         phase = .lingering
         // A slow client has as long for the rest of its answer as for any other part of it.
-        setDeadline(limits.responseTimeout)
+        setDeadline(timeouts.response)
         let channel = context.channel
         let written = channel.eventLoop.makePromise(of: Void.self)
         written.futureResult.assumeIsolated().whenComplete { [self] _ in
-            if phase == .lingering { setDeadline(Self.lingerLimit) }
+            if phase == .lingering { setDeadline(timeouts.linger) }
             channel.close(mode: lingering ? .output : .all, promise: nil)
         }
         context.writeAndFlush(wrapOutboundOut(ByteBuffer()), promise: written)
-        inbound.clear()
+        inbound = lane.buffers.empty
         resumeReading()
     }
 }

@@ -10,7 +10,7 @@ extension DownstreamHandler {
         if lane.isReplaced, !wasWithinHead { followReload() }
         switch decoder.decode(inbound.readableBytesUInt8Span) {
         case .needMore:
-            if !wasWithinHead { setDeadline(limits.headerTimeout) }
+            if !wasWithinHead { setDeadline(timeouts.header) }
             return false
         case .refused(let reason):
             refuse(GatewayProblem(reason.kind, "The request was refused: \(reason.rawValue)."))
@@ -31,33 +31,34 @@ extension DownstreamHandler {
             observeDenial(refusal, id: id)
             refuse(refusal.problem, head: head, id: id, route: refusal.route.map { shared.routes[$0] })
         case .admitted(let admitted):
-            let route = shared.routes[admitted.match.route]
+            let state = lane.routes[admitted.match.route]
             if decoder.head.present.contains(.via), hasComeBack(head) {
                 let problem = GatewayProblem(.loop, "The request has already passed this gateway.")
-                refuse(problem, head: head, id: id, route: route)
+                refuse(problem, head: head, id: id, route: state.route)
                 return
             }
-            begin(head, id: id, admitted, route)
+            begin(head, id: id, admitted, state)
         }
     }
 
-    private func begin(_ head: ByteBuffer, id: String, _ admitted: Admission.Admitted, _ route: ServedRoute) {
-        let isIdempotent = IdempotentMethod.contains(head.readableBytesUInt8Span, decoder.head.method)
-        exchange = ActiveExchange(
+    private func begin(_ head: ByteBuffer, id: RequestID, _ admitted: Admission.Admitted, _ state: RouteState) {
+        let now = shared.clock.monotonic()
+        let exchange = ActiveExchange(
             id: id,
             head: head,
             admitted: admitted,
-            route: route,
-            startedAt: shared.clock.now().monotonic,
+            state: state,
+            startedAt: now,
             body: MessageBody(decoder.head.framing),
-            isHolding: isIdempotent || route.source?.isRenewable ?? false
+            isHolding: decoder.head.isIdempotent || state.route.source?.isRenewable ?? false
         )
+        self.exchange = exchange
         phase = .waiting
-        authorize()
+        authorize(exchange, at: now)
     }
 
     /// The client's own id when it is harmless: letters, digits, `-`, `_`, `.`, at most 64 of them.
-    private func requestID(_ head: ByteBuffer) -> String {
+    private func requestID(_ head: ByteBuffer) -> RequestID {
         guard decoder.head.present.contains(.requestID), let field = decoder.head.first(.xRequestID) else {
             return lane.nextRequestID()
         }
@@ -68,7 +69,7 @@ extension DownstreamHandler {
             guard byte.isTokenByte, byte.isHexDigit || (byte | 0x20) &- 0x61 < 26 || [0x2D, 0x2E, 0x5F].contains(byte)
             else { return lane.nextRequestID() }
         }
-        return bytes.string(field.value)
+        return .given(bytes.string(field.value))
     }
 
     private func hasComeBack(_ head: ByteBuffer) -> Bool {
@@ -79,13 +80,17 @@ extension DownstreamHandler {
         return false
     }
 
-    private func observeDenial(_ refusal: Admission.Refusal, id: String) {
+    private func observeDenial(_ refusal: Admission.Refusal, id: RequestID) {
         switch refusal.problem.kind {
         case .clientAuthRequired, .proxyAuthRequired, .routeForbidden:
             let demand = refusal.route.map {
-                CredentialDemand(route: shared.routes[$0].plan.name, client: refusal.client, requestID: id)
+                CredentialDemand(
+                    route: shared.routes[$0].plan.name,
+                    client: refusal.client,
+                    requestID: id.description
+                )
             }
-            shared.observer.denied(demand, requestID: id, reason: refusal.problem.kind)
+            shared.observer.denied(demand, requestID: id.description, reason: refusal.problem.kind)
         default: break
         }
     }
@@ -93,11 +98,10 @@ extension DownstreamHandler {
     // MARK: Credential
 
     /// Takes the credential that is at hand, or waits for one.
-    func authorize() {
-        guard let exchange else { return }
-        guard let source = exchange.route.source else { return connect(with: nil) }
-        switch source.current(at: shared.clock.now().monotonic) {
-        case .ready(let credential): connect(with: credential)
+    func authorize(_ exchange: ActiveExchange, at now: MonotonicTime) {
+        guard let source = exchange.route.source else { return connect(with: nil, for: exchange) }
+        switch source.current(at: now) {
+        case .ready(let credential): connect(with: credential, for: exchange)
         case .wait: waitForCredential(source)
         case .unavailable(let problem): credentialUnavailable(problem)
         }
@@ -105,7 +109,7 @@ extension DownstreamHandler {
 
     private func waitForCredential(_ source: any CredentialSource) {
         guard let exchange else { return }
-        guard lane.beginWaiting(exchange.route.index) else {
+        guard exchange.state.beginWaiting(limit: shared.pendingPerRoute) else {
             let detail = "Too many requests already wait for a credential of this route."
             return credentialUnavailable(GatewayProblem(.upstreamBusy, detail, retryAfter: .seconds(1)))
         }
@@ -113,7 +117,7 @@ extension DownstreamHandler {
         step &+= 1
         let step = step
         let demand = exchange.demand
-        setDeadline(limits.credentialTimeout)
+        setDeadline(timeouts.credential)
         let bound = NIOLoopBound(self, eventLoop: lane.loop)
         let loop = lane.loop
         let ticket = source.wait(for: demand) { result in
@@ -126,7 +130,7 @@ extension DownstreamHandler {
         guard phase == .waiting, let exchange, exchange.isWaiting, self.step == step else { return }
         stopWaiting()
         switch result {
-        case .success(let credential): connect(with: credential)
+        case .success(let credential): connect(with: credential, for: exchange)
         case .failure(let problem): credentialUnavailable(problem)
         }
         process()
@@ -134,9 +138,9 @@ extension DownstreamHandler {
 
     func stopWaiting() {
         guard let exchange, exchange.isWaiting else { return }
-        self.exchange?.isWaiting = false
-        self.exchange?.ticket = nil
-        lane.endWaiting(exchange.route.index)
+        exchange.isWaiting = false
+        exchange.ticket = nil
+        exchange.state.endWaiting()
         timer.clear()
     }
 
@@ -157,7 +161,7 @@ extension DownstreamHandler {
             self.exchange?.upstream = parked
             self.exchange?.tokenNote = "rejected; not retried: \(problem.kind.rawValue)"
             phase = exchange.body.isComplete ? .responding : .forwarding
-            setDeadline(phase == .responding ? limits.responseTimeout : limits.bodyIdleTimeout)
+            setDeadline(phase == .responding ? timeouts.response : timeouts.bodyIdle)
             parked.resumeParked()
             return
         }
@@ -167,8 +171,7 @@ extension DownstreamHandler {
 
     // MARK: Connection
 
-    private func connect(with credential: Credential?) {
-        guard let exchange else { return }
+    private func connect(with credential: Credential?, for exchange: ActiveExchange) {
         if let parked = exchange.parked {
             let rejected = exchange.credential?.generation ?? 0
             exchange.route.source?.note(.replayed, generation: rejected, by: exchange.demand)
@@ -178,21 +181,20 @@ extension DownstreamHandler {
         exchange.credential = credential
         let head = exchange.head
         if decoder.head.section.hasUnderscore,
-            requestWriter(exchange, credential).hasLookAlike(decoder.head, head.readableBytesUInt8Span)
+            requestWriter(exchange).hasLookAlike(decoder.head, head.readableBytesUInt8Span)
         {
             refuse(GatewayProblem(.requestRefused, "A field's name could be read as one that the gateway sets."))
             return
         }
-        connect()
+        connect(exchange)
     }
 
     /// - Parameter fresh: Never a pooled connection: the last one died under this request.
-    func connect(fresh: Bool = false) {
-        guard let exchange else { return }
-        let pool = lane.pool(for: exchange.route.index)
+    func connect(_ exchange: ActiveExchange, fresh: Bool = false) {
+        let pool = exchange.state.pool
         phase = .waiting
         if !fresh, let connection = pool.takeIdle() {
-            send(on: connection, isReused: true)
+            send(exchange, on: connection, isReused: true)
             return
         }
         step &+= 1
@@ -201,7 +203,7 @@ extension DownstreamHandler {
     }
 
     private func connected(_ result: Result<UpstreamHandler, GatewayProblem>, step: UInt64, _ pool: UpstreamPool) {
-        guard phase == .waiting, exchange != nil, self.step == step else {
+        guard phase == .waiting, let exchange, self.step == step else {
             if case .success(let connection) = result {
                 connection.becameIdle()
                 pool.putBack(connection)
@@ -209,43 +211,40 @@ extension DownstreamHandler {
             return
         }
         switch result {
-        case .success(let connection): send(on: connection, isReused: connection.hasBeenIdle)
+        case .success(let connection): send(exchange, on: connection, isReused: connection.hasBeenIdle)
         case .failure(let problem): refuse(problem)
         }
         process()
     }
 
-    private func requestWriter(_ exchange: ActiveExchange, _ credential: Credential?) -> RequestWriter {
-        if let credential, lane.isFirstUse(credential, route: exchange.route) {
-            exchange.route.source?.note(.injected, generation: credential.generation, by: exchange.demand)
-        }
-        return RequestWriter(
-            route: exchange.route,
+    private func requestWriter(_ exchange: ActiveExchange) -> RequestWriter {
+        RequestWriter(
+            block: exchange.state.block(for: exchange.credential, by: exchange, viaLine: shared.viaLine),
             match: exchange.match,
-            block: lane.block(for: exchange.route, credential),
-            stripsAuthorization: exchange.stripsAuthorization,
-            viaLine: shared.viaLine
+            stripsAuthorization: exchange.stripsAuthorization
         )
     }
 
-    private func send(on connection: UpstreamHandler, isReused: Bool) {
-        guard let exchange else { return }
+    private func send(_ exchange: ActiveExchange, on connection: UpstreamHandler, isReused: Bool) {
         connection.begin(self, answersHead: decoder.head.isHead)
-        self.exchange?.upstream = connection
-        self.exchange?.isOnReusedConnection = isReused
-        requestOut.clear()
-        requestWriter(exchange, exchange.credential).write(decoder.head, exchange.head, into: &requestOut)
-        if exchange.held.readableBytes > 0 { requestOut.writeImmutableBuffer(exchange.held) }
-        phase = exchange.body.isComplete ? .responding : .forwarding
-        setDeadline(phase == .responding ? limits.responseTimeout : limits.bodyIdleTimeout)
-        if phase == .responding || inbound.readableBytes == 0 { flushRequest() }
+        exchange.upstream = connection
+        exchange.isOnReusedConnection = isReused
+        requestOut = lane.buffers.take()
+        guard requestWriter(exchange).write(decoder.head, exchange.head, into: &requestOut) else {
+            return refuse(GatewayProblem(.requestRefused, "The head could not be rewritten."))
+        }
+        if let held = exchange.held { requestOut.writeImmutableBuffer(held) }
+        let isComplete = exchange.body.isComplete
+        phase = isComplete ? .responding : .forwarding
+        setDeadline(isComplete ? timeouts.response : timeouts.bodyIdle)
+        if isComplete || inbound.readableBytes == 0 { flushRequest() }
     }
 
     func flushRequest() {
-        guard let upstream = exchange?.upstream, requestOut.readableBytes > 0 else { return }
+        guard requestOut.readableBytes > 0, let upstream = exchange?.upstream else { return }
         upstream.write(requestOut)
         upstream.flush()
-        requestOut.clear()
+        lane.buffers.giveBack(&requestOut)
     }
 
     // MARK: Body
@@ -253,7 +252,7 @@ extension DownstreamHandler {
     /// - Returns: Whether there is more to do with what is in ``inbound``.
     func readBody() -> Bool {
         guard let upstream = exchange?.upstream, upstream.isWritable else { return false }
-        setDeadline(limits.bodyIdleTimeout)
+        setDeadline(timeouts.bodyIdle)
         if exchange?.body.awaitsTrailers == true { return readTrailers() }
         switch exchange?.body.receive(inbound.readableBytesUInt8Span) {
         case .forward(let count):
@@ -281,7 +280,7 @@ extension DownstreamHandler {
         }
         if requestOut.readableBytes > 0 {
             exchange?.upstream?.write(requestOut)
-            requestOut.clear()
+            requestOut = lane.buffers.empty
         }
         exchange?.upstream?.write(slice)
         exchange?.upstream?.flush()
@@ -289,17 +288,20 @@ extension DownstreamHandler {
 
     private func hold(_ bytes: ByteBuffer) {
         guard let exchange, exchange.isHolding else { return }
-        if exchange.held.readableBytes + bytes.readableBytes <= limits.replayBodyBytes {
-            self.exchange?.held.writeImmutableBuffer(bytes)
-        } else {
-            self.exchange?.isHolding = false
-            self.exchange?.held = ByteBuffer()
+        let count = exchange.held?.readableBytes ?? 0
+        guard count + bytes.readableBytes <= limits.replayBodyBytes else {
+            exchange.isHolding = false
+            exchange.held = nil
+            return
         }
+        // A copy: a slice would keep the whole of the buffer that it came in.
+        if exchange.held == nil { exchange.held = ByteBuffer() }
+        exchange.held?.writeImmutableBuffer(bytes)
     }
 
     private func readTrailers() -> Bool {
         guard let exchange else { return false }
-        let owned = lane.block(for: exchange.route, exchange.credential).ownedNames
+        let owned = requestWriter(exchange).block.ownedNames
         switch trailers.read(inbound.readableBytesUInt8Span, forbidden: owned) {
         case .needMore: return false
         case .refused(let reason):
@@ -319,7 +321,7 @@ extension DownstreamHandler {
     private func requestCompleted() {
         phase = .responding
         flushRequest()
-        setDeadline(limits.responseTimeout)
+        setDeadline(timeouts.response)
     }
 
     var requestIsComplete: Bool { exchange?.body.isComplete ?? false }

@@ -39,19 +39,20 @@ extension DownstreamHandler {
     /// Sends the request again with a newer token; the rejected answer waits in `upstream` until one is there.
     func replay() {
         guard let exchange, let upstream = exchange.upstream else { return }
-        self.exchange?.hasReplayed = true
-        self.exchange?.parked = upstream
-        self.exchange?.upstream = nil
-        requestOut.clear()
+        exchange.hasReplayed = true
+        exchange.parked = upstream
+        exchange.upstream = nil
+        requestOut = lane.buffers.empty
         phase = .waiting
         timer.clear()
-        authorize()
+        authorize(exchange, at: shared.clock.monotonic())
         process()
     }
 
     func forwardInformational(_ head: borrowing ResponseHead, _ bytes: ByteBuffer) {
         guard !decoder.head.isHTTP10 else { return }
-        shared.responseWriter.write(
+        // One that does not fit is dropped: it is only advice.
+        _ = shared.responseWriter.write(
             head,
             bytes,
             persistence: .implied,
@@ -61,7 +62,9 @@ extension DownstreamHandler {
         )
     }
 
-    func forwardHead(_ head: borrowing ResponseHead, _ bytes: ByteBuffer) {
+    /// - Returns: Whether it was written.
+    func forwardHead(_ head: borrowing ResponseHead, _ bytes: ByteBuffer) -> Bool {
+        guard let exchange else { return false }
         let isHTTP10 = decoder.head.isHTTP10
         if head.framing == .untilClose || (isHTTP10 && head.framing == .chunked) || !requestIsComplete {
             keepsAlive = false
@@ -69,25 +72,26 @@ extension DownstreamHandler {
         if shared.isDraining { keepsAlive = false }
         let persistence: ResponseWriter.Persistence =
             if head.status == 101 { .upgrade } else if keepsAlive { isHTTP10 ? .keepAlive : .implied } else { .close }
-        exchange?.responseHasBegun = true
-        exchange?.status = head.status
-        exchange?.held = ByteBuffer()
-        exchange?.isHolding = false
-        shared.responseWriter.write(
+        exchange.status = head.status
+        if exchange.held != nil { exchange.held = nil }
+        exchange.isHolding = false
+        if responseOut.readableBytes == 0 { responseOut = lane.buffers.take() }
+        let isWritten = shared.responseWriter.write(
             head,
             bytes,
             persistence: persistence,
             removesChunking: isHTTP10,
-            tokenNote: exchange?.tokenNote,
+            tokenNote: exchange.tokenNote,
             into: &responseOut
         )
-        if phase == .responding { setDeadline(limits.responseTimeout) }
+        exchange.responseHasBegun = isWritten
+        if phase == .responding { setDeadline(timeouts.response) }
+        return isWritten
     }
 
     func forward(_ bytes: ByteBuffer) {
-        exchange?.bytesSent += bytes.readableBytes
-        if phase == .responding || phase == .tunnel { setDeadline(limits.responseTimeout) }
-        if responseOut.readableBytes > 0, bytes.readableBytes <= 16_384 {
+        sent(bytes.readableBytes)
+        if responseOut.readableBytes > 0, bytes.readableBytes <= Self.joinedBytes {
             responseOut.writeImmutableBuffer(bytes)
             return
         }
@@ -95,21 +99,52 @@ extension DownstreamHandler {
         context?.write(wrapOutboundOut(bytes), promise: nil)
     }
 
+    /// Takes the first bytes of `source`.
+    func forward(_ count: Int, of source: inout ByteBuffer) {
+        guard responseOut.readableBytes > 0, count <= Self.joinedBytes else {
+            if count == source.readableBytes {
+                forward(source)
+                source = lane.buffers.empty
+            } else if let slice = source.readSlice(length: count) {
+                forward(slice)
+            }
+            return
+        }
+        sent(count)
+        unsafe source.withUnsafeReadableBytes { bytes in
+            _ = unsafe responseOut.writeBytes(UnsafeRawBufferPointer(rebasing: bytes.prefix(count)))
+        }
+        source.moveReaderIndex(forwardBy: count)
+    }
+
+    /// Up to here copying behind the head is cheaper than writing from two places.
+    private static let joinedBytes = 16_384
+
+    private func sent(_ count: Int) {
+        exchange?.bytesSent += count
+        if phase == .responding || phase == .tunnel { setDeadline(timeouts.response) }
+    }
+
     private func writeStaged() {
         guard responseOut.readableBytes > 0 else { return }
         context?.write(wrapOutboundOut(responseOut), promise: nil)
-        responseOut.clear()
+        responseOut = lane.buffers.empty
     }
 
     func flushResponse() {
-        writeStaged()
+        guard responseOut.readableBytes > 0 else {
+            context?.flush()
+            return
+        }
+        context?.write(wrapOutboundOut(responseOut), promise: nil)
         context?.flush()
+        lane.buffers.giveBack(&responseOut)
     }
 
     func beginTunnel() {
         keepsAlive = false
         phase = .tunnel
-        setDeadline(limits.responseTimeout)
+        setDeadline(timeouts.response)
         process()
     }
 
@@ -128,7 +163,7 @@ extension DownstreamHandler {
     private func becomeReady() {
         phase = .head
         decoder.reset()
-        setDeadline(limits.idleTimeout)
+        setDeadline(timeouts.idle)
         if clientHasClosedOutput, inbound.readableBytes == 0 { return closeAfterWrites(lingering: false) }
         process()
     }
@@ -139,13 +174,12 @@ extension DownstreamHandler {
     func upstreamLost(beforeAnyByte: Bool) {
         guard let exchange else { return }
         self.exchange?.upstream = nil
-        let head = exchange.head
         if beforeAnyByte, exchange.isOnReusedConnection, !exchange.hasReconnected, exchange.canBeSentAgain,
-            IdempotentMethod.contains(head.readableBytesUInt8Span, decoder.head.method)
+            decoder.head.isIdempotent
         {
-            self.exchange?.hasReconnected = true
+            exchange.hasReconnected = true
             timer.clear()
-            connect(fresh: true)
+            connect(exchange, fresh: true)
             process()
             return
         }

@@ -34,31 +34,36 @@ final class DownstreamHandler: ChannelDuplexHandler {
     var context: ChannelHandlerContext?
     var phase = Phase.head
     var decoder: RequestHeadDecoder
-    var inbound = ByteBuffer()
+    var inbound: ByteBuffer
     var exchange: ActiveExchange?
     var trailers: TrailerSection
     var timer = DeadlineTimer()
     /// A head or small body on its way upstream, so that both leave in one write.
-    var requestOut = ByteBuffer()
+    var requestOut: ByteBuffer
     /// The same towards the client.
-    var responseOut = ByteBuffer()
+    var responseOut: ByteBuffer
     var keepsAlive = true
     var clientHasClosedOutput = false
     var lingeredBytes = 0
     /// Tells a late answer of a wait or a connection attempt from the current one, also from one of an earlier exchange.
     var step: UInt64 = 0
+    /// The client takes more: what is on its way to it is below the high-water mark.
+    private(set) var isWritable = true
     private var pendingRead = false
     private var isProcessing = false
     private var isCounted = false
 
     var shared: ProxyShared { lane.shared }
-    var limits: Limits { lane.shared.limits }
-    var isWritable: Bool { context?.channel.isWritable ?? false }
+    var limits: Limits { shared.limits }
+    var timeouts: Timeouts { shared.timeouts }
 
     init(lane: Lane, listener: ListenerIdentity, listenerNumber: Int) {
         self.lane = lane
         self.listener = listener
         self.listenerNumber = listenerNumber
+        inbound = lane.buffers.empty
+        requestOut = lane.buffers.empty
+        responseOut = lane.buffers.empty
         let limits = lane.shared.limits
         decoder = RequestHeadDecoder(maxBytes: limits.headerBytes, maxFields: limits.headerFields)
         trailers = TrailerSection(maxBytes: limits.headerBytes, maxFields: limits.headerFields)
@@ -100,10 +105,10 @@ final class DownstreamHandler: ChannelDuplexHandler {
         lane.register(self)
         guard shared.connectionOpened() else {
             refuse(GatewayProblem(.overloaded, "Too many connections.", retryAfter: .seconds(1)))
-            setDeadline(Self.lingerLimit)
+            setDeadline(timeouts.linger)
             return
         }
-        setDeadline(limits.headerTimeout)
+        setDeadline(timeouts.header)
     }
 
     func channelInactive(context: ChannelHandlerContext) {
@@ -113,9 +118,11 @@ final class DownstreamHandler: ChannelDuplexHandler {
             lane.unregister(self)
         }
         phase = .closed
+        isWritable = false
+        lane.clock.end()
         timer.cancel()
         clientLeft()
-        inbound.clear()
+        inbound = lane.buffers.empty
         context.fireChannelInactive()
     }
 
@@ -130,13 +137,21 @@ final class DownstreamHandler: ChannelDuplexHandler {
     }
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+        lane.clock.begin()
         var bytes = unwrapInboundIn(data)
         if inbound.readableBytes == 0 { inbound = bytes } else { inbound.writeBuffer(&bytes) }
         process()
     }
 
+    func channelReadComplete(context: ChannelHandlerContext) {
+        lane.clock.end()
+        // A buffer that nobody holds is used for the next read.
+        if inbound.readableBytes == 0 { inbound = lane.buffers.empty }
+    }
+
     func channelWritabilityChanged(context: ChannelHandlerContext) {
-        if context.channel.isWritable {
+        isWritable = context.channel.isWritable
+        if isWritable {
             exchange?.upstream?.resumeReading()
             process()
         }
@@ -180,10 +195,10 @@ final class DownstreamHandler: ChannelDuplexHandler {
             case .forwarding: goesOn = readBody()
             case .tunnel: goesOn = readTunnel()
             case .waiting, .responding: goesOn = false
-            case .closed: inbound.clear()
+            case .closed: inbound = lane.buffers.empty
             case .lingering:
                 lingeredBytes += inbound.readableBytes
-                inbound.clear()
+                inbound = lane.buffers.empty
                 if lingeredBytes > 1 << 20 { closeNow() }
             }
         }
@@ -197,17 +212,17 @@ final class DownstreamHandler: ChannelDuplexHandler {
 
     private func readTunnel() -> Bool {
         guard let upstream = exchange?.upstream, upstream.isWritable else { return false }
-        setDeadline(limits.responseTimeout)
+        setDeadline(timeouts.response)
         upstream.write(inbound)
-        inbound = ByteBuffer()
+        inbound = lane.buffers.empty
         upstream.flush()
         return true
     }
 
     // MARK: Deadlines
 
-    func setDeadline(_ duration: Duration) {
-        timer.set(TimeAmount(duration), on: lane.loop, onFire: timerFired)
+    func setDeadline(_ amount: TimeAmount) {
+        timer.set(lane.clock.now + amount, on: lane.loop, onFire: timerFired)
     }
 
     private func timerFired() {

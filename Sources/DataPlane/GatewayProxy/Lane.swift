@@ -10,7 +10,8 @@ final class ProxyState: Sendable {
     let logger: Logger
     /// In `Via`, `Proxy-Status` and challenges; its suffix makes a loop through this very gateway visible.
     let viaName: String
-    let idPrefix: String
+    /// Tells the request ids of this run from those of another.
+    let run: UInt32
     private let connections = Atomic<Int>(0)
     private let draining = Atomic<Bool>(false)
 
@@ -20,7 +21,7 @@ final class ProxyState: Sendable {
         self.logger = logger
         var generator = SystemRandomNumberGenerator()
         let random = generator.next()
-        idPrefix = String(random & 0xFF_FFFF, radix: 36)
+        run = UInt32(random & 0xFF_FFFF)
         viaName = "\(ProxyShared.name)-\(String(random >> 32, radix: 16))"
     }
 
@@ -40,6 +41,7 @@ final class ProxyShared: Sendable {
     let routes: [ServedRoute]
     let admission: Admission
     let limits: Limits
+    let timeouts: Timeouts
     let clock: any GatewayClock
     let observer: any ExchangeObserver
     let logger: Logger
@@ -73,6 +75,7 @@ final class ProxyShared: Sendable {
             sha256: configuration.sha256
         )
         limits = configuration.limits
+        timeouts = Timeouts(configuration.limits)
         viaLine = Array("Via: 1.1 \(viaName)\r\n".utf8)
         responseWriter = ResponseWriter(
             viaLine: viaLine,
@@ -112,6 +115,8 @@ final class ProxyShared: Sendable {
 final class LaneSlot {
     let number: Int
     let loop: any EventLoop
+    let clock = LoopClock()
+    let buffers = SpareBuffers()
     /// nil before the first and after the last.
     private(set) var current: Lane?
     fileprivate var requests: UInt64 = 0
@@ -153,22 +158,27 @@ final class LaneSlot {
 final class Lane {
     let slot: LaneSlot
     let shared: ProxyShared
-    var loop: any EventLoop { slot.loop }
+    let loop: any EventLoop
+    let clock: LoopClock
+    let buffers: SpareBuffers
     /// A reload has put another one in its place.
     private(set) var isReplaced = false
+    /// By index into ``ProxyShared/routes``.
+    let routes: [RouteState]
     private let pools: [UpstreamPool]
-    private var blocks: [InjectedBlock?]
-    private var pending: [Int]
 
     /// - Parameter old: Hands over the connections to upstreams that are reached as before.
     init(slot: LaneSlot, shared: ProxyShared, replacing old: Lane?) {
         self.slot = slot
         self.shared = shared
+        loop = slot.loop
+        clock = slot.clock
+        buffers = slot.buffers
         let kept = old.map { $0.shared.limits == shared.limits ? $0.pools : [] } ?? []
         let byKey = Dictionary(kept.map { ($0.key, $0) }) { first, _ in first }
-        pools = shared.targets.map { byKey[$0.key] ?? UpstreamPool(target: $0, loop: slot.loop, shared: shared) }
-        blocks = Array(repeating: nil, count: shared.routes.count)
-        pending = Array(repeating: 0, count: shared.routes.count)
+        let pools = shared.targets.map { byKey[$0.key] ?? UpstreamPool(target: $0, slot: slot, shared: shared) }
+        self.pools = pools
+        routes = shared.routes.map { RouteState(route: $0, pool: pools[shared.targetOfRoute[$0.index]]) }
         old?.retire(keeping: pools)
     }
 
@@ -177,37 +187,10 @@ final class Lane {
         for pool in pools where !kept.contains(where: { $0 === pool }) { pool.retire() }
     }
 
-    func pool(for route: Int) -> UpstreamPool { pools[shared.targetOfRoute[route]] }
-
-    /// At most 15 bytes, so that it lives without the heap.
-    func nextRequestID() -> String {
+    func nextRequestID() -> RequestID {
         slot.requests &+= 1
-        return "\(shared.state.idPrefix)\(slot.number)-\(String(slot.requests, radix: 36))"
+        return .counted(run: shared.state.run, lane: slot.number, number: slot.requests)
     }
-
-    /// The block of a route, built once for each generation and loop.
-    func block(for route: ServedRoute, _ credential: Credential?) -> InjectedBlock {
-        if let block = blocks[route.index], block.credential === credential { return block }
-        let block = InjectedBlock(route: route, credential: credential)
-        blocks[route.index] = block
-        return block
-    }
-
-    /// Whether this is the first use of a generation on a route and loop; the source drops repeats from other loops.
-    func isFirstUse(_ credential: Credential, route: ServedRoute) -> Bool {
-        guard let block = blocks[route.index] else { return true }
-        return block.credential !== credential
-    }
-
-    // MARK: Waiting requests
-
-    func beginWaiting(_ route: Int) -> Bool {
-        guard pending[route] < shared.pendingPerRoute else { return false }
-        pending[route] += 1
-        return true
-    }
-
-    func endWaiting(_ route: Int) { pending[route] -= 1 }
 
     // MARK: Connections
 

@@ -3,12 +3,10 @@ import NIOCore
 
 /// Writes the head that goes upstream: hop-by-hop fields dropped first, the credential injected, the rest copied as it came.
 struct RequestWriter {
-    let route: ServedRoute
-    let match: RouteTable.Match
     let block: InjectedBlock
+    let match: RouteTable.Match
     /// The client used `Authorization` to authenticate to the gateway.
     let stripsAuthorization: Bool
-    let viaLine: [UInt8]
 
     /// A field that an upstream could read as one that the route injects: `X_Api_Key` for `X-Api-Key`, say.
     ///
@@ -33,54 +31,43 @@ struct RequestWriter {
         return hasUnderscore ? name : nil
     }
 
-    func write(_ head: borrowing RequestHead, _ source: ByteBuffer, into out: inout ByteBuffer) {
-        let bytes = source.readableBytesUInt8Span
-        out.reserveCapacity(minimumWritableBytes: head.end + block.bytes.count + 256)
-        out.write(head.method, of: source)
-        out.writeInteger(UInt8(0x20))
-        writeTarget(head, source, into: &out)
-        out.writeStaticString(" HTTP/1.1\r\n")
-        out.writeBytes(block.bytes)
-
-        var runStart = head.section.fields.first.map { Int($0.start) } ?? 0
-        var runEnd = runStart
-        for field in head.section.fields {
-            if isKept(field, head, bytes) {
-                runEnd = Int(field.end)
-            } else {
-                out.write(runStart..<runEnd, of: source)
-                runStart = Int(field.end)
-                runEnd = runStart
-            }
+    /// - Returns: Whether it was written, whole.
+    func write(_ head: borrowing RequestHead, _ source: ByteBuffer, into out: inout ByteBuffer) -> Bool {
+        // What is kept of the head is no longer than it; the rest is ours.
+        let own = block.bytes.count + block.tail.count + block.basePath.count + (block.query?.pair.count ?? 0)
+        return HeadCursor.append(to: &out, from: source, capacity: head.end + own + Self.wording) { cursor in
+            cursor.copy(head.method)
+            cursor.write(0x20)
+            writeTarget(head, source, &cursor)
+            cursor.write(" HTTP/1.1\r\n")
+            cursor.write(block.bytes)
+            writeFields(head, source, &cursor)
+            cursor.write(block.tail)
         }
-        out.write(runStart..<runEnd, of: source)
-        if head.wantsUpgrade { writeUpgrade(head, source, into: &out) }
-        out.writeBytes(viaLine)
-        out.writeStaticString("\r\n")
     }
+
+    /// Room for the words that a writer adds by itself.
+    private static let wording = 64
 
     // MARK: Target
 
-    private func writeTarget(_ head: borrowing RequestHead, _ source: ByteBuffer, into out: inout ByteBuffer) {
-        let path = head.forwardedPath(match, route.plan)
-        out.writeBytes(route.basePath)
-        if head.form == .asterisk, !route.basePath.isEmpty {
+    private func writeTarget(_ head: borrowing RequestHead, _ source: ByteBuffer, _ cursor: inout HeadCursor) {
+        let path = head.forwardedPath(match, without: block.route.prefix)
+        cursor.write(block.basePath)
+        if head.form == .asterisk, !block.basePath.isEmpty {
             // The server as a whole is not ours to ask; the base path stands for it.
         } else if path.isEmpty {
-            if route.basePath.isEmpty { out.writeInteger(UInt8(0x2F)) }
+            if block.basePath.isEmpty { cursor.write(0x2F) }
         } else {
-            out.write(path, of: source)
+            cursor.copy(path)
         }
-        guard let injected = block.query else {
-            out.write(head.query, of: source)
-            return
-        }
-        out.writeInteger(UInt8(0x3F))
+        guard let injected = block.query else { return cursor.copy(head.query) }
+        cursor.write(0x3F)
         for pair in keptPairs(head, source, without: injected.name) {
-            out.write(pair, of: source)
-            out.writeInteger(UInt8(0x26))
+            cursor.copy(pair)
+            cursor.write(0x26)
         }
-        out.writeBytes(injected.pair)
+        cursor.write(injected.pair)
     }
 
     /// The client's query parameters but those of the injected name.
@@ -121,6 +108,27 @@ struct RequestWriter {
 
     // MARK: Fields
 
+    private func writeFields(_ head: borrowing RequestHead, _ source: ByteBuffer, _ cursor: inout HeadCursor) {
+        let bytes = source.readableBytesUInt8Span
+        // Fields that are kept and follow each other are copied together.
+        var runStart = 0
+        var runEnd = 0
+        for field in head.section.fields {
+            if isKept(field, head, bytes) {
+                if runEnd == 0 { runStart = Int(field.start) }
+                runEnd = Int(field.end)
+            } else if runEnd > 0 {
+                cursor.copy(runStart..<runEnd)
+                runEnd = 0
+            }
+        }
+        if runEnd > 0 { cursor.copy(runStart..<runEnd) }
+        if head.wantsUpgrade {
+            cursor.write("Connection: Upgrade\r\n")
+            for field in head.section.fields where field.kind == .upgrade { cursor.copy(field.line) }
+        }
+    }
+
     @inline(__always)
     private func isKept(
         _ field: HeadField,
@@ -137,10 +145,5 @@ struct RequestWriter {
             for name in head.options.nominated where bytes.equalsLowercased(field.name, name) { return false }
             return true
         }
-    }
-
-    private func writeUpgrade(_ head: borrowing RequestHead, _ source: ByteBuffer, into out: inout ByteBuffer) {
-        out.writeStaticString("Connection: Upgrade\r\n")
-        for field in head.section.fields where field.kind == .upgrade { out.write(field.line, of: source) }
     }
 }

@@ -17,6 +17,7 @@ struct ResponseWriter {
     /// `Proxy-Status: name; received-status=` (RFC 9209).
     let proxyStatusPrefix: [UInt8]
 
+    /// - Returns: Whether it was written, whole.
     func write(
         _ head: borrowing ResponseHead,
         _ source: ByteBuffer,
@@ -24,36 +25,57 @@ struct ResponseWriter {
         removesChunking: Bool,
         tokenNote: String?,
         into out: inout ByteBuffer
+    ) -> Bool {
+        let own = viaLine.count + proxyStatusPrefix.count + (tokenNote?.utf8.count ?? 0)
+        return HeadCursor.append(to: &out, from: source, capacity: head.end + own + Self.wording) { cursor in
+            cursor.write("HTTP/1.1 ")
+            cursor.copy(head.statusAndReason)
+            writeFields(head, source, removesChunking: removesChunking, &cursor)
+            if !head.isInformational || head.status == 101 {
+                cursor.write(viaLine)
+                cursor.write(proxyStatusPrefix)
+                cursor.copy(head.statusAndReason.lowerBound..<head.statusAndReason.lowerBound + 3)
+                cursor.write("\r\n")
+            }
+            if let tokenNote {
+                cursor.write("Gateway-Token: ")
+                cursor.write(tokenNote)
+                cursor.write("\r\n")
+            }
+            switch persistence {
+            case .implied: break
+            case .close: cursor.write("Connection: close\r\n")
+            case .keepAlive: cursor.write("Connection: keep-alive\r\n")
+            case .upgrade:
+                cursor.write("Connection: Upgrade\r\n")
+                for field in head.section.fields where field.kind == .upgrade { cursor.copy(field.line) }
+            }
+            cursor.write("\r\n")
+        }
+    }
+
+    /// Room for the words that a writer adds by itself.
+    private static let wording = 96
+
+    private func writeFields(
+        _ head: borrowing ResponseHead,
+        _ source: ByteBuffer,
+        removesChunking: Bool,
+        _ cursor: inout HeadCursor
     ) {
-        out.reserveCapacity(minimumWritableBytes: head.end + 192)
-        out.writeStaticString("HTTP/1.1 ")
-        out.write(head.statusAndReason, of: source)
-        var runStart = head.section.fields.first.map { Int($0.start) } ?? 0
-        var runEnd = runStart
+        // Fields that are kept and follow each other are copied together.
+        var runStart = 0
+        var runEnd = 0
         for field in head.section.fields {
             if isKept(field, head, source, removesChunking: removesChunking) {
+                if runEnd == 0 { runStart = Int(field.start) }
                 runEnd = Int(field.end)
-            } else {
-                out.write(runStart..<runEnd, of: source)
-                runStart = Int(field.end)
-                runEnd = runStart
+            } else if runEnd > 0 {
+                cursor.copy(runStart..<runEnd)
+                runEnd = 0
             }
         }
-        out.write(runStart..<runEnd, of: source)
-        if !head.isInformational || head.status == 101 {
-            out.writeBytes(viaLine)
-            out.writeBytes(proxyStatusPrefix)
-            out.write(head.statusAndReason.lowerBound..<head.statusAndReason.lowerBound + 3, of: source)
-            out.writeStaticString("\r\n")
-        }
-        if let tokenNote { out.writeString("Gateway-Token: \(tokenNote)\r\n") }
-        switch persistence {
-        case .implied: break
-        case .close: out.writeStaticString("Connection: close\r\n")
-        case .keepAlive: out.writeStaticString("Connection: keep-alive\r\n")
-        case .upgrade: writeUpgrade(head, source, into: &out)
-        }
-        out.writeStaticString("\r\n")
+        if runEnd > 0 { cursor.copy(runStart..<runEnd) }
     }
 
     @inline(__always)
@@ -75,10 +97,5 @@ struct ResponseWriter {
             for name in head.options.nominated where bytes.equalsLowercased(field.name, name) { return false }
             return true
         }
-    }
-
-    private func writeUpgrade(_ head: borrowing ResponseHead, _ source: ByteBuffer, into out: inout ByteBuffer) {
-        out.writeStaticString("Connection: Upgrade\r\n")
-        for field in head.section.fields where field.kind == .upgrade { out.write(field.line, of: source) }
     }
 }

@@ -12,6 +12,7 @@ final class ServedRoute: Sendable {
     /// `Host: api.example.com` with its CRLF.
     let hostLine: [UInt8]
     let basePath: [UInt8]
+    let prefix: PathPrefix
     /// `As-User: 42` with its CRLF; empty when the route pins none.
     let asUserLine: [UInt8]
     /// Lower-case names, `_` read as `-`, that only the route may set; `authorization` is not among them.
@@ -26,6 +27,7 @@ final class ServedRoute: Sendable {
         source = route.source
         policy = route.policy
         hostLine = Array("Host: \(route.plan.upstream.authority)\r\n".utf8)
+        prefix = PathPrefix(route.plan)
         basePath = Array(route.plan.upstreamPath.utf8)
         asUserLine = route.plan.asUser.map { Array("As-User: \($0)\r\n".utf8) } ?? []
         ownedNames = Self.ownedNames(of: route, now: now)
@@ -52,7 +54,8 @@ final class ServedRoute: Sendable {
 }
 
 /// What one generation of a credential adds on one route, ready to be copied.
-struct InjectedBlock {
+final class InjectedBlock {
+    let route: ServedRoute
     let credential: Credential?
     /// `Host`, the credential's fields and `As-User`, each with its CRLF.
     let bytes: [UInt8]
@@ -60,8 +63,14 @@ struct InjectedBlock {
     let ownedNames: [[UInt8]]
     /// `name=value`, percent-encoded, and the bare name.
     let query: (name: [UInt8], pair: [UInt8])?
+    let basePath: [UInt8]
+    /// The gateway's own `Via` and the empty line.
+    let tail: [UInt8]
 
-    init(route: ServedRoute, credential: Credential?) {
+    init(route: ServedRoute, credential: Credential?, viaLine: [UInt8]) {
+        self.route = route
+        basePath = route.basePath
+        tail = viaLine + [0x0D, 0x0A]
         self.credential = credential
         var bytes = route.hostLine
         var names = route.ownedNames

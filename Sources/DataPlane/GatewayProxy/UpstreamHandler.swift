@@ -29,8 +29,8 @@ final class UpstreamHandler: ChannelDuplexHandler {
     private var client: DownstreamHandler?
     private var phase = Phase.opening
     private var decoder: ResponseHeadDecoder
-    private var buffer = ByteBuffer()
-    private var parkedHead = ByteBuffer()
+    private var buffer: ByteBuffer
+    private var parkedHead: ByteBuffer
     private var body = MessageBody(.none)
     private var trailers: TrailerSection
     private var answersHead = false
@@ -45,19 +45,27 @@ final class UpstreamHandler: ChannelDuplexHandler {
     private var isCounted = false
     private var ready: ((Result<UpstreamHandler, GatewayProblem>) -> Void)?
     private var origin: Origin?
-    private let limits: Limits
+    private let clock: LoopClock
+    private let timeouts: Timeouts
+    private let emptyBuffer: ByteBuffer
+    /// The upstream takes more: what is on its way to it is below the high-water mark.
+    private(set) var isWritable = true
     /// Of the TLS handshake, and of the time without a request.
     private var timer = DeadlineTimer()
 
-    init(pool: UpstreamPool, limits: Limits) {
+    init(pool: UpstreamPool, clock: LoopClock, limits: Limits, timeouts: Timeouts, emptyBuffer: ByteBuffer) {
         self.pool = pool
-        self.limits = limits
+        self.clock = clock
+        self.timeouts = timeouts
+        self.emptyBuffer = emptyBuffer
+        buffer = emptyBuffer
+        parkedHead = emptyBuffer
         decoder = ResponseHeadDecoder(maxBytes: limits.headerBytes, maxFields: limits.headerFields)
         trailers = TrailerSection(maxBytes: limits.headerBytes, maxFields: limits.headerFields)
     }
 
-    var isOpen: Bool { phase == .idle && context?.channel.isActive == true }
-    var isWritable: Bool { context?.channel.isWritable ?? false }
+    /// Every way to lose the connection leads through ``channelInactive(context:)``, which changes the phase.
+    var isOpen: Bool { phase == .idle }
 
     /// - Returns: Whether the pool will be told when the connection ends; false when it has ended already.
     func count() -> Bool {
@@ -74,7 +82,7 @@ final class UpstreamHandler: ChannelDuplexHandler {
         self.origin = origin
         if phase == .opening, isTLS {
             ready = done
-            setDeadline(limits.connectTimeout)
+            setDeadline(timeouts.connect)
         } else if phase == .closed {
             done(.failure(lost))
         } else {
@@ -85,13 +93,12 @@ final class UpstreamHandler: ChannelDuplexHandler {
 
     // MARK: Deadlines
 
-    private func setDeadline(_ duration: Duration) {
-        guard let loop = context?.eventLoop else { return }
-        timer.set(TimeAmount(duration), on: loop, onFire: timerFired)
+    private func setDeadline(_ amount: TimeAmount) {
+        timer.set(clock.now + amount, on: pool.loop, onFire: timerFired)
     }
 
     private func timerFired() {
-        guard let loop = context?.eventLoop, timer.fired(on: loop, onFire: timerFired) else { return }
+        guard timer.fired(on: pool.loop, onFire: timerFired) else { return }
         switch phase {
         case .opening:
             let detail = "\(origin?.description ?? "The upstream") did not finish the TLS handshake in time."
@@ -108,7 +115,7 @@ final class UpstreamHandler: ChannelDuplexHandler {
     func becameIdle() {
         phase = .idle
         hasBeenIdle = true
-        setDeadline(limits.idleTimeout)
+        setDeadline(timeouts.idle)
         resumeReading()
     }
 
@@ -156,8 +163,8 @@ final class UpstreamHandler: ChannelDuplexHandler {
     func resumeParked() {
         guard phase == .parked, let client else { return }
         let head = parkedHead
-        parkedHead = ByteBuffer()
-        client.forwardHead(decoder.head, head)
+        parkedHead = emptyBuffer
+        guard client.forwardHead(decoder.head, head) else { return fail("Its head could not be rewritten.") }
         afterHead(client)
         process()
         flushClient()
@@ -170,7 +177,7 @@ final class UpstreamHandler: ChannelDuplexHandler {
         // What is still missing of the first request's body would be taken out of the next request.
         let isSentWhole = client?.requestIsComplete ?? false
         client = nil
-        parkedHead = ByteBuffer()
+        parkedHead = emptyBuffer
         if !body.isComplete, buffer.readableBytes > 0 {
             switch body.receive(buffer.readableBytesUInt8Span) {
             case .last(let count): buffer.moveReaderIndex(forwardBy: count)
@@ -223,18 +230,27 @@ final class UpstreamHandler: ChannelDuplexHandler {
     }
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+        clock.begin()
         var bytes = unwrapInboundIn(data)
         if buffer.readableBytes == 0 { buffer = bytes } else { buffer.writeBuffer(&bytes) }
         process()
     }
 
-    func channelReadComplete(context: ChannelHandlerContext) { flushClient() }
+    func channelReadComplete(context: ChannelHandlerContext) {
+        clock.end()
+        // A buffer that nobody holds is used for the next read.
+        if buffer.readableBytes == 0 { buffer = emptyBuffer }
+        flushClient()
+    }
 
     func channelWritabilityChanged(context: ChannelHandlerContext) {
-        if context.channel.isWritable { client?.upstreamBecameWritable() }
+        isWritable = context.channel.isWritable
+        if isWritable { client?.upstreamBecameWritable() }
     }
 
     func channelInactive(context: ChannelHandlerContext) {
+        isWritable = false
+        clock.end()
         timer.cancel()
         settle(.failure(lost))
         pool.remove(self)
@@ -254,7 +270,6 @@ final class UpstreamHandler: ChannelDuplexHandler {
         self.client = nil
         if endsBody || wasTunnel {
             client.responseEnded()
-            client.flushResponse()
         } else {
             client.upstreamLost(beforeAnyByte: !hasReceivedBytes)
         }
@@ -283,7 +298,7 @@ final class UpstreamHandler: ChannelDuplexHandler {
             case .tunnel:
                 client?.forward(buffer)
                 hasUnflushedResponse = true
-                buffer = ByteBuffer()
+                buffer = emptyBuffer
             case .parked, .opening: return
             case .idle:
                 // Bytes nobody asked for: the end of the last response was not where we thought, or it was a lie.
@@ -317,11 +332,17 @@ final class UpstreamHandler: ChannelDuplexHandler {
         body = MessageBody(decoder.head.framing)
         switch client.respond(decoder.head, head) {
         case .forward:
-            client.forwardHead(decoder.head, head)
+            guard client.forwardHead(decoder.head, head) else {
+                fail("Its head could not be rewritten.")
+                return false
+            }
             afterHead(client)
             return true
         case .tunnel:
-            client.forwardHead(decoder.head, head)
+            guard client.forwardHead(decoder.head, head) else {
+                fail("Its head could not be rewritten.")
+                return false
+            }
             phase = .tunnel
             hasUnflushedResponse = true
             client.beginTunnel()
@@ -378,11 +399,8 @@ final class UpstreamHandler: ChannelDuplexHandler {
         hasUnflushedResponse = true
         if isDone {
             buffer.moveReaderIndex(forwardBy: count)
-        } else if count == buffer.readableBytes {
-            client.forward(buffer)
-            buffer = ByteBuffer()
-        } else if let slice = buffer.readSlice(length: count) {
-            client.forward(slice)
+        } else {
+            client.forward(count, of: &buffer)
         }
     }
 
@@ -409,7 +427,6 @@ final class UpstreamHandler: ChannelDuplexHandler {
         release(canReuse: client.requestIsComplete)
         hasUnflushedResponse = false
         client.responseEnded()
-        client.flushResponse()
     }
 
     private func fail(_ detail: String) {

@@ -14,8 +14,11 @@ final class UpstreamPool {
     }
 
     private let target: UpstreamTarget
-    private let loop: any EventLoop
+    let loop: any EventLoop
     private let limits: Limits
+    private let timeouts: Timeouts
+    private let clock: LoopClock
+    private let emptyBuffer: ByteBuffer
     /// Connections, open or being opened, and requests that wait for one.
     private let most: Int
     private let mostWaiting: Int
@@ -27,10 +30,13 @@ final class UpstreamPool {
     /// The most recently used last: it is the least likely to have been closed meanwhile.
     private var idle: [UpstreamHandler] = []
 
-    init(target: UpstreamTarget, loop: any EventLoop, shared: ProxyShared) {
+    init(target: UpstreamTarget, slot: LaneSlot, shared: ProxyShared) {
         self.target = target
-        self.loop = loop
+        loop = slot.loop
+        clock = slot.clock
+        emptyBuffer = slot.buffers.empty
         limits = shared.limits
+        timeouts = shared.timeouts
         most = shared.connectionsPerUpstream
         mostWaiting = shared.pendingPerUpstream
         idle.reserveCapacity(64)
@@ -81,7 +87,7 @@ final class UpstreamPool {
         }
         lastWaiter &+= 1
         let number = lastWaiter
-        let deadline = loop.assumeIsolated().scheduleTask(in: TimeAmount(limits.connectTimeout)) { [self] in
+        let deadline = loop.assumeIsolated().scheduleTask(in: timeouts.connect) { [self] in
             gaveUp(number)
         }
         waiters.append(Waiter(number: number, done: done, deadline: deadline))
@@ -128,9 +134,8 @@ final class UpstreamPool {
         count += 1
         let target = target
         let bound = NIOLoopBound(self, eventLoop: loop)
-        let limits = limits
         ClientBootstrap(group: loop)
-            .connectTimeout(TimeAmount(limits.connectTimeout))
+            .connectTimeout(timeouts.connect)
             .channelOption(.socketOption(.tcp_nodelay), value: 1)
             .channelOption(
                 .recvAllocator,
@@ -142,7 +147,7 @@ final class UpstreamPool {
                     if let context = target.tlsContext {
                         try channel.pipeline.syncOperations.addHandler(target.tlsHandler(context))
                     }
-                    try channel.pipeline.syncOperations.addHandler(UpstreamHandler(pool: bound.value, limits: limits))
+                    try channel.pipeline.syncOperations.addHandler(bound.value.makeHandler())
                 }
             }
             .connect(host: target.origin.host, port: target.origin.port)
@@ -155,6 +160,10 @@ final class UpstreamPool {
                     done(.failure(UpstreamFailure.problem(error, target.origin)))
                 }
             }
+    }
+
+    private func makeHandler() -> UpstreamHandler {
+        UpstreamHandler(pool: self, clock: clock, limits: limits, timeouts: timeouts, emptyBuffer: emptyBuffer)
     }
 
     private func opened(_ channel: any Channel, _ done: @escaping Done) {

@@ -2,10 +2,15 @@ import GatewayCore
 import Testing
 
 @Suite struct RequestHeadDecoderTests {
-    private func decode(_ text: String, maxBytes: Int = 4096, maxFields: Int = 20) -> (RequestHeadDecoder, Outcome) {
+    struct Decoded: ~Copyable {
+        let decoder: RequestHeadDecoder
+        let outcome: Outcome
+    }
+
+    private func decode(_ text: String, maxBytes: Int = 4096, maxFields: Int = 20) -> Decoded {
         var decoder = RequestHeadDecoder(maxBytes: maxBytes, maxFields: maxFields)
         let outcome = Outcome(decoder.decode(Array(text.utf8).span))
-        return (decoder, outcome)
+        return Decoded(decoder: decoder, outcome: outcome)
     }
 
     enum Outcome: Equatable {
@@ -109,7 +114,7 @@ import Testing
         ]
     )
     func ambiguousHeadsAreRefused(_ example: Refused) {
-        #expect(decode(example.head).1 == .refused(example.reason))
+        #expect(decode(example.head).outcome == .refused(example.reason))
     }
 
     @Test func whatAHeadSaysIsRead() throws {
@@ -117,36 +122,42 @@ import Testing
             "POST /a/b?c=d HTTP/1.1\r\nHOST: Example.com:81\r\nContent-Length:\t 12 \r\nConnection: x-a , close\r\n"
             + "Expect: 100-Continue\r\nX_Y: z\r\n\r\nrest"
         let bytes = Array(text.utf8)
-        let (decoder, outcome) = decode(text)
-        #expect(outcome == .head)
-        let head = decoder.head
+        let decoded = decode(text)
+        #expect(decoded.outcome == .head)
+        check(decoded.decoder.head, bytes)
+    }
+
+    private func check(_ head: borrowing RequestHead, _ bytes: [UInt8]) {
+        let (keepsAlive, expectsContinue, hasUnderscore) =
+            (head.clientKeepsAlive, head.expectsContinue, head.section.hasUnderscore)
         #expect(bytes.span.string(head.method) == "POST")
         #expect(bytes.span.string(head.path) == "/a/b")
         #expect(bytes.span.string(head.query) == "?c=d")
         #expect(bytes.span.string(head.host) == "Example.com:81")
         #expect(head.framing == .length(12))
-        #expect(!head.clientKeepsAlive)
+        #expect(!keepsAlive)
         #expect(head.options.nominated == [Array("x-a".utf8)])
-        #expect(head.expectsContinue && head.section.hasUnderscore)
+        #expect(expectsContinue && hasUnderscore)
         #expect(bytes[head.end...].elementsEqual("rest".utf8))
     }
 
     @Test func theAbsoluteFormNamesItsHost() {
         let text = "GET HTTP://A.example HTTP/1.1\r\nHost: a.EXAMPLE\r\n\r\n"
-        let (decoder, outcome) = decode(text)
-        #expect(outcome == .head)
-        #expect(decoder.head.form == .absolute)
-        #expect(Array(text.utf8).span.string(decoder.head.targetAuthority) == "A.example")
-        #expect(decoder.head.path.isEmpty)
+        let decoded = decode(text)
+        #expect(decoded.outcome == .head)
+        #expect(decoded.decoder.head.form == .absolute)
+        #expect(Array(text.utf8).span.string(decoded.decoder.head.targetAuthority) == "A.example")
+        let path = decoded.decoder.head.path
+        #expect(path.isEmpty)
     }
 
     @Test func limitsAreLimits() {
-        #expect(decode("GET /\(String(repeating: "a", count: 100))", maxBytes: 64).1 == .refused(.targetTooLong))
+        #expect(decode("GET /\(String(repeating: "a", count: 100))", maxBytes: 64).outcome == .refused(.targetTooLong))
         let fields = (0..<4).map { "X\($0): y\r\n" }.joined()
-        #expect(decode("GET / HTTP/1.1\r\nHost: a\r\n\(fields)\r\n", maxFields: 4).1 == .refused(.tooManyFields))
+        #expect(decode("GET / HTTP/1.1\r\nHost: a\r\n\(fields)\r\n", maxFields: 4).outcome == .refused(.tooManyFields))
         let long = "GET / HTTP/1.1\r\nHost: a\r\nX: \(String(repeating: "a", count: 100))"
-        #expect(decode(long, maxBytes: 64).1 == .refused(.headTooLarge))
-        #expect(decode(long + "\r\n\r\n", maxBytes: 64).1 == .refused(.headTooLarge))
+        #expect(decode(long, maxBytes: 64).outcome == .refused(.headTooLarge))
+        #expect(decode(long + "\r\n\r\n", maxBytes: 64).outcome == .refused(.headTooLarge))
     }
 
     @Test func itMakesNoDifferenceHowTheBytesArrive() {
@@ -159,8 +170,9 @@ import Testing
             #expect(Outcome(dribbled.decode(Array(bytes.prefix(count)).span)) == .needMore)
         }
         #expect(Outcome(dribbled.decode(bytes.span)) == .head)
-        #expect(dribbled.head.fields == whole.head.fields)
-        #expect(dribbled.head.path == whole.head.path)
+        let (fields, path) = (dribbled.head.fields, dribbled.head.path)
+        #expect(fields == whole.head.fields)
+        #expect(path == whole.head.path)
     }
 
     @Test func noBytesTrapAndAcceptedHeadsAreWellFormed() {

@@ -2,10 +2,15 @@ import GatewayCore
 import Testing
 
 @Suite struct ResponseHeadDecoderTests {
-    private func decode(_ text: String, answersHead: Bool = false) -> ResponseHead? {
+    struct Decoded {
+        let framing: BodyFraming
+        let upstreamKeepsAlive: Bool
+    }
+
+    private func decode(_ text: String, answersHead: Bool = false) -> Decoded? {
         var decoder = ResponseHeadDecoder(maxBytes: 4096, maxFields: 20)
         guard case .head = decoder.decode(Array(text.utf8).span, answersHead: answersHead) else { return nil }
-        return decoder.head
+        return Decoded(framing: decoder.head.framing, upstreamKeepsAlive: decoder.head.upstreamKeepsAlive)
     }
 
     @Test(arguments: [
@@ -36,5 +41,5 @@ import Testing
         "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n",
         "HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip\r\n\r\n", "HTTP/1.1 200 OK\r\n folded\r\n\r\n",
     ])
-    func brokenHeadsAreRefused(_ text: String) { #expect(decode(text) == nil) }
+    func brokenHeadsAreRefused(_ text: String) { #expect(decode(text)?.framing == nil) }
 }

@@ -52,7 +52,7 @@ struct Assembly: Sendable {
             metrics: options.metrics,
             clock: clock,
             accessLog: options.logsAccess ? options.logger("access") : nil,
-            loops: Array(group.makeIterator())
+            lanes: plan.workers.count
         )
         self.observer = observer
         let readiness = ReadinessState()

@@ -1,7 +1,5 @@
 import GatewayCore
 import Logging
-import NIOCore
-import NIOPosix
 import ServiceLifecycle
 import Synchronization
 
@@ -17,9 +15,8 @@ final class TrafficObserver: ExchangeObserver, Service {
     private let metrics: MetricRegistry
     private let clock: any GatewayClock
     private let accessLog: Logger?
-    private let shards: [ObjectIdentifier: TrafficShard]
-    /// For whoever is on no event loop of the data plane.
-    private let strayShard = TrafficShard()
+    /// One for each event loop of the data plane, in its numbering.
+    private let shards: [TrafficShard]
     /// What to add to a monotonic reading to get civil time, in nanoseconds.
     private let wallOffset: Atomic<Int64>
     private let denials = Mutex(DenialBudget())
@@ -31,7 +28,7 @@ final class TrafficObserver: ExchangeObserver, Service {
         metrics: MetricRegistry,
         clock: any GatewayClock,
         accessLog: Logger?,
-        loops: [any EventLoop]
+        lanes: Int
     ) {
         self.audit = audit
         self.usage = usage
@@ -39,7 +36,7 @@ final class TrafficObserver: ExchangeObserver, Service {
         self.metrics = metrics
         self.clock = clock
         self.accessLog = accessLog
-        shards = Dictionary(uniqueKeysWithValues: loops.map { (ObjectIdentifier($0), TrafficShard()) })
+        shards = (0..<max(1, lanes)).map { _ in TrafficShard() }
         wallOffset = Atomic(Self.offset(clock.now()))
     }
 
@@ -58,7 +55,7 @@ final class TrafficObserver: ExchangeObserver, Service {
 
     func finished(_ record: ExchangeRecord) {
         let wall = record.finishedAt.nanoseconds &+ wallOffset.load(ordering: .relaxed)
-        shard().add(record, minute: wall / 60_000_000_000)
+        shards[record.lane % shards.count].add(record, minute: wall / 60_000_000_000)
         if let accessLog { log(record, to: accessLog) }
     }
 
@@ -91,7 +88,7 @@ final class TrafficObserver: ExchangeObserver, Service {
 
     /// Hands over what has been counted so far.
     func collect() {
-        for shard in shards.values + [strayShard] {
+        for shard in shards {
             for (key, tally) in shard.take() { publish(key, tally) }
         }
     }
@@ -146,11 +143,6 @@ final class TrafficObserver: ExchangeObserver, Service {
         }
         if record.wasReplayed { data["replayed"] = "true" }
         logger.info("Request", metadata: data)
-    }
-
-    private func shard() -> TrafficShard {
-        guard let loop = MultiThreadedEventLoopGroup.currentEventLoop else { return strayShard }
-        return shards[ObjectIdentifier(loop)] ?? strayShard
     }
 
     private static func offset(_ now: Moment) -> Int64 {

@@ -38,7 +38,7 @@ final class TrafficShard: Sendable {
         var buckets = [Int64](repeating: 0, count: MetricRegistry.durationBounds.count + 1)
 
         mutating func add(_ record: ExchangeRecord) {
-            let duration = Double((record.finishedAt - record.startedAt).wholeNanoseconds) / 1e9
+            let duration = Double(record.finishedAt.nanoseconds &- record.startedAt.nanoseconds) / 1e9
             let bounds = MetricRegistry.durationBounds
             requests += 1
             replays += record.wasReplayed ? 1 : 0
@@ -49,7 +49,20 @@ final class TrafficShard: Sendable {
         }
     }
 
-    private let tallies = Mutex<[Key: Tally]>([:])
+    /// Exchanges that follow each other are mostly alike, so the last one's tally is kept at hand, out of the table.
+    private struct State {
+        var key: Key?
+        var tally = Tally()
+        var others: [Key: Tally] = [:]
+
+        mutating func makeCurrent(_ next: Key) {
+            if let key { others[key] = tally }
+            tally = others.removeValue(forKey: next) ?? Tally()
+            key = next
+        }
+    }
+
+    private let state = Mutex(State())
 
     func add(_ record: ExchangeRecord, minute: Int64) {
         let key = Key(
@@ -60,13 +73,17 @@ final class TrafficShard: Sendable {
             status: record.status,
             problem: record.problem
         )
-        // One look-up, and no copy of the buckets.
-        tallies.withLock { $0[key, default: Tally()].add(record) }
+        state.withLock { state in
+            if state.key != key { state.makeCurrent(key) }
+            state.tally.add(record)
+        }
     }
 
     func take() -> [Key: Tally] {
-        tallies.withLock { tallies in
-            defer { tallies = [:] }
+        state.withLock { state in
+            var tallies = state.others
+            if let key = state.key { tallies[key] = state.tally }
+            state = State()
             return tallies
         }
     }

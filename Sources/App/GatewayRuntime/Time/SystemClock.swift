@@ -6,12 +6,16 @@ package struct SystemClock: GatewayClock {
     package init() {}
 
     package func now() -> Moment {
-        let boot = Self.read(CLOCK_BOOTTIME)
         let wall = Self.read(CLOCK_REALTIME)
         return Moment(
-            monotonic: MonotonicTime(nanoseconds: boot.seconds * 1_000_000_000 + boot.nanoseconds),
+            monotonic: monotonic(),
             wall: UnixTime(milliseconds: wall.seconds * 1000 + wall.nanoseconds / 1_000_000)
         )
+    }
+
+    package func monotonic() -> MonotonicTime {
+        let boot = Self.read(CLOCK_BOOTTIME)
+        return MonotonicTime(nanoseconds: boot.seconds * 1_000_000_000 + boot.nanoseconds)
     }
 
     package func sleep(for duration: Duration) async throws {

@@ -1,6 +1,6 @@
 /// Decides who may do what, from the head of a request alone: which host was meant, which page sent it, which client it
 /// is, which route it takes and whether that client may.
-package struct Admission: Sendable {
+package final class Admission: Sendable {
     package enum Verdict: Sendable {
         case admitted(Admitted)
         case refused(Refusal)
@@ -26,6 +26,7 @@ package struct Admission: Sendable {
     private let hostRule: HostRule
     private let originRule: OriginRule
     private let slots: [Slots]
+    private let gates: [RouteGate]
 
     /// Where a route puts its credential besides `Authorization`: an SDK that knows only that place can present its client
     /// token there.
@@ -53,6 +54,7 @@ package struct Admission: Sendable {
         clients = ClientRegistry(access.clients, sha256: sha256)
         requireClient = access.requireClient
         hostRule = HostRule(table: table)
+        gates = routes.map(RouteGate.init)
         originRule = OriginRule(allowedOrigins: access.allowedOrigins.map { Array($0.lowercased().utf8) })
     }
 
@@ -158,42 +160,13 @@ package struct Admission: Sendable {
         _ head: borrowing RequestHead,
         _ bytes: borrowing Span<UInt8>
     ) -> GatewayProblem? {
-        let route = routes[match.route]
-        if let allowed = route.clients, !(client.map(allowed.contains) ?? false) {
-            return GatewayProblem(.routeForbidden, "This client may not use the route \(route.name).")
+        let gate = gates[match.route]
+        if let allowed = gate.clients, !(client.map(allowed.contains) ?? false) {
+            return GatewayProblem(.routeForbidden, "This client may not use the route \(gate.name).")
         }
-        let strictness: CanonicalPath.Strictness =
-            route.allow.isEmpty ? (route.credential == nil ? .open : .credentialed) : .ruled
-        if let ambiguity = CanonicalPath.check(bytes, head.path, strictness: strictness) {
+        if let ambiguity = CanonicalPath.check(bytes, head.path, strictness: gate.strictness) {
             return GatewayProblem(.requestRefused, "The path has \(ambiguity.rawValue).")
         }
-        guard !route.allow.isEmpty else { return nil }
-        return forbidByRule(route, match, head, bytes)
-    }
-
-    private func forbidByRule(
-        _ route: RoutePlan,
-        _ match: RouteTable.Match,
-        _ head: borrowing RequestHead,
-        _ bytes: borrowing Span<UInt8>
-    ) -> GatewayProblem? {
-        let method = bytes.string(head.method)
-        let path = bytes.array(head.forwardedPath(match, route))
-        for rule in route.allow where rule.methods.isEmpty || rule.methods.contains(method) {
-            if rule.path.matches(path.isEmpty ? [0x2F] : path) { return nil }
-        }
-        return GatewayProblem(.routeForbidden, "The route \(route.name) does not allow this method and path.")
-    }
-}
-
-extension RequestHead {
-    /// The part of the path that goes behind the upstream's base path; empty means the root.
-    package borrowing func forwardedPath(_ match: RouteTable.Match, _ route: RoutePlan) -> Range<Int> {
-        switch match {
-        case .host: path
-        case .path: path.lowerBound + (route.matchPath == "/" ? 0 : route.matchPath.utf8.count)..<path.upperBound
-        // An absolute target names the upstream's own path, base path included.
-        case .upstream: path.lowerBound + route.upstreamPath.utf8.count..<path.upperBound
-        }
+        return gate.allow.isEmpty ? nil : gate.forbidByRule(match, head, bytes)
     }
 }

@@ -1,6 +1,8 @@
 /// What happened to one request, for the log, metrics and usage counts.
 package struct ExchangeRecord: Sendable {
-    package var requestID: String
+    package var requestID: RequestID
+    /// The event loop it ran on, in the data plane's numbering.
+    package var lane = 0
     /// What the observer numbers the route by; nil when no route was found.
     package var route: Int?
     package var client: String?
@@ -18,7 +20,8 @@ package struct ExchangeRecord: Sendable {
     package var finishedAt: MonotonicTime
 
     package init(
-        requestID: String,
+        requestID: RequestID,
+        lane: Int = 0,
         route: Int?,
         client: String?,
         method: String,
@@ -32,6 +35,7 @@ package struct ExchangeRecord: Sendable {
         finishedAt: MonotonicTime
     ) {
         self.requestID = requestID
+        self.lane = lane
         self.route = route
         self.client = client
         self.method = method

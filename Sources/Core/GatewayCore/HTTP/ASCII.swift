@@ -52,6 +52,18 @@ extension Span<UInt8> {
         return count
     }
 
+    /// Whether `range` reads exactly `word`.
+    @inline(__always)
+    func equals(_ range: Range<Int>, _ word: StaticString) -> Bool {
+        guard range.count == word.utf8CodeUnitCount else { return false }
+        return word.withUTF8Buffer { expected in
+            for offset in 0..<expected.count where unsafe self[range.lowerBound &+ offset] != expected[offset] {
+                return false
+            }
+            return true
+        }
+    }
+
     /// Whether `range` reads `word` without regard to case; `word` is lower case.
     @inline(__always)
     package func equalsLowercased(_ range: Range<Int>, _ word: StaticString) -> Bool {

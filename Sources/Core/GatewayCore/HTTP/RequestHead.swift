@@ -1,8 +1,8 @@
 /// A request head as it was read: offsets into its bytes, and what they mean for framing and routing.
 ///
 /// Valid together with the bytes it was decoded from; kept and reused by its connection, so that reading a head
-/// allocates nothing once the connection is warm.
-package struct RequestHead: Sendable {
+/// allocates nothing once the connection is warm, and lent rather than copied, so that asking it costs no reference.
+package struct RequestHead: ~Copyable, Sendable {
     package enum Form: Sendable {
         case origin
         case absolute
@@ -19,6 +19,8 @@ package struct RequestHead: Sendable {
     package internal(set) var query: Range<Int> = 0..<0
     package internal(set) var isHTTP10 = false
     package internal(set) var isHead = false
+    /// May be repeated although an earlier attempt may have been acted upon (RFC 9110 §9.2.2).
+    package internal(set) var isIdempotent = false
     package internal(set) var section = FieldSection()
     /// Empty when an HTTP/1.0 client sent none.
     package internal(set) var host: Range<Int> = 0..<0
@@ -38,6 +40,19 @@ package struct RequestHead: Sendable {
 
     package var fields: [HeadField] { section.fields }
 
+    /// The method's name; the usual ones are short enough to need no memory of their own.
+    package borrowing func methodName(_ bytes: borrowing Span<UInt8>) -> String {
+        switch (method.count, bytes[method.lowerBound]) {
+        case (3, 0x47) where isIdempotent: "GET"
+        case (3, 0x50) where isIdempotent: "PUT"
+        case (4, _) where isHead: "HEAD"
+        case (6, 0x44) where isIdempotent: "DELETE"
+        case (7, 0x4F) where isIdempotent: "OPTIONS"
+        case (4, 0x50) where bytes.equals(method, "POST"): "POST"
+        default: bytes.string(method)
+        }
+    }
+
     package func first(_ kind: FieldKind) -> HeadField? { section.fields.first { $0.kind == kind } }
 }
 
@@ -54,7 +69,7 @@ package struct FieldPresence: OptionSet, Sendable {
 }
 
 /// Decodes request heads, strictly and resumably (RFC 9112 §3 and §5-§6).
-package struct RequestHeadDecoder: Sendable {
+package struct RequestHeadDecoder: ~Copyable, Sendable {
     package enum Verdict: Sendable {
         case needMore
         /// ``RequestHeadDecoder/head`` is complete.
@@ -166,12 +181,9 @@ package struct RequestHeadDecoder: Sendable {
     }
 
     private mutating func parseVersion(_ bytes: borrowing Span<UInt8>, _ start: Int) -> HeadRefusal? {
-        let prefix: StaticString = "HTTP/"
-        let matches = prefix.withUTF8Buffer { expected in
-            for offset in 0..<5 where unsafe bytes[start + offset] != expected[offset] { return false }
-            return true
-        }
-        guard matches, bytes[start + 5].isDigit, bytes[start + 6] == 0x2E, bytes[start + 7].isDigit else {
+        guard bytes.equals(start..<start + 5, "HTTP/"), bytes[start + 5].isDigit, bytes[start + 6] == 0x2E,
+            bytes[start + 7].isDigit
+        else {
             return .malformedRequestLine
         }
         guard bytes[start + 5] == 0x31, bytes[start + 7] <= 0x31 else { return .versionNotSupported }
@@ -181,24 +193,28 @@ package struct RequestHeadDecoder: Sendable {
 
     private mutating func refuseMethod(_ bytes: borrowing Span<UInt8>) -> HeadRefusal? {
         head.isHead = false
+        head.isIdempotent = false
         switch head.method.count {
-        case 3: return equals(bytes, "PRI") ? .methodRefused : nil
+        case 3:
+            head.isIdempotent = equals(bytes, "GET") || equals(bytes, "PUT")
+            return equals(bytes, "PRI") ? .methodRefused : nil
         case 4:
             head.isHead = equals(bytes, "HEAD")
-            return nil
-        case 5: return equals(bytes, "TRACE") ? .methodRefused : nil
-        case 7: return equals(bytes, "CONNECT") ? .methodRefused : nil
-        default: return nil
+            head.isIdempotent = head.isHead
+        case 5:
+            return equals(bytes, "TRACE") ? .methodRefused : nil
+        case 6:
+            head.isIdempotent = equals(bytes, "DELETE")
+        case 7:
+            head.isIdempotent = equals(bytes, "OPTIONS")
+            return equals(bytes, "CONNECT") ? .methodRefused : nil
+        default: break
         }
+        return nil
     }
 
     private func equals(_ bytes: borrowing Span<UInt8>, _ method: StaticString) -> Bool {
-        method.withUTF8Buffer { expected in
-            for offset in 0..<expected.count where unsafe bytes[head.method.lowerBound + offset] != expected[offset] {
-                return false
-            }
-            return true
-        }
+        bytes.equals(head.method, method)
     }
 
     private mutating func parseTarget(_ bytes: borrowing Span<UInt8>, _ target: Range<Int>) -> HeadRefusal? {

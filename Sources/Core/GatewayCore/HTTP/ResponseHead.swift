@@ -1,5 +1,5 @@
 /// A response head as it was read: offsets into its bytes, and what they mean for framing.
-package struct ResponseHead: Sendable {
+package struct ResponseHead: ~Copyable, Sendable {
     package internal(set) var status = 0
     package internal(set) var isHTTP10 = false
     /// From the status code to the end of the line, CRLF included.
@@ -22,7 +22,7 @@ package struct ResponseHead: Sendable {
 }
 
 /// Decodes response heads with the same strictness as request heads: what is broken becomes 502, never bytes to a client.
-package struct ResponseHeadDecoder: Sendable {
+package struct ResponseHeadDecoder: ~Copyable, Sendable {
     package enum Verdict: Sendable {
         case needMore
         case head

@@ -1,0 +1,54 @@
+/// What one route asks of a request before it may pass.
+///
+/// A class, so that looking at it copies one reference and not all that a plan holds.
+final class RouteGate: Sendable {
+    let name: String
+    let clients: [String]?
+    let allow: [RoutePlan.Allow]
+    let strictness: CanonicalPath.Strictness
+    private let prefix: PathPrefix
+
+    init(_ route: RoutePlan) {
+        name = route.name
+        clients = route.clients
+        allow = route.allow
+        strictness = route.allow.isEmpty ? (route.credential == nil ? .open : .credentialed) : .ruled
+        prefix = PathPrefix(route)
+    }
+
+    func forbidByRule(
+        _ match: RouteTable.Match,
+        _ head: borrowing RequestHead,
+        _ bytes: borrowing Span<UInt8>
+    ) -> GatewayProblem? {
+        let method = head.methodName(bytes)
+        let path = bytes.array(head.forwardedPath(match, without: prefix))
+        for rule in allow where rule.methods.isEmpty || rule.methods.contains(method) {
+            if rule.path.matches(path.isEmpty ? [0x2F] : path) { return nil }
+        }
+        return GatewayProblem(.routeForbidden, "The route \(name) does not allow this method and path.")
+    }
+}
+
+/// How many bytes of a request's path stand for the route itself, by how the request found it.
+package struct PathPrefix: Sendable {
+    let matched: Int
+    let upstream: Int
+
+    package init(_ route: RoutePlan) {
+        matched = route.matchPath == "/" ? 0 : route.matchPath.utf8.count
+        upstream = route.upstreamPath.utf8.count
+    }
+}
+
+extension RequestHead {
+    /// The part of the path that goes behind the upstream's base path; empty means the root.
+    package borrowing func forwardedPath(_ match: RouteTable.Match, without prefix: PathPrefix) -> Range<Int> {
+        switch match {
+        case .host: path
+        case .path: path.lowerBound + prefix.matched..<path.upperBound
+        // An absolute target names the upstream's own path, base path included.
+        case .upstream: path.lowerBound + prefix.upstream..<path.upperBound
+        }
+    }
+}

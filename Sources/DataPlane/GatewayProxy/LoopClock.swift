@@ -1,0 +1,14 @@
+import NIOCore
+
+/// The time as the handlers of one event loop see it: read once for the bytes of one read, and by nobody else kept.
+final class LoopClock {
+    private var reading: NIODeadline?
+
+    var now: NIODeadline { reading ?? .now() }
+
+    /// Bytes have come; whatever is done with them happens now.
+    func begin() { reading = .now() }
+
+    /// Must follow ``begin()`` before the loop does anything else: a reading that is kept makes deadlines too early.
+    func end() { reading = nil }
+}

@@ -1,0 +1,36 @@
+import GatewayCore
+
+/// What one event loop keeps for one route.
+final class RouteState {
+    let route: ServedRoute
+    let pool: UpstreamPool
+    private var block: InjectedBlock?
+    private var pending = 0
+
+    init(route: ServedRoute, pool: UpstreamPool) {
+        self.route = route
+        self.pool = pool
+    }
+
+    /// The block of a credential, built once for each generation; the source is told of the first use, and drops repeats
+    /// from other loops.
+    func block(for credential: Credential?, by exchange: ActiveExchange, viaLine: [UInt8]) -> InjectedBlock {
+        if let block, block.credential === credential { return block }
+        let block = InjectedBlock(route: route, credential: credential, viaLine: viaLine)
+        self.block = block
+        if let credential {
+            route.source?.note(.injected, generation: credential.generation, by: exchange.demand)
+        }
+        return block
+    }
+
+    // MARK: Waiting requests
+
+    func beginWaiting(limit: Int) -> Bool {
+        guard pending < limit else { return false }
+        pending += 1
+        return true
+    }
+
+    func endWaiting() { pending -= 1 }
+}
