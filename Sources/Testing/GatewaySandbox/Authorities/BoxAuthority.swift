@@ -13,6 +13,15 @@ struct BoxAuthority: Sendable {
         let router = Router(context: SandboxContext.self)
         router.add(middleware: JournalMiddleware(world: world, origin: .box))
         ControlAPI(world: world, origin: .box).routes(on: router)
+        let page = AuthorizePage(
+            world: world,
+            origin: .box,
+            subject: "user:2000001",
+            clients: world.accounts.boxClients.map(\.id),
+            codeLifetime: 30
+        )
+        // At Box another host has this page: account.box.com.
+        router.get("/api/oauth2/authorize") { request, _ in page.answer(request) }
         router.post("/oauth2/token") { request, context in try await token(request, context) }
         router.post("/oauth2/revoke") { request, _ in try await revoke(request) }
         BoxAPI(world: world).routes(on: router)
@@ -36,6 +45,7 @@ struct BoxAuthority: Sendable {
             }
             switch grant {
             case "client_credentials": return clientCredentials(form, &state, now, call)
+            case "authorization_code": return code(form, &state, now)
             case "refresh_token": return refresh(form, &state, now, call)
             case BoxAssertion.grantType: return assertion(form, &state, now, call)
             default:
@@ -113,6 +123,19 @@ struct BoxAuthority: Sendable {
             lifetime: call.lifetime
         )
         return .granted(answer(state.issue(.access, grant, at: now), lifetime: state.lifetime(of: grant)))
+    }
+
+    private func code(_ form: Form, _ state: inout WorldState, _ now: Int64) -> TokenAnswer {
+        switch state.redeem(form, client: form["client_id"] ?? "", at: now) {
+        case .failure:
+            return .refused(.oauthError("invalid_grant", "Auth code doesn't exist or is invalid for the client"))
+        case .success(let grant):
+            let access = state.issueSuccessor(grant, at: now)
+            let refresh = state.issue(.refresh, grant, at: now)
+            return .granted(
+                answer(access, lifetime: state.lifetime(of: grant)) + [("refresh_token", .string(refresh.value))]
+            )
+        }
     }
 
     /// Single use: the old refresh token ends now, the old access token when the new one is first used.

@@ -11,6 +11,14 @@ struct OAuthServer: Sendable {
         router.add(middleware: JournalMiddleware(world: world, origin: .oauth))
         ControlAPI(world: world, origin: .oauth).routes(on: router)
         router.get("/.well-known/oauth-authorization-server") { _, _ in Response.json(metadata()) }
+        let page = AuthorizePage(
+            world: world,
+            origin: .oauth,
+            subject: "user:sandbox",
+            clients: world.accounts.oauthClients.map(\.id),
+            codeLifetime: 60
+        )
+        router.get("/oauth/authorize") { request, _ in page.answer(request) }
         router.post("/oauth/token") { request, context in try await token(request, context) }
         router.post("/oauth/revoke") { request, _ in try await revoke(request) }
         return router
@@ -20,9 +28,11 @@ struct OAuthServer: Sendable {
         let issuer = world.withState { state, _ in state.addresses?.oauth } ?? ""
         let methods: JSON = ["client_secret_basic", "client_secret_post"]
         return [
-            "issuer": .string(issuer), "token_endpoint": .string(issuer + "/oauth/token"),
+            "issuer": .string(issuer), "authorization_endpoint": .string(issuer + "/oauth/authorize"),
+            "response_types_supported": ["code"], "code_challenge_methods_supported": ["S256"],
+            "token_endpoint": .string(issuer + "/oauth/token"),
             "revocation_endpoint": .string(issuer + "/oauth/revoke"),
-            "grant_types_supported": ["client_credentials", "refresh_token"],
+            "grant_types_supported": ["authorization_code", "client_credentials", "refresh_token"],
             "scopes_supported": .array(world.accounts.oauthScopes.map { .string($0) }),
             "token_endpoint_auth_methods_supported": methods, "revocation_endpoint_auth_methods_supported": methods,
         ]
@@ -42,6 +52,7 @@ struct OAuthServer: Sendable {
             if let refusal = authentication.refusal { return .refused(refusal) }
             switch grant {
             case "client_credentials": return clientCredentials(form, authentication.id ?? "", &state, now, call)
+            case "authorization_code": return code(form, authentication.id ?? "", &state, now)
             case "refresh_token": return refresh(form, authentication.id ?? "", &state, now, call)
             default: return .refused(.oauthError("unsupported_grant_type", "The server does not know this grant"))
             }
@@ -106,6 +117,18 @@ struct OAuthServer: Sendable {
             lifetime: call.lifetime
         )
         return .granted(answer(state.issue(.access, grant, at: now), lifetime: state.lifetime(of: grant)))
+    }
+
+    private func code(_ form: Form, _ client: String, _ state: inout WorldState, _ now: Int64) -> TokenAnswer {
+        switch state.redeem(form, client: client, at: now) {
+        case .failure(let refusal): return .refused(.oauthError("invalid_grant", refusal.rawValue))
+        case .success(let grant):
+            let access = state.issue(.access, grant, at: now)
+            let refresh = state.issue(.refresh, grant, at: now)
+            return .granted(
+                answer(access, lifetime: state.lifetime(of: grant)) + [("refresh_token", .string(refresh.value))]
+            )
+        }
     }
 
     /// Rotates; the reuse of a spent refresh token ends all that came from its grant (RFC 9700 §4.14.2).

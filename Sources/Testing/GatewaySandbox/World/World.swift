@@ -28,6 +28,7 @@ struct WorldState: Sendable {
     var counters = Counters()
     var journal = Journal()
     var switches: [OriginName: Switches] = [:]
+    var codes = AuthorizationCodes()
     var addresses: Sandbox.Addresses?
     var uploads = UploadSessions()
     var uploadSerial = 0
@@ -87,6 +88,21 @@ struct WorldState: Sendable {
         return token
     }
 
+    mutating func issueCode(_ code: AuthorizationCode) -> String {
+        serial += 1
+        let value = "\(code.grant.authority.rawValue)-code-\(serial)-\(Base64.url(Self.randomBytes(18)))"
+        codes.add(code, as: value)
+        return value
+    }
+
+    /// The grant behind a code that is exchanged now; a second exchange ends what the first one brought.
+    mutating func redeem(_ form: Form, client: String, at now: Int64) -> Result<Grant, CodeRefusal> {
+        guard let value = form["code"] else { return .failure(.unknown) }
+        let outcome = codes.redeem(value, from: form, client: client, at: now)
+        if case .failure(.spent) = outcome, let family = codes.family(of: value) { registry.revoke(family: family) }
+        return outcome
+    }
+
     /// Issues an access token that ends the grant's former one when it is first used.
     mutating func issueSuccessor(_ grant: Grant, at now: Int64) -> IssuedToken {
         if currentAccess.count >= TokenRegistry.capacity { currentAccess = [:] }
@@ -122,6 +138,7 @@ struct WorldState: Sendable {
         counters.reset()
         journal.clear()
         switches = [:]
+        codes = AuthorizationCodes()
         currentAccess = [:]
         uploads = UploadSessions()
         assertionIDs = []
