@@ -126,7 +126,10 @@ let package = Package(
                 httpClient, nioHTTP1, logging,
             ] + nio
         ),
-        tests("GatewayRuntimeTests", ["GatewayRuntime", "GatewayTesting", logging]),
+        tests(
+            "GatewayRuntimeTests",
+            ["GatewayRuntime", "GatewayTesting", "GatewayTokenKeeper", httpClient, nioHTTP1, logging] + nio
+        ),
         tests("ArchitectureTests", []),
     ]
 )

@@ -16,6 +16,7 @@ enum SecretReaders {
         "Core/GatewayCore/Tokens/GrantIdentity.swift",
         "Core/GatewayStrategies/Box/BoxAppSettings.swift",
         "Core/GatewayStrategies/OAuth/ClientAuthentication.swift",
+        "Core/GatewayStrategies/OAuth/PKCE.swift",
         "Core/GatewayStrategies/Shared/ConfigFields+Credentials.swift",
         "Core/GatewayStrategies/Shared/UnverifiedJWT.swift",
         "Core/GatewayStrategies/Signing/JWTSigner.swift",
@@ -27,5 +28,6 @@ enum SecretReaders {
         "DataPlane/GatewayProxy/UpstreamTarget.swift",
         "Testing/GatewayTesting/Config/SampleKeys.swift",
         "Testing/GatewayTesting/Conformance/TokenGrantConformance.swift",
+        "Testing/GatewayTesting/Doubles/SampleLogin.swift",
     ]
 }

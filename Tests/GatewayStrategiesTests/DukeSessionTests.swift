@@ -109,8 +109,6 @@ struct DukeSessionTests {
         #expect(
             failure.problem.detail.contains("https://mobile-authorizer.api.oit.duke.edu/dukemobile/ios/login")
         )
-        #expect(failure.problem.detail.contains("access_token and session_token"))
-        #expect(failure.problem.detail.contains("authgateway reload"))
     }
 
     @Test func anAccessTokenAloneIsUsedAndNotRenewed() throws {
@@ -211,5 +209,71 @@ struct DukeSessionTests {
     func mistakesAreExplained(_ block: FixtureNode, _ expected: [String]) throws {
         let found = try problems("duke_session", block)
         #expect(found == expected)
+    }
+}
+
+@Suite("Duke's login")
+struct DukeLoginTests {
+    private static let site = "https://mobile-authorizer.api.oit.duke.edu"
+
+    private func flow(_ block: FixtureNode = ["client_name": "dukemobile"]) throws -> any LoginFlow {
+        try #require(try grant("duke_session", block).login)
+    }
+
+    private var attempt: LoginAttempt {
+        var random = SystemRandomNumberGenerator()
+        return LoginAttempt(redirectURI: "", random: &random)
+    }
+
+    private static let places: [(FixtureNode, String, String)] = [
+        (["client_name": "wearduke"], "\(site)/wearduke/ios/login", "\(site)/wearduke/ios/token"),
+        (
+            ["client_name": "wearduke", "environment": "debug"],
+            "https://mobile-authorizer-test.oit.duke.edu/wearduke/ios/login",
+            "https://mobile-authorizer-test.oit.duke.edu/wearduke/ios/token"
+        ),
+        (
+            ["client_name": "dukemobile", "path_style": "2022"],
+            "https://mobile-authorizer.oit.duke.edu/dukemobile/login",
+            "https://mobile-authorizer.oit.duke.edu/dukemobile/token"
+        ),
+    ]
+
+    @Test(arguments: places)
+    func pageAndEndFollowTheConfiguration(_ block: FixtureNode, _ page: String, _ end: String) throws {
+        let flow = try flow(block)
+        #expect(flow.page(of: attempt) == page)
+        #expect(flow.redirect == .elsewhere(end))
+    }
+
+    @Test(arguments: ["/dukemobile/ios/token", "/dukemobile/token"])
+    func bothTokensAreReadByName(_ path: String) throws {
+        let access = jwt(#"{"exp":\#((now.wall + .seconds(900)).milliseconds / 1000)}"#)
+        let address = "\(Self.site)\(path)?session_token=S%2B1&x=1&access_token=\(access)"
+        let step = try flow().read(.pasted(address), of: attempt, at: now)
+        let pair = TokenSet(
+            access: Secret(access),
+            renewal: Secret("S+1"),
+            obtainedAt: now.wall,
+            expiresAt: now.wall + .seconds(900)
+        )
+        #expect(step == .token(pair))
+    }
+
+    @Test(arguments: [
+        ("\(site)/dukemobile/token?access_token=A", "incomplete"), ("\(site)/dukemobile/token", "incomplete"),
+        ("\(site)/wearduke/token?access_token=A&session_token=S", "other_address"),
+        ("https://evil.example/dukemobile/token?access_token=A&session_token=S", "other_address"),
+        ("\(site)/dukemobile/token?access_token=A&access_token=B&session_token=S", "unreadable"),
+        ("\(site)/dukemobile/token?access_token=A%0AB&session_token=S", "incomplete"), ("A", "unreadable"),
+        ("", "unreadable"),
+    ])
+    func otherAddressesAreNotTheEnd(_ address: String, _ reason: String) throws {
+        guard case .refused(let problem, let found) = try flow().read(.pasted(address), of: attempt, at: now) else {
+            Issue.record("taken: \(address)")
+            return
+        }
+        #expect(found == reason)
+        #expect(problem.kind == .loginFailed)
     }
 }

@@ -62,5 +62,24 @@ class Authority:
             "scopes": ["read"],
         }
 
+    def login_credential(self, **changes):
+        return {
+            "strategy": "oauth2_authorization_code",
+            "authorize_url": f"{self.url}/o/authorize/",
+            "token_url": self.token_url,
+            "revoke_url": f"{self.url}/o/revoke_token/",
+            "client_id": "web",
+            "client_secret": "s3cret-of-web",
+            "scopes": ["read"],
+            **changes,
+        }
+
+    def refresh_tokens(self):
+        """(when revoked or None) of every refresh token ever issued, oldest first."""
+        with sqlite3.connect(f"file:{self.database}?mode=ro", uri=True, timeout=20) as database:
+            rows = database.execute("select revoked from oauth2_provider_refreshtoken order by id").fetchall()
+        database.close()
+        return [revoked for (revoked,) in rows]
+
     def stop(self):
         processes.end(self.process)

@@ -2,8 +2,10 @@
 
 Usage: python oauth_server.py DATABASE LIFETIME_SECONDS TOKEN_DELAY_SECONDS
 
-Prints the port it listens on. `/o/token/` and `/o/revoke_token/` are django-oauth-toolkit's own; `/api/` wants one of its
-tokens and answers with what arrived. The client `cc` (client credentials) has the secret `s3cret-of-cc`.
+Prints the port it listens on. `/o/authorize/`, `/o/token/` and `/o/revoke_token/` are django-oauth-toolkit's own; `/api/`
+wants one of its tokens and answers with what arrived. The client `cc` (client credentials) has the secret `s3cret-of-cc`,
+the client `web` (authorization code, PKCE) the secret `s3cret-of-web`; the person is `ada` with the password `pw-of-ada`.
+Refresh tokens count once: the reuse of a spent one ends all that came from the same login, at once.
 """
 
 import json
@@ -17,7 +19,18 @@ import django
 from django.conf import settings
 
 DATABASE, LIFETIME, DELAY = sys.argv[1], int(sys.argv[2]), float(sys.argv[3])
-CLIENT_ID, CLIENT_SECRET = "cc", "s3cret-of-cc"
+CLIENTS = [
+    {"client_id": "cc", "secret": "s3cret-of-cc", "authorization_grant_type": "client-credentials"},
+    {
+        "client_id": "web",
+        "secret": "s3cret-of-web",
+        "authorization_grant_type": "authorization-code",
+        # Any port of loopback (RFC 8252, 7.3), and a place where no listener of ours is.
+        "redirect_uris": "http://127.0.0.1/callback https://apps.example.com/callback",
+    },
+]
+LOGIN_PAGE = """<!doctype html><title>Sign in</title>
+<form method="post">{% csrf_token %}{{ form.as_p }}<button id="sign-in">Sign in</button></form>"""
 
 settings.configure(
     DEBUG=False,
@@ -35,13 +48,39 @@ settings.configure(
             "OPTIONS": {"timeout": 20, "transaction_mode": "IMMEDIATE", "init_command": "PRAGMA journal_mode=WAL"},
         }
     },
-    INSTALLED_APPS=["django.contrib.auth", "django.contrib.contenttypes", "oauth2_provider"],
-    MIDDLEWARE=["oauth_server.slow_token_endpoint"],
-    OAUTH2_PROVIDER={"SCOPES": {"read": "r", "write": "w"}, "ACCESS_TOKEN_EXPIRE_SECONDS": LIFETIME},
+    INSTALLED_APPS=["django.contrib.auth", "django.contrib.contenttypes", "django.contrib.sessions", "oauth2_provider"],
+    MIDDLEWARE=[
+        "oauth_server.slow_token_endpoint",
+        "django.contrib.sessions.middleware.SessionMiddleware",
+        "django.middleware.csrf.CsrfViewMiddleware",
+        "django.contrib.auth.middleware.AuthenticationMiddleware",
+    ],
+    TEMPLATES=[
+        {
+            "BACKEND": "django.template.backends.django.DjangoTemplates",
+            "OPTIONS": {
+                "context_processors": ["django.template.context_processors.request"],
+                "loaders": [
+                    ("django.template.loaders.locmem.Loader", {"registration/login.html": LOGIN_PAGE}),
+                    "django.template.loaders.app_directories.Loader",
+                ],
+            },
+        }
+    ],
+    LOGIN_URL="/login/",
+    OAUTH2_PROVIDER={
+        "SCOPES": {"read": "r", "write": "w"},
+        "ACCESS_TOKEN_EXPIRE_SECONDS": LIFETIME,
+        "PKCE_REQUIRED": True,
+        "ROTATE_REFRESH_TOKEN": True,
+        "REFRESH_TOKEN_REUSE_PROTECTION": True,
+        "REFRESH_TOKEN_GRACE_PERIOD_SECONDS": 0,
+    },
 )
 django.setup()
 
 from django.core.servers.basehttp import WSGIRequestHandler, WSGIServer
+from django.contrib.auth.views import LoginView
 from django.core.wsgi import get_wsgi_application
 from django.http import HttpResponse, JsonResponse
 from django.urls import include, path
@@ -67,6 +106,7 @@ def api(request, rest):
 
 
 urlpatterns = [
+    path("login/", LoginView.as_view()),
     path("o/", include("oauth2_provider.urls", namespace="oauth2_provider")),
     path("api/<path:rest>", api),
 ]
@@ -83,17 +123,21 @@ class Server(socketserver.ThreadingMixIn, WSGIServer):
 
 
 def main():
+    from django.contrib.auth import get_user_model
     from django.core.management import call_command
     from oauth2_provider.models import Application
 
     call_command("migrate", verbosity=0)
-    application, created = Application.objects.get_or_create(
-        client_id=CLIENT_ID,
-        defaults={"client_type": "confidential", "authorization_grant_type": "client-credentials"},
-    )
-    if created:
-        application.client_secret = CLIENT_SECRET
-        application.save()
+    for client in CLIENTS:
+        settings = {"client_type": "confidential", **client}
+        secret = settings.pop("secret")
+        application, created = Application.objects.get_or_create(client_id=settings.pop("client_id"), defaults=settings)
+        if created:
+            application.client_secret = secret
+            application.save()
+    people = get_user_model().objects
+    if not people.filter(username="ada").exists():
+        people.create_user("ada", password="pw-of-ada")
     server = Server(("127.0.0.1", 0), QuietHandler)
     server.set_app(get_wsgi_application())
     print(server.server_port, flush=True)

@@ -4,6 +4,8 @@ package import GatewayCore
 package struct AdminOptions: Sendable {
     package var version: String
     private let makeControl: @Sendable () -> any GatewayControl
+    /// nil: nobody can log in here.
+    package var logins: (any LoginControl)?
     /// What a request must carry as `Authorization: Bearer` to change something.
     package var token: Secret
     /// The metrics in Prometheus' text format.
@@ -18,12 +20,14 @@ package struct AdminOptions: Sendable {
     package init(
         version: String,
         control: @autoclosure @escaping @Sendable () -> any GatewayControl,
+        logins: (any LoginControl)? = nil,
         token: Secret,
         metrics: @escaping @Sendable () async -> String,
         recentEvents: @escaping @Sendable () async -> [AdminEvent] = { [] }
     ) {
         self.version = version
         makeControl = control
+        self.logins = logins
         self.token = token
         self.metrics = metrics
         self.recentEvents = recentEvents

@@ -28,6 +28,7 @@ struct AdminRouter: Sendable {
         }
         router.post("/api/reload") { request, _ in await reload(request) }
         router.get("/api/plan") { request, _ in await servedPlan(request) }
+        if let logins = options.logins { AdminLogins(control: logins, token: options.token).routes(on: router) }
         return router.buildResponder()
     }
 

@@ -16,7 +16,7 @@ struct StatusPage: Sendable {
         <head>
         <meta charset="utf-8">
         <meta name="viewport" content="width=device-width, initial-scale=1">
-        <meta name="referrer" content="no-referrer">
+        <meta name="referrer" content="same-origin">
         <meta http-equiv="refresh" content="5">
         <title>AuthGateway</title>
         <link rel="stylesheet" href="/style.css">
@@ -58,9 +58,18 @@ struct StatusPage: Sendable {
                 HTML.cell(token.generation == 0 ? "" : String(token.generation)),
                 HTML.cell(Self.countdown(token.remainingSeconds)),
                 HTML.cell([token.action, token.lastError].compactMap(\.self).joined(separator: " "), class: "wide"),
+                "<td>\(loginLink(token))</td>",
             ].joined()
         }
-        return HTML.table(["Credential", "Strategy", "State", "Generation", "Expires in", "What to do"], rows: rows)
+        return HTML.table(
+            ["Credential", "Strategy", "State", "Generation", "Expires in", "What to do", ""],
+            rows: rows
+        )
+    }
+
+    private func loginLink(_ token: TokenStatus) -> String {
+        guard token.canLogIn else { return "" }
+        return "<a href=\"/login?credential=\(PercentEncoding.encode(token.credential))\">Log in</a>"
     }
 
     private var routeTable: String {

@@ -16,6 +16,7 @@ struct TokenRecord: Codable {
     let renewal: String?
     let obtainedAt: Int64
     let expiresAt: Int64?
+    let renewalExpiresAt: Int64?
     let previousRenewal: String?
     let attempt: Attempt?
     let isRejected: Bool
@@ -26,6 +27,7 @@ struct TokenRecord: Codable {
         renewal = stored.token.renewal?.withValue { $0 }
         obtainedAt = stored.token.obtainedAt.milliseconds
         expiresAt = stored.token.expiresAt?.milliseconds
+        renewalExpiresAt = stored.token.renewalExpiresAt?.milliseconds
         previousRenewal = stored.previousRenewal?.withValue { $0 }
         attempt = stored.attempt.map {
             Attempt(id: $0.id, generation: $0.generation, startedAt: $0.startedAt.milliseconds)
@@ -40,7 +42,8 @@ struct TokenRecord: Codable {
                 access: Secret(access),
                 renewal: renewal.map { Secret($0) },
                 obtainedAt: UnixTime(milliseconds: obtainedAt),
-                expiresAt: expiresAt.map { UnixTime(milliseconds: $0) }
+                expiresAt: expiresAt.map { UnixTime(milliseconds: $0) },
+                renewalExpiresAt: renewalExpiresAt.map { UnixTime(milliseconds: $0) }
             ),
             previousRenewal: previousRenewal.map { Secret($0) },
             attempt: attempt.map {

@@ -18,7 +18,7 @@ struct AuthGateway: AsyncParsableCommand {
         version: GatewayVersion.current,
         subcommands: [
             RunCommand.self, CheckCommand.self, PlanCommand.self, ReloadCommand.self, RoutesCommand.self,
-            StatusCommand.self,
+            StatusCommand.self, LoginCommand.self,
             TokenCommand.self, AuditCommand.self, SandboxCommand.self, VersionCommand.self,
         ]
     )

@@ -9,16 +9,17 @@ extension StrategyCatalog {
             BoxCCGStrategy.self,
             BoxDeveloperTokenStrategy.self,
             BoxJWTStrategy.self,
+            BoxOAuthStrategy.self,
             DukeSessionStrategy.self,
             HeaderStrategy.self,
             NoneStrategy.self,
+            AuthorizationCodeStrategy.self,
             ClientCredentialsStrategy.self,
             JWTBearerStrategy.self,
             SessionRefreshStrategy.self,
         ],
         planned: [
-            "box_oauth", "delegated", "exec", "oauth2_authorization_code",
-            "oauth2_password", "oauth2_token_exchange", "recipe",
+            "delegated", "exec", "oauth2_password", "oauth2_token_exchange", "recipe",
         ]
     )
 }

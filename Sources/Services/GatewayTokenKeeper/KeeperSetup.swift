@@ -23,6 +23,31 @@ struct KeeperSetup: Sendable {
         GrantAttempt(holding: token, at: clock.now(), nonce: nonce())
     }
 
+    /// What a person types to log in; nil when nobody can.
+    var loginCommand: String? {
+        guard grant.login != nil else { return nil }
+        // Only a subject puts anything into a name that a shell would read.
+        return "authgateway login \(name.contains("[") ? "'\(name)'" : name)"
+    }
+
+    /// Names the login to whoever has to go on.
+    func advised(_ failure: TokenFailure) -> TokenFailure {
+        guard case .loginRequired = failure.class, failure.problem.command == nil, let loginCommand else {
+            return failure
+        }
+        var problem = failure.problem
+        problem.command = loginCommand
+        return TokenFailure(failure.class, problem: problem, clearsToken: failure.clearsToken)
+    }
+
+    /// Why a credential without any token gets none by itself; nil when it does.
+    var missingLogin: GatewayProblem? {
+        guard grant.login != nil, case .impossible(let failure) = grant.firstStep(of: attempt(holding: nil)),
+            case .loginRequired = failure.class
+        else { return nil }
+        return advised(failure).problem
+    }
+
     func event(_ name: TokenEvent.Name, generation: Int? = nil, trigger: TokenEvent.Trigger? = nil) -> TokenEvent {
         TokenEvent(
             at: clock.now().wall,

@@ -80,6 +80,8 @@ package final class TokenKeeper: CredentialSource, Service {
     package var name: String { setup.name }
     package var strategy: String { setup.strategyKind }
     package var isRenewable: Bool { setup.grant.isRenewable }
+    /// How a person logs in for this token; nil when nobody can.
+    package var login: (any LoginFlow)? { setup.grant.login }
 
     /// Decides, and publishes what readers are given from now on.
     func decide<Decision: Sendable>(_ body: (inout Machine) -> Decision) -> Decision {

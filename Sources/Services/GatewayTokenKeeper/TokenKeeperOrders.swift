@@ -7,6 +7,7 @@ struct Order: Sendable {
         case refresh
         case clear
         case `import`(TokenSet)
+        case login(TokenSet)
         case lock
         case unlock
     }
@@ -27,6 +28,11 @@ extension TokenKeeper {
     /// Takes this token in the place of any other; when it can be renewed by spending a part of it, that is tried at once.
     package func `import`(_ token: TokenSet) async -> Result<TokenStatus, GatewayProblem> {
         await order(.import(token))
+    }
+
+    /// Takes what a person's login has just brought, in the place of any other.
+    package func logIn(with token: TokenSet) async -> Result<TokenStatus, GatewayProblem> {
+        await order(.login(token))
     }
 
     /// Stops injecting at once, before it returns; makes no further calls.
@@ -64,6 +70,10 @@ extension TokenKeeper {
             await worker.clear()
         case .import(let token):
             if let problem = await take(token, &worker) { return order.done.resume(returning: .failure(problem)) }
+        case .login(let token):
+            if let problem = await install(token, as: .loginCompleted, &worker) {
+                return order.done.resume(returning: .failure(problem))
+            }
         case .lock:
             await setup.note(setup.event(.locked, trigger: .operator))
         case .unlock:
@@ -88,15 +98,24 @@ extension TokenKeeper {
     }
 
     private func take(_ token: TokenSet, _ worker: inout TokenWorker) async -> GatewayProblem? {
+        if let problem = await install(token, as: .imported, &worker) { return problem }
+        guard setup.grant.rotates else { return nil }
+        if case .failure(let problem) = await refresh(&worker) { return problem }
+        return nil
+    }
+
+    private func install(
+        _ token: TokenSet,
+        as event: TokenEvent.Name,
+        _ worker: inout TokenWorker
+    ) async -> GatewayProblem? {
         let fresh: FreshToken
-        switch await worker.take(token, generation: look { $0.generation } + 1) {
+        switch await worker.take(token, as: event, generation: look { $0.generation } + 1) {
         case .success(let taken): fresh = taken
         case .failure(let failure): return failure.problem
         }
         let (now, jitter) = (setup.clock.now(), jitter())
         release(decide { $0.import(fresh, at: now, jitter: jitter) })
-        guard setup.grant.rotates else { return nil }
-        if case .failure(let problem) = await refresh(&worker) { return problem }
         return nil
     }
 }

@@ -99,7 +99,8 @@ extension TokenKeeper {
             release(decide { $0.obtained(fresh, by: call, at: now, jitter: jitter) })
         case .nothing:
             decide { $0.foundNothing(by: call) }
-        case .failed(let failure):
+        case .failed(let refusal):
+            let failure = setup.advised(refusal)
             let refused = decide { $0.failed(failure, by: call, at: now.monotonic, jitter: jitter) }
             for waiter in refused?.waiters ?? [] { waiter(.failure(refused?.problem ?? failure.problem)) }
         }

@@ -2,9 +2,11 @@ package import GatewayCore
 
 extension TokenKeeper {
     package func status(at now: Moment) -> TokenStatus {
-        let (state, held, failure, generation) = look {
-            ($0.state(at: now.monotonic), $0.held, $0.lastFailure, $0.generation)
+        var (state, held, failure, generation) = look {
+            ($0.state(at: now.monotonic), $0.held, $0.lastFailure?.problem, $0.generation)
         }
+        // Nobody has asked for it yet, and whoever does will be told so.
+        if state == .empty, let missing = setup.missingLogin { (state, failure) = (.loginRequired, missing) }
         var status = TokenStatus(
             credential: name,
             strategy: strategy,
@@ -23,10 +25,11 @@ extension TokenKeeper {
                 status.renewsAt = held.renewAt.map { (now.wall + ($0 - now.monotonic)).rfc3339 }
             }
         }
-        status.lastError = failure?.problem.detail
+        status.canLogIn = setup.grant.login != nil
+        status.lastError = failure?.detail
         if state == .locked {
             status.action = "Unlock the credential."
-        } else if let problem = failure?.problem, status.needsPerson {
+        } else if let problem = failure, status.needsPerson {
             status.action = problem.command ?? action(for: problem.kind.recovery)
         }
         return status

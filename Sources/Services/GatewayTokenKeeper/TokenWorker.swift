@@ -77,9 +77,14 @@ struct TokenWorker {
         await setup.note(setup.event(.cleared, generation: generation, trigger: .operator))
     }
 
-    mutating func take(_ token: TokenSet, generation: Int) async -> Result<FreshToken, TokenFailure> {
+    /// - Parameter name: What brought the token: an import or a login.
+    mutating func take(
+        _ token: TokenSet,
+        as name: TokenEvent.Name,
+        generation: Int
+    ) async -> Result<FreshToken, TokenFailure> {
         let record = StoredToken(generation: generation, token: token)
-        var event = setup.event(.imported, generation: generation, trigger: .operator)
+        var event = setup.event(name, generation: generation, trigger: .operator)
         event.expiresAt = token.expiresAt
         event.token = token.access
         if let failure = await setup.commit(event) { return .failure(failure) }

@@ -1,4 +1,4 @@
-import GatewayCore
+package import GatewayCore
 import Logging
 import ServiceLifecycle
 
@@ -213,7 +213,10 @@ extension TokenWorker {
                 + " the renewal token. A new login is needed."
             failure = TokenFailure(failure.class, problem: problem, clearsToken: failure.clearsToken)
         }
+        // Said until somebody has logged in: that a login is needed follows from it.
+        let wasUncertain = isUncertain
         await strikeJournal()
+        isUncertain = wasUncertain
         return await refused(failure, call)
     }
 
@@ -273,7 +276,7 @@ extension TokenWorker {
 
 extension TokenFailure {
     /// What a call without an answer means to those who wait.
-    init(explaining failure: TokenTransportFailure, credential: String) {
+    package init(explaining failure: TokenTransportFailure, credential: String) {
         let kind: ProblemKind
         let detail: String
         switch failure.reason {

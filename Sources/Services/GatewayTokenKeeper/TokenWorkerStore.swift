@@ -19,16 +19,22 @@ extension TokenWorker {
             let seeded = StoredToken(generation: 1, token: seed)
             record = seeded
             await save()
-            return await use(seeded, from: "configuration", call)
+            return await use(seeded, from: "configuration", call, renewing: setup.grant.renewsSeed)
         }
         hasOpened = true
         return call.trigger == .startup ? .nothing : nil
     }
 
-    private mutating func use(_ found: StoredToken, from origin: String, _ call: TokenCall) async -> End? {
+    private mutating func use(
+        _ found: StoredToken,
+        from origin: String,
+        _ call: TokenCall,
+        renewing: Bool = false
+    ) async -> End? {
         var event = setup.event(.loaded, generation: found.generation, trigger: call.trigger)
         event.expiresAt = found.token.expiresAt
-        event.token = found.token.access
+        // A seed may be a refresh token alone.
+        event.token = found.token.access.isEmpty ? nil : found.token.access
         event.detail = ["from": origin]
         if found.attempt != nil { event.detail["renewal"] = "cut_off" }
         if let failure = await setup.commit(event) { return .failed(failure) }
@@ -43,7 +49,7 @@ extension TokenWorker {
         isUncertain = found.attempt != nil
         guard call.trigger != .operator else { return nil }
         var token = fresh(found)
-        token.isRenewalDue = isUncertain
+        token.isRenewalDue = isUncertain || renewing
         return .obtained(token)
     }
 

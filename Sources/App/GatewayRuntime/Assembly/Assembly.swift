@@ -21,6 +21,7 @@ struct Assembly: Sendable {
     let makeControl: @Sendable () -> OperatorControl
     /// nil when there is no file to read again.
     let reloader: Reloader?
+    let logins: LoginDesk
     let observer: TrafficObserver
     /// In the order in which they start; they stop in the opposite one.
     let services: [any Service]
@@ -77,7 +78,17 @@ struct Assembly: Sendable {
                 OperatorControl(live.state, reloader: reloader, readiness: readiness, clock: clock)
             }
             self.makeControl = makeControl
-            admin = binding.makeAdmin(control: { makeControl() }, storage: storage)
+            let logins = LoginDesk(
+                parts: LoginDesk.Parts(
+                    keeper: { makeControl().keeper(of: $0) },
+                    endpoint: endpoint,
+                    audit: storage.audit,
+                    clock: clock,
+                    logger: options.logger("logins")
+                )
+            )
+            self.logins = logins
+            admin = binding.makeAdmin(control: { makeControl() }, logins: logins, storage: storage)
             adminPort = try await binding.bind(admin, closing: proxy)
         } catch {
             await Self.close(storage, endpoint, group)
@@ -86,7 +97,7 @@ struct Assembly: Sendable {
         services = [
             [AuditService(log: storage.audit), AuditFeedService(feed: feed), observer, keepers],
             [
-                AdminService(server: admin),
+                AdminService(server: admin, logins: logins),
                 ProxyService(
                     server: proxy,
                     readiness: readiness,

@@ -58,12 +58,17 @@ struct Binding {
         }
     }
 
-    func makeAdmin(control: @escaping @Sendable () -> any GatewayControl, storage: Storage) -> AdminServer {
+    func makeAdmin(
+        control: @escaping @Sendable () -> any GatewayControl,
+        logins: LoginDesk,
+        storage: Storage
+    ) -> AdminServer {
         let reader = AuditReader(path: plan.audit.path)
         let metrics = options.metrics
         let admin = AdminOptions(
             version: GatewayVersion.current,
             control: control(),
+            logins: logins,
             token: storage.adminToken,
             metrics: {
                 TokenMetrics.record(await control().tokens(), in: metrics)

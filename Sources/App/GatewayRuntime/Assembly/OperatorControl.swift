@@ -70,6 +70,11 @@ struct OperatorControl: GatewayControl {
 
     func servedPlan() async -> ServedPlan? { reloader?.servedPlan() }
 
+    /// For logins: who keeps the token, or why nobody does.
+    func keeper(of credential: String) -> Result<TokenKeeper, GatewayProblem> {
+        keeper(named: credential).map { .success($0) } ?? .failure(unknown(credential))
+    }
+
     private func keeper(named name: String) -> TokenKeeper? {
         guard let index = plan.credentials.firstIndex(where: { $0.name == name }) else { return nil }
         return sources.keeperIndices[index].map { sources.keepers[$0] }

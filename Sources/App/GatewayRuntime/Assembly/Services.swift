@@ -31,12 +31,14 @@ struct AuditFeedService: Service {
 /// Serves the admin listener; stops after the data plane, so that `/readyz` can tell of the drain.
 struct AdminService: Service {
     let server: AdminServer
+    let logins: LoginDesk
 
     func run() async throws {
         await withTaskGroup { tasks in
             tasks.addTask { await server.run() }
             // Ends on graceful shutdown and on cancellation alike.
             try? await gracefulShutdown()
+            await logins.close()
             await server.close()
         }
     }

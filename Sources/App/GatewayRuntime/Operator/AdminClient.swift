@@ -79,14 +79,16 @@ struct AdminClient: Sendable {
         return try decode(body)
     }
 
-    private func send(
+    func send(
         _ method: String,
         _ path: String,
-        token: Secret?
+        token: Secret?,
+        body: [UInt8]? = nil
     ) async throws(CommandFailure) -> (status: Int, body: ByteBuffer) {
         var request = HTTPClientRequest(url: base + path)
         request.method = .RAW(value: method)
         if let token { request.headers.add(name: "Authorization", value: token.withValue { "Bearer \($0)" }) }
+        if let body { request.body = .bytes(body) }
         do {
             // A renewal may take as long as an authority takes to answer.
             let response = try await Self.client.execute(request, timeout: .seconds(60))
@@ -99,7 +101,7 @@ struct AdminClient: Sendable {
 
     private var base: String { "http://\(host.contains(":") ? "[\(host)]" : host):\(port)" }
 
-    private func decode<Value: Decodable>(_ body: ByteBuffer) throws(CommandFailure) -> Value {
+    func decode<Value: Decodable>(_ body: ByteBuffer) throws(CommandFailure) -> Value {
         do {
             let decoder = JSONDecoder()
             decoder.keyDecodingStrategy = .convertFromSnakeCase
@@ -110,7 +112,7 @@ struct AdminClient: Sendable {
     }
 
     /// A problem document in words.
-    private func refusal(_ status: Int, _ body: ByteBuffer) -> CommandFailure {
+    func refusal(_ status: Int, _ body: ByteBuffer) -> CommandFailure {
         let problem = JSONValue(Array(body.readableBytesView))
         guard let detail = problem?["detail"]?.string else {
             return CommandFailure(.failed, "the gateway answered with status \(status)")

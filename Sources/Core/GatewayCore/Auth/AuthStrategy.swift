@@ -60,6 +60,17 @@ package protocol TokenGrant: Sendable {
 
     /// What the token looks like on a forwarded request.
     func injection(of token: TokenSet) -> Injection
+
+    /// How a person gets a first token, or the next one when no renewal is possible; nil when nobody can log in.
+    var login: (any LoginFlow)? { get }
+
+    /// Whether ``seed(at:)`` is to be renewed as soon as it is read, to see that it can be.
+    var renewsSeed: Bool { get }
+}
+
+extension TokenGrant {
+    package var login: (any LoginFlow)? { nil }
+    package var renewsSeed: Bool { false }
 }
 
 /// When a token is renewed and what happens while it cannot be.

@@ -20,6 +20,7 @@ package enum ProblemKind: String, CaseIterable, Sendable {
     case reauthorizationRequired = "reauthorization-required"
     case credentialMisconfigured = "credential-misconfigured"
     case loginRequired = "login-required"
+    case loginFailed = "login-failed"
     case staticTokenExpired = "static-token-expired"
     case auditUnavailable = "audit-unavailable"
     case upstreamUnreachable = "upstream-unreachable"
@@ -46,7 +47,7 @@ package enum ProblemRecovery: String, Sendable {
 extension ProblemKind {
     package var status: Int {
         switch self {
-        case .requestRefused: 400
+        case .requestRefused, .loginFailed: 400
         case .clientAuthRequired: 401
         case .routeForbidden, .originRefused: 403
         case .noRoute: 404
@@ -90,6 +91,7 @@ extension ProblemKind {
         case .reauthorizationRequired: "The grant is no longer valid"
         case .credentialMisconfigured: "The credential is misconfigured"
         case .loginRequired: "A login is required"
+        case .loginFailed: "The login failed"
         case .staticTokenExpired: "The token has expired"
         case .auditUnavailable: "The audit log cannot be written"
         case .upstreamUnreachable: "The upstream cannot be reached"
@@ -111,7 +113,7 @@ extension ProblemKind {
         switch self {
         case .clientAuthRequired, .proxyAuthRequired, .routeForbidden, .misdirected, .originRefused, .requestRefused,
             .methodRefused, .requestTimeout, .contentTooLarge, .targetTooLong, .fieldsTooLarge, .versionNotSupported,
-            .locked, .draining, .overloaded:
+            .loginFailed, .locked, .draining, .overloaded:
             "http_request_denied"
         case .noRoute: "destination_not_found"
         case .tokenEndpointUnreachable, .upstreamUnreachable: "connection_refused"
@@ -134,7 +136,7 @@ extension ProblemKind {
             .requestRefused, .methodRefused, .contentTooLarge, .targetTooLong, .fieldsTooLarge, .versionNotSupported,
             .upgradeFailed:
             .fixRequest
-        case .reauthorizationRequired, .loginRequired, .staticTokenExpired: .reauthorize
+        case .reauthorizationRequired, .loginRequired, .loginFailed, .staticTokenExpired: .reauthorize
         case .credentialMisconfigured, .destinationProhibited, .loop, .auditUnavailable: .fixConfiguration
         case .requestTimeout, .tokenEndpointUnreachable, .tokenEndpointTimeout, .tokenTemporarilyUnavailable,
             .upstreamUnreachable, .upstreamInvalidResponse, .upstreamTimeout, .upstreamBusy, .locked, .draining,

@@ -17,6 +17,26 @@ package enum FormEncoding {
         return bytes
     }
 
+    /// Undoes the encoding; nil when an escape is broken or the bytes are not UTF-8.
+    package static func decode(_ bytes: some Sequence<UInt8>) -> String? {
+        var decoded: [UInt8] = []
+        var rest = Array(bytes)[...]
+        while let byte = rest.popFirst() {
+            switch byte {
+            case UInt8(ascii: "+"): decoded.append(0x20)
+            case UInt8(ascii: "%"):
+                let digits = rest.prefix(2)
+                guard digits.count == 2, digits.allSatisfy(\.isHexDigit),
+                    let value = UInt8(String(decoding: digits, as: UTF8.self), radix: 16)
+                else { return nil }
+                decoded.append(value)
+                rest = rest.dropFirst(2)
+            default: decoded.append(byte)
+            }
+        }
+        return String(validating: decoded, as: UTF8.self)
+    }
+
     private static func append(_ text: String, to bytes: inout [UInt8]) {
         for byte in text.utf8 {
             switch byte {

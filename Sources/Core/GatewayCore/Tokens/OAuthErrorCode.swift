@@ -1,6 +1,7 @@
 /// Error codes of authorities that may be repeated in logs, the audit table and problem documents.
 ///
-/// RFC 6749 §4.1.2.1 and §5.2, RFC 6750 §3.1, RFC 8628 §3.5, RFC 8693 §2.2.2, and those that Box adds. Anything else an
+/// RFC 6749 §4.1.2.1 and §5.2, RFC 6750 §3.1, RFC 8628 §3.5, RFC 8693 §2.2.2, OpenID Connect Core §3.1.2.6, and those that
+/// Box adds. Anything else an
 /// authority sends is `other`: its text is not ours to repeat.
 package enum OAuthErrorCode {
     package static let known: Set<String> = [
@@ -8,7 +9,8 @@ package enum OAuthErrorCode {
         "invalid_scope", "access_denied", "unsupported_response_type", "server_error", "temporarily_unavailable",
         "invalid_token", "insufficient_scope", "invalid_target", "authorization_pending", "slow_down", "expired_token",
         "unauthorized_device", "exceeded_device_limits", "missing_device_id", "unsupported_device_pinning_runtime",
-        "account_deactivated",
+        "account_deactivated", "interaction_required", "login_required", "account_selection_required",
+        "consent_required", "redirect_uri_mismatch", "redirect_uri_missing",
     ]
 
     package static func allowListed(_ code: String?) -> String? {

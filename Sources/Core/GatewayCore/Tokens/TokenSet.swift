@@ -8,12 +8,21 @@ package struct TokenSet: Hashable, Sendable {
     package var obtainedAt: UnixTime
     /// nil when the authority did not say: such a token is used until it is rejected.
     package var expiresAt: UnixTime?
+    /// When ``renewal`` ends unless it is used; nil when the authority did not say.
+    package var renewalExpiresAt: UnixTime?
 
-    package init(access: Secret, renewal: Secret? = nil, obtainedAt: UnixTime, expiresAt: UnixTime? = nil) {
+    package init(
+        access: Secret,
+        renewal: Secret? = nil,
+        obtainedAt: UnixTime,
+        expiresAt: UnixTime? = nil,
+        renewalExpiresAt: UnixTime? = nil
+    ) {
         self.access = access
         self.renewal = renewal
         self.obtainedAt = obtainedAt
         self.expiresAt = expiresAt
+        self.renewalExpiresAt = renewalExpiresAt
     }
 
     package var lifetime: Duration? { expiresAt.map { $0 - obtainedAt } }

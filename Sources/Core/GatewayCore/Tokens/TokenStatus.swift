@@ -35,6 +35,8 @@ package struct TokenStatus: Hashable, Sendable, Codable {
     package var lastError: String?
     /// What a person should do, when one must.
     package var action: String?
+    /// Whether a person can log in for it.
+    package var canLogIn = false
 
     package init(
         credential: String,

@@ -2,6 +2,7 @@ import GatewayCore
 
 /// What all of Box's grants have in common.
 enum BoxAuthority {
+    static let authorizeURL = "https://account.box.com/api/oauth2/authorize"
     static let tokenURL = "https://api.box.com/oauth2/token"
     static let revokeURL = "https://api.box.com/oauth2/revoke"
 
@@ -28,6 +29,20 @@ enum BoxAuthority {
     }
 
     private static let console = "the Box developer console (https://app.box.com/developers/console)"
+
+    static let loginErrors = OAuthErrors(
+        authority: "Box",
+        advice: [
+            OAuthErrors.Advice(
+                code: "invalid_client",
+                text: "client_id or client_secret is wrong; compare both with the Configuration tab of \(console)."
+            ),
+            OAuthErrors.Advice(
+                code: "unauthorized_client",
+                text: "the app has not enabled this grant; choose User Authentication (OAuth 2.0) in \(console)."
+            ),
+        ]
+    )
 
     static let errors = OAuthErrors(
         authority: "Box",

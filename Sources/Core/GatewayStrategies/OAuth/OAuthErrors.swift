@@ -18,13 +18,18 @@ struct OAuthErrors: Sendable {
 
     static let standard = OAuthErrors(authority: "The authority", advice: [])
 
+    /// The access token alone; a refresh token beside it is left out.
     func interpret(_ reply: TokenReply, at now: Moment) -> Result<TokenSet, TokenFailure> {
+        read(reply, at: now).map { $0.tokenSet(at: now) }
+    }
+
+    func read(_ reply: TokenReply, at now: Moment) -> Result<OAuthTokenResponse, TokenFailure> {
         let answer = JSONValue(reply.body)
         guard (200..<300).contains(reply.status), answer?["error"].isPresent != true else {
             return .failure(failure(reply, answer, at: now))
         }
         do throws(BrokenAnswer) {
-            return .success(try OAuthTokenResponse(answer).tokenSet(at: now))
+            return .success(try OAuthTokenResponse(answer))
         } catch {
             return .failure(error.failure(of: authority, status: reply.status))
         }

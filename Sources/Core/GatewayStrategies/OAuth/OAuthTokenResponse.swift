@@ -11,6 +11,9 @@ struct OAuthTokenResponse {
     let accessToken: Secret
     /// nil when the authority did not say, or not in a number.
     let lifetime: Duration?
+    let refreshToken: Secret?
+    /// `refresh_token_expires_in` or `refresh_expires_in`, which no RFC defines and several authorities send.
+    let refreshLifetime: Duration?
 
     /// - Parameter answer: The body as JSON; nil when it is none.
     init(_ answer: JSONValue?) throws(BrokenAnswer) {
@@ -23,6 +26,19 @@ struct OAuthTokenResponse {
         }
         accessToken = token
         lifetime = try Self.lifetime(answer["expires_in"])
+        refreshToken = try Self.refreshToken(answer["refresh_token"])
+        // Some write 0 for a refresh token without an end.
+        refreshLifetime =
+            (try? Self.lifetime(answer["refresh_token_expires_in"]))
+            ?? (try? Self.lifetime(answer["refresh_expires_in"]))
+    }
+
+    private static func refreshToken(_ value: JSONValue?) throws(BrokenAnswer) -> Secret? {
+        guard let text = value?.string, !text.isEmpty else { return nil }
+        guard let token = IssuedToken.read(text) else {
+            throw BrokenAnswer(reason: "the refresh_token is too long or holds characters that no token may hold")
+        }
+        return token
     }
 
     static func lifetime(_ value: JSONValue?) throws(BrokenAnswer) -> Duration? {

@@ -27,7 +27,7 @@ struct DukeSessionStrategy: AuthStrategy {
             refresh: refresh,
             // The client of 2022 only forgets its tokens.
             revoke: style == .library2019 ? Self.request("\(prefix)/revoke", paths) : nil,
-            loginURL: paths.url(path: "\(prefix)/login"),
+            page: Self.login(prefix, clientName, paths),
             accessPointer: accessPointer,
             sessionPointer: sessionPointer,
             expiry: .jwt,
@@ -52,6 +52,14 @@ struct DukeSessionStrategy: AuthStrategy {
     private static func request(_ path: String, _ paths: SessionPaths) -> SessionRequest? {
         paths.url(path: path).map {
             SessionRequest(method: .post, url: $0, accessField: "X-Access-Token", sessionField: "X-Session-Token")
+        }
+    }
+
+    /// Both shapes of the last address are known from the field, whichever paths a client used before it.
+    private static func login(_ prefix: String, _ clientName: String, _ paths: SessionPaths) -> SessionLogin? {
+        let landings = ["\(prefix)/token", "/\(clientName)/token", "/\(clientName)/ios/token"]
+        return paths.url(path: "\(prefix)/login").map {
+            SessionLogin(loginURL: $0, landings: landings.compactMap { paths.url(path: $0) }, expiry: .jwt)
         }
     }
 

@@ -2,7 +2,7 @@ import GatewayCore
 
 /// Two tokens: one goes upstream, the other, with or without the first, buys the next pair from an authorizer.
 ///
-/// The login itself is a person's business; the tokens come from the configuration or from a store.
+/// The first pair comes from a person's login, from the configuration or from a store.
 struct SessionRefreshGrant: TokenGrant {
     enum Expiry: Hashable {
         /// A number of seconds in the answer.
@@ -25,7 +25,7 @@ struct SessionRefreshGrant: TokenGrant {
     let configPath: String
     let refresh: SessionRequest
     let revoke: SessionRequest?
-    let loginURL: AuthorityURL?
+    let page: SessionLogin?
     let accessPointer: JSONPointer
     let sessionPointer: JSONPointer
     let expiry: Expiry
@@ -147,13 +147,13 @@ struct SessionRefreshGrant: TokenGrant {
 
     func injection(of token: TokenSet) -> Injection { .bearer(token.access) }
 
+    var login: (any LoginFlow)? { page }
+
     private func loginRequired(_ what: String, cause status: Int?, clears: Bool) -> TokenFailure {
         let seeding = "access_token and session_token of \(configPath.isEmpty ? "the credential" : configPath)"
         let advice =
-            loginURL.map {
-                "log in at \($0) with a browser, copy access_token and session_token from the address of the page that "
-                    + "the login ends on into \(seeding), and run: authgateway reload."
-            } ?? "put a new pair into \(seeding), and run: authgateway reload."
+            page.map { "a person must log in at \($0.loginURL)." }
+            ?? "put a new pair into \(seeding), and run: authgateway reload."
         return TokenFailure(
             .loginRequired,
             problem: GatewayProblem(

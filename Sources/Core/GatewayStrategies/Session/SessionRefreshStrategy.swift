@@ -13,7 +13,7 @@ struct SessionRefreshStrategy: AuthStrategy {
         if !fields.has("refresh") { fields.error("missing key \"refresh\"") }
         let refresh = Self.request("refresh", in: fields, paths: paths, defaults: nil)
         let revoke = Self.request("revoke", in: fields, paths: paths, defaults: refresh)
-        let loginURL = Self.login(in: fields, paths: paths)
+        let login = Self.login(in: fields, paths: paths)
         let rotate = fields.choice("rotate", of: Rotate.self) ?? .both
         let response = Self.response(in: fields)
         let expiry = Self.expiry(in: fields, pointer: response?.expiresIn)
@@ -26,7 +26,7 @@ struct SessionRefreshStrategy: AuthStrategy {
             configPath: fields.path.description,
             refresh: refresh,
             revoke: revoke,
-            loginURL: loginURL,
+            page: login.map { SessionLogin(loginURL: $0.page, landings: [$0.landing], expiry: expiry) },
             accessPointer: response.access,
             sessionPointer: response.session,
             expiry: expiry,
@@ -91,14 +91,20 @@ struct SessionRefreshStrategy: AuthStrategy {
         return place.fieldName("header")
     }
 
-    private static func login(in fields: ConfigFields, paths: SessionPaths?) -> AuthorityURL? {
+    /// `{path, token_path}`: the page where a person logs in, and where the browser is sent with both tokens.
+    private static func login(
+        in fields: ConfigFields,
+        paths: SessionPaths?
+    ) -> (page: AuthorityURL, landing: AuthorityURL)? {
         guard let login = fields.fields("login") else { return nil }
         defer { login.refuseUnknownKeys() }
         guard let paths else {
-            login.know("path")
+            login.know("path", "token_path")
             return nil
         }
-        return paths.url(in: login)
+        let landing = login.has("token_path") ? paths.url(in: login, "token_path") : paths.url(path: "/token")
+        guard let page = paths.url(in: login), let landing else { return nil }
+        return (page, landing)
     }
 
     private static func response(

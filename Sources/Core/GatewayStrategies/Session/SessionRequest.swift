@@ -56,20 +56,20 @@ struct SessionPaths {
         return name
     }
 
-    /// The URL behind `path` of `fields`, with `{client_name}` filled in.
-    func url(in fields: ConfigFields) -> AuthorityURL? {
-        guard let path = fields.requiredString("path") else { return nil }
+    /// The URL behind `key` of `fields`, with `{client_name}` filled in.
+    func url(in fields: ConfigFields, _ key: String = "path") -> AuthorityURL? {
+        guard let path = fields.requiredString(key) else { return nil }
         guard path.hasPrefix("/") else {
-            fields.error("path", "must begin with \"/\"")
+            fields.error(key, "must begin with \"/\"")
             return nil
         }
         guard clientName != nil || !path.contains(Self.variable) else {
-            fields.error("path", "\(Self.variable) needs the key client_name")
+            fields.error(key, "\(Self.variable) needs the key client_name")
             return nil
         }
         let filled = path.replacing(Self.variable, with: clientName ?? "")
         guard !filled.contains(where: { "{}?#".contains($0) }), let url = url(path: filled) else {
-            fields.error("path", "must be a path without query and fragment; the only variable is \(Self.variable)")
+            fields.error(key, "must be a path without query and fragment; the only variable is \(Self.variable)")
             return nil
         }
         return url

@@ -6,6 +6,8 @@ package struct SampleGrant: TokenGrant {
     package var isRenewable: Bool
     package var rotates: Bool
     package var initial: TokenSet?
+    package var renewsSeed = false
+    package var login: (any LoginFlow)?
 
     package init(
         identity: GrantIdentity = .sample(),

@@ -1,0 +1,105 @@
+import GatewayCore
+import HTTPTypes
+import Hummingbird
+
+/// Logins on the admin listener: for the command line as JSON, for people as pages.
+struct AdminLogins: Sendable {
+    private static let bodyLimit = 32 << 10
+
+    let control: any LoginControl
+    let token: Secret
+
+    func routes(on router: Router<BasicRequestContext>) {
+        router.post("/api/logins") { request, _ in try await begin(request) }
+        router.get("/api/logins/:id") { request, context in
+            await answer(request) { await control.progress(id(context)) }
+        }
+        router.post("/api/logins/:id/answer") { request, context in
+            let text = try await body(request)["answer"]?.string ?? ""
+            return await answer(request) { await control.answer(id(context), with: text) }
+        }
+        router.delete("/api/logins/:id") { request, context in
+            await answer(request) {
+                await control.cancel(id(context))
+                return await control.progress(id(context))
+            }
+        }
+        router.get("/login") { request, _ in
+            LoginPage.begin(credential: request.uri.queryParameters["credential"].map(String.init) ?? "")
+        }
+        router.post("/login") { request, _ in try await beginOnPage(request) }
+        router.post("/login/answer") { request, _ in
+            let form = try await form(request)
+            let progress = await control.answer(form["id"] ?? "", with: form["answer"] ?? "")
+            return LoginPage.outcome(progress ?? Self.unknown)
+        }
+    }
+
+    private static let unknown = LoginProgress(
+        isOver: true,
+        problem: "There is no such login any more; begin a new one."
+    )
+
+    private func begin(_ request: Request) async throws -> Response {
+        guard isAuthorized(request) else { return Self.refusal }
+        let wanted = try await body(request)
+        var order = LoginOrder(credential: wanted["credential"]?.string ?? "")
+        if case .bool(let isManual)? = wanted["manual"] { order.isManual = isManual }
+        if case .number(let seconds)? = wanted["timeout_seconds"], seconds > 0, seconds < 1e6 {
+            order.timeout = .milliseconds(Int64(seconds * 1000))
+        }
+        switch await control.begin(order) {
+        case .success(let invitation): return AdminResponse.json(invitation)
+        case .failure(let problem): return AdminResponse.problem(problem)
+        }
+    }
+
+    private func answer(_ request: Request, _ action: () async -> LoginProgress?) async -> Response {
+        guard isAuthorized(request) else { return Self.refusal }
+        guard let progress = await action() else {
+            return AdminResponse.problem(GatewayProblem(.noRoute, "There is no such login."))
+        }
+        return AdminResponse.json(progress)
+    }
+
+    private func beginOnPage(_ request: Request) async throws -> Response {
+        let form = try await form(request)
+        let credential = form["credential"] ?? ""
+        guard token.matches(Array((form["token"] ?? "").utf8.filter { $0 > 0x20 })) else {
+            return LoginPage.begin(
+                credential: credential,
+                message: "This is not the admin token of the running gateway."
+            )
+        }
+        switch await control.begin(LoginOrder(credential: credential)) {
+        case .success(let invitation): return LoginPage.invite(invitation)
+        case .failure(let problem):
+            return LoginPage.outcome(LoginProgress(isOver: true, problem: problem.detail))
+        }
+    }
+
+    private static let refusal = AdminResponse.problem(
+        GatewayProblem(
+            .clientAuthRequired,
+            "Send the admin token of the state directory (file admin.token) as a bearer token."
+        )
+    )
+
+    private func isAuthorized(_ request: Request) -> Bool {
+        let scheme = "bearer "
+        guard let value = request.headers[.authorization], value.lowercased().hasPrefix(scheme) else { return false }
+        return token.matches(Array(value.utf8.dropFirst(scheme.utf8.count)))
+    }
+
+    private func id(_ context: BasicRequestContext) -> String { context.parameters.get("id") ?? "" }
+
+    private func body(_ request: Request) async throws -> JSONValue {
+        let bytes = try await request.body.collect(upTo: Self.bodyLimit)
+        return JSONValue(Array(bytes.readableBytesView)) ?? .null
+    }
+
+    private func form(_ request: Request) async throws -> LoginParameters {
+        let bytes = try await request.body.collect(upTo: Self.bodyLimit)
+        return try LoginParameters(query: String(decoding: bytes.readableBytesView, as: UTF8.self))
+    }
+}

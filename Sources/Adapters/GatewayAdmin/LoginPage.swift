@@ -1,0 +1,105 @@
+import GatewayCore
+import HTTPTypes
+import Hummingbird
+
+/// The few pages that a browser sees of a login. No script, nothing from elsewhere, nothing kept in a cache.
+enum LoginPage {
+    /// What the browser is shown where the login ended.
+    static func outcome(_ progress: LoginProgress) -> Response {
+        guard let token = progress.token else {
+            let words = progress.problem ?? "The login has not ended yet."
+            return page("The login failed", "<p>\(HTML.escape(words))</p>", status: .badRequest)
+        }
+        let words = "The gateway has a token for \(token.credential) now. You can close this window."
+        return page("Logged in", "<p>\(HTML.escape(words))</p>")
+    }
+
+    /// Asks for the admin token, so that another program of this machine cannot log the gateway in as somebody else.
+    static func begin(credential: String, message: String? = nil) -> Response {
+        let note = message.map { "<p class=\"bad\">\(HTML.escape($0))</p>" } ?? ""
+        return page(
+            "Log in: \(credential)",
+            """
+            \(note)
+            <form method="post" action="/login">
+            <input type="hidden" name="credential" value="\(HTML.escape(credential))">
+            <p><label>Admin token (the file admin.token of the state directory)<br>
+            <input type="password" name="token" autocomplete="off" required autofocus></label></p>
+            <p><button>Log in</button></p>
+            </form>
+            <p class="soft">Or on the command line: authgateway login \(HTML.escape(credential))</p>
+            """,
+            status: message == nil ? .ok : .unauthorized
+        )
+    }
+
+    /// Leads to the authority; without a listener the person comes back with the address.
+    static func invite(_ invitation: LoginInvitation) -> Response {
+        let link = "<a rel=\"noreferrer\" href=\"\(HTML.escape(invitation.page))\""
+        guard invitation.isManual else {
+            let body = "<p>\(link)>Go on to the authority</a></p>"
+            return page("Log in: \(invitation.credential)", body, leadingTo: invitation.page)
+        }
+        return page(
+            "Log in: \(invitation.credential)",
+            """
+            <p>1. \(link) target="_blank">Log in at the authority</a>; it opens in a window of its own.</p>
+            <p>2. Copy the whole address that the window ends on. It begins with
+            <span class="code">\(HTML.escape(invitation.redirect))</span>.</p>
+            <form method="post" action="/login/answer">
+            <input type="hidden" name="id" value="\(HTML.escape(invitation.id))">
+            <p><label>3. Paste it here<br><input type="password" name="answer" autocomplete="off" required></label></p>
+            <p><button>Finish</button></p>
+            </form>
+            """
+        )
+    }
+
+    static func redirect(to page: String) -> Response {
+        var response = AdminResponse.text("", type: "text/plain; charset=utf-8", status: .found)
+        response.headers[.location] = page
+        response.headers[referrerPolicy] = "no-referrer"
+        return response
+    }
+
+    static func refusal(_ status: HTTPResponse.Status) -> Response {
+        page("Nothing here", "<p>This address only waits for the end of a login.</p>", status: status)
+    }
+
+    private static func page(
+        _ title: String,
+        _ body: String,
+        status: HTTPResponse.Status = .ok,
+        leadingTo next: String? = nil
+    ) -> Response {
+        let refresh = next.map { "<meta http-equiv=\"refresh\" content=\"0; url=\(HTML.escape($0))\">" } ?? ""
+        var response = AdminResponse.text(
+            """
+            <!doctype html>
+            <html lang="en">
+            <head>
+            <meta charset="utf-8">
+            <meta name="viewport" content="width=device-width, initial-scale=1">
+            \(refresh)
+            <title>\(HTML.escape(title))</title>
+            <link rel="stylesheet" href="/style.css">
+            </head>
+            <body><h1>\(HTML.escape(title))</h1>
+            \(body)
+            </body>
+            </html>
+
+            """,
+            type: "text/html; charset=utf-8",
+            status: status
+        )
+        response.headers[.contentSecurityPolicy] =
+            "default-src 'none'; style-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+        // The next page must not learn the address of this one, which may hold a code.
+        response.headers[referrerPolicy] = "same-origin"
+        response.headers[.connection] = "close"
+        return response
+    }
+
+    private static let referrerPolicy = HTTPField.Name("Referrer-Policy") ?? .server
+}

@@ -1,0 +1,145 @@
+import GatewayCore
+import Synchronization
+import UnixSignals
+
+/// What `login` does: begin, show the address, wait for the browser or a paste, say how it ended.
+package struct LoginOperation: Sendable {
+    private let configuration: String
+    private let order: LoginOrder
+    private let opensBrowser: Bool
+
+    /// - Parameter timeout: As the configuration writes durations; nil takes the default.
+    package init(
+        configuration: String,
+        credential: String,
+        isManual: Bool,
+        opensBrowser: Bool,
+        timeout: String?
+    ) throws(CommandFailure) {
+        self.configuration = configuration
+        self.opensBrowser = opensBrowser
+        var order = LoginOrder(credential: credential, isManual: isManual)
+        if let timeout {
+            guard let duration = ConfigUnits.duration(timeout), LoginOrder.timeouts.contains(duration) else {
+                throw CommandFailure(.usage, "--timeout takes a duration from 1s to 30m, such as 5m")
+            }
+            order.timeout = duration
+        }
+        self.order = order
+    }
+
+    /// - Returns: What is for standard output.
+    package func run() async throws(CommandFailure) -> String {
+        let (driver, invitation) = try await begin()
+        let outcome = await Self.catching { () async throws(CommandFailure) in
+            show(invitation)
+            return try await end(of: invitation, driver)
+        }
+        await driver.close()
+        return try outcome.get()
+    }
+
+    private static func catching(
+        _ body: () async throws(CommandFailure) -> String
+    ) async -> Result<String, CommandFailure> {
+        do throws(CommandFailure) {
+            return .success(try await body())
+        } catch {
+            return .failure(error)
+        }
+    }
+
+    /// In the running gateway; in this process when there is none.
+    private func begin() async throws(CommandFailure) -> (any LoginDriver, LoginInvitation) {
+        let plan = try OperatorSettings(configuration: configuration).plan
+        let client = AdminClient(host: plan.admin.host, port: plan.admin.port, stateDirectory: plan.stateDirectory)
+        let running = GatewayLogins(client: client)
+        do throws(CommandFailure) {
+            return (running, try await running.begin(order))
+        } catch {
+            guard error.status == .unreachable else { throw error }
+        }
+        let offline = try await OfflineLogins(
+            configuration: configuration,
+            credential: order.credential,
+            output: .standardError()
+        )
+        do throws(CommandFailure) {
+            return (offline, try await offline.begin(order))
+        } catch {
+            await offline.close()
+            throw error
+        }
+    }
+
+    private func show(_ invitation: LoginInvitation) {
+        var text = "Log in with a browser at this address:\n\n  \(invitation.page)\n\n"
+        if invitation.isManual {
+            text += "The login ends on an address that begins with \(invitation.redirect)\n"
+            text += "(the page itself may say that it cannot be reached). "
+            text +=
+                "Copy the whole address out of the browser,\npaste it here, where it is not shown, and press Enter: "
+        } else {
+            text += "Waiting for the browser on \(invitation.redirect) for "
+            text += "\(ConfigUnits.text(.seconds(invitation.timeoutSeconds))); Ctrl-C ends it."
+            text += " Is the browser on another machine? Use --manual.\n"
+        }
+        Console.writeError(text)
+        // The address on a command line is one that works once and holds no secret.
+        if opensBrowser, let start = invitation.start { Browser.open(start) }
+    }
+
+    private func end(of invitation: LoginInvitation, _ driver: any LoginDriver) async throws(CommandFailure) -> String {
+        let interruption = Interruption()
+        defer { interruption.end() }
+        var paste = invitation.isManual ? PastedLine() : nil
+        defer { paste?.end() }
+        while !interruption.hasCome {
+            switch paste?.read() ?? .waiting {
+            case .waiting: break
+            case .line(let text):
+                return try Self.result(of: try await driver.answer(invitation.id, with: text))
+            case .nothing:
+                await driver.cancel(invitation.id)
+                throw CommandFailure(.failed, "nothing was pasted; the login is over and nothing was changed")
+            }
+            // How often the end is looked for; nobody tells this process.
+            try? await Task.sleep(for: .milliseconds(200))
+            let progress = try await driver.progress(invitation.id)
+            if progress.isOver { return try Self.result(of: progress) }
+        }
+        await driver.cancel(invitation.id)
+        throw CommandFailure(.failed, "the login was interrupted; nothing was changed")
+    }
+
+    private static func result(of progress: LoginProgress) throws(CommandFailure) -> String {
+        guard let token = progress.token else {
+            throw CommandFailure(.failed, LogText.clean(progress.problem ?? "the login has no end yet"))
+        }
+        let end = token.remainingSeconds.map { "; the token ends in \(ConfigUnits.countdown($0))" } ?? ""
+        let renewal = token.renewsAt == nil ? "" : ", and is renewed before that"
+        return "\nLogged in: \(token.credential) is \(token.state.rawValue)\(end)\(renewal).\n"
+    }
+}
+
+/// SIGINT and SIGTERM while a login waits, so that it is ended here and in the gateway.
+private final class Interruption: Sendable {
+    private let flag = Flag()
+    private let task: Task<Void, Never>
+
+    private final class Flag: Sendable {
+        let isSet = Atomic(false)
+    }
+
+    init() {
+        task = Task { [flag] in
+            for await _ in await UnixSignalsSequence(trapping: .sigint, .sigterm) {
+                flag.isSet.store(true, ordering: .relaxed)
+            }
+        }
+    }
+
+    var hasCome: Bool { flag.isSet.load(ordering: .relaxed) }
+
+    func end() { task.cancel() }
+}

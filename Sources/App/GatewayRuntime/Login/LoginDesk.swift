@@ -1,0 +1,282 @@
+import GatewayAdmin
+import GatewayCore
+import GatewayTokenKeeper
+import Logging
+import NIOCore
+import NIOPosix
+
+/// Carries logins out: makes the attempt, waits for the browser, exchanges the code, hands the token to the keeper.
+///
+/// State and verifier of an attempt live here, in memory, until its one answer or its deadline.
+actor LoginDesk: LoginControl {
+    /// Logins that are known at a time, those included that have just ended.
+    private static let capacity = 32
+
+    struct Parts: Sendable {
+        /// Who keeps the credential's token; the problem says why nobody does.
+        let keeper: @Sendable (_ credential: String) -> Result<TokenKeeper, GatewayProblem>
+        let endpoint: any TokenEndpoint
+        let audit: any AuditLog
+        let clock: any GatewayClock
+        let logger: Logger
+    }
+
+    private struct Login {
+        let order: LoginOrder
+        let keeper: TokenKeeper
+        let flow: any LoginFlow
+        let attempt: LoginAttempt
+        let listener: RedirectListener?
+        var deadline: Task<Void, Never>?
+        var progress = LoginProgress.waiting
+        /// The answer has come; there is no second one.
+        var isAnswered = false
+    }
+
+    private let parts: Parts
+    private var logins: [String: Login] = [:]
+    /// In the order in which they began.
+    private var ids: [String] = []
+
+    init(parts: Parts) { self.parts = parts }
+
+    // MARK: Beginning
+
+    func begin(_ order: LoginOrder) async -> Result<LoginInvitation, GatewayProblem> {
+        guard LoginOrder.timeouts.contains(order.timeout) else {
+            let limits = LoginOrder.timeouts
+            let (low, high) = (ConfigUnits.text(limits.lowerBound), ConfigUnits.text(limits.upperBound))
+            return .failure(GatewayProblem(.requestRefused, "A login lasts between \(low) and \(high)."))
+        }
+        let keeper: TokenKeeper
+        switch parts.keeper(order.credential) {
+        case .success(let found): keeper = found
+        case .failure(let problem): return .failure(problem)
+        }
+        guard let flow = keeper.login else {
+            let detail = "Nobody can log in for \(keeper.name): \(keeper.strategy) gets its tokens by itself."
+            return .failure(GatewayProblem(.noRoute, detail))
+        }
+        await endOthers(of: keeper)
+        let id = Self.randomID()
+        switch await listener(for: order, flow, id) {
+        case .success(let (listener, port)):
+            return .success(await invite(order, keeper, flow, listener, port, id))
+        case .failure(let problem):
+            return .failure(problem)
+        }
+    }
+
+    private func invite(
+        _ order: LoginOrder,
+        _ keeper: TokenKeeper,
+        _ flow: any LoginFlow,
+        _ listener: RedirectListener?,
+        _ port: Int,
+        _ id: String
+    ) async -> LoginInvitation {
+        var random = SystemRandomNumberGenerator()
+        let attempt = LoginAttempt(redirectURI: flow.redirect.uri(port: port), random: &random)
+        let page = flow.page(of: attempt)
+        var login = Login(order: order, keeper: keeper, flow: flow, attempt: attempt, listener: listener)
+        login.deadline = Task { [clock = parts.clock] in
+            // Cancelled when the login is over before.
+            guard (try? await clock.sleep(for: order.timeout)) != nil else { return }
+            await self.expire(id)
+        }
+        remember(login, as: id)
+        if let listener { Task { await listener.run() } }
+        await note(.loginStarted, of: keeper, detail: ["by": listener == nil ? "paste" : "redirect"])
+        return LoginInvitation(
+            id: id,
+            credential: keeper.name,
+            page: page,
+            start: await listener?.offer(page, as: Self.randomID()),
+            redirect: attempt.redirectURI,
+            isManual: listener == nil,
+            timeoutSeconds: Int(order.timeout.wholeMilliseconds / 1000)
+        )
+    }
+
+    /// nil where no listener is wanted, or none can be reached; then the port is one that nobody listens on.
+    private func listener(
+        for order: LoginOrder,
+        _ flow: any LoginFlow,
+        _ id: String
+    ) async -> Result<(RedirectListener?, port: Int), GatewayProblem> {
+        guard !order.isManual, case .loopback(let redirect) = flow.redirect else {
+            return .success((nil, Int.random(in: 49_152...65_535)))
+        }
+        let listener = RedirectListener(
+            group: MultiThreadedEventLoopGroup.singleton,
+            redirect: redirect,
+            logger: parts.logger
+        ) { [weak self] address in
+            await self?.receive(.redirect(address), for: id) ?? .waiting
+        }
+        do {
+            return .success((listener, try await listener.bind()))
+        } catch {
+            let address = redirect.authority(port: redirect.port ?? 0)
+            let reason = (error as? IOError).map { SystemError.text($0.errnoCode) } ?? "no such address"
+            let detail =
+                "Cannot wait for the browser on \(address), where redirect_uri leads: \(reason). Free the port, or paste"
+                + " the answer."
+            return .failure(
+                GatewayProblem(.loginFailed, detail, command: "authgateway login --manual \(order.credential)")
+            )
+        }
+    }
+
+    private func remember(_ login: Login, as id: String) {
+        logins[id] = login
+        ids.append(id)
+        guard ids.count > Self.capacity else { return }
+        let oldest = ids.removeFirst()
+        let forgotten = logins.removeValue(forKey: oldest)
+        forgotten?.deadline?.cancel()
+        if let listener = forgotten?.listener { Task { await listener.close() } }
+    }
+
+    /// Two logins for one token would end in whichever comes last, and may want the same port.
+    private func endOthers(of keeper: TokenKeeper) async {
+        for id in ids where logins[id]?.keeper === keeper {
+            await fail(id, "A newer login took the place of this one.", reason: "replaced")
+        }
+    }
+
+    // MARK: The answer
+
+    func answer(_ id: String, with text: String) async -> LoginProgress? {
+        guard logins[id] != nil else { return nil }
+        let isWhite = { (character: Character) in character.isWhitespace }
+        let trimmed = String(text.drop(while: isWhite).reversed().drop(while: isWhite).reversed())
+        let progress = await receive(.pasted(trimmed), for: id)
+        await logins[id]?.listener?.close()
+        return progress
+    }
+
+    private func receive(_ answer: LoginAnswer, for id: String) async -> LoginProgress? {
+        guard let login = logins[id] else { return nil }
+        guard !login.isAnswered else {
+            return login.progress.isOver
+                ? LoginProgress(isOver: true, problem: "This login is over; an answer counts once.") : .waiting
+        }
+        logins[id]?.isAnswered = true
+        switch login.flow.read(answer, of: login.attempt, at: parts.clock.now()) {
+        case .refused(let problem, let reason):
+            await fail(id, problem.words, reason: reason, code: problem.cause?.code)
+        case .token(let token):
+            await finish(id, with: token)
+        case .exchange(let request):
+            await exchange(request, for: id)
+        }
+        return logins[id]?.progress
+    }
+
+    private func exchange(_ request: TokenRequest, for id: String) async {
+        guard let login = logins[id] else { return }
+        switch await parts.endpoint.send(request, deadline: TokenKeeper.callDeadline) {
+        case .failure(let failure):
+            let explained = TokenFailure(explaining: failure, credential: login.keeper.name)
+            await fail(id, explained.problem.words, reason: "no_answer", code: failure.reason.rawValue)
+        case .success(let reply):
+            switch login.flow.interpret(reply, at: parts.clock.now()) {
+            case .success(let token): await finish(id, with: token)
+            case .failure(let failure):
+                let code = failure.problem.cause?.code
+                await fail(id, failure.problem.words, reason: "exchange_refused", code: code, status: reply.status)
+            }
+        }
+    }
+
+    // MARK: The end
+
+    private func finish(_ id: String, with token: TokenSet) async {
+        guard let login = logins[id] else { return }
+        switch await login.keeper.logIn(with: token) {
+        case .success(let status): end(id, LoginProgress(isOver: true, token: status))
+        case .failure(let problem): await fail(id, problem.words, reason: "not_taken")
+        }
+    }
+
+    func progress(_ id: String) async -> LoginProgress? { logins[id]?.progress }
+
+    func cancel(_ id: String) async {
+        await fail(id, "The login was cancelled.", reason: "cancelled")
+        await logins[id]?.listener?.close()
+    }
+
+    private func expire(_ id: String) async {
+        guard let login = logins[id], !login.isAnswered else { return }
+        let words =
+            "Nobody came back from the login within \(ConfigUnits.text(login.order.timeout)): was the window closed?"
+            + " Nothing was changed; begin a new login."
+        await fail(id, words, reason: "timeout")
+        await login.listener?.close()
+    }
+
+    private func fail(
+        _ id: String,
+        _ words: String,
+        reason: String,
+        code: String? = nil,
+        status: Int? = nil
+    ) async {
+        guard let login = logins[id], !login.progress.isOver else { return }
+        end(id, LoginProgress(isOver: true, problem: words))
+        if !login.isAnswered { await login.listener?.close() }
+        await note(.loginFailed, of: login.keeper, detail: ["reason": reason], code: code, status: status)
+    }
+
+    private func end(_ id: String, _ progress: LoginProgress) {
+        logins[id]?.progress = progress
+        logins[id]?.isAnswered = true
+        logins[id]?.deadline?.cancel()
+    }
+
+    /// Ends what is under way; the gateway stops.
+    func close() async {
+        for id in ids {
+            await fail(id, "The gateway stopped before the login ended.", reason: "stopped")
+            await logins[id]?.listener?.close()
+        }
+    }
+
+    private func note(
+        _ name: TokenEvent.Name,
+        of keeper: TokenKeeper,
+        detail: [String: String],
+        code: String? = nil,
+        status: Int? = nil
+    ) async {
+        var event = TokenEvent(
+            at: parts.clock.now().wall,
+            name: name,
+            credential: keeper.name,
+            strategy: keeper.strategy,
+            trigger: .operator,
+            detail: detail
+        )
+        if name == .loginFailed {
+            event.outcome = .failed
+            event.errorCode = code ?? ProblemKind.loginFailed.rawValue
+            event.httpStatus = status
+        }
+        do throws(AuditError) {
+            try await parts.audit.record(event)
+        } catch {
+            parts.logger.warning("Login event was lost", metadata: ["gateway.reason": "\(error.reason)"])
+        }
+    }
+
+    private static func randomID() -> String {
+        let digits = String(UInt128.random(in: .min ... .max), radix: 16)
+        return String(repeating: "0", count: 32 - digits.count) + digits
+    }
+}
+
+extension GatewayProblem {
+    /// With the command that helps, for a person who reads it in a terminal or a browser.
+    fileprivate var words: String { command.map { "\(detail) Run: \($0)" } ?? detail }
+}

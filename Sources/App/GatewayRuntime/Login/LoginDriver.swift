@@ -1,0 +1,58 @@
+import GatewayCore
+
+/// Where the command's login is carried out: in the running gateway, or in this process when none runs.
+protocol LoginDriver: Sendable {
+    func begin(_ order: LoginOrder) async throws(CommandFailure) -> LoginInvitation
+    func answer(_ id: String, with text: String) async throws(CommandFailure) -> LoginProgress
+    func progress(_ id: String) async throws(CommandFailure) -> LoginProgress
+    func cancel(_ id: String) async
+    /// Gives back what the login held.
+    func close() async
+}
+
+/// Through the admin listener of the running gateway.
+struct GatewayLogins: LoginDriver {
+    let client: AdminClient
+
+    func begin(_ order: LoginOrder) async throws(CommandFailure) -> LoginInvitation {
+        let wish: JSONValue = .object([
+            "credential": .string(order.credential), "manual": .bool(order.isManual),
+            "timeout_seconds": .number(Double(order.timeout.wholeMilliseconds) / 1000),
+        ])
+        return try await client.login("POST", "", body: wish)
+    }
+
+    func answer(_ id: String, with text: String) async throws(CommandFailure) -> LoginProgress {
+        try await client.login("POST", "/\(id)/answer", body: .object(["answer": .string(text)]))
+    }
+
+    func progress(_ id: String) async throws(CommandFailure) -> LoginProgress {
+        try await client.login("GET", "/\(id)", body: nil)
+    }
+
+    func cancel(_ id: String) async {
+        // What is not cancelled ends at its deadline.
+        let _: LoginProgress? = try? await client.login("DELETE", "/\(id)", body: nil)
+    }
+
+    func close() async {}
+}
+
+extension AdminClient {
+    fileprivate func login<Answer: Decodable>(
+        _ method: String,
+        _ path: String,
+        body: JSONValue?
+    ) async throws(CommandFailure) -> Answer {
+        let token = AdminToken.read(in: stateDirectory)
+        let bytes = body.flatMap { try? $0.bytes() }
+        let (status, answer) = try await send(method, "/api/logins\(path)", token: token, body: bytes)
+        if status == 401 {
+            let file = AdminToken.path(in: stateDirectory)
+            let reason = token == nil ? "cannot be read" : "is not the one of the running gateway"
+            throw CommandFailure(.failed, "\(file) \(reason); run this as the gateway's user, with its configuration")
+        }
+        guard status == 200 else { throw refusal(status, answer) }
+        return try decode(answer)
+    }
+}

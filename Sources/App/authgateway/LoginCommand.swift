@@ -1,0 +1,42 @@
+import ArgumentParser
+import GatewayRuntime
+
+struct LoginCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "login",
+        abstract: "Log in with a browser for a credential that needs a person.",
+        discussion: """
+            Examples:
+              authgateway login box            open a browser, wait for it to come back
+              authgateway login box --manual   over SSH: paste the address that the browser ended on
+
+            Goes through the running gateway; without one the token is put into the token store. What is pasted is read
+            from standard input and is not shown. Exit code 1 when the login failed, with the reason.
+            """
+    )
+
+    @Argument(help: "The credential, as the configuration names it.")
+    var name: String
+
+    @Flag(help: "Wait for a paste instead of a browser of this machine.")
+    var manual = false
+
+    @Flag(help: "Only print the address.")
+    var noBrowser = false
+
+    @Option(help: ArgumentHelp("How long to wait, such as 5m (the default).", valueName: "duration"))
+    var timeout: String?
+
+    @OptionGroup var config: ConfigOption
+
+    func run() async throws {
+        let login = try LoginOperation(
+            configuration: config.path,
+            credential: name,
+            isManual: manual,
+            opensBrowser: !manual && !noBrowser && Console.isErrorTerminal,
+            timeout: timeout
+        )
+        Console.write(try await login.run())
+    }
+}

@@ -1,0 +1,78 @@
+/// Logins by people: begun, answered by a browser or by a paste, over after one answer or at their deadline.
+package protocol LoginControl: Sendable {
+    /// Begins a login; one that is under way for the same credential ends.
+    func begin(_ order: LoginOrder) async -> Result<LoginInvitation, GatewayProblem>
+
+    /// Takes what a person pasted; nil when there is no such login.
+    func answer(_ id: String, with text: String) async -> LoginProgress?
+
+    /// nil when there is no such login, or it was over long ago.
+    func progress(_ id: String) async -> LoginProgress?
+
+    func cancel(_ id: String) async
+}
+
+package struct LoginOrder: Hashable, Sendable {
+    package var credential: String
+    /// The answer is pasted, although a listener could wait for it.
+    package var isManual: Bool
+    package var timeout: Duration
+
+    package static let timeouts: ClosedRange<Duration> = .seconds(1) ... .seconds(1800)
+    package static let defaultTimeout: Duration = .seconds(300)
+
+    package init(credential: String, isManual: Bool = false, timeout: Duration = Self.defaultTimeout) {
+        self.credential = credential
+        self.isManual = isManual
+        self.timeout = timeout
+    }
+}
+
+/// What a person needs to log in. The page's address holds the state of the attempt: show it to nobody else, log it never.
+package struct LoginInvitation: Hashable, Sendable, Codable {
+    /// 128 random bits; whoever has them may answer.
+    package var id: String
+    package var credential: String
+    package var page: String
+    /// A short address of this machine that leads to `page`, once; for the command line of a browser. nil without a
+    /// listener.
+    package var start: String?
+    /// Where the browser is sent; with a listener there when `isManual` is false.
+    package var redirect: String
+    package var isManual: Bool
+    package var timeoutSeconds: Int
+
+    package init(
+        id: String,
+        credential: String,
+        page: String,
+        start: String?,
+        redirect: String,
+        isManual: Bool,
+        timeoutSeconds: Int
+    ) {
+        self.id = id
+        self.credential = credential
+        self.page = page
+        self.start = start
+        self.redirect = redirect
+        self.isManual = isManual
+        self.timeoutSeconds = timeoutSeconds
+    }
+}
+
+package struct LoginProgress: Hashable, Sendable, Codable {
+    package var isOver: Bool
+    /// The credential's new state, once the login has succeeded.
+    package var token: TokenStatus?
+    /// Why it failed, in words for a person.
+    package var problem: String?
+
+    package static let waiting = LoginProgress(isOver: false)
+
+    package init(isOver: Bool, token: TokenStatus? = nil, problem: String? = nil) {
+        self.isOver = isOver
+        self.token = token
+        self.problem = problem
+    }
+}

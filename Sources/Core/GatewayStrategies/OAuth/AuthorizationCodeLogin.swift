@@ -1,0 +1,92 @@
+import GatewayCore
+
+/// A login by browser: the authorization code flow (RFC 6749 §4.1) with PKCE (RFC 7636).
+struct AuthorizationCodeLogin: LoginFlow {
+    let authorizeURL: AuthorityURL
+    let tokenURL: AuthorityURL
+    let client: ClientAuthentication
+    let scopes: [String]
+    let redirect: LoginRedirect
+    let usesPKCE: Bool
+    /// Whom the answer has to name (RFC 9207); nil when the authority does not say.
+    let issuer: String?
+    /// Stand in the address of the page.
+    let pageParameters: [TokenRequest.Parameter]
+    /// Stand in the form of every token request.
+    let parameters: [TokenRequest.Parameter]
+    let answers: TokenAnswers
+
+    func page(of attempt: LoginAttempt) -> String {
+        var query = [
+            TokenRequest.Parameter("response_type", "code"),
+            TokenRequest.Parameter("client_id", client.clientID),
+            TokenRequest.Parameter("redirect_uri", attempt.redirectURI),
+            TokenRequest.Parameter("state", attempt.state),
+        ]
+        query += .scope(scopes)
+        if usesPKCE {
+            query.append(TokenRequest.Parameter("code_challenge", PKCE.challenge(of: attempt.verifier)))
+            query.append(TokenRequest.Parameter("code_challenge_method", "S256"))
+        }
+        query += pageParameters
+        let separator = authorizeURL.text.contains("?") ? "&" : "?"
+        return authorizeURL.text + separator + String(decoding: FormEncoding.encode(query), as: UTF8.self)
+    }
+
+    func read(_ answer: LoginAnswer, of attempt: LoginAttempt, at now: Moment) -> LoginStep {
+        let code: Secret
+        do throws(LoginRefusal) {
+            code = try self.code(in: answer, of: attempt)
+        } catch {
+            return LoginStep(refusing: error)
+        }
+        switch exchange(code, of: attempt, at: now) {
+        case .request(let request): return .exchange(request)
+        case .impossible(let failure): return .refused(failure.problem, reason: "not_asked")
+        }
+    }
+
+    private func code(in answer: LoginAnswer, of attempt: LoginAttempt) throws(LoginRefusal) -> Secret {
+        switch answer {
+        case .redirect(let address):
+            return try code(in: address, of: attempt)
+        case .pasted(let text):
+            guard text.contains("=") || text.contains("://") else { return try bareCode(text) }
+            return try code(in: text, of: attempt)
+        }
+    }
+
+    private func code(in address: String, of attempt: LoginAttempt) throws(LoginRefusal) -> Secret {
+        let answer = try LoginParameters(address, expecting: attempt.redirectURI)
+        // First of all: what does not belong to this login says nothing about it.
+        guard let state = answer["state"], attempt.state.matches(Array(state.utf8)) else { throw .wrongState }
+        if let issuer, answer["iss"] != issuer { throw .wrongIssuer }
+        if let error = OAuthErrorCode.allowListed(answer["error"]) { throw .denied(error) }
+        guard let code = answer["code"] else { throw .incomplete(missing: "code") }
+        return Secret(code)
+    }
+
+    /// Some authorities show a code to be copied. Nothing but the verifier ties it to this login then.
+    private func bareCode(_ text: String) throws(LoginRefusal) -> Secret {
+        guard FieldSyntax.isValue(text), !text.contains(" "), text.utf8.count <= LoginAnswer.limitBytes else {
+            throw .unreadable
+        }
+        guard usesPKCE else { throw .addressNeeded }
+        return Secret(text)
+    }
+
+    private func exchange(_ code: Secret, of attempt: LoginAttempt, at now: Moment) -> GrantStep {
+        var form = [
+            TokenRequest.Parameter("grant_type", "authorization_code"),
+            TokenRequest.Parameter("code", code),
+            TokenRequest.Parameter("redirect_uri", attempt.redirectURI),
+        ]
+        if usesPKCE { form.append(TokenRequest.Parameter("code_verifier", attempt.verifier)) }
+        let grant = GrantAttempt(holding: nil, at: now, nonce: attempt.nonce)
+        return client.step(form + parameters, at: tokenURL, in: grant)
+    }
+
+    func interpret(_ reply: TokenReply, at now: Moment) -> Result<TokenSet, TokenFailure> {
+        answers.exchange(reply, at: now)
+    }
+}

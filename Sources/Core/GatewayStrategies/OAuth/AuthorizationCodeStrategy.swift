@@ -1,0 +1,82 @@
+import GatewayCore
+
+/// A person logs in with a browser; from then on the gateway renews (RFC 6749 §4.1 and §6, PKCE by RFC 7636).
+struct AuthorizationCodeStrategy: AuthStrategy {
+    static let kind = "oauth2_authorization_code"
+
+    private let grant: AuthorizationCodeGrant
+
+    init?(from fields: ConfigFields) {
+        let errors = fields.context.errorCount
+        let authorizeURL = fields.requiredAuthorityURL("authorize_url")
+        let tokenURL = fields.requiredAuthorityURL("token_url")
+        let revokeURL = fields.authorityURL("revoke_url")
+        let client = ClientAuthentication(in: fields, tokenURL: tokenURL, allowsPublic: true)
+        let redirect = fields.loginRedirect("redirect_uri") ?? .ephemeral
+        let usesPKCE = fields.bool("pkce") ?? true
+        let issuer = fields.string("issuer")
+        let scopes = fields.scopes()
+        let pageParameters = Self.pageParameters(in: fields)
+        let parameters = fields.extraParameters(own: ["code", "redirect_uri", "code_verifier", "refresh_token"])
+        let seeds = AuthorizationCodeGrant.Seeds(in: fields)
+        guard let authorizeURL, let tokenURL, let client, fields.context.errorCount == errors else { return nil }
+        grant = AuthorizationCodeGrant(
+            strategy: Self.kind,
+            configPath: fields.path.description,
+            flow: AuthorizationCodeLogin(
+                authorizeURL: authorizeURL,
+                tokenURL: tokenURL,
+                client: client,
+                scopes: scopes,
+                redirect: redirect,
+                usesPKCE: usesPKCE,
+                issuer: issuer,
+                pageParameters: pageParameters,
+                parameters: parameters,
+                answers: TokenAnswers(errors: .standard)
+            ),
+            revokeURL: revokeURL,
+            hintsTokenType: true,
+            seeds: seeds
+        )
+    }
+
+    var behavior: AuthBehavior { .token(grant) }
+
+    /// `authorize_parameters`: whatever else the authority wants in the address of the page.
+    private static func pageParameters(in fields: ConfigFields) -> [TokenRequest.Parameter] {
+        let parameters = fields.stringMap("authorize_parameters") ?? []
+        for (name, _) in parameters where ownPageParameters.contains(name) {
+            fields.error("authorize_parameters", "\"\(name)\" is written by the strategy; it has a key of its own")
+        }
+        return parameters.map { TokenRequest.Parameter($0.name, $0.value) }
+    }
+
+    private static let ownPageParameters: Set<String> = [
+        "response_type", "client_id", "redirect_uri", "state", "scope", "code_challenge", "code_challenge_method",
+    ]
+}
+
+extension AuthorizationCodeGrant.Seeds {
+    /// Reads `access_token` and `refresh_token`; both may be absent.
+    init(in fields: ConfigFields) {
+        self.init(access: fields.bearerToken("access_token"), refresh: fields.secret("refresh_token"))
+    }
+}
+
+extension ConfigFields {
+    func loginRedirect(_ key: String) -> LoginRedirect? {
+        guard let text = string(key) else { return nil }
+        do throws(LoginRedirect.Refusal) {
+            return try LoginRedirect(text)
+        } catch {
+            switch error {
+            case .notAbsolute: self.error(key, "expected an absolute URI such as http://127.0.0.1:8765/callback")
+            case .plaintext: self.error(key, "must be https or on loopback: the code would be sent in clear")
+            case .hasFragment: self.error(key, "must not contain a fragment (RFC 6749 §3.1.2)")
+            case .hasQuery: self.error(key, "must not contain a query")
+            }
+            return nil
+        }
+    }
+}

@@ -1,0 +1,62 @@
+import GatewayCore
+
+/// What the answers of one token endpoint mean to a grant that began with a login.
+struct TokenAnswers: Sendable {
+    let errors: OAuthErrors
+    /// How long a refresh token lives when the authority does not say.
+    var refreshLifetime: Duration?
+
+    /// The answer to the code.
+    func exchange(_ reply: TokenReply, at now: Moment) -> Result<TokenSet, TokenFailure> {
+        read(reply, at: now, holding: nil).mapError { failure in
+            guard failure.problem.cause?.code == "invalid_grant" else { return failure }
+            return TokenFailure(
+                .loginRequired,
+                problem: GatewayProblem(
+                    .loginFailed,
+                    "\(errors.authority) did not accept the code (invalid_grant): it was used before, is too old, or"
+                        + " belongs to another client or redirect_uri. Nothing was changed; begin a new login.",
+                    cause: failure.problem.cause
+                )
+            )
+        }
+    }
+
+    /// The answer to a refresh token. One that brings no new refresh token leaves the old one valid (RFC 6749 §6).
+    func refresh(_ reply: TokenReply, at now: Moment, holding token: TokenSet?) -> Result<TokenSet, TokenFailure> {
+        read(reply, at: now, holding: token).mapError { failure in
+            guard let code = failure.problem.cause?.code, Self.needsPerson.contains(code) else { return failure }
+            return TokenFailure(
+                .loginRequired,
+                problem: GatewayProblem(
+                    .reauthorizationRequired,
+                    "\(errors.authority) no longer accepts the refresh token (\(code)): it has expired, was revoked, or"
+                        + " was used elsewhere. A new login is needed.",
+                    cause: failure.problem.cause
+                )
+            )
+        }
+    }
+
+    private static let needsPerson: Set<String> = [
+        "invalid_grant", "interaction_required", "login_required", "consent_required",
+    ]
+
+    private func read(
+        _ reply: TokenReply,
+        at now: Moment,
+        holding token: TokenSet?
+    ) -> Result<TokenSet, TokenFailure> {
+        errors.read(reply, at: now).flatMap { answer in
+            var fresh = answer.tokenSet(at: now)
+            guard let refreshToken = answer.refreshToken else {
+                fresh.renewal = token?.renewal
+                fresh.renewalExpiresAt = token?.renewalExpiresAt
+                return .success(fresh)
+            }
+            fresh.renewal = refreshToken
+            fresh.renewalExpiresAt = (answer.refreshLifetime ?? refreshLifetime).map { now.wall + $0 }
+            return .success(fresh)
+        }
+    }
+}

@@ -1,0 +1,244 @@
+import AsyncHTTPClient
+import GatewayCore
+import GatewayTesting
+import GatewayTokenKeeper
+import Logging
+import NIOCore
+import NIOHTTP1
+import NIOPosix
+import Testing
+
+@testable import GatewayRuntime
+
+@Suite("Login desk", .timeLimit(.minutes(1)))
+struct LoginDeskTests {
+    private static let granted = ScriptedTokenEndpoint.Answer.reply(TokenReply(status: 200))
+
+    /// A desk with one credential that can be logged in for, and one that cannot.
+    private struct Bench {
+        let clock = ManualClock()
+        let audit = RecordingAuditLog()
+        let endpoint: ScriptedTokenEndpoint
+        let keeper: TokenKeeper
+        let desk: LoginDesk
+
+        init(_ answers: [ScriptedTokenEndpoint.Answer], redirect: LoginRedirect) {
+            endpoint = ScriptedTokenEndpoint(answers)
+            var grant = SampleGrant(rotates: true)
+            grant.login = SampleLogin(redirect: redirect)
+            let plain = Self.keeper("service", SampleGrant(), endpoint, audit, clock)
+            let keeper = Self.keeper("box", grant, endpoint, audit, clock)
+            self.keeper = keeper
+            desk = LoginDesk(
+                parts: LoginDesk.Parts(
+                    keeper: { name in
+                        switch name {
+                        case "box": .success(keeper)
+                        case "service": .success(plain)
+                        default: .failure(GatewayProblem(.noRoute, "There is no such credential."))
+                        }
+                    },
+                    endpoint: endpoint,
+                    audit: audit,
+                    clock: clock,
+                    logger: Self.logger
+                )
+            )
+        }
+
+        private static var logger: Logger {
+            var logger = Logger(label: "test")
+            logger.logLevel = .critical
+            return logger
+        }
+
+        private static func keeper(
+            _ name: String,
+            _ grant: SampleGrant,
+            _ endpoint: ScriptedTokenEndpoint,
+            _ audit: RecordingAuditLog,
+            _ clock: ManualClock
+        ) -> TokenKeeper {
+            TokenKeeper(
+                name: name,
+                strategyKind: "sample",
+                grant: grant,
+                policy: RenewalPolicy(),
+                key: CredentialKey(digest: name),
+                store: RecordingTokenStore(),
+                endpoint: endpoint,
+                audit: audit,
+                onAuditFailure: .block,
+                clock: clock,
+                logger: logger
+            )
+        }
+
+        func end(of id: String) async throws -> LoginProgress {
+            for _ in 0..<100_000 {
+                if let progress = await desk.progress(id), progress.isOver { return progress }
+                await Task.yield()
+            }
+            throw ConformanceFailure("the login did not end")
+        }
+    }
+
+    private func running(
+        _ answers: [ScriptedTokenEndpoint.Answer] = [],
+        redirect: LoginRedirect = .ephemeral,
+        _ body: @escaping @Sendable (Bench) async throws -> Void
+    ) async throws {
+        let bench = Bench(answers, redirect: redirect)
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            group.addTask { try await bench.keeper.run() }
+            defer { group.cancelAll() }
+            try await body(bench)
+            await bench.desk.close()
+            group.cancelAll()
+            try await group.waitForAll()
+        }
+    }
+
+    /// What a browser sees; nil when nobody listens.
+    private func open(_ address: String, host: String? = nil) async -> (status: Int, text: String)? {
+        var configuration = HTTPClient.Configuration(redirectConfiguration: .disallow)
+        configuration.connectionPool.retryConnectionEstablishment = false
+        let client = HTTPClient(eventLoopGroupProvider: .singleton, configuration: configuration)
+        var request = HTTPClientRequest(url: address)
+        if let host { request.headers.replaceOrAdd(name: "Host", value: host) }
+        let response = try? await client.execute(request, timeout: .seconds(10))
+        let body = try? await response?.body.collect(upTo: 1 << 20)
+        try? await client.shutdown()
+        return response.map { (Int($0.status.code), body.map { String(buffer: $0) } ?? "") }
+    }
+
+    @Test func aRedirectEndsTheLoginAndTheListener() async throws {
+        try await running([Self.granted]) { bench in
+            let invitation = try await bench.desk.begin(LoginOrder(credential: "box")).get()
+            #expect(!invitation.isManual)
+            let page = await open(invitation.redirect + "?code")
+            #expect(page?.status == 200)
+            #expect(page?.text.contains("Logged in") == true)
+            let end = try await bench.end(of: invitation.id)
+            #expect(end.token?.state == .valid)
+            #expect(bench.audit.count(of: .loginStarted) == 1)
+            #expect(bench.audit.count(of: .loginCompleted) == 1)
+            #expect(await open(invitation.redirect + "?code") == nil)
+            #expect(bench.endpoint.requests.count == 1)
+        }
+    }
+
+    @Test func theStartAddressLeadsToThePageOnce() async throws {
+        try await running { bench in
+            let invitation = try await bench.desk.begin(LoginOrder(credential: "box")).get()
+            let start = try #require(invitation.start)
+            #expect(!start.contains("state"))
+            #expect(await open(start)?.status == 302)
+            #expect(await open(start)?.status == 404)
+        }
+    }
+
+    @Test func otherRequestsDoNotEndTheLogin() async throws {
+        try await running([Self.granted]) { bench in
+            let invitation = try await bench.desk.begin(LoginOrder(credential: "box")).get()
+            let root = String(invitation.redirect.dropLast("/callback".count))
+            #expect(await open(root + "/favicon.ico")?.status == 404)
+            #expect(await open(invitation.redirect)?.status == 404)
+            #expect(await open(invitation.redirect + "/x?code")?.status == 404)
+            #expect(await open(invitation.redirect + "?code", host: "evil.example")?.status == 421)
+            #expect(await bench.desk.progress(invitation.id)?.isOver == false)
+            #expect(await open(invitation.redirect + "?code")?.status == 200)
+        }
+    }
+
+    @Test func aWrongAnswerEndsTheLoginAndNothingIsAsked() async throws {
+        try await running { bench in
+            let invitation = try await bench.desk.begin(LoginOrder(credential: "box")).get()
+            let page = await open(invitation.redirect + "?forged")
+            #expect(page?.status == 400)
+            #expect(page?.text.contains("wrong state") == true)
+            #expect(try await bench.end(of: invitation.id).problem?.contains("wrong state") == true)
+            #expect(bench.endpoint.requests.isEmpty)
+            #expect(bench.audit.last(.loginFailed)?.detail["reason"] == "wrong_state")
+            #expect(bench.keeper.status(at: bench.clock.now()).state != .valid)
+        }
+    }
+
+    @Test func aPasteCountsOnce() async throws {
+        try await running([Self.granted]) { bench in
+            let order = LoginOrder(credential: "box", isManual: true)
+            let invitation = try await bench.desk.begin(order).get()
+            #expect(invitation.isManual && invitation.start == nil)
+            #expect(await bench.desk.answer(invitation.id, with: "  code\n")?.token?.state == .valid)
+            #expect(await bench.desk.answer(invitation.id, with: "code")?.problem?.contains("counts once") == true)
+            #expect(bench.endpoint.requests.count == 1)
+            #expect(await bench.desk.answer("nothing", with: "code") == nil)
+        }
+    }
+
+    @Test func aRefusedCodeIsSaid() async throws {
+        try await running([.reply(TokenReply(status: 400))]) { bench in
+            let invitation = try await bench.desk.begin(LoginOrder(credential: "box", isManual: true)).get()
+            #expect(await bench.desk.answer(invitation.id, with: "code")?.problem == "The code was refused.")
+            #expect(bench.audit.last(.loginFailed)?.httpStatus == 400)
+        }
+    }
+
+    @Test func nobodyComesBackInTime() async throws {
+        try await running { bench in
+            let order = LoginOrder(credential: "box", timeout: .seconds(60))
+            let invitation = try await bench.desk.begin(order).get()
+            try await bench.clock.untilAsleep(atMost: .seconds(60))
+            bench.clock.advance(by: .seconds(60))
+            #expect(try await bench.end(of: invitation.id).problem?.contains("was the window closed?") == true)
+            #expect(await open(invitation.redirect + "?code") == nil)
+            #expect(bench.audit.last(.loginFailed)?.detail["reason"] == "timeout")
+        }
+    }
+
+    private func listener() async throws -> any Channel {
+        try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton).bind(host: "127.0.0.1", port: 0).get()
+    }
+
+    @Test func aNewerLoginTakesThePortOfTheOlder() async throws {
+        let probe = try await listener()
+        let port = try #require(probe.localAddress?.port)
+        try await probe.close()
+        let redirect = LoginRedirect.loopback(LoopbackRedirect(host: "127.0.0.1", port: port, path: "/cb"))
+        try await running([Self.granted], redirect: redirect) { bench in
+            let first = try await bench.desk.begin(LoginOrder(credential: "box")).get()
+            let second = try await bench.desk.begin(LoginOrder(credential: "box")).get()
+            #expect(first.redirect == second.redirect)
+            #expect(await bench.desk.progress(first.id)?.problem?.contains("newer login") == true)
+            #expect(await open(second.redirect + "?code")?.status == 200)
+        }
+    }
+
+    @Test func aPortThatIsTakenIsSaidWithTheWayAround() async throws {
+        let taken = try await listener()
+        let port = try #require(taken.localAddress?.port)
+        let redirect = LoopbackRedirect(host: "127.0.0.1", port: port, path: "/cb")
+        try await running(redirect: .loopback(redirect)) { bench in
+            guard case .failure(let problem) = await bench.desk.begin(LoginOrder(credential: "box")) else {
+                Issue.record("begun on a port that is taken")
+                return
+            }
+            #expect(problem.kind == .loginFailed)
+            #expect(problem.command == "authgateway login --manual box")
+            #expect(problem.detail.contains("127.0.0.1:\(port)"))
+        }
+        try await taken.close()
+    }
+
+    @Test func whatCannotBegin() async throws {
+        try await running { bench in
+            func problem(_ order: LoginOrder) async -> GatewayProblem? {
+                guard case .failure(let problem) = await bench.desk.begin(order) else { return nil }
+                return problem
+            }
+            #expect(await problem(LoginOrder(credential: "service"))?.detail.contains("by itself") == true)
+            #expect(await problem(LoginOrder(credential: "nobody"))?.kind == .noRoute)
+            #expect(await problem(LoginOrder(credential: "box", timeout: .seconds(7200)))?.kind == .requestRefused)
+        }
+    }
+}

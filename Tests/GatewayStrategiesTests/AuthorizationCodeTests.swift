@@ -1,0 +1,319 @@
+import GatewayCore
+import GatewayTesting
+import Testing
+
+@testable import GatewayStrategies
+
+@Suite("Authorization code")
+struct AuthorizationCodeTests {
+    private static let plain: FixtureNode = [
+        "authorize_url": "https://id.example.com/authorize", "token_url": "https://id.example.com/token",
+        "client_id": "app",
+    ]
+    private static let wholeEntries: [(String, FixtureNode)] = [
+        ("authorize_url", "https://id.example.com/authorize?tenant=1"), ("token_url", "https://id.example.com/token"),
+        ("revoke_url", "https://id.example.com/revoke"), ("client_id", "app"), ("client_secret", "s3 c"),
+        ("client_auth", "basic"), ("scopes", ["read", "offline"]), ("redirect_uri", "http://127.0.0.1:8765/cb"),
+        ("issuer", "https://id.example.com"), ("authorize_parameters", ["prompt": "consent"]),
+        ("parameters", ["resource": "https://api.example.com/"]),
+    ]
+    private static let whole = FixtureNode.mapping(wholeEntries)
+
+    private let held = TokenSet(access: Secret("old"), renewal: Secret("r1"), obtainedAt: now.wall)
+
+    private func flow(_ block: FixtureNode, _ kind: String = "oauth2_authorization_code") throws -> any LoginFlow {
+        try #require(try grant(kind, block).login)
+    }
+
+    private func attempt(_ redirect: String = "http://127.0.0.1:8765/cb") -> LoginAttempt {
+        var random = SystemRandomNumberGenerator()
+        return LoginAttempt(redirectURI: redirect, random: &random)
+    }
+
+    private func refusal(_ step: LoginStep) -> String? {
+        guard case .refused(_, let reason) = step else { return nil }
+        return reason
+    }
+
+    // MARK: The page
+
+    @Test func thePageCarriesStateChallengeAndWhatTheConfigurationAdds() throws {
+        let attempt = attempt()
+        let page = try flow(Self.whole).page(of: attempt)
+        let query = try LoginParameters(page, expecting: "https://id.example.com/authorize?tenant=1")
+        #expect(query["response_type"] == "code")
+        #expect(query["client_id"] == "app")
+        #expect(query["redirect_uri"] == "http://127.0.0.1:8765/cb")
+        #expect(query["state"] == attempt.state.text)
+        #expect(query["scope"] == "read offline")
+        #expect(query["code_challenge_method"] == "S256")
+        #expect(query["prompt"] == "consent")
+        #expect(!page.contains(attempt.verifier.text) && !page.contains("s3"))
+    }
+
+    /// RFC 7636 appendix B.
+    @Test func theChallengeIsTheHashOfTheVerifier() {
+        let verifier = Secret("dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk")
+        #expect(PKCE.challenge(of: verifier) == "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM")
+    }
+
+    @Test func withoutPKCENothingOfItIsSent() throws {
+        let block: FixtureNode = [
+            "authorize_url": "https://id.example.com/authorize", "token_url": "https://id.example.com/token",
+            "client_id": "app", "pkce": false,
+        ]
+        let (flow, attempt) = (try flow(block), attempt())
+        #expect(!flow.page(of: attempt).contains("challenge"))
+        let address = "http://127.0.0.1:8765/cb?code=c&state=\(attempt.state.text)"
+        guard case .exchange(let request) = flow.read(.redirect(address), of: attempt, at: now) else {
+            Issue.record("no exchange")
+            return
+        }
+        #expect(!request.wire.contains("code_verifier"))
+        #expect(refusal(flow.read(.pasted("c"), of: attempt, at: now)) == "address_needed")
+    }
+
+    // MARK: The answer
+
+    @Test func theCodeIsExchangedWithTheVerifierAndTheSameRedirect() throws {
+        let (flow, attempt) = (try flow(Self.whole), attempt())
+        let address = "http://127.0.0.1:8765/cb?code=c%2F1&state=\(attempt.state.text)&iss=https%3A%2F%2Fid.example.com"
+        guard case .exchange(let request) = flow.read(.redirect(address), of: attempt, at: now) else {
+            Issue.record("no exchange")
+            return
+        }
+        // base64("app:s3+c")
+        #expect(
+            request.wire == """
+                POST https://id.example.com/token
+                Authorization: Basic YXBwOnMzK2M=
+
+                grant_type=authorization_code&code=c%2F1&redirect_uri=http%3A%2F%2F127.0.0.1%3A8765%2Fcb\
+                &code_verifier=\(attempt.verifier.text)&resource=https%3A%2F%2Fapi.example.com%2F
+                """
+        )
+    }
+
+    @Test(arguments: [
+        ("?code=c&state=S", nil), ("?code=c", "wrong_state"), ("?code=c&state=", "wrong_state"),
+        ("?code=c&state=Sx", "wrong_state"), ("?error=access_denied", "wrong_state"), ("?state=S", "incomplete"),
+        ("?error=access_denied&state=S", "denied"), ("?error=access_denied&code=c&state=S", "denied"),
+        ("?code=c&code=d&state=S", "unreadable"), ("x?code=c&state=S", "other_address"), ("", "wrong_state"),
+    ])
+    func onlyTheAnswerToThisLoginCounts(_ rest: String, _ reason: String?) throws {
+        let (flow, attempt) = (try flow(Self.plain), attempt())
+        let address = "http://127.0.0.1:8765/cb" + rest.replacing("state=S", with: "state=\(attempt.state.text)")
+        #expect(refusal(flow.read(.redirect(address), of: attempt, at: now)) == reason)
+        #expect(refusal(flow.read(.redirect(address), of: self.attempt(), at: now)) != nil)
+    }
+
+    @Test func anotherIssuerIsRefused() throws {
+        let (flow, attempt) = (try flow(Self.whole), attempt())
+        let address = "http://127.0.0.1:8765/cb?code=c&state=\(attempt.state.text)"
+        #expect(refusal(flow.read(.redirect(address), of: attempt, at: now)) == "wrong_issuer")
+        let other = address + "&iss=https%3A%2F%2Fevil.example"
+        #expect(refusal(flow.read(.redirect(other), of: attempt, at: now)) == "wrong_issuer")
+    }
+
+    @Test func errorsOfTheAuthorityAreNamedAndItsTextIsNot() throws {
+        let (flow, attempt) = (try flow(Self.plain), attempt())
+        let address = "http://127.0.0.1:8765/cb?error=canary&error_description=canary&state=\(attempt.state.text)"
+        guard case .refused(let problem, _) = flow.read(.redirect(address), of: attempt, at: now) else {
+            Issue.record("not refused")
+            return
+        }
+        #expect(problem.cause?.code == "other")
+        #expect(!"\(problem)".contains("canary"))
+    }
+
+    @Test(arguments: [
+        ("the-code", nil), ("two words", "unreadable"), ("", "unreadable"), ("http://x", "other_address"),
+    ])
+    func aCodeAloneCanBePasted(_ text: String, _ reason: String?) throws {
+        let (flow, attempt) = (try flow(Self.plain), attempt())
+        #expect(refusal(flow.read(.pasted(text), of: attempt, at: now)) == reason)
+        // What a listener receives is an address, or nothing.
+        #expect(refusal(flow.read(.redirect(text), of: attempt, at: now)) != nil)
+    }
+
+    @Test func aRefusedCodeAsksForANewLogin() throws {
+        let failure = try flow(Self.plain).interpret(TokenReply(400, #"{"error":"invalid_grant"}"#), at: now).failure
+        #expect(failure?.problem.kind == .loginFailed)
+        #expect(failure?.problem.detail.contains("used before") == true)
+    }
+
+    // MARK: Renewal
+
+    @Test func theGrantConforms() throws {
+        let success = TokenReply(200, #"{"access_token":"new","expires_in":3600,"refresh_token":"r2"}"#)
+        try TokenGrantConformance(grant("oauth2_authorization_code", Self.plain), success: success).check()
+        try TokenGrantConformance(grant("oauth2_authorization_code", Self.whole), success: success).check()
+        try TokenGrantConformance(grant("box_oauth", Self.box), success: success).check()
+    }
+
+    @Test func theRefreshTokenRotates() throws {
+        let grant = try grant("oauth2_authorization_code", Self.plain)
+        let request = try request(of: grant.firstStep(holding: held))
+        #expect(request.wire.hasSuffix("grant_type=refresh_token&refresh_token=r1&client_id=app"))
+        let reply = TokenReply(
+            200,
+            #"{"access_token":"new","expires_in":60,"refresh_token":"r2","refresh_token_expires_in":600}"#
+        )
+        let fresh = try grant.interpret(reply, holding: held, at: now).get()
+        #expect(fresh.renewal == Secret("r2"))
+        #expect(fresh.renewalExpiresAt == now.wall + .seconds(600))
+    }
+
+    @Test func anAnswerWithoutARefreshTokenKeepsTheOld() throws {
+        var held = held
+        held.renewalExpiresAt = now.wall + .seconds(900)
+        let grant = try grant("oauth2_authorization_code", Self.plain)
+        let fresh = try grant.interpret(TokenReply(200, #"{"access_token":"new"}"#), holding: held, at: now).get()
+        #expect(fresh.renewal == Secret("r1"))
+        #expect(fresh.renewalExpiresAt == held.renewalExpiresAt)
+    }
+
+    @Test(arguments: ["invalid_grant", "interaction_required", "consent_required"])
+    func aRefusedRefreshTokenNeedsALogin(_ code: String) throws {
+        let grant = try grant("oauth2_authorization_code", Self.plain)
+        let failure = grant.interpret(TokenReply(400, #"{"error":"\#(code)"}"#), holding: held, at: now).failure
+        #expect(failure?.class == .loginRequired)
+        #expect(failure?.problem.kind == .reauthorizationRequired)
+        #expect(failure?.clearsToken == false)
+    }
+
+    @Test func withoutATokenAPersonIsNeeded() throws {
+        let grant = try grant("oauth2_authorization_code", Self.plain)
+        var unrenewable = held
+        unrenewable.renewal = nil
+        for token in [nil, unrenewable] {
+            guard case .impossible(let failure) = grant.firstStep(holding: token) else {
+                Issue.record("something is asked")
+                return
+            }
+            #expect(failure.class == .loginRequired)
+        }
+        #expect(grant.seed(at: now) == nil)
+    }
+
+    @Test func configuredTokensAreTriedAtOnce() throws {
+        let refreshAlone: FixtureNode = [
+            "authorize_url": "https://id.example.com/authorize", "token_url": "https://id.example.com/token",
+            "client_id": "app", "refresh_token": "r0",
+        ]
+        let grant = try grant("oauth2_authorization_code", refreshAlone)
+        let seed = try #require(grant.seed(at: now))
+        #expect(seed.renewal == Secret("r0") && seed.expiresAt == now.wall)
+        #expect(grant.renewsSeed)
+        let answer = grant.interpret(TokenReply(200, #"{"access_token":"new"}"#), holding: nil, at: now)
+        #expect(try answer.get().renewal == Secret("r0"))
+    }
+
+    @Test func everyInputMakesAnotherToken() throws {
+        func block(_ changes: [(String, FixtureNode)]) -> FixtureNode {
+            var entries = Self.wholeEntries
+            for (key, value) in changes {
+                entries.removeAll { $0.0 == key }
+                entries.append((key, value))
+            }
+            return .mapping(entries)
+        }
+        let variants = [
+            block([]), block([("authorize_url", "https://id.example.com/other")]),
+            block([("token_url", "https://id.example.com/other")]), block([("client_id", "app2")]),
+            block([("client_secret", "other")]), block([("client_auth", "body")]), block([("scopes", ["read"])]),
+            block([("parameters", ["resource": "x"])]), block([("authorize_parameters", ["prompt": "none"])]),
+            block([("refresh_token", "r")]), block([("access_token", "a")]),
+        ]
+        try TokenGrantConformance.checkIdentitiesDiffer(
+            variants.map { try grant("oauth2_authorization_code", $0) }
+        )
+    }
+
+    @Test func credentialsWithoutTokensAreToldApartByTheirPlace() throws {
+        let one = try #require(StrategyCatalog.builtIn.strategy(named: "oauth2_authorization_code"))
+        func grant(at place: String) throws -> any TokenGrant {
+            let strategy = one.init(from: .fixture(Self.plain, path: .root.appending("credentials").appending(place)))
+            guard case .token(let grant)? = strategy?.behavior else { throw WrongKind() }
+            return grant
+        }
+        try TokenGrantConformance.checkIdentitiesDiffer([try grant(at: "mine"), try grant(at: "yours")])
+    }
+
+    @Test func theRefreshTokenIsRevokedWhereThereIsOne() throws {
+        let grant = try grant("oauth2_authorization_code", Self.whole)
+        #expect(
+            grant.revocation(of: held)?.wire == """
+                POST https://id.example.com/revoke
+                Authorization: Basic YXBwOnMzK2M=
+
+                token=r1&token_type_hint=refresh_token
+                """
+        )
+        var access = held
+        access.renewal = nil
+        #expect(grant.revocation(of: access)?.wire.hasSuffix("token=old&token_type_hint=access_token") == true)
+        #expect(try self.grantWithoutRevocation().revocation(of: held) == nil)
+    }
+
+    private func grantWithoutRevocation() throws -> any TokenGrant {
+        try grant("oauth2_authorization_code", Self.plain)
+    }
+
+    @Test func everyProblemIsReportedAtOnce() throws {
+        let block: FixtureNode = [
+            "authorize_url": "http://id.example.com/authorize", "client_id": "app",
+            "redirect_uri": "http://apps.example.com/cb", "scopes": ["a b"], "pkce": "yes",
+            "authorize_parameters": ["state": "x"], "parameters": ["code": "x"],
+        ]
+        #expect(
+            try problems("oauth2_authorization_code", block).sorted() == [
+                "authorize_parameters: \"state\" is written by the strategy; it has a key of its own",
+                "authorize_url: must be https: a secret would be sent in clear (http is for loopback only)",
+                "missing key \"token_url\"",
+                "parameters: \"code\" is written by the strategy; it has a key of its own",
+                "pkce: expected true or false, found \"yes\"",
+                "redirect_uri: must be https or on loopback: the code would be sent in clear",
+                "scopes: a scope is visible ASCII without spaces; write each as an element of its own",
+            ]
+        )
+    }
+
+    // MARK: Box
+
+    private static let box: FixtureNode = ["client_id": "box-id", "client_secret": "box-secret"]
+
+    @Test func boxHasItsOwnAddressesAndForms() throws {
+        let grant = try grant("box_oauth", Self.box)
+        let page = try #require(grant.login).page(of: attempt())
+        #expect(page.hasPrefix("https://account.box.com/api/oauth2/authorize?response_type=code&client_id=box-id&"))
+        #expect(
+            try request(of: grant.firstStep(holding: held)).wire == """
+                POST https://api.box.com/oauth2/token
+
+                grant_type=refresh_token&refresh_token=r1&client_id=box-id&client_secret=box-secret
+                """
+        )
+        #expect(
+            grant.revocation(of: held)?.wire == """
+                POST https://api.box.com/oauth2/revoke
+
+                token=r1&client_id=box-id&client_secret=box-secret
+                """
+        )
+    }
+
+    @Test func boxRefreshTokensLiveForSixtyDays() throws {
+        let reply = TokenReply(
+            200,
+            #"{"access_token":"new","expires_in":3600,"refresh_token":"r2","restricted_to":[]}"#
+        )
+        let fresh = try grant("box_oauth", Self.box).interpret(reply, holding: held, at: now).get()
+        #expect(fresh.renewalExpiresAt == now.wall + .seconds(60 * 86_400))
+    }
+
+    @Test func boxTakesCredentialsInTheFormAlone() throws {
+        let block: FixtureNode = ["client_id": "a", "client_secret": "b", "client_auth": "basic"]
+        #expect(try problems("box_oauth", block) == ["client_auth: Box takes the client's credentials in the form"])
+    }
+}

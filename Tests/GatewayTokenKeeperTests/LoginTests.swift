@@ -1,0 +1,99 @@
+import GatewayCore
+import GatewayTesting
+import GatewayTokenKeeper
+import Testing
+
+@Suite("Logins", .timeLimit(.minutes(1)))
+struct LoginTests {
+    private static let now = ManualClock().now().wall
+    private let key = KeeperBench.key
+
+    private static func token(_ name: String, lifetime: Duration = .seconds(3600)) -> TokenSet {
+        TokenSet(
+            access: Secret("access-\(name)"),
+            renewal: Secret("renewal-\(name)"),
+            obtainedAt: now,
+            expiresAt: now + lifetime
+        )
+    }
+
+    private func bench(_ answers: [ScriptedTokenEndpoint.Answer] = [], seed: TokenSet? = nil) -> KeeperBench {
+        var grant = SampleGrant(rotates: true, initial: seed)
+        grant.login = SampleLogin()
+        grant.renewsSeed = seed != nil
+        return KeeperBench(ScriptedTokenEndpoint(answers), grant: grant)
+    }
+
+    @Test func whereNobodyHasLoggedInTheStatusAndTheProblemNameTheCommand() async throws {
+        try await bench().running { bench in
+            let problem = await bench.credential().problem
+            #expect(problem?.kind == .loginRequired)
+            #expect(problem?.command == "authgateway login box-service")
+            #expect(bench.status.state == .loginRequired)
+            #expect(bench.status.action == "authgateway login box-service")
+        }
+    }
+
+    @Test func theStatusSaysSoBeforeAnybodyAsks() async throws {
+        #expect(bench().status.state == .acquiring)
+        try await bench().running { bench in
+            try await bench.clock.untilStatus(bench, .loginRequired)
+            #expect(bench.status.needsPerson)
+            #expect(bench.endpoint.requests.isEmpty)
+        }
+    }
+
+    @Test func theTokenOfALoginIsStoredAuditedAndUsedWithoutAFurtherCall() async throws {
+        try await bench().running { bench in
+            _ = await bench.credential()
+            let status = try await bench.keeper.logIn(with: Self.token("one")).get()
+            #expect(status.state == .valid)
+            #expect(bench.generation == 1)
+            #expect(bench.store[key]?.token == Self.token("one"))
+            #expect(bench.audit.count(of: .loginCompleted) == 1)
+            #expect(bench.endpoint.requests.isEmpty)
+        }
+    }
+
+    @Test func whoWaitsIsServedByTheLogin() async throws {
+        try await bench([.held], seed: Self.token("seed", lifetime: .zero)).running { bench in
+            async let waiting = bench.credential()
+            try await bench.endpoint.untilHeld()
+            bench.endpoint.release(.error("invalid_grant"))
+            #expect(await waiting.problem?.command == "authgateway login box-service")
+            _ = try await bench.keeper.logIn(with: Self.token("two")).get()
+            #expect(await bench.credential().generation == 2)
+        }
+    }
+
+    @Test func aConfiguredRefreshTokenIsTriedAtOnceAndJournalled() async throws {
+        let seed = TokenSet(access: Secret(""), renewal: Secret("seed"), obtainedAt: Self.now, expiresAt: Self.now)
+        try await bench([.held], seed: seed).running { bench in
+            try await bench.endpoint.untilHeld()
+            #expect(bench.store[key]?.attempt?.generation == 1)
+            #expect(bench.audit.last(.loaded)?.token == nil)
+            bench.endpoint.release(.token("access-two", expiresIn: 3600, refresh: "renewal-two"))
+            try await bench.clock.untilStatus(bench, .valid)
+            #expect(bench.generation == 2)
+        }
+    }
+
+    @Test func anUncertainRotationThatCannotBeRepeatedStaysVisibleUntilTheLogin() async throws {
+        let dead = TokenSet(access: Secret("a"), renewal: Secret("r"), obtainedAt: Self.now, expiresAt: Self.now)
+        let bench = bench([.error("invalid_grant")])
+        bench.store[key] = StoredToken(
+            generation: 4,
+            token: dead,
+            attempt: RotationAttempt(id: "a", generation: 4, startedAt: Self.now)
+        )
+        try await bench.running { bench in
+            #expect(await bench.credential().problem?.command == "authgateway login box-service")
+            #expect(bench.status.state == .rotationUncertain)
+            #expect(bench.status.action == "authgateway login box-service")
+            #expect(bench.status.lastError?.contains("was lost") == true)
+            _ = try await bench.keeper.logIn(with: Self.token("new")).get()
+            #expect(bench.status.state == .valid)
+            #expect(bench.store[key]?.attempt == nil)
+        }
+    }
+}

@@ -1,0 +1,94 @@
+"""Headless Chromium, steered over its DevTools connection."""
+
+import contextlib
+import json
+import pathlib
+import re
+import shutil
+import subprocess
+
+from websockets.sync.client import connect
+
+from . import processes
+
+
+class Browser:
+    def __init__(self, folder):
+        program = shutil.which("chromium") or shutil.which("chromium-browser") or "chromium"
+        self.log = (pathlib.Path(folder) / "chromium.log").open("w+b")
+        self.process = subprocess.Popen(
+            [
+                program, "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run",
+                "--disable-background-networking", "--disable-component-update", "--no-proxy-server",
+                "--remote-debugging-port=0", "--remote-allow-origins=*", f"--user-data-dir={folder}/profile", "about:blank",
+            ],
+            stdin=subprocess.DEVNULL,
+            stdout=self.log,
+            stderr=self.log,
+            env=processes.environment(),
+        )  # fmt: skip
+        endpoint = processes.wait_until(self._endpoint, 40, lambda: f"chromium listens; it said:\n{self._said()}")
+        self.open_things = contextlib.ExitStack()
+        self.connection = self.open_things.enter_context(connect(endpoint, max_size=None, compression=None))
+        self.count = 0
+        target = self._call("Target.createTarget", url="about:blank")["targetId"]
+        self.session = self._call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+
+    def _said(self):
+        return pathlib.Path(self.log.name).read_text(errors="replace")
+
+    def _endpoint(self):
+        found = re.search(r"DevTools listening on (ws://\S+)", self._said())
+        return found and found[1]
+
+    def _call(self, method, session=None, **parameters):
+        self.count += 1
+        message = {"id": self.count, "method": method, "params": parameters}
+        if session:
+            message["sessionId"] = session
+        self.connection.send(json.dumps(message))
+        while True:
+            answer = json.loads(self.connection.recv(timeout=30))
+            if answer.get("id") == self.count:
+                assert "error" not in answer, answer
+                return answer["result"]
+
+    def open(self, address):
+        self._call("Page.navigate", self.session, url=address)
+
+    def run(self, script):
+        result = self._call("Runtime.evaluate", self.session, expression=script, returnByValue=True)
+        return result["result"].get("value")
+
+    @property
+    def address(self):
+        return self.run("location.href")
+
+    @property
+    def text(self):
+        return self.run("document.body ? document.body.innerText : ''")
+
+    def until(self, script, seconds=20):
+        """Waits until `script` is true on the page, which may be another one by then."""
+
+        def holds():
+            try:
+                return self.run(script)
+            except AssertionError:
+                # The page went away while it was asked.
+                return False
+
+        processes.wait_until(holds, seconds, lambda: f"{script}; the page is {self.address}:\n{self.text}", pause=0.1)
+
+    def fill(self, selector, value):
+        self.until(f"!!document.querySelector({json.dumps(selector)})")
+        self.run(f"document.querySelector({json.dumps(selector)}).value = {json.dumps(value)}")
+
+    def click(self, selector):
+        self.until(f"!!document.querySelector({json.dumps(selector)})")
+        self.run(f"document.querySelector({json.dumps(selector)}).click()")
+
+    def stop(self):
+        self.open_things.close()
+        processes.end(self.process)
+        self.log.close()

@@ -1,0 +1,55 @@
+"""`authgateway login` as a process."""
+
+import re
+import subprocess
+import threading
+
+from . import processes
+from .gateway import BINARY
+
+
+class Login:
+    def __init__(self, gateway, *arguments):
+        self.process = subprocess.Popen(
+            [BINARY, "login", *arguments, "--config", str(gateway.file)],
+            cwd=gateway.folder,
+            env=processes.environment(**gateway.environment),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        self.said = bytearray()
+        self.reader = threading.Thread(target=self._read, daemon=True)
+        self.reader.start()
+        processes.wait_until(lambda: self._address() or self.process.poll() is not None, 20, "the login shows its address")
+        self.page = self._address()
+
+    def _read(self):
+        while chunk := self.process.stderr.read1(65536):
+            self.said += chunk
+
+    def _address(self):
+        # A whole line, or it may be half of the address.
+        found = re.search(r"^  (https?://\S+)\n", self.text(), re.MULTILINE)
+        return found[1] if found else None
+
+    @property
+    def redirect(self):
+        return re.search(r"(?:browser on|begins with) (\S+)", self.text())[1]
+
+    def text(self):
+        return self.said.decode(errors="replace")
+
+    def paste(self, text):
+        self.process.stdin.write(text.encode() + b"\n")
+        self.process.stdin.flush()
+        return self.end()
+
+    def end(self, seconds=30):
+        """(exit code, standard output, what was said on standard error since the address)"""
+        output = self.process.stdout.read().decode()
+        code = self.process.wait(seconds)
+        self.reader.join(5)
+        for stream in (self.process.stdin, self.process.stdout, self.process.stderr):
+            stream.close()
+        return code, output, self.text().rpartition("authgateway: ")[2]

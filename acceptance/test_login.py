@@ -1,0 +1,244 @@
+"""Logins by people at a real authority (django-oauth-toolkit): in a browser, by pasting, and every way they go wrong."""
+
+import pytest
+import requests
+from harness.browser import Browser
+from harness.login import Login
+from harness.person import Person, changed
+from harness.processes import is_listening, wait_until
+
+
+def config(authority, **changes):
+    return {
+        "credentials": {"me": authority.login_credential(**changes)},
+        "routes": {"api": {"upstream": f"{authority.url}/api", "auth": "me"}},
+    }
+
+
+def status_of(gateway):
+    [token] = requests.get(f"{gateway.admin_url}/api/tokens", timeout=10).json()
+    return token
+
+
+def works(gateway):
+    return requests.get(f"{gateway.url}/api/x", timeout=20).status_code == 200
+
+
+def port_of(address):
+    return int(address.partition("127.0.0.1:")[2].partition("/")[0])
+
+
+@pytest.fixture
+def authority(make_authority):
+    return make_authority()
+
+
+@pytest.fixture
+def gateway(authority, start_gateway):
+    return start_gateway(config(authority))
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    browser = Browser(tmp_path_factory.mktemp("browser"))
+    yield browser
+    browser.stop()
+
+
+def sign_in(browser):
+    """On the authority's pages, wherever the browser is on the way there."""
+    browser.until("!!document.querySelector('#sign-in') || !!document.querySelector('[name=allow]')")
+    if browser.run("!!document.querySelector('#sign-in')"):
+        browser.fill("[name=username]", "ada")
+        browser.fill("[name=password]", "pw-of-ada")
+        browser.click("#sign-in")
+    browser.click("input[name=allow][type=submit]")
+
+
+def test_a_login_in_a_browser(authority, gateway, browser):
+    before = requests.get(f"{gateway.url}/api/x", timeout=20)
+    assert before.status_code == 503
+    problem = before.json()
+    assert problem["code"] == "login-required" and problem["command"] == "authgateway login me"
+
+    login = Login(gateway, "me", "--no-browser")
+    browser.open(login.page)
+    sign_in(browser)
+    browser.until("document.title == 'Logged in'")
+    page = browser.text
+    code, output, _ = login.end()
+
+    assert code == 0, login.text()
+    assert "Logged in: me is valid" in output
+    assert "You can close this window" in page
+    assert not is_listening(port_of(login.redirect)), "the listener outlived the login"
+    assert works(gateway)
+    [(token, _)] = authority.tokens()
+    events = [event["event"] for event in gateway.events("--credential", "me")]
+    assert events.count("login_started") == events.count("login_completed") == 1
+    # What ties the answer to the login, and what it brought, are nobody else's.
+    attempt = dict(pair.split("=", 1) for pair in login.page.partition("?")[2].split("&"))
+    for secret in (attempt["state"], attempt["code_challenge"], token, "s3cret-of-web"):
+        assert secret not in gateway.text()
+        for path, content in gateway.files().items():
+            assert secret.encode() not in content, path
+
+
+def test_the_button_on_the_admin_page(authority, gateway, browser):
+    browser.open(gateway.admin_url)
+    browser.click("a[href='/login?credential=me']")
+    browser.fill("[name=token]", "wrong")
+    browser.click("button")
+    browser.until("document.body.innerText.includes('not the admin token')")
+    browser.fill("[name=token]", (gateway.folder / "state/admin.token").read_text().strip())
+    browser.click("button")
+    sign_in(browser)
+    browser.until("document.title == 'Logged in'")
+    assert works(gateway)
+    assert status_of(gateway)["state"] == "valid"
+
+
+def test_the_login_is_denied(gateway):
+    login = Login(gateway, "me")
+    page = requests.get(Person().decide(login.page, allow=False), timeout=20)
+    code, output, words = login.end()
+    assert (code, output) == (1, "")
+    assert "denied" in words and "access_denied" in words
+    assert page.status_code == 400 and "denied" in page.text
+    assert page.headers["Cache-Control"] == "no-store"
+    assert status_of(gateway)["state"] == "login_required"
+
+
+def test_an_answer_with_another_state_is_refused(authority, gateway):
+    login = Login(gateway, "me")
+    address = Person().decide(login.page)
+    page = requests.get(changed(address, state="forged"), timeout=20)
+    code, _, words = login.end()
+    assert code == 1
+    assert "wrong state" in words and "wrong state" in page.text
+    assert authority.tokens() == []
+    [failed] = [event for event in gateway.events("--failed") if event["event"] == "login_failed"]
+    assert failed["detail"] == {"reason": "wrong_state"}
+
+
+def test_a_code_that_was_used_before_is_refused(authority, gateway):
+    first = Login(gateway, "me")
+    used = Person().decide(first.page)
+    assert requests.get(used, timeout=20).status_code == 200
+    assert first.end()[0] == 0
+    second = Login(gateway, "me", "--manual")
+    state = changed(second.page).partition("state=")[2].partition("&")[0]
+    code, _, words = second.paste(changed(second.redirect + "?" + used.partition("?")[2], state=state))
+    assert code == 1
+    assert "did not accept the code" in words and "used before" in words
+    assert works(gateway), "a failed login cost the token of the one before"
+
+
+def test_a_window_that_is_closed_ends_at_the_deadline(gateway):
+    login = Login(gateway, "me", "--timeout", "2s")
+    requests.get(login.page, timeout=20)
+    code, _, words = login.end()
+    assert code == 1
+    assert "within 2s" in words and "window closed" in words
+    assert not is_listening(port_of(login.redirect))
+
+
+@pytest.mark.parametrize("redirect", [None, "https://apps.example.com/callback"])
+def test_the_address_is_pasted(authority, start_gateway, redirect):
+    changes = {"redirect_uri": redirect} if redirect else {}
+    gateway = start_gateway(config(authority, **changes))
+    login = Login(gateway, "me", *([] if redirect else ["--manual"]))
+    code, output, _ = login.paste(Person().decide(login.page))
+    assert code == 0, login.text()
+    assert "Logged in" in output
+    assert works(gateway)
+
+
+def test_a_code_alone_is_pasted(authority, gateway):
+    login = Login(gateway, "me", "--manual")
+    address = Person().decide(login.page)
+    assert login.paste(address.partition("code=")[2].partition("&")[0])[0] == 0
+    assert works(gateway)
+
+
+def test_a_login_without_a_gateway_is_there_when_it_starts(authority, make_gateway):
+    gateway = make_gateway(config(authority))
+    login = Login(gateway, "me")
+    assert requests.get(Person().decide(login.page), timeout=20).status_code == 200
+    assert login.end()[0] == 0
+    gateway.start()
+    assert works(gateway)
+    assert len(authority.tokens()) == 1
+    assert gateway.run("audit", "verify").returncode == 0
+
+
+def test_a_store_in_memory_needs_the_gateway(authority, make_gateway):
+    gateway = make_gateway({**config(authority), "tokens": {"store": "memory"}})
+    answer = gateway.run("login", "me")
+    assert answer.returncode == 4
+    assert "start the gateway first" in answer.stderr
+
+
+def test_a_configured_refresh_token_is_tried_at_once(authority, gateway, make_gateway):
+    login = Login(gateway, "me")
+    requests.get(Person().decide(login.page), timeout=20)
+    assert login.end()[0] == 0
+    gateway.stop()
+    other = make_gateway(config(authority, refresh_token="not-one-of-theirs")).start()
+    wait_until(lambda: status_of(other)["state"] == "login_required", 10, "the refresh token was tried")
+    assert "no longer accepts the refresh token" in status_of(other)["last_error"]
+    assert status_of(other)["action"] == "authgateway login me"
+
+
+# MARK: Duke
+
+
+def test_a_login_at_dukes_authorizer_is_pasted(sandbox, start_gateway):
+    base = sandbox["DUKE_URL"]
+    campus = {"strategy": "duke_session", "client_name": "dukemobile", "base_url": base}
+    gateway = start_gateway(
+        {"credentials": {"me": campus}, "routes": {"api": {"upstream": f"{base}/api", "auth": "me"}}}
+    )
+    refused = requests.get(f"{gateway.url}/api/me", timeout=20)
+    assert refused.status_code == 503 and refused.json()["command"] == "authgateway login me"
+
+    wrong = Login(gateway, "me")
+    assert wrong.page == f"{base}/dukemobile/ios/login"
+    code, _, words = wrong.paste(f"{base}/dukemobile/token?access_token=a")
+    assert code == 1 and "no session_token" in words
+
+    login = Login(gateway, "me")
+    end = requests.get(login.page, params={"netid": "ds123"}, allow_redirects=False, timeout=20).headers["Location"]
+    code, output, _ = login.paste(base + end)
+    assert code == 0, login.text()
+    answer = requests.get(f"{gateway.url}/api/me", timeout=20)
+    assert answer.status_code == 200 and answer.json()["netid"] == "ds123"
+    # The pair is a living one: it can be renewed.
+    assert gateway.run("token", "refresh", "me").returncode == 0
+    assert requests.get(f"{gateway.url}/api/me", timeout=20).status_code == 200
+    for secret in end.partition("?")[2].split("&"):
+        assert secret.partition("=")[2] not in gateway.text() + login.text()
+
+
+@pytest.mark.parametrize(
+    ("status", "state"), [(400, "login_required"), (403, "login_required"), (500, "valid"), (503, "valid")]
+)
+def test_what_dukes_authorizer_answers_decides_whether_a_login_is_needed(sandbox, start_gateway, status, state):
+    base = sandbox["DUKE_URL"]
+    campus = {
+        "strategy": "duke_session",
+        "client_name": "dukemobile",
+        "base_url": base,
+        "access_token": sandbox["DUKE_ACCESS_TOKEN"],
+        "session_token": sandbox["DUKE_SESSION_TOKEN"],
+    }
+    gateway = start_gateway(
+        {"credentials": {"me": campus}, "routes": {"api": {"upstream": f"{base}/api", "auth": "me"}}}
+    )
+    assert requests.get(f"{gateway.url}/api/me", timeout=20).status_code == 200
+    sandbox.set("duke", token_status=status)
+    refused = gateway.run("token", "refresh", "me")
+    assert refused.returncode == 1
+    assert status_of(gateway)["state"] == state
+    if state == "login_required":
+        assert "authgateway login me" in refused.stderr
