@@ -1,6 +1,8 @@
+import Dispatch
 import GatewayCore
 import GatewayTesting
 import Logging
+import NIOPosix
 import Synchronization
 import Testing
 
@@ -49,5 +51,33 @@ struct LogTests {
     func aSecretIsNotShown(_ format: LogOutput.Format) {
         let line = log(format, "Token obtained", ["token": "\(Secret("s3cret-value"))"])
         #expect(!line.contains("s3cret"))
+    }
+
+    @Test func aReaderThatStopsStopsNobodyAndIsToldWhatItMissed() async throws {
+        let pool = NIOThreadPool(numberOfThreads: 1)
+        pool.start()
+        let gate = DispatchSemaphore(value: 0)
+        let lines = Lines()
+        let writer = LineWriter(
+            pool: pool,
+            write: { bytes in
+                gate.wait()
+                lines.add(String(decoding: bytes, as: UTF8.self))
+            },
+            lossNotice: { "lost \($0)\n" }
+        )
+        let line = String(repeating: "a", count: (1 << 10) - 1) + "\n"
+        for _ in 0..<3000 { writer.add(line) }
+        for _ in 0..<10 { gate.signal() }
+        await writer.flush()
+        let all = lines.all
+        let kept = all.utf8.count { $0 == UInt8(ascii: "\n") } - 1
+        // One line may be on its way already when the buffer fills.
+        #expect((1024...1025).contains(kept))
+        #expect(all.hasSuffix("\nlost \(3000 - kept)\n"))
+        writer.add("again\n")
+        await writer.flush()
+        #expect(lines.all.hasSuffix("again\n"))
+        try await pool.shutdownGracefully()
     }
 }

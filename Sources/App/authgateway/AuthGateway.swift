@@ -24,6 +24,13 @@ struct AuthGateway: AsyncParsableCommand {
     )
 
     static func main() async {
+        let outcome = await outcome()
+        // Before the last word of a command, so that it is the last.
+        await LogOutput.flushStandardError()
+        if case .failure(let error) = outcome { end(with: error) }
+    }
+
+    private static func outcome() async -> Result<Void, any Error> {
         do {
             var command = try parseAsRoot()
             if var command = command as? any AsyncParsableCommand {
@@ -35,11 +42,9 @@ struct AuthGateway: AsyncParsableCommand {
             if let reason = Console.outputFailure {
                 throw CommandFailure(.failed, "the output could not be written: \(reason)")
             }
-        } catch let failure as CommandFailure {
-            if !failure.description.isEmpty { Console.writeError(text(of: failure)) }
-            Console.exit(failure.status)
+            return .success(())
         } catch {
-            end(with: error)
+            return .failure(error)
         }
     }
 
@@ -51,6 +56,10 @@ struct AuthGateway: AsyncParsableCommand {
 
     /// Help goes to standard output; wrong usage ends with 2, where ArgumentParser's own is 64.
     private static func end(with error: any Error) -> Never {
+        if let failure = error as? CommandFailure {
+            if !failure.description.isEmpty { Console.writeError(text(of: failure)) }
+            Console.exit(failure.status)
+        }
         let message = fullMessage(for: error)
         if exitCode(for: error).isSuccess {
             Console.write(message + "\n")

@@ -20,7 +20,7 @@ package struct RunOperation: Sendable {
         self.configuration = configuration
         self.level = level
         self.logsAccess = logsAccess
-        output = .standardError()
+        output = .standardError
     }
 
     /// Returns after the graceful stop.

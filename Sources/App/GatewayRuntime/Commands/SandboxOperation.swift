@@ -25,7 +25,7 @@ package enum SandboxOperation {
             options.oauthPort = firstPort + 3
             options.upstreamPort = firstPort + 4
         }
-        let logger = LogOutput.standardError().logger("authgateway.sandbox", level: .warning)
+        let logger = LogOutput.standardError.logger("authgateway.sandbox", level: .warning)
         let sandbox = try await start(options, logger: logger)
         emit(asJSON ? try JSONText.pretty(sandbox.environment) : shellLines(sandbox.environment))
         for await _ in await UnixSignalsSequence(trapping: .sigterm, .sigint) { break }

@@ -27,9 +27,9 @@ package enum Console {
 
     private static let failedWrite = Mutex<Int32?>(nil)
 
-    package static func writeError(_ text: String) {
-        _ = PrivateFile.writeAll(Array(text.utf8), to: STDERR_FILENO)
-    }
+    package static func writeError(_ text: String) { writeError(Array(text.utf8)) }
+
+    static func writeError(_ bytes: [UInt8]) { _ = PrivateFile.writeAll(bytes, to: STDERR_FILENO) }
 
     package static func exit(_ status: ExitStatus) -> Never { Glibc.exit(status.rawValue) }
 

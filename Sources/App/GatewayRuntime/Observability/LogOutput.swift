@@ -1,6 +1,8 @@
 package import GatewayCore
 import Glibc
 package import Logging
+import Metrics
+import NIOPosix
 import Synchronization
 
 /// Where log lines go and how they look.
@@ -19,16 +21,37 @@ package final class LogOutput: Sendable {
     package init(
         format: Format,
         clock: any GatewayClock = SystemClock(),
-        write: @escaping @Sendable (String) -> Void = { Console.writeError($0) }
+        write: @escaping @Sendable (String) -> Void
     ) {
         self.format = format
         self.clock = clock
         self.write = write
     }
 
-    /// Text on a terminal, JSON otherwise.
-    package static func standardError() -> LogOutput {
-        LogOutput(format: Console.isErrorTerminal ? .text : .json)
+    /// Text on a terminal, JSON otherwise. Nobody waits for it to be read; see ``LineWriter``.
+    package static let standardError: LogOutput = LogOutput(
+        format: Console.isErrorTerminal ? .text : .json,
+        write: { errorWriter.add($0) }
+    )
+
+    /// For the end of the process: what has been logged is written, if it can be within a second.
+    package static func flushStandardError() async { await errorWriter.flush() }
+
+    private static let errorWriter: LineWriter = {
+        let pool = NIOThreadPool(numberOfThreads: 1)
+        pool.start()
+        return LineWriter(
+            pool: pool,
+            write: { Console.writeError($0) },
+            lossNotice: { standardError.lossNotice(of: $0) }
+        )
+    }()
+
+    /// Not logged but made: it goes behind the lines that were kept.
+    private func lossNotice(of lines: Int) -> String {
+        Counter(label: "gateway_log_lines_lost_total").increment(by: lines)
+        let message = "Log lines were lost: nobody read them in time"
+        return line(.warning, message, label: "authgateway.log", metadata: ["lines": "\(lines)"])
     }
 
     package func logger(_ label: String, level: Logger.Level) -> Logger {
@@ -36,24 +59,37 @@ package final class LogOutput: Sendable {
     }
 
     fileprivate func emit(_ event: LogEvent, label: String, metadata: Logger.Metadata) {
+        write(line(event.level, event.message.description, label: label, metadata: metadata))
+    }
+
+    private func line(
+        _ level: Logger.Level,
+        _ message: String,
+        label: String,
+        metadata: Logger.Metadata
+    ) -> String {
         let fields = metadata.sorted { $0.key < $1.key }.map { ($0.key, "\($0.value)") }
-        switch format {
-        case .text: write(textLine(event, fields))
-        case .json: write(jsonLine(event, label, fields))
+        return switch format {
+        case .text: textLine(level, message, fields)
+        case .json: jsonLine(level, message, label, fields)
         }
     }
 
-    private func textLine(_ event: LogEvent, _ fields: [(String, String)]) -> String {
+    private func textLine(_ level: Logger.Level, _ message: String, _ fields: [(String, String)]) -> String {
         let time = clock.now().wall.rfc3339.dropFirst(11).dropLast()
-        let level = "\(event.level)".padding(to: 8)
+        let level = "\(level)".padding(to: 8)
         let data = fields.map { " \($0)=\(LogText.quoted($1))" }.joined()
-        return "\(time) \(level) \(LogText.clean(event.message.description))\(data.isEmpty ? "" : " \(data)")\n"
+        return "\(time) \(level) \(LogText.clean(message))\(data.isEmpty ? "" : " \(data)")\n"
     }
 
-    private func jsonLine(_ event: LogEvent, _ label: String, _ fields: [(String, String)]) -> String {
+    private func jsonLine(
+        _ level: Logger.Level,
+        _ message: String,
+        _ label: String,
+        _ fields: [(String, String)]
+    ) -> String {
         let head = [
-            ("at", clock.now().wall.rfc3339), ("level", "\(event.level)"),
-            ("message", event.message.description), ("logger", label),
+            ("at", clock.now().wall.rfc3339), ("level", "\(level)"), ("message", message), ("logger", label),
         ]
         let pairs = (head + fields).map { "\(LogText.json($0)):\(LogText.json($1))" }
         return "{\(pairs.joined(separator: ","))}\n"
