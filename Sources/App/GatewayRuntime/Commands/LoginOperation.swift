@@ -62,7 +62,7 @@ package struct LoginOperation: Sendable {
         let offline = try await OfflineLogins(
             configuration: configuration,
             credential: order.credential,
-            output: .standardError()
+            output: .standardError
         )
         do throws(CommandFailure) {
             return (offline, try await offline.begin(order))
