@@ -1,8 +1,16 @@
 """Logins by people at a real authority (django-oauth-toolkit): in a browser, by pasting, and every way they go wrong."""
 
+import os
+import pty
+import re
+import select
+import subprocess
+import termios
+
 import pytest
 import requests
 from harness.browser import Browser
+from harness.gateway import BINARY
 from harness.login import Login
 from harness.person import Person, changed
 from harness.processes import is_listening, wait_until
@@ -188,6 +196,66 @@ def test_a_configured_refresh_token_is_tried_at_once(authority, gateway, make_ga
     wait_until(lambda: status_of(other)["state"] == "login_required", 10, "the refresh token was tried")
     assert "no longer accepts the refresh token" in status_of(other)["last_error"]
     assert status_of(other)["action"] == "authgateway login me"
+
+
+# MARK: Box
+
+
+def test_a_login_at_box(sandbox, start_gateway):
+    base = sandbox["BOX_URL"]
+    box = {
+        "strategy": "box_oauth",
+        "client_id": sandbox["BOX_CLIENT_ID"],
+        "client_secret": sandbox["BOX_CLIENT_SECRET"],
+        "authorize_url": f"{base}/api/oauth2/authorize",
+        "token_url": f"{base}/oauth2/token",
+    }
+    gateway = start_gateway({"credentials": {"me": box}, "routes": {"box": {"upstream": base, "auth": "me"}}})
+    login = Login(gateway, "me")
+    assert "Logged in" in requests.get(login.page + "&decision=approve", timeout=20).text
+    assert login.end()[0] == 0
+    for _ in range(3):
+        answer = requests.get(f"{gateway.url}/box/2.0/users/me", timeout=20)
+        assert answer.status_code == 200 and answer.json()["id"] == "2000001"
+        assert gateway.run("token", "refresh", "me").returncode == 0
+    assert sandbox.state()["double_spends"].get("box", 0) == 0
+
+
+# MARK: A terminal
+
+
+def test_a_long_paste_into_a_terminal_arrives_whole_and_is_not_shown(authority, gateway):
+    control, terminal = pty.openpty()
+    usual = termios.tcgetattr(terminal)
+    login = subprocess.Popen(
+        [BINARY, "login", "me", "--manual", "--config", str(gateway.file)],
+        cwd=gateway.folder,
+        stdin=terminal,
+        stdout=subprocess.PIPE,
+        stderr=terminal,
+    )
+    shown = bytearray()
+
+    def prompted():
+        while select.select([control], [], [], 0)[0]:
+            shown.extend(os.read(control, 65536))
+        return b"press Enter: " in shown
+
+    wait_until(prompted, 20, lambda: f"the prompt, not {shown}")
+    page = re.search(r"  (http\S+)", shown.decode())[1]
+    address = Person().decide(page) + "&padding=" + "x" * 9000
+    before = len(shown)
+    for start in range(0, len(address), 1000):
+        os.write(control, address[start : start + 1000].encode())
+    os.write(control, b"\r")
+    output, _ = login.communicate(timeout=30)
+    prompted()
+    assert login.returncode == 0, shown
+    assert b"Logged in" in output
+    assert b"code=" not in shown[before:] and b"xxx" not in shown
+    assert termios.tcgetattr(terminal) == usual, "the terminal is not as it was"
+    os.close(control)
+    os.close(terminal)
 
 
 # MARK: Duke

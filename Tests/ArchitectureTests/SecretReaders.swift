@@ -27,6 +27,7 @@ enum SecretReaders {
         "DataPlane/GatewayProxy/ServedRoute.swift",
         "DataPlane/GatewayProxy/UpstreamTarget.swift",
         "Testing/GatewayTesting/Config/SampleKeys.swift",
+        "Testing/GatewayTesting/Conformance/LoginFlowConformance.swift",
         "Testing/GatewayTesting/Conformance/TokenGrantConformance.swift",
         "Testing/GatewayTesting/Doubles/SampleLogin.swift",
     ]

@@ -115,6 +115,15 @@ struct AuthorizationCodeTests {
         #expect(refusal(flow.read(.redirect(other), of: attempt, at: now)) == "wrong_issuer")
     }
 
+    @Test func theLoginConforms() throws {
+        func answer(_ attempt: LoginAttempt) -> String {
+            "\(attempt.redirectURI)?code=c&state=\(attempt.state.text)&iss=https%3A%2F%2Fid.example.com"
+        }
+        for flow in [try flow(Self.plain), try flow(Self.whole), try flow(Self.box, "box_oauth")] {
+            try LoginFlowConformance(flow, answer: answer).check()
+        }
+    }
+
     @Test func errorsOfTheAuthorityAreNamedAndItsTextIsNot() throws {
         let (flow, attempt) = (try flow(Self.plain), attempt())
         let address = "http://127.0.0.1:8765/cb?error=canary&error_description=canary&state=\(attempt.state.text)"

@@ -246,6 +246,10 @@ struct DukeLoginTests {
         #expect(flow.redirect == .elsewhere(end))
     }
 
+    @Test func theLoginConforms() throws {
+        try LoginFlowConformance(flow()) { "\($0.redirectURI)?access_token=A&session_token=S" }.check()
+    }
+
     @Test(arguments: ["/dukemobile/ios/token", "/dukemobile/token"])
     func bothTokensAreReadByName(_ path: String) throws {
         let access = jwt(#"{"exp":\#((now.wall + .seconds(900)).milliseconds / 1000)}"#)

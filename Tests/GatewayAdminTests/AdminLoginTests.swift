@@ -1,0 +1,181 @@
+import AsyncHTTPClient
+import GatewayAdmin
+import GatewayCore
+import Logging
+import NIOCore
+import NIOHTTP1
+import NIOPosix
+import Synchronization
+import Testing
+
+@Suite("Logins on the admin listener", .timeLimit(.minutes(1)))
+struct AdminLoginTests {
+    private static let token = "d0c0ffee"
+    private let logins = ScriptedLogins()
+
+    @Test func beginningNeedsTheAdminToken() async throws {
+        try await serving { port in
+            let body = #"{"credential":"box","manual":true,"timeout_seconds":60}"#
+            for token in [nil, "wrong"] {
+                #expect(try await post("/api/logins", port, body, token: token).status == .unauthorized)
+                #expect(try await post("/api/logins/1/answer", port, "{}", token: token).status == .unauthorized)
+            }
+            #expect(logins.orders == [])
+            let answer = try await post("/api/logins", port, body, token: Self.token)
+            #expect(answer.status == .ok)
+            #expect(answer.text.contains(#""timeout_seconds":60"#))
+            #expect(logins.orders == [LoginOrder(credential: "box", isManual: true, timeout: .seconds(60))])
+        }
+    }
+
+    @Test func aPasteIsHandedOn() async throws {
+        try await serving { port in
+            let answer = try await post("/api/logins/1/answer", port, #"{"answer":"code"}"#, token: Self.token)
+            #expect(answer.text.contains("wrong state"))
+            #expect(logins.answers == ["1: code"])
+            let unknown = try await post("/api/logins/2/answer", port, #"{"answer":"code"}"#, token: Self.token)
+            #expect(unknown.status == .notFound)
+        }
+    }
+
+    @Test func thePageAsksForTheToken() async throws {
+        try await serving { port in
+            let page = try await get("/login?credential=b%3Cx", port)
+            #expect(page.status == .ok)
+            #expect(page.text.contains("b&lt;x") && !page.text.contains("b<x"))
+            let wrong = try await post("/login", port, "credential=box&token=wrong", token: nil)
+            #expect(wrong.status == .unauthorized)
+            #expect(logins.orders == [])
+            let right = try await post("/login", port, "credential=box&token=\(Self.token)", token: nil)
+            #expect(right.status == .ok)
+            #expect(right.text.contains("url=https://id.example.com/authorize?a=1&amp;state=s"))
+            #expect(right.fields["Cache-Control"] == ["no-store"])
+            #expect(right.fields["Referrer-Policy"] == ["same-origin"])
+        }
+    }
+
+    @Test func anotherSiteCannotBegin() async throws {
+        try await serving { port in
+            let form = "credential=box&token=\(Self.token)"
+            for field in [("Origin", "https://evil.example"), ("Sec-Fetch-Site", "cross-site"), ("Origin", "null")] {
+                let answer = try await post("/login", port, form, token: nil, fields: [field])
+                #expect(answer.status == .forbidden)
+            }
+            #expect(logins.orders == [])
+        }
+    }
+
+    @Test func whereNoListenerIsThePageTakesThePaste() async throws {
+        logins.set(isManual: true)
+        try await serving { port in
+            let page = try await post("/login", port, "credential=box&token=\(Self.token)", token: nil)
+            #expect(page.text.contains("action=\"/login/answer\""))
+            let end = try await post("/login/answer", port, "id=1&answer=code", token: nil)
+            #expect(end.status == .badRequest)
+            #expect(end.text.contains("wrong state"))
+            #expect(
+                try await post("/login/answer", port, "id=2&answer=code", token: nil).text.contains("no such login")
+            )
+        }
+    }
+
+    // MARK: The listener
+
+    private struct Answer {
+        let status: HTTPResponseStatus
+        let fields: HTTPHeaders
+        let text: String
+    }
+
+    private func serving(_ body: (Int) async throws -> Void) async throws {
+        let server = AdminServer(
+            group: MultiThreadedEventLoopGroup.singleton,
+            options: AdminOptions(
+                version: "test",
+                control: ScriptedControl(),
+                logins: logins,
+                token: Secret(Self.token),
+                metrics: { "" }
+            ),
+            logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
+        )
+        let port = try await server.bind(host: "127.0.0.1", port: 0)
+        async let serving: Void = server.run()
+        do {
+            try await body(port)
+        } catch {
+            await server.close()
+            throw error
+        }
+        await server.close()
+        await serving
+    }
+
+    private func get(_ path: String, _ port: Int) async throws -> Answer {
+        try await send(HTTPClientRequest(url: "http://127.0.0.1:\(port)\(path)"))
+    }
+
+    private func post(
+        _ path: String,
+        _ port: Int,
+        _ body: String,
+        token: String?,
+        fields: [(String, String)] = []
+    ) async throws -> Answer {
+        var request = HTTPClientRequest(url: "http://127.0.0.1:\(port)\(path)")
+        request.method = .POST
+        request.body = .bytes(ByteBuffer(string: body))
+        if let token { request.headers.add(name: "Authorization", value: "Bearer \(token)") }
+        for (name, value) in fields { request.headers.add(name: name, value: value) }
+        return try await send(request)
+    }
+
+    private func send(_ request: HTTPClientRequest) async throws -> Answer {
+        let response = try await HTTPClient.shared.execute(request, timeout: .seconds(10))
+        let body = try await response.body.collect(upTo: 1 << 20)
+        return Answer(status: response.status, fields: response.headers, text: String(buffer: body))
+    }
+}
+
+/// One login, with the name 1, that every answer ends.
+private final class ScriptedLogins: LoginControl {
+    private struct State {
+        var orders: [LoginOrder] = []
+        var answers: [String] = []
+        var isManual = false
+    }
+
+    private let state = Mutex(State())
+
+    var orders: [LoginOrder] { state.withLock { $0.orders } }
+    var answers: [String] { state.withLock { $0.answers } }
+
+    func set(isManual: Bool) { state.withLock { $0.isManual = isManual } }
+
+    func begin(_ order: LoginOrder) async -> Result<LoginInvitation, GatewayProblem> {
+        let isManual = state.withLock { state in
+            state.orders.append(order)
+            return state.isManual || order.isManual
+        }
+        return .success(
+            LoginInvitation(
+                id: "1",
+                credential: order.credential,
+                page: "https://id.example.com/authorize?a=1&state=s",
+                start: nil,
+                redirect: "http://127.0.0.1:1/callback",
+                isManual: isManual,
+                timeoutSeconds: Int(order.timeout.components.seconds)
+            )
+        )
+    }
+
+    func answer(_ id: String, with text: String) async -> LoginProgress? {
+        guard id == "1" else { return nil }
+        state.withLock { $0.answers.append("\(id): \(text)") }
+        return LoginProgress(isOver: true, problem: "wrong state")
+    }
+
+    func progress(_ id: String) async -> LoginProgress? { id == "1" ? .waiting : nil }
+    func cancel(_ id: String) async {}
+}
