@@ -10,7 +10,7 @@ final class ActiveExchange {
     let match: RouteTable.Match
     /// The route, and what this event loop keeps for it.
     let state: RouteState
-    let route: ServedRoute
+    var route: ServedRoute { state.route }
     let client: String?
     let stripsAuthorization: Bool
     let startedAt: MonotonicTime
@@ -51,7 +51,6 @@ final class ActiveExchange {
         client = admitted.client
         stripsAuthorization = admitted.stripsAuthorization
         self.state = state
-        route = state.route
         self.startedAt = startedAt
         self.body = body
         self.isHolding = isHolding

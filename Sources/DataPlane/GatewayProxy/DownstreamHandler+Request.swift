@@ -8,7 +8,8 @@ extension DownstreamHandler {
     func readHead() -> Bool {
         let wasWithinHead = decoder.isWithinHead
         if lane.isReplaced, !wasWithinHead { followReload() }
-        switch decoder.decode(inbound.readableBytesUInt8Span) {
+        let bytes = inbound
+        switch decoder.decode(bytes.readableBytesUInt8Span) {
         case .needMore:
             if !wasWithinHead { setDeadline(timeouts.header) }
             return false
@@ -254,7 +255,8 @@ extension DownstreamHandler {
         guard let upstream = exchange?.upstream, upstream.isWritable else { return false }
         setDeadline(timeouts.bodyIdle)
         if exchange?.body.awaitsTrailers == true { return readTrailers() }
-        switch exchange?.body.receive(inbound.readableBytesUInt8Span) {
+        let bytes = inbound
+        switch exchange?.body.receive(bytes.readableBytesUInt8Span) {
         case .forward(let count):
             sendBody(count)
         case .last(let count):
@@ -302,7 +304,8 @@ extension DownstreamHandler {
     private func readTrailers() -> Bool {
         guard let exchange else { return false }
         let owned = requestWriter(exchange).block.ownedNames
-        switch trailers.read(inbound.readableBytesUInt8Span, forbidden: owned) {
+        let bytes = inbound
+        switch trailers.read(bytes.readableBytesUInt8Span, forbidden: owned) {
         case .needMore: return false
         case .refused(let reason):
             refuse(GatewayProblem(reason.kind, "The trailers were refused: \(reason.rawValue)."))

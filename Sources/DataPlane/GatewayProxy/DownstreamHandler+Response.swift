@@ -66,7 +66,7 @@ extension DownstreamHandler {
     func forwardHead(_ head: borrowing ResponseHead, _ bytes: ByteBuffer) -> Bool {
         guard let exchange else { return false }
         let isHTTP10 = decoder.head.isHTTP10
-        if head.framing == .untilClose || (isHTTP10 && head.framing == .chunked) || !requestIsComplete {
+        if head.framing == .untilClose || (isHTTP10 && head.framing == .chunked) || !exchange.body.isComplete {
             keepsAlive = false
         }
         if shared.isDraining { keepsAlive = false }
@@ -96,7 +96,7 @@ extension DownstreamHandler {
             return
         }
         writeStaged()
-        context?.write(wrapOutboundOut(bytes), promise: nil)
+        outlet.write(bytes)
     }
 
     /// Takes the first bytes of `source`.
@@ -127,17 +127,17 @@ extension DownstreamHandler {
 
     private func writeStaged() {
         guard responseOut.readableBytes > 0 else { return }
-        context?.write(wrapOutboundOut(responseOut), promise: nil)
+        outlet.write(responseOut)
         responseOut = lane.buffers.empty
     }
 
     func flushResponse() {
         guard responseOut.readableBytes > 0 else {
-            context?.flush()
+            outlet.flush()
             return
         }
-        context?.write(wrapOutboundOut(responseOut), promise: nil)
-        context?.flush()
+        outlet.write(responseOut)
+        outlet.flush()
         lane.buffers.giveBack(&responseOut)
     }
 

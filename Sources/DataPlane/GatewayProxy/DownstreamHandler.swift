@@ -32,6 +32,12 @@ final class DownstreamHandler: ChannelDuplexHandler {
     /// Tells which listener accepted the connection.
     let listenerNumber: Int
     var context: ChannelHandlerContext?
+    private(set) var outlet = Outlet()
+    /// No other handler, TLS that is, is in the pipeline.
+    private let isAlone: Bool
+    private let loop: any EventLoop
+    private let clock: LoopClock
+    private let empty: ByteBuffer
     var phase = Phase.head
     var decoder: RequestHeadDecoder
     var inbound: ByteBuffer
@@ -57,8 +63,12 @@ final class DownstreamHandler: ChannelDuplexHandler {
     var limits: Limits { shared.limits }
     var timeouts: Timeouts { shared.timeouts }
 
-    init(lane: Lane, listener: ListenerIdentity, listenerNumber: Int) {
+    init(lane: Lane, listener: ListenerIdentity, listenerNumber: Int, isAlone: Bool) {
         self.lane = lane
+        self.isAlone = isAlone
+        loop = lane.loop
+        clock = lane.clock
+        empty = lane.buffers.empty
         self.listener = listener
         self.listenerNumber = listenerNumber
         inbound = lane.buffers.empty
@@ -89,10 +99,14 @@ final class DownstreamHandler: ChannelDuplexHandler {
 
     func handlerAdded(context: ChannelHandlerContext) {
         self.context = context
+        outlet = Outlet(context, isAlone: isAlone)
         if context.channel.isActive { opened() }
     }
 
-    func handlerRemoved(context: ChannelHandlerContext) { self.context = nil }
+    func handlerRemoved(context: ChannelHandlerContext) {
+        self.context = nil
+        outlet = Outlet()
+    }
 
     func channelActive(context: ChannelHandlerContext) {
         opened()
@@ -119,7 +133,7 @@ final class DownstreamHandler: ChannelDuplexHandler {
         }
         phase = .closed
         isWritable = false
-        lane.clock.end()
+        clock.end()
         timer.cancel()
         clientLeft()
         inbound = lane.buffers.empty
@@ -137,16 +151,17 @@ final class DownstreamHandler: ChannelDuplexHandler {
     }
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
-        lane.clock.begin()
+        clock.begin()
         var bytes = unwrapInboundIn(data)
         if inbound.readableBytes == 0 { inbound = bytes } else { inbound.writeBuffer(&bytes) }
         process()
     }
 
     func channelReadComplete(context: ChannelHandlerContext) {
-        lane.clock.end()
+        clock.end()
         // A buffer that nobody holds is used for the next read.
-        if inbound.readableBytes == 0 { inbound = lane.buffers.empty }
+        if inbound.readableBytes == 0 { inbound = empty }
+        if wantsInput { outlet.readAhead() }
     }
 
     func channelWritabilityChanged(context: ChannelHandlerContext) {
@@ -181,7 +196,7 @@ final class DownstreamHandler: ChannelDuplexHandler {
     func resumeReading() {
         guard pendingRead, wantsInput else { return }
         pendingRead = false
-        context?.read()
+        outlet.read()
     }
 
     /// Takes from ``inbound`` what the phase allows; called whenever either has changed.
@@ -222,11 +237,11 @@ final class DownstreamHandler: ChannelDuplexHandler {
     // MARK: Deadlines
 
     func setDeadline(_ amount: TimeAmount) {
-        timer.set(lane.clock.now + amount, on: lane.loop, onFire: timerFired)
+        timer.set(clock.now + amount, on: loop, onFire: timerFired)
     }
 
     private func timerFired() {
-        if timer.fired(on: lane.loop, onFire: timerFired) { deadlinePassed() }
+        if timer.fired(on: loop, onFire: timerFired) { deadlinePassed() }
     }
 
     private func deadlinePassed() {

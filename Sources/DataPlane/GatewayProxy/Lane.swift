@@ -77,10 +77,7 @@ final class ProxyShared: Sendable {
         limits = configuration.limits
         timeouts = Timeouts(configuration.limits)
         viaLine = Array("Via: 1.1 \(viaName)\r\n".utf8)
-        responseWriter = ResponseWriter(
-            viaLine: viaLine,
-            proxyStatusPrefix: Array("Proxy-Status: \(Self.name); received-status=".utf8)
-        )
+        responseWriter = ResponseWriter(viaLine: viaLine, name: Self.name)
         pendingPerRoute = max(1, configuration.limits.pendingPerRoute / lanes)
         connectionsPerUpstream = max(1, configuration.limits.connectionsPerUpstream / lanes)
         pendingPerUpstream = max(1, configuration.limits.pendingPerUpstream / lanes)

@@ -166,7 +166,12 @@ final class Listener: Sendable {
             if let tls = settings.tls {
                 try channel.pipeline.syncOperations.addHandler(NIOSSLServerHandler(context: tls))
             }
-            let handler = DownstreamHandler(lane: lane, listener: identity, listenerNumber: settings.number)
+            let handler = DownstreamHandler(
+                lane: lane,
+                listener: identity,
+                listenerNumber: settings.number,
+                isAlone: settings.tls == nil
+            )
             try channel.pipeline.syncOperations.addHandler(handler)
         }
     }

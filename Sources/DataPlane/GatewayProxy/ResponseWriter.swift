@@ -2,7 +2,7 @@ import GatewayCore
 import NIOCore
 
 /// Writes the head that goes to the client: the upstream's, without what belonged to the upstream's connection.
-struct ResponseWriter {
+final class ResponseWriter: Sendable {
     enum Persistence {
         /// The default of the client's version; nothing to say.
         case implied
@@ -13,9 +13,12 @@ struct ResponseWriter {
         case upgrade
     }
 
-    let viaLine: [UInt8]
-    /// `Proxy-Status: name; received-status=` (RFC 9209).
-    let proxyStatusPrefix: [UInt8]
+    /// Our `Via`, and `Proxy-Status: name; received-status=` (RFC 9209).
+    private let tail: [UInt8]
+
+    init(viaLine: [UInt8], name: String) {
+        tail = viaLine + Array("Proxy-Status: \(name); received-status=".utf8)
+    }
 
     /// - Returns: Whether it was written, whole.
     func write(
@@ -26,14 +29,13 @@ struct ResponseWriter {
         tokenNote: String?,
         into out: inout ByteBuffer
     ) -> Bool {
-        let own = viaLine.count + proxyStatusPrefix.count + (tokenNote?.utf8.count ?? 0)
+        let own = tail.count + (tokenNote?.utf8.count ?? 0)
         return HeadCursor.append(to: &out, from: source, capacity: head.end + own + Self.wording) { cursor in
             cursor.write("HTTP/1.1 ")
             cursor.copy(head.statusAndReason)
             writeFields(head, source, removesChunking: removesChunking, &cursor)
             if !head.isInformational || head.status == 101 {
-                cursor.write(viaLine)
-                cursor.write(proxyStatusPrefix)
+                cursor.write(tail)
                 cursor.copy(head.statusAndReason.lowerBound..<head.statusAndReason.lowerBound + 3)
                 cursor.write("\r\n")
             }

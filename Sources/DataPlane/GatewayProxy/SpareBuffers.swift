@@ -4,18 +4,24 @@ import NIOCore
 final class SpareBuffers {
     /// Stands for "nothing": the library's own empty buffer belongs to all threads, which would meet at its count.
     let empty = ByteBufferAllocator().buffer(capacity: 1)
-    private var spares: [ByteBuffer] = []
+    private var spare: ByteBuffer?
 
     private static let capacity = 4096
-    private static let limit = 4
     private static let largest = 65_536
 
-    func take() -> ByteBuffer { spares.popLast() ?? ByteBufferAllocator().buffer(capacity: Self.capacity) }
+    func take() -> ByteBuffer {
+        guard let spare else { return ByteBufferAllocator().buffer(capacity: Self.capacity) }
+        self.spare = nil
+        return spare
+    }
 
-    /// Takes back what was written and flushed, unless the channel still holds it; leaves ``empty``.
+    /// Takes back what was written and flushed; leaves ``empty``.
     func giveBack(_ buffer: inout ByteBuffer) {
-        let isFree: Void? = buffer.modifyIfUniquelyOwned { $0.clear() }
-        if isFree != nil, spares.count < Self.limit, buffer.capacity <= Self.largest { spares.append(buffer) }
+        if buffer.capacity <= Self.largest {
+            // While the channel still holds it, this makes a new one.
+            buffer.clear()
+            spare = buffer
+        }
         buffer = empty
     }
 }

@@ -26,6 +26,9 @@ final class UpstreamHandler: ChannelDuplexHandler {
 
     private let pool: UpstreamPool
     private var context: ChannelHandlerContext?
+    private var outlet = Outlet()
+    /// No other handler, TLS that is, is in the pipeline.
+    private let isAlone: Bool
     private var client: DownstreamHandler?
     private var phase = Phase.opening
     private var decoder: ResponseHeadDecoder
@@ -45,6 +48,7 @@ final class UpstreamHandler: ChannelDuplexHandler {
     private var isCounted = false
     private var ready: ((Result<UpstreamHandler, GatewayProblem>) -> Void)?
     private var origin: Origin?
+    private let loop: any EventLoop
     private let clock: LoopClock
     private let timeouts: Timeouts
     private let emptyBuffer: ByteBuffer
@@ -53,8 +57,17 @@ final class UpstreamHandler: ChannelDuplexHandler {
     /// Of the TLS handshake, and of the time without a request.
     private var timer = DeadlineTimer()
 
-    init(pool: UpstreamPool, clock: LoopClock, limits: Limits, timeouts: Timeouts, emptyBuffer: ByteBuffer) {
+    init(
+        pool: UpstreamPool,
+        isAlone: Bool,
+        clock: LoopClock,
+        limits: Limits,
+        timeouts: Timeouts,
+        emptyBuffer: ByteBuffer
+    ) {
         self.pool = pool
+        self.isAlone = isAlone
+        loop = pool.loop
         self.clock = clock
         self.timeouts = timeouts
         self.emptyBuffer = emptyBuffer
@@ -94,11 +107,11 @@ final class UpstreamHandler: ChannelDuplexHandler {
     // MARK: Deadlines
 
     private func setDeadline(_ amount: TimeAmount) {
-        timer.set(clock.now + amount, on: pool.loop, onFire: timerFired)
+        timer.set(clock.now + amount, on: loop, onFire: timerFired)
     }
 
     private func timerFired() {
-        guard timer.fired(on: pool.loop, onFire: timerFired) else { return }
+        guard timer.fired(on: loop, onFire: timerFired) else { return }
         switch phase {
         case .opening:
             let detail = "\(origin?.description ?? "The upstream") did not finish the TLS handshake in time."
@@ -141,8 +154,8 @@ final class UpstreamHandler: ChannelDuplexHandler {
         resumeReading()
     }
 
-    func write(_ bytes: ByteBuffer) { context?.write(wrapOutboundOut(bytes), promise: nil) }
-    func flush() { context?.flush() }
+    func write(_ bytes: ByteBuffer) { outlet.write(bytes) }
+    func flush() { outlet.flush() }
     func closeOutput() { context?.close(mode: .output, promise: nil) }
 
     /// The exchange is over before its response was: nothing of this connection can be trusted any more.
@@ -179,7 +192,8 @@ final class UpstreamHandler: ChannelDuplexHandler {
         client = nil
         parkedHead = emptyBuffer
         if !body.isComplete, buffer.readableBytes > 0 {
-            switch body.receive(buffer.readableBytesUInt8Span) {
+            let bytes = buffer
+            switch body.receive(bytes.readableBytesUInt8Span) {
             case .last(let count): buffer.moveReaderIndex(forwardBy: count)
             case .forward, .trailers, .broken: break
             }
@@ -198,9 +212,15 @@ final class UpstreamHandler: ChannelDuplexHandler {
 
     // MARK: Channel events
 
-    func handlerAdded(context: ChannelHandlerContext) { self.context = context }
+    func handlerAdded(context: ChannelHandlerContext) {
+        self.context = context
+        outlet = Outlet(context, isAlone: isAlone)
+    }
 
-    func handlerRemoved(context: ChannelHandlerContext) { self.context = nil }
+    func handlerRemoved(context: ChannelHandlerContext) {
+        self.context = nil
+        outlet = Outlet()
+    }
 
     func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
         if case .handshakeCompleted? = event as? TLSUserEvent, phase == .opening {
@@ -226,7 +246,7 @@ final class UpstreamHandler: ChannelDuplexHandler {
     func resumeReading() {
         guard pendingRead, wantsInput else { return }
         pendingRead = false
-        context?.read()
+        outlet.read()
     }
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
@@ -241,6 +261,7 @@ final class UpstreamHandler: ChannelDuplexHandler {
         // A buffer that nobody holds is used for the next read.
         if buffer.readableBytes == 0 { buffer = emptyBuffer }
         flushClient()
+        if wantsInput { outlet.readAhead() }
     }
 
     func channelWritabilityChanged(context: ChannelHandlerContext) {
@@ -315,7 +336,8 @@ final class UpstreamHandler: ChannelDuplexHandler {
     private func readHead() -> Bool {
         hasReceivedBytes = true
         guard let client else { return false }
-        switch decoder.decode(buffer.readableBytesUInt8Span, answersHead: answersHead) {
+        let bytes = buffer
+        switch decoder.decode(bytes.readableBytesUInt8Span, answersHead: answersHead) {
         case .needMore: return false
         case .refused(let reason):
             fail("It sent a response that is not valid HTTP: \(reason.rawValue).")
@@ -369,14 +391,16 @@ final class UpstreamHandler: ChannelDuplexHandler {
         var runs: [Range<Int>] = []
         let progress: MessageBody.Progress
         if removesChunking {
-            progress = body.receive(buffer.readableBytesUInt8Span) { runs.append($0) }
+            let bytes = buffer
+            progress = body.receive(bytes.readableBytesUInt8Span) { runs.append($0) }
             for run in runs {
                 if let slice = buffer.getSlice(at: buffer.readerIndex + run.lowerBound, length: run.count) {
                     client.forward(slice)
                 }
             }
         } else {
-            progress = body.receive(buffer.readableBytesUInt8Span)
+            let bytes = buffer
+            progress = body.receive(bytes.readableBytesUInt8Span)
         }
         switch progress {
         case .forward(let count):
@@ -406,7 +430,8 @@ final class UpstreamHandler: ChannelDuplexHandler {
 
     private func readTrailers() -> Bool {
         guard let client else { return false }
-        switch trailers.read(buffer.readableBytesUInt8Span) {
+        let bytes = buffer
+        switch trailers.read(bytes.readableBytesUInt8Span) {
         case .needMore: return false
         case .refused(let reason):
             fail("It sent trailers that are not valid: \(reason.rawValue).")

@@ -163,7 +163,14 @@ final class UpstreamPool {
     }
 
     private func makeHandler() -> UpstreamHandler {
-        UpstreamHandler(pool: self, clock: clock, limits: limits, timeouts: timeouts, emptyBuffer: emptyBuffer)
+        UpstreamHandler(
+            pool: self,
+            isAlone: target.tlsContext == nil,
+            clock: clock,
+            limits: limits,
+            timeouts: timeouts,
+            emptyBuffer: emptyBuffer
+        )
     }
 
     private func opened(_ channel: any Channel, _ done: @escaping Done) {

@@ -15,6 +15,20 @@ final class TrafficShard: Sendable {
         let status: Int
         let problem: ProblemKind?
 
+        init(_ record: ExchangeRecord, _ minute: Int64) {
+            self.minute = minute
+            route = record.route
+            client = record.client
+            credential = record.credential
+            status = record.status
+            problem = record.problem
+        }
+
+        func fits(_ record: ExchangeRecord, _ minute: Int64) -> Bool {
+            self.minute == minute && route == record.route && status == record.status
+                && credential === record.credential && problem == record.problem && client == record.client
+        }
+
         static func == (lhs: Self, rhs: Self) -> Bool {
             lhs.minute == rhs.minute && lhs.route == rhs.route && lhs.status == rhs.status
                 && lhs.credential === rhs.credential && lhs.problem == rhs.problem && lhs.client == rhs.client
@@ -65,16 +79,8 @@ final class TrafficShard: Sendable {
     private let state = Mutex(State())
 
     func add(_ record: ExchangeRecord, minute: Int64) {
-        let key = Key(
-            minute: minute,
-            route: record.route,
-            client: record.client,
-            credential: record.credential,
-            status: record.status,
-            problem: record.problem
-        )
         state.withLock { state in
-            if state.key != key { state.makeCurrent(key) }
+            if !(state.key?.fits(record, minute) ?? false) { state.makeCurrent(Key(record, minute)) }
             state.tally.add(record)
         }
     }
