@@ -19,7 +19,8 @@ struct KeeperBench {
         grant: any TokenGrant = SampleGrant(),
         policy: RenewalPolicy = RenewalPolicy(),
         store: RecordingTokenStore = RecordingTokenStore(),
-        onAuditFailure: AuditPlan.OnFailure = .block
+        onAuditFailure: AuditPlan.OnFailure = .block,
+        programs: any ProgramRunner = NoPrograms()
     ) {
         self.store = store
         self.endpoint = endpoint
@@ -33,6 +34,7 @@ struct KeeperBench {
             key: Self.key,
             store: store,
             endpoint: endpoint,
+            programs: programs,
             audit: audit,
             onAuditFailure: onAuditFailure,
             clock: clock,

@@ -117,6 +117,9 @@ package final class AsyncHTTPTokenEndpoint: TokenEndpoint {
         case .form(let parameters):
             headers.replaceOrAdd(name: "Content-Type", value: "application/x-www-form-urlencoded")
             body = .bytes(FormEncoding.encode(parameters))
+        case .content(let type, let content):
+            headers.replaceOrAdd(name: "Content-Type", value: type)
+            body = content.withValue { .string($0) }
         }
         let method = HTTPMethod(rawValue: request.method.rawValue)
         return try? HTTPClient.Request(url: request.url.text, method: method, headers: headers, body: body)

@@ -14,6 +14,8 @@ struct TokenRecord: Codable {
     let generation: Int
     let access: String
     let renewal: String?
+    /// Absent in records of the first version that knew none.
+    let extras: [String: String]?
     let obtainedAt: Int64
     let expiresAt: Int64?
     let renewalExpiresAt: Int64?
@@ -25,6 +27,7 @@ struct TokenRecord: Codable {
         generation = stored.generation
         access = stored.token.access.withValue { $0 }
         renewal = stored.token.renewal?.withValue { $0 }
+        extras = stored.token.extras.isEmpty ? nil : stored.token.extras.mapValues { $0.withValue { $0 } }
         obtainedAt = stored.token.obtainedAt.milliseconds
         expiresAt = stored.token.expiresAt?.milliseconds
         renewalExpiresAt = stored.token.renewalExpiresAt?.milliseconds
@@ -41,6 +44,7 @@ struct TokenRecord: Codable {
             token: TokenSet(
                 access: Secret(access),
                 renewal: renewal.map { Secret($0) },
+                extras: extras?.mapValues { Secret($0) } ?? [:],
                 obtainedAt: UnixTime(milliseconds: obtainedAt),
                 expiresAt: expiresAt.map { UnixTime(milliseconds: $0) },
                 renewalExpiresAt: renewalExpiresAt.map { UnixTime(milliseconds: $0) }

@@ -10,16 +10,19 @@ extension StrategyCatalog {
             BoxDeveloperTokenStrategy.self,
             BoxJWTStrategy.self,
             BoxOAuthStrategy.self,
+            DelegatedStrategy.self,
             DukeSessionStrategy.self,
+            ExecStrategy.self,
             HeaderStrategy.self,
             NoneStrategy.self,
             AuthorizationCodeStrategy.self,
             ClientCredentialsStrategy.self,
             JWTBearerStrategy.self,
+            RecipeStrategy.self,
             SessionRefreshStrategy.self,
         ],
         planned: [
-            "delegated", "exec", "oauth2_password", "oauth2_token_exchange", "recipe",
+            "oauth2_password", "oauth2_token_exchange",
         ]
     )
 }

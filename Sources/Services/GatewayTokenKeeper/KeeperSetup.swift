@@ -11,6 +11,7 @@ struct KeeperSetup: Sendable {
     let key: CredentialKey
     let store: any TokenStore
     let endpoint: any TokenEndpoint
+    let programs: any ProgramRunner
     let audit: any AuditLog
     let onAuditFailure: AuditPlan.OnFailure
     let clock: any GatewayClock

@@ -30,14 +30,11 @@ extension TokenWorker {
         var tried: [Secret] = []
         var hasReread = false
         while true {
-            let request: TokenRequest
             let attempt = setup.attempt(holding: holding)
-            switch setup.grant.firstStep(of: attempt) {
-            case .request(let step): request = step
-            case .impossible(let failure): return await refused(failure, call)
-            }
+            let first = setup.grant.firstStep(of: attempt)
+            if case .impossible(let failure) = first { return await refused(failure, call) }
             if let failure = await prepare(call) { return .failed(failure) }
-            switch await send(request, in: attempt) {
+            switch await take(first, in: attempt) {
             case .token(let token, let reply, let duration):
                 let next = max(generation, record?.generation ?? 0) + 1
                 let spent = holding?.renewal
@@ -73,23 +70,21 @@ extension TokenWorker {
     }
 
     /// Takes every step of an attempt, all of them within one deadline.
-    private func send(_ first: TokenRequest, in begun: GrantAttempt) async -> Sent {
-        var (attempt, request) = (begun, first)
+    private func take(_ first: GrantStep, in begun: GrantAttempt) async -> Sent {
+        var (attempt, step) = (begun, first)
         let start = begun.now.monotonic
         while true {
             let left = TokenKeeper.callDeadline - (attempt.now.monotonic - start)
-            let answer = await answer(to: request, within: max(left, .milliseconds(1)))
+            let answer = await answer(to: step, within: max(left, .milliseconds(1)))
             attempt.now = setup.clock.now()
             attempt.answers += 1
             let duration = attempt.now.monotonic - start
             switch answer {
             case .failure(let failure):
-                let lost = failure.mayHaveBeenProcessed
-                let explained = TokenFailure(explaining: failure, credential: setup.name)
-                return .failure(explained, nil, code: failure.reason.rawValue, isLost: lost, took: duration)
+                return .failure(failure.explained, nil, code: failure.code, isLost: failure.isLost, took: duration)
             case .success(let reply):
                 switch setup.grant.interpret(reply, in: &attempt) {
-                case .next(let next) where attempt.answers < GrantAttempt.mostSteps: request = next
+                case .next(let next) where attempt.answers < GrantAttempt.mostSteps: step = .request(next)
                 case .next: return failed(.endless(credential: setup.name), reply, took: duration)
                 case .failure(let failure): return failed(failure, reply, took: duration)
                 case .token(let token):
@@ -104,13 +99,40 @@ extension TokenWorker {
     }
 
     /// At shutdown nobody waits any more: a call is given up, unless it spends a renewal token.
-    private func answer(
-        to request: TokenRequest,
-        within deadline: Duration
-    ) async -> Result<TokenReply, TokenTransportFailure> {
-        guard !setup.grant.rotates else { return await setup.endpoint.send(request, deadline: deadline) }
-        let endpoint = setup.endpoint
-        return await cancelWhenGracefulShutdown { await endpoint.send(request, deadline: deadline) }
+    private func answer(to step: GrantStep, within deadline: Duration) async -> Result<TokenReply, NoAnswer> {
+        guard !setup.grant.rotates else { return await ask(step, deadline: deadline) }
+        return await cancelWhenGracefulShutdown { await ask(step, deadline: deadline) }
+    }
+
+    private struct NoAnswer: Error {
+        let explained: TokenFailure
+        let code: String?
+        let isLost: Bool
+    }
+
+    private func ask(_ step: GrantStep, deadline: Duration) async -> Result<TokenReply, NoAnswer> {
+        switch step {
+        case .request(let request):
+            return await setup.endpoint.send(request, deadline: deadline).mapError { failure in
+                NoAnswer(
+                    explained: TokenFailure(explaining: failure, credential: setup.name),
+                    code: failure.reason.rawValue,
+                    isLost: failure.mayHaveBeenProcessed
+                )
+            }
+        case .run(let program):
+            let deadline = min(deadline, program.timeout)
+            let output = await setup.programs.run(program, input: nil, deadline: deadline)
+            return output.map { TokenReply(output: $0) }.mapError { failure in
+                NoAnswer(
+                    explained: TokenFailure(explaining: failure, of: program, credential: setup.name),
+                    code: failure.reason.rawValue,
+                    isLost: false
+                )
+            }
+        case .impossible(let failure):
+            return .failure(NoAnswer(explained: failure, code: failure.problem.cause?.code, isLost: false))
+        }
     }
 
     private func failed(_ failure: TokenFailure, _ reply: TokenReply, took duration: Duration) -> Sent {
@@ -138,7 +160,7 @@ extension TokenWorker {
         isUncertain = false
         await save()
         event.demand = call.demand
-        event.httpStatus = reply.status
+        event.httpStatus = reply.httpStatus
         event.expiresAt = token.expiresAt
         event.duration = duration
         event.waiters = waiters
@@ -266,7 +288,7 @@ extension TokenWorker {
         var event = setup.event(name, generation: record?.generation, trigger: call.trigger)
         event.demand = call.demand
         event.outcome = .failed
-        event.httpStatus = reply?.status
+        event.httpStatus = reply?.httpStatus
         event.errorCode = code
         event.duration = duration
         event.waiters = waiters
@@ -305,6 +327,19 @@ extension TokenFailure {
         }
         let problem = GatewayProblem(kind, detail, hopError: failure.reason.hopError)
         self.init(.transient(retryAfter: nil), problem: problem)
+    }
+
+    /// What a program without a token means to those who wait; nothing that it printed is repeated.
+    init(explaining failure: ProgramFailure, of program: TokenProgram, credential: String) {
+        let detail = "The program \(program.command.first ?? "") of \(credential) \(failure.message)."
+        switch failure.reason {
+        case .notFound:
+            self.init(.terminal, problem: GatewayProblem(.credentialMisconfigured, detail))
+        case .timedOut:
+            self.init(.transient(retryAfter: nil), problem: GatewayProblem(.tokenEndpointTimeout, detail))
+        case .notStarted, .outputTooLarge, .failed:
+            self.init(.transient(retryAfter: nil), problem: GatewayProblem(.tokenTemporarilyUnavailable, detail))
+        }
     }
 
     static func endless(credential: String) -> TokenFailure {

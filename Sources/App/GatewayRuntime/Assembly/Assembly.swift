@@ -37,6 +37,7 @@ struct Assembly: Sendable {
             key: storage.key,
             store: storage.tokens,
             endpoint: endpoint,
+            programs: SystemProgramRunner(),
             audit: storage.audit,
             onAuditFailure: plan.audit.onFailure,
             feed: feed,

@@ -33,6 +33,7 @@ struct CredentialSources: Sendable {
         let key: InstallationKey
         let store: any TokenStore
         let endpoint: any TokenEndpoint
+        let programs: any ProgramRunner
         let audit: any AuditLog
         let onAuditFailure: AuditPlan.OnFailure
         let feed: AuditFeed
@@ -105,6 +106,7 @@ struct CredentialSources: Sendable {
             key: key,
             store: parts.store,
             endpoint: parts.endpoint,
+            programs: parts.programs,
             audit: parts.audit,
             onAuditFailure: parts.onAuditFailure,
             clock: parts.clock,

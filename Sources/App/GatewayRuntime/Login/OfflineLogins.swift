@@ -35,6 +35,7 @@ struct OfflineLogins: LoginDriver {
             key: storage.key,
             store: storage.tokens,
             endpoint: endpoint,
+            programs: SystemProgramRunner(),
             audit: storage.audit,
             onAuditFailure: plan.audit.onFailure,
             feed: AuditFeed(audit: storage.audit, metrics: options.metrics, logger: options.logger("audit")),

@@ -1,5 +1,6 @@
 import Foundation
 import GatewayCore
+import Synchronization
 
 #if canImport(Glibc)
     import Glibc
@@ -9,7 +10,7 @@ import GatewayCore
     import Darwin
 #endif
 
-/// Runs a program for its standard output: no shell, no input, a deadline, a bound on the output.
+/// Runs a program for its standard output: no shell, a deadline, a bound on the output.
 ///
 /// The program is the leader of a process group of its own, which is killed as a whole at the deadline.
 enum SpawnedProgram {
@@ -19,6 +20,7 @@ enum SpawnedProgram {
         case tooMuchOutput
         case failed(status: Int32)
         case killed(signal: Int32)
+        case cancelled
 
         /// Follows the name of the program.
         var message: String {
@@ -28,21 +30,33 @@ enum SpawnedProgram {
             case .tooMuchOutput: "printed too much"
             case .failed(let status): "ended with status \(status); run it by hand to see why"
             case .killed(let signal): "was killed by signal \(signal)"
+            case .cancelled: "was given up"
             }
         }
     }
 
+    /// The most that a program is given to read: what a pipe holds before anybody reads from it.
+    static let largestInput = 512 << 10
+
+    /// - Parameters:
+    ///   - input: What the program reads; nil is an empty file.
+    ///   - isCancelled: Asked ten times a second.
     static func output(
         of arguments: [String],
         environment: [String: String],
+        input: [UInt8]? = nil,
         limit: Int,
-        timeout: Duration
+        timeout: Duration,
+        isCancelled: () -> Bool = { false }
     ) throws(Failure) -> [UInt8] {
         let deadline = ContinuousClock.now + timeout
-        let (process, output) = try start(arguments, environment)
+        // One at a time, so that no program inherits the pipes of another before they are marked as private.
+        let (process, output) = try starting.withLock { _ throws(Failure) in
+            try start(arguments, environment, input)
+        }
         defer { close(output) }
         do throws(Failure) {
-            let bytes = try read(output, limit: limit, until: deadline, timeout)
+            let bytes = try read(output, limit: limit, until: deadline, timeout, isCancelled)
             try wait(for: process, until: deadline, timeout)
             return bytes
         } catch {
@@ -55,10 +69,45 @@ enum SpawnedProgram {
         }
     }
 
+    private static let starting = Mutex(())
+
+    /// A pipe that holds `input` already: writing while the program runs could wait for it, or end in SIGPIPE.
+    ///
+    /// - Returns: The end to read from.
+    private static func filledPipe(_ input: [UInt8]) throws(Failure) -> Int32 {
+        guard input.count <= largestInput else { throw .notStarted(E2BIG) }
+        var ends: [Int32] = [-1, -1]
+        guard unsafe pipe(&ends) == 0 else { throw .notStarted(errno) }
+        defer { close(ends[1]) }
+        _ = fcntl(ends[0], F_SETFD, FD_CLOEXEC)
+        _ = fcntl(ends[1], F_SETFD, FD_CLOEXEC)
+        #if os(Linux)
+            // F_SETPIPE_SZ, which only GNU's headers name.
+            _ = fcntl(ends[1], 1031, Int32(largestInput))
+        #endif
+        _ = fcntl(ends[1], F_SETFL, O_NONBLOCK)
+        var written = 0
+        while written < input.count {
+            let count = unsafe input.withUnsafeBytes { bytes in
+                unsafe write(ends[1], bytes.baseAddress?.advanced(by: written), input.count - written)
+            }
+            guard count > 0 else {
+                if count < 0, errno == EINTR { continue }
+                close(ends[0])
+                throw .notStarted(E2BIG)
+            }
+            written += count
+        }
+        return ends[0]
+    }
+
     private static func start(
         _ arguments: [String],
-        _ environment: [String: String]
+        _ environment: [String: String],
+        _ input: [UInt8]?
     ) throws(Failure) -> (process: pid_t, output: Int32) {
+        let source = try input.map(filledPipe)
+        defer { if let source { close(source) } }
         var ends: [Int32] = [-1, -1]
         guard unsafe pipe(&ends) == 0 else { throw .notStarted(errno) }
         _ = fcntl(ends[0], F_SETFD, FD_CLOEXEC)
@@ -69,7 +118,11 @@ enum SpawnedProgram {
         var actions = unsafe posix_spawn_file_actions_t()
         unsafe posix_spawn_file_actions_init(&actions)
         defer { unsafe posix_spawn_file_actions_destroy(&actions) }
-        unsafe posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0)
+        if let source {
+            unsafe posix_spawn_file_actions_adddup2(&actions, source, 0)
+        } else {
+            unsafe posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0)
+        }
         unsafe posix_spawn_file_actions_adddup2(&actions, ends[1], 1)
         // What a program complains about may hold the secret, so it does not reach our log.
         unsafe posix_spawn_file_actions_addopen(&actions, 2, "/dev/null", O_WRONLY, 0)
@@ -81,7 +134,10 @@ enum SpawnedProgram {
         unsafe sigemptyset(&signals)
         unsafe posix_spawnattr_setsigmask(&attributes, &signals)
         unsafe posix_spawnattr_setpgroup(&attributes, 0)
-        let flags = POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK
+        // We ignore SIGPIPE; a program that inherits that goes on after its reader has left.
+        unsafe sigaddset(&signals, SIGPIPE)
+        unsafe posix_spawnattr_setsigdefault(&attributes, &signals)
+        let flags = POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF
         unsafe posix_spawnattr_setflags(&attributes, Int16(flags))
 
         var process: pid_t = 0
@@ -101,15 +157,17 @@ enum SpawnedProgram {
         _ descriptor: Int32,
         limit: Int,
         until deadline: ContinuousClock.Instant,
-        _ timeout: Duration
+        _ timeout: Duration,
+        _ isCancelled: () -> Bool
     ) throws(Failure) -> [UInt8] {
         var bytes: [UInt8] = []
         var chunk = [UInt8](repeating: 0, count: 4096)
         while true {
             let left = (deadline - .now).wholeMilliseconds
             guard left > 0 else { throw .timedOut(timeout) }
+            guard !isCancelled() else { throw .cancelled }
             var waited = pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)
-            guard unsafe poll(&waited, 1, Int32(clamping: left)) != 0 else { throw .timedOut(timeout) }
+            guard unsafe poll(&waited, 1, Int32(clamping: min(left, 100))) != 0 else { continue }
             let capacity = chunk.count
             let count = unsafe chunk.withUnsafeMutableBytes {
                 unsafe Foundation.read(descriptor, $0.baseAddress, capacity)

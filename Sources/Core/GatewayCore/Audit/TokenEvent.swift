@@ -59,7 +59,8 @@ package struct TokenEvent: Hashable, Sendable {
     package var demand: CredentialDemand?
     package var outcome: Outcome
     package var httpStatus: Int?
-    /// From the allow-list of ``OAuthErrorCode``, a ``TokenTransportFailure/Reason`` or a ``ProblemKind``.
+    /// From the allow-list of ``OAuthErrorCode``, a ``TokenTransportFailure/Reason``, a ``ProgramFailure/Reason`` or a
+    /// ``ProblemKind``.
     package var errorCode: String?
     package var expiresAt: UnixTime?
     package var duration: Duration?

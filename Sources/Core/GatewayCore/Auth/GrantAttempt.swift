@@ -15,6 +15,8 @@ package struct GrantAttempt: Sendable {
     package var answers = 0
     /// What earlier steps put aside for later ones.
     package var outputs: [String: Secret] = [:]
+    /// For grants that may give up one way and begin another: how many answers there had been when they did.
+    package var begunAnewAfter: Int?
 
     package init(holding held: TokenSet?, at now: Moment, nonce: String) {
         self.held = held
@@ -25,6 +27,8 @@ package struct GrantAttempt: Sendable {
 
 package enum GrantStep: Sendable {
     case request(TokenRequest)
+    /// What the program prints is interpreted as a ``TokenReply`` without a status.
+    case run(TokenProgram)
     /// There is nothing to ask for: a person must act, or the token is past its end.
     case impossible(TokenFailure)
 }

@@ -299,7 +299,39 @@ package final class ConfigFields {
         return fields.keys.compactMap { name in fields.string(name).map { (name, $0) } }
     }
 
+    /// A program and its arguments, to be run without a shell. `./` is the folder of the file that names it.
+    package func command(_ key: String) -> [String]? {
+        guard var arguments = strings(key) else { return nil }
+        guard !arguments.isEmpty else {
+            error(key, "names no program")
+            return nil
+        }
+        guard !arguments.contains(where: { $0.utf8.contains(0) }) else {
+            error(key, "must not contain a NUL character")
+            return nil
+        }
+        if arguments[0].hasPrefix("./"), let span = node(key)?.span {
+            arguments[0] = context.resolve(arguments[0], at: span)
+        }
+        return arguments
+    }
+
     // MARK: Secrets
+
+    /// A mapping of names to values, in file order; each a plain scalar or the name of a secret.
+    package func valueMap(_ key: String) -> [(name: String, value: Secret)]? {
+        guard let fields = fields(key) else { return nil }
+        return fields.keys.compactMap { name in
+            if case .mapping? = fields.node(name)?.content { return fields.secret(name).map { (name, $0) } }
+            return fields.string(name).map { (name, Secret($0)) }
+        }
+    }
+
+    /// A mapping of names to secrets, in file order.
+    package func secretMap(_ key: String) -> [(name: String, value: Secret)]? {
+        guard let fields = fields(key) else { return nil }
+        return fields.keys.compactMap { name in fields.requiredSecret(name).map { (name, $0) } }
+    }
 
     /// A scalar, `{env:}`, `{file:}`, `{exec:}` or `{systemd_credential:}`, on one line.
     package func secret(_ key: String) -> Secret? {

@@ -64,7 +64,7 @@ package struct ConfigNode: Hashable, Sendable {
     }
 
     /// Unambiguous, and without places: equal for nodes that mean the same. May hold secrets.
-    var canonicalText: String {
+    package var canonicalText: String {
         switch content {
         case .scalar(let scalar): "\(scalar.isQuoted ? "s" : "p")\(scalar.text.utf8.count):\(scalar.text)"
         case .sequence(let nodes): "[\(nodes.map(\.canonicalText).joined())]"

@@ -47,14 +47,7 @@ enum SecretReference {
             case "exec":
                 fields.refuseUnbuilt("ttl")
                 let timeout = fields.duration("timeout", in: .milliseconds(1) ... .seconds(60)) ?? .seconds(5)
-                guard var arguments = fields.strings("exec") else { return nil }
-                guard !arguments.isEmpty else {
-                    fields.error("exec", "names no program")
-                    return nil
-                }
-                if arguments[0].hasPrefix("./"), let span = fields.node("exec")?.span {
-                    arguments[0] = fields.context.resolve(arguments[0], at: span)
-                }
+                guard let arguments = fields.command("exec") else { return nil }
                 return try secrets.program(arguments, timeout: timeout)
             default:
                 guard let name = fields.string("systemd_credential") else { return nil }

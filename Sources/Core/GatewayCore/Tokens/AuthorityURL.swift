@@ -2,6 +2,7 @@
 package struct AuthorityURL: Hashable, Sendable, CustomStringConvertible {
     package let text: String
     package let origin: Origin
+    private let shown: String?
 
     package enum Refusal: Error, Hashable, Sendable {
         case notAbsolute
@@ -10,7 +11,8 @@ package struct AuthorityURL: Hashable, Sendable, CustomStringConvertible {
         case hasFragment
     }
 
-    package init(_ text: String) throws(Refusal) {
+    /// - Parameter shown: What is printed in its place, when `text` may hold a secret outside of the query.
+    package init(_ text: String, shownAs shown: String? = nil) throws(Refusal) {
         guard let separator = text.firstRange(of: "://") else { throw .notAbsolute }
         let scheme = text[..<separator.lowerBound].lowercased()
         guard scheme == "https" || scheme == "http" else { throw .notAbsolute }
@@ -25,8 +27,9 @@ package struct AuthorityURL: Hashable, Sendable, CustomStringConvertible {
         guard scheme == "https" || origin.isLoopback else { throw .plaintext }
         self.text = text
         self.origin = origin
+        self.shown = shown
     }
 
     /// The query is left out: it may carry a secret.
-    package var description: String { String(text.prefix { $0 != "?" }) }
+    package var description: String { String((shown ?? text).prefix { $0 != "?" }) }
 }

@@ -1,11 +1,19 @@
 /// One request to an authority, described as a value; a ``TokenEndpoint`` sends it.
 package struct TokenRequest: Hashable, Sendable {
-    package enum Method: String, Sendable { case get = "GET", post = "POST" }
+    package enum Method: String, CaseIterable, Sendable {
+        case get = "GET"
+        case post = "POST"
+        case put = "PUT"
+        case patch = "PATCH"
+        case delete = "DELETE"
+    }
 
     package enum Body: Hashable, Sendable {
         case none
         /// `application/x-www-form-urlencoded`, strictly encoded, in this order.
         case form([Parameter])
+        /// As it is, under this `Content-Type`.
+        case content(type: String, Secret)
     }
 
     package struct Parameter: Hashable, Sendable {
@@ -35,6 +43,7 @@ package struct TokenRequest: Hashable, Sendable {
 
 /// What came back, whatever its status.
 package struct TokenReply: Hashable, Sendable {
+    /// 0 when a program answered.
     package let status: Int
     /// In order of arrival; names as received.
     package let fields: [Field]
@@ -56,6 +65,12 @@ package struct TokenReply: Hashable, Sendable {
         self.fields = fields
         self.body = body
     }
+
+    /// What a program printed.
+    package init(output: [UInt8]) { self.init(status: 0, body: output) }
+
+    /// nil when a program answered.
+    package var httpStatus: Int? { status == 0 ? nil : status }
 
     package func field(_ name: String) -> String? {
         let wanted = name.lowercased()

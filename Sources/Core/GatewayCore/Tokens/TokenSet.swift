@@ -4,6 +4,8 @@ package struct TokenSet: Hashable, Sendable {
     package var access: Secret
     /// Goes to the authority only: a refresh token (RFC 6749 §1.5) or Duke's session token.
     package var renewal: Secret?
+    /// What else the grant wants to keep, by name: goes where the grant says.
+    package var extras: [String: Secret]
     /// When the answer that carried it had arrived.
     package var obtainedAt: UnixTime
     /// nil when the authority did not say: such a token is used until it is rejected.
@@ -14,12 +16,14 @@ package struct TokenSet: Hashable, Sendable {
     package init(
         access: Secret,
         renewal: Secret? = nil,
+        extras: [String: Secret] = [:],
         obtainedAt: UnixTime,
         expiresAt: UnixTime? = nil,
         renewalExpiresAt: UnixTime? = nil
     ) {
         self.access = access
         self.renewal = renewal
+        self.extras = extras
         self.obtainedAt = obtainedAt
         self.expiresAt = expiresAt
         self.renewalExpiresAt = renewalExpiresAt

@@ -17,7 +17,13 @@ extension ConfigFields {
 
     /// The name of a header field that a credential may occupy.
     func fieldName(_ key: String) -> String? {
-        guard let name = string(key) else { return nil }
+        string(key).flatMap { checkedFieldName($0, at: key) }
+    }
+
+    /// A key that is itself the name of a header field.
+    func fieldName(named key: String) -> String? { checkedFieldName(key, at: key) }
+
+    private func checkedFieldName(_ name: String, at key: String) -> String? {
         let lowercased = name.lowercased()
         if name.hasPrefix(":") {
             error(key, "names a pseudo-header field of HTTP/2, not a header field")

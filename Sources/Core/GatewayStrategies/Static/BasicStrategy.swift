@@ -35,8 +35,12 @@ struct BasicStrategy: AuthStrategy {
         return fields.requiredSecret("password")
     }
 
-    var behavior: AuthBehavior {
+    var behavior: AuthBehavior { .fixed(injection) }
+
+    var field: Injection.Field? { injection.fields.first }
+
+    private var injection: Injection {
         let encoded = password.withValue { Base64.encode("\(username):\($0)".utf8) }
-        return .fixed(.authorization(scheme: "Basic", Secret(encoded)))
+        return .authorization(scheme: "Basic", Secret(encoded))
     }
 }

@@ -23,6 +23,9 @@ struct HeaderStrategy: AuthStrategy {
 
     var behavior: AuthBehavior { .fixed(injection) }
 
+    /// nil when the value goes into the query.
+    var field: Injection.Field? { injection.fields.first }
+
     private static func query(in fields: ConfigFields, value: Secret?) -> Injection? {
         for key in ["name", "scheme"] where fields.has(key) {
             fields.error(key, "belongs to a header field; with \"query\" the value is a query parameter")

@@ -39,6 +39,7 @@ package struct TokenGrantConformance: Sendable {
         try namesItsStrategyAndInputs()
         try injectsTheAccessTokenAlone()
         guard grant.isRenewable else { return try asksForAPerson() }
+        if case .run(let program) = grant.firstStep(holding: token, at: now) { return try runsAProgram(program) }
         try describesTheSameRequestEveryTime()
         try keepsSecretsOutOfTheURL()
         try takesTheTokenFromTheAnswer()
@@ -94,6 +95,24 @@ package struct TokenGrantConformance: Sendable {
         try promise(!failure.problem.detail.isEmpty, "the failure says what to do")
     }
 
+    private func runsAProgram(_ program: TokenProgram) throws {
+        let secrets = program.environment.map(\.value) + [token.access] + (token.renewal.map { [$0] } ?? [])
+        for secret in secrets where !secret.isEmpty {
+            let isShown = program.command.contains { argument in secret.withValue { argument.contains($0) } }
+            try promise(!isShown, "no secret stands on a command line")
+        }
+        try promise(!program.command.isEmpty, "there is a program")
+        try takesTheTokenFromTheAnswer()
+        let long = String(repeating: "x", count: 17 << 10)
+        for output in ["", "\n", "canary-text in \u{1}two words", "\0", long] {
+            let failure = try failure(TokenReply(output: Array(output.utf8)))
+            guard case .transient = failure.class else {
+                throw ConformanceFailure("the output \(output.prefix(20).debugDescription) is transient")
+            }
+            try promise(!"\(failure)".contains("canary"), "the output of a program is not repeated")
+        }
+    }
+
     private func request() throws -> TokenRequest {
         guard case .request(let request) = grant.firstStep(holding: token, at: now) else {
             throw ConformanceFailure("a renewable grant has a request to make")
@@ -112,7 +131,11 @@ package struct TokenGrantConformance: Sendable {
     private func carries(_ secret: Secret) throws -> Bool {
         let request = try request()
         var values = request.fields.map(\.value)
-        if case .form(let parameters) = request.body { values += parameters.map(\.value) }
+        switch request.body {
+        case .none: break
+        case .form(let parameters): values += parameters.map(\.value)
+        case .content(_, let content): values.append(content)
+        }
         return values.contains { value in value.withValue { text in secret.withValue { text.contains($0) } } }
     }
 

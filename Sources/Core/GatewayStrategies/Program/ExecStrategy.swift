@@ -1,0 +1,143 @@
+import GatewayCore
+
+/// Runs a program that prints a token.
+struct ExecStrategy: AuthStrategy {
+    static let kind = "exec"
+
+    private let grant: ExecGrant
+
+    init?(from fields: ConfigFields) {
+        let errors = fields.context.errorCount
+        if !fields.has("command") { fields.missing("command") }
+        let command = fields.command("command")
+        let environment = Self.environment(in: fields)
+        let timeout = fields.duration("timeout", in: .milliseconds(100) ... .seconds(15)) ?? .seconds(10)
+        let format = fields.choice("format", of: ExecGrant.Format.self) ?? .json
+        let lifetime = fields.duration("default_ttl", in: .seconds(1) ... .seconds(366 * 86_400))
+        let placement = TokenPlacement(in: fields)
+        guard let command, let placement, fields.context.errorCount == errors else { return nil }
+        var program = TokenProgram(command: command, environment: environment, timeout: timeout)
+        if format == .kubernetes, !environment.contains(where: { $0.name == ExecGrant.kubernetesRequest.name }) {
+            program.environment.append(ExecGrant.kubernetesRequest)
+        }
+        grant = ExecGrant(
+            program: program,
+            format: format,
+            defaultLifetime: lifetime,
+            placement: placement,
+            placementText: fields.node("apply")?.canonicalText
+        )
+    }
+
+    var behavior: AuthBehavior { .token(grant) }
+
+    private static func environment(in fields: ConfigFields) -> [TokenProgram.Variable] {
+        guard let values = fields.valueMap("environment") else { return [] }
+        for (name, _) in values where name.isEmpty || name.utf8.contains(where: { $0 == 0x3D || $0 < 0x21 }) {
+            fields.error("environment", "\"\(name)\" is not the name of an environment variable")
+        }
+        return values.map { TokenProgram.Variable($0.name, $0.value) }
+    }
+}
+
+private struct ExecGrant: TokenGrant {
+    enum Format: String, CaseIterable {
+        /// `{"token": …, "expires_at": …}` or `{"access_token": …, "expires_in": …}`.
+        case json
+        /// `ExecCredential` of client.authentication.k8s.io, as cloud command lines print it.
+        case kubernetes
+        case text
+    }
+
+    /// What kubectl tells its plugins; some refuse to answer without it.
+    static let kubernetesRequest = TokenProgram.Variable(
+        "KUBERNETES_EXEC_INFO",
+        Secret(
+            #"{"kind":"ExecCredential","apiVersion":"client.authentication.k8s.io/v1","spec":{"interactive":false}}"#
+        )
+    )
+
+    let program: TokenProgram
+    let format: Format
+    let defaultLifetime: Duration?
+    let placement: TokenPlacement
+    let placementText: String?
+
+    let isRenewable = true
+    let rotates = false
+
+    var identity: GrantIdentity {
+        var identity = GrantIdentity(strategy: ExecStrategy.kind, subject: nil)
+        for (index, argument) in program.command.enumerated() { identity.add("command.\(index)", argument) }
+        for variable in program.environment { identity.add("environment.\(variable.name)", secret: variable.value) }
+        identity.add("format", format.rawValue)
+        identity.add("apply", placementText)
+        return identity
+    }
+
+    func seed(at now: Moment) -> TokenSet? { nil }
+    func firstStep(of attempt: GrantAttempt) -> GrantStep { .run(program) }
+    func revocation(of token: TokenSet) -> TokenRequest? { nil }
+    func injection(of token: TokenSet) -> Injection { placement.injection(of: token) }
+
+    func interpret(_ reply: TokenReply, in attempt: inout GrantAttempt) -> GrantAnswer {
+        do throws(BrokenAnswer) {
+            return .token(try token(in: reply, at: attempt.now))
+        } catch {
+            let name = program.command.first ?? "The program"
+            let detail = "\(name) printed no usable token: \(error.reason)."
+            return .failure(
+                TokenFailure(
+                    .transient(retryAfter: nil),
+                    problem: GatewayProblem(.tokenTemporarilyUnavailable, detail)
+                )
+            )
+        }
+    }
+
+    private func token(in reply: TokenReply, at now: Moment) throws(BrokenAnswer) -> TokenSet {
+        let (text, end) = try stated(in: reply, at: now)
+        guard let access = IssuedToken.read(text) else {
+            throw BrokenAnswer(reason: "it is empty, too long, or holds characters that no token may hold")
+        }
+        let token = TokenSet(
+            access: access,
+            obtainedAt: now.wall,
+            expiresAt: end ?? defaultLifetime.map { now.wall + $0 }
+        )
+        if let obstacle = placement.obstacle(to: token) { throw BrokenAnswer(reason: obstacle) }
+        return token
+    }
+
+    private func stated(in reply: TokenReply, at now: Moment) throws(BrokenAnswer) -> (String, UnixTime?) {
+        if format == .text {
+            guard let value = try Extraction(source: .body).value(in: reply, json: nil) else {
+                throw BrokenAnswer(reason: "it printed nothing")
+            }
+            return (value.withValue { $0 }, nil)
+        }
+        guard let answer = JSONValue(reply.body) else { throw BrokenAnswer(reason: "the output is not JSON") }
+        if format == .kubernetes { return try execCredential(answer) }
+        guard let text = answer["token"]?.string ?? answer["access_token"]?.string, !text.isEmpty else {
+            throw BrokenAnswer(reason: "there is neither token nor access_token in it")
+        }
+        if let end = answer["expires_at"], end != .null { return (text, try instant(end, "expires_at")) }
+        return (text, try OAuthTokenResponse.lifetime(answer["expires_in"]).map { now.wall + $0 })
+    }
+
+    private func execCredential(_ answer: JSONValue) throws(BrokenAnswer) -> (String, UnixTime?) {
+        guard answer["kind"]?.string == "ExecCredential" else {
+            throw BrokenAnswer(reason: "the output is not an ExecCredential")
+        }
+        guard let status = answer["status"], let text = status["token"]?.string, !text.isEmpty else {
+            throw BrokenAnswer(reason: "there is no status.token in it (client certificates are not supported)")
+        }
+        guard let end = status["expirationTimestamp"], end != .null else { return (text, nil) }
+        return (text, try instant(end, "status.expirationTimestamp"))
+    }
+
+    private func instant(_ value: JSONValue, _ name: String) throws(BrokenAnswer) -> UnixTime {
+        guard let instant = StatedTimes.instant(value) else { throw BrokenAnswer(reason: "\(name) is not a time") }
+        return instant
+    }
+}

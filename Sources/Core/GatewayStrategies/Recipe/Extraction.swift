@@ -1,0 +1,152 @@
+import GatewayCore
+
+/// Where in an answer something stands.
+struct Extraction: Hashable, Sendable {
+    enum Source: Hashable, Sendable {
+        case json(JSONPointer)
+        case header(String)
+        case cookie(String)
+        /// The whole body.
+        case body
+    }
+
+    static let limitBytes = 16 << 10
+
+    let source: Source
+    /// Of the source, the part that fits.
+    let pattern: TextPattern?
+    /// Without it an answer is broken.
+    let isOptional: Bool
+
+    /// Reads `/json/pointer`, `{json: /pointer}`, `{header: NAME}`, `{cookie: NAME}`, `{body: true}` or
+    /// `{regex: PATTERN}`; the last may stand beside `header`.
+    init?(_ key: String, in fields: ConfigFields) {
+        if case .scalar(let scalar)? = fields.node(key)?.content {
+            guard let pointer = JSONPointer(scalar.text) else {
+                fields.error(key, "expected a JSON pointer such as /data/token (RFC 6901), or a mapping")
+                return nil
+            }
+            self.init(source: .json(pointer))
+            return
+        }
+        guard let own = fields.fields(key) else { return nil }
+        defer { own.refuseUnknownKeys() }
+        let errors = fields.context.errorCount
+        let isOptional = own.bool("optional") ?? false
+        let pattern = Self.pattern(in: own)
+        let kinds = ["json", "header", "cookie", "body"].filter { own.has($0) }
+        let source = Self.source(kinds, hasPattern: own.has("regex"), in: own)
+        guard let source, fields.context.errorCount == errors else { return nil }
+        self.init(source: source, pattern: pattern, isOptional: isOptional)
+    }
+
+    init(source: Source, pattern: TextPattern? = nil, isOptional: Bool = false) {
+        self.source = source
+        self.pattern = pattern
+        self.isOptional = isOptional
+    }
+
+    private static func source(_ kinds: [String], hasPattern: Bool, in fields: ConfigFields) -> Source? {
+        switch kinds {
+        case [] where hasPattern: return .body
+        case ["json"]:
+            guard let text = fields.string("json") else { return nil }
+            guard let pointer = JSONPointer(text) else {
+                fields.error("json", "expected a JSON pointer such as /data/token (RFC 6901)")
+                return nil
+            }
+            return .json(pointer)
+        case ["header"]:
+            guard let name = fields.string("header") else { return nil }
+            guard FieldSyntax.isToken(name) else {
+                fields.error("header", "not a valid header field name")
+                return nil
+            }
+            return .header(name)
+        case ["cookie"]: return fields.string("cookie").map { .cookie($0) }
+        case ["body"]:
+            if fields.bool("body") == false { fields.error("body", "can only be true") }
+            return .body
+        default:
+            if !kinds.isEmpty || fields.unknownKeys.isEmpty {
+                fields.error("an output comes from exactly one of json, header, cookie, body and regex")
+            }
+            return nil
+        }
+    }
+
+    private static func pattern(in fields: ConfigFields) -> TextPattern? {
+        guard let text = fields.string("regex") else { return nil }
+        do throws(TextPattern.Mistake) {
+            return try TextPattern(text)
+        } catch {
+            fields.error("regex", error.message)
+            return nil
+        }
+    }
+
+    /// nil when the answer does not hold it.
+    func value(in reply: TokenReply, json: JSONValue?) throws(BrokenAnswer) -> Secret? {
+        guard let found = found(in: reply, json: json) else { return nil }
+        let bytes: [UInt8]
+        if let pattern {
+            guard let match = pattern.firstMatch(in: found) else { return nil }
+            bytes = match
+        } else {
+            bytes = found
+        }
+        guard !bytes.isEmpty else { return nil }
+        guard bytes.count <= Self.limitBytes, let text = String(validating: bytes, as: UTF8.self),
+            text.utf8.allSatisfy({ $0 >= 0x20 && $0 != 0x7F })
+        else { throw BrokenAnswer(reason: "\(place) is too long or holds control characters") }
+        return Secret(text)
+    }
+
+    private func found(in reply: TokenReply, json: JSONValue?) -> [UInt8]? {
+        switch source {
+        case .json(let pointer):
+            switch json.flatMap(pointer.value(in:)) {
+            case .string(let text): return Array(text.utf8)
+            case .number(let number): return Array(Self.text(of: number).utf8)
+            default: return nil
+            }
+        case .header(let name): return reply.field(name).map { Array($0.utf8) }
+        case .cookie(let name): return Self.cookie(name, in: reply)
+        case .body:
+            if pattern != nil { return reply.body }
+            let isBlank: (UInt8) -> Bool = { $0 == 0x20 || (0x09...0x0D).contains($0) }
+            return Array(reply.body.drop(while: isBlank).reversed().drop(while: isBlank).reversed())
+        }
+    }
+
+    /// Whole numbers without a decimal point, as they were most likely sent.
+    private static func text(of number: Double) -> String {
+        number.rounded() == number && abs(number) < 1e15 ? String(Int64(number)) : String(number)
+    }
+
+    /// The last one set (RFC 6265 §5.3 lets a later cookie replace an earlier one).
+    private static func cookie(_ name: String, in reply: TokenReply) -> [UInt8]? {
+        var value: [UInt8]?
+        for field in reply.fields where field.name.lowercased() == "set-cookie" {
+            let pair = field.value.prefix { $0 != ";" }
+                .split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
+            guard pair.count == 2, pair[0].filter({ $0 != " " }) == name else { continue }
+            var text = pair[1].filter { $0 != " " }
+            if text.count >= 2, text.hasPrefix("\""), text.hasSuffix("\"") {
+                text = String(text.dropFirst().dropLast())
+            }
+            value = Array(text.utf8)
+        }
+        return value
+    }
+
+    /// For messages.
+    var place: String {
+        switch source {
+        case .json(let pointer): "the value at \(pointer.text)"
+        case .header(let name): "the header field \(name)"
+        case .cookie(let name): "the cookie \(name)"
+        case .body: pattern == nil ? "the body" : "the part of the body that fits the regular expression"
+        }
+    }
+}

@@ -1,0 +1,249 @@
+import GatewayCore
+
+/// Runs the steps of a recipe: `refresh` while a token is held that it can start from, else `acquire`.
+///
+/// A refresh that is refused goes over into `acquire` within the same attempt, where there is one.
+struct RecipeGrant: TokenGrant {
+    enum Expiry: Hashable {
+        /// The output `expires_in` or `expires_at`.
+        case response
+        case jwt
+        case fixed(Duration)
+        /// Used until it is rejected.
+        case none
+    }
+
+    private enum Flow {
+        case acquire
+        case refresh
+    }
+
+    /// Outputs that mean something by their name.
+    static let told: Set<String> = ["token", "renewal", "expires_in", "expires_at"]
+
+    let inputs: [(name: String, value: Secret)]
+    let secrets: [String: Secret]
+    let acquire: [RecipeStep]
+    let refresh: [RecipeStep]
+    let revoke: [RecipeStep]
+    let kept: Set<String>
+    let initial: [String: Secret]?
+    let expiry: Expiry
+    let placement: TokenPlacement
+    let loginHint: String?
+    /// Where the recipe stands in the configuration.
+    let place: String
+
+    let isRenewable = true
+
+    /// The refresh presents the renewal token and brings the next one.
+    var rotates: Bool {
+        refresh.contains { $0.request.names.contains("renewal") }
+            && refresh.contains { $0.outputs.contains { $0.name == "renewal" } }
+    }
+
+    var identity: GrantIdentity {
+        var identity = GrantIdentity(strategy: RecipeStrategy.kind, subject: nil)
+        for input in inputs { identity.add(input.name, secret: input.value) }
+        return identity
+    }
+
+    func seed(at now: Moment) -> TokenSet? {
+        guard let initial, let access = initial["token"] else { return nil }
+        let expiresAt: UnixTime? =
+            switch expiry {
+            case .jwt: UnverifiedJWT(access)?.expiresAt
+            case .fixed(let lifetime): now.wall + lifetime
+            case .response, .none: nil
+            }
+        return TokenSet(
+            access: access,
+            renewal: initial["renewal"],
+            extras: initial.filter { kept.contains($0.key) },
+            obtainedAt: now.wall,
+            expiresAt: expiresAt
+        )
+    }
+
+    // MARK: Steps
+
+    func firstStep(of attempt: GrantAttempt) -> GrantStep {
+        switch flow(holding: attempt.held) {
+        case .refresh: return step(refresh, 0, attempt).map { .request($0) } ?? .impossible(unwritable)
+        case .acquire:
+            guard !acquire.isEmpty else {
+                return .impossible(loginRequired("There is no token to renew from", cause: nil, clears: false))
+            }
+            return step(acquire, 0, attempt).map { .request($0) } ?? .impossible(unwritable)
+        }
+    }
+
+    /// The way that an attempt with this token begins.
+    private func flow(holding token: TokenSet?) -> Flow {
+        guard let first = refresh.first, token != nil else { return .acquire }
+        let values = values(of: token)
+        return first.request.names.allSatisfy { values[$0] != nil } ? .refresh : .acquire
+    }
+
+    private func values(in attempt: GrantAttempt) -> [String: Secret] {
+        values(of: attempt.held).merging(attempt.outputs) { $1 }
+    }
+
+    private func values(of token: TokenSet?) -> [String: Secret] {
+        var values = secrets
+        guard let token else { return values }
+        values.merge(token.extras.filter { kept.contains($0.key) }) { $1 }
+        values["token"] = token.access
+        values["renewal"] = token.renewal
+        return values
+    }
+
+    private func step(_ steps: [RecipeStep], _ index: Int, _ attempt: GrantAttempt) -> TokenRequest? {
+        try? steps[index].request.request(with: values(in: attempt))
+    }
+
+    func interpret(_ reply: TokenReply, in attempt: inout GrantAttempt) -> GrantAnswer {
+        let flow = attempt.begunAnewAfter == nil ? flow(holding: attempt.held) : .acquire
+        let steps = flow == .refresh ? refresh : acquire
+        let index = attempt.answers - 1 - (attempt.begunAnewAfter ?? 0)
+        guard steps.indices.contains(index) else { return .failure(unwritable) }
+        let step = steps[index]
+        switch step.verdict(on: reply) {
+        case .success(let outputs):
+            attempt.outputs.merge(outputs) { $1 }
+            return index + 1 < steps.count
+                ? self.step(steps, index + 1, attempt).map { .next($0) } ?? .failure(unwritable)
+                : finish(reply, step, attempt)
+        case .broken(let answer):
+            return .failure(answer.failure(of: step.request.host, status: reply.status))
+        case .transient: return .failure(transient(reply, step, at: attempt.now))
+        case .refused(let isFinal):
+            if flow == .refresh, !acquire.isEmpty { return beginAnew(&attempt) }
+            return .failure(refusal(reply, step, index, flow, isFinal: isFinal))
+        }
+    }
+
+    private func beginAnew(_ attempt: inout GrantAttempt) -> GrantAnswer {
+        attempt.begunAnewAfter = attempt.answers
+        attempt.outputs = [:]
+        return step(acquire, 0, attempt).map { .next($0) } ?? .failure(unwritable)
+    }
+
+    private func finish(_ reply: TokenReply, _ step: RecipeStep, _ attempt: GrantAttempt) -> GrantAnswer {
+        do throws(BrokenAnswer) {
+            return .token(try token(from: attempt))
+        } catch {
+            return .failure(error.failure(of: step.request.host, status: reply.status))
+        }
+    }
+
+    private func token(from attempt: GrantAttempt) throws(BrokenAnswer) -> TokenSet {
+        let (outputs, now) = (attempt.outputs, attempt.now)
+        guard let access = outputs["token"]?.withValue({ IssuedToken.read($0) }) else {
+            throw BrokenAnswer(reason: "the token is too long or holds characters that no token may hold")
+        }
+        // What a refresh leaves out goes on to be valid; a new login owes nothing to the old one.
+        let old = attempt.begunAnewAfter == nil && !refresh.isEmpty ? attempt.held : nil
+        var extras = old?.extras ?? [:]
+        for name in kept { if let value = outputs[name] { extras[name] = value } }
+        let token = TokenSet(
+            access: access,
+            renewal: outputs["renewal"] ?? old?.renewal,
+            extras: extras.filter { kept.contains($0.key) },
+            obtainedAt: now.wall,
+            expiresAt: try end(of: access, outputs, at: now)
+        )
+        if let obstacle = placement.obstacle(to: token) { throw BrokenAnswer(reason: obstacle) }
+        return token
+    }
+
+    private func end(
+        of access: Secret,
+        _ outputs: [String: Secret],
+        at now: Moment
+    ) throws(BrokenAnswer) -> UnixTime? {
+        switch expiry {
+        case .jwt: return UnverifiedJWT(access)?.expiry(issuedAt: now.wall)
+        case .fixed(let lifetime): return now.wall + lifetime
+        case .none: return nil
+        case .response:
+            if let text = outputs["expires_at"]?.withValue({ $0 }) {
+                guard let instant = StatedTimes.instant(text) else {
+                    throw BrokenAnswer(reason: "expires_at is not a time")
+                }
+                return instant
+            }
+            guard let text = outputs["expires_in"]?.withValue({ $0 }) else { return nil }
+            return try StatedTimes.end(after: text, from: now.wall)
+        }
+    }
+
+    func revocation(of token: TokenSet) -> TokenRequest? {
+        guard let step = revoke.first else { return nil }
+        return try? step.request.request(with: values(of: token))
+    }
+
+    func injection(of token: TokenSet) -> Injection { placement.injection(of: token) }
+
+    // MARK: Failures
+
+    private func transient(_ reply: TokenReply, _ step: RecipeStep, at now: Moment) -> TokenFailure {
+        let wait = reply.retryAfter(at: now)
+        let detail =
+            "\(step.request.host) gives no token at the moment (status \(reply.status)); the gateway tries again."
+        return TokenFailure(
+            .transient(retryAfter: wait),
+            problem: GatewayProblem(
+                .tokenTemporarilyUnavailable,
+                detail,
+                cause: cause(of: reply),
+                retryAfter: wait
+            )
+        )
+    }
+
+    private func refusal(
+        _ reply: TokenReply,
+        _ step: RecipeStep,
+        _ index: Int,
+        _ flow: Flow,
+        isFinal: Bool
+    ) -> TokenFailure {
+        let cause = cause(of: reply)
+        let code = cause.code.map { $0 == "other" ? "" : ", \($0)" } ?? ""
+        let which = flow == .refresh ? "refresh" : "acquire"
+        let what = "\(step.request.host) refused step \(index + 1) of \"\(which)\" (status \(reply.status)\(code))"
+        if flow == .refresh { return loginRequired(what, cause: cause, clears: isFinal) }
+        let redirect =
+            (300..<400).contains(reply.status) ? "; a redirect is never followed: list it as success if it is one" : ""
+        return TokenFailure(
+            .terminal,
+            problem: GatewayProblem(
+                .credentialMisconfigured,
+                "\(what)\(redirect): check the recipe and its secrets.",
+                cause: cause
+            )
+        )
+    }
+
+    private func cause(of reply: TokenReply) -> GatewayProblem.Cause {
+        let code = JSONValue(reply.body)?["error"]?.string
+        return GatewayProblem.Cause(code: OAuthErrorCode.allowListed(code), httpStatus: reply.status)
+    }
+
+    private func loginRequired(_ what: String, cause: GatewayProblem.Cause?, clears: Bool) -> TokenFailure {
+        let advice = loginHint ?? "put a new token into \"initial\" of \(place.isEmpty ? "the credential" : place)."
+        return TokenFailure(
+            .loginRequired,
+            problem: GatewayProblem(.loginRequired, "\(what): \(advice)", cause: cause),
+            clearsToken: clears
+        )
+    }
+
+    /// The configuration was checked, so that only a value from outside can be the reason.
+    private var unwritable: TokenFailure {
+        let detail =
+            "A request of the recipe at \(place.isEmpty ? "the credential" : place) cannot be written: a value is missing."
+        return TokenFailure(.terminal, problem: GatewayProblem(.credentialMisconfigured, detail))
+    }
+}

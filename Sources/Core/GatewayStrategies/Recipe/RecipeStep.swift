@@ -1,0 +1,110 @@
+import GatewayCore
+
+/// One request of a recipe, what its answer means, and what is taken from it.
+struct RecipeStep: Sendable {
+    struct Output: Hashable, Sendable {
+        let name: String
+        let extraction: Extraction
+    }
+
+    /// Something in a JSON answer that tells success where the status does not.
+    private struct Success: Hashable {
+        let pointer: JSONPointer
+        let expected: String
+    }
+
+    let request: RequestTemplate
+    let outputs: [Output]
+    private let statuses: StatusMap
+    private let success: Success?
+
+    /// - Parameter scope: What is known before this step; what the step yields is added.
+    init?(_ fields: ConfigFields, scope: inout TemplateScope, reserved: Set<String>) {
+        let errors = fields.context.errorCount
+        let request = RequestTemplate(in: fields, scope: scope)
+        statuses = StatusMap(in: fields, defaults: .anySuccess)
+        success = Self.success(in: fields)
+        outputs = Self.outputs(in: fields, reserved: reserved)
+        scope.names.formUnion(outputs.map(\.name))
+        fields.refuseUnknownKeys()
+        guard let request, fields.context.errorCount == errors else { return nil }
+        self.request = request
+    }
+
+    private static func success(in fields: ConfigFields) -> Success? {
+        guard let own = fields.fields("success") else { return nil }
+        defer { own.refuseUnknownKeys() }
+        for key in ["json", "equals"] where !own.has(key) { own.missing(key) }
+        guard let text = own.string("json"), let expected = own.scalar("equals")?.scalar.text else { return nil }
+        guard let pointer = JSONPointer(text) else {
+            own.error("json", "expected a JSON pointer such as /ok (RFC 6901)")
+            return nil
+        }
+        return Success(pointer: pointer, expected: expected)
+    }
+
+    private static func outputs(in fields: ConfigFields, reserved: Set<String>) -> [Output] {
+        guard let own = fields.fields("outputs") else { return [] }
+        return own.keys.compactMap { name in
+            guard Template.isName(name) else {
+                own.error(name, "a name has letters, digits, \"_\", \"-\" and \".\", at most 64")
+                return nil
+            }
+            guard !reserved.contains(name) else {
+                own.error(name, "\"\(name)\" is the name of a value or a secret already")
+                return nil
+            }
+            return Extraction(name, in: own).map { Output(name: name, extraction: $0) }
+        }
+    }
+
+    enum Verdict {
+        case success([String: Secret])
+        case broken(BrokenAnswer)
+        case transient
+        /// - isFinal: The authority no longer knows what was presented.
+        case refused(isFinal: Bool)
+    }
+
+    func verdict(on reply: TokenReply) -> Verdict {
+        switch statuses.outcome(of: reply.status) {
+        case .transient: return .transient
+        case .terminal: return .refused(isFinal: true)
+        case .unlisted: return .refused(isFinal: false)
+        case .success: break
+        }
+        let json = JSONValue(reply.body)
+        if let success {
+            guard let found = json.flatMap(success.pointer.value(in:)) else {
+                return .broken(BrokenAnswer(reason: "there is no \(success.pointer.text) in it"))
+            }
+            guard found.plainText == success.expected else { return .refused(isFinal: false) }
+        }
+        var values: [String: Secret] = [:]
+        do throws(BrokenAnswer) {
+            for output in outputs {
+                if let value = try output.extraction.value(in: reply, json: json) {
+                    values[output.name] = value
+                } else if !output.extraction.isOptional {
+                    throw BrokenAnswer(reason: "\(output.extraction.place) is missing")
+                }
+            }
+        } catch {
+            return .broken(error)
+        }
+        return .success(values)
+    }
+}
+
+extension JSONValue {
+    /// A scalar as a configuration would write it.
+    fileprivate var plainText: String? {
+        switch self {
+        case .null: "null"
+        case .bool(let value): String(value)
+        case .number(let number): number.rounded() == number && abs(number) < 1e15 ? String(Int64(number)) : "\(number)"
+        case .string(let text): text
+        case .array, .object: nil
+        }
+    }
+}

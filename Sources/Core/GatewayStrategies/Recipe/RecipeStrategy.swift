@@ -1,0 +1,186 @@
+import GatewayCore
+
+/// Any login that can be said as requests and what to take from their answers.
+struct RecipeStrategy: AuthStrategy {
+    static let kind = "recipe"
+
+    /// More would not fit into one attempt that renews in vain and begins anew.
+    private static let mostSteps = GrantAttempt.mostSteps / 2
+
+    private let grant: RecipeGrant
+
+    init?(from fields: ConfigFields) {
+        let errors = fields.context.errorCount
+        let names = RecipeNames(in: fields)
+        let kept = Self.keep(in: fields, names)
+        let held = names.scope.adding(kept.union(["token", "renewal"]))
+        let acquire = Self.steps("acquire", in: fields, names.scope, names.own)
+        let refresh = Self.steps("refresh", in: fields, held, names.own)
+        let revoke = Self.steps("revoke", in: fields, held, names.own)
+        let initial = Self.initial(in: fields, kept)
+        let expiry = Self.expiry(in: fields)
+        let placement = TokenPlacement(in: fields, extras: kept)
+        if acquire == nil, refresh == nil, fields.context.errorCount == errors {
+            fields.error("missing key \"acquire\": the steps that yield a token")
+        }
+        if acquire == nil, initial == nil, refresh != nil, !fields.has("acquire"), !fields.has("initial") {
+            fields.error("without \"acquire\" the first token has to come from \"initial\"")
+        }
+        Self.checkOutputs(acquire, "acquire", needs: kept.union(["token"]), in: fields)
+        Self.checkOutputs(refresh, "refresh", needs: ["token"], in: fields)
+        Self.checkExpiry(expiry, [("acquire", acquire), ("refresh", refresh)], in: fields)
+        guard let placement, fields.context.errorCount == errors else { return nil }
+        let keys = ["acquire", "refresh", "revoke", "initial", "keep", "expiry", "lifetime", "apply"]
+        var inputs = keys.compactMap { key in fields.node(key).map { (key, Secret($0.canonicalText)) } }
+        inputs += names.secrets.sorted { $0.key < $1.key }.map { ("secrets.\($0.key)", $0.value) }
+        inputs += names.scope.constants.sorted { $0.key < $1.key }.map { ("values.\($0.key)", Secret($0.value)) }
+        if acquire == nil, let initial {
+            inputs += initial.sorted { $0.key < $1.key }.map { ("initial.\($0.key)", $0.value) }
+        }
+        grant = RecipeGrant(
+            inputs: inputs,
+            secrets: names.secrets,
+            acquire: acquire ?? [],
+            refresh: refresh ?? [],
+            revoke: revoke ?? [],
+            kept: kept,
+            initial: initial,
+            expiry: expiry,
+            placement: placement,
+            loginHint: fields.string("login_hint"),
+            place: fields.path.description
+        )
+    }
+
+    var behavior: AuthBehavior { .token(grant) }
+
+    private static func steps(
+        _ key: String,
+        in fields: ConfigFields,
+        _ scope: TemplateScope,
+        _ reserved: Set<String>
+    ) -> [RecipeStep]? {
+        guard let elements = fields.elements(key) else { return nil }
+        guard (1...mostSteps).contains(elements.count) else {
+            fields.error(key, "between 1 and \(mostSteps) steps")
+            return nil
+        }
+        var scope = scope
+        return elements.compactMap { node, path in
+            ConfigFields(node, path: path, context: fields.context).flatMap {
+                RecipeStep($0, scope: &scope, reserved: reserved)
+            }
+        }
+    }
+
+    /// What is kept with the token beside it, for `refresh`, `revoke` and `apply`.
+    private static func keep(in fields: ConfigFields, _ names: RecipeNames) -> Set<String> {
+        let kept = fields.strings("keep") ?? []
+        let taken = names.own.union(RecipeGrant.told)
+        for name in kept where !Template.isName(name) || taken.contains(name) {
+            fields.error("keep", "\"\(name)\" is not the name of an output that could be kept")
+        }
+        return Set(kept)
+    }
+
+    private static func initial(in fields: ConfigFields, _ kept: Set<String>) -> [String: Secret]? {
+        guard let own = fields.fields("initial") else { return nil }
+        var initial: [String: Secret] = [:]
+        for key in (["token", "renewal"] + kept.sorted()) where own.has(key) { initial[key] = own.requiredSecret(key) }
+        if !own.has("token") { own.missing("token") }
+        own.refuseUnknownKeys()
+        return initial
+    }
+
+    // MARK: Expiry
+
+    private enum ExpirySource: String, CaseIterable {
+        case response
+        case jwtExp = "jwt_exp"
+        case fixed
+        case none
+    }
+
+    private static func expiry(in fields: ConfigFields) -> RecipeGrant.Expiry {
+        let source = fields.choice("expiry", of: ExpirySource.self) ?? .response
+        let lifetime = fields.duration("lifetime", in: .seconds(1) ... .seconds(366 * 86_400))
+        if fields.has("lifetime"), source != .fixed {
+            fields.error("lifetime", "is for \"expiry: fixed\" only")
+        }
+        switch source {
+        case .response: return .response
+        case .jwtExp: return .jwt
+        case .none: return RecipeGrant.Expiry.none
+        case .fixed:
+            if !fields.has("lifetime") { fields.error("missing key \"lifetime\", which \"expiry: fixed\" needs") }
+            return .fixed(lifetime ?? .seconds(1))
+        }
+    }
+
+    private static func checkExpiry(
+        _ expiry: RecipeGrant.Expiry,
+        _ flows: [(String, [RecipeStep]?)],
+        in fields: ConfigFields
+    ) {
+        let yielded = Set(flows.flatMap { $0.1 ?? [] }.flatMap(\.outputs).map(\.name))
+        let isStated = yielded.contains("expires_in") || yielded.contains("expires_at")
+        if fields.has("expiry"), expiry == .response, !isStated {
+            fields.error("expiry", "no step yields expires_in or expires_at")
+        }
+        if expiry != .response, isStated {
+            let name = yielded.contains("expires_in") ? "expires_in" : "expires_at"
+            fields.error("expiry", "contradicts the output \"\(name)\"")
+        }
+    }
+
+    private static func checkOutputs(
+        _ steps: [RecipeStep]?,
+        _ key: String,
+        needs: Set<String>,
+        in fields: ConfigFields
+    ) {
+        guard let steps else { return }
+        let yielded = Set(steps.flatMap(\.outputs).map(\.name))
+        for name in needs.subtracting(yielded).sorted() where fields.elements(key)?.count == steps.count {
+            fields.error(key, "no step has the output \"\(name)\"")
+        }
+    }
+}
+
+/// The names that a recipe defines before its first step.
+private struct RecipeNames {
+    var scope = TemplateScope()
+    var secrets: [String: Secret] = [:]
+
+    var own: Set<String> { Set(secrets.keys).union(scope.constants.keys) }
+
+    init(in fields: ConfigFields) {
+        for (name, value) in fields.stringMap("values") ?? [] where Self.check(name, "values", fields) {
+            scope.constants[name] = value
+        }
+        for (name, value) in fields.secretMap("secrets") ?? [] where Self.check(name, "secrets", fields) {
+            if scope.constants[name] != nil { fields.error("secrets", "\"\(name)\" stands in \"values\" too") }
+            secrets[name] = value
+        }
+        scope.names = Set(secrets.keys)
+    }
+
+    private static func check(_ name: String, _ key: String, _ fields: ConfigFields) -> Bool {
+        if !Template.isName(name) {
+            fields.error(key, "\"\(name)\": a name has letters, digits, \"_\", \"-\" and \".\", at most 64")
+        } else if RecipeGrant.told.contains(name) {
+            fields.error(key, "\"\(name)\" is what a step yields")
+        } else {
+            return true
+        }
+        return false
+    }
+}
+
+extension TemplateScope {
+    fileprivate func adding(_ names: Set<String>) -> TemplateScope {
+        var copy = self
+        copy.names.formUnion(names)
+        return copy
+    }
+}

@@ -1,0 +1,139 @@
+import GatewayCore
+
+/// What a token looks like on a forwarded request, as `apply` says; `Authorization: Bearer` when it says nothing.
+struct TokenPlacement: Hashable, Sendable {
+    private enum Place: Hashable {
+        case header(String, scheme: String?)
+        case query(String)
+        case cookie(String)
+    }
+
+    private struct Item: Hashable {
+        let place: Place
+        let value: Template
+    }
+
+    /// The name of the token in a template.
+    static let token = "token"
+
+    private var items: [Item] = []
+
+    /// - Parameter extras: What may stand in `value` beside the token.
+    init?(in fields: ConfigFields, extras: Set<String> = []) {
+        let scope = TemplateScope(names: extras.union([Self.token]))
+        guard let value = try? Template("{{\(Self.token)}}") else { return nil }
+        guard let node = fields.node("apply"), !node.isNull else {
+            items = [Item(place: .header("Authorization", scheme: "Bearer"), value: value)]
+            return
+        }
+        let errors = fields.context.errorCount
+        let blocks: [ConfigFields?]
+        if case .sequence = node.content {
+            blocks = (fields.elements("apply") ?? []).map {
+                ConfigFields($0.node, path: $0.path, context: fields.context)
+            }
+        } else {
+            blocks = [fields.fields("apply")]
+        }
+        for block in blocks {
+            guard let block, let place = Self.place(in: block) else { continue }
+            let own = scope.template("value", in: block)
+            block.refuseUnknownKeys()
+            items.append(Item(place: place, value: own ?? value))
+        }
+        refuseDoubles(in: fields)
+        if items.isEmpty, fields.context.errorCount == errors { fields.error("apply", "says nothing") }
+        if !items.contains(where: { $0.value.names.contains(Self.token) }), fields.context.errorCount == errors {
+            fields.error("apply", "the token itself is not applied")
+        }
+        guard fields.context.errorCount == errors else { return nil }
+    }
+
+    private static func place(in fields: ConfigFields) -> Place? {
+        fields.know("value", "scheme")
+        let kinds = ["header", "query", "cookie"].filter { fields.has($0) }
+        guard kinds.count == 1, let kind = kinds.first else {
+            if !kinds.isEmpty || fields.unknownKeys.isEmpty {
+                fields.error("a token is applied to exactly one of header, query and cookie")
+            }
+            return nil
+        }
+        if fields.has("scheme"), kind != "header" { fields.error("scheme", "belongs to a header field") }
+        switch kind {
+        case "header":
+            let scheme = fields.string("scheme")
+            if let scheme, !FieldSyntax.isToken(scheme) { fields.error("scheme", "not an authentication scheme") }
+            return fields.fieldName("header").map { .header($0, scheme: scheme) }
+        case "query": return fields.string("query").map { .query($0) }
+        default:
+            guard let name = fields.string("cookie") else { return nil }
+            guard FieldSyntax.isToken(name) else {
+                fields.error("cookie", "not the name of a cookie (RFC 6265)")
+                return nil
+            }
+            return .cookie(name)
+        }
+    }
+
+    private func refuseDoubles(in fields: ConfigFields) {
+        var names: Set<String> = []
+        var hasQuery = false
+        for item in items {
+            switch item.place {
+            case .header(let name, _):
+                if !names.insert(name.lowercased()).inserted { fields.error("apply", "\(name) is written twice") }
+            case .cookie(let name):
+                guard !names.insert("cookie \(name)").inserted else { continue }
+                fields.error("apply", "the cookie \(name) is written twice")
+            case .query:
+                if hasQuery { fields.error("apply", "one query parameter at most") }
+                hasQuery = true
+            }
+        }
+    }
+
+    /// Why this token cannot be applied as it is; nil when it can.
+    func obstacle(to token: TokenSet) -> String? {
+        for item in items {
+            guard let value = try? item.value.filled(from: values(of: token)) else {
+                return "something that \"apply\" needs is missing"
+            }
+            guard value.withValue(FieldSyntax.isValue) else {
+                return "it holds characters that no header field may hold"
+            }
+            if case .cookie = item.place, !value.withValue(Self.isCookieValue) {
+                return "it holds characters that no cookie may hold"
+            }
+        }
+        return nil
+    }
+
+    /// RFC 6265 §4.1.1.
+    private static func isCookieValue(_ text: String) -> Bool {
+        text.utf8.allSatisfy { (0x21...0x7E).contains($0) && !Array("\",;\\".utf8).contains($0) }
+    }
+
+    private func values(of token: TokenSet) -> [String: Secret] {
+        token.extras.merging([Self.token: token.access]) { $1 }
+    }
+
+    func injection(of token: TokenSet) -> Injection {
+        var injection = Injection()
+        var cookies: [String] = []
+        for item in items {
+            // A stored token of an older configuration may lack what is asked for now: it is applied as far as it goes.
+            guard let value = try? item.value.filled(from: values(of: token)) else { continue }
+            switch item.place {
+            case .header(let name, let scheme):
+                let written = scheme.map { scheme in value.withValue { Secret("\(scheme) \($0)") } } ?? value
+                injection.fields.append(Injection.Field(name: name, value: written))
+            case .query(let name): injection.query = Injection.QueryParameter(name: name, value: value)
+            case .cookie(let name): value.withValue { cookies.append("\(name)=\($0)") }
+            }
+        }
+        if !cookies.isEmpty {
+            injection.fields.append(Injection.Field(name: "Cookie", value: Secret(cookies.joined(separator: "; "))))
+        }
+        return injection
+    }
+}

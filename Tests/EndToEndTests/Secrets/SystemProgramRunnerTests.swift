@@ -1,0 +1,75 @@
+import Foundation
+import GatewayCore
+import Testing
+
+@testable import GatewayRuntime
+
+@Suite("Programs of the configuration", .timeLimit(.minutes(1)))
+struct SystemProgramRunnerTests {
+    private let runner = SystemProgramRunner(environment: ["PATH": "/usr/bin:/bin", "HOME": "/home/ada", "SECRET": "x"])
+
+    private func run(
+        _ command: String...,
+        environment: [TokenProgram.Variable] = [],
+        input: Secret? = nil,
+        within deadline: Duration = .seconds(20)
+    ) async -> Result<String, ProgramFailure> {
+        let program = TokenProgram(command: command, environment: environment, timeout: deadline)
+        return await runner.run(program, input: input, deadline: deadline).map { String(decoding: $0, as: UTF8.self) }
+    }
+
+    @Test func aProgramSeesLittleOfTheEnvironment() async throws {
+        let seen = try await run("env", environment: [TokenProgram.Variable("STATED", Secret("yes"))]).get()
+        #expect(Set(seen.split(separator: "\n")) == ["PATH=/usr/bin:/bin", "HOME=/home/ada", "STATED=yes"])
+    }
+
+    @Test func inputIsReadToItsEnd() async throws {
+        let large = String(repeating: "secret\n", count: 30_000)
+        #expect(try await run("cat", input: Secret(large)).get() == large)
+        #expect(try await run("cat").get().isEmpty)
+        // Whoever does not read it is not waited for.
+        #expect(try await run("echo", "done", input: Secret(large)).get() == "done\n")
+    }
+
+    @Test func whatWentWrongIsSaidWithoutWhatWasPrinted() async {
+        let failed = await run("sh", "-c", "echo canary; echo canary >&2; exit 4")
+        #expect(failed == .failure(ProgramFailure(.failed, "ended with status 4; run it by hand to see why")))
+        guard case .failure(let missing) = await run("/nowhere/program") else {
+            Issue.record("it ran")
+            return
+        }
+        #expect(missing.reason == .notFound)
+        #expect(missing.message.hasPrefix("cannot be started: "))
+    }
+
+    @Test func programsStopAtTheDeadlineWithTheirChildren() async throws {
+        let file = FileManager.default.temporaryDirectory.appending(path: "child-\(UUID().uuidString)").path
+        defer { try? FileManager.default.removeItem(atPath: file) }
+        let script = "sleep 300 & echo $! > \(file); wait"
+        let end = await run("sh", "-c", script, within: .milliseconds(500))
+        #expect(end == .failure(ProgramFailure(.timedOut, "did not end within 500ms")))
+        let child = try #require(
+            pid_t(try String(contentsOfFile: file, encoding: .utf8).trimmingCharacters(in: .newlines))
+        )
+        // Nobody may have reaped it yet, but it runs no more.
+        let state = try? String(contentsOfFile: "/proc/\(child)/stat", encoding: .utf8)
+        #expect(state.map { $0.contains(") Z ") } ?? true)
+    }
+
+    @Test func aProgramIsGivenUpWithItsTask() async {
+        let task = Task { await run("sleep", "300", within: .seconds(300)) }
+        task.cancel()
+        #expect(await task.value == .failure(ProgramFailure(.timedOut, "was given up")))
+    }
+
+    @Test func manyRunAtATimeAndNoneHoldsTheOutputOfAnother() async {
+        await withTaskGroup(of: Bool.self) { group in
+            for index in 0..<20 {
+                group.addTask {
+                    await run("sh", "-c", "echo \(index); sleep 0.0\(index % 10)") == .success("\(index)\n")
+                }
+            }
+            for await isRight in group { #expect(isRight) }
+        }
+    }
+}

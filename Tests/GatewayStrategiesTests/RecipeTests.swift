@@ -1,0 +1,239 @@
+import GatewayCore
+import GatewayTesting
+import Testing
+
+@testable import GatewayStrategies
+
+@Suite("Recipes")
+struct RecipeTests {
+    /// Plays an attempt through: what is asked, and what it ends in.
+    static func play(
+        _ grant: any TokenGrant,
+        holding token: TokenSet? = nil,
+        _ replies: TokenReply...
+    ) throws -> (requests: [String], end: Result<TokenSet, TokenFailure>) {
+        var attempt = GrantAttempt(holding: token, at: now, nonce: "")
+        guard case .request(var next) = grant.firstStep(of: attempt) else { throw WrongKind() }
+        var requests: [String] = []
+        for reply in replies {
+            requests.append(next.whole)
+            attempt.answers += 1
+            switch grant.interpret(reply, in: &attempt) {
+            case .next(let request): next = request
+            case .token(let token): return (requests, .success(token))
+            case .failure(let failure): return (requests, .failure(failure))
+            }
+        }
+        Issue.record("goes on with \(next.whole)")
+        throw WrongKind()
+    }
+
+    private static let login: FixtureNode = [
+        "secrets": ["user": "ada", "password": "p&w"],
+        "acquire": [
+            [
+                "url": "https://app.example.com/login",
+                "outputs": ["csrf": ["regex": "value=\"([^\"]+)\""], "visit": ["cookie": "visit"]],
+            ],
+            [
+                "url": "https://app.example.com/login?visit={{visit}}", "headers": ["Cookie": "visit={{visit}}"],
+                "body": ["form": ["user": "{{user}}", "password": "{{password}}", "csrf": "{{csrf}}"]],
+                "status": ["success": [302], "terminal": [401]],
+                "outputs": ["token": ["cookie": "sid"], "device": ["header": "X-Device", "regex": "id=(\\d+)"]],
+            ],
+        ],
+        "keep": ["device"], "expiry": "fixed", "lifetime": "30m",
+        "apply": [["cookie": "sid"], ["header": "X-Device", "value": "d-{{device}}"]],
+    ]
+
+    @Test func stepsBuildOnEachOther() throws {
+        let grant = try grant("recipe", Self.login)
+        let (requests, end) = try Self.play(
+            grant,
+            TokenReply(200, "<input name=\"csrf\" value=\"t0k\">", ["set-cookie": "visit=v/1; Path=/; HttpOnly"]),
+            TokenReply(302, "", ["Set-Cookie": "sid=\"s3ss\"; Secure", "X-Device": "os=x id=77", "Location": "/home"])
+        )
+        #expect(
+            requests == [
+                "GET https://app.example.com/login",
+                """
+                POST https://app.example.com/login?visit=v%2F1
+                Cookie: visit=v/1
+
+                user=ada&password=p%26w&csrf=t0k
+                """,
+            ]
+        )
+        let token = try end.get()
+        #expect(token.access == Secret("s3ss"))
+        #expect(token.extras == ["device": Secret("77")])
+        #expect(token.lifetime == .seconds(1800))
+        #expect(grant.injection(of: token).wire == ["X-Device: d-77", "Cookie: sid=s3ss"])
+        #expect(grant.revocation(of: token) == nil)
+        #expect(!grant.rotates)
+    }
+
+    @Test func whatIsMissingIsTriedAgain() throws {
+        let page = TokenReply(200, "<input value=\"t\">", ["Set-Cookie": "visit=v"])
+        for (reply, place) in [
+            (TokenReply(302, "", ["X-Device": "id=1"]), "the cookie sid is missing"),
+            (TokenReply(302, "", ["Set-Cookie": "sid=s"]), "the header field X-Device is missing"),
+            (TokenReply(302, "", ["Set-Cookie": "sid=a,b", "X-Device": "id=1"]), "no cookie may hold"),
+        ] {
+            let failure = try #require(Self.play(grant("recipe", Self.login), page, reply).end.failure)
+            #expect(failure.class == .transient(retryAfter: nil))
+            #expect(failure.problem.detail.contains(place))
+        }
+    }
+
+    @Test func aRefusalNamesTheStep() throws {
+        let page = TokenReply(200, "<input value=\"t\">", ["Set-Cookie": "visit=v"])
+        let failure = try #require(Self.play(grant("recipe", Self.login), page, TokenReply(401, "canary")).end.failure)
+        #expect(failure.class == .terminal)
+        #expect(
+            failure.problem.detail
+                == "app.example.com refused step 2 of \"acquire\" (status 401): check the recipe and its secrets."
+        )
+    }
+
+    @Test func aBusyAuthorityIsWaitedFor() throws {
+        let reply = TokenReply(503, "", ["Retry-After": "7"])
+        let failure = try #require(Self.play(grant("recipe", Self.login), reply).end.failure)
+        #expect(failure.class == .transient(retryAfter: .seconds(7)))
+    }
+
+    private static let sliding: FixtureNode = [
+        "secrets": ["key": "k"],
+        "acquire": [
+            [
+                "url": "https://app.example.com/session", "body": ["json": ["key": "{{key}}"]],
+                "outputs": ["token": "/t", "renewal": "/r", "expires_in": "/ttl"],
+            ]
+        ],
+        "refresh": [
+            [
+                "url": "https://app.example.com/refresh", "method": "PUT", "body": ["text": "{{renewal}}"],
+                "outputs": [
+                    "token": "/t", "renewal": ["json": "/r", "optional": true],
+                    "expires_at": ["json": "/end", "optional": true],
+                ],
+            ]
+        ],
+        "revoke": [["url": "https://app.example.com/session/{{token}}", "method": "DELETE"]],
+    ]
+    private let held = TokenSet(access: Secret("t/1"), renewal: Secret("r1"), obtainedAt: now.wall)
+
+    @Test func aTokenAtHandIsRefreshed() throws {
+        let grant = try grant("recipe", Self.sliding)
+        #expect(grant.rotates)
+        let reply = TokenReply(200, #"{"t":"t2","end":"2026-03-01T09:40:00Z"}"#)
+        let (requests, end) = try Self.play(grant, holding: held, reply)
+        #expect(requests == ["PUT https://app.example.com/refresh\ntext/plain; charset=utf-8\nr1"])
+        let token = try end.get()
+        #expect(token.renewal == Secret("r1"))
+        #expect(token.lifetime == .seconds(600))
+    }
+
+    @Test func withoutARenewalTokenItBeginsAnew() throws {
+        let bare = TokenSet(access: Secret("t1"), obtainedAt: now.wall)
+        let reply = TokenReply(200, #"{"t":"t2","r":"r2","ttl":60}"#)
+        let (requests, end) = try Self.play(grant("recipe", Self.sliding), holding: bare, reply)
+        #expect(requests == ["POST https://app.example.com/session\napplication/json\n{\"key\":\"k\"}"])
+        #expect(try end.get().lifetime == .seconds(60))
+    }
+
+    @Test func aRefusedRefreshGoesOverIntoALogin() throws {
+        let login = TokenReply(200, #"{"t":"t2","r":"r2","ttl":60}"#)
+        let (requests, end) = try Self.play(
+            grant("recipe", Self.sliding),
+            holding: held,
+            TokenReply(400, #"{"error":"invalid_grant"}"#),
+            login
+        )
+        #expect(requests.count == 2)
+        #expect(try end.get().renewal == Secret("r2"))
+        let failed = try Self.play(
+            grant("recipe", Self.sliding),
+            holding: held,
+            TokenReply(400, ""),
+            TokenReply(401, "")
+        )
+        #expect(failed.end.failure?.problem.detail.contains("step 1 of \"acquire\" (status 401)") == true)
+        let busy = try Self.play(grant("recipe", Self.sliding), holding: held, TokenReply(500, ""))
+        #expect(busy.end.failure?.class == .transient(retryAfter: nil))
+    }
+
+    @Test func aTokenInAPathIsNotShown() throws {
+        let request = try #require(try grant("recipe", Self.sliding).revocation(of: held))
+        #expect(request.wire == "DELETE https://app.example.com/session/t%2F1")
+        #expect("\(request.url)" == "https://app.example.com/session/{{token}}")
+    }
+
+    private static let verdicts: [(String, TokenFailure.Class?)] = [
+        (#"{"ok":true,"t":"a"}"#, nil),
+        (#"{"ok":false,"error":"invalid_client"}"#, .terminal),
+        (#"{"t":"a"}"#, .transient(retryAfter: nil)),
+        ("", .transient(retryAfter: nil)),
+    ]
+
+    @Test(arguments: verdicts)
+    func anAPIThatSays200ToEverythingIsUnderstood(_ body: String, _ expected: TokenFailure.Class?) throws {
+        let block: FixtureNode = [
+            "secrets": ["key": "k"],
+            "acquire": [
+                [
+                    "url": "https://app.example.com/session?key={{key}}",
+                    "success": ["json": "/ok", "equals": true], "outputs": ["token": "/t"],
+                ]
+            ],
+        ]
+        let end = try Self.play(grant("recipe", block), TokenReply(200, body)).end
+        #expect(end.failure?.class == expected)
+        if expected == .terminal { #expect(end.failure?.problem.cause?.code == "invalid_client") }
+    }
+
+    @Test func seedsComeFromTheConfiguration() throws {
+        let block: FixtureNode = [
+            "initial": ["token": "a", "renewal": "r"],
+            "refresh": [
+                ["url": "https://app.example.com/refresh", "body": ["text": "{{renewal}}"], "outputs": ["token": "/t"]]
+            ],
+            "login_hint": "ask Ada.",
+        ]
+        let grant = try grant("recipe", block)
+        #expect(grant.seed(at: now) == TokenSet(access: Secret("a"), renewal: Secret("r"), obtainedAt: now.wall))
+        guard case .impossible(let failure) = grant.firstStep(holding: nil) else { throw WrongKind() }
+        #expect(failure.class == .loginRequired)
+        #expect(failure.problem.detail == "There is no token to renew from: ask Ada.")
+        let refused = try Self.play(grant, holding: held, TokenReply(400, "")).end.failure
+        #expect(refused?.class == .loginRequired)
+        #expect(refused?.clearsToken == true)
+        #expect(try Self.play(grant, holding: held, TokenReply(403, "")).end.failure?.clearsToken == false)
+    }
+
+    @Test func itKeepsThePromisesOfAGrant() throws {
+        let reply = TokenReply(200, #"{"t":"new","r":"r2","ttl":60}"#)
+        try TokenGrantConformance(grant("recipe", Self.sliding), success: reply, answersErrorsInOAuth: false)
+            .check()
+        let grants = try ["k", "l"].map { key in
+            try grant(
+                "recipe",
+                [
+                    "secrets": ["key": "\(key)"],
+                    "acquire": [["url": "https://app.example.com/{{key}}", "outputs": ["token": "/t"]]],
+                ]
+            )
+        }
+        try TokenGrantConformance.checkIdentitiesDiffer(
+            grants + [grant("recipe", Self.sliding), grant("recipe", Self.login)]
+        )
+    }
+}
+
+extension TokenRequest {
+    /// The wire form with bodies of any kind.
+    var whole: String {
+        guard case .content(let type, let content) = body else { return wire }
+        return "\(wire)\n\(type)\n\(content.text)"
+    }
+}
