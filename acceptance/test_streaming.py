@@ -1,4 +1,4 @@
-"""A gibibyte in each direction through little memory, and back-pressure from end to end."""
+"""A gibibyte in each direction (ten of them under soak) through little memory, and back-pressure from end to end."""
 
 import time
 
@@ -37,13 +37,15 @@ def test_a_gibibyte_uploads_in_little_memory(upstream, gateway):
 
 
 @pytest.mark.timeout(600)
-def test_a_gibibyte_downloads_in_little_memory(upstream, gateway):
-    expected = streams.blocks(BLOCKS)
+@pytest.mark.parametrize("gibibytes", [1, pytest.param(10, marks=pytest.mark.soak)])
+def test_gibibytes_download_in_little_memory(upstream, gateway, gibibytes):
+    count = gibibytes * BLOCKS
+    expected = streams.blocks(count)
     received = streams.Flow()
     with streams.connect(gateway.port) as connection:
-        connection.sendall(f"GET /big/{BLOCKS} HTTP/1.1\r\nHost: 127.0.0.1:{gateway.port}\r\n\r\n".encode())
+        connection.sendall(f"GET /big/{count} HTTP/1.1\r\nHost: 127.0.0.1:{gateway.port}\r\n\r\n".encode())
         assert streams.read_head(connection).startswith(b"HTTP/1.1 200")
-        streams.receive(connection, BLOCKS << 20, received)
+        streams.receive(connection, count << 20, received)
     assert (received.bytes, received.checksum) == (expected.bytes, expected.checksum)
     assert peak_memory_mib(gateway.process.pid) < LIMIT_MIB
 

@@ -34,9 +34,11 @@ class Server:
             stdout=self.log,
             stderr=self.log,
         )
-        processes.wait_until(
-            lambda: self.process.poll() is None and processes.is_listening(port), 20, lambda: f"it listens: {self.text()}"
-        )
+        processes.wait_until(self._listens, 20, lambda: f"it listens: {self.text()}")
+
+    def _listens(self):
+        assert self.process.poll() is None, self.text()
+        return processes.is_listening(self.port)
 
     def text(self):
         return (self.folder / "log").read_text(errors="replace")
@@ -92,7 +94,7 @@ def haproxy(folder, backend, *options):
           http-reuse always
           {more}
           server one {backend}
-        """,
+""",
         encoding="ascii",
     )
     return Server(folder, [binary("haproxy"), "-db", "-f", folder / "haproxy.cfg"], port)

@@ -41,8 +41,9 @@ def response(status, body=b"", *fields):
 class RecordingOrigin:
     """Answers with `answer(request)`: bytes, or an iterable of bytes. Closes when the bytes of the connection stop making sense."""
 
-    def __init__(self, answer=ok):
+    def __init__(self, answer=ok, port=0):
         self.answer = answer
+        self.connections = set()
         self.requests = []
         self.streams = []
         self.lock = threading.Lock()
@@ -57,7 +58,7 @@ class RecordingOrigin:
             daemon_threads = True
             request_queue_size = 1024
 
-        self.server = Server(("127.0.0.1", 0), Handler)
+        self.server = Server(("127.0.0.1", port), Handler)
         self.port = self.server.server_address[1]
         threading.Thread(target=self.server.serve_forever, args=(0.05,), daemon=True).start()
 
@@ -88,6 +89,7 @@ class RecordingOrigin:
         stream = bytearray()
         with self.lock:
             self.streams.append(stream)
+            self.connections.add(connection)
         reader = Reader(connection, stream)
         try:
             while True:
@@ -104,6 +106,9 @@ class RecordingOrigin:
                     connection.sendall(part)
         except (OSError, ValueError):
             return
+        finally:
+            with self.lock:
+                self.connections.discard(connection)
 
     def read_body(self, reader, head):
         fields = [line.partition(b":") for line in head.split(b"\r\n")[1:]]
@@ -122,6 +127,12 @@ class RecordingOrigin:
         if lengths:
             return reader.exactly(int(lengths[0])), "length"
         return b"", "none"
+
+    def drop(self):
+        """Ends every open connection, as a machine does that goes away."""
+        with self.lock:
+            for connection in self.connections:
+                connection.shutdown(socket.SHUT_RDWR)
 
     def stop(self):
         self.server.shutdown()

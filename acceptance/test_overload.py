@@ -1,0 +1,110 @@
+"""Far more than it can serve: what is taken is served, what is not is told so at once, and afterwards all is as before."""
+
+import pathlib
+import re
+import statistics
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+from conftest import CANARY
+from harness import metrics, processes
+from harness.processes import peak_memory_mib
+from harness.script import connect
+
+#: What the upstream is allowed to have under way; ten times as many clients come.
+AT_ONCE = 32
+MILLISECONDS = 20
+COUNTS = """
+done = function(summary, latency, requests)
+  local bad = summary.errors.status
+  io.write(string.format("good %d bad %d microseconds %d\\n", summary.requests - bad, bad, summary.duration))
+end
+"""
+
+
+@pytest.fixture
+def upstream():
+    script = pathlib.Path(__file__).parent / "harness/paced_origin.py"
+    process = subprocess.Popen([sys.executable, str(script), str(MILLISECONDS)], stdout=subprocess.PIPE, bufsize=0)
+    yield f"http://127.0.0.1:{processes.first_line(process, 20)}"
+    processes.end(process)
+
+
+def config(upstream, **limits):
+    auth = {"strategy": "bearer", "token": CANARY}
+    return {"limits": limits, "routes": {"api": {"upstream": upstream, "auth": auth}}}
+
+
+def load(gateway, folder, connections, seconds):
+    """Good answers a second, and refusals a second."""
+    (folder / "counts.lua").write_text(COUNTS)
+    command = ["wrk", "-t", "1", "-c", str(connections), "-d", f"{seconds}s", "-s", folder / "counts.lua"]
+    result = subprocess.run([*command, f"{gateway.url}/api/x"], capture_output=True, text=True, timeout=seconds + 60)
+    good, bad, duration = map(int, re.search(r"good (\d+) bad (\d+) microseconds (\d+)", result.stdout).groups())
+    return good * 1e6 / duration, bad * 1e6 / duration
+
+
+def overload(gateway, folder, connections, seconds):
+    """The load of `load`, and meanwhile how long single refusals take, connecting included."""
+    result, refusals = [], []
+    attack = threading.Thread(target=lambda: result.append(load(gateway, folder, connections, seconds)))
+    attack.start()
+    while attack.is_alive():
+        started = time.monotonic()
+        with connect(gateway.port) as client:
+            client.send(f"GET /api/x HTTP/1.1\r\nHost: 127.0.0.1:{gateway.port}\r\nConnection: close\r\n\r\n".encode())
+            head = client.head()
+        if head.startswith(b"HTTP/1.1 503"):
+            refusals.append(time.monotonic() - started)
+            assert b"\r\nretry-after: " in head.lower() and b"problem+json" in head
+        time.sleep(0.02)
+    assert len(refusals) > seconds
+    return *result[0], refusals
+
+
+def report(peak, good, refused, refusals, gateway):
+    memory = peak_memory_mib(gateway.process.pid)
+    print(
+        f"peak {peak:.0f}/s; overload: good {good:.0f}/s, refused {refused:.0f}/s; {len(refusals)} probes refused, "
+        f"p50 {statistics.median(refusals) * 1000:.1f} ms, p99 {statistics.quantiles(refusals, n=100)[98] * 1000:.1f} ms, "
+        f"longest {max(refusals) * 1000:.1f} ms; memory {memory:.0f} MiB"
+    )
+    assert memory < 64
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("seconds", [3, pytest.param(60, marks=pytest.mark.soak)])
+def test_ten_times_what_the_upstream_can_serve(upstream, start_gateway, tmp_path, seconds):
+    limits = {"connections_per_upstream": AT_ONCE, "pending_per_upstream": AT_ONCE}
+    gateway = start_gateway(config(upstream, **limits))
+    peak, none = load(gateway, tmp_path, AT_ONCE, max(2, seconds // 6))
+    assert none == 0
+    good, refused, refusals = overload(gateway, tmp_path, 10 * AT_ONCE, seconds)
+    report(peak, good, refused, refusals, gateway)
+    assert refused > 0
+    # A short run on a busy machine says less than a long one.
+    assert good >= (0.8 if seconds >= 60 else 0.5) * peak
+    assert statistics.quantiles(refusals, n=100)[98] < (0.1 if seconds >= 60 else 0.5)
+    began = time.monotonic()
+    after, none = load(gateway, tmp_path, AT_ONCE, 2)
+    assert none == 0 and time.monotonic() - began < 5 and after >= 0.5 * peak
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("seconds", [3, pytest.param(60, marks=pytest.mark.soak)])
+def test_ten_times_the_connections_that_it_takes(upstream, start_gateway, tmp_path, seconds):
+    """Who is refused comes back at once, thousands of times a second: refusals stay quick, memory stays small."""
+    gateway = start_gateway(config(upstream, connections=AT_ONCE))
+    peak, none = load(gateway, tmp_path, AT_ONCE // 2, 2)
+    assert none == 0
+    good, refused, refusals = overload(gateway, tmp_path, 10 * AT_ONCE, seconds)
+    report(peak, good, refused, refusals, gateway)
+    assert good > 0 and refused > 0
+    assert statistics.quantiles(refusals, n=100)[98] < (0.1 if seconds >= 60 else 0.5)
+    began = time.monotonic()
+    after, none = load(gateway, tmp_path, AT_ONCE // 2, 2)
+    assert none == 0 and time.monotonic() - began < 5 and after >= 0.5 * peak
+    assert metrics.threads(gateway.process.pid) < 64

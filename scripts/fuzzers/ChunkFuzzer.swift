@@ -1,0 +1,32 @@
+// Compiled together with the sources of GatewayCore/HTTP by scripts/fuzz.
+
+/// Chunks have the same content and the same end however they are cut.
+@_cdecl("LLVMFuzzerTestOneInput")
+public func fuzzChunks(_ start: UnsafePointer<UInt8>, _ count: Int) -> CInt {
+    let bytes = [UInt8](UnsafeBufferPointer(start: start, count: count))
+    let whole = read(bytes, piece: max(1, bytes.count))
+    for piece in [1, 3, 7] {
+        let other = read(bytes, piece: piece)
+        precondition(other.end == whole.end && other.isBroken == whole.isBroken)
+        // What comes before a fault is passed on as far as it was cut.
+        precondition(whole.isBroken || other.content == whole.content)
+    }
+    var trailers = TrailerSection(maxBytes: 1024, maxFields: 10)
+    if case .complete(let output, _) = trailers.read(bytes.span) { precondition(output.suffix(2) == [0x0D, 0x0A]) }
+    return 0
+}
+
+private func read(_ bytes: [UInt8], piece: Int) -> (content: [UInt8], end: Int?, isBroken: Bool) {
+    var decoder = ChunkDecoder()
+    var content: [UInt8] = []
+    var start = 0
+    while start < bytes.count {
+        let part = Array(bytes[start..<min(bytes.count, start + piece)])
+        switch decoder.feed(part.span, from: 0, onData: { content += part[$0] }) {
+        case .pass: start += part.count
+        case .trailers(let taken): return (content, start + taken, false)
+        case .broken: return (content, nil, true)
+        }
+    }
+    return (content, nil, false)
+}

@@ -1,0 +1,33 @@
+// Compiled together with the sources of GatewayCore/HTTP by scripts/fuzz.
+
+/// A head is read the same however it arrives, and what is accepted has no line break within a field.
+@_cdecl("LLVMFuzzerTestOneInput")
+public func fuzzRequestHead(_ start: UnsafePointer<UInt8>, _ count: Int) -> CInt {
+    let bytes = [UInt8](UnsafeBufferPointer(start: start, count: count))
+    var whole = RequestHeadDecoder(maxBytes: 4096, maxFields: 50)
+    let verdict = describe(whole.decode(bytes.span))
+
+    var dribbling = RequestHeadDecoder(maxBytes: 4096, maxFields: 50)
+    var last = "needMore"
+    for end in bytes.indices where last == "needMore" {
+        last = describe(dribbling.decode(Array(bytes[...end]).span))
+    }
+    if verdict == "head" {
+        precondition(last == "head" && dribbling.head.end == whole.head.end)
+        for field in whole.head.fields {
+            for index in field.value { precondition(bytes[index] != 0x0A && bytes[index] != 0x0D && bytes[index] != 0x00) }
+            for index in field.name { precondition(bytes[index].isTokenByte) }
+        }
+    } else if verdict == "refused" {
+        precondition(last == "refused")
+    }
+    return 0
+}
+
+private func describe(_ verdict: RequestHeadDecoder.Verdict) -> String {
+    switch verdict {
+    case .needMore: "needMore"
+    case .head: "head"
+    case .refused: "refused"
+    }
+}

@@ -1,0 +1,34 @@
+// Compiled together with the sources of GatewayCore/HTTP by scripts/fuzz.
+
+/// A head is read the same however it arrives, and no accepted one splits a response.
+@_cdecl("LLVMFuzzerTestOneInput")
+public func fuzzResponseHead(_ start: UnsafePointer<UInt8>, _ count: Int) -> CInt {
+    let bytes = [UInt8](UnsafeBufferPointer(start: start, count: count))
+    for answersHead in [false, true] {
+        var whole = ResponseHeadDecoder(maxBytes: 4096, maxFields: 50)
+        let verdict = describe(whole.decode(bytes.span, answersHead: answersHead))
+        var dribbling = ResponseHeadDecoder(maxBytes: 4096, maxFields: 50)
+        var last = "needMore"
+        for end in bytes.indices where last == "needMore" {
+            last = describe(dribbling.decode(Array(bytes[...end]).span, answersHead: answersHead))
+        }
+        if verdict == "head" {
+            precondition(last == "head" && dribbling.head.end == whole.head.end)
+            precondition((100...999).contains(whole.head.status))
+            for field in whole.head.fields {
+                for index in field.value { precondition(bytes[index] != 0x0A && bytes[index] != 0x0D) }
+            }
+        } else if verdict == "refused" {
+            precondition(last == "refused")
+        }
+    }
+    return 0
+}
+
+private func describe(_ verdict: ResponseHeadDecoder.Verdict) -> String {
+    switch verdict {
+    case .needMore: "needMore"
+    case .head: "head"
+    case .refused: "refused"
+    }
+}
