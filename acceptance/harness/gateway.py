@@ -38,6 +38,8 @@ class Gateway:
         self.admin_port = processes.free_port()
         self.file = self.folder / "gateway.yaml"
         self.environment = environment or {}
+        #: What the gateway is started through, for example strace with its options.
+        self.wrapper = []
         self.process = None
         self.log = bytearray()
         self.configure(config, listeners)
@@ -65,7 +67,7 @@ class Gateway:
 
     def start(self, *arguments, seconds=30):
         self.process = subprocess.Popen(
-            [BINARY, "run", "--config", str(self.file), *arguments],
+            [*self.wrapper, BINARY, "run", "--config", str(self.file), *arguments],
             cwd=self.folder,
             env=processes.environment(**self.environment),
             stdin=subprocess.DEVNULL,

@@ -37,9 +37,14 @@ struct AuditVerifier {
     private func verifyKey(_ database: Database) throws {
         let check = try String.fetchOne(database, sql: "SELECT value FROM audit_log WHERE name = 'key_check'")
         guard check == chain.keyCheck else {
+            // The head file proves that the key is the right one, so the note of it was edited.
+            if case .head(let head) = head, head.isAuthentic(for: chain) {
+                throw Found(.changed, "the note of the key that the log was written with was changed")
+            }
             throw Found(
                 .foreignKey,
-                "the log was written with another installation key; verify it with the key file that belongs to it"
+                "it was written with another installation key, or replaced as a whole; verify it with the key file that "
+                    + "belongs to it"
             )
         }
     }

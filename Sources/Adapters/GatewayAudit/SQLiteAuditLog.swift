@@ -42,6 +42,8 @@ package final class SQLiteAuditLog: AuditLog {
         var head: AuditHead
         var headIsExported = false
         var complained = false
+        /// Why the last commit failed; nil when it did not.
+        var failure: AuditError?
     }
 
     /// Events that may wait for a commit; more are refused rather than held in memory.
@@ -120,6 +122,7 @@ package final class SQLiteAuditLog: AuditLog {
         while let batch = nextBatch() {
             let result = Result { try append(batch.map(\.event), to: database) }
                 .mapError { auditError($0, file: options.path) }
+            remember(result)
             for entry in batch { entry.done.resume(returning: result) }
             if case .success = result { exportHead() }
         }
@@ -137,13 +140,51 @@ package final class SQLiteAuditLog: AuditLog {
         }
     }
 
-    private func append(_ events: [TokenEvent], to database: Database) throws {
+    private func remember(_ result: Result<Void, AuditError>) {
+        state.withLock { state in
+            if case .failure(let error) = result { state.failure = error } else { state.failure = nil }
+        }
+    }
+
+    /// Why events cannot be recorded at the moment; nil when they can.
+    ///
+    /// After a failure it is found out by writing, so that the end of the trouble shows without an event.
+    package func currentFailure() async -> AuditError? {
+        let isInPlace = AuditFile.Identity(path: options.path) == identity
+        guard state.withLock({ $0.failure != nil && !$0.isClosed }) || !isInPlace else { return nil }
+        let result: Result<Void, AuditError> = await withCheckedContinuation { done in
+            database.asyncWriteWithoutTransaction { database in
+                let result = Result { try self.rewriteHeader(database) }
+                    .mapError { auditError($0, file: self.options.path) }
+                done.resume(returning: result)
+            }
+        }
+        remember(result)
+        if case .failure(let error) = result { return error }
+        return nil
+    }
+
+    /// A durable write that changes nothing.
+    private func rewriteHeader(_ database: Database) throws {
+        try requireFileInPlace()
+        try database.inTransaction(.immediate) {
+            let version = try Int.fetchOne(database, sql: "PRAGMA user_version") ?? 0
+            try database.execute(sql: "PRAGMA user_version = \(version)")
+            return .commit
+        }
+    }
+
+    private func requireFileInPlace() throws(AuditError) {
         guard AuditFile.Identity(path: options.path) == identity else {
             throw AuditError(
                 "the audit log \(options.path) was moved or removed while the gateway runs; put it back, or restart "
                     + "the gateway"
             )
         }
+    }
+
+    private func append(_ events: [TokenEvent], to database: Database) throws {
+        try requireFileInPlace()
         let known = state.withLock { $0.head }
         var head = known
         try database.inTransaction(.immediate) {

@@ -2,6 +2,7 @@ package import Crypto
 import Foundation
 import GRDB
 package import GatewayCore
+import Synchronization
 
 /// Keeps tokens in an SQLite file, each row encrypted; survives a crash at any instant.
 ///
@@ -12,6 +13,8 @@ package final class SQLiteTokenStore: TokenStore {
     private let sealer: TokenSealer
     let database: DatabaseQueue
     private let identity: PrivateFile.Identity?
+    /// Why the last write failed; nil when it did not.
+    private let failure = Mutex<TokenStoreError?>(nil)
 
     /// Opens or creates the store. Blocks; call it while starting.
     ///
@@ -67,18 +70,13 @@ package final class SQLiteTokenStore: TokenStore {
     }
 
     package func save(_ token: StoredToken, for key: CredentialKey) async throws(TokenStoreError) {
-        guard PrivateFile.Identity(path: path) == identity else {
-            throw .unavailable(
-                "\(path) was moved or removed while the gateway runs; put it back, or restart the gateway"
-            )
-        }
         let sealed: SealedToken
         do {
             sealed = try sealer.seal(token, for: key, at: Self.now())
         } catch {
             throw .unavailable("a token could not be encrypted for \(path)")
         }
-        try await perform { database in
+        try await write { database in
             try database.inTransaction(.immediate) {
                 try database.execute(
                     sql: """
@@ -99,11 +97,47 @@ package final class SQLiteTokenStore: TokenStore {
     }
 
     package func remove(_ key: CredentialKey) async throws(TokenStoreError) {
-        try await perform { database in
+        try await write { database in
             try database.inTransaction(.immediate) {
                 try database.execute(sql: "DELETE FROM tokens WHERE key = ?", arguments: [key.digest])
                 return .commit
             }
+        }
+    }
+
+    /// Why tokens cannot be saved at the moment; nil when they can.
+    ///
+    /// After a failure it is found out by writing, so that the end of the trouble shows by itself.
+    package func currentFailure() async -> TokenStoreError? {
+        guard failure.withLock({ $0 }) != nil || !isInPlace else { return nil }
+        do throws(TokenStoreError) {
+            try await write { database in
+                try database.inTransaction(.immediate) {
+                    let version = try Int.fetchOne(database, sql: "PRAGMA user_version") ?? 0
+                    try database.execute(sql: "PRAGMA user_version = \(version)")
+                    return .commit
+                }
+            }
+            return nil
+        } catch {
+            return error
+        }
+    }
+
+    private var isInPlace: Bool { PrivateFile.Identity(path: path) == identity }
+
+    private func write(_ body: @escaping @Sendable (Database) throws -> Void) async throws(TokenStoreError) {
+        do throws(TokenStoreError) {
+            guard isInPlace else {
+                throw .unavailable(
+                    "\(path) was moved or removed while the gateway runs; put it back, or restart the gateway"
+                )
+            }
+            try await perform(body)
+            failure.withLock { $0 = nil }
+        } catch {
+            failure.withLock { $0 = error }
+            throw error
         }
     }
 

@@ -82,6 +82,8 @@ package final class TokenKeeper: CredentialSource, Service {
     package var name: String { setup.name }
     package var strategy: String { setup.strategyKind }
     package var isRenewable: Bool { setup.grant.isRenewable }
+    /// Whether a renewal needs the store, because it spends what the next one needs.
+    package var rotates: Bool { setup.grant.rotates }
     /// How a person logs in for this token; nil when nobody can.
     package var login: (any LoginFlow)? { setup.grant.login }
 

@@ -75,8 +75,9 @@ struct Assembly: Sendable {
             )
             let reloader = options.configuration.map { Reloader(source: $0, parts: reload) }
             self.reloader = reloader
+            let storage = storage
             let makeControl: @Sendable () -> OperatorControl = {
-                OperatorControl(live.state, reloader: reloader, readiness: readiness, clock: clock)
+                OperatorControl(live.state, reloader: reloader, readiness: readiness, storage: storage, clock: clock)
             }
             self.makeControl = makeControl
             let logins = LoginDesk(

@@ -10,9 +10,17 @@ struct OperatorControl: GatewayControl {
     private let refusal: String?
     private let reloader: Reloader?
     private let readinessState: ReadinessState
+    private let storage: Storage
     private let clock: any GatewayClock
 
-    init(_ live: LivePlan.State, reloader: Reloader?, readiness: ReadinessState, clock: any GatewayClock) {
+    init(
+        _ live: LivePlan.State,
+        reloader: Reloader?,
+        readiness: ReadinessState,
+        storage: Storage,
+        clock: any GatewayClock
+    ) {
+        self.storage = storage
         self.clock = clock
         plan = live.plan
         sources = live.sources
@@ -42,10 +50,12 @@ struct OperatorControl: GatewayControl {
         let needs = sources.keepers.map { $0.status(at: clock.now()) }.filter(\.needsPerson).map { status in
             "\(status.credential): \(status.lastError ?? status.action ?? status.state.rawValue)"
         }
-        let notes = [refusal].compactMap(\.self) + needs
+        let rotating = sources.keepers.filter(\.rotates).map(\.name)
+        let troubles = await storage.troubles(plan, rotating: rotating)
+        let notes = [refusal].compactMap(\.self) + troubles.reasons + needs
         switch readinessState.phase {
         case .starting: return Readiness(isReady: false, reasons: ["the gateway is starting"] + notes)
-        case .serving: return Readiness(isReady: true, reasons: notes)
+        case .serving: return Readiness(isReady: !troubles.blocks, reasons: notes)
         case .draining: return Readiness(isReady: false, reasons: ["the gateway is stopping"] + notes)
         }
     }

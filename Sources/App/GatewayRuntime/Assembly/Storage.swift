@@ -1,5 +1,6 @@
 import GatewayAudit
 import GatewayCore
+import GatewayProxy
 import GatewayTokenStores
 import Logging
 
@@ -14,6 +15,7 @@ struct Storage: Sendable {
     /// - Throws: ``CommandFailure`` that says which file is wrong and what to do.
     init(plan: Plan, clock: any GatewayClock, logger: Logger) throws(CommandFailure) {
         directory = try Self.translate { () throws(StateError) in try StateDirectory(path: plan.stateDirectory) }
+        try Self.requireKey(of: plan)
         key = try Self.installationKey(plan.tokens.key)
         audit = try Self.openAudit(plan.audit, key, clock, logger)
         tokens = try Self.openTokens(plan.tokens, key)
@@ -31,6 +33,36 @@ struct Storage: Sendable {
         } catch {
             throw CommandFailure(.failed, error.description)
         }
+    }
+
+    /// A new key would open neither database, and would look like the one that is missing.
+    private static func requireKey(of plan: Plan) throws(CommandFailure) {
+        guard case .file(let path) = plan.tokens.key, FileIdentity(path) == nil else { return }
+        let files = [plan.audit.path] + (plan.tokens.store == .sqlite ? [plan.tokens.path] : [])
+        guard let written = files.first(where: { FileIdentity($0) != nil }) else { return }
+        throw CommandFailure(
+            .failed,
+            "the installation key \(path) is missing, but \(written) was written with it; restore the key from its "
+                + "copy, or move \(files.joined(separator: " and ")) away to begin anew"
+        )
+    }
+
+    /// What is wrong with the files at the moment, and whether requests suffer.
+    func troubles(_ plan: Plan, rotating: [String]) async -> (reasons: [String], blocks: Bool) {
+        var reasons: [String] = []
+        var blocks = false
+        if let failure = await audit.currentFailure() {
+            let isBlocked = plan.audit.onFailure == .block
+            blocks = isBlocked
+            let effect = isBlocked ? "no new token is used" : "tokens are used without a record (on_failure: degrade)"
+            reasons.append("the audit log cannot be written, so \(effect): \(failure.reason)")
+        }
+        if let tokens = tokens as? SQLiteTokenStore, let failure = await tokens.currentFailure() {
+            blocks = blocks || !rotating.isEmpty
+            let effect = rotating.isEmpty ? "" : ", so \(rotating.joined(separator: ", ")) cannot be renewed"
+            reasons.append("the token store cannot be written\(effect): \(Self.words(for: failure))")
+        }
+        return (reasons, blocks)
     }
 
     private static func installationKey(_ source: TokenPlan.Key) throws(CommandFailure) -> InstallationKey {
@@ -68,9 +100,13 @@ struct Storage: Sendable {
         do throws(TokenStoreError) {
             return try SQLiteTokenStore(path: plan.path, key: key.derived(for: .tokenStore))
         } catch {
-            switch error {
-            case .unavailable(let reason), .damaged(let reason): throw CommandFailure(.failed, reason)
-            }
+            throw CommandFailure(.failed, words(for: error))
+        }
+    }
+
+    private static func words(for error: TokenStoreError) -> String {
+        switch error {
+        case .unavailable(let reason), .damaged(let reason): reason
         }
     }
 }

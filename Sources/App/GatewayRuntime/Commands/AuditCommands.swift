@@ -115,7 +115,8 @@ package struct AuditCommands: Sendable {
         let text = style.asJSON ? try JSONText.pretty(result) : Self.words(for: result)
         guard result.isIntact else {
             if style.asJSON { Console.write(text) }
-            throw CommandFailure(.verification, style.asJSON ? "" : text)
+            let status: ExitStatus = result.breach?.fault == .foreignKey ? .failed : .verification
+            throw CommandFailure(status, style.asJSON ? "" : text)
         }
         return text
     }
@@ -203,6 +204,7 @@ package struct AuditCommands: Sendable {
             let pruned = result.prunedTo > 0 ? "; rows up to \(result.prunedTo) were removed by retention" : ""
             return "The log is intact: \(result.rows) rows\(pruned).\n"
         }
+        guard breach.fault != .foreignKey else { return "The log cannot be verified: \(breach.explanation)" }
         let place = breach.row.map { " at row \($0)" } ?? ""
         return
             "The log is broken\(place): \(breach.explanation) (\(breach.fault.rawValue); \(result.rows) rows before it fit)"

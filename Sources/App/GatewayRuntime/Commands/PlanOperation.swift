@@ -1,7 +1,10 @@
 import GatewayCore
+import GatewayStrategies
 
 /// What `check` and `plan` do. They read the configuration and touch nothing.
 package enum PlanOperation {
+    package static func schema() -> String { ConfigSchema.text(.builtIn) }
+
     /// - Returns: What is for standard output, and the warnings for standard error.
     package static func check(_ configuration: String) throws(CommandFailure) -> (output: String, warnings: String) {
         let file = try ConfigurationFile(path: configuration, consequence: "nothing was started")

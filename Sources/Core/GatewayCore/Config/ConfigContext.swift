@@ -4,11 +4,14 @@
 package final class ConfigContext {
     package let document: ConfigDocument
     package let secrets: any SecretSource
+    /// Told of every key that is asked for; nil but when the schema is made.
+    let recorder: KeyRecorder?
     package private(set) var diagnostics: [ConfigDiagnostic] = []
     /// Where secrets stand, or what may be meant as one: never to be shown with a diagnostic.
     package private(set) var secretSpans: Set<SourceSpan> = []
 
-    package init(document: ConfigDocument, secrets: any SecretSource) {
+    package init(document: ConfigDocument, secrets: any SecretSource, recorder: KeyRecorder? = nil) {
+        self.recorder = recorder
         self.document = document
         self.secrets = secrets
     }

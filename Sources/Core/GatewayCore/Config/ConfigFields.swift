@@ -22,6 +22,7 @@ package final class ConfigFields {
         self.span = span
         self.path = path
         self.context = context
+        context.recorder?.visit(path, keys: entries.map(\.key))
     }
 
     /// Reads `node` as a mapping; anything else is a problem.
@@ -52,7 +53,10 @@ package final class ConfigFields {
     package func know(_ keys: String...) { keys.forEach(know) }
 
     private func know(_ key: String) {
-        if knownSet.insert(key).inserted { known.append(key) }
+        if knownSet.insert(key).inserted {
+            known.append(key)
+            context.recorder?.know(key, of: path)
+        }
     }
 
     /// All entries, whatever their keys are.
@@ -76,12 +80,14 @@ package final class ConfigFields {
     /// Refuses a key of the public contract whose feature this version does not have.
     package func refuseUnbuilt(_ keys: String...) {
         for key in keys {
+            context.recorder?.note(.unbuilt, for: key, of: path)
             guard let entry = entry(key) else { continue }
             error("\"\(key)\" is not supported by this version", at: entry.keySpan)
         }
     }
 
     package func refuseUnknownKeys() {
+        context.recorder?.noteClosed(path)
         for (count, entry) in entries.filter({ !knownSet.contains($0.key) }).enumerated() {
             if hidesUnknownValues { context.hide(entry.value) }
             // A misspelt key is one mistake, not two.
@@ -102,6 +108,7 @@ package final class ConfigFields {
     /// For keys without which the rest of the mapping cannot be judged.
     func missingOrMisspelt(_ key: String) {
         know(key)
+        context.recorder?.miss(key, of: path)
         let misspelt = entries.first { Suggestion.nearest(to: $0.key, in: [key]) != nil }
         guard let misspelt else { return missing(key) }
         error("unknown key \"\(misspelt.key)\"; did you mean \"\(key)\"?", at: misspelt.keySpan)
@@ -123,6 +130,7 @@ package final class ConfigFields {
     }
 
     package func missing(_ key: String) {
+        context.recorder?.miss(key, of: path)
         let diagnostic = ConfigDiagnostic(.error, "missing key \"\(key)\"", at: span, path: path)
         missed[key] = diagnostic
         context.report(diagnostic)
@@ -132,6 +140,7 @@ package final class ConfigFields {
 
     /// The scalar behind `key`; nil when it is absent or null. A sequence or mapping is a problem.
     package func scalar(_ key: String) -> (scalar: ConfigNode.Scalar, span: SourceSpan)? {
+        context.recorder?.note(.scalar, for: key, of: path)
         guard let node = node(key), !node.isNull else { return nil }
         guard case .scalar(let scalar) = node.content else {
             error(key, "expected a scalar, found \(node.kindName)")
@@ -141,6 +150,7 @@ package final class ConfigFields {
     }
 
     package func string(_ key: String) -> String? {
+        context.recorder?.note(.string, for: key, of: path)
         guard let text = scalar(key)?.scalar.text else { return nil }
         guard !text.isEmpty else {
             error(key, "must not be empty")
@@ -163,6 +173,7 @@ package final class ConfigFields {
 
     /// `true` or `false`; YAML 1.1's `yes`, `no`, `on` and `off` are words here, so they are refused with a hint.
     package func bool(_ key: String) -> Bool? {
+        context.recorder?.note(.bool, for: key, of: path)
         guard let (scalar, _) = scalar(key) else { return nil }
         switch scalar.text {
         case "true" where !scalar.isQuoted: return true
@@ -174,6 +185,7 @@ package final class ConfigFields {
     }
 
     package func integer(_ key: String, in range: ClosedRange<Int>) -> Int? {
+        context.recorder?.note(.integer(range), for: key, of: path)
         guard let (scalar, _) = scalar(key) else { return nil }
         guard !scalar.isQuoted, let value = Int(scalar.text) else {
             error(key, "expected a whole number, found \(scalar.shown)")
@@ -189,6 +201,7 @@ package final class ConfigFields {
     /// One of the raw values of an enumeration.
     package func choice<Choice: RawRepresentable & CaseIterable>(_ key: String, of type: Choice.Type) -> Choice?
     where Choice.RawValue == String {
+        context.recorder?.note(.choice(Choice.allCases.map(\.rawValue)), for: key, of: path)
         guard let (scalar, _) = scalar(key) else { return nil }
         if let value = Choice(rawValue: scalar.text) { return value }
         let words = Choice.allCases.map(\.rawValue)
@@ -199,6 +212,7 @@ package final class ConfigFields {
 
     /// `250ms`, `30s`, `10m`, `1h`, `90d`.
     package func duration(_ key: String, in range: ClosedRange<Duration>? = nil) -> Duration? {
+        context.recorder?.note(.duration(range), for: key, of: path)
         guard let (scalar, _) = scalar(key) else { return nil }
         guard let value = ConfigUnits.duration(scalar.text) else {
             error(key, "expected a duration such as 250ms, 30s, 10m or 1h, found \(scalar.shown)")
@@ -214,6 +228,7 @@ package final class ConfigFields {
 
     /// `512`, `64KiB`, `1MiB`, in bytes.
     package func size(_ key: String, in range: ClosedRange<Int>) -> Int? {
+        context.recorder?.note(.size(range), for: key, of: path)
         guard let (scalar, _) = scalar(key) else { return nil }
         guard let value = ConfigUnits.size(scalar.text) else {
             error(key, "expected a size such as 64KiB or 1MiB, found \(scalar.shown)")
@@ -228,6 +243,7 @@ package final class ConfigFields {
 
     /// `10%`.
     package func percent(_ key: String, in range: ClosedRange<Int> = 0...100) -> Int? {
+        context.recorder?.note(.percent(range), for: key, of: path)
         guard let (scalar, _) = scalar(key) else { return nil }
         guard scalar.text.hasSuffix("%"), let value = Int(scalar.text.dropLast()), range.contains(value) else {
             let (low, high) = (range.lowerBound, range.upperBound)
@@ -239,6 +255,7 @@ package final class ConfigFields {
 
     /// An https URL of an authority, or http on loopback.
     package func authorityURL(_ key: String) -> AuthorityURL? {
+        context.recorder?.note(.url, for: key, of: path)
         guard let text = string(key) else { return nil }
         do throws(AuthorityURL.Refusal) {
             return try AuthorityURL(text)
@@ -265,12 +282,14 @@ package final class ConfigFields {
     // MARK: Collections
 
     package func fields(_ key: String) -> ConfigFields? {
+        context.recorder?.note(.mapping, for: key, of: path)
         guard let entry = entry(key), !entry.value.isNull else { return nil }
         return ConfigFields(entry.value, path: path.appending(key), context: context, under: entry.keySpan)
     }
 
     /// The elements of a sequence with their paths; nil when absent, a problem when it is not a sequence.
     package func elements(_ key: String) -> [(node: ConfigNode, path: ConfigPath)]? {
+        context.recorder?.note(.sequence, for: key, of: path)
         guard let node = node(key), !node.isNull else { return nil }
         guard case .sequence(let nodes) = node.content else {
             error(key, "expected a sequence, found \(node.kindName)")
@@ -281,6 +300,7 @@ package final class ConfigFields {
     }
 
     package func strings(_ key: String) -> [String]? {
+        context.recorder?.note(.strings, for: key, of: path)
         guard let elements = elements(key) else { return nil }
         var strings: [String] = []
         for (node, path) in elements {
@@ -295,6 +315,7 @@ package final class ConfigFields {
 
     /// A mapping of names to strings, in file order.
     package func stringMap(_ key: String) -> [(name: String, value: String)]? {
+        context.recorder?.note(.stringMap, for: key, of: path)
         guard let fields = fields(key) else { return nil }
         return fields.keys.compactMap { name in fields.string(name).map { (name, $0) } }
     }
@@ -363,6 +384,7 @@ package final class ConfigFields {
     }
 
     private func anySecret(_ key: String) -> Secret? {
+        context.recorder?.note(.secret, for: key, of: path)
         hidesUnknownValues = true
         guard let node = node(key), !node.isNull else { return nil }
         let secret = SecretReference.read(node, path: path.appending(key), context: context)

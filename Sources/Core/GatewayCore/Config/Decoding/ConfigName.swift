@@ -23,6 +23,7 @@ extension UInt8 {
 extension ConfigFields {
     /// The entries of a mapping of named things; faulty names are reported and left out.
     func named() -> [(name: String, entry: ConfigNode.Entry)] {
+        context.recorder?.noteNames(of: path)
         let entries = everyEntry()
         guard entries.count <= ConfigName.most else {
             error("more than \(ConfigName.most) entries")

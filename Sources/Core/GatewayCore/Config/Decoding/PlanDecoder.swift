@@ -15,9 +15,10 @@ package enum PlanDecoder {
         _ document: ConfigDocument,
         after earlier: [ConfigDiagnostic] = [],
         catalog: StrategyCatalog,
-        secrets: any SecretSource
+        secrets: any SecretSource,
+        recorder: KeyRecorder? = nil
     ) -> PlanDecoding {
-        let context = ConfigContext(document: document, secrets: secrets)
+        let context = ConfigContext(document: document, secrets: secrets, recorder: recorder)
         let plan = ConfigFields(document.root, path: .root, context: context).flatMap { root($0, catalog) }
         let faulty = earlier.prefix(1000).map(\.span)
         let new = context.diagnostics.filter { diagnostic in !faulty.contains { diagnostic.span.covers($0) } }

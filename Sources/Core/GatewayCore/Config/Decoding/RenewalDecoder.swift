@@ -39,7 +39,7 @@ enum RenewalDecoder {
 }
 
 extension AuthStrategy {
-    fileprivate var isRenewable: Bool {
+    var isRenewable: Bool {
         guard case .token(let grant) = behavior else { return false }
         return grant.isRenewable
     }

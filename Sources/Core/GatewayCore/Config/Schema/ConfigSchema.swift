@@ -1,0 +1,146 @@
+/// The JSON Schema (draft 2020-12) of the whole configuration, made from what the decoders ask for.
+///
+/// It says what keys there are and how their values are spelt, so that an editor can help. What values mean together is
+/// left to `authgateway check`: a schema would repeat the decoders, in a worse language.
+package enum ConfigSchema {
+    /// One JSON document with a line break at the end.
+    package static func text(_ catalog: StrategyCatalog) -> String {
+        let tree = tree(catalog)
+        let root = SchemaWriter(substitutes: substitutes).object(tree, at: "")
+        guard case .object(let members) = root else { return "" }
+        let head: [(String, SchemaValue)] = [
+            ("$schema", .string("https://json-schema.org/draft/2020-12/schema")),
+            ("title", .string("AuthGateway configuration")),
+            ("required", .array([.string("version")])),
+        ]
+        return SchemaValue.object(head + members.filter { $0.0 != "required" } + [("$defs", definitions(catalog))])
+            .text() + "\n"
+    }
+
+    private static func tree(_ catalog: StrategyCatalog) -> KeyRecorder.Node {
+        SchemaProbe.explore { document, recorder in
+            let file = ConfigDocument.File(name: "", directory: "/", lines: [])
+            let whole = ConfigDocument(files: [file], root: document)
+            _ = PlanDecoder.decode(whole, catalog: catalog, secrets: ProbeSecrets(), recorder: recorder)
+        }
+    }
+
+    // MARK: What is written by hand
+
+    /// Places whose meaning is not in the kind of a value.
+    private static let substitutes: [String: SchemaValue] = [
+        "version": .object([("const", .number(1))]),
+        "workers": .object([
+            (
+                "anyOf",
+                .array([
+                    .object([("const", .string("auto"))]),
+                    .object([("type", .string("integer")), ("minimum", .number(1)), ("maximum", .number(256))]),
+                    SchemaWriter.reference("variable"),
+                ])
+            )
+        ]),
+        "include": .object([
+            (
+                "anyOf",
+                .array([
+                    .object([("type", .string("string"))]),
+                    .object([("type", .string("array")), ("items", .object([("type", .string("string"))]))]),
+                ])
+            )
+        ]),
+        "credentials.*": SchemaWriter.reference("credential"),
+        "routes.*.auth": SchemaWriter.reference("auth"),
+    ]
+
+    // MARK: Strategies
+
+    private static func definitions(_ catalog: StrategyCatalog) -> SchemaValue {
+        let writer = SchemaWriter(substitutes: [:])
+        let kinds = catalog.kinds.sorted()
+        var definitions = SchemaWriter.shared
+        let asUser: [(String, SchemaValue)] = [("as_user", SchemaWriter.reference("string"))]
+        definitions.append(("credential", block(kinds, adding: [])))
+        definitions.append(
+            (
+                "auth",
+                .object([
+                    (
+                        "anyOf",
+                        .array([
+                            SchemaWriter.reference("string"), block(kinds, adding: asUser), sharedCredential,
+                        ])
+                    )
+                ])
+            )
+        )
+        for type in catalog.strategies.sorted(by: { $0.kind < $1.kind }) {
+            var node = writer.members(strategyTree(type), at: "")
+            node.properties.removeAll { $0.0 == "strategy" }
+            definitions.append(("strategy.\(type.kind)", .object(node.value(isClosed: false))))
+        }
+        return .object(definitions)
+    }
+
+    /// A mapping that begins with `strategy: kind`.
+    private static func block(_ kinds: [String], adding more: [(String, SchemaValue)]) -> SchemaValue {
+        let choices = kinds.map { kind in
+            SchemaValue.object([
+                (
+                    "if",
+                    .object([("properties", .object([("strategy", .object([("const", .string(kind))]))]))])
+                ),
+                ("then", SchemaWriter.reference("strategy.\(kind)")),
+            ])
+        }
+        return .object([
+            ("type", .string("object")),
+            ("required", .array([.string("strategy")])),
+            ("properties", .object([("strategy", .object([("enum", .array(kinds.map { .string($0) }))]))] + more)),
+            ("allOf", .array(choices)),
+            ("unevaluatedProperties", .bool(false)),
+        ])
+    }
+
+    /// `{credential: name, subject: …}` of a route.
+    private static var sharedCredential: SchemaValue {
+        .object([
+            ("type", .string("object")),
+            ("required", .array([.string("credential")])),
+            (
+                "properties",
+                .object([
+                    ("credential", SchemaWriter.reference("string")), ("as_user", SchemaWriter.reference("string")),
+                    ("subject", .object([("type", .string("object"))])),
+                ])
+            ),
+            ("additionalProperties", .bool(false)),
+        ])
+    }
+
+    private static func strategyTree(_ type: any AuthStrategy.Type) -> KeyRecorder.Node {
+        var isStatic = false
+        let tree = SchemaProbe.explore(fixed: ["strategy": type.kind]) { document, recorder in
+            let fields = fields(document, recorder)
+            let strategy = fields.flatMap { type.init(from: $0) }
+            if let strategy, !strategy.isRenewable { isStatic = true }
+        }
+        guard !isStatic else { return tree }
+        let policy = SchemaProbe.explore { document, recorder in
+            guard let fields = fields(document, recorder) else { return }
+            _ = RenewalDecoder.decode(fields, for: nil, kind: type.kind)
+        }
+        for key in policy.keys {
+            tree.keys.append(key)
+            tree.children[key] = policy.children[key]
+        }
+        return tree
+    }
+
+    private static func fields(_ document: ConfigNode, _ recorder: KeyRecorder) -> ConfigFields? {
+        let file = ConfigDocument.File(name: "", directory: "/", lines: [])
+        let whole = ConfigDocument(files: [file], root: document)
+        let context = ConfigContext(document: whole, secrets: ProbeSecrets(), recorder: recorder)
+        return ConfigFields(document, path: .root, context: context)
+    }
+}

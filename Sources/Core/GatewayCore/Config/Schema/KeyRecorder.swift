@@ -1,0 +1,109 @@
+/// What decoders were seen to ask for: which keys there are and what each takes. The source of the JSON Schema.
+///
+/// Confined to the task that decodes, like the context it belongs to.
+package final class KeyRecorder {
+    enum Kind: Hashable {
+        case scalar
+        case string
+        case bool
+        case integer(ClosedRange<Int>)
+        case choice([String])
+        case duration(ClosedRange<Duration>?)
+        case size(ClosedRange<Int>)
+        case percent(ClosedRange<Int>)
+        case url
+        case secret
+        case mapping
+        case sequence
+        case strings
+        case stringMap
+        /// Of the public contract, and refused by this version.
+        case unbuilt
+    }
+
+    /// One place of the configuration.
+    final class Node {
+        var kinds: [Kind] = []
+        /// In the order of first mention.
+        var keys: [String] = []
+        var children: [String: Node] = [:]
+        var items: Node?
+        /// Of a mapping whose keys are names that people choose.
+        var values: Node?
+        /// Any other key is refused.
+        var isClosed = false
+        /// What was missed whenever it was not there; nil before the mapping was first decoded.
+        var required: Set<String>?
+        fileprivate var missed: Set<String> = []
+        fileprivate var present: Set<String> = []
+        fileprivate var isVisited = false
+
+        var isMapping: Bool { required != nil || kinds.contains(.mapping) || values != nil }
+
+        func child(_ key: String) -> Node {
+            if let values { return values }
+            if let child = children[key] { return child }
+            let child = Node()
+            children[key] = child
+            keys.append(key)
+            return child
+        }
+
+        fileprivate func endRun() {
+            if isVisited {
+                required = required.map { $0.filter { missed.contains($0) || present.contains($0) } } ?? missed
+            }
+            (isVisited, missed, present) = (false, [], [])
+            for child in children.values { child.endRun() }
+            items?.endRun()
+            values?.endRun()
+        }
+    }
+
+    let root = Node()
+
+    package init() {}
+
+    /// A mapping is about to be decoded.
+    func visit(_ path: ConfigPath, keys: [String]) {
+        let node = node(at: path)
+        node.isVisited = true
+        node.present.formUnion(keys)
+    }
+
+    func know(_ key: String, of path: ConfigPath) { _ = node(at: path).child(key) }
+
+    func note(_ kind: Kind, for key: String, of path: ConfigPath) {
+        let node = node(at: path).child(key)
+        if !node.kinds.contains(kind) { node.kinds.append(kind) }
+    }
+
+    func miss(_ key: String, of path: ConfigPath) { node(at: path).missed.insert(key) }
+
+    /// The keys of this mapping are names.
+    func noteNames(of path: ConfigPath) {
+        let node = node(at: path)
+        if node.values == nil { node.values = Node() }
+    }
+
+    /// Unknown keys of this mapping are refused.
+    func noteClosed(_ path: ConfigPath) { node(at: path).isClosed = true }
+
+    /// One document has been decoded to its end.
+    func endRun() { root.endRun() }
+
+    /// Keys have no dots and brackets where this is used: in probes.
+    private func node(at path: ConfigPath) -> Node {
+        var node = root
+        for part in path.description.split(separator: ".") {
+            let pieces = part.split(separator: "[", omittingEmptySubsequences: false)
+            if let key = pieces.first, !key.isEmpty { node = node.child(String(key)) }
+            for _ in pieces.dropFirst() {
+                let items = node.items ?? Node()
+                node.items = items
+                node = items
+            }
+        }
+        return node
+    }
+}

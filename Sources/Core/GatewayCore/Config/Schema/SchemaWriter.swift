@@ -1,0 +1,160 @@
+/// Puts what was recorded into the words of JSON Schema.
+struct SchemaWriter {
+    /// By path, `*` standing for a name and `[]` for an element: what is written by hand.
+    let substitutes: [String: SchemaValue]
+
+    struct Members {
+        var properties: [(String, SchemaValue)]
+        var required: [String]
+
+        func value(isClosed: Bool) -> [(String, SchemaValue)] {
+            var members: [(String, SchemaValue)] = [("type", .string("object"))]
+            if !required.isEmpty { members.append(("required", .array(required.map { .string($0) }))) }
+            members.append(("properties", .object(properties)))
+            if isClosed { members.append(("additionalProperties", .bool(false))) }
+            return members
+        }
+    }
+
+    func members(_ node: KeyRecorder.Node, at path: String) -> Members {
+        var keys = node.keys
+        if path.isEmpty, substitutes["include"] != nil, !keys.contains("include") { keys.append("include") }
+        let properties = keys.sorted().compactMap { key -> (String, SchemaValue)? in
+            let place = path.isEmpty ? key : "\(path).\(key)"
+            if let substitute = substitutes[place] { return (key, substitute) }
+            guard let child = node.children[key], child.kinds != [.unbuilt] else { return nil }
+            return (key, value(child, at: place))
+        }
+        return Members(properties: properties, required: (node.required ?? []).sorted())
+    }
+
+    func object(_ node: KeyRecorder.Node, at path: String) -> SchemaValue {
+        var members = members(node, at: path)
+        // Where any key is read, a value is whatever somebody wants to say.
+        if !node.isClosed { members.properties = members.properties.map { ($0.0, .object([])) } }
+        return .object(members.value(isClosed: node.isClosed))
+    }
+
+    private func value(_ node: KeyRecorder.Node, at path: String) -> SchemaValue {
+        if let substitute = substitutes[path] { return substitute }
+        if node.kinds.contains(.secret) { return Self.reference("secret") }
+        if let values = node.values {
+            return .object([
+                ("type", .string("object")),
+                ("propertyNames", Self.reference("name")),
+                ("additionalProperties", value(values, at: "\(path).*")),
+            ])
+        }
+        if node.isMapping, !node.kinds.contains(.stringMap) { return object(node, at: path) }
+        let specific = node.kinds.filter { $0 != .scalar && $0 != .unbuilt && $0 != .mapping }
+        let choice = specific.first { if case .choice = $0 { true } else { false } }
+        guard let kind = choice ?? specific.first(where: { $0 != .sequence && $0 != .string }) ?? specific.first else {
+            return node.kinds.contains(.scalar) ? Self.reference("string") : .object([])
+        }
+        return value(kind, node, at: path)
+    }
+
+    private func value(_ kind: KeyRecorder.Kind, _ node: KeyRecorder.Node, at path: String) -> SchemaValue {
+        switch kind {
+        case .scalar, .string, .url: Self.reference("string")
+        case .secret: Self.reference("secret")
+        case .bool: Self.orVariable([("type", .string("boolean"))])
+        case .integer(let range):
+            Self.orVariable([
+                ("type", .string("integer")), ("minimum", .number(range.lowerBound)),
+                ("maximum", .number(range.upperBound)),
+            ])
+        case .choice(let words): Self.orVariable([("enum", .array(words.flatMap(Self.word)))])
+        case .duration: Self.reference("duration")
+        case .size: Self.reference("size")
+        case .percent: Self.reference("percent")
+        case .strings: .object([("type", .string("array")), ("items", Self.reference("string"))])
+        case .stringMap:
+            .object([("type", .string("object")), ("additionalProperties", Self.reference("string"))])
+        case .sequence: .object([("type", .string("array")), ("items", items(node, at: path))])
+        case .mapping, .unbuilt: .object([])
+        }
+    }
+
+    private func items(_ node: KeyRecorder.Node, at path: String) -> SchemaValue {
+        guard let items = node.items, items.isMapping || !items.kinds.isEmpty else { return Self.reference("string") }
+        return value(items, at: "\(path)[]")
+    }
+
+    /// YAML reads some words as truth values and numbers.
+    private static func word(_ word: String) -> [SchemaValue] {
+        if word == "true" || word == "false" { return [.bool(word == "true")] }
+        return [.string(word)] + (Int(word).map { [.number($0)] } ?? [])
+    }
+
+    // MARK: Shared definitions
+
+    static func reference(_ name: String) -> SchemaValue { .object([("$ref", .string("#/$defs/\(name)"))]) }
+
+    private static func orVariable(_ members: [(String, SchemaValue)]) -> SchemaValue {
+        .object([("anyOf", .array([.object(members), reference("variable")]))])
+    }
+
+    private static func pattern(_ pattern: String, _ description: String) -> SchemaValue {
+        orVariable([
+            ("type", .string("string")), ("pattern", .string(pattern)), ("description", .string(description)),
+        ])
+    }
+
+    static var shared: [(String, SchemaValue)] {
+        let text = SchemaValue.object([("type", .array([.string("string"), .string("number"), .string("boolean")]))])
+        func source(_ key: String, _ value: SchemaValue, _ more: [(String, SchemaValue)] = []) -> SchemaValue {
+            .object([
+                ("type", .string("object")), ("required", .array([.string(key)])),
+                ("properties", .object([(key, value)] + more)), ("additionalProperties", .bool(false)),
+            ])
+        }
+        let program = SchemaValue.object([("type", .string("array")), ("items", text)])
+        return [
+            (
+                "variable",
+                .object([
+                    ("type", .string("string")), ("pattern", .string("\\$\\{")),
+                    ("description", .string("A value from the environment: ${NAME}, ${NAME:-default}.")),
+                ])
+            ),
+            ("string", text),
+            (
+                "name",
+                .object([
+                    ("type", .string("string")), ("pattern", .string("^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")),
+                ])
+            ),
+            ("duration", pattern("^[0-9]{1,9}(ms|s|m|h|d)$", "A duration such as 250ms, 30s, 10m, 1h or 90d.")),
+            (
+                "size",
+                .object([
+                    (
+                        "anyOf",
+                        .array([
+                            .object([("type", .string("integer")), ("minimum", .number(0))]),
+                            pattern("^[0-9]{1,9}(B|KiB|MiB|GiB)?$", "A size such as 64KiB or 1MiB."),
+                        ])
+                    )
+                ])
+            ),
+            ("percent", pattern("^[0-9]{1,3}%$", "A share such as 10%.")),
+            (
+                "secret",
+                .object([
+                    (
+                        "description",
+                        .string("A scalar, or where the secret comes from: env, file, exec or systemd_credential.")
+                    ),
+                    (
+                        "anyOf",
+                        .array([
+                            text, source("env", text), source("file", text), source("systemd_credential", text),
+                            source("exec", program, [("timeout", reference("duration"))]),
+                        ])
+                    ),
+                ])
+            ),
+        ]
+    }
+}

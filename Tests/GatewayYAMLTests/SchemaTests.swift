@@ -1,0 +1,67 @@
+import Foundation
+import GatewayStrategies
+import Testing
+
+@testable import GatewayCore
+
+/// The JSON Schema is what the decoders ask for, and the file in the repository is that.
+///
+/// After a change of the configuration's keys run with `UPDATE_EXPECTED=1` and read the difference.
+@Suite("Schema")
+struct SchemaTests {
+    private static let file = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+        .deletingLastPathComponent().appending(path: "schema/gateway.schema.json")
+
+    private let text = ConfigSchema.text(.builtIn)
+
+    @Test func theFileIsCurrent() throws {
+        if ProcessInfo.processInfo.environment["UPDATE_EXPECTED"] != nil {
+            let folder = Self.file.deletingLastPathComponent()
+            try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+            try text.write(to: Self.file, atomically: true, encoding: .utf8)
+        }
+        let committed = try String(contentsOf: Self.file, encoding: .utf8)
+        // Not compared by the macro, whose report of two long texts takes minutes.
+        let isCurrent = committed == text
+        #expect(isCurrent, "make it anew: authgateway config schema > schema/gateway.schema.json")
+    }
+
+    @Test(arguments: StrategyCatalog.builtIn.kinds)
+    func everyKeyThatAStrategyReadsIsInIt(_ kind: String) throws {
+        let document = try #require(JSONValue(Array(text.utf8)))
+        let properties = try #require(document["$defs"]?["strategy.\(kind)"]?["properties"])
+        let type = try #require(StrategyCatalog.builtIn.strategy(named: kind))
+        let recorder = KeyRecorder()
+        let span = SourceSpan(file: 0, line: 1, column: 1)
+        let node = ConfigNode(.mapping([]), at: span)
+        let file = ConfigDocument.File(name: "", directory: "/", lines: [])
+        let context = ConfigContext(
+            document: ConfigDocument(files: [file], root: node),
+            secrets: ProbeSecrets(),
+            recorder: recorder
+        )
+        _ = ConfigFields(node, path: .root, context: context).flatMap { type.init(from: $0) }
+        for (key, child) in recorder.root.children where child.kinds != [.unbuilt] && key != "strategy" {
+            #expect(properties[key] != nil, "\(kind): \(key)")
+        }
+    }
+
+    /// Keys that are only read when others are there.
+    @Test(arguments: [
+        ("access.clients.*", ["token", "token_sha256"]),
+        ("listeners.proxy[]", ["address", "allow_users", "tls", "unix"]),
+        ("routes.*", ["allow", "auth", "clients", "match", "tls", "upstream"]),
+        ("listeners.proxy[].tls", ["certificate", "client_ca", "private_key"]),
+    ])
+    func whatIsReadOnConditionIsFound(_ path: String, _ keys: [String]) throws {
+        var node = try #require(JSONValue(Array(text.utf8)))
+        for part in path.split(separator: ".") {
+            let isElement = part.hasSuffix("[]")
+            let key = isElement ? String(part.dropLast(2)) : String(part)
+            let next = key == "*" ? node["additionalProperties"] : node["properties"]?[key]
+            node = try #require(next)
+            if isElement { node = try #require(node["items"]) }
+        }
+        for key in keys { #expect(node["properties"]?[key] != nil, "\(path): \(key)") }
+    }
+}

@@ -1,0 +1,65 @@
+"""The JSON Schema against a validator that this project did not write."""
+
+import json
+import re
+
+import jsonschema
+import pytest
+import yaml
+
+from harness.gateway import ROOT, command
+
+#: Places that take a mapping or a list of them; the schema knows the mapping only.
+TWO_FORMS = {"recipe"}
+EXAMPLES = sorted((ROOT / "examples/strategies").glob("*.yaml")) + [ROOT / "gateway.yaml"]
+#: Mistakes that a schema can see; the others need the decoders.
+VISIBLE = ["bad-values", "match", "missing-key", "unknown-key", "unknown-strategy", "wrong-type", "no-version", "version"]
+
+
+class Loader(yaml.SafeLoader):
+    """YAML 1.2 as far as it matters here: `no` and `on` are words, times are text."""
+
+
+Loader.yaml_implicit_resolvers = {
+    first: [(tag, pattern) for tag, pattern in resolvers if tag.rsplit(":", 1)[1] in ("int", "float", "null", "merge")]
+    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
+Loader.add_implicit_resolver("tag:yaml.org,2002:bool", re.compile("^(?:true|false)$"), list("tf"))
+
+
+def load(path):
+    return yaml.load(path.read_text(encoding="utf-8"), Loader)
+
+
+@pytest.fixture(scope="module")
+def validator():
+    schema = json.loads((ROOT / "schema/gateway.schema.json").read_text(encoding="utf-8"))
+    jsonschema.Draft202012Validator.check_schema(schema)
+    return jsonschema.Draft202012Validator(schema)
+
+
+def test_the_command_prints_the_file(tmp_path):
+    result = command("config", "schema", cwd=tmp_path)
+    assert result.returncode == 0
+    assert result.stdout == (ROOT / "schema/gateway.schema.json").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_every_example_is_valid_and_names_the_schema(validator, path):
+    if path.stem not in TWO_FORMS:
+        assert [error.message for error in validator.iter_errors(load(path))] == []
+    first = path.read_text(encoding="utf-8").splitlines()[0]
+    prefix = "# yaml-language-server: $schema="
+    assert first.startswith(prefix)
+    assert (path.parent / first.removeprefix(prefix)).resolve() == (ROOT / "schema/gateway.schema.json").resolve()
+
+
+@pytest.mark.parametrize("name", VISIBLE)
+def test_mistakes_are_found(validator, name):
+    assert list(validator.iter_errors(load(ROOT / f"examples/errors/{name}.yaml")))
+
+
+def test_the_example_of_the_documentation_is_valid(validator):
+    text = (ROOT / "docs/configuration.md").read_text(encoding="utf-8")
+    block = text.split("```yaml\n", 1)[1].split("```", 1)[0]
+    assert [error.message for error in validator.iter_errors(yaml.load(block, Loader))] == []
