@@ -12,7 +12,7 @@ let settings: [SwiftSetting] = [
 ]
 
 // Every byte of every request passes these two. Overlapping accesses are looked for while they run in debug builds, which
-// is what the tests use (docs/adr/0013-request-path-optimisations.md).
+// is what the tests use (docs/adr/0040-request-path-optimisations.md).
 let hotPathSettings =
     settings + [.unsafeFlags(["-enforce-exclusivity=unchecked"], .when(configuration: .release))]
 
@@ -143,3 +143,16 @@ let package = Package(
         tests("ArchitectureTests", []),
     ]
 )
+
+// Only built when asked for: nobody who uses or tests the gateway waits for it.
+if Context.environment["AUTHGATEWAY_BENCHMARKS"] != nil {
+    package.targets += [
+        .target(name: "CAllocationCount", path: "Benchmarks/Micro/CAllocationCount"),
+        .executableTarget(
+            name: "GatewayBenchmarks",
+            dependencies: ["CAllocationCount", "GatewayCore", "GatewayProxy", logging] + nio,
+            path: "Benchmarks/Micro/GatewayBenchmarks",
+            swiftSettings: [.swiftLanguageMode(.v6), .treatAllWarnings(as: .error)]
+        ),
+    ]
+}

@@ -1,4 +1,5 @@
 import Dispatch
+import Foundation
 import GatewayCore
 import Testing
 
@@ -36,6 +37,30 @@ import Testing
             )
             for number in 1...20 { #expect(client.readMessage()?.body == "r\(number)") }
             #expect(origin.connections == 1)
+            client.close()
+        }
+    }
+
+    /// Small answers go straight to the socket until it is full; from then on the channel holds what follows.
+    @Test func answersThatAClientTakesLateComeWholeAndInOrder() async throws {
+        let origin = try RawOrigin { connection, _, origin in
+            while let message = connection.readMessage() {
+                origin.record(message.head)
+                let digit = message.head.split(separator: " ")[1].last ?? "?"
+                let body = String(repeating: digit, count: 15_000)
+                connection.send("HTTP/1.1 200 OK\r\nContent-Length: 15000\r\n\r\n\(body)")
+            }
+        }
+        try await withProxy(origin) { proxy in
+            let client = try proxy.client()
+            let count = 200
+            client.send((0..<count).map { "GET /api/\($0) HTTP/1.1\r\nHost: localhost\r\n\r\n" }.joined())
+            let deadline = Date() + 1
+            while origin.requests.count < 150, Date() < deadline { Thread.sleep(forTimeInterval: 0.001) }
+            #expect(origin.requests.count < count, "nothing was held back: this test needs more answers")
+            for number in 0..<count {
+                #expect(client.readMessage()?.body == String(repeating: "\(number % 10)", count: 15_000))
+            }
             client.close()
         }
     }

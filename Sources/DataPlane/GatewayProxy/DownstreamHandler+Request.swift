@@ -243,8 +243,7 @@ extension DownstreamHandler {
 
     func flushRequest() {
         guard requestOut.readableBytes > 0, let upstream = exchange?.upstream else { return }
-        upstream.write(requestOut)
-        upstream.flush()
+        upstream.send(requestOut)
         lane.buffers.giveBack(&requestOut)
     }
 
@@ -284,8 +283,7 @@ extension DownstreamHandler {
             exchange?.upstream?.write(requestOut)
             requestOut = lane.buffers.empty
         }
-        exchange?.upstream?.write(slice)
-        exchange?.upstream?.flush()
+        exchange?.upstream?.send(slice)
     }
 
     private func hold(_ bytes: ByteBuffer) {

@@ -136,8 +136,7 @@ extension DownstreamHandler {
             outlet.flush()
             return
         }
-        outlet.write(responseOut)
-        outlet.flush()
+        outlet.send(responseOut)
         lane.buffers.giveBack(&responseOut)
     }
 

@@ -32,7 +32,7 @@ final class DownstreamHandler: ChannelDuplexHandler {
     /// Tells which listener accepted the connection.
     let listenerNumber: Int
     var context: ChannelHandlerContext?
-    private(set) var outlet = Outlet()
+    var outlet = Outlet()
     /// No other handler, TLS that is, is in the pipeline.
     private let isAlone: Bool
     private let loop: any EventLoop
@@ -60,8 +60,8 @@ final class DownstreamHandler: ChannelDuplexHandler {
     private var isCounted = false
 
     var shared: ProxyShared { lane.shared }
-    var limits: Limits { shared.limits }
-    var timeouts: Timeouts { shared.timeouts }
+    var limits: Limits { lane.limits }
+    var timeouts: Timeouts { lane.timeouts }
 
     init(lane: Lane, listener: ListenerIdentity, listenerNumber: Int, isAlone: Bool) {
         self.lane = lane
@@ -228,9 +228,8 @@ final class DownstreamHandler: ChannelDuplexHandler {
     private func readTunnel() -> Bool {
         guard let upstream = exchange?.upstream, upstream.isWritable else { return false }
         setDeadline(timeouts.response)
-        upstream.write(inbound)
+        upstream.send(inbound)
         inbound = lane.buffers.empty
-        upstream.flush()
         return true
     }
 

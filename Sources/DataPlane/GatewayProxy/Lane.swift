@@ -158,6 +158,9 @@ final class Lane {
     let loop: any EventLoop
     let clock: LoopClock
     let buffers: SpareBuffers
+    /// Copies: what all threads ask of one object, they take turns for.
+    let limits: Limits
+    let timeouts: Timeouts
     /// A reload has put another one in its place.
     private(set) var isReplaced = false
     /// By index into ``ProxyShared/routes``.
@@ -171,6 +174,8 @@ final class Lane {
         loop = slot.loop
         clock = slot.clock
         buffers = slot.buffers
+        limits = shared.limits
+        timeouts = shared.timeouts
         let kept = old.map { $0.shared.limits == shared.limits ? $0.pools : [] } ?? []
         let byKey = Dictionary(kept.map { ($0.key, $0) }) { first, _ in first }
         let pools = shared.targets.map { byKey[$0.key] ?? UpstreamPool(target: $0, slot: slot, shared: shared) }

@@ -156,6 +156,7 @@ final class UpstreamHandler: ChannelDuplexHandler {
 
     func write(_ bytes: ByteBuffer) { outlet.write(bytes) }
     func flush() { outlet.flush() }
+    func send(_ bytes: ByteBuffer) { outlet.send(bytes) }
     func closeOutput() { context?.close(mode: .output, promise: nil) }
 
     /// The exchange is over before its response was: nothing of this connection can be trusted any more.

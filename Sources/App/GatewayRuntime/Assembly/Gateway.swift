@@ -62,12 +62,22 @@ package final class Gateway: Sendable {
                 if options.handlesSignals {
                     tasks.addTask { await Self.obeySignals(group, reloader, logger) }
                 }
+                tasks.addTask { await Self.settle() }
                 // Not a task of its own: when the services end, so does the wait for signals.
                 try await group.run()
                 tasks.cancelAll()
             }
         } catch {
             throw CommandFailure(.failed, "the gateway failed: \(LogText.clean("\(error)"))")
+        }
+    }
+
+    /// Gives back what only the start needed, and what was needed once since then.
+    private static func settle() async {
+        var pause = Duration.seconds(2)
+        while (try? await Task.sleep(for: pause)) != nil {
+            ProgramPages.giveBack()
+            pause = .seconds(30)
         }
     }
 

@@ -15,6 +15,7 @@ final class TrafficObserver: ExchangeObserver, Service {
     private let metrics: MetricRegistry
     private let clock: any GatewayClock
     private let accessLog: Logger?
+    private let series = Mutex<[TrafficSeries.Key: TrafficSeries]>([:])
     /// One for each event loop of the data plane, in its numbering.
     private let shards: [TrafficShard]
     /// What to add to a monotonic reading to get civil time, in nanoseconds.
@@ -114,17 +115,12 @@ final class TrafficObserver: ExchangeObserver, Service {
     }
 
     private func measure(_ key: TrafficShard.Key, _ tally: TrafficShard.Tally, route: String) {
-        let labels = [("route", route)]
-        metrics.counter("gateway_requests_total", labels + [("status", String(key.status))])
-            .increment(by: Int64(tally.requests))
-        metrics.counter("gateway_received_bytes_total", labels).increment(by: Int64(tally.bytesReceived))
-        metrics.counter("gateway_sent_bytes_total", labels).increment(by: Int64(tally.bytesSent))
-        metrics.counter("gateway_replays_total", labels).increment(by: Int64(tally.replays))
-        metrics.histogram("gateway_request_duration_seconds", labels, bounds: MetricRegistry.durationBounds)
-            .merge(counts: tally.buckets, sum: tally.seconds)
-        if let problem = key.problem {
-            metrics.counter("gateway_problems_total", labels + [("problem", problem.rawValue)])
-                .increment(by: Int64(tally.requests))
+        let kind = TrafficSeries.Key(key)
+        series.withLock { known in
+            if let found = known[kind] { return found.add(tally) }
+            let new = TrafficSeries(kind, route: route, in: metrics)
+            if known.count < TrafficSeries.limit { known[kind] = new }
+            new.add(tally)
         }
     }
 

@@ -63,34 +63,50 @@ final class TrafficShard: Sendable {
         }
     }
 
-    /// Exchanges that follow each other are mostly alike, so the last one's tally is kept at hand, out of the table.
-    private struct State {
-        var key: Key?
+    /// Exchanges of one route that follow each other are mostly alike, so the last one's tally is kept at hand, out of the
+    /// table.
+    private struct Latest {
+        var key: Key
         var tally = Tally()
+    }
+
+    private struct State {
+        /// By the number of the route; the first is for exchanges without one.
+        var latest: [Latest?] = []
         var others: [Key: Tally] = [:]
 
-        mutating func makeCurrent(_ next: Key) {
-            if let key { others[key] = tally }
-            tally = others.removeValue(forKey: next) ?? Tally()
-            key = next
+        mutating func add(_ record: ExchangeRecord, minute: Int64) {
+            let index = (record.route ?? -1) + 1
+            if index >= latest.count {
+                latest.append(contentsOf: repeatElement(nil, count: index + 1 - latest.count))
+            }
+            if !(latest[index]?.key.fits(record, minute) ?? false) { makeLatest(Key(record, minute), at: index) }
+            latest[index]?.tally.add(record)
+        }
+
+        private mutating func makeLatest(_ key: Key, at index: Int) {
+            if let old = latest[index] { others[old.key] = old.tally }
+            latest[index] = Latest(key: key, tally: others.removeValue(forKey: key) ?? Tally())
+        }
+
+        func all() -> [Key: Tally] {
+            var tallies = others
+            for latest in latest { if let latest { tallies[latest.key] = latest.tally } }
+            return tallies
         }
     }
 
     private let state = Mutex(State())
 
     func add(_ record: ExchangeRecord, minute: Int64) {
-        state.withLock { state in
-            if !(state.key?.fits(record, minute) ?? false) { state.makeCurrent(Key(record, minute)) }
-            state.tally.add(record)
-        }
+        state.withLock { $0.add(record, minute: minute) }
     }
 
     func take() -> [Key: Tally] {
-        state.withLock { state in
-            var tallies = state.others
-            if let key = state.key { tallies[key] = state.tally }
-            state = State()
-            return tallies
+        let taken = state.withLock { state in
+            defer { state = State() }
+            return state
         }
+        return taken.all()
     }
 }

@@ -1,0 +1,80 @@
+import Foundation
+import GatewayCore
+import GatewayProxy
+import Glibc
+import Logging
+import NIOPosix
+
+/// One whole exchange over real sockets: client, gateway with an injected credential, origin.
+///
+/// Client and origin use plain system calls and ask for no memory, so that what is counted is the gateway's.
+enum ExchangeBenchmark {
+    static func make() async throws -> Benchmark {
+        let origin = try PlainSocket.listen()
+        startOrigin(origin)
+        let span = SourceSpan(file: 0, line: 1, column: 1)
+        let plan = RoutePlan(
+            name: "bench",
+            upstream: Origin(scheme: .http, host: "127.0.0.1", port: origin.port),
+            upstreamPath: "",
+            matchPath: "/",
+            matchHosts: [],
+            credential: 0,
+            span: span
+        )
+        let source = FixedCredentialSource(
+            name: "bench",
+            strategy: "bearer",
+            injection: .authorization(scheme: "Bearer", Secret("0123456789abcdef"))
+        )
+        let server = try ProxyServer(
+            group: MultiThreadedEventLoopGroup(numberOfThreads: 1),
+            configuration: ProxyConfiguration(
+                routes: [ProxyRoute(plan: plan, source: source, number: 0)],
+                access: AccessPlan(clients: [], allowedOrigins: [], requireClient: .auto),
+                limits: Limits(),
+                sha256: { $0 }
+            ),
+            clock: BenchClock(),
+            observer: SilentObserver(),
+            logger: Logger(label: "bench")
+        )
+        let bound = try await server.bind([ListenerPlan(address: .tcp(host: "127.0.0.1", port: 0), span: span)])
+        server.start()
+        let client = try PlainSocket.connect(port: bound[0].port ?? 0)
+        let request = Array("GET /json HTTP/1.1\r\nHost: 127.0.0.1\r\nAccept: */*\r\n\r\n".utf8)
+        var answer = [UInt8](repeating: 0, count: 4096)
+        return Benchmark(name: "one exchange", allocations: 2, repetitions: 20_000) {
+            guard client.write(request), client.read(into: &answer, until: 1024) else {
+                throw BenchmarkFailure.noAnswer
+            }
+        }
+    }
+
+    private static func startOrigin(_ listener: PlainSocket) {
+        Thread.detachNewThread {
+            let connection = listener.accept()
+            let head = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 1024\r\n\r\n"
+            let answer = Array(head.utf8) + [UInt8](repeating: 0x78, count: 1024)
+            var request = [UInt8](repeating: 0, count: 4096)
+            while connection.read(into: &request, until: 1), connection.write(answer) {}
+        }
+    }
+}
+
+struct BenchClock: GatewayClock {
+    func now() -> Moment { Moment(monotonic: monotonic(), wall: UnixTime(milliseconds: 0)) }
+
+    func monotonic() -> MonotonicTime {
+        var time = timespec()
+        clock_gettime(CLOCK_BOOTTIME, &time)
+        return MonotonicTime(nanoseconds: Int64(time.tv_sec) * 1_000_000_000 + Int64(time.tv_nsec))
+    }
+
+    func sleep(for duration: Duration) async throws { try await Task.sleep(for: duration) }
+}
+
+struct SilentObserver: ExchangeObserver {
+    func finished(_ record: ExchangeRecord) {}
+    func denied(_ demand: CredentialDemand?, requestID: String, reason: ProblemKind) {}
+}

@@ -1,0 +1,121 @@
+"""Figures that no peer is needed for: large configurations, paced latency, idle connections, a cold start."""
+
+import http.server
+import json
+import pathlib
+import statistics
+import tempfile
+import threading
+import time
+
+import load
+import proxies
+
+ROTATION = """
+local count, number = {count}, 0
+request = function()
+  number = number % count + 1
+  return wrk.format("GET", "/r" .. number .. "/json")
+end
+"""
+
+
+def routes(count, credentials):
+    lines = [
+        f"r{number}: {{match: {{path: /r{number}}}, auth: c{number % credentials}, TO}}" for number in range(1, count + 1)
+    ]
+    return "\n  ".join(lines)
+
+
+def tokens(count):
+    lines = [f'  c{number}: {{strategy: bearer, token: "{proxies.TOKEN}"}}' for number in range(count)]
+    return "credentials:\n" + "\n".join(lines)
+
+
+def large_configuration(binary, rounds=6, seconds=1):
+    """CPU per request with 1,000 routes and 200 credentials, all of them used in turn, over that with one of each."""
+    with tempfile.TemporaryDirectory(prefix="large-") as folder:
+        with proxies.Stage(folder, {"one": binary, "many": binary}) as stage:
+            stage.write_gateway("one", tokens(1), routes(1, 1))
+            stage.write_gateway("many", tokens(200), routes(1000, 200))
+            stage.start("upstream")
+            pids = {name: stage.start(name) for name in ("one", "many")}
+            script = {
+                name: stage.write(f"{name}.lua", ROTATION.format(count=count)) for name, count in (("one", 1), ("many", 1000))
+            }
+            # The first use of each credential on each route is written to the audit log, once: not what is measured here.
+            for name in pids:
+                load.wrk(stage.ports[name], 32, "", 6, stage.pin_load, script[name])
+            costs = {"one": [], "many": []}
+            for number in range(rounds):
+                for name in costs if number % 2 == 0 else reversed(costs):
+                    before = load.cpu_seconds(pids[name])
+                    figures = load.wrk(stage.ports[name], 32, "", seconds, stage.pin_load, script[name])
+                    costs[name].append((load.cpu_seconds(pids[name]) - before) / figures["count"])
+            pairs = zip(costs["many"], costs["one"])
+            return statistics.median(many / one for many, one in pairs)
+
+
+def latency(binary, rate=1000, seconds=5, rounds=3):
+    """What the gateway adds to p50 and p99 of a paced load, in microseconds, and what direct requests take."""
+    with tempfile.TemporaryDirectory(prefix="paced-") as folder:
+        with proxies.Stage(folder, {"gateway": binary}) as stage:
+            stage.start("upstream")
+            stage.start("gateway")
+            rows = []
+            for _ in range(rounds):
+                direct = load.paced(stage.upstream_port, rate, seconds, proxies.TOKEN)
+                through = load.paced(stage.ports["gateway"], rate, seconds)
+                rows.append((direct["p50"], direct["p99"], through["p50"] - direct["p50"], through["p99"] - direct["p99"]))
+            names = ("direct_p50", "direct_p99", "added_p50", "added_p99")
+            return dict(zip(names, (statistics.median(column) for column in zip(*rows))))
+
+
+def idle_connections(binary, count=8000):
+    with tempfile.TemporaryDirectory(prefix="idle-") as folder:
+        with proxies.Stage(folder, {"gateway": binary}) as stage:
+            stage.start("upstream")
+            pid = stage.start("gateway")
+            return load.idle_memory(pid, stage.ports["gateway"], count)
+
+
+def cold_start(binary, rounds=5):
+    """Milliseconds from the start of the process to the first proxied answer, with a token in the store."""
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), TokenEndpoint)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    credentials = f"""credentials:
+  service:
+    strategy: oauth2_client_credentials
+    token_url: http://127.0.0.1:{server.server_port}/token
+    client_id: bench
+    client_secret: {{env: CLIENT_SECRET}}"""
+    with tempfile.TemporaryDirectory(prefix="cold-") as folder:
+        with proxies.Stage(folder, {"gateway": binary}) as stage:
+            stage.write_gateway("gateway", credentials, "bench: {match: {path: /}, auth: service, TO}")
+            stage.start("upstream")
+            times = []
+            for _ in range(rounds + 1):
+                start = time.perf_counter()
+                stage.start("gateway")
+                load.paced(stage.ports["gateway"], 1, 1)
+                times.append((time.perf_counter() - start) * 1e3)
+                stage.stop("gateway")
+            server.shutdown()
+            return statistics.median(times[1:])
+
+
+class TokenEndpoint(http.server.BaseHTTPRequestHandler):
+    def do_POST(self):
+        body = json.dumps({"access_token": proxies.TOKEN, "token_type": "Bearer", "expires_in": 3600}).encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_):
+        pass
+
+
+def size(binary):
+    return pathlib.Path(binary).stat().st_size

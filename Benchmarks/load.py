@@ -1,0 +1,140 @@
+"""Load, and what it costs the process that is measured."""
+
+import os
+import pathlib
+import re
+import resource
+import socket
+import statistics
+import subprocess
+import time
+
+# Connections and path of the load, and how many megabytes one answer is.
+SCENARIOS = {
+    "c1": (1, "/json", None),
+    "c32": (32, "/json", None),
+    "c256": (256, "/json", None),
+    "64k": (32, "/64k", 65536 / 1e6),
+    "10m": (4, "/10m", 10485760 / 1e6),
+}
+UNITS = {"us": 1, "ms": 1e3, "s": 1e6}
+
+
+def wrk(port, connections, path, seconds, pin=(), script=None, token="brought-by-the-client"):
+    """The token that the client brings is to be replaced."""
+    words = ["wrk", "-t1", f"-c{connections}", f"-d{seconds}s", "--timeout", "10s", "--latency"]
+    words += ["-H", f"Authorization: Bearer {token}", *(["-s", str(script)] if script else [])]
+    text = subprocess.run(
+        [*pin, *words, f"http://127.0.0.1:{port}{path}"], capture_output=True, text=True, check=True
+    ).stdout
+    failures = re.findall(r"Non-2xx or 3xx responses: \d+|Socket errors: .*", text)
+    if failures:
+        raise SystemExit(f"not every request was answered well: {failures}")
+
+    def latency(share):
+        found = re.search(rf"(?m)^\s+{share}%\s+([\d.]+)(us|ms|s)", text)
+        return float(found[1]) * UNITS[found[2]]
+
+    count = int(re.search(r"(\d+) requests in", text)[1])
+    rate = float(re.search(r"Requests/sec:\s+([\d.]+)", text)[1])
+    return {"count": count, "rate": rate, "p50": latency(50), "p99": latency(99)}
+
+
+def measured(pid, port, scenario, seconds, pin=()):
+    """One slice of load: CPU of the process for each request (microseconds), rate, latency, peak memory of the slice."""
+    connections, path, megabytes = SCENARIOS[scenario]
+    reset_peak(pid)
+    before = cpu_seconds(pid)
+    figures = wrk(port, connections, path, seconds, pin)
+    figures["cpu"] = (cpu_seconds(pid) - before) / figures["count"] * 1e6
+    figures["per_megabyte"] = figures["cpu"] / megabytes if megabytes else 0
+    figures["memory"] = memory(pid, "VmHWM")
+    return figures
+
+
+def paced(port, rate, seconds, token="brought-by-the-client"):
+    """Latencies in microseconds at so many requests a second, each counted from when it was due, not from when it left."""
+    request = f"GET /json HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nAuthorization: Bearer {token}\r\n\r\n".encode()
+    connections = [socket.create_connection(("127.0.0.1", port), 5) for _ in range(8)]
+    for connection in connections:
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    latencies = []
+    start = time.perf_counter_ns()
+    for number in range(rate * seconds):
+        due = start + number * 1_000_000_000 // rate
+        while (left := due - time.perf_counter_ns()) > 0:
+            # Sleeping alone would come late; spinning alone would take the CPU from the upstream.
+            time.sleep(max(0, left - 60_000) / 1e9)
+        exchange(connections[number % len(connections)], request)
+        latencies.append((time.perf_counter_ns() - due) / 1e3)
+    for connection in connections:
+        connection.close()
+    latencies = sorted(latencies[rate // 2 :])
+    return {"p50": statistics.median(latencies), "p99": latencies[int(len(latencies) * 0.99)]}
+
+
+def exchange(connection, request):
+    """Sends a request and reads its answer, which must be a 200 with a length."""
+    connection.sendall(request)
+    answer = b""
+    while b"\r\n\r\n" not in answer:
+        answer += received(connection)
+    head, _, body = answer.partition(b"\r\n\r\n")
+    if not head.startswith(b"HTTP/1.1 200"):
+        raise SystemExit(f"not a good answer: {head[:200]}")
+    missing = int(re.search(rb"(?i)content-length: (\d+)", head)[1]) - len(body)
+    while missing > 0:
+        missing -= len(received(connection))
+
+
+def received(connection):
+    data = connection.recv(65536)
+    if not data:
+        raise SystemExit("the connection was closed")
+    return data
+
+
+def idle_memory(pid, port, count):
+    """Resident memory in MiB while so many connections stay open after one request each."""
+    resource.setrlimit(resource.RLIMIT_NOFILE, (count + 1000, max(count + 1000, resource.getrlimit(resource.RLIMIT_NOFILE)[1])))
+    request = f"GET /json HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n\r\n".encode()
+    connections = []
+    for _ in range(count):
+        connection = socket.create_connection(("127.0.0.1", port), 5)
+        exchange(connection, request)
+        connections.append(connection)
+    resident = memory(pid, "VmRSS")
+    for connection in connections:
+        connection.close()
+    return resident
+
+
+def family(root):
+    found = [root]
+    for pid in found:
+        found += map(int, pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split())
+    return found
+
+
+def cpu_seconds(root):
+    """Of all threads, in nanosecond resolution."""
+    paths = (path for pid in family(root) for path in pathlib.Path(f"/proc/{pid}/task").glob("*/schedstat"))
+    return sum(int(path.read_text().split()[0]) for path in paths) / 1e9
+
+
+def memory(root, field):
+    texts = (pathlib.Path(f"/proc/{pid}/status").read_text() for pid in family(root))
+    return sum(int(re.search(rf"{field}:\s+(\d+)", text)[1]) for text in texts) / 1024
+
+
+def reset_peak(root):
+    for pid in family(root):
+        with open(f"/proc/{pid}/clear_refs", "w", encoding="ascii") as file:
+            file.write("5")
+
+
+def machine():
+    """How large the machine is, in words."""
+    cpu = re.search(r"model name\s*: (.*)", pathlib.Path("/proc/cpuinfo").read_text())
+    total = int(re.search(r"MemTotal:\s+(\d+)", pathlib.Path("/proc/meminfo").read_text())[1]) / 2**20
+    return f"{os.cpu_count()} CPUs ({cpu[1] if cpu else 'unknown'}), {total:.0f} GiB, Linux {os.uname().release}"

@@ -1,0 +1,319 @@
+"""The proxies that are compared: how each is configured and started, all in front of the same upstream.
+
+Each injects the same header; the upstream (nginx) refuses a request without exactly that header.
+"""
+
+import os
+import pathlib
+import shutil
+import signal
+import socket
+import subprocess
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+DEBIAN = ROOT / ".build/debian"
+PEERS = ROOT / ".build/bench"
+TOKEN = "0123456789abcdef0123456789abcdef01234567"
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def program(name, *places):
+    """Where a program is: on the PATH or unpacked below .build; None when it is nowhere."""
+    found = shutil.which(name) or shutil.which(f"/usr/sbin/{name}")
+    return found or next((str(place) for place in places if place.exists()), None)
+
+
+def nginx_binary():
+    return program("nginx", DEBIAN / "usr/sbin/nginx")
+
+
+def binaries():
+    """The peers that this machine has."""
+    found = {
+        "nginx": nginx_binary(),
+        "haproxy": program("haproxy", DEBIAN / "usr/sbin/haproxy"),
+        "envoy": program("envoy", PEERS / "envoy/_bin/envoy"),
+        "caddy": program("caddy", PEERS / "usr/bin/caddy"),
+    }
+    return {name: path for name, path in found.items() if path}
+
+
+def run_quietly(*words):
+    subprocess.run([str(word) for word in words], check=True, capture_output=True)
+
+
+class Stage:
+    """A folder with everybody's configuration, and the processes that were started from it."""
+
+    def __init__(self, folder, gateways, tls=False, workers=1):
+        self.folder = pathlib.Path(folder)
+        self.gateways = gateways
+        self.tls = tls
+        self.workers = workers
+        self.scheme = "https" if tls else "http"
+        self.binaries = binaries()
+        self.upstream_port = free_port()
+        self.ports = {name: free_port() for name in [*self.binaries, *gateways]}
+        self.processes = {}
+        pins = workers == 1 and shutil.which("taskset")
+        self.pin_proxy = ["taskset", "-c", "0"] if pins else []
+        self.pin_load = ["taskset", "-c", "1"] if pins else []
+        self.write_all()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        for name in list(self.processes):
+            self.stop(name)
+
+    def write(self, name, text):
+        path = self.folder / name
+        path.write_text(text, encoding="ascii")
+        return path
+
+    # Starting and stopping
+
+    def command(self, name):
+        if name in self.gateways:
+            return [self.gateways[name], "run", "--config", str(self.folder / f"{name}.yaml")]
+        if name == "upstream":
+            binary, file = nginx_binary(), "upstream.conf"
+        else:
+            binary = self.binaries[name]
+            file = {"nginx": "nginx.conf", "haproxy": "haproxy.cfg", "envoy": "envoy.yaml", "caddy": "Caddyfile"}[name]
+        path = str(self.folder / file)
+        return {
+            "haproxy": [binary, "-f", path],
+            "envoy": [binary, "-c", path, "--concurrency", str(self.workers), "-l", "error", "--disable-hot-restart"],
+            "caddy": [binary, "run", "--config", path, "--adapter", "caddyfile"],
+        }.get(name, [binary, "-e", str(self.folder / "start.log"), "-c", path])
+
+    def start(self, name):
+        pin = self.pin_load if name == "upstream" else self.pin_proxy
+        libraries = f"{DEBIAN}/usr/lib/x86_64-linux-gnu"
+        surroundings = os.environ | {"GOMAXPROCS": str(self.workers), "LD_LIBRARY_PATH": libraries, "HOME": str(self.folder)}
+        if name in self.gateways:
+            surroundings = os.environ | {"CLIENT_SECRET": "bench"}
+        output = self.folder / f"{name}.out"
+        with open(output, "wb") as log:
+            process = subprocess.Popen(pin + self.command(name), stdout=log, stderr=log, env=surroundings)
+        self.processes[name] = process
+        port = self.upstream_port if name == "upstream" else self.ports[name]
+        deadline = time.monotonic() + 20
+        while True:
+            try:
+                socket.create_connection(("127.0.0.1", port), 1).close()
+                return process.pid
+            except OSError:
+                if process.poll() is not None or time.monotonic() > deadline:
+                    raise SystemExit(f"{name} does not listen:\n{output.read_text(errors='replace')}") from None
+                time.sleep(0.001)
+
+    def stop(self, name):
+        process = self.processes.pop(name)
+        process.send_signal(signal.SIGTERM)
+        try:
+            process.wait(3)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+    # Configurations
+
+    def write_all(self):
+        self.certificates()
+        (self.folder / "www").mkdir()
+        for name, size in (("64k", 65536), ("10m", 10485760)):
+            (self.folder / "www" / name).write_bytes(os.urandom(size))
+        self.folder.chmod(0o755)
+        self.write_nginx()
+        self.write_haproxy()
+        self.write_envoy()
+        self.write_caddy()
+        for name in self.gateways:
+            self.write_gateway(name)
+
+    def certificates(self):
+        curve = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes")
+        ca, ca_key = self.folder / "ca.pem", self.folder / "ca-key.pem"
+        run_quietly("openssl", "req", "-x509", *curve, "-keyout", ca_key, "-out", ca, "-days", 2, "-subj", "/CN=bench CA")
+        request = ("-keyout", self.folder / "key.pem", "-out", self.folder / "leaf.csr", "-subj", "/CN=upstream.test")
+        run_quietly("openssl", "req", *curve, *request)
+        extensions = self.write("leaf.ext", "subjectAltName=DNS:upstream.test\nextendedKeyUsage=serverAuth\n")
+        signing = ("-CA", ca, "-CAkey", ca_key, "-CAcreateserial", "-extfile", extensions, "-days", 2)
+        run_quietly("openssl", "x509", "-req", "-in", self.folder / "leaf.csr", *signing, "-out", self.folder / "cert.pem")
+
+    def write_nginx(self):
+        user = "user root;" if os.getuid() == 0 else ""
+        temporary = " ".join(
+            f"{kind}_temp_path {self.folder}/{kind};" for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
+        )
+        common = f"{temporary} access_log off; keepalive_requests 1000000000; keepalive_timeout 600s; client_max_body_size 64m;"
+        items = ", ".join(f'{{"id": {number}, "name": "item-{number:04}", "ok": true}}' for number in range(23))
+        self.write(
+            "upstream.conf",
+            f"""
+            {user} worker_processes 1; daemon off; pid {self.folder}/upstream.pid; error_log {self.folder}/upstream.log;
+            events {{ worker_connections 8192; }}
+            http {{
+              {common} sendfile on; tcp_nopush on; default_type application/json; map_hash_bucket_size 128;
+              map $http_authorization $welcome {{ default 0; "Bearer {TOKEN}" 1; }}
+              server {{
+                listen 127.0.0.1:{self.upstream_port} {"ssl" if self.tls else ""} backlog=4096;
+                ssl_certificate {self.folder}/cert.pem; ssl_certificate_key {self.folder}/key.pem; ssl_protocols TLSv1.3;
+                if ($welcome = 0) {{ return 401 "not welcome"; }}
+                location = /json {{ return 200 '{{"items": [{items}]}}'; }}
+                location / {{ root {self.folder}/www; }}
+              }}
+            }}""",
+        )
+        self.write(
+            "nginx.conf",
+            f"""
+            {user} worker_processes {self.workers}; daemon off; pid {self.folder}/nginx.pid;
+            error_log {self.folder}/nginx.log;
+            events {{ worker_connections 8192; }}
+            http {{
+              {common} proxy_buffers 16 64k; proxy_buffer_size 64k; proxy_busy_buffers_size 128k; proxy_max_temp_file_size 0;
+              upstream up {{ server 127.0.0.1:{self.upstream_port}; keepalive 512; keepalive_requests 1000000000; }}
+              server {{
+                listen 127.0.0.1:{self.ports["nginx"]} backlog=4096;
+                location / {{
+                  proxy_pass {self.scheme}://up; proxy_http_version 1.1; proxy_set_header Connection "";
+                  proxy_set_header Host 127.0.0.1:{self.upstream_port}; proxy_set_header Authorization "Bearer {TOKEN}";
+                  proxy_ssl_protocols TLSv1.3; proxy_ssl_session_reuse on; proxy_ssl_verify on; proxy_ssl_server_name on;
+                  proxy_ssl_trusted_certificate {self.folder}/ca.pem; proxy_ssl_name upstream.test;
+                }}
+              }}
+            }}""",
+        )
+
+    def write_haproxy(self):
+        secured = f"ssl verify required ca-file {self.folder}/ca.pem verifyhost upstream.test sni str(upstream.test)"
+        self.write(
+            "haproxy.cfg",
+            f"""global
+  nbthread {self.workers}
+  maxconn 8192
+defaults
+  mode http
+  timeout connect 5s
+  timeout client 600s
+  timeout server 600s
+  http-reuse always
+frontend f
+  bind 127.0.0.1:{self.ports.get("haproxy", 0)}
+  default_backend b
+backend b
+  http-request set-header Authorization "Bearer {TOKEN}"
+  http-request set-header Host 127.0.0.1:{self.upstream_port}
+  server s 127.0.0.1:{self.upstream_port} {secured if self.tls else ""}
+""",
+        )
+
+    def write_caddy(self):
+        secured = f"tls_trusted_ca_certs {self.folder}/ca.pem\n      tls_server_name upstream.test"
+        self.write(
+            "Caddyfile",
+            f"""{{
+  admin off
+  auto_https off
+  log {{
+    level ERROR
+  }}
+}}
+http://127.0.0.1:{self.ports.get("caddy", 0)} {{
+  bind 127.0.0.1
+  reverse_proxy {self.scheme}://127.0.0.1:{self.upstream_port} {{
+    header_up Authorization "Bearer {TOKEN}"
+    header_up Host 127.0.0.1:{self.upstream_port}
+    transport http {{
+      keepalive 600s
+      keepalive_idle_conns 512
+      keepalive_idle_conns_per_host 512
+      {secured if self.tls else ""}
+    }}
+  }}
+}}
+""",
+        )
+
+    def write_envoy(self):
+        types = "type.googleapis.com/envoy.extensions"
+        secured = f"""
+    transport_socket:
+      name: envoy.transport_sockets.tls
+      typed_config:
+        "@type": {types}.transport_sockets.tls.v3.UpstreamTlsContext
+        sni: upstream.test
+        common_tls_context:
+          tls_params: {{tls_minimum_protocol_version: TLSv1_3, tls_maximum_protocol_version: TLSv1_3}}
+          validation_context: {{trusted_ca: {{filename: {self.folder}/ca.pem}}}}"""
+        address = "{address: {socket_address: {address: 127.0.0.1, port_value: %d}}}" % self.upstream_port
+        self.write(
+            "envoy.yaml",
+            f"""static_resources:
+  secrets: [{{name: token, generic_secret: {{secret: {{inline_string: "Bearer {TOKEN}"}}}}}}]
+  listeners:
+  - address: {{socket_address: {{address: 127.0.0.1, port_value: {self.ports.get("envoy", 0)}}}}}
+    filter_chains:
+    - filters:
+      - name: envoy.filters.network.http_connection_manager
+        typed_config:
+          "@type": {types}.filters.network.http_connection_manager.v3.HttpConnectionManager
+          stat_prefix: i
+          codec_type: HTTP1
+          generate_request_id: false
+          route_config:
+            virtual_hosts:
+            - name: v
+              domains: ["*"]
+              routes:
+              - match: {{prefix: "/"}}
+                route: {{cluster: up, host_rewrite_literal: "127.0.0.1:{self.upstream_port}", timeout: 0s}}
+          http_filters:
+          - name: envoy.filters.http.credential_injector
+            typed_config:
+              "@type": {types}.filters.http.credential_injector.v3.CredentialInjector
+              overwrite: true
+              credential:
+                name: envoy.http.injected_credentials.generic
+                typed_config:
+                  "@type": {types}.http.injected_credentials.generic.v3.Generic
+                  credential: {{name: token}}
+                  header: Authorization
+          - name: envoy.filters.http.router
+            typed_config: {{"@type": {types}.filters.http.router.v3.Router}}
+  clusters:
+  - name: up
+    type: STATIC
+    connect_timeout: 5s
+    circuit_breakers: {{thresholds: [{{max_connections: 8192, max_pending_requests: 8192, max_requests: 8192}}]}}
+    load_assignment: {{cluster_name: up, endpoints: [{{lb_endpoints: [{{endpoint: {address}}}]}}]}}{secured if self.tls else ""}
+""",
+        )
+
+    def write_gateway(self, name, credentials="", routes=None):
+        secured = f"tls: {{ca: {self.folder}/ca.pem, server_name: upstream.test}}" if self.tls else ""
+        routes = routes or f'bench: {{match: {{path: /}}, auth: {{strategy: bearer, token: "{TOKEN}"}}, TO}}'
+        target = f"upstream: '{self.scheme}://127.0.0.1:{self.upstream_port}'" + (f", {secured}" if secured else "")
+        self.write(
+            f"{name}.yaml",
+            f"""version: 1
+state_directory: {self.folder}/state-{name}
+workers: {self.workers}
+listeners:
+  proxy: [{{address: "127.0.0.1:{self.ports[name]}"}}]
+  admin: {{address: "127.0.0.1:{free_port()}"}}
+{credentials}
+routes:
+  {routes.replace("TO", target)}
+""",
+        )

@@ -1,0 +1,105 @@
+"""Every figure of docs/performance.md, measured on this machine in one go and written there.
+
+Usage: report.py [--gateway PATH] [--rounds 8] [--print]
+"""
+
+import argparse
+import datetime
+import re
+import subprocess
+
+import extras
+import load
+import proxies
+from side_by_side import compare
+
+ORDER = ["nginx", "haproxy", "envoy", "caddy", "gateway"]
+HEADER = "| load | proxy | CPU µs/request | of nginx | requests/s | p50 µs | p99 µs | peak MiB |\n|---|---|---|---|---|---|---|---|"
+WORDS = {
+    "c1": "1 connection",
+    "c32": "32 connections",
+    "c256": "256 connections",
+    "64k": "64 KB bodies, 32 connections",
+    "10m": "10 MB bodies, 4 connections",
+}
+
+
+def table(results, scenarios):
+    lines = [HEADER]
+    for scenario in scenarios:
+        for name in ORDER:
+            row = results.get((scenario, name))
+            if row:
+                lines.append(
+                    f"| {WORDS[scenario]} | {name} | {row['cpu']:.1f} | {row['ratio']:.2f} | {row['rate']:,.0f} "
+                    f"| {row['p50']:.0f} | {row['p99']:.0f} | {row['memory']:.1f} |"
+                )
+    return "\n".join(lines)
+
+
+def version(name, path):
+    flag = {"nginx": "-v", "haproxy": "-v", "envoy": "--version", "caddy": "version"}.get(name, "--version")
+    done = subprocess.run([path, flag], capture_output=True, text=True, check=False, env=surroundings())
+    found = re.search(r"\d+\.\d+\.\d+[^\s/]*", done.stdout + done.stderr)
+    return found[0] if found else "of unknown version"
+
+
+def surroundings():
+    return {"LD_LIBRARY_PATH": f"{proxies.DEBIAN}/usr/lib/x86_64-linux-gnu", "HOME": "/nonexistent"}
+
+
+def extra_rows(binary, rounds):
+    large = extras.large_configuration(binary, rounds)
+    yield "1,000 routes and 200 credentials over one, CPU per request", f"{large:.3f}", "1.03"
+    paced = extras.latency(binary, rounds=max(1, rounds // 3))
+    yield "added at 1,000 requests/s, p50", f"{paced['added_p50'] / 1e3:.2f} ms", "0.2 ms"
+    yield "added at 1,000 requests/s, p99", f"{paced['added_p99'] / 1e3:.2f} ms", "1 ms"
+    yield "resident, 8,000 idle connections", f"{extras.idle_connections(binary):.0f} MiB", "200 MB"
+    yield "start to first proxied answer, token in the store", f"{extras.cold_start(binary):.0f} ms", "100 ms"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--gateway", default=str(proxies.ROOT / ".build/release/authgateway"))
+    parser.add_argument("--rounds", type=int, default=8, help="slices of a second for each proxy and load")
+    parser.add_argument("--print", action="store_true", help="print, do not write the document")
+    options = parser.parse_args()
+    rounds = options.rounds
+    gateway = {"gateway": options.gateway}
+    loads = ["c1", "c32", "c256"]
+    sections = [
+        ("Plaintext upstream, one worker", loads, compare(gateway, loads, ORDER, rounds)),
+        ("TLS 1.3 upstream, one worker", loads[1:], compare(gateway, loads[1:], ORDER, rounds, tls=True)),
+        ("Plaintext upstream, two workers", loads[1:], compare(gateway, loads[1:], ["nginx"], rounds, workers=2)),
+        ("Large bodies, nginx with tuned buffers", ["64k", "10m"], compare(gateway, ["64k", "10m"], ["nginx"], rounds)),
+    ]
+    text = document(sections, list(extra_rows(options.gateway, rounds)), options.gateway)
+    print(text)
+    if not options.print:
+        (proxies.ROOT / "docs/performance.md").write_text(text, encoding="utf-8")
+
+
+def document(sections, rows, gateway):
+    versions = ", ".join(f"{name} {version(name, path)}" for name, path in proxies.binaries().items())
+    parts = [
+        "# Performance",
+        "",
+        "Written by `make bench`. What counts are the ratios: all proxies were loaded in turn, in slices of a second, in one",
+        "run, each in front of the same upstream (nginx) with the same header injected. CPU is the proxy's own, of all its",
+        "threads; the figures are medians. One worker: the proxy has CPU 0, load (wrk) and upstream CPU 1. The gateway runs with",
+        "everything on that is on by default: routing, access checks, usage counts, metrics. The answer is 1 KB of JSON unless",
+        "said otherwise. Peak memory is the process's `VmHWM` during the slice, the pages of its program file included.",
+        "",
+        f"- Date: {datetime.date.today().isoformat()}",
+        f"- Machine: {load.machine()}",
+        f"- Versions: authgateway {version('gateway', gateway)}, {versions}",
+    ]
+    for title, scenarios, results in sections:
+        parts += ["", f"## {title}", "", table(results, scenarios)]
+    parts += ["", "## Further figures", "", "| what | measured | goal |", "|---|---|---|"]
+    parts += [f"| {what} | {value} | {goal} |" for what, value, goal in rows]
+    return "\n".join(parts) + "\n"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,43 @@
+import Glibc
+
+/// The pages of the program file that are resident and not in use.
+///
+/// While it starts, and whenever a cast is made for the first time, the Swift runtime reads through the records of all types
+/// and conformances, so that some 25 MB of the file count as resident; a third of them serve requests. Given back, they are
+/// still in the system's cache of files, and what is needed again is mapped from there in well under a millisecond.
+enum ProgramPages {
+    static func giveBack() {
+        for range in executableRanges() {
+            guard let start = unsafe UnsafeMutableRawPointer(bitPattern: range.lowerBound) else { continue }
+            // Without effect where the kernel does not know it, which is no harm.
+            _ = unsafe madvise(start, range.count, MADV_DONTNEED)
+        }
+    }
+
+    /// Where the program's own file is mapped for execution: read only, so that no page of it can have changed.
+    private static func executableRanges() -> [Range<Int>] {
+        guard let maps = text(of: "/proc/self/maps") else { return [] }
+        let lines = maps.split(separator: "\n").map { $0.split(separator: " ", omittingEmptySubsequences: true) }
+        // The first mapping of a process is its program's.
+        guard let program = lines.first?.last, program.hasPrefix("/") else { return [] }
+        return lines.compactMap { words in
+            guard words.count > 5, words[1] == "r-xp", words.last == program else { return nil }
+            let bounds = words[0].split(separator: "-").compactMap { Int($0, radix: 16) }
+            return bounds.count == 2 && bounds[0] < bounds[1] ? bounds[0]..<bounds[1] : nil
+        }
+    }
+
+    private static func text(of path: String) -> String? {
+        let descriptor = unsafe open(path, O_RDONLY | O_CLOEXEC)
+        guard descriptor >= 0 else { return nil }
+        defer { _ = close(descriptor) }
+        var bytes: [UInt8] = []
+        var part = [UInt8](repeating: 0, count: 16_384)
+        while bytes.count < 1 << 20 {
+            let count = unsafe part.withUnsafeMutableBytes { unsafe read(descriptor, $0.baseAddress, $0.count) }
+            guard count > 0 else { break }
+            bytes += part.prefix(count)
+        }
+        return String(decoding: bytes, as: UTF8.self)
+    }
+}
