@@ -5,6 +5,7 @@ Usage: report.py [--gateway PATH] [--rounds 8] [--print]
 
 import argparse
 import datetime
+import os
 import re
 import subprocess
 
@@ -66,6 +67,7 @@ def main():
     options = parser.parse_args()
     rounds = options.rounds
     gateway = {"gateway": options.gateway}
+    before = os.getloadavg()[0]
     loads = ["c1", "c32", "c256"]
     sections = [
         ("Plaintext upstream, one worker", loads, compare(gateway, loads, ORDER, rounds)),
@@ -73,13 +75,13 @@ def main():
         ("Plaintext upstream, two workers", loads[1:], compare(gateway, loads[1:], ["nginx"], rounds, workers=2)),
         ("Large bodies, nginx with tuned buffers", ["64k", "10m"], compare(gateway, ["64k", "10m"], ["nginx"], rounds)),
     ]
-    text = document(sections, list(extra_rows(options.gateway, rounds)), options.gateway)
+    text = document(sections, list(extra_rows(options.gateway, rounds)), options.gateway, before)
     print(text)
     if not options.print:
         (proxies.ROOT / "docs/performance.md").write_text(text, encoding="utf-8")
 
 
-def document(sections, rows, gateway):
+def document(sections, rows, gateway, before):
     versions = ", ".join(f"{name} {version(name, path)}" for name, path in proxies.binaries().items())
     parts = [
         "# Performance",
@@ -91,7 +93,7 @@ def document(sections, rows, gateway):
         "said otherwise. Peak memory is the process's `VmHWM` during the slice, the pages of its program file included.",
         "",
         f"- Date: {datetime.date.today().isoformat()}",
-        f"- Machine: {load.machine()}",
+        f"- Machine: {load.machine()}; load average when the run began: {before:.1f}",
         f"- Versions: authgateway {version('gateway', gateway)}, {versions}",
     ]
     for title, scenarios, results in sections:
