@@ -127,6 +127,10 @@ let package = Package(
             "GatewayProxyTests",
             ["GatewayProxy", "GatewayTesting", .product(name: "NIOEmbedded", package: "swift-nio")] + nio
         ),
+        tests(
+            "DifferentialTests",
+            ["GatewayCore", nioHTTP1, .product(name: "NIOEmbedded", package: "swift-nio")] + nio
+        ),
         tests("GatewaySandboxTests", ["GatewaySandbox", "GatewayTesting", httpClient] + nio),
         tests(
             "EndToEndTests",

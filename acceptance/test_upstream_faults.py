@@ -6,12 +6,14 @@ import threading
 import pytest
 import requests
 from conftest import CANARY
-from harness import raw
+from harness import metrics, raw
 from harness.origin import RecordingOrigin
 from harness.processes import free_port, wait_until
 from harness.script import connect
 
 BEARER = {"strategy": "bearer", "token": CANARY}
+#: For each fault; all at once under soak.
+REQUESTS = 100
 
 
 @pytest.fixture
@@ -58,6 +60,37 @@ def test_the_client_is_told_what_is_wrong(gateway, route):
     assert "error=" in answer.headers["Proxy-Status"]
     assert error is None or error in answer.headers["Proxy-Status"]
     assert CANARY not in answer.text
+
+
+def test_faults_leave_no_thread_and_no_connection_behind(gateway, origin):
+    request = b"GET /%s/x HTTP/1.1\r\nHost: 127.0.0.1:%d\r\nConnection: close\r\n\r\n"
+    for route in ("good", *FAULTS):
+        raw.exchange(gateway.port, request % (route.encode(), gateway.port))
+    pid = gateway.process.pid
+    wait_until(lambda: metrics.descriptors(pid), 5, "a first look")
+    threads = metrics.threads(pid)
+    for route, (status, _, _) in FAULTS.items():
+        answers = raw.all_at_once(gateway.port, [request % (route.encode(), gateway.port)] * REQUESTS)
+        # A hundred lookups at once may take longer than connect_timeout allows.
+        assert {answer.status for answer in answers} <= {status, 504}, route
+    assert {answer.status for answer in raw.all_at_once(gateway.port, [request % (b"good", gateway.port)] * REQUESTS)} == {200}
+    # What is kept open for the next request goes with idle_timeout.
+    baseline = 60
+    wait_until(lambda: metrics.descriptors(pid) < baseline, 15, lambda: f"connections are closed, {metrics.descriptors(pid)} are open")
+    # Name lookups have threads of their own, a bounded number.
+    assert metrics.threads(pid) <= threads + 8
+
+
+def test_a_name_that_takes_long_to_resolve_holds_up_nobody_else(gateway, origin):
+    """Each good request needs a connection of its own, so that it cannot hide behind a kept one."""
+    origin.answer = lambda request: b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok"
+    request = b"GET /nowhere/x HTTP/1.1\r\nHost: 127.0.0.1:%d\r\nConnection: close\r\n\r\n" % gateway.port
+    lookups = threading.Thread(target=raw.all_at_once, args=(gateway.port, [request] * 200), daemon=True)
+    lookups.start()
+    for _ in range(20):
+        answer = requests.get(f"{gateway.url}/good/x", timeout=10)
+        assert answer.status_code == 200 and answer.elapsed.total_seconds() < 0.4
+    lookups.join(30)
 
 
 def test_an_upstream_that_comes_and_goes(start_gateway):

@@ -15,6 +15,7 @@ final class UpstreamPool {
 
     private let target: UpstreamTarget
     let loop: any EventLoop
+    private let resolver: UpstreamResolver
     private let limits: Limits
     private let timeouts: Timeouts
     private let clock: LoopClock
@@ -33,6 +34,7 @@ final class UpstreamPool {
     init(target: UpstreamTarget, slot: LaneSlot, shared: ProxyShared) {
         self.target = target
         loop = slot.loop
+        resolver = UpstreamResolver(loop: slot.loop)
         clock = slot.clock
         emptyBuffer = slot.buffers.empty
         limits = shared.limits
@@ -135,6 +137,7 @@ final class UpstreamPool {
         let target = target
         let bound = NIOLoopBound(self, eventLoop: loop)
         ClientBootstrap(group: loop)
+            .resolver(resolver)
             .connectTimeout(timeouts.connect)
             .channelOption(.socketOption(.tcp_nodelay), value: 1)
             .channelOption(
@@ -156,6 +159,7 @@ final class UpstreamPool {
                 switch result {
                 case .success(let channel): opened(channel, done)
                 case .failure(let error):
+                    resolver.forget()
                     connectionEnded()
                     done(.failure(UpstreamFailure.problem(error, target.origin)))
                 }

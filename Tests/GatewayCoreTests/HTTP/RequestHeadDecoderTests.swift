@@ -73,6 +73,12 @@ import Testing
             Refused(head: "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1,1\r\n\r\n", reason: .invalidContentLength),
             Refused(head: "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 0x1\r\n\r\n", reason: .invalidContentLength),
             Refused(head: "POST / HTTP/1.1\r\nHost: a\r\nContent-Length:\r\n\r\n", reason: .invalidContentLength),
+            Refused(head: "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\t\r\n\r\n", reason: .invalidContentLength),
+            Refused(head: "POST / HTTP/1.1\r\nHost: a\r\nContent-Length:\t1\r\n\r\n", reason: .invalidContentLength),
+            Refused(
+                head: "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding:\tchunked\r\n\r\n",
+                reason: .invalidTransferEncoding
+            ),
             Refused(
                 head: "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1234567890123456789\r\n\r\n",
                 reason: .invalidContentLength
@@ -119,7 +125,7 @@ import Testing
 
     @Test func whatAHeadSaysIsRead() throws {
         let text =
-            "POST /a/b?c=d HTTP/1.1\r\nHOST: Example.com:81\r\nContent-Length:\t 12 \r\nConnection: x-a , close\r\n"
+            "POST /a/b?c=d HTTP/1.1\r\nHOST: Example.com:81\r\nContent-Length:  12 \r\nConnection: x-a , close\r\n"
             + "Expect: 100-Continue\r\nX_Y: z\r\n\r\nrest"
         let bytes = Array(text.utf8)
         let decoded = decode(text)
@@ -158,6 +164,19 @@ import Testing
         let long = "GET / HTTP/1.1\r\nHost: a\r\nX: \(String(repeating: "a", count: 100))"
         #expect(decode(long, maxBytes: 64).outcome == .refused(.headTooLarge))
         #expect(decode(long + "\r\n\r\n", maxBytes: 64).outcome == .refused(.headTooLarge))
+    }
+
+    @Test(arguments: [(31, true), (32, true), (33, false)])
+    func theLongestMethodIsTheSameHoweverItArrives(_ length: Int, _ isAccepted: Bool) {
+        let text = Array("\(String(repeating: "M", count: length)) / HTTP/1.1\r\nHost: a\r\n\r\n".utf8)
+        for step in [1, text.count] {
+            var decoder = RequestHeadDecoder(maxBytes: 4096, maxFields: 20)
+            var outcome = Outcome.needMore
+            for end in stride(from: step, through: text.count, by: step) where outcome == .needMore {
+                outcome = Outcome(decoder.decode(Array(text[..<end]).span))
+            }
+            #expect(outcome == (isAccepted ? .head : .refused(.malformedRequestLine)))
+        }
     }
 
     @Test func itMakesNoDifferenceHowTheBytesArrive() {

@@ -100,6 +100,13 @@ package struct FieldSection: Sendable {
 }
 
 extension FieldSection {
+    /// Whether a tab stands around the value: legal (RFC 9110 §5.5), but some readers take only spaces away.
+    static func hasTabAround(_ bytes: borrowing Span<UInt8>, _ field: HeadField) -> Bool {
+        for index in Int(field.nameEnd) &+ 1..<Int(field.valueStart) where bytes[index] == 0x09 { return true }
+        for index in Int(field.valueEnd)..<Int(field.end) &- 2 where bytes[index] == 0x09 { return true }
+        return false
+    }
+
     /// Reads a `Content-Length`: digits only, at most 18 of them, no list (RFC 9110 §8.6).
     static func contentLength(_ bytes: borrowing Span<UInt8>, _ value: Range<Int>) -> Int? {
         guard !value.isEmpty, value.count <= 18 else { return nil }

@@ -150,12 +150,12 @@ package struct RequestHeadDecoder: ~Copyable, Sendable {
     /// Refuses early what cannot become a request: a TLS hello, say, has no line end to wait for.
     private func startsLikeARequest(_ bytes: borrowing Span<UInt8>, until end: Int) -> Bool {
         var index = lineStart
-        while index < end, index - lineStart < 32 {
+        while index < end, index - lineStart <= 32 {
             if bytes[index] == 0x20 { return index > lineStart }
             guard bytes[index].isTokenByte else { return false }
             index += 1
         }
-        return index - lineStart < 32
+        return index - lineStart <= 32
     }
 
     private mutating func parseRequestLine(_ bytes: borrowing Span<UInt8>, _ line: Range<Int>) -> HeadRefusal? {
@@ -293,10 +293,14 @@ package struct RequestHeadDecoder: ~Copyable, Sendable {
                 head.host = field.value
             case .contentLength:
                 guard contentLength == nil else { return .duplicateContentLength }
-                guard let length = FieldSection.contentLength(bytes, field.value) else { return .invalidContentLength }
+                guard !FieldSection.hasTabAround(bytes, field),
+                    let length = FieldSection.contentLength(bytes, field.value)
+                else { return .invalidContentLength }
                 contentLength = length
             case .transferEncoding:
-                guard !isChunked, bytes.equalsLowercased(field.value, "chunked") else {
+                guard !isChunked, !FieldSection.hasTabAround(bytes, field),
+                    bytes.equalsLowercased(field.value, "chunked")
+                else {
                     return .invalidTransferEncoding
                 }
                 isChunked = true

@@ -1,0 +1,51 @@
+import Foundation
+import Testing
+
+/// The head decoder beside llhttp, over generated heads: where the two differ, ours is the stricter.
+///
+/// `AUTHGATEWAY_HEADS` sets how many (20,000 unless told), `AUTHGATEWAY_SEED` which ones.
+@Suite struct RequestHeadDifferenceTests {
+    private static let environment = ProcessInfo.processInfo.environment
+    private static let count = environment["AUTHGATEWAY_HEADS"].flatMap { Int($0) } ?? 20_000
+    private static let seed = environment["AUTHGATEWAY_SEED"].flatMap { UInt64($0) } ?? 20_261_121
+
+    /// Methods that llhttp knows; RFC 9110 §9.1 lets there be others, and we pass those on.
+    private static let knownMethods: Set<String> = ["GET", "POST", "PUT", "HEAD", "OPTIONS", "DELETE", "PATCH"]
+
+    @Test func whereTheTwoDifferOursIsTheStricter() throws {
+        var generator = HeadGenerator(seed: Self.seed)
+        var stricter: [String: Int] = [:]
+        var agreed = 0
+        for _ in 0..<Self.count {
+            let head = generator.next()
+            let (ours, end) = OurReading.of(head)
+            let theirs = TheirReading.of(Array(head[..<end]))
+            let text = String(decoding: head, as: UTF8.self).debugDescription
+            switch (ours, theirs) {
+            case (.read(let mine), .read(let other)):
+                #expect(mine == other, "read in two ways: \(text)")
+                agreed += 1
+            case (.read(let mine), _):
+                #expect(!Self.knownMethods.contains(mine.method), "only we read \(text); llhttp: \(theirs)")
+            case (.refused(let reason), .read), (.refused(let reason), .needMore):
+                stricter[reason, default: 0] += 1
+            case (.needMore, .read):
+                Issue.record("llhttp sees an end where we wait: \(text)")
+            case (.refused, .refused), (.needMore, _):
+                break
+            }
+        }
+        #expect(agreed > Self.count / 10, "the corpus has to have heads that are right")
+        let document = try Self.document()
+        for (reason, number) in stricter.sorted(by: { $0.key < $1.key }) {
+            print("stricter: \(reason): \(number)")
+            #expect(document.contains("| \(reason) |"), "docs/http-strictness.md does not list it")
+        }
+    }
+
+    private static func document() throws -> String {
+        let root = URL(fileURLWithPath: #filePath)
+            .deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
+        return try String(contentsOf: root.appendingPathComponent("docs/http-strictness.md"), encoding: .utf8)
+    }
+}
