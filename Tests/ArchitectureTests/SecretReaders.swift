@@ -2,11 +2,13 @@
 /// a cipher, compared, or digested; never into a text that a person or a log gets to see.
 enum SecretReaders {
     static let files: Set<String> = [
+        "Adapters/GatewayAdmin/AdminTokens.swift",
         "Adapters/GatewayAudit/AuditEventRow.swift",
         "Adapters/GatewayTokenClient/AsyncHTTPTokenEndpoint.swift",
         "Adapters/GatewayTokenStores/InstallationKey.swift",
         "Adapters/GatewayTokenStores/TokenRecord.swift",
         "App/GatewayRuntime/Operator/AdminClient.swift",
+        "App/GatewayRuntime/Operator/RevealedToken+Text.swift",
         "App/GatewayRuntime/Secrets/PrivateKeyOpener.swift",
         "App/GatewayRuntime/Secrets/SystemProgramRunner.swift",
         "Core/GatewayCore/Access/ClientRegistry.swift",

@@ -85,14 +85,14 @@ struct FailureTests {
                 let token = try gateway.adminToken
                 let answer = try await gateway.admin(.POST, path, [("Authorization", "Bearer \(token)")])
                 #expect(answer.status == 200)
-                #expect(answer.json?["generation"] == .number(1))
+                #expect(answer.json?["token"]?["generation"] == .number(1))
                 let cleared = try await gateway.admin(
                     .POST,
                     "/api/tokens/service/clear",
                     [("Authorization", "Bearer \(token)")]
                 )
                 #expect(cleared.status == 200)
-                #expect(cleared.json?["state"]?.string == "empty")
+                #expect(cleared.json?["token"]?["state"]?.string == "empty")
                 let file = bench.folder.appending(path: "state/admin.token").path(percentEncoded: false)
                 let mode = try FileManager.default.attributesOfItem(atPath: file)[.posixPermissions] as? Int
                 #expect(mode == 0o600)
@@ -106,9 +106,11 @@ struct FailureTests {
             let file = bench.folder.appending(path: "other.yaml").path(percentEncoded: false)
             let text = "version: 1\nlisteners: {admin: {address: \"127.0.0.1:1\"}}\n"
             try text.write(toFile: file, atomically: true, encoding: .utf8)
-            let commands = try OperatorCommands(configuration: file, asJSON: false)
+            let commands = try TokenCommands(configuration: file, asJSON: false)
             let begin = ContinuousClock.now
-            let failure = await #expect(throws: CommandFailure.self) { _ = try await commands.refresh("service") }
+            let failure = await #expect(throws: CommandFailure.self) {
+                _ = try await commands.perform(.refresh, on: "service")
+            }
             #expect(ContinuousClock.now - begin < .seconds(10))
             #expect(failure?.status == .unreachable)
             #expect(failure?.description.contains("http://127.0.0.1:1") == true)

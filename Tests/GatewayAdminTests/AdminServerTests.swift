@@ -71,6 +71,54 @@ struct AdminServerTests {
         }
     }
 
+    @Test(arguments: ["refresh", "revoke", "clear", "lock", "unlock", "reveal"])
+    func everyOperationNeedsTheTokenAndReachesTheControl(_ verb: String) async throws {
+        try await withServer(control) { (port: Int) async throws in
+            let path = "/api/tokens/box-service%5Buser%3A42%5D/\(verb)"
+            for token in [nil, "", "wrong"] {
+                #expect(try await post(path, port, token: token).status == .unauthorized)
+            }
+            #expect(try await get(path, port).status == .notFound, "a link cannot do it")
+            #expect(control.performed.isEmpty)
+            let answer = try await post(path, port, token: adminToken)
+            #expect(answer.status == .ok)
+            #expect(answer.cacheControl == "no-store")
+            #expect(control.performed == ["\(verb) box-service[user:42]"])
+            #expect(answer.text.contains("shown-token") == (verb == "reveal"))
+        }
+    }
+
+    @Test(arguments: [
+        ("plain-token\n", "import"), (#"{"access_token":"a","refresh_token":"r","expires_in":60}"#, "import pair"),
+        (#"{"access_token":"a","session_token":"s"}"#, "import pair"),
+    ])
+    func aTokenIsImported(_ body: String, as action: String) async throws {
+        try await withServer(control) { (port: Int) async throws in
+            let path = "/api/tokens/box-service%5Buser%3A42%5D/import"
+            #expect(try await post(path, port, token: nil, body: body).status == .unauthorized)
+            #expect(try await post(path, port, token: adminToken, body: body).status == .ok)
+            #expect(control.performed == ["\(action) box-service[user:42]"])
+        }
+    }
+
+    @Test(arguments: ["", "two words-canary", "{\"access_token\": 7}", "{\"canary\": 1}", "<html>canary</html>", "{"])
+    func garbageIsRefusedAndNotRepeated(_ body: String) async throws {
+        try await withServer(control) { (port: Int) async throws in
+            let answer = try await post("/api/tokens/box-service/import", port, token: adminToken, body: body)
+            #expect(answer.status == .badRequest)
+            #expect(!answer.text.contains("canary"))
+            #expect(control.performed.isEmpty)
+        }
+    }
+
+    @Test func aTokenWithoutAnEndIsRefused() async throws {
+        try await withServer(control) { (port: Int) async throws in
+            let body = String(repeating: "a", count: ImportedToken.limitBytes + 1)
+            let answer = try await post("/api/tokens/box-service/import", port, token: adminToken, body: body)
+            #expect(answer.status.code == 413)
+        }
+    }
+
     @Test func anUnknownCredentialIsAProblemDocument() async throws {
         try await withServer(control) { (port: Int) async throws in
             let answer = try await post("/api/tokens/nobody/clear", port, token: adminToken)
@@ -152,6 +200,7 @@ private struct Answer {
     let status: HTTPResponseStatus
     let type: String?
     let policy: String?
+    let cacheControl: String?
     let text: String
 }
 
@@ -159,21 +208,28 @@ private func get(_ path: String, _ port: Int, fields: [(String, String)] = []) a
     try await send(.GET, path, port, fields: fields)
 }
 
-private func post(_ path: String, _ port: Int, token: String?) async throws -> Answer {
-    try await send(.POST, path, port, fields: token.map { [("Authorization", "Bearer \($0)")] } ?? [])
+private func post(_ path: String, _ port: Int, token: String?, body: String? = nil) async throws -> Answer {
+    try await send(.POST, path, port, fields: token.map { [("Authorization", "Bearer \($0)")] } ?? [], body: body)
 }
 
-private func send(_ method: HTTPMethod, _ path: String, _ port: Int, fields: [(String, String)]) async throws -> Answer
-{
+private func send(
+    _ method: HTTPMethod,
+    _ path: String,
+    _ port: Int,
+    fields: [(String, String)],
+    body: String? = nil
+) async throws -> Answer {
     var request = HTTPClientRequest(url: "http://127.0.0.1:\(port)\(path)")
     request.method = method
     for (name, value) in fields { request.headers.replaceOrAdd(name: name, value: value) }
+    if let body { request.body = .bytes(ByteBuffer(string: body)) }
     let response = try await HTTPClient.shared.execute(request, timeout: .seconds(10))
     let body = try await response.body.collect(upTo: 1 << 20)
     return Answer(
         status: response.status,
         type: response.headers.first(name: "Content-Type"),
         policy: response.headers.first(name: "Content-Security-Policy"),
+        cacheControl: response.headers.first(name: "Cache-Control"),
         text: String(buffer: body)
     )
 }

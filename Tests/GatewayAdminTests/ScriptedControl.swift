@@ -31,9 +31,6 @@ final class ScriptedControl: GatewayControl {
 
     func readiness() async -> Readiness { Readiness(isReady: isReady, reasons: isReady ? [] : ["it is draining"]) }
 
-    func refresh(_ credential: String) async -> Result<TokenStatus, GatewayProblem> { act("refresh", credential) }
-    func clear(_ credential: String) async -> Result<TokenStatus, GatewayProblem> { act("clear", credential) }
-
     func reload() async -> ReloadReport {
         actions.withLock { $0.append("reload") }
         return ReloadReport(cause: .operator, outcome: isReady ? .loaded : .refused)
@@ -41,11 +38,34 @@ final class ScriptedControl: GatewayControl {
 
     func servedPlan() async -> ServedPlan? { nil }
 
-    private func act(_ verb: String, _ credential: String) -> Result<TokenStatus, GatewayProblem> {
-        actions.withLock { $0.append("\(verb) \(credential)") }
+    func token(_ credential: String) async -> Result<TokenStatus, GatewayProblem> {
         guard let status = statuses.first(where: { $0.credential == credential }) else {
             return .failure(GatewayProblem(.noRoute, "No such credential."))
         }
         return .success(status)
+    }
+
+    func perform(
+        _ operation: TokenOperation,
+        on credential: String
+    ) async -> Result<OperationReport, GatewayProblem> {
+        let verb =
+            switch operation {
+            case .refresh: "refresh"
+            case .revoke: "revoke"
+            case .clear: "clear"
+            case .import(let token): token.renewal == nil ? "import" : "import pair"
+            case .lock: "lock"
+            case .unlock: "unlock"
+            }
+        actions.withLock { $0.append("\(verb) \(credential)") }
+        return await token(credential).map { OperationReport(message: "done", token: $0) }
+    }
+
+    func reveal(_ credential: String) async -> Result<RevealedToken, GatewayProblem> {
+        actions.withLock { $0.append("reveal \(credential)") }
+        return await token(credential).map {
+            RevealedToken(credential: $0.credential, generation: 3, access: Secret("shown-token"), expiresAt: nil)
+        }
     }
 }

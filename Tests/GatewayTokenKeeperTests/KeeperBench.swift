@@ -80,6 +80,12 @@ struct KeeperBench {
         }
     }
 
+    func order(_ operation: TokenOperation) async throws -> OperationReport {
+        try await keeper.perform(operation).get()
+    }
+
+    func reveal() async throws -> RevealedToken { try await keeper.reveal().get() }
+
     /// Waits until another generation than `old` is handed out.
     func untilGeneration(after old: Int) async throws -> Credential {
         try await audit.untilRecorded(.renewed, times: old)
@@ -98,5 +104,8 @@ extension CredentialDemand {
 
 extension Result where Success == Credential, Failure == GatewayProblem {
     var generation: Int? { try? get().generation }
+}
+
+extension Result where Failure == GatewayProblem {
     var problem: GatewayProblem? { if case .failure(let problem) = self { problem } else { nil } }
 }

@@ -12,7 +12,7 @@ struct OrderTests {
     @Test func refreshRenewsNow() async throws {
         try await KeeperBench(ScriptedTokenEndpoint(two)).running { bench in
             _ = await bench.credential()
-            let status = try await bench.keeper.refresh().get()
+            let status = try await bench.order(.refresh).token
             #expect(status.generation == 2)
             #expect(status.state == .valid)
             #expect(status.remainingSeconds == 3600)
@@ -25,12 +25,12 @@ struct OrderTests {
         let endpoint = ScriptedTokenEndpoint([.error("invalid_client"), .error("invalid_client"), .token("one")])
         try await KeeperBench(endpoint).running { bench in
             _ = await bench.credential()
-            guard case .failure(let problem) = await bench.keeper.refresh() else {
+            guard case .failure(let problem) = await bench.keeper.perform(.refresh) else {
                 Issue.record("a refused refresh says so")
                 return
             }
             #expect(problem.kind == .credentialMisconfigured)
-            let outcome1 = try await bench.keeper.refresh().get().generation
+            let outcome1 = try await bench.order(.refresh).token.generation
             #expect(outcome1 == 1)
         }
     }
@@ -40,7 +40,7 @@ struct OrderTests {
         let seed = TokenSet(access: Secret("seed"), obtainedAt: now, expiresAt: now + .seconds(3600))
         try await KeeperBench(grant: SampleGrant(isRenewable: false, initial: seed)).running { bench in
             _ = await bench.credential()
-            guard case .failure = await bench.keeper.refresh() else {
+            guard case .failure = await bench.keeper.perform(.refresh) else {
                 Issue.record("it cannot be renewed")
                 return
             }
@@ -52,7 +52,7 @@ struct OrderTests {
     @Test func clearForgetsHereAndInTheStoreAndTheNextRequestAsksAgain() async throws {
         try await KeeperBench(ScriptedTokenEndpoint(two)).running { bench in
             _ = await bench.credential()
-            let status = try await bench.keeper.clear().get()
+            let status = try await bench.order(.clear).token
             #expect(status.state == .empty)
             #expect(bench.generation == nil)
             #expect(bench.store[KeeperBench.key] == nil)
@@ -64,36 +64,39 @@ struct OrderTests {
     @Test func aLockedCredentialIsNeitherUsedNorRenewed() async throws {
         try await KeeperBench(ScriptedTokenEndpoint(two)).running { bench in
             _ = await bench.credential()
-            let outcome2 = try await bench.keeper.lock().get().state
+            let outcome2 = try await bench.order(.lock).token.state
             #expect(outcome2 == .locked)
             #expect(bench.problem?.kind == .locked)
             bench.clock.advance(by: .seconds(3300))
             #expect(await bench.credential().problem?.kind == .locked)
             #expect(bench.endpoint.requests.count == 1)
-            _ = await bench.keeper.unlock()
+            _ = await bench.keeper.perform(.unlock)
             let outcome3 = try await bench.untilGeneration(after: 1).generation
             #expect(outcome3 == 2)
             #expect(bench.audit.names.filter { $0 == .locked || $0 == .unlocked } == [.locked, .unlocked])
         }
     }
 
-    @Test func anImportedSessionIsTriedAtOnce() async throws {
-        let endpoint = ScriptedTokenEndpoint([.token("two", expiresIn: 3600, refresh: "renewal-two")])
-        try await KeeperBench(endpoint, grant: SampleGrant(rotates: true)).running { bench in
-            #expect(await bench.credential().problem?.kind == .loginRequired)
-            let now = bench.clock.now().wall
-            let token = TokenSet(access: Secret("a"), renewal: Secret("r"), obtainedAt: now)
-            let status = try await bench.keeper.import(token).get()
-            #expect(status.generation == 2)
-            #expect(bench.audit.last(.imported)?.generation == 1)
-            #expect(bench.store[KeeperBench.key]?.token.renewal == Secret("renewal-two"))
+    @Test func anOrderThatDoesNotGetItsTurnIsDroppedInTime() async throws {
+        try await KeeperBench(ScriptedTokenEndpoint(always: { _, _ in .held })).running { bench in
+            async let waiting = bench.credential()
+            try await bench.endpoint.untilHeld()
+            async let order = bench.keeper.perform(.clear)
+            try await bench.clock.untilAsleep(moreThan: .seconds(49), atMost: .seconds(50))
+            bench.clock.advance(by: .seconds(50))
+            let problem = await order.problem
+            #expect(problem?.detail.contains("did not get its turn") == true)
+            bench.endpoint.release(.token("one", expiresIn: 3600))
+            #expect(await waiting.generation == 1)
+            _ = await bench.keeper.perform(.lock)
+            #expect(bench.audit.count(of: .cleared) == 0, "a dropped order is not carried out later")
         }
     }
 
     @Test func anOrderAfterShutdownIsRefused() async throws {
         let bench = KeeperBench()
         try await bench.running { _ in }
-        guard case .failure(let problem) = await bench.keeper.refresh() else {
+        guard case .failure(let problem) = await bench.keeper.perform(.refresh) else {
             Issue.record("nobody is there to carry it out")
             return
         }

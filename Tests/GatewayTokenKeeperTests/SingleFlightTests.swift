@@ -92,7 +92,7 @@ struct SingleFlightTests {
         let bench = KeeperBench(endpoint, grant: SampleGrant(rotates: rotates, initial: rotates ? seed : nil))
         let group = ServiceGroup(services: [bench.keeper], logger: Logger(label: "test"))
         async let run: Void = group.run()
-        async let order = bench.keeper.refresh()
+        async let order = bench.keeper.perform(.refresh)
         try await endpoint.untilHeld()
         await group.triggerGracefulShutdown()
         if rotates {

@@ -1,5 +1,6 @@
 """The gateway as a process, and its command line."""
 
+import contextlib
 import json
 import os
 import pathlib
@@ -129,4 +130,10 @@ class Gateway:
 
     def files(self):
         """Every file the gateway wrote, with its bytes."""
-        return {path: path.read_bytes() for path in (self.folder / "state").rglob("*") if path.is_file()}
+        found = {}
+        for path in (self.folder / "state").rglob("*"):
+            # A running gateway replaces files: one that has just been renamed is found under its new name.
+            with contextlib.suppress(FileNotFoundError):
+                if path.is_file():
+                    found[path] = path.read_bytes()
+        return found

@@ -18,14 +18,8 @@ struct AdminRouter: Sendable {
         router.get("/metrics") { _, _ in
             AdminResponse.text(await options.metrics(), type: "text/plain; version=0.0.4; charset=utf-8")
         }
-        router.get("/api/tokens") { _, _ in AdminResponse.json(await options.control.tokens()) }
         router.get("/api/routes") { _, _ in AdminResponse.json(await options.control.routes()) }
-        router.post("/api/tokens/:name/refresh") { request, context in
-            await change(request, context) { await options.control.refresh($0) }
-        }
-        router.post("/api/tokens/:name/clear") { request, context in
-            await change(request, context) { await options.control.clear($0) }
-        }
+        AdminTokens(options: options).routes(on: router)
         router.post("/api/reload") { request, _ in await reload(request) }
         router.get("/api/plan") { request, _ in await servedPlan(request) }
         if let logins = options.logins { AdminLogins(control: logins, token: options.token).routes(on: router) }
@@ -40,15 +34,17 @@ struct AdminRouter: Sendable {
         return AdminResponse.text(text, type: "text/plain; charset=utf-8", status: status)
     }
 
+    private var authorization: AdminAuthorization { AdminAuthorization(token: options.token) }
+
     private func reload(_ request: Request) async -> Response {
-        guard isAuthorized(request) else { return unauthorized }
+        if let refusal = authorization.refusal(of: request) { return refusal }
         let report = await options.control.reload()
         return AdminResponse.json(report, status: report.outcome == .loaded ? .ok : .conflict)
     }
 
     /// Not for everybody on the machine: digests of secrets are in it.
     private func servedPlan(_ request: Request) async -> Response {
-        guard isAuthorized(request) else { return unauthorized }
+        if let refusal = authorization.refusal(of: request) { return refusal }
         guard let plan = await options.control.servedPlan() else {
             return AdminResponse.problem(GatewayProblem(.noRoute, "The plan of this gateway came from no file."))
         }
@@ -65,31 +61,5 @@ struct AdminRouter: Sendable {
             events: await options.recentEvents()
         )
         return AdminResponse.text(page.html, type: "text/html; charset=utf-8")
-    }
-
-    private func change(
-        _ request: Request,
-        _ context: BasicRequestContext,
-        _ action: (String) async -> Result<TokenStatus, GatewayProblem>
-    ) async -> Response {
-        guard isAuthorized(request) else { return unauthorized }
-        guard let name = context.parameters.get("name").flatMap(PercentEncoding.decode) else {
-            return AdminResponse.problem(GatewayProblem(.requestRefused, "The credential's name cannot be read."))
-        }
-        switch await action(name) {
-        case .success(let status): return AdminResponse.json(status)
-        case .failure(let problem): return AdminResponse.problem(problem)
-        }
-    }
-
-    private var unauthorized: Response {
-        let detail = "Send the admin token of the state directory (file admin.token) as a bearer token."
-        return AdminResponse.problem(GatewayProblem(.clientAuthRequired, detail))
-    }
-
-    private func isAuthorized(_ request: Request) -> Bool {
-        let scheme = "bearer "
-        guard let value = request.headers[.authorization], value.lowercased().hasPrefix(scheme) else { return false }
-        return options.token.matches(Array(value.utf8.dropFirst(scheme.utf8.count)))
     }
 }

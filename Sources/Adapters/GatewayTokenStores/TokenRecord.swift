@@ -22,6 +22,7 @@ struct TokenRecord: Codable {
     let previousRenewal: String?
     let attempt: Attempt?
     let isRejected: Bool
+    let isRevoked: Bool?
 
     init(_ stored: StoredToken) {
         generation = stored.generation
@@ -36,6 +37,7 @@ struct TokenRecord: Codable {
             Attempt(id: $0.id, generation: $0.generation, startedAt: $0.startedAt.milliseconds)
         }
         isRejected = stored.isRejected
+        isRevoked = stored.isRevoked ? true : nil
     }
 
     var storedToken: StoredToken {
@@ -57,7 +59,8 @@ struct TokenRecord: Codable {
                     startedAt: UnixTime(milliseconds: $0.startedAt)
                 )
             },
-            isRejected: isRejected
+            isRejected: isRejected,
+            isRevoked: isRevoked ?? false
         )
     }
 }

@@ -10,7 +10,8 @@ struct StatusCommand: AsyncParsableCommand {
               authgateway status
               authgateway status --json | jq '.tokens[] | select(.state != "valid")'
 
-            Exit code 4 when no gateway answers.
+            Exit code 1 when a credential needs a person (a login, a new developer token, an unlock), 4 when no gateway
+            answers.
             """
     )
 
@@ -19,6 +20,10 @@ struct StatusCommand: AsyncParsableCommand {
 
     func run() async throws {
         let commands = try OperatorCommands(configuration: config.path, asJSON: json.isOn)
-        Console.write(try await commands.status())
+        let (output, needing) = try await commands.status()
+        Console.write(output)
+        guard needing.isEmpty else {
+            throw CommandFailure(.failed, "needs a person: \(needing.joined(separator: ", "))")
+        }
     }
 }

@@ -43,7 +43,7 @@ struct KeeperSetup: Sendable {
 
     /// Why a credential without any token gets none by itself; nil when it does.
     var missingLogin: GatewayProblem? {
-        guard grant.login != nil, case .impossible(let failure) = grant.firstStep(of: attempt(holding: nil)),
+        guard case .impossible(let failure) = grant.firstStep(of: attempt(holding: nil)),
             case .loginRequired = failure.class
         else { return nil }
         return advised(failure).problem

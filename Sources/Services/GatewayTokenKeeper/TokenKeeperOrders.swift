@@ -1,121 +1,262 @@
 package import GatewayCore
 import Synchronization
 
-/// What an operator has ordered; carried out by the keeper's loop, between calls.
-struct Order: Sendable {
-    enum Kind: Sendable {
-        case refresh
-        case clear
-        case `import`(TokenSet)
-        case login(TokenSet)
-        case lock
-        case unlock
-    }
-
-    let kind: Kind
-    let done: CheckedContinuation<Result<TokenStatus, GatewayProblem>, Never>
-}
-
 extension TokenKeeper {
-    /// Renews now, whatever the age of the token.
-    package func refresh() async -> Result<TokenStatus, GatewayProblem> { await order(.refresh) }
+    /// How long an operator waits for an order, the calls before it included.
+    package static let orderDeadline: Duration = .seconds(50)
 
-    /// Forgets the token here and in the store; the authority is not told.
-    package func clear() async -> Result<TokenStatus, GatewayProblem> {
-        await order(.clear)
-    }
-
-    /// Takes this token in the place of any other; when it can be renewed by spending a part of it, that is tried at once.
-    package func `import`(_ token: TokenSet) async -> Result<TokenStatus, GatewayProblem> {
-        await order(.import(token))
+    package func perform(_ operation: TokenOperation) async -> Result<OperationReport, GatewayProblem> {
+        // At once, before the order's turn comes.
+        if case .lock = operation { lock() }
+        return report(await carriedOut(Order(.operation(operation))))
     }
 
     /// Takes what a person's login has just brought, in the place of any other.
     package func logIn(with token: TokenSet) async -> Result<TokenStatus, GatewayProblem> {
-        await order(.login(token))
+        report(await carriedOut(Order(.login(token)))).map(\.token)
     }
 
-    /// Stops injecting at once, before it returns; makes no further calls.
-    package func lock() async -> Result<TokenStatus, GatewayProblem> {
+    private func report(_ outcome: Order.Outcome) -> Result<OperationReport, GatewayProblem> {
+        outcome.map { OperationReport(message: $0, token: status(at: setup.clock.now())) }
+    }
+
+    private func carriedOut(_ order: Order) async -> Order.Outcome {
+        guard enqueue(order) else {
+            let detail = "The credential \(name) takes no orders now: the gateway is busy or shutting down."
+            return .failure(GatewayProblem(.draining, detail))
+        }
+        doorbell.ring()
+        return await withTaskGroup(of: Void.self) { group in
+            group.addTask { await self.expire(order) }
+            let outcome = await order.end()
+            group.cancelAll()
+            return outcome
+        }
+    }
+
+    /// Carries out an operation while nobody runs the keeper.
+    package func performAlone(_ operation: TokenOperation) async -> Result<OperationReport, GatewayProblem> {
+        if case .lock = operation { lock() }
+        var worker = TokenWorker(setup: setup)
+        let order = Order(.operation(operation))
+        await carryOut(order, &worker)
+        return report(await order.end())
+    }
+
+    /// Takes from the store what there is to show while nobody runs the keeper; uses and records nothing.
+    package func look() async {
+        var worker = TokenWorker(setup: setup)
+        do throws(TokenStoreError) {
+            try await worker.look()
+        } catch {
+            let failure = worker.unreadable(error)
+            return decide { _ = $0.clear(leaving: failure) }
+        }
+        let isUncertain = worker.record?.attempt != nil
+        if let record = worker.record, !record.isRevoked, !(record.isRejected && worker.obstacle != nil) {
+            install(worker.fresh(record))
+            decide { $0.isRotationUncertain = isUncertain }
+        } else {
+            leave(&worker)
+        }
+    }
+
+    /// Locked from the start on, because it was when the gateway stopped.
+    package func lock() {
         let (waiters, problem) = decide { $0.lock() }
         for waiter in waiters { waiter(.failure(problem)) }
-        return await order(.lock)
     }
 
-    package func unlock() async -> Result<TokenStatus, GatewayProblem> { await order(.unlock) }
-
-    private func order(_ kind: Order.Kind) async -> Result<TokenStatus, GatewayProblem> {
-        await withCheckedContinuation { done in
-            let isTaken = orders.withLock { orders in
-                guard orders.count < Self.orderLimit, !doorbell.isClosed else { return false }
-                orders.append(Order(kind: kind, done: done))
-                return true
-            }
-            guard isTaken else {
-                let detail = "The credential \(name) takes no orders now: the gateway is busy or shutting down."
-                return done.resume(returning: .failure(GatewayProblem(.draining, detail)))
-            }
-            doorbell.ring()
+    private func enqueue(_ order: Order) -> Bool {
+        orders.withLock { orders in
+            guard orders.count < Self.orderLimit, !doorbell.isClosed else { return false }
+            orders.append(order)
+            return true
         }
+    }
+
+    private func expire(_ order: Order) async {
+        do {
+            try await setup.clock.sleep(for: Self.orderDeadline)
+        } catch {
+            // Done in time.
+            return
+        }
+        let what =
+            order.hasBegun
+            ? "is still under way after \(Self.orderDeadline.wholeMilliseconds / 1000) s; the audit log will tell its end"
+            : "did not get its turn within \(Self.orderDeadline.wholeMilliseconds / 1000) s, and was dropped"
+        order.finish(.failure(GatewayProblem(.tokenEndpointTimeout, "The order for the credential \(name) \(what).")))
     }
 
     func nextOrder() -> Order? { orders.withLock { $0.isEmpty ? nil : $0.removeFirst() } }
 
     func carryOut(_ order: Order, _ worker: inout TokenWorker) async {
+        guard order.begin() else { return }
         switch order.kind {
-        case .refresh:
-            return order.done.resume(returning: await refresh(&worker))
-        case .clear:
-            decide { $0.clear() }
-            await worker.clear()
-        case .import(let token):
-            if let problem = await take(token, &worker) { return order.done.resume(returning: .failure(problem)) }
-        case .login(let token):
-            if let problem = await install(token, as: .loginCompleted, &worker) {
-                return order.done.resume(returning: .failure(problem))
-            }
+        case .operation(let operation): order.finish(await outcome(of: operation, &worker))
+        case .login(let token): order.finish(await logIn(with: token, &worker))
+        }
+    }
+
+    private func outcome(of operation: TokenOperation, _ worker: inout TokenWorker) async -> Order.Outcome {
+        switch operation {
+        case .refresh: return await refresh(&worker).map { "\(name) has a new token." }
+        case .revoke: return await revoke(&worker)
+        case .clear: return await clear(&worker)
+        case .import(let token): return await take(token, &worker)
         case .lock:
             await setup.note(setup.event(.locked, trigger: .operator))
+            return .success("\(name) is locked: it is neither injected nor renewed.")
         case .unlock:
             decide { $0.unlock() }
             await setup.note(setup.event(.unlocked, trigger: .operator))
+            return .success("\(name) is unlocked.")
         }
-        order.done.resume(returning: .success(status(at: setup.clock.now())))
     }
 
-    private func refresh(_ worker: inout TokenWorker) async -> Result<TokenStatus, GatewayProblem> {
+    private func logIn(with token: TokenSet, _ worker: inout TokenWorker) async -> Order.Outcome {
+        let generation = max(look { $0.generation }, worker.record?.generation ?? 0) + 1
+        switch await worker.take(token, as: .loginCompleted, generation: generation) {
+        case .failure(let failure): return .failure(failure.problem)
+        case .success(let fresh): install(fresh)
+        }
+        return .success("\(name) is logged in.")
+    }
+
+    // MARK: Refresh
+
+    private func refresh(_ worker: inout TokenWorker) async -> Result<Void, GatewayProblem> {
         // What no person can renew must not lose the token it still has to a refusal.
         if !isRenewable {
             let attempt = setup.attempt(holding: look { $0.held?.token })
             if case .impossible(let failure) = setup.grant.firstStep(of: attempt) { return .failure(failure.problem) }
         }
-        guard let call = decide({ $0.refresh() }) else {
-            return .failure(GatewayProblem(.locked, "An operator has locked the credential \(name)."))
-        }
+        guard let call = decide({ $0.refresh() }) else { return .failure(look { $0.lockedProblem }) }
         await make(call, &worker)
         if let failure = look({ $0.lastFailure }) { return .failure(failure.problem) }
-        return .success(status(at: setup.clock.now()))
+        return .success(())
     }
 
-    private func take(_ token: TokenSet, _ worker: inout TokenWorker) async -> GatewayProblem? {
-        if let problem = await install(token, as: .imported, &worker) { return problem }
-        guard setup.grant.rotates else { return nil }
-        if case .failure(let problem) = await refresh(&worker) { return problem }
-        return nil
+    // MARK: Clear
+
+    private func clear(_ worker: inout TokenWorker) async -> Order.Outcome {
+        decide { $0.clear() }
+        let problem = await worker.clear(after: look { $0.generation })
+        leave(&worker)
+        if let problem { return .failure(problem) }
+        return .success("\(name) is cleared: its token is forgotten here, and the authority was not told. \(sequel)")
     }
 
-    private func install(
-        _ token: TokenSet,
-        as event: TokenEvent.Name,
-        _ worker: inout TokenWorker
-    ) async -> GatewayProblem? {
-        let fresh: FreshToken
-        switch await worker.take(token, as: event, generation: look { $0.generation } + 1) {
-        case .success(let taken): fresh = taken
-        case .failure(let failure): return failure.problem
+    /// Says at once when only a person can go on.
+    private func leave(_ worker: inout TokenWorker) {
+        let isSeeded = worker.record == nil && setup.grant.seed(at: setup.clock.now()) != nil
+        guard !isSeeded, let failure = worker.obstacle.map(setup.advised) else { return decide { $0.clear() } }
+        for waiter in decide({ $0.clear(leaving: failure) }) { waiter(.failure(failure.problem)) }
+    }
+
+    /// What follows when there is no token any more.
+    private var sequel: String {
+        let (isLocked, failure) = look { ($0.isLocked, $0.lastFailure) }
+        if isLocked { return "It stays locked." }
+        return failure.map(\.problem.detail) ?? "The next request gets a new one."
+    }
+
+    // MARK: Revoke
+
+    private func revoke(_ worker: inout TokenWorker) async -> Order.Outcome {
+        do throws(TokenStoreError) {
+            try await worker.look()
+        } catch {
+            return .failure(worker.unreadable(error).problem)
         }
+        switch worker.revocation {
+        case .nothing: return .success("\(name) holds no token: there is nothing to revoke.")
+        case .impossible(let problem): return .failure(problem)
+        case .request(let request):
+            decide { $0.suspend() }
+            let (problem, isForgotten) = await worker.revoke(by: request)
+            if isForgotten { leave(&worker) } else { resume() }
+            let told = isForgotten ? "The tokens are forgotten here all the same." : "The token is kept and still used."
+            guard var problem else { return .success("\(name) is revoked at the authority and forgotten. \(sequel)") }
+            problem.detail += " \(told)"
+            return .failure(problem)
+        }
+    }
+
+    private func resume() {
+        guard let (waiters, result) = decide({ $0.resume(at: setup.clock.now().monotonic) }) else { return }
+        for waiter in waiters { waiter(result) }
+    }
+
+    // MARK: Import
+
+    private func take(_ imported: ImportedToken, _ worker: inout TokenWorker) async -> Order.Outcome {
+        let now = setup.clock.now()
+        guard imported.access != nil || setup.grant.rotates else {
+            let detail = "access_token is missing: \(name) cannot get one for a refresh token."
+            return .failure(GatewayProblem(.requestRefused, detail))
+        }
+        let token = setup.grant.completing(TokenSet(imported, at: now.wall))
+        if let end = token.expiresAt, end <= now.wall {
+            return .failure(GatewayProblem(.requestRefused, "The token has expired already, at \(end.rfc3339)."))
+        }
+        // A record that cannot be read is replaced.
+        try? await worker.look()
+        let earlier = worker.record
+        let generation = max(look { $0.generation }, earlier?.generation ?? 0) + 1
+        switch await worker.take(token, as: .imported, generation: generation) {
+        case .failure(let failure): return .failure(failure.problem)
+        case .success(let fresh): install(fresh)
+        }
+        guard setup.grant.rotates, token.renewal != nil else { return .success(note(untried: nil)) }
+        guard !look({ $0.isLocked }) else {
+            return .success(note(untried: "It was not tried because the credential is locked."))
+        }
+        guard case .failure(let problem) = await refresh(&worker) else {
+            return .success("\(name) has a new token: what was imported was renewed at once, and works.")
+        }
+        if case .transient = look({ $0.lastFailure?.class }) {
+            return .success(note(untried: "It could not be tried yet: \(problem.detail)"))
+        }
+        return .failure(await putBack(earlier, refused: problem, &worker))
+    }
+
+    private func note(untried reason: String?) -> String {
+        ["\(name) uses the imported token.", reason].compactMap(\.self).joined(separator: " ")
+    }
+
+    private func install(_ fresh: FreshToken) {
         let (now, jitter) = (setup.clock.now(), jitter())
         release(decide { $0.import(fresh, at: now, jitter: jitter) })
-        return nil
+    }
+
+    private func putBack(
+        _ earlier: StoredToken?,
+        refused problem: GatewayProblem,
+        _ worker: inout TokenWorker
+    ) async -> GatewayProblem {
+        await worker.restore(earlier)
+        var problem = problem
+        if let earlier, !earlier.isRevoked {
+            install(worker.fresh(earlier))
+            problem.detail = "Nothing was imported, and the earlier token is kept. \(problem.detail)"
+        } else {
+            leave(&worker)
+            problem.detail = "Nothing was imported. \(problem.detail)"
+        }
+        return problem
+    }
+}
+
+extension TokenSet {
+    /// Without an access token it is one that cannot be used before it was renewed.
+    fileprivate init(_ imported: ImportedToken, at now: UnixTime) {
+        self.init(
+            access: imported.access ?? Secret(""),
+            renewal: imported.renewal,
+            obtainedAt: now,
+            expiresAt: imported.expiresAt ?? imported.lifetime.map { now + $0 }
+        )
     }
 }

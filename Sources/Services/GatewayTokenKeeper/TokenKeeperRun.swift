@@ -38,7 +38,7 @@ extension TokenKeeper {
             defer { orders = [] }
             return orders
         }
-        for order in orders { order.done.resume(returning: .failure(problem)) }
+        for order in orders { order.finish(.failure(problem)) }
         noteBell.close()
     }
 

@@ -28,7 +28,7 @@ extension TokenKeeper {
         status.canLogIn = setup.grant.login != nil
         status.lastError = failure?.detail
         if state == .locked {
-            status.action = "Unlock the credential."
+            status.action = "authgateway token unlock \(name)"
         } else if let problem = failure, status.needsPerson {
             status.action = problem.command ?? action(for: problem.kind.recovery)
         }
@@ -37,7 +37,7 @@ extension TokenKeeper {
 
     private func action(for recovery: ProblemRecovery) -> String {
         switch recovery {
-        case .reauthorize: "Give the credential a new token or log in again."
+        case .reauthorize: "Give the credential a new token: authgateway token import \(name)"
         case .fixConfiguration: "Correct the credential in the configuration."
         case .retryLater, .fixRequest: "See the log; authgateway token refresh tries again."
         }

@@ -27,6 +27,8 @@ struct TokenWorker {
     let setup: KeeperSetup
     var record: StoredToken?
     var hasOpened = false
+    /// The record was forgotten and the store would not remove it: it is not to be read again.
+    var isForgotten = false
     var uncommitted: Uncommitted?
     /// The store does not hold `record` yet; when to try again.
     var saveIsDue: MonotonicTime?
@@ -40,7 +42,7 @@ struct TokenWorker {
     ///   - waiters: How many requests wait by now.
     mutating func perform(_ call: TokenCall, after generation: Int, waiters: () -> Int) async -> End {
         if let uncommitted { return await commit(uncommitted) }
-        if !hasOpened, let end = await open(call) { return end }
+        if !hasOpened, let end = await open(call, after: generation) { return end }
         return await renew(call, after: max(generation, record?.generation ?? 0), waiters: waiters)
     }
 
@@ -58,42 +60,6 @@ struct TokenWorker {
             injection: setup.grant.injection(of: record.token),
             isRejected: record.isRejected
         )
-    }
-
-    // MARK: Orders
-
-    mutating func clear() async {
-        let generation = record?.generation
-        record = nil
-        uncommitted = nil
-        saveIsDue = nil
-        isUncertain = false
-        hasOpened = true
-        do throws(TokenStoreError) {
-            try await setup.store.remove(setup.key)
-        } catch {
-            await report(error, while: "remove", generation: generation)
-        }
-        await setup.note(setup.event(.cleared, generation: generation, trigger: .operator))
-    }
-
-    /// - Parameter name: What brought the token: an import or a login.
-    mutating func take(
-        _ token: TokenSet,
-        as name: TokenEvent.Name,
-        generation: Int
-    ) async -> Result<FreshToken, TokenFailure> {
-        let record = StoredToken(generation: generation, token: token)
-        var event = setup.event(name, generation: generation, trigger: .operator)
-        event.expiresAt = token.expiresAt
-        event.token = token.access
-        if let failure = await setup.commit(event) { return .failure(failure) }
-        self.record = record
-        uncommitted = nil
-        hasOpened = true
-        isUncertain = false
-        await save()
-        return .success(fresh(record))
     }
 
     mutating func storeRejection(of generation: Int) async {

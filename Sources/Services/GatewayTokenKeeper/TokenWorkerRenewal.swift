@@ -60,9 +60,11 @@ extension TokenWorker {
         }
     }
 
+    private var isFirst: Bool { record?.isRevoked ?? true }
+
     /// - Returns: Why the authority must not be called.
     private mutating func prepare(_ call: TokenCall) async -> TokenFailure? {
-        var event = setup.event(record == nil ? .acquiring : .renewing, trigger: call.trigger)
+        var event = setup.event(isFirst ? .acquiring : .renewing, trigger: call.trigger)
         event.generation = record?.generation
         event.demand = call.demand
         if let failure = await setup.commit(event) { return failure }
@@ -149,7 +151,7 @@ extension TokenWorker {
         _ duration: Duration,
         _ waiters: Int
     ) async -> End {
-        var event = setup.event(record == nil ? .acquired : .renewed, generation: generation, trigger: call.trigger)
+        var event = setup.event(isFirst ? .acquired : .renewed, generation: generation, trigger: call.trigger)
         let isRotated = setup.grant.rotates && token.renewal != spent
         let accepted = StoredToken(
             generation: generation,
@@ -242,8 +244,8 @@ extension TokenWorker {
         return await refused(failure, call)
     }
 
-    private mutating func refused(_ failure: TokenFailure, _ call: TokenCall) async -> End {
-        if failure.clearsToken { await forget() }
+    mutating func refused(_ failure: TokenFailure, _ call: TokenCall) async -> End {
+        if failure.clearsToken { await withdraw() }
         if case .loginRequired = failure.class { await noteLogin(failure, call) }
         return .failed(failure)
     }
@@ -254,16 +256,6 @@ extension TokenWorker {
         event.outcome = .failed
         event.errorCode = failure.problem.cause?.code ?? failure.problem.kind.rawValue
         await setup.note(event)
-    }
-
-    private mutating func forget() async {
-        record = nil
-        saveIsDue = nil
-        do throws(TokenStoreError) {
-            try await setup.store.remove(setup.key)
-        } catch {
-            await report(error, while: "remove", generation: nil)
-        }
     }
 
     private func reportFailure(
@@ -284,7 +276,7 @@ extension TokenWorker {
                 "gateway.http_status": "\(reply?.status ?? 0)",
             ]
         )
-        let name: TokenEvent.Name = record == nil ? .acquisitionFailed : .renewalFailed
+        let name: TokenEvent.Name = isFirst ? .acquisitionFailed : .renewalFailed
         var event = setup.event(name, generation: record?.generation, trigger: call.trigger)
         event.demand = call.demand
         event.outcome = .failed

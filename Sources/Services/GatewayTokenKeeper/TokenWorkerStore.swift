@@ -6,23 +6,41 @@ extension TokenWorker {
     /// Looks for a token in the store, then in the configuration.
     ///
     /// - Returns: nil when a call has to be made: a request waits for it, or a renewal was cut off half-way.
-    mutating func open(_ call: TokenCall) async -> End? {
+    mutating func open(_ call: TokenCall, after generation: Int) async -> End? {
         do throws(TokenStoreError) {
-            record = try await setup.store.load(setup.key)
+            record = isForgotten ? nil : try await setup.store.load(setup.key)
         } catch {
             await report(error, while: "load", generation: nil)
             // The store may hold a later renewal token than the configuration; spending the earlier one could cost both.
             if setup.grant.rotates { return .failed(unreadable(error)) }
         }
-        if let found = record { return await use(found, from: "store", call) }
-        if let seed = setup.grant.seed(at: setup.clock.now()) {
-            let seeded = StoredToken(generation: 1, token: seed)
+        if let found = record, !found.isRevoked { return await use(found, from: "store", call) }
+        if record == nil, let seed = setup.grant.seed(at: setup.clock.now()) {
+            let seeded = StoredToken(generation: generation + 1, token: seed)
             record = seeded
             await save()
             return await use(seeded, from: "configuration", call, renewing: setup.grant.renewsSeed)
         }
         hasOpened = true
-        return call.trigger == .startup ? .nothing : nil
+        guard call.trigger == .startup else { return nil }
+        if record?.isRevoked == true, let obstacle { return await refused(obstacle, call) }
+        return .nothing
+    }
+
+    /// What is there, for an order that comes before the first call; nothing is used by this.
+    mutating func look() async throws(TokenStoreError) {
+        guard !hasOpened, record == nil, !isForgotten else { return }
+        record = try await setup.store.load(setup.key)
+        if record == nil, let seed = setup.grant.seed(at: setup.clock.now()) {
+            record = StoredToken(generation: 1, token: seed)
+        }
+    }
+
+    /// Why no token can be had without a person; nil when one can.
+    var obstacle: TokenFailure? {
+        let attempt = setup.attempt(holding: record?.token)
+        guard case .impossible(let failure) = setup.grant.firstStep(of: attempt) else { return nil }
+        return failure
     }
 
     private mutating func use(
@@ -48,6 +66,7 @@ extension TokenWorker {
         )
         isUncertain = found.attempt != nil
         guard call.trigger != .operator else { return nil }
+        if found.isRejected, let obstacle { return await refused(obstacle, call) }
         var token = fresh(found)
         token.isRenewalDue = isUncertain || renewing
         return .obtained(token)
@@ -121,7 +140,7 @@ extension TokenWorker {
         await setup.note(event)
     }
 
-    private func unreadable(_ error: TokenStoreError) -> TokenFailure {
+    func unreadable(_ error: TokenStoreError) -> TokenFailure {
         switch error {
         case .unavailable:
             let detail = "The token store does not work, so the renewal token of \(setup.name) is not spent."

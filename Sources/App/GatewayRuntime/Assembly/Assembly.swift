@@ -41,6 +41,7 @@ struct Assembly: Sendable {
             audit: storage.audit,
             onAuditFailure: plan.audit.onFailure,
             feed: feed,
+            locks: storage.locks,
             clock: clock,
             logger: options.logger("tokens")
         )
@@ -126,7 +127,7 @@ struct Assembly: Sendable {
         await storage.close()
     }
 
-    private static func endpoint(_ storage: Storage) async throws(CommandFailure) -> AsyncHTTPTokenEndpoint {
+    static func endpoint(_ storage: Storage) async throws(CommandFailure) -> AsyncHTTPTokenEndpoint {
         do throws(AsyncHTTPTokenEndpoint.TrustRootsError) {
             return try AsyncHTTPTokenEndpoint(version: GatewayVersion.current)
         } catch {

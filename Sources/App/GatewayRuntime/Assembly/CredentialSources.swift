@@ -37,6 +37,7 @@ struct CredentialSources: Sendable {
         let audit: any AuditLog
         let onAuditFailure: AuditPlan.OnFailure
         let feed: AuditFeed
+        let locks: CredentialLocks
         let clock: any GatewayClock
         let logger: Logger
     }
@@ -69,6 +70,8 @@ struct CredentialSources: Sendable {
                         previous?.keeper(of: definition) ?? Self.keeper(credential, grant, key, parts)
                     )
                 }
+                // What shares a token shares its lock.
+                if parts.locks.contains(credential.name) { keepers[index].lock() }
                 add(keepers[index], keeper: index)
             }
         }

@@ -9,19 +9,26 @@ struct OperatorControl: GatewayControl {
     /// Why the configuration on disk is not the one that is served.
     private let refusal: String?
     private let reloader: Reloader?
+    private let locks: CredentialLocks
     private let readinessState: ReadinessState
     private let storage: Storage
     private let clock: any GatewayClock
+    /// No gateway runs: the keepers do not, and the store is all there is to see.
+    private let isOffline: Bool
 
+    /// - Parameter isOffline: Whether the keepers do not run.
     init(
         _ live: LivePlan.State,
         reloader: Reloader?,
         readiness: ReadinessState,
         storage: Storage,
-        clock: any GatewayClock
+        clock: any GatewayClock,
+        isOffline: Bool = false
     ) {
         self.storage = storage
         self.clock = clock
+        self.isOffline = isOffline
+        locks = storage.locks
         plan = live.plan
         sources = live.sources
         refusal = live.refusal
@@ -29,7 +36,21 @@ struct OperatorControl: GatewayControl {
         readinessState = readiness
     }
 
-    func tokens() async -> [TokenStatus] { sources.keepers.map { $0.status(at: clock.now()) } }
+    func tokens() async -> [TokenStatus] {
+        var statuses: [TokenStatus] = []
+        for keeper in sources.keepers { statuses.append(await status(of: keeper)) }
+        return statuses
+    }
+
+    func token(_ name: String) async -> Result<TokenStatus, GatewayProblem> {
+        guard let keeper = keeper(named: name) else { return .failure(unknown(name)) }
+        return .success(await status(of: keeper))
+    }
+
+    private func status(of keeper: TokenKeeper) async -> TokenStatus {
+        if isOffline { await keeper.look() }
+        return keeper.status(at: clock.now())
+    }
 
     func routes() async -> [RouteStatus] {
         plan.routes.map { route in
@@ -60,14 +81,23 @@ struct OperatorControl: GatewayControl {
         }
     }
 
-    func refresh(_ credential: String) async -> Result<TokenStatus, GatewayProblem> {
-        guard let keeper = keeper(named: credential) else { return .failure(unknown(credential)) }
-        return await keeper.refresh()
+    func perform(_ operation: TokenOperation, on name: String) async -> Result<OperationReport, GatewayProblem> {
+        guard let keeper = keeper(named: name) else { return .failure(unknown(name)) }
+        do throws(StateError) {
+            if case .unlock = operation { try locks.unlock(namesSharing(keeper)) }
+            let result = isOffline ? await keeper.performAlone(operation) : await keeper.perform(operation)
+            if case .lock = operation { try locks.lock(name) }
+            return result
+        } catch {
+            var detail = "\(error.description)."
+            if case .lock = operation { detail += " \(name) is locked, but only until the gateway stops." }
+            return .failure(GatewayProblem(.internalError, detail))
+        }
     }
 
-    func clear(_ credential: String) async -> Result<TokenStatus, GatewayProblem> {
-        guard let keeper = keeper(named: credential) else { return .failure(unknown(credential)) }
-        return await keeper.clear()
+    func reveal(_ name: String) async -> Result<RevealedToken, GatewayProblem> {
+        guard let keeper = keeper(named: name) else { return .failure(unknown(name)) }
+        return await keeper.reveal()
     }
 
     func reload() async -> ReloadReport {
@@ -90,16 +120,28 @@ struct OperatorControl: GatewayControl {
         return sources.keeperIndices[index].map { sources.keepers[$0] }
     }
 
+    private func namesSharing(_ keeper: TokenKeeper) -> [String] {
+        plan.credentials.indices.filter { index in
+            sources.keeperIndices[index].map { sources.keepers[$0] === keeper } ?? false
+        }.map { plan.credentials[$0].name }
+    }
+
     private func unknown(_ name: String) -> GatewayProblem {
         if plan.credentials.contains(where: { $0.name == name }) {
-            return GatewayProblem(.noRoute, "The credential \(name) is static: it has no token to renew or clear.")
+            let detail =
+                "The credential \(name) is static: it is what the configuration says, and has no token of its own."
+            return GatewayProblem(.noRoute, detail)
         }
         let names = plan.credentials.indices.filter { sources.keeperIndices[$0] != nil }.map {
             plan.credentials[$0].name
         }
         let known =
             names.isEmpty ? "no credential has a token" : "those with a token are \(names.joined(separator: ", "))"
-        return GatewayProblem(.noRoute, "There is no credential \(LogText.clean(name)); \(known).")
+        let hint = Suggestion.hint(for: name, in: names)
+        return GatewayProblem(
+            .noRoute,
+            "There is no credential \(LogText.clean(name))\(hint.isEmpty ? "; \(known)." : hint)"
+        )
     }
 
     private func need(_ credential: Int) -> String? {

@@ -11,11 +11,13 @@ struct Storage: Sendable {
     let audit: SQLiteAuditLog
     let tokens: any TokenStore
     let adminToken: Secret
+    let locks: CredentialLocks
 
     /// - Throws: ``CommandFailure`` that says which file is wrong and what to do.
     init(plan: Plan, clock: any GatewayClock, logger: Logger) throws(CommandFailure) {
         directory = try Self.translate { () throws(StateError) in try StateDirectory(path: plan.stateDirectory) }
         try Self.requireKey(of: plan)
+        locks = try Self.translate { () throws(StateError) in try CredentialLocks(in: plan.stateDirectory) }
         key = try Self.installationKey(plan.tokens.key)
         audit = try Self.openAudit(plan.audit, key, clock, logger)
         tokens = try Self.openTokens(plan.tokens, key)

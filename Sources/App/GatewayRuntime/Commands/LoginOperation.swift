@@ -52,7 +52,7 @@ package struct LoginOperation: Sendable {
     /// In the running gateway; in this process when there is none.
     private func begin() async throws(CommandFailure) -> (any LoginDriver, LoginInvitation) {
         let plan = try OperatorSettings(configuration: configuration).plan
-        let client = AdminClient(host: plan.admin.host, port: plan.admin.port, stateDirectory: plan.stateDirectory)
+        let client = AdminClient(plan.admin, stateDirectory: plan.stateDirectory)
         let running = GatewayLogins(client: client)
         do throws(CommandFailure) {
             return (running, try await running.begin(order))

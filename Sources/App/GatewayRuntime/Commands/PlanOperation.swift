@@ -46,7 +46,7 @@ package enum PlanOperation {
 
     /// Where the gateway of this configuration would answer, with the token that it has left in its state directory.
     private static func served(_ plan: Plan) async throws(CommandFailure) -> ServedPlan {
-        let client = AdminClient(host: plan.admin.host, port: plan.admin.port, stateDirectory: plan.stateDirectory)
+        let client = AdminClient(plan.admin, stateDirectory: plan.stateDirectory)
         return try await client.servedPlan()
     }
 

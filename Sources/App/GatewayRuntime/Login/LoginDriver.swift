@@ -44,14 +44,8 @@ extension AdminClient {
         _ path: String,
         body: JSONValue?
     ) async throws(CommandFailure) -> Answer {
-        let token = AdminToken.read(in: stateDirectory)
         let bytes = body.flatMap { try? $0.bytes() }
-        let (status, answer) = try await send(method, "/api/logins\(path)", token: token, body: bytes)
-        if status == 401 {
-            let file = AdminToken.path(in: stateDirectory)
-            let reason = token == nil ? "cannot be read" : "is not the one of the running gateway"
-            throw CommandFailure(.failed, "\(file) \(reason); run this as the gateway's user, with its configuration")
-        }
+        let (status, answer) = try await sendAuthorized(method, "/api/logins\(path)", body: bytes)
         guard status == 200 else { throw refusal(status, answer) }
         return try decode(answer)
     }

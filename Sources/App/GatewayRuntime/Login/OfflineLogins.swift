@@ -39,6 +39,7 @@ struct OfflineLogins: LoginDriver {
             audit: storage.audit,
             onAuditFailure: plan.audit.onFailure,
             feed: AuditFeed(audit: storage.audit, metrics: options.metrics, logger: options.logger("audit")),
+            locks: storage.locks,
             clock: clock,
             logger: options.logger("tokens")
         )

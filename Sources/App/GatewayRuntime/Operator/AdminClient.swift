@@ -19,11 +19,21 @@ struct AdminClient: Sendable {
         return HTTPClient(eventLoopGroupProvider: .singleton, configuration: configuration)
     }()
 
-    let host: String
-    let port: Int
-    let stateDirectory: String
+    private let host: String
+    private let port: Int
+    private let stateDirectory: String
+
+    init(_ admin: AdminPlan, stateDirectory: String) {
+        host = admin.host
+        port = admin.port
+        self.stateDirectory = stateDirectory
+    }
 
     func tokens() async throws(CommandFailure) -> [TokenStatus] { try await get("/api/tokens") }
+    func token(_ name: String) async throws(CommandFailure) -> TokenStatus {
+        try await get("/api/tokens/\(PercentEncoding.encode(name))")
+    }
+
     func routes() async throws(CommandFailure) -> [RouteStatus] { try await get("/api/routes") }
 
     func readiness() async throws(CommandFailure) -> Readiness {
@@ -32,13 +42,32 @@ struct AdminClient: Sendable {
         return try decode(body)
     }
 
-    func refresh(_ credential: String) async throws(CommandFailure) -> TokenStatus {
-        try await change(credential, "refresh")
+    /// - Parameter verb: The last segment of the resource: `refresh`, `revoke`, …
+    func perform(
+        _ verb: String,
+        on credential: String,
+        body: [UInt8]? = nil
+    ) async throws(CommandFailure) -> OperationReport {
+        try decode(try await change(credential, verb, body))
     }
 
-    func clear(_ credential: String) async throws(CommandFailure) -> TokenStatus {
-        try await change(credential, "clear")
+    /// Audited before it is answered.
+    func reveal(_ credential: String) async throws(CommandFailure) -> RevealedToken {
+        let body = try await change(credential, "reveal", nil)
+        let answer = JSONValue(Array(body.readableBytesView))
+        guard let name = answer?["credential"]?.string, let access = answer?["access_token"]?.string,
+            case .number(let generation)? = answer?["generation"], let generation = Int(exactly: generation)
+        else { throw notOurs }
+        return RevealedToken(
+            credential: name,
+            generation: generation,
+            access: Secret(access),
+            expiresAt: answer?["expires_at"]?.string.flatMap { UnixTime(rfc3339: $0) }
+        )
     }
+
+    /// Whether something did answer at the admin address.
+    func isAnswered(_ failure: CommandFailure) -> Bool { failure.description == notOurs.description }
 
     /// A refused reload is an answer, too.
     func reload() async throws(CommandFailure) -> ReloadReport {
@@ -53,20 +82,25 @@ struct AdminClient: Sendable {
         return try decode(body)
     }
 
-    private func change(_ credential: String, _ verb: String) async throws(CommandFailure) -> TokenStatus {
+    private func change(
+        _ credential: String,
+        _ verb: String,
+        _ body: [UInt8]?
+    ) async throws(CommandFailure) -> ByteBuffer {
         let path = "/api/tokens/\(PercentEncoding.encode(credential))/\(verb)"
-        let (status, body) = try await sendAuthorized("POST", path)
-        guard status == 200 else { throw refusal(status, body) }
-        return try decode(body)
+        let (status, answer) = try await sendAuthorized("POST", path, body: body)
+        guard status == 200 else { throw refusal(status, answer) }
+        return answer
     }
 
     /// With the admin token of the state directory.
-    private func sendAuthorized(
+    func sendAuthorized(
         _ method: String,
-        _ path: String
+        _ path: String,
+        body: [UInt8]? = nil
     ) async throws(CommandFailure) -> (status: Int, body: ByteBuffer) {
         let token = AdminToken.read(in: stateDirectory)
-        let answer = try await send(method, path, token: token)
+        let answer = try await send(method, path, token: token, body: body)
         guard answer.status == 401 else { return answer }
         let file = AdminToken.path(in: stateDirectory)
         let reason = token == nil ? "cannot be read" : "is not the one of the running gateway"
@@ -79,7 +113,7 @@ struct AdminClient: Sendable {
         return try decode(body)
     }
 
-    func send(
+    private func send(
         _ method: String,
         _ path: String,
         token: Secret?,
@@ -107,8 +141,25 @@ struct AdminClient: Sendable {
             decoder.keyDecodingStrategy = .convertFromSnakeCase
             return try decoder.decode(Value.self, from: Data(body.readableBytesView))
         } catch {
-            throw CommandFailure(.unreachable, "what answers at \(base) is not an authgateway")
+            throw notOurs
         }
+    }
+
+    private var notOurs: CommandFailure {
+        CommandFailure(.unreachable, "what answers at \(base) is not an authgateway of this version")
+    }
+
+    /// What a gateway in this process says, as if it had been asked over the wire.
+    static func value<Value>(of result: Result<Value, GatewayProblem>) throws(CommandFailure) -> Value {
+        switch result {
+        case .success(let value): return value
+        case .failure(let problem): throw refusal(problem.detail, command: problem.command)
+        }
+    }
+
+    private static func refusal(_ detail: String, command: String?) -> CommandFailure {
+        let command = command.map { "\nrun: \(LogText.clean($0))" } ?? ""
+        return CommandFailure(.failed, LogText.clean(detail) + command)
     }
 
     /// A problem document in words.
@@ -117,7 +168,6 @@ struct AdminClient: Sendable {
         guard let detail = problem?["detail"]?.string else {
             return CommandFailure(.failed, "the gateway answered with status \(status)")
         }
-        let command = problem?["command"]?.string.map { "\nrun: \(LogText.clean($0))" } ?? ""
-        return CommandFailure(.failed, LogText.clean(detail) + command)
+        return Self.refusal(detail, command: problem?["command"]?.string)
     }
 }

@@ -14,6 +14,8 @@ enum PrivateFile {
         }
     }
 
+    static func exists(_ path: String) -> Bool { unsafe access(path, F_OK) == 0 || errno != ENOENT }
+
     /// At most 64 KiB. nil when the file cannot be read.
     static func read(_ path: String) -> String? {
         let descriptor = unsafe open(path, O_RDONLY | O_CLOEXEC)

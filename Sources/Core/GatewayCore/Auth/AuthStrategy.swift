@@ -58,6 +58,15 @@ package protocol TokenGrant: Sendable {
     /// The request that makes the authority forget the token; nil when there is no such endpoint.
     func revocation(of token: TokenSet) -> TokenRequest?
 
+    /// Why ``revocation(of:)`` is nil and what would change that: whole sentences.
+    var revocationObstacle: String { get }
+
+    /// Whether a token stays when its revocation failed, so that it can be tried again.
+    var keepsTokenUntilRevoked: Bool { get }
+
+    /// A token that an operator brings, with what the grant knows about such tokens: when they end.
+    func completing(_ token: TokenSet) -> TokenSet
+
     /// What the token looks like on a forwarded request.
     func injection(of token: TokenSet) -> Injection
 
@@ -71,6 +80,15 @@ package protocol TokenGrant: Sendable {
 extension TokenGrant {
     package var login: (any LoginFlow)? { nil }
     package var renewsSeed: Bool { false }
+}
+
+extension TokenGrant {
+    package var revocationObstacle: String {
+        "The strategy \(identity.strategy) knows no endpoint that revokes a token."
+    }
+
+    package var keepsTokenUntilRevoked: Bool { true }
+    package func completing(_ token: TokenSet) -> TokenSet { token }
 }
 
 /// When a token is renewed and what happens while it cannot be.

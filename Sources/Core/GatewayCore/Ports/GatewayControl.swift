@@ -4,11 +4,14 @@ package protocol GatewayControl: Sendable {
     func routes() async -> [RouteStatus]
     func readiness() async -> Readiness
 
-    /// Renews now, whatever the age of the token. Audited with trigger `operator`.
-    func refresh(_ credential: String) async -> Result<TokenStatus, GatewayProblem>
+    /// - Parameter credential: As the configuration names it; several names may share a token.
+    func token(_ credential: String) async -> Result<TokenStatus, GatewayProblem>
 
-    /// Forgets the token here and in the store; the authority is not told. Audited.
-    func clear(_ credential: String) async -> Result<TokenStatus, GatewayProblem>
+    /// Does what an operator asks for. Audited with trigger `operator`.
+    func perform(_ operation: TokenOperation, on credential: String) async -> Result<OperationReport, GatewayProblem>
+
+    /// Hands out the access token itself, once the event `revealed` is committed.
+    func reveal(_ credential: String) async -> Result<RevealedToken, GatewayProblem>
 
     /// Reads the configuration again; returns when the new one is served, or refused.
     func reload() async -> ReloadReport

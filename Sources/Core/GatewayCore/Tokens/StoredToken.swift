@@ -9,19 +9,30 @@ package struct StoredToken: Hashable, Sendable {
     package var attempt: RotationAttempt?
     /// The upstream rejected this generation, so it must not be injected again after a restart.
     package var isRejected: Bool
+    /// Revoked, or no longer known to the authority: it holds no secret any more, and keeps the token of the
+    /// configuration from being taken up again.
+    package var isRevoked: Bool
 
     package init(
         generation: Int,
         token: TokenSet,
         previousRenewal: Secret? = nil,
         attempt: RotationAttempt? = nil,
-        isRejected: Bool = false
+        isRejected: Bool = false,
+        isRevoked: Bool = false
     ) {
         self.generation = generation
         self.token = token
         self.previousRenewal = previousRenewal
         self.attempt = attempt
         self.isRejected = isRejected
+        self.isRevoked = isRevoked
+    }
+
+    /// What is left of a token that is dead for good.
+    package static func revoked(generation: Int, at now: UnixTime) -> StoredToken {
+        let nothing = TokenSet(access: Secret(""), obtainedAt: now)
+        return StoredToken(generation: generation, token: nothing, isRejected: true, isRevoked: true)
     }
 }
 

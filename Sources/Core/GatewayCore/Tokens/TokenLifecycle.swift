@@ -45,7 +45,9 @@ package struct TokenLifecycle<Waiter>: ~Copyable {
     var waiters: [CredentialTicket: Waiter] = [:]
     /// Of the request that has waited longest; named as the cause of a call that begins later.
     var firstDemand: CredentialDemand?
-    var isLocked = false
+    package internal(set) var isLocked = false
+    /// The token is being revoked: whoever asks waits for the end of that.
+    var isSuspended = false
     var isStopped = false
     var budget: CallBudget
     /// Failed calls since the last token.

@@ -16,8 +16,33 @@ extension TokenLifecycle where Waiter: Sendable {
     package mutating func clear() {
         failures = 0
         isRotationUncertain = false
+        isSuspended = false
         phase = .empty
         if !waiters.isEmpty { _ = wantCall(.demand, for: firstDemand) }
+    }
+
+    /// Forgets the token, and waits for a person who cures `failure`.
+    ///
+    /// - Returns: The waiters, to be refused with the problem.
+    package mutating func clear(leaving failure: TokenFailure) -> [Waiter] {
+        clear()
+        phase = .stopped(nil, failure)
+        return takeWaiters()
+    }
+
+    /// Hands out nothing until ``resume(at:)`` or ``clear()``; whoever asks waits.
+    package mutating func suspend() { isSuspended = true }
+
+    /// - Returns: Those whose wait is over, and with what; nil when a call has become due for them.
+    package mutating func resume(at now: MonotonicTime) -> (waiters: [Waiter], Result<Credential, GatewayProblem>)? {
+        isSuspended = false
+        switch answer(at: now) {
+        case .ready(let credential): return (takeWaiters(), .success(credential))
+        case .unavailable(let problem): return (takeWaiters(), .failure(problem))
+        case .wait:
+            if !waiters.isEmpty { _ = wantCall(.demand, for: firstDemand) }
+            return nil
+        }
     }
 
     /// Takes a token from an operator, in the place of any other. A call under way is no longer awaited.

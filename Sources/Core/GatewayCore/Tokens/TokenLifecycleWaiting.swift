@@ -20,13 +20,14 @@ extension TokenLifecycle where Waiter: Sendable {
 
     /// What there is to inject, for readers that keep a copy of the answer: the live token, unless it is not to be used.
     package var servable: Credential? {
-        guard !isLocked, let held, !held.isRejected, !isHeldBack else { return nil }
+        guard !isLocked, !isSuspended, let held, !held.isRejected, !isHeldBack else { return nil }
         return held.credential
     }
 
     /// Answers without a waiter and without changing anything.
     package func answer(at now: MonotonicTime) -> CredentialAnswer {
         if isLocked { return .unavailable(lockedProblem) }
+        if isSuspended { return .wait }
         if let servable, servable.isUsable(at: now) { return .ready(servable) }
         switch phase.kind {
         case .empty, .calling, .ready: return .wait
@@ -54,6 +55,7 @@ extension TokenLifecycle where Waiter: Sendable {
         }
         if waiters.isEmpty { firstDemand = demand }
         waiters[ticket] = waiter
+        guard !isSuspended else { return .wait }
         return wantCall(.demand, for: demand) ? .waitAndCall : .wait
     }
 
@@ -88,8 +90,12 @@ extension TokenLifecycle where Waiter: Sendable {
 
     private static var drainingProblem: GatewayProblem { GatewayProblem(.draining, "The gateway is shutting down.") }
 
-    var lockedProblem: GatewayProblem {
-        GatewayProblem(.locked, "An operator has locked the credential \(rules.name).")
+    package var lockedProblem: GatewayProblem {
+        GatewayProblem(
+            .locked,
+            "An operator has locked the credential \(rules.name).",
+            command: "authgateway token unlock \(rules.name)"
+        )
     }
 
     package var held: HeldToken? { phase.held }

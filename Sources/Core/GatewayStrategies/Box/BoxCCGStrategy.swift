@@ -80,5 +80,9 @@ private struct BoxCCGGrant: TokenGrant {
         }
     }
 
+    var revocationObstacle: String {
+        "The credential has a token_url of its own and no revoke_url; add it."
+    }
+
     func injection(of token: TokenSet) -> Injection { .bearer(token.access) }
 }

@@ -72,10 +72,10 @@ private struct BoxDeveloperTokenGrant: TokenGrant {
             .terminal,
             problem: GatewayProblem(
                 .staticTokenExpired,
-                "The Box developer token has expired or was rejected; such a token lives for 60 minutes and cannot be "
+                "The Box developer token has expired, was rejected or was revoked; such a token lives for 60 minutes and cannot be "
                     + "renewed. Generate the next one in the Box developer console "
-                    + "(https://app.box.com/developers/console, the app's Configuration tab), put it into token, update "
-                    + "obtained_at and run: authgateway reload."
+                    + "(https://app.box.com/developers/console, the app's Configuration tab) and hand it over with "
+                    + "`authgateway token import`; or put it into token, update obtained_at and run: authgateway reload."
             )
         )
     }
@@ -83,6 +83,17 @@ private struct BoxDeveloperTokenGrant: TokenGrant {
     func revocation(of token: TokenSet) -> TokenRequest? {
         guard let revokeURL, let clientID, let clientSecret else { return nil }
         return BoxAuthority.revocation(of: token.access, at: revokeURL, clientID: clientID, clientSecret: clientSecret)
+    }
+
+    var revocationObstacle: String {
+        "A developer token is revoked with the client_id and client_secret of its app: add both to the credential, or "
+            + "revoke the token in the Box developer console (https://app.box.com/developers/console)."
+    }
+
+    func completing(_ token: TokenSet) -> TokenSet {
+        var token = token
+        if token.expiresAt == nil { token.expiresAt = token.obtainedAt + Self.lifetime }
+        return token
     }
 
     func injection(of token: TokenSet) -> Injection { .bearer(token.access) }

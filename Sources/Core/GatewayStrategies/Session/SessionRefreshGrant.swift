@@ -53,14 +53,18 @@ struct SessionRefreshGrant: TokenGrant {
     }
 
     func seed(at now: Moment) -> TokenSet? {
-        guard let access = seeds.access else { return nil }
-        let expiresAt: UnixTime? =
-            switch expiry {
-            case .jwt: UnverifiedJWT(access)?.expiresAt
-            case .fixed(let lifetime): now.wall + lifetime
-            case .response, .none: nil
-            }
-        return TokenSet(access: access, renewal: seeds.session, obtainedAt: now.wall, expiresAt: expiresAt)
+        seeds.access.map { completing(TokenSet(access: $0, renewal: seeds.session, obtainedAt: now.wall)) }
+    }
+
+    func completing(_ token: TokenSet) -> TokenSet {
+        guard token.expiresAt == nil else { return token }
+        var token = token
+        switch expiry {
+        case .jwt: token.expiresAt = UnverifiedJWT(token.access)?.expiresAt
+        case .fixed(let lifetime): token.expiresAt = token.obtainedAt + lifetime
+        case .response, .none: break
+        }
+        return token
     }
 
     func firstStep(of attempt: GrantAttempt) -> GrantStep {
@@ -144,6 +148,13 @@ struct SessionRefreshGrant: TokenGrant {
     func revocation(of token: TokenSet) -> TokenRequest? {
         revoke?.request(access: token.access, session: token.renewal)
     }
+
+    var revocationObstacle: String {
+        "The authorizer has no revoke request in the configuration, or there is no session token to send with it."
+    }
+
+    /// As the authorizer's own clients do: a logout ends with no token on the device, whatever the authorizer says.
+    let keepsTokenUntilRevoked = false
 
     func injection(of token: TokenSet) -> Injection { .bearer(token.access) }
 

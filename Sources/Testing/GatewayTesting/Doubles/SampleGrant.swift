@@ -8,17 +8,23 @@ package struct SampleGrant: TokenGrant {
     package var initial: TokenSet?
     package var renewsSeed = false
     package var login: (any LoginFlow)?
+    package var revokes: Bool
+    package var keepsTokenUntilRevoked: Bool
 
     package init(
         identity: GrantIdentity = .sample(),
         isRenewable: Bool = true,
         rotates: Bool = false,
-        initial: TokenSet? = nil
+        initial: TokenSet? = nil,
+        revokes: Bool = false,
+        keepsTokenUntilRevoked: Bool = true
     ) {
         self.identity = identity
         self.isRenewable = isRenewable
         self.rotates = rotates
         self.initial = initial
+        self.revokes = revokes
+        self.keepsTokenUntilRevoked = keepsTokenUntilRevoked
     }
 
     package func seed(at now: Moment) -> TokenSet? { initial }
@@ -91,7 +97,10 @@ package struct SampleGrant: TokenGrant {
         )
     }
 
-    package func revocation(of token: TokenSet) -> TokenRequest? { nil }
+    package func revocation(of token: TokenSet) -> TokenRequest? {
+        guard revokes, let url = try? AuthorityURL("https://authority.example/revoke") else { return nil }
+        return TokenRequest(url: url, body: .form([.init("token", token.access)]))
+    }
     package func injection(of token: TokenSet) -> Injection { .authorization(scheme: "Bearer", token.access) }
 }
 

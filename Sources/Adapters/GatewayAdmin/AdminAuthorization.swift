@@ -1,0 +1,22 @@
+import GatewayCore
+import Hummingbird
+
+/// Whether a request may change something: it carries the admin token of the state directory.
+struct AdminAuthorization: Sendable {
+    let token: Secret
+
+    /// - Returns: The refusal; nil when the request may.
+    func refusal(of request: Request) -> Response? {
+        guard isAuthorized(request) else {
+            let detail = "Send the admin token of the state directory (file admin.token) as a bearer token."
+            return AdminResponse.problem(GatewayProblem(.clientAuthRequired, detail))
+        }
+        return nil
+    }
+
+    private func isAuthorized(_ request: Request) -> Bool {
+        let scheme = "bearer "
+        guard let value = request.headers[.authorization], value.lowercased().hasPrefix(scheme) else { return false }
+        return token.matches(Array(value.utf8.dropFirst(scheme.utf8.count)))
+    }
+}

@@ -1,0 +1,93 @@
+import GatewayCore
+import HTTPTypes
+import Hummingbird
+
+/// `/api/tokens`: the list for everybody on this machine, everything else for who holds the admin token.
+struct AdminTokens: Sendable {
+    let options: AdminOptions
+
+    private var control: any GatewayControl { options.control }
+
+    func routes(on router: Router<BasicRequestContext>) {
+        router.get("/api/tokens") { _, _ in AdminResponse.json(await control.tokens()) }
+        router.get("/api/tokens/:name") { _, context in
+            await named(context) { name in
+                switch await control.token(name) {
+                case .success(let status): AdminResponse.json(status)
+                case .failure(let problem): AdminResponse.problem(problem)
+                }
+            }
+        }
+        for (verb, operation) in [
+            ("refresh", TokenOperation.refresh), ("revoke", .revoke), ("clear", .clear), ("lock", .lock),
+            ("unlock", .unlock),
+        ] {
+            router.post("/api/tokens/:name/\(verb)") { request, context in
+                await answer(request, context) { await perform(operation, on: $0) }
+            }
+        }
+        router.post("/api/tokens/:name/import") { request, context in
+            await answer(request, context) { await take(request, for: $0) }
+        }
+        router.post("/api/tokens/:name/reveal") { request, context in
+            await answer(request, context) { await reveal($0) }
+        }
+    }
+
+    private func perform(_ operation: TokenOperation, on name: String) async -> Response {
+        switch await control.perform(operation, on: name) {
+        case .success(let report): AdminResponse.json(report)
+        case .failure(let problem): AdminResponse.problem(problem)
+        }
+    }
+
+    /// The body is a token: it is read, handed on and never repeated.
+    private func take(_ request: Request, for name: String) async -> Response {
+        guard let body = try? await request.body.collect(upTo: ImportedToken.limitBytes) else {
+            return AdminResponse.problem(GatewayProblem(.contentTooLarge, "A token has at most 64 KiB."))
+        }
+        do throws(ImportedTokenError) {
+            return await perform(.import(try ImportedToken(reading: Array(body.readableBytesView))), on: name)
+        } catch {
+            return AdminResponse.problem(GatewayProblem(.requestRefused, "That is no token: \(error.reason)."))
+        }
+    }
+
+    private func reveal(_ name: String) async -> Response {
+        switch await control.reveal(name) {
+        case .success(let token): AdminResponse.json(RevealedBody(token))
+        case .failure(let problem): AdminResponse.problem(problem)
+        }
+    }
+
+    private func answer(
+        _ request: Request,
+        _ context: BasicRequestContext,
+        _ action: (String) async -> Response
+    ) async -> Response {
+        if let refusal = AdminAuthorization(token: options.token).refusal(of: request) { return refusal }
+        return await named(context, action)
+    }
+
+    private func named(_ context: BasicRequestContext, _ action: (String) async -> Response) async -> Response {
+        guard let name = context.parameters.get("name").flatMap(PercentEncoding.decode) else {
+            return AdminResponse.problem(GatewayProblem(.requestRefused, "The credential's name cannot be read."))
+        }
+        return await action(name)
+    }
+}
+
+/// The one answer of the gateway that holds a token.
+private struct RevealedBody: Encodable {
+    let credential: String
+    let generation: Int
+    let accessToken: String
+    let expiresAt: String?
+
+    init(_ token: RevealedToken) {
+        credential = token.credential
+        generation = token.generation
+        accessToken = token.access.withValue { $0 }
+        expiresAt = token.expiresAt?.rfc3339
+    }
+}

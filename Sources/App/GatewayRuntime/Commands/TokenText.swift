@@ -1,0 +1,59 @@
+import GatewayCore
+
+/// Tokens as people read them.
+enum TokenText {
+    static func table(of tokens: [TokenStatus]) -> String {
+        var table = TextTable("CREDENTIAL", "STRATEGY", "STATE", "GENERATION", "EXPIRES IN", "WHAT TO DO")
+        for token in tokens {
+            table.add(
+                token.credential,
+                token.strategy,
+                token.state.rawValue,
+                token.generation == 0 ? "-" : String(token.generation),
+                token.remainingSeconds.map { $0 > 0 ? ConfigUnits.countdown($0) : "expired" } ?? "-",
+                token.action ?? ""
+            )
+        }
+        return table.text + errors(of: tokens)
+    }
+
+    /// What went wrong last, below the table: too long for a column.
+    private static func errors(of tokens: [TokenStatus]) -> String {
+        let lines = tokens.compactMap { token in
+            token.lastError.map { "\(LogText.clean(token.credential)): \(LogText.clean($0))\n" }
+        }
+        return lines.isEmpty ? "" : "\n" + lines.joined()
+    }
+
+    /// One fact a line.
+    static func list(of token: TokenStatus, routes: [String]) -> String {
+        let remaining = token.remainingSeconds.map { $0 > 0 ? " (in \(ConfigUnits.countdown($0)))" : " (over)" } ?? ""
+        let facts: [(String, String?)] = [
+            ("credential", token.credential),
+            ("strategy", token.strategy),
+            ("subject", token.subject),
+            ("routes", routes.isEmpty ? nil : routes.joined(separator: ", ")),
+            ("state", token.state.rawValue),
+            ("generation", token.generation == 0 ? nil : String(token.generation)),
+            ("obtained", token.obtainedAt),
+            ("expires", token.expiresAt.map { $0 + remaining }),
+            ("renews", token.isRenewable ? token.renewsAt : "never: it cannot be renewed"),
+            ("last error", token.lastError),
+            ("what to do", token.action),
+        ]
+        return facts.compactMap { name, value in
+            value.map { "\(name): ".padding(to: 14) + LogText.clean($0) + "\n" }
+        }.joined()
+    }
+}
+
+extension ConfigUnits {
+    /// `1h02m`, `4m10s`, `12s`.
+    static func countdown(_ seconds: Int) -> String {
+        let (hours, minutes, rest) = (seconds / 3600, seconds / 60 % 60, seconds % 60)
+        func two(_ number: Int) -> String { number < 10 ? "0\(number)" : String(number) }
+        if hours >= 48 { return "\(hours / 24)d" }
+        if hours > 0 { return "\(hours)h\(two(minutes))m" }
+        return minutes > 0 ? "\(minutes)m\(two(rest))s" : "\(rest)s"
+    }
+}

@@ -1,0 +1,76 @@
+import Foundation
+import GatewayCore
+import GatewayTokenClient
+import Logging
+
+/// The tokens of a gateway that does not run: the same keepers on the same store, audited in the same log.
+///
+/// The lock of the state directory is held meanwhile, so that no gateway starts on what is being changed.
+struct OfflineTokens: Sendable {
+    let control: OperatorControl
+    private let storage: Storage
+    private let endpoint: AsyncHTTPTokenEndpoint
+
+    /// - Parameters:
+    ///   - mayBegin: Whether to create a state directory that is not there.
+    ///   - failure: Why the gateway could not be asked.
+    init(configuration: String, mayBegin: Bool, after failure: CommandFailure) async throws(CommandFailure) {
+        let plan = try Self.plan(configuration, after: failure)
+        guard plan.tokens.store != .memory else {
+            throw CommandFailure(
+                .unreachable,
+                "\(failure.description)\nwith tokens.store: memory there is no token without it"
+            )
+        }
+        guard mayBegin || FileManager.default.fileExists(atPath: plan.stateDirectory) else { throw failure }
+        let output = LogOutput.standardError
+        let (clock, logger) = (SystemClock(), output.logger("authgateway.tokens", level: .error))
+        do throws(CommandFailure) {
+            storage = try Storage(plan: plan, clock: clock, logger: logger)
+        } catch {
+            throw CommandFailure(
+                .unreachable,
+                "\(failure.description)\nand its files cannot be used: \(error.description)"
+            )
+        }
+        endpoint = try await Assembly.endpoint(storage)
+        let sources = CredentialSources(
+            credentials: plan.credentials,
+            parts: CredentialSources.Parts(
+                key: storage.key,
+                store: storage.tokens,
+                endpoint: endpoint,
+                programs: SystemProgramRunner(),
+                audit: storage.audit,
+                onAuditFailure: plan.audit.onFailure,
+                feed: AuditFeed(audit: storage.audit, metrics: MetricRegistry(), logger: logger),
+                locks: storage.locks,
+                clock: clock,
+                logger: logger
+            )
+        )
+        control = OperatorControl(
+            LivePlan.State(plan: plan, sources: sources),
+            reloader: nil,
+            readiness: ReadinessState(),
+            storage: storage,
+            clock: clock,
+            isOffline: true
+        )
+        Console.writeError("No gateway runs here; this works on its files in \(LogText.clean(plan.stateDirectory)).\n")
+    }
+
+    func close() async {
+        await endpoint.shutdown()
+        await storage.close()
+    }
+
+    private static func plan(_ path: String, after failure: CommandFailure) throws(CommandFailure) -> Plan {
+        do throws(CommandFailure) {
+            return try ConfigurationFile(path: path, consequence: "nothing was changed").plan
+        } catch {
+            let advice = "without a gateway its whole configuration is needed, secrets included:"
+            throw CommandFailure(.unreachable, "\(failure.description)\n\(advice)\n\(error.description)")
+        }
+    }
+}

@@ -1,0 +1,45 @@
+import FoundationEssentials
+import GatewayCore
+import Synchronization
+
+/// The credentials that operators have locked, by the names that they used; outlives the gateway.
+final class CredentialLocks: Sendable {
+    private let path: String
+    private let names: Mutex<Set<String>>
+
+    static func path(in stateDirectory: String) -> String { "\(stateDirectory)/locks.json" }
+
+    /// - Throws: When the file is there and cannot be read: what was locked must not be used by mistake.
+    init(in stateDirectory: String) throws(StateError) {
+        path = Self.path(in: stateDirectory)
+        guard PrivateFile.exists(path) else {
+            names = Mutex([])
+            return
+        }
+        guard let text = PrivateFile.read(path),
+            let found = try? JSONDecoder().decode([String].self, from: Data(text.utf8))
+        else {
+            throw StateError(
+                "\(path), which lists the locked credentials, cannot be read; correct it ([\"NAME\"]), or remove it to"
+                    + " unlock all"
+            )
+        }
+        names = Mutex(Set(found))
+    }
+
+    func contains(_ name: String) -> Bool { names.withLock { $0.contains(name) } }
+
+    func lock(_ name: String) throws(StateError) { try change { $0.insert(name) } }
+    func unlock(_ all: some Sequence<String>) throws(StateError) { try change { $0.subtract(all) } }
+
+    private func change(_ body: (inout Set<String>) -> Void) throws(StateError) {
+        try names.withLock { (names) throws(StateError) in
+            var changed = names
+            body(&changed)
+            guard changed != names else { return }
+            let text = "[" + changed.sorted().map(ProblemDocument.quote).joined(separator: ", ") + "]\n"
+            try PrivateFile.write(text, to: path)
+            names = changed
+        }
+    }
+}

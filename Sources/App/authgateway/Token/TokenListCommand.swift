@@ -1,0 +1,21 @@
+import ArgumentParser
+import GatewayRuntime
+
+struct TokenListCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "list",
+        abstract: "List the tokens: state, generation and countdown; never the token itself.",
+        discussion: """
+            Examples:
+              authgateway token list
+              authgateway token list --json | jq -r '.[] | select(.state == "expired").credential'
+            """
+    )
+
+    @OptionGroup var config: ConfigOption
+    @OptionGroup var json: JSONFlag
+
+    func run() async throws {
+        Console.write(try await TokenCommands(configuration: config.path, asJSON: json.isOn).list())
+    }
+}

@@ -1,0 +1,31 @@
+import GatewayCore
+import Synchronization
+
+/// What an operator has ordered; carried out by the keeper's loop, between calls, and answered once.
+final class Order: Sendable {
+    /// A sentence for the operator, or why not.
+    typealias Outcome = Result<String, GatewayProblem>
+
+    enum Kind: Sendable {
+        case operation(TokenOperation)
+        case login(TokenSet)
+    }
+
+    let kind: Kind
+    private let outcome = Promise<Outcome>()
+    private let begun = Atomic(false)
+
+    init(_ kind: Kind) { self.kind = kind }
+
+    var hasBegun: Bool { begun.load(ordering: .relaxed) }
+
+    /// - Returns: false when nobody waits for it any more.
+    func begin() -> Bool {
+        guard !outcome.isKept else { return false }
+        begun.store(true, ordering: .relaxed)
+        return true
+    }
+
+    func finish(_ outcome: Outcome) { self.outcome.keep(outcome) }
+    func end() async -> Outcome { await outcome.value() }
+}

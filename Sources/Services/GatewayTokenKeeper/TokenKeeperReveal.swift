@@ -1,0 +1,57 @@
+package import GatewayCore
+
+extension TokenKeeper {
+    /// How long an operator waits for a token that has to be obtained first.
+    private static let revealDeadline: Duration = .seconds(20)
+
+    /// The access token itself, obtained first when there is none, as for a request.
+    ///
+    /// It is shown only when the event `revealed` is committed; with `audit.on_failure: degrade` in any case.
+    package func reveal() async -> Result<RevealedToken, GatewayProblem> {
+        if case .failure(let problem) = await credential() { return .failure(problem) }
+        guard let held = look({ $0.servable == nil ? nil : $0.held }), held.isLive(at: setup.clock.now().monotonic)
+        else {
+            let detail = "The token of \(name) ended while it was asked for; try again."
+            return .failure(GatewayProblem(.tokenTemporarilyUnavailable, detail))
+        }
+        var event = setup.event(.revealed, generation: held.generation, trigger: .operator)
+        event.expiresAt = held.token.expiresAt
+        event.token = held.token.access
+        guard await setup.commit(event) == nil else {
+            let detail = "The audit log cannot be written, so the token of \(name) is not shown."
+            return .failure(GatewayProblem(.auditUnavailable, detail))
+        }
+        return .success(
+            RevealedToken(
+                credential: name,
+                generation: held.generation,
+                access: held.token.access,
+                expiresAt: held.token.expiresAt
+            )
+        )
+    }
+
+    private func credential() async -> Result<Credential, GatewayProblem> {
+        switch current(at: setup.clock.now().monotonic) {
+        case .ready(let credential): return .success(credential)
+        case .unavailable(let problem): return .failure(problem)
+        case .wait: break
+        }
+        let answer = Promise<Result<Credential, GatewayProblem>>()
+        let demand = CredentialDemand(route: "token get", client: nil, requestID: "operator")
+        let ticket = wait(for: demand) { answer.keep($0) }
+        return await withTaskGroup(of: Void.self) { group in
+            group.addTask {
+                do {
+                    try await self.setup.clock.sleep(for: Self.revealDeadline)
+                    self.cancel(ticket)
+                } catch {
+                    // Answered in time.
+                }
+            }
+            let result = await answer.value()
+            group.cancelAll()
+            return result
+        }
+    }
+}

@@ -1,0 +1,162 @@
+import GatewayCore
+import GatewayTesting
+import GatewayTokenKeeper
+import Testing
+
+@Suite("Revoking a token", .timeLimit(.minutes(1)))
+struct RevocationTests {
+    private let seed = TokenSet(
+        access: Secret("seed"),
+        renewal: Secret("renewal"),
+        obtainedAt: ManualClock().now().wall
+    )
+    private let done = ScriptedTokenEndpoint.Answer.json("")
+    private let down = ScriptedTokenEndpoint.Answer.failure(.init(.connectionRefused, mayHaveBeenProcessed: false))
+
+    @Test func theAuthorityIsToldAndTheNextRequestGetsANewToken() async throws {
+        let endpoint = ScriptedTokenEndpoint([.token("one", expiresIn: 3600), done, .token("two", expiresIn: 3600)])
+        try await KeeperBench(endpoint, grant: SampleGrant(revokes: true)).running { bench in
+            _ = await bench.credential()
+            let report = try await bench.order(.revoke)
+            #expect(report.token.state == .empty)
+            #expect(report.message.contains("The next request gets a new one."))
+            #expect(bench.endpoint.requests.last?.url.text == "https://authority.example/revoke")
+            #expect(bench.store[KeeperBench.key] == nil)
+            let event = bench.audit.last(.revoked)
+            #expect(event?.trigger == .operator && event?.generation == 1 && event?.httpStatus == 200)
+            #expect(event?.token == Secret("one"))
+            #expect(await bench.credential().generation == 2)
+        }
+    }
+
+    @Test func nothingStoredIsNothingToDo() async throws {
+        try await KeeperBench(grant: SampleGrant(revokes: true)).running { bench in
+            let nothing = try await bench.order(.revoke)
+            #expect(nothing.message.contains("nothing to revoke"))
+            #expect(bench.endpoint.requests.isEmpty)
+            #expect(bench.audit.count(of: .revoked) == 0)
+        }
+    }
+
+    @Test func aTokenThatNobodyRenewsAsksForAPersonAndDoesNotComeBack() async throws {
+        let store = RecordingTokenStore()
+        let grant = SampleGrant(isRenewable: false, initial: seed, revokes: true)
+        try await KeeperBench(ScriptedTokenEndpoint([done]), grant: grant, store: store).running { bench in
+            _ = await bench.credential()
+            let revoked = try await bench.order(.revoke)
+            #expect(revoked.token.needsPerson)
+            #expect(await bench.credential().problem?.kind == .staticTokenExpired)
+            // Twice is once.
+            let again = try await bench.order(.revoke)
+            #expect(again.message.contains("nothing to revoke"))
+            #expect(bench.endpoint.requests.count == 1)
+        }
+        #expect(store[KeeperBench.key]?.token.access == Secret(""), "no secret is left")
+        try await KeeperBench(grant: grant, store: store).running { bench in
+            #expect(await bench.credential().problem?.kind == .staticTokenExpired)
+            #expect(bench.status.needsPerson)
+            // Clearing forgets that it was revoked, too.
+            _ = try await bench.order(.clear)
+            #expect(await bench.credential().generation != nil)
+        }
+    }
+
+    @Test func aLoginIsNeededAfterwards() async throws {
+        let grant = SampleGrant(rotates: true, initial: seed, revokes: true)
+        try await KeeperBench(ScriptedTokenEndpoint([done]), grant: grant).running { bench in
+            _ = await bench.credential()
+            let revoked = try await bench.order(.revoke)
+            #expect(revoked.token.state == .loginRequired)
+            #expect(await bench.credential().problem?.kind == .loginRequired)
+            #expect(bench.endpoint.requests.count == 1)
+        }
+    }
+
+    @Test func anAuthorityThatIsDownLeavesTheTokenInUse() async throws {
+        let endpoint = ScriptedTokenEndpoint([.token("one", expiresIn: 3600), down])
+        try await KeeperBench(endpoint, grant: SampleGrant(revokes: true)).running { bench in
+            _ = await bench.credential()
+            let problem = await bench.keeper.perform(.revoke).problem
+            #expect(problem?.kind == .tokenEndpointUnreachable)
+            #expect(problem?.detail.contains("kept and still used") == true)
+            #expect(bench.audit.last(.revocationFailed)?.errorCode == "connection_refused")
+            #expect(bench.generation == 1)
+        }
+    }
+
+    @Test func aSessionIsForgottenWhateverTheAuthoritySays() async throws {
+        let grant = SampleGrant(rotates: true, initial: seed, revokes: true, keepsTokenUntilRevoked: false)
+        try await KeeperBench(ScriptedTokenEndpoint([down]), grant: grant).running { bench in
+            _ = await bench.credential()
+            #expect(await bench.keeper.perform(.revoke).problem?.detail.contains("forgotten here all the same") == true)
+            #expect(bench.audit.names.suffix(2) == [.revocationFailed, .cleared])
+            #expect(bench.generation == nil)
+            #expect(bench.status.state == .loginRequired)
+        }
+    }
+
+    @Test func requestsWaitForTheEndOfIt() async throws {
+        let endpoint = ScriptedTokenEndpoint([.token("one", expiresIn: 3600), .held, .token("two", expiresIn: 3600)])
+        try await KeeperBench(endpoint, grant: SampleGrant(revokes: true)).running { bench in
+            _ = await bench.credential()
+            async let order = bench.keeper.perform(.revoke)
+            try await bench.endpoint.untilHeld()
+            async let waiting = bench.credential()
+            #expect(bench.generation == nil, "a token that is being revoked is not handed out")
+            bench.endpoint.release(.json(""))
+            #expect(await waiting.generation == 2)
+            _ = try await order.get()
+        }
+    }
+
+    @Test func requestsThatWaitedGetTheTokenThatWasKept() async throws {
+        let endpoint = ScriptedTokenEndpoint([.token("one", expiresIn: 3600), .held])
+        try await KeeperBench(endpoint, grant: SampleGrant(revokes: true)).running { bench in
+            _ = await bench.credential()
+            async let order = bench.keeper.perform(.revoke)
+            try await bench.endpoint.untilHeld()
+            let answer = await withCheckedContinuation { continuation in
+                _ = bench.keeper.wait(for: .sample) { continuation.resume(returning: $0) }
+                bench.endpoint.release(.json("", status: 503))
+            }
+            #expect(answer.generation == 1)
+            #expect(await order.problem?.kind == .tokenTemporarilyUnavailable)
+            #expect(bench.endpoint.requests.count == 2)
+        }
+    }
+
+    @Test(arguments: [
+        (200, "", true), (204, "", true), (400, #"{"error":"invalid_token"}"#, true),
+        (400, #"{"error":"invalid_client"}"#, false), (302, "", false), (401, "", false), (503, "", false),
+    ])
+    func whatAnAnswerMeans(_ status: Int, _ body: String, isRevoked: Bool) async throws {
+        let endpoint = ScriptedTokenEndpoint([.token("one", expiresIn: 3600), .json(body, status: status)])
+        try await KeeperBench(endpoint, grant: SampleGrant(revokes: true)).running { bench in
+            _ = await bench.credential()
+            #expect((await bench.keeper.perform(.revoke).problem == nil) == isRevoked)
+            #expect(bench.audit.count(of: .revoked) == (isRevoked ? 1 : 0))
+        }
+    }
+
+    @Test func withoutAnEndpointItSaysSoAndKeepsTheToken() async throws {
+        try await KeeperBench(ScriptedTokenEndpoint([.token("one", expiresIn: 3600)])).running { bench in
+            _ = await bench.credential()
+            let problem = await bench.keeper.perform(.revoke).problem
+            #expect(problem?.detail.contains("knows no endpoint that revokes") == true)
+            #expect(problem?.command == "authgateway token clear box-service")
+            #expect(bench.generation == 1)
+        }
+    }
+
+    @Test func aLockedCredentialCanBeRevokedAndStaysLocked() async throws {
+        let endpoint = ScriptedTokenEndpoint([.token("one", expiresIn: 3600), done])
+        try await KeeperBench(endpoint, grant: SampleGrant(revokes: true)).running { bench in
+            _ = await bench.credential()
+            _ = await bench.keeper.perform(.lock)
+            let report = try await bench.order(.revoke)
+            #expect(report.token.state == .locked)
+            #expect(report.message.contains("stays locked"))
+            #expect(bench.store[KeeperBench.key] == nil)
+        }
+    }
+}
