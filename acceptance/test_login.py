@@ -12,6 +12,7 @@ import requests
 from harness.browser import Browser
 from harness.gateway import BINARY
 from harness.login import Login
+from harness.origin import response
 from harness.person import Person, changed
 from harness.processes import is_listening, wait_until
 
@@ -184,7 +185,7 @@ def test_a_store_in_memory_needs_the_gateway(authority, make_gateway):
     gateway = make_gateway({**config(authority), "tokens": {"store": "memory"}})
     answer = gateway.run("login", "me")
     assert answer.returncode == 4
-    assert "start the gateway first" in answer.stderr
+    assert "tokens.store: memory" in answer.stderr and "authgateway run" in answer.stderr
 
 
 def test_a_configured_refresh_token_is_tried_at_once(authority, gateway, make_gateway):
@@ -314,3 +315,67 @@ def test_what_dukes_authorizer_answers_decides_whether_a_login_is_needed(sandbox
         assert "authgateway login me" in refused.stderr
     else:
         assert requests.get(f"{gateway.url}/api/me", timeout=20).status_code == 200, "the living token was given up"
+
+
+# MARK: Logout
+
+
+def test_a_logout_revokes_at_the_authority_and_needs_a_login_again(authority, gateway):
+    login = Login(gateway, "me")
+    requests.get(Person().decide(login.page), timeout=20)
+    assert login.end()[0] == 0 and works(gateway)
+    [(token, _)] = authority.tokens()
+
+    answer = gateway.run("logout", "me")
+
+    assert answer.returncode == 0, answer.stderr
+    assert not authority.accepts(token)
+    assert all(authority.refresh_tokens())
+    for _ in range(2):
+        refused = requests.get(f"{gateway.url}/api/x", timeout=20)
+        assert refused.status_code == 503 and refused.json()["command"] == "authgateway login me"
+        assert status_of(gateway)["state"] == "login_required"
+        gateway.stop()
+        gateway.start()
+    assert "revoked" in [event["event"] for event in gateway.events("--credential", "me")]
+    again = Login(gateway, "me")
+    requests.get(Person().decide(again.page), timeout=20)
+    assert again.end()[0] == 0 and works(gateway)
+
+
+def test_a_logout_that_the_authority_does_not_hear_keeps_the_tokens(authority, gateway):
+    login = Login(gateway, "me")
+    requests.get(Person().decide(login.page), timeout=20)
+    assert login.end()[0] == 0
+    authority.stop()
+    answer = gateway.run("logout", "me")
+    assert answer.returncode == 1
+    assert status_of(gateway)["state"] == "valid"
+
+
+@pytest.mark.parametrize("status", [200, 500])
+def test_a_logout_at_dukes_authorizer_posts_revoke_and_forgets_in_any_case(make_origin, start_gateway, status):
+    authorizer = make_origin(lambda request: response(status, b""))
+    campus = {
+        "strategy": "duke_session",
+        "client_name": "dukemobile",
+        "base_url": authorizer.url,
+        "access_token": "a-1",
+        "session_token": "s-1",
+    }
+    gateway = start_gateway(
+        {"credentials": {"me": campus}, "routes": {"api": {"upstream": authorizer.url, "auth": "me"}}}
+    )
+    answer = gateway.run("logout", "me")
+
+    assert answer.returncode == (0 if status == 200 else 1), answer.stdout + answer.stderr
+    [revoke] = authorizer.requests
+    assert (revoke.method, revoke.target) == ("POST", "/dukemobile/ios/revoke")
+    assert (revoke.value("x-access-token"), revoke.value("x-session-token")) == ("a-1", "s-1")
+    for _ in range(2):
+        refused = requests.get(f"{gateway.url}/api/me", timeout=20)
+        assert refused.status_code == 503 and refused.json()["command"] == "authgateway login me"
+        # What the configuration holds is as dead as what was revoked.
+        gateway.stop()
+        gateway.start()
+    assert authorizer.count() == 1

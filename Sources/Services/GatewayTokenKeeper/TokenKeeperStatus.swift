@@ -21,6 +21,10 @@ extension TokenKeeper {
             status.remainingSeconds = held.credential.expiresAt.map {
                 Int(max(($0 - now.monotonic).wholeMilliseconds / 1000, 0))
             }
+            if let end = held.token.renewalExpiresAt {
+                status.renewalExpiresAt = end.rfc3339
+                status.renewalRemainingSeconds = Int(max((end - now.wall).wholeMilliseconds / 1000, 0))
+            }
             if held.isLive(at: now.monotonic) {
                 status.renewsAt = held.renewAt.map { (now.wall + ($0 - now.monotonic)).rfc3339 }
             }

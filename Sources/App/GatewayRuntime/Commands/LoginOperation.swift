@@ -54,15 +54,17 @@ package struct LoginOperation: Sendable {
         let plan = try OperatorSettings(configuration: configuration).plan
         let client = AdminClient(plan.admin, stateDirectory: plan.stateDirectory)
         let running = GatewayLogins(client: client)
+        let unreachable: CommandFailure
         do throws(CommandFailure) {
             return (running, try await running.begin(order))
         } catch {
-            guard error.status == .unreachable else { throw error }
+            guard error.status == .unreachable, !client.isAnswered(error) else { throw error }
+            unreachable = error
         }
         let offline = try await OfflineLogins(
             configuration: configuration,
             credential: order.credential,
-            output: .standardError
+            after: unreachable
         )
         do throws(CommandFailure) {
             return (offline, try await offline.begin(order))

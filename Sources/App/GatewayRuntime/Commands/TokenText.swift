@@ -28,6 +28,9 @@ enum TokenText {
     /// One fact a line.
     static func list(of token: TokenStatus, routes: [String]) -> String {
         let remaining = token.remainingSeconds.map { $0 > 0 ? " (in \(ConfigUnits.countdown($0)))" : " (over)" } ?? ""
+        let login = token.renewalRemainingSeconds.map {
+            $0 > 0 ? " (in \(ConfigUnits.countdown($0)), unless it is renewed)" : " (over)"
+        }
         let facts: [(String, String?)] = [
             ("credential", token.credential),
             ("strategy", token.strategy),
@@ -37,6 +40,7 @@ enum TokenText {
             ("generation", token.generation == 0 ? nil : String(token.generation)),
             ("obtained", token.obtainedAt),
             ("expires", token.expiresAt.map { $0 + remaining }),
+            ("login ends", token.renewalExpiresAt.map { $0 + (login ?? "") }),
             ("renews", token.isRenewable ? token.renewsAt : "never: it cannot be renewed"),
             ("last error", token.lastError),
             ("what to do", token.action),

@@ -12,6 +12,9 @@ enum TokenMetrics {
             if let remaining = token.remainingSeconds {
                 metrics.gauge("gateway_token_expires_in_seconds", labels).set(Double(remaining))
             }
+            if let remaining = token.renewalRemainingSeconds {
+                metrics.gauge("gateway_login_expires_in_seconds", labels).set(Double(remaining))
+            }
         }
     }
 }

@@ -8,8 +8,8 @@ import Logging
 /// The lock of the state directory is held meanwhile, so that no gateway starts on what is being changed.
 struct OfflineTokens: Sendable {
     let control: OperatorControl
-    private let storage: Storage
-    private let endpoint: AsyncHTTPTokenEndpoint
+    let storage: Storage
+    let endpoint: AsyncHTTPTokenEndpoint
 
     /// - Parameters:
     ///   - mayBegin: Whether to create a state directory that is not there.

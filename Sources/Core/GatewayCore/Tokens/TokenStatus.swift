@@ -29,6 +29,9 @@ package struct TokenStatus: Hashable, Sendable, Codable {
     package var obtainedAt: String?
     package var expiresAt: String?
     package var remainingSeconds: Int?
+    /// When the token that renews ends unless it is used, RFC 3339; nil when the authority did not say.
+    package var renewalExpiresAt: String?
+    package var renewalRemainingSeconds: Int?
     package var isRenewable: Bool
     /// When background renewal begins, RFC 3339.
     package var renewsAt: String?

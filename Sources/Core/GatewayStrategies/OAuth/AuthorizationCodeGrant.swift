@@ -76,6 +76,12 @@ struct AuthorizationCodeGrant: TokenGrant {
         return flow.client.authenticateUndated(TokenRequest(url: revokeURL, body: .form(form)))
     }
 
+    var revocationObstacle: String {
+        revokeURL == nil
+            ? "The credential has no revoke_url; add it."
+            : "A client with client_auth: private_key_jwt cannot revoke yet; revoke the login at the authority."
+    }
+
     func injection(of token: TokenSet) -> Injection { .bearer(token.access) }
 
     private func loginRequired(hadToken: Bool) -> TokenFailure {

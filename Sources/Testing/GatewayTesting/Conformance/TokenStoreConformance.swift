@@ -45,7 +45,8 @@ package struct TokenStoreConformance<Store: TokenStore>: Sendable {
                 access: Secret("access-é-🔑-\"quoted\"\n"),
                 renewal: Secret("renewal"),
                 obtainedAt: UnixTime(milliseconds: 1_772_357_400_123),
-                expiresAt: UnixTime(milliseconds: 1_772_361_000_456)
+                expiresAt: UnixTime(milliseconds: 1_772_361_000_456),
+                renewalExpiresAt: UnixTime(milliseconds: 1_777_545_000_789)
             ),
             previousRenewal: Secret("previous"),
             attempt: RotationAttempt(
