@@ -10,12 +10,20 @@ from datetime import datetime, timezone
 from . import processes
 
 
+# A database that has just been set up, as bytes: setting up the next one by copying it saves a second each time.
+_fresh = None
+
+
 class Authority:
     client_id = "cc"
     client_secret = "s3cret-of-cc"
 
     def __init__(self, folder, lifetime=3600, token_delay=0.0):
+        global _fresh
         self.database = pathlib.Path(folder) / "oauth.sqlite"
+        is_new = not self.database.exists()
+        if is_new and _fresh:
+            self.database.write_bytes(_fresh)
         self.process = subprocess.Popen(
             [sys.executable, str(pathlib.Path(__file__).with_name("oauth_server.py")), str(self.database)]
             + [str(lifetime), str(token_delay)],
@@ -25,6 +33,10 @@ class Authority:
             env=processes.environment(),
         )
         self.port = int(processes.first_line(self.process, 60))
+        if is_new and not _fresh:
+            with sqlite3.connect(self.database, timeout=20) as database:
+                _fresh = database.serialize()
+            database.close()
 
     @property
     def url(self):
