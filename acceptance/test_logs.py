@@ -9,6 +9,34 @@ from harness import processes
 from harness.gateway import BINARY
 
 
+def test_a_refused_reload_waits_for_no_reader_either(make_gateway, origin):
+    gateway = make_gateway({"routes": {"api": {"upstream": origin.url, "auth": "none"}}})
+    reader, writer = os.pipe()
+    process = subprocess.Popen(
+        [BINARY, "run", "--config", str(gateway.file)],
+        cwd=gateway.folder,
+        env=processes.environment(),
+        stdout=subprocess.DEVNULL,
+        stderr=writer,
+    )
+    try:
+        processes.wait_until(lambda: processes.is_listening(gateway.port), 20, "listening")
+        os.set_blocking(writer, False)
+        try:
+            while True:
+                os.write(writer, b"x" * 4096)
+        except BlockingIOError:
+            os.set_blocking(writer, True)
+        gateway.file.write_text(gateway.file.read_text().replace('"auth"', '"oauth"'))
+        result = gateway.run("reload", timeout=20)
+        assert result.returncode == 3 and 'unknown key "oauth"' in result.stderr
+    finally:
+        process.kill()
+        process.wait()
+        os.close(writer)
+        os.close(reader)
+
+
 def test_a_log_that_nobody_reads_stops_nothing(make_gateway, origin):
     gateway = make_gateway({"routes": {"api": {"upstream": origin.url, "auth": "none"}}})
     reader, writer = os.pipe()

@@ -2,6 +2,7 @@
 
 import json
 import signal
+import socket
 import ssl
 import threading
 import time
@@ -12,7 +13,9 @@ import requests
 from conftest import CANARY
 from harness import processes
 from harness.gateway import command
+from harness.login import Login
 from harness.origin import response
+from harness.person import Person
 
 
 def routes(**named):
@@ -148,19 +151,36 @@ class TestListeners:
     def test_added_and_removed(self, start_gateway, origin):
         gateway = start_gateway(routes(a={"upstream": origin.url}))
         port = processes.free_port()
-        socket = gateway.folder / "proxy.sock"
+        file = gateway.folder / "proxy.sock"
         plain = routes(a={"upstream": origin.url})
-        gateway.configure(plain, listeners=[{"address": f"127.0.0.1:{port}"}, {"unix": str(socket)}])
+        gateway.configure(plain, listeners=[{"address": f"127.0.0.1:{port}"}, {"unix": str(file)}])
         assert gateway.run("reload").returncode == 0
         session = requests.Session()
         assert session.get(f"http://127.0.0.1:{port}/a", timeout=5).status_code == 200
-        assert socket.is_socket()
+        assert file.is_socket()
         gateway.configure(plain)
         assert gateway.run("reload").returncode == 0
         with pytest.raises(requests.ConnectionError):
             session.get(f"http://127.0.0.1:{port}/a", timeout=5)
-        assert not socket.exists()
+        assert not file.exists()
         assert requests.get(gateway.url + "/a", timeout=5).status_code == 200
+
+    def test_a_head_that_was_on_its_way_is_the_last_of_a_removed_listener(self, start_gateway, origin):
+        port = processes.free_port()
+        plain = routes(a={"upstream": origin.url})
+        gateway = start_gateway(plain, listeners=[{"address": f"127.0.0.1:{port}"}])
+        head = f"GET /a HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n".encode()
+        with socket.create_connection(("127.0.0.1", port), 10) as connection:
+            connection.sendall(head)
+            # What was sent before is read before this is answered.
+            assert requests.get(f"http://127.0.0.1:{port}/a", timeout=5).status_code == 200
+            gateway.configure(plain)
+            assert gateway.run("reload").returncode == 0
+            connection.sendall(b"\r\n" + head + b"\r\n")
+            received = b""
+            while part := connection.recv(65536):
+                received += part
+        assert received.count(b"HTTP/1.1 200") == 1 and b"Connection: close\r\n" in received
 
     def test_a_new_certificate_is_used(self, start_gateway, origin, certificate_authority, tmp_path):
         port = processes.free_port()
@@ -224,6 +244,27 @@ class TestCredentials:
         assert gateway.run("reload").returncode == 0
         requests.get(gateway.url + "/a", timeout=5)
         assert origin.last().value("authorization") == "Bearer after"
+
+    def test_a_credential_that_is_dropped_and_comes_back_during_its_rotation(self, start_gateway, make_authority):
+        """The refresh token that is being spent is not spent a second time."""
+        authority = make_authority(token_delay=2.0)
+        whole = {
+            "credentials": {"me": authority.login_credential()},
+            "routes": {"api": {"upstream": f"{authority.url}/api", "auth": "me"}},
+        }
+        gateway = start_gateway(whole)
+        login = Login(gateway, "me", "--no-browser")
+        requests.get(Person().decide(login.page), timeout=20)
+        assert login.end()[0] == 0
+        renewal = threading.Thread(target=gateway.run, args=("token", "refresh", "me"))
+        renewal.start()
+        processes.wait_until(lambda: events(gateway, "renewing"), 10, lambda: gateway.text())
+        for config in ({"routes": {"other": {"upstream": authority.url, "auth": "none"}}}, whole):
+            gateway.configure(config)
+            assert gateway.run("reload").returncode == 0
+        assert requests.get(gateway.url + "/api/x", timeout=20).status_code == 200
+        renewal.join()
+        assert len(events(gateway, "renewing")) == 1 and not events(gateway, "renewal_failed")
 
     def test_a_reload_during_a_renewal_asks_once(self, start_gateway, make_authority):
         """The call that is under way counts for the new plan, too."""

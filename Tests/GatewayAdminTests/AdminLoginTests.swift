@@ -54,6 +54,16 @@ struct AdminLoginTests {
         }
     }
 
+    @Test(arguments: ["/login", "/login/answer"], ["token=%zz", "id=1&id=1&answer=x"])
+    func aFormThatCannotBeReadIsTheSendersMistake(path: String, form: String) async throws {
+        try await serving { port in
+            let answer = try await post(path, port, form, token: nil)
+            #expect(answer.status == .badRequest)
+            #expect(answer.text.contains("cannot be read"))
+            #expect(logins.answers == [])
+        }
+    }
+
     @Test func anotherSiteCannotBegin() async throws {
         try await serving { port in
             let form = "credential=box&token=\(Self.token)"

@@ -1,4 +1,5 @@
 import AsyncHTTPClient
+import Foundation
 import GatewayCore
 import GatewayTesting
 import GatewayTokenKeeper
@@ -6,6 +7,7 @@ import Logging
 import NIOCore
 import NIOHTTP1
 import NIOPosix
+import Synchronization
 import Testing
 
 @testable import GatewayRuntime
@@ -21,6 +23,14 @@ struct LoginDeskTests {
         let endpoint: ScriptedTokenEndpoint
         let keeper: TokenKeeper
         let desk: LoginDesk
+        private let served: Served
+        private let grant: SampleGrant
+
+        /// Who keeps the token at the moment: a reload may change that.
+        private final class Served: Sendable {
+            let keeper: Mutex<TokenKeeper>
+            init(_ keeper: TokenKeeper) { self.keeper = Mutex(keeper) }
+        }
 
         init(_ answers: [ScriptedTokenEndpoint.Answer], redirect: LoginRedirect) {
             endpoint = ScriptedTokenEndpoint(answers)
@@ -28,12 +38,13 @@ struct LoginDeskTests {
             grant.login = SampleLogin(redirect: redirect)
             let plain = Self.keeper("service", SampleGrant(), endpoint, audit, clock)
             let keeper = Self.keeper("box", grant, endpoint, audit, clock)
-            self.keeper = keeper
+            let served = Served(keeper)
+            (self.keeper, self.served, self.grant) = (keeper, served, grant)
             desk = LoginDesk(
                 parts: LoginDesk.Parts(
                     keeper: { name in
                         switch name {
-                        case "box": .success(keeper)
+                        case "box": .success(served.keeper.withLock(\.self))
                         case "service": .success(plain)
                         default: .failure(GatewayProblem(.noRoute, "There is no such credential."))
                         }
@@ -57,14 +68,15 @@ struct LoginDeskTests {
             _ grant: SampleGrant,
             _ endpoint: ScriptedTokenEndpoint,
             _ audit: RecordingAuditLog,
-            _ clock: ManualClock
+            _ clock: ManualClock,
+            key: String? = nil
         ) -> TokenKeeper {
             TokenKeeper(
                 name: name,
                 strategyKind: "sample",
                 grant: grant,
                 policy: RenewalPolicy(),
-                key: CredentialKey(digest: name),
+                key: CredentialKey(digest: key ?? name),
                 store: RecordingTokenStore(),
                 endpoint: endpoint,
                 audit: audit,
@@ -72,6 +84,16 @@ struct LoginDeskTests {
                 clock: clock,
                 logger: logger
             )
+        }
+
+        /// As a reload does it.
+        ///
+        /// - Parameter key: Another one for another token.
+        func replaceKeeper(key: String = "box") -> TokenKeeper {
+            let successor = Self.keeper("box", grant, endpoint, audit, clock, key: key)
+            served.keeper.withLock { $0 = successor }
+            keeper.retire()
+            return successor
         }
 
         func end(of id: String) async throws -> LoginProgress {
@@ -176,6 +198,67 @@ struct LoginDeskTests {
         }
     }
 
+    @Test func aBrowserThatLeavesDuringTheExchangeLeavesNoListener() async throws {
+        try await running([.held]) { bench in
+            let invitation = try await bench.desk.begin(LoginOrder(credential: "box")).get()
+            let address = try #require(URLComponents(string: invitation.redirect))
+            let port = try #require(address.port)
+            let browser = try await ClientBootstrap(group: MultiThreadedEventLoopGroup.singleton)
+                .connect(host: "127.0.0.1", port: port).get()
+            let request = "GET \(address.path)?code HTTP/1.1\r\nHost: 127.0.0.1:\(port)\r\n\r\n"
+            try await browser.writeAndFlush(ByteBuffer(string: request))
+            try await bench.endpoint.untilHeld()
+            // Killed: the connection ends with a reset.
+            let options = try #require(browser as? any SocketOptionProvider)
+            try await options.setSoLinger(linger(l_onoff: 1, l_linger: 0)).get()
+            try await browser.close()
+            #expect(await open(invitation.redirect)?.status == 404)
+            bench.endpoint.release(Self.granted)
+            #expect(try await bench.end(of: invitation.id).token?.state == .valid)
+            var tries = 0
+            while tries < 1000, await open(invitation.redirect) != nil { tries += 1 }
+            #expect(await open(invitation.redirect) == nil)
+        }
+    }
+
+    @Test func whatIsCancelledDuringTheExchangeBringsNoToken() async throws {
+        try await running([.held]) { bench in
+            let invitation = try await bench.desk.begin(LoginOrder(credential: "box")).get()
+            async let page = open(invitation.redirect + "?code")
+            try await bench.endpoint.untilHeld()
+            await bench.desk.cancel(invitation.id)
+            #expect(await open(invitation.redirect + "?code") == nil)
+            bench.endpoint.release(Self.granted)
+            #expect(await page?.status == 400)
+            #expect(await bench.desk.progress(invitation.id)?.problem == "The login was cancelled.")
+            #expect(bench.audit.count(of: .loginCompleted) == 0)
+        }
+    }
+
+    @Test func aReloadDuringTheLoginDoesNotLoseTheToken() async throws {
+        try await running([Self.granted]) { bench in
+            let invitation = try await bench.desk.begin(LoginOrder(credential: "box", isManual: true)).get()
+            let successor = bench.replaceKeeper()
+            async let running: Void = successor.run()
+            #expect(await bench.desk.answer(invitation.id, with: "code")?.token?.state == .valid)
+            #expect(successor.status(at: bench.clock.now()).state == .valid)
+            successor.retire()
+            try await running
+        }
+    }
+
+    @Test func aReloadThatMakesItAnotherTokenEndsTheLogin() async throws {
+        try await running([Self.granted]) { bench in
+            let first = try await bench.desk.begin(LoginOrder(credential: "box")).get()
+            let successor = bench.replaceKeeper(key: "other")
+            async let running: Void = successor.run()
+            #expect(await open(first.redirect + "?code")?.text.contains("was changed during the login") == true)
+            #expect(bench.audit.count(of: .loginCompleted) == 0)
+            successor.retire()
+            try await running
+        }
+    }
+
     @Test func aRefusedCodeIsSaid() async throws {
         try await running([.reply(TokenReply(status: 400))]) { bench in
             let invitation = try await bench.desk.begin(LoginOrder(credential: "box", isManual: true)).get()
@@ -200,16 +283,18 @@ struct LoginDeskTests {
         try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton).bind(host: "127.0.0.1", port: 0).get()
     }
 
-    @Test func aNewerLoginTakesThePortOfTheOlder() async throws {
+    @Test(arguments: [false, true]) func aNewerLoginTakesThePortOfTheOlder(isReloaded: Bool) async throws {
         let probe = try await listener()
         let port = try #require(probe.localAddress?.port)
         try await probe.close()
         let redirect = LoginRedirect.loopback(LoopbackRedirect(host: "127.0.0.1", port: port, path: "/cb"))
         try await running([Self.granted], redirect: redirect) { bench in
             let first = try await bench.desk.begin(LoginOrder(credential: "box")).get()
+            if isReloaded { _ = bench.replaceKeeper(key: "other") }
             let second = try await bench.desk.begin(LoginOrder(credential: "box")).get()
             #expect(first.redirect == second.redirect)
             #expect(await bench.desk.progress(first.id)?.problem?.contains("newer login") == true)
+            guard !isReloaded else { return }
             #expect(await open(second.redirect + "?code")?.status == 200)
         }
     }

@@ -83,6 +83,18 @@ struct RotationTests {
         }
     }
 
+    @Test func whatTheStoreDidNotTakeIsStoredWhenTheKeeperEnds() async throws {
+        let bench = bench([next])
+        bench.store.fail { if case .save(let token) = $0, token.generation == 2 { .unavailable("full") } else { nil } }
+        try await bench.running { bench in
+            #expect(await bench.credential().generation == 2)
+            bench.store.fail(nil)
+            bench.keeper.rejected(generation: 2, by: .sample)
+            bench.keeper.retire()
+            try await bench.store.untilSaved { $0.generation == 2 && $0.attempt == nil && $0.isRejected }
+        }
+    }
+
     @Test func aNewPairThatCannotBeStoredIsUsedAndTheJournalStays() async throws {
         let bench = bench([next])
         bench.store.fail { if case .save(let token) = $0, token.generation == 2 { .unavailable("full") } else { nil } }

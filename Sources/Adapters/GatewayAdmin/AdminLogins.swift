@@ -29,7 +29,7 @@ struct AdminLogins: Sendable {
         }
         router.post("/login") { request, _ in try await beginOnPage(request) }
         router.post("/login/answer") { request, _ in
-            let form = try await form(request)
+            guard let form = try await form(request) else { return LoginPage.outcome(Self.unreadable) }
             let progress = await control.answer(form["id"] ?? "", with: form["answer"] ?? "")
             return LoginPage.outcome(progress ?? Self.unknown)
         }
@@ -39,6 +39,8 @@ struct AdminLogins: Sendable {
         isOver: true,
         problem: "There is no such login any more; begin a new one."
     )
+
+    private static let unreadable = LoginProgress(isOver: true, problem: "The form cannot be read.")
 
     private func begin(_ request: Request) async throws -> Response {
         guard isAuthorized(request) else { return Self.refusal }
@@ -63,7 +65,7 @@ struct AdminLogins: Sendable {
     }
 
     private func beginOnPage(_ request: Request) async throws -> Response {
-        let form = try await form(request)
+        guard let form = try await form(request) else { return LoginPage.outcome(Self.unreadable) }
         let credential = form["credential"] ?? ""
         guard token.matches(Array((form["token"] ?? "").utf8.filter { $0 > 0x20 })) else {
             return LoginPage.begin(
@@ -98,8 +100,8 @@ struct AdminLogins: Sendable {
         return JSONValue(Array(bytes.readableBytesView)) ?? .null
     }
 
-    private func form(_ request: Request) async throws -> LoginParameters {
+    private func form(_ request: Request) async throws -> LoginParameters? {
         let bytes = try await request.body.collect(upTo: Self.bodyLimit)
-        return try LoginParameters(query: String(decoding: bytes.readableBytesView, as: UTF8.self))
+        return try? LoginParameters(query: String(decoding: bytes.readableBytesView, as: UTF8.self))
     }
 }

@@ -91,8 +91,9 @@ package actor RedirectListener {
         HTTP1Channel(
             responder: { request, writer, _ in
                 let (response, isLast) = await self.respond(to: request)
-                try await writer.write(response: response.head, body: response.body)
+                // First: the browser may have left meanwhile, and then nothing can be written.
                 if isLast { await self.close() }
+                try await writer.write(response: response.head, body: response.body)
             },
             configuration: .init(
                 idleTimeout: Self.idleTimeout,

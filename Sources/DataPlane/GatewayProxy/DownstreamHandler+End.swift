@@ -157,6 +157,7 @@ extension DownstreamHandler {
     // MARK: Closing
 
     func drain() {
+        isEnding = true
         keepsAlive = false
         // The last answer may still be on its way to a slow client.
         if phase == .head, !decoder.isWithinHead, inbound.readableBytes == 0 { closeAfterWrites(lingering: false) }

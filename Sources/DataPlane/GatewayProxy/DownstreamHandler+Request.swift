@@ -25,7 +25,7 @@ extension DownstreamHandler {
     }
 
     private func admit(_ head: ByteBuffer) {
-        keepsAlive = decoder.head.clientKeepsAlive && !shared.isDraining
+        keepsAlive = decoder.head.clientKeepsAlive && !isEnding && !shared.isDraining
         let id = requestID(head)
         switch shared.admission.judge(decoder.head, head.readableBytesUInt8Span, on: listener) {
         case .refused(let refusal):

@@ -49,6 +49,8 @@ final class DownstreamHandler: ChannelDuplexHandler {
     /// The same towards the client.
     var responseOut: ByteBuffer
     var keepsAlive = true
+    /// The request at hand, or the one whose head is coming, is the last.
+    var isEnding = false
     var clientHasClosedOutput = false
     var lingeredBytes = 0
     /// Tells a late answer of a wait or a connection attempt from the current one, also from one of an earlier exchange.

@@ -81,6 +81,8 @@ package final class TokenKeeper: CredentialSource, Service {
 
     package var name: String { setup.name }
     package var strategy: String { setup.strategyKind }
+    /// Which token it keeps.
+    package var key: CredentialKey { setup.key }
     package var isRenewable: Bool { setup.grant.isRenewable }
     /// Whether a renewal needs the store, because it spends what the next one needs.
     package var rotates: Bool { setup.grant.rotates }
@@ -116,7 +118,7 @@ package final class TokenKeeper: CredentialSource, Service {
         let now = setup.clock.now().monotonic
         switch decide({ $0.need(by: done, ticket: ticket, for: demand, at: now) }) {
         case .use(let credential): done(.success(credential))
-        case .refuse(let problem): done(.failure(problem))
+        case .refuse(let problem): done(.failure(problem.kind == .draining ? stopProblem(problem) : problem))
         case .waitAndCall: doorbell.ring()
         case .wait: break
         }

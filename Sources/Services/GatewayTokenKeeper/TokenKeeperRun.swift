@@ -13,6 +13,7 @@ extension TokenKeeper {
                 var worker = TokenWorker(setup: setup)
                 while !doorbell.isClosed, !Task.isCancelled { await turn(&worker) }
                 close()
+                await storeWhatIsLeft(&worker)
             }
             await writeWaitingNotes()
         } onGracefulShutdown: {
@@ -28,11 +29,8 @@ extension TokenKeeper {
 
     private func close() {
         doorbell.close()
-        var (waiters, problem) = decide { $0.stop() }
-        if isRetired.load(ordering: .relaxed) {
-            let detail = "The credential \(name) was changed or removed while the request waited; send it again."
-            problem = GatewayProblem(.draining, detail, retryAfter: .seconds(1))
-        }
+        let (waiters, stopped) = decide { $0.stop() }
+        let problem = stopProblem(stopped)
         for waiter in waiters { waiter(.failure(problem)) }
         let orders = orders.withLock { orders in
             defer { orders = [] }
@@ -40,6 +38,19 @@ extension TokenKeeper {
         }
         for order in orders { order.finish(.failure(problem)) }
         noteBell.close()
+    }
+
+    /// What to say of a keeper that has stopped.
+    func stopProblem(_ problem: GatewayProblem) -> GatewayProblem {
+        guard isRetired.load(ordering: .relaxed) else { return problem }
+        let detail = "The credential \(name) was changed or removed while the request waited; send it again."
+        return GatewayProblem(.draining, detail, retryAfter: .seconds(1))
+    }
+
+    /// Nobody comes back to what the store has not taken yet: the next keeper of this token begins with what is stored.
+    private func storeWhatIsLeft(_ worker: inout TokenWorker) async {
+        if let generation = rejection.withLock({ $0.take() }) { await worker.storeRejection(of: generation) }
+        if worker.saveIsDue != nil { await worker.saveAgain() }
     }
 
     /// Beside the loop, so that a note does not wait for the authority.

@@ -81,13 +81,8 @@ struct CredentialSources: Sendable {
         definitions.firstIndex(of: definition).map { keepers[$0] }
     }
 
-    /// The keepers that `other` lacks, each with the one of `other` that keeps the same token.
-    func keepers(notIn other: CredentialSources) -> [(keeper: TokenKeeper, counterpart: TokenKeeper?)] {
-        zip(keepers, definitions).filter { keeper, _ in !other.keepers.contains { $0 === keeper } }
-            .map { keeper, definition in
-                let index = other.definitions.firstIndex { $0.key == definition.key }
-                return (keeper, index.map { other.keepers[$0] })
-            }
+    func keepers(notIn other: CredentialSources) -> [TokenKeeper] {
+        keepers.filter { keeper in !other.keepers.contains { $0 === keeper } }
     }
 
     private mutating func add(_ source: (any CredentialSource)?, keeper: Int?) {

@@ -140,7 +140,9 @@ actor LoginDesk: LoginControl {
 
     /// Two logins for one token would end in whichever comes last, and may want the same port.
     private func endOthers(of keeper: TokenKeeper) async {
-        for id in ids where logins[id]?.keeper === keeper {
+        for id in ids {
+            // By name, too: a reload may have put another keeper in the old one's place.
+            guard let other = logins[id]?.keeper, other.key == keeper.key || other.name == keeper.name else { continue }
             await fail(id, "A newer login took the place of this one.", reason: "replaced")
         }
     }
@@ -193,8 +195,14 @@ actor LoginDesk: LoginControl {
     // MARK: The end
 
     private func finish(_ id: String, with token: TokenSet) async {
-        guard let login = logins[id] else { return }
-        switch await login.keeper.logIn(with: token) {
+        // Cancelled or replaced during the exchange: its end has been told already.
+        guard let login = logins[id], !login.progress.isOver else { return }
+        // A reload may have put another keeper in its place, or another token.
+        guard case .success(let keeper) = parts.keeper(login.order.credential), keeper.key == login.keeper.key else {
+            let words = "The configuration of \(login.keeper.name) was changed during the login. Begin a new one."
+            return await fail(id, words, reason: "credential_changed")
+        }
+        switch await keeper.logIn(with: token) {
         case .success(let status): end(id, LoginProgress(isOver: true, token: status))
         case .failure(let problem): await fail(id, problem.words, reason: "not_taken")
         }
@@ -225,7 +233,7 @@ actor LoginDesk: LoginControl {
     ) async {
         guard let login = logins[id], !login.progress.isOver else { return }
         end(id, LoginProgress(isOver: true, problem: words))
-        if !login.isAnswered { await login.listener?.close() }
+        await login.listener?.close()
         await note(.loginFailed, of: login.keeper, detail: ["reason": reason], code: code, status: status)
     }
 

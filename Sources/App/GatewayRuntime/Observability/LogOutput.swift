@@ -34,6 +34,9 @@ package final class LogOutput: Sendable {
         write: { errorWriter.add($0) }
     )
 
+    /// Text for people, as it stands, between the lines of the log and like them without waiting for its reader.
+    static func writeStandardError(_ text: String) { errorWriter.add(text) }
+
     /// For the end of the process: what has been logged is written, if it can be within a second.
     package static func flushStandardError() async { await errorWriter.flush() }
 

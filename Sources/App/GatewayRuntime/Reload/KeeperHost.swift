@@ -1,3 +1,4 @@
+import GatewayCore
 import GatewayTokenKeeper
 import ServiceLifecycle
 import Synchronization
@@ -17,19 +18,20 @@ final class KeeperHost: Service {
         let predecessor: Tenure?
     }
 
-    private let tenures = Mutex<[ObjectIdentifier: Tenure]>([:])
+    /// The last of each token.
+    private let tenures = Mutex<[CredentialKey: Tenure]>([:])
     private let orders = AsyncStream.makeStream(of: Order.self)
 
     init(_ keepers: [TokenKeeper]) {
-        for keeper in keepers { start(keeper, after: nil) }
+        for keeper in keepers { start(keeper) }
     }
 
-    /// - Parameter predecessor: Kept the same token: two must not do so at a time, so this one begins when that has ended.
-    func start(_ keeper: TokenKeeper, after predecessor: TokenKeeper?) {
+    /// Two must not keep one token at a time: this one begins when the one before, whichever reload dropped it, has ended.
+    func start(_ keeper: TokenKeeper) {
         let tenure = Tenure(keeper)
         let earlier = tenures.withLock { tenures in
-            tenures[ObjectIdentifier(keeper)] = tenure
-            return predecessor.flatMap { tenures[ObjectIdentifier($0)] }
+            defer { tenures[keeper.key] = tenure }
+            return tenures[keeper.key]
         }
         orders.continuation.yield(Order(tenure: tenure, predecessor: earlier))
     }
@@ -52,7 +54,8 @@ final class KeeperHost: Service {
         }
         // Fails only by cancellation, which ends it all the same.
         try? await order.tenure.keeper.run()
-        tenures.withLock { $0[ObjectIdentifier(order.tenure.keeper)] = nil }
+        let key = order.tenure.keeper.key
+        tenures.withLock { if $0[key] === order.tenure { $0[key] = nil } }
         order.tenure.end.continuation.finish()
     }
 }

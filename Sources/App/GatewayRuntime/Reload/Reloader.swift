@@ -169,12 +169,10 @@ final class Reloader: Service {
                 return report
             }
         }
-        for (keeper, predecessor) in sources.keepers(notIn: live.sources) {
-            parts.keepers.start(keeper, after: predecessor)
-        }
+        for keeper in sources.keepers(notIn: live.sources) { parts.keepers.start(keeper) }
         parts.live.replace(with: plan, sources: sources)
         await parts.proxy.apply(prepared)
-        for (keeper, _) in live.sources.keepers(notIn: sources) { keeper.retire() }
+        for keeper in live.sources.keepers(notIn: sources) { keeper.retire() }
         return report
     }
 
@@ -208,7 +206,7 @@ final class Reloader: Service {
             "Configuration refused; the running one was kept",
             metadata: ["cause": "\(report.cause.rawValue)", "problem": "\(first)"]
         )
-        Console.writeError(report.problems)
+        LogOutput.writeStandardError(report.problems)
         var event = TokenEvent(at: parts.clock.now().wall, name: .configRefused, trigger: .reload, outcome: .failed)
         event.detail = ["file": source.path, "cause": report.cause.rawValue, "problem": LogText.clean(first)]
         do throws(AuditError) {
