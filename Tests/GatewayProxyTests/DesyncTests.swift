@@ -33,6 +33,25 @@ private let rejection =
         }
     }
 
+    @Test func requestsSentAheadDoNotTakeTheLastAnswerAway() async throws {
+        let size = 1 << 20
+        let origin = try RawOrigin { connection, _, _ in
+            _ = connection.read(through: "\r\n\r\n")
+            // Ends with the connection, so this answer is the last one to the client, too.
+            connection.send("HTTP/1.1 200 OK\r\n\r\n" + String(repeating: "x", count: size))
+            connection.close()
+        }
+        try await withProxy(origin) { proxy in
+            let client = try proxy.client()
+            let filler = String(repeating: "y", count: 8000)
+            let request = "GET /api HTTP/1.1\r\nHost: localhost\r\nX-Filler: \(filler)\r\n\r\n"
+            client.send(String(repeating: request, count: 12))
+            #expect(client.read(through: "\r\n\r\n")?.contains("Connection: close") == true)
+            #expect(client.readToEnd().utf8.count == size)
+            client.close()
+        }
+    }
+
     @Test func aRejectionWhoseConnectionEndsIsStillReplayed() async throws {
         let closed = DispatchSemaphore(value: 0)
         let origin = try RawOrigin { connection, _, _ in

@@ -153,7 +153,8 @@ extension DownstreamHandler {
         finishExchange()
         flushResponse()
         if phase == .tunnel || !keepsAlive || !isComplete {
-            closeAfterWrites(lingering: !isComplete)
+            // Requests that were sent ahead: closing on them would reset the connection and take this answer away.
+            closeAfterWrites(lingering: !isComplete || inbound.readableBytes > 0)
         } else {
             becomeReady()
         }
