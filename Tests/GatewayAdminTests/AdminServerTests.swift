@@ -119,6 +119,25 @@ struct AdminServerTests {
         }
     }
 
+    @Test func aPersonOperatesOnAPageAndGivesTheTokenEachTime() async throws {
+        try await withServer(control) { (port: Int) async throws in
+            #expect(try await get("/", port).text.contains("/token?credential=box-service%5Buser%3A42%5D"))
+            let page = try await get("/token?credential=box-service%5Buser%3A42%5D", port)
+            #expect(page.status == .ok && page.text.contains("value=\"revoke\""))
+            #expect(!page.text.contains("<script"))
+            let form = "credential=box-service%5Buser%3A42%5D&operation=revoke"
+            for token in ["", "wrong"] {
+                let refused = try await post("/token", port, token: nil, body: "\(form)&token=\(token)")
+                #expect(refused.status == .unauthorized)
+            }
+            #expect(control.performed.isEmpty)
+            let done = try await post("/token", port, token: nil, body: "\(form)&token=\(adminToken)")
+            #expect(done.status == .ok)
+            #expect(control.performed == ["revoke box-service[user:42]"])
+            #expect(try await get("/token?credential=nobody", port).status == .notFound)
+        }
+    }
+
     @Test func anUnknownCredentialIsAProblemDocument() async throws {
         try await withServer(control) { (port: Int) async throws in
             let answer = try await post("/api/tokens/nobody/clear", port, token: adminToken)

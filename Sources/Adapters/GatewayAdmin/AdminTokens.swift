@@ -18,20 +18,45 @@ struct AdminTokens: Sendable {
                 }
             }
         }
-        for (verb, operation) in [
-            ("refresh", TokenOperation.refresh), ("revoke", .revoke), ("clear", .clear), ("lock", .lock),
-            ("unlock", .unlock),
-        ] {
+        for (verb, operation) in Self.operations {
             router.post("/api/tokens/:name/\(verb)") { request, context in
                 await answer(request, context) { await perform(operation, on: $0) }
             }
         }
+        router.get("/token") { request, _ in
+            await page(of: request.uri.queryParameters["credential"].map(String.init) ?? "", message: nil)
+        }
+        router.post("/token") { request, _ in try await performOnPage(request) }
         router.post("/api/tokens/:name/import") { request, context in
             await answer(request, context) { await take(request, for: $0) }
         }
         router.post("/api/tokens/:name/reveal") { request, context in
             await answer(request, context) { await reveal($0) }
         }
+    }
+
+    private static let operations: [(verb: String, operation: TokenOperation)] = [
+        ("refresh", .refresh), ("revoke", .revoke), ("clear", .clear), ("lock", .lock), ("unlock", .unlock),
+    ]
+
+    private func page(of name: String, message: String?) async -> Response {
+        switch await control.token(name) {
+        case .success(let status): TokenPage.form(of: status, message: message)
+        case .failure(let problem): TokenPage.outcome(.failure(problem))
+        }
+    }
+
+    private func performOnPage(_ request: Request) async throws -> Response {
+        let bytes = try await request.body.collect(upTo: 32 << 10)
+        let form = try LoginParameters(query: String(decoding: bytes.readableBytesView, as: UTF8.self))
+        let name = form["credential"] ?? ""
+        guard options.token.matches(Array((form["token"] ?? "").utf8.filter { $0 > 0x20 })) else {
+            return await page(of: name, message: "This is not the admin token of the running gateway.")
+        }
+        guard let chosen = Self.operations.first(where: { $0.verb == form["operation"] }) else {
+            return await page(of: name, message: "Choose one of the buttons.")
+        }
+        return TokenPage.outcome(await control.perform(chosen.operation, on: name))
     }
 
     private func perform(_ operation: TokenOperation, on name: String) async -> Response {

@@ -66,7 +66,7 @@ enum LoginPage {
         page("Nothing here", "<p>This address only waits for the end of a login.</p>", status: status)
     }
 
-    private static func page(
+    static func page(
         _ title: String,
         _ body: String,
         status: HTTPResponse.Status = .ok,

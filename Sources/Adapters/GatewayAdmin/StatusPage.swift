@@ -58,7 +58,8 @@ struct StatusPage: Sendable {
                 HTML.cell(token.generation == 0 ? "" : String(token.generation)),
                 HTML.cell(Self.countdown(token.remainingSeconds)),
                 HTML.cell([token.action, token.lastError].compactMap(\.self).joined(separator: " "), class: "wide"),
-                "<td>\(loginLink(token))</td>",
+                "<td><a href=\"/token?credential=\(PercentEncoding.encode(token.credential))\">Change</a>"
+                    + " \(loginLink(token))</td>",
             ].joined()
         }
         return HTML.table(

@@ -9,8 +9,9 @@ struct TokenClearCommand: AsyncParsableCommand {
             Examples:
               authgateway token clear box-service
 
-            The next request gets a new one. Tokens that stand in the configuration count again, so that this is also the
-            way back after they were revoked or replaced.
+            The next request gets a new one. Tokens that stand in the configuration
+            count again, so that this is also the way back after they were revoked or
+            replaced.
             """
     )
 

@@ -11,12 +11,14 @@ struct TokenCommand: ParsableCommand {
               authgateway token show box-service
               authgateway token revoke box-service --lock
               authgateway token import devbox < token.txt
-              curl -H "Authorization: Bearer $(authgateway token get box-service)" https://api.box.com/2.0/users/me
+              authgateway token get box-service | wl-copy
 
-            All of it goes through the running gateway and into its audit log. When no gateway runs, everything but get
-            and refresh works on its state directory, with the same configuration and environment.
+            All of it goes through the running gateway and into its audit log. When no
+            gateway runs, everything but get and refresh works on its state directory,
+            with the same configuration and environment.
 
-            Exit codes: 0 done, 1 failed or refused, 2 wrong usage, 3 configuration, 4 gateway not reachable.
+            Exit codes: 0 done, 1 failed or refused, 2 wrong usage, 3 configuration,
+            4 gateway not reachable.
             """,
         subcommands: [
             TokenListCommand.self,

@@ -8,10 +8,11 @@ struct TokenGetCommand: AsyncParsableCommand {
         discussion: """
             Examples:
               authgateway token get box-service
-              curl -H "Authorization: Bearer $(authgateway token get box-service)" https://api.box.com/2.0/users/me
+              curl -H "Authorization: Bearer $(authgateway token get box-service)" URL
 
-            Obtains one when there is none. Prints nothing else, so that it can stand in a pipe. The token that renews is
-            never shown. Nothing is shown when the audit log cannot be written (audit.on_failure: block).
+            Obtains one when there is none. Prints nothing else, so that it can stand in
+            a pipe. The token that renews is never shown. Nothing is shown when the audit
+            log cannot be written (audit.on_failure: block).
             """
     )
 

@@ -7,15 +7,16 @@ struct TokenImportCommand: AsyncParsableCommand {
         abstract: "Give the gateway a token in the place of the one it has.",
         discussion: """
             Examples:
-              authgateway token import devbox                        asks for it, without showing it
+              authgateway token import devbox        asks for it, and does not show it
               authgateway token import devbox < token.txt
               pass show box/oauth | authgateway token import box-user
               authgateway token import campus --file pair.json
 
             It is the access token in one line, or JSON as an authority answers it:
               {"access_token": "…", "refresh_token": "…", "expires_in": 3600}
-            session_token stands for refresh_token (Duke), and expires_at for expires_in. A token that can be renewed is
-            renewed at once; when the authority refuses it, nothing is imported and the earlier one is kept.
+            session_token stands for refresh_token (Duke), and expires_at for
+            expires_in. A token that can be renewed is renewed at once; when the
+            authority refuses it, nothing is imported and the earlier one is kept.
             """
     )
 

@@ -9,8 +9,9 @@ struct TokenLockCommand: AsyncParsableCommand {
             Examples:
               authgateway token lock box-service
 
-            Requests that need it are answered with 503 (locked) until `token unlock`. The token itself is kept, and is
-            still good at the authority: see `token revoke --lock`.
+            Requests that need it are answered with 503 (locked) until `token unlock`.
+            The token itself is kept, and is still good at the authority: see
+            `token revoke --lock`.
             """
     )
 

@@ -7,13 +7,14 @@ struct TokenRevokeCommand: AsyncParsableCommand {
         abstract: "Have the authority forget a token, then forget it here.",
         discussion: """
             Examples:
-              authgateway token revoke box-service          the next request gets a new one
-              authgateway token revoke box-service --lock   and nothing is injected until `token unlock`
+              authgateway token revoke box-service
+              authgateway token revoke box-service --lock   until `token unlock`
 
-            What comes after depends on the strategy: box_ccg gets a new token with the next request; a login or a new
-            developer token is needed where a person brought the first. When the authority cannot be reached, the token is
-            kept so that you can try again (duke_session forgets it all the same), and the exit code is 1.
-            Nothing stored: nothing to do, exit code 0.
+            What comes after depends on the strategy: box_ccg gets a new token with the
+            next request; a login or a new developer token is needed where a person
+            brought the first. When the authority cannot be reached, the token is kept
+            so that you can try again (duke_session forgets it all the same), and the
+            exit code is 1. Nothing stored: nothing to do, exit code 0.
             """
     )
 
