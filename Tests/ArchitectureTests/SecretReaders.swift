@@ -5,6 +5,7 @@ enum SecretReaders {
         "Adapters/GatewayAdmin/AdminTokens.swift",
         "Adapters/GatewayAudit/AuditEventRow.swift",
         "Adapters/GatewayTokenClient/AsyncHTTPTokenEndpoint.swift",
+        "Adapters/GatewayTokenStores/CommandTokenStore.swift",
         "Adapters/GatewayTokenStores/InstallationKey.swift",
         "Adapters/GatewayTokenStores/TokenRecord.swift",
         "App/GatewayRuntime/Operator/AdminClient.swift",

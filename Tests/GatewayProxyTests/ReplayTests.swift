@@ -142,4 +142,73 @@ private let rejection =
             client.close()
         }
     }
+
+    // MARK: Basic credentials on a challenge
+
+    private static func basic(realm: String? = nil) -> ChallengeCredentialSource {
+        ChallengeCredentialSource(
+            name: "reports",
+            strategy: "basic",
+            injection: .authorization(scheme: "Basic", Secret("YTpw")),
+            realm: realm
+        )
+    }
+
+    /// Accepts only the password, and asks for it with this challenge.
+    private func asking(_ challenge: String) throws -> RawOrigin {
+        try RawOrigin { connection, _, origin in
+            while let message = connection.readMessage() {
+                origin.record(message.head + message.body)
+                let isRight = message.head.contains("Authorization: Basic YTpw\r\n")
+                connection.send(
+                    isRight
+                        ? "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+                        : "HTTP/1.1 401 Unauthorized\r\nWWW-Authenticate: \(challenge)\r\nContent-Length: 0\r\n\r\n"
+                )
+            }
+        }
+    }
+
+    private static let post =
+        "POST /api HTTP/1.1\r\nHost: localhost\r\nAuthorization: own\r\nContent-Length: 4\r\n\r\nbody"
+
+    @Test func aPasswordIsSentWhenItIsAskedForAndFromThenOn() async throws {
+        let origin = try asking("Negotiate, Basic realm=\"reports\"")
+        try await withProxy(origin, source: Self.basic(realm: "reports")) { proxy in
+            #expect(try proxy.exchange(Self.post).head.hasPrefix("HTTP/1.1 200"))
+            #expect(origin.requests.count == 2)
+            // Neither the password nor what the client itself sent.
+            #expect(!origin.requests[0].contains("Authorization"))
+            #expect(origin.requests[1].hasSuffix("body"))
+            #expect(try proxy.exchange(Self.post).head.hasPrefix("HTTP/1.1 200"))
+            #expect(origin.requests.count == 3)
+        }
+    }
+
+    @Test(arguments: ["Bearer realm=\"reports\"", "Basic realm=\"other\"", "Digest realm=\"reports\""])
+    func aPasswordIsNotSentToAnotherChallenge(_ challenge: String) async throws {
+        let origin = try asking(challenge)
+        try await withProxy(origin, source: Self.basic(realm: "reports")) { proxy in
+            for _ in 0..<2 { #expect(try proxy.exchange(Self.post).head.hasPrefix("HTTP/1.1 401")) }
+            #expect(origin.requests.allSatisfy { !$0.contains("Authorization") })
+            #expect(origin.requests.count == 2)
+        }
+    }
+
+    @Test func aWrongPasswordIsSentOnce() async throws {
+        let origin = try RawOrigin { connection, _, origin in
+            while let message = connection.readMessage() {
+                origin.record(message.head)
+                connection.send(
+                    "HTTP/1.1 401 Unauthorized\r\nWWW-Authenticate: Basic realm=x\r\nContent-Length: 0\r\n\r\n"
+                )
+            }
+        }
+        try await withProxy(origin, source: Self.basic()) { proxy in
+            #expect(try proxy.exchange(Self.post).head.hasPrefix("HTTP/1.1 401"))
+            #expect(origin.requests.count == 2)
+            #expect(try proxy.exchange(Self.post).head.hasPrefix("HTTP/1.1 401"))
+            #expect(origin.requests.count == 3)
+        }
+    }
 }

@@ -45,11 +45,20 @@ struct StaticStrategyTests {
         )
     }
 
-    @Test func basicSaysWhatThisVersionLacks() throws {
+    @Test func basicCanWaitToBeAsked() throws {
+        let block: FixtureNode = ["username": "a", "password": "p", "mode": "challenge", "realm": "r"]
+        guard case .onChallenge(let injection, realm: let realm) = try decode("basic", block).behavior else {
+            throw WrongKind()
+        }
+        #expect(injection.wire == ["Authorization: Basic YTpw"])
+        #expect(realm == "r")
         #expect(
-            try problems("basic", ["username": "a", "password": "p", "mode": "challenge", "realm": "r"]) == [
-                "\"realm\" is not supported by this version", "mode: \"challenge\" is not supported by this version",
-            ]
+            try problems("basic", ["username": "a", "password": "p", "realm": "r"])
+                == ["realm: is for \"mode: challenge\": without it nobody names a realm"]
+        )
+        #expect(
+            try problems("basic", ["username": "a", "password": "p", "mode": "digest"])
+                == ["mode: expected one of preemptive, challenge; found \"digest\""]
         )
     }
 

@@ -21,8 +21,13 @@ extension DownstreamHandler {
             return decoder.head.wantsUpgrade ? .tunnel : .refuse("It switched protocols without being asked to.")
         }
         guard exchange.route.policy.retryOn.contains(head.status), let credential = exchange.credential,
-            let source = exchange.route.source, TokenRejection.isRejection(head, bytes.readableBytesUInt8Span)
+            let source = exchange.route.source
         else { return .forward }
+        if let answering = source as? any ChallengeAnswering {
+            let challenges = AuthChallenge.all(in: head, bytes.readableBytesUInt8Span)
+            return answer(challenges, to: credential, from: answering, exchange)
+        }
+        guard TokenRejection.isRejection(head, bytes.readableBytesUInt8Span) else { return .forward }
         guard !exchange.hasReplayed else {
             // Renewing for this one too would never end where the upstream refuses every token.
             self.exchange?.tokenNote = "generation=\(credential.generation); fresh; retried=1"
@@ -33,6 +38,19 @@ extension DownstreamHandler {
         guard source.isRenewable else { return .forward }
         if exchange.canBeSentAgain { return .park }
         self.exchange?.tokenNote = "generation=\(credential.generation); retried=0; reason=\"request body not held\""
+        return .forward
+    }
+
+    /// A request that went bare is sent again when the upstream asked for what the source has.
+    private func answer(
+        _ challenges: [AuthChallenge],
+        to credential: Credential,
+        from source: any ChallengeAnswering,
+        _ exchange: ActiveExchange
+    ) -> ResponseDecision {
+        guard !exchange.hasReplayed, source.answers(challenges, to: credential.generation) else { return .forward }
+        if exchange.canBeSentAgain { return .park }
+        exchange.tokenNote = "retried=0; reason=\"request body not held\""
         return .forward
     }
 

@@ -37,7 +37,7 @@ struct Binding {
         let routes = plan.routes.map { route in
             ProxyRoute(
                 plan: route,
-                source: route.credential.flatMap { sources.sources[$0] },
+                source: route.credential.flatMap { sources.source($0) },
                 policy: route.credential.map { plan.credentials[$0].policy } ?? RenewalPolicy(),
                 number: observer.number(of: route.name)
             )

@@ -54,6 +54,15 @@ struct CredentialSources: Sendable {
                 let source = kept?.source ?? Self.fixed(credential, injection, parts)
                 fixed.append(Fixed(name: credential.name, injection: injection, source: source))
                 add(source, keeper: nil)
+            case .onChallenge(let injection, let realm):
+                let source = ChallengeCredentialSource(
+                    name: credential.name,
+                    strategy: credential.strategyKind,
+                    injection: injection,
+                    realm: realm,
+                    noted: Self.note(of: credential, parts)
+                )
+                add(source, keeper: nil)
             case .token(let grant):
                 let key = parts.key.credentialKey(for: grant.identity)
                 let index = known[key] ?? keepers.count
@@ -75,6 +84,12 @@ struct CredentialSources: Sendable {
                 add(keepers[index], keeper: index)
             }
         }
+    }
+
+    /// What a route takes its credential from; nil where nothing is injected.
+    func source(_ credential: Int) -> (any CredentialSource)? {
+        let source = sources[credential]
+        return (source as? ChallengeCredentialSource)?.unasked() ?? source
     }
 
     private func keeper(of definition: Definition) -> TokenKeeper? {
@@ -117,9 +132,22 @@ struct CredentialSources: Sendable {
         _ injection: Injection,
         _ parts: Parts
     ) -> FixedCredentialSource {
+        FixedCredentialSource(
+            name: credential.name,
+            strategy: credential.strategyKind,
+            injection: injection,
+            noted: note(of: credential, parts)
+        )
+    }
+
+    /// Writes what becomes of a static credential to the audit log.
+    private static func note(
+        of credential: CredentialPlan,
+        _ parts: Parts
+    ) -> @Sendable (CredentialUseEvent, CredentialDemand) -> Void {
         let seen = FirstUses()
         let (name, kind, feed, clock) = (credential.name, credential.strategyKind, parts.feed, parts.clock)
-        return FixedCredentialSource(name: name, strategy: kind, injection: injection) { use, demand in
+        return { use, demand in
             guard let event = seen.event(for: use, on: demand.route) else { return }
             feed.offer(
                 TokenEvent(

@@ -98,6 +98,10 @@ struct Storage: Sendable {
     }
 
     private static func openTokens(_ plan: TokenPlan, _ key: InstallationKey) throws(CommandFailure) -> any TokenStore {
+        if let program = plan.program {
+            let runner = SystemProgramRunner()
+            return CommandTokenStore(program: program, runner: runner, key: key.derived(for: .tokenStore))
+        }
         guard plan.store == .sqlite else { return MemoryTokenStore() }
         do throws(TokenStoreError) {
             return try SQLiteTokenStore(path: plan.path, key: key.derived(for: .tokenStore))

@@ -18,7 +18,7 @@ enum SpawnedProgram {
         case notStarted(Int32)
         case timedOut(Duration)
         case tooMuchOutput
-        case failed(status: Int32)
+        case failed(status: Int32, output: [UInt8])
         case killed(signal: Int32)
         case cancelled
 
@@ -28,7 +28,7 @@ enum SpawnedProgram {
             case .notStarted(let code): unsafe "cannot be started: \(String(cString: strerror(code)))"
             case .timedOut(let limit): "did not end within \(ConfigUnits.text(limit))"
             case .tooMuchOutput: "printed too much"
-            case .failed(let status): "ended with status \(status); run it by hand to see why"
+            case .failed(let status, _): "ended with status \(status); run it by hand to see why"
             case .killed(let signal): "was killed by signal \(signal)"
             case .cancelled: "was given up"
             }
@@ -57,7 +57,7 @@ enum SpawnedProgram {
         defer { close(output) }
         do throws(Failure) {
             let bytes = try read(output, limit: limit, until: deadline, timeout, isCancelled)
-            try wait(for: process, until: deadline, timeout)
+            try wait(for: process, until: deadline, timeout, bytes)
             return bytes
         } catch {
             if case .failed = error { throw error }
@@ -183,7 +183,8 @@ enum SpawnedProgram {
     private static func wait(
         for process: pid_t,
         until deadline: ContinuousClock.Instant,
-        _ timeout: Duration
+        _ timeout: Duration,
+        _ output: [UInt8]
     ) throws(Failure) {
         var status: Int32 = 0
         while true {
@@ -196,7 +197,7 @@ enum SpawnedProgram {
         let signal = status & 0x7F
         guard signal == 0 else { throw .killed(signal: signal) }
         let code = (status >> 8) & 0xFF
-        guard code == 0 else { throw .failed(status: code) }
+        guard code == 0 else { throw .failed(status: code, output: output) }
     }
 
     /// The strings as C expects them, for the time of the call.

@@ -67,11 +67,16 @@ package struct SystemProgramRunner: ProgramRunner {
                 timeout: deadline,
                 isCancelled: { cancellation.isCancelled.load(ordering: .relaxed) }
             )
-        }.mapError { ProgramFailure($0.reason, $0.message) }
+        }.mapError { ProgramFailure($0.reason, $0.message, output: $0.output) }
     }
 }
 
 extension SpawnedProgram.Failure {
+    fileprivate var output: Secret {
+        guard case .failed(_, let output) = self else { return Secret("") }
+        return Secret(String(decoding: output, as: UTF8.self))
+    }
+
     fileprivate var reason: ProgramFailure.Reason {
         switch self {
         case .notStarted(ENOENT), .notStarted(EACCES), .notStarted(ENOEXEC), .notStarted(ENOTDIR): .notFound

@@ -32,6 +32,8 @@ package enum AuthBehavior: Sendable {
     case none
     /// Adds the same thing to every request.
     case fixed(Injection)
+    /// Adds the same thing once the upstream has asked for `Basic` credentials, of this realm when there is one.
+    case onChallenge(Injection, realm: String?)
     /// Has a lifecycle: a token is obtained, renewed, rejected.
     case token(any TokenGrant)
 }

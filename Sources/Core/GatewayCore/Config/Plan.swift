@@ -150,6 +150,8 @@ package struct TokenPlan: Hashable, Sendable {
     package enum Store: String, CaseIterable, Sendable {
         case memory
         case sqlite
+        /// A program that speaks the protocol of docker's credential helpers.
+        case command
     }
 
     /// Where the installation's key comes from: it encrypts the store and keys the audit chain and all digests.
@@ -162,11 +164,14 @@ package struct TokenPlan: Hashable, Sendable {
     package var store: Store
     package var path: String
     package var key: Key
+    /// Set for ``Store/command``.
+    package var program: TokenProgram?
 
-    package init(store: Store, path: String, key: Key) {
+    package init(store: Store, path: String, key: Key, program: TokenProgram? = nil) {
         self.store = store
         self.path = path
         self.key = key
+        self.program = program
     }
 }
 

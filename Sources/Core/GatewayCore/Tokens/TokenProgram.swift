@@ -37,9 +37,12 @@ package struct ProgramFailure: Error, Hashable, Sendable {
     package let reason: Reason
     /// Follows the name of the program: `ended with status 3`. Never anything that it printed.
     package let message: String
+    /// What it printed before it failed, for callers that know what to look for; not to be shown.
+    package let output: Secret
 
-    package init(_ reason: Reason, _ message: String) {
+    package init(_ reason: Reason, _ message: String, output: Secret = Secret("")) {
         self.reason = reason
         self.message = message
+        self.output = output
     }
 }

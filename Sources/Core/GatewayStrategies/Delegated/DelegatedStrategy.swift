@@ -71,6 +71,7 @@ private struct DelegatedAuthorization {
             field = own.bearerToken("bearer").flatMap { Injection.bearer($0).fields.first }
         case "basic":
             guard let basic = own.fields("basic") else { return }
+            if basic.has("mode") { basic.error("mode", "the token server is sent the password at once") }
             field = BasicStrategy(from: basic)?.field
             basic.refuseUnknownKeys()
         default:

@@ -1,6 +1,6 @@
 import GatewayCore
 
-/// Sends a user name and a password with every request, unasked.
+/// Sends a user name and a password: with every request, or from the first challenge on.
 ///
 /// RFC 7617, in UTF-8.
 struct BasicStrategy: AuthStrategy {
@@ -8,13 +8,20 @@ struct BasicStrategy: AuthStrategy {
 
     private let username: String
     private let password: Secret
+    private let mode: Mode
+    private let realm: String?
+
+    private enum Mode: String, CaseIterable {
+        case preemptive
+        case challenge
+    }
 
     init?(from fields: ConfigFields) {
         let errors = fields.context.errorCount
-        fields.refuseUnbuilt("realm")
-        if let mode = fields.string("mode"), mode != "preemptive" {
-            let isPlanned = mode == "challenge"
-            fields.error("mode", isPlanned ? "\"challenge\" is not supported by this version" : "must be preemptive")
+        mode = fields.choice("mode", of: Mode.self) ?? .preemptive
+        realm = fields.string("realm")
+        if realm != nil, mode == .preemptive {
+            fields.error("realm", "is for \"mode: challenge\": without it nobody names a realm")
         }
         let username = fields.requiredString("username")
         if let username, username.contains(":") {
@@ -35,7 +42,12 @@ struct BasicStrategy: AuthStrategy {
         return fields.requiredSecret("password")
     }
 
-    var behavior: AuthBehavior { .fixed(injection) }
+    var behavior: AuthBehavior {
+        switch mode {
+        case .preemptive: .fixed(injection)
+        case .challenge: .onChallenge(injection, realm: realm)
+        }
+    }
 
     var field: Injection.Field? { injection.fields.first }
 

@@ -31,13 +31,30 @@ enum StateDecoder {
         if let store = store(fields) { plan.store = store }
         if let path = fields.filePath("path") { plan.path = path }
         if let key = key(fields) { plan.key = key }
+        plan.program = program(fields, of: plan.store)
         fields.refuseUnknownKeys()
         return plan
     }
 
+    private static func program(_ fields: ConfigFields, of store: TokenPlan.Store) -> TokenProgram? {
+        guard store == .command else {
+            for key in ["command", "environment", "timeout"] where fields.has(key) {
+                fields.error(key, "is for \"store: command\"")
+            }
+            return nil
+        }
+        if fields.has("path") { fields.error("path", "is for \"store: sqlite\"") }
+        if !fields.has("command") { fields.missing("command") }
+        let environment = (fields.valueMap("environment") ?? []).map { TokenProgram.Variable($0.name, $0.value) }
+        let timeout = fields.duration("timeout", in: .milliseconds(100) ... .seconds(15)) ?? .seconds(10)
+        return fields.command("command").map {
+            TokenProgram(command: $0, environment: environment, timeout: timeout)
+        }
+    }
+
     private static func store(_ fields: ConfigFields) -> TokenPlan.Store? {
-        if let text = fields.scalar("store")?.scalar.text, text == "postgres" || text == "command" {
-            fields.error("store", "\"\(text)\" is not supported by this version; use memory or sqlite")
+        if fields.scalar("store")?.scalar.text == "postgres" {
+            fields.error("store", "\"postgres\" is not supported by this version; use memory, sqlite or command")
             return nil
         }
         return fields.choice("store", of: TokenPlan.Store.self)

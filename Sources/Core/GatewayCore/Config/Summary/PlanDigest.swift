@@ -37,7 +37,7 @@ package struct PlanDigest: Hashable, Sendable, Codable {
         for part in credential.definition { bytes += part.withValue { Array($0.utf8) } + [0] }
         switch credential.strategy.behavior {
         case .none: break
-        case .fixed(let injection):
+        case .fixed(let injection), .onChallenge(let injection, _):
             for field in injection.fields { bytes += field.value.withValue { Array("\(field.name) \($0)".utf8) } + [0] }
             if let query = injection.query {
                 bytes += query.value.withValue { Array("\(query.name) \($0)".utf8) }

@@ -81,6 +81,7 @@ extension PlanSummary {
         ]
         tokens = ["store": plan.tokens.store.rawValue]
         if plan.tokens.store == .sqlite { tokens["path"] = plan.tokens.path }
+        if let program = plan.tokens.program { tokens["command"] = program.command.joined(separator: " ") }
         if case .file(let path) = plan.tokens.key { tokens["key"] = path } else { tokens["key"] = "***" }
         limits = Self.limits(plan.limits)
         credentials = plan.credentials.enumerated().map { index, credential in

@@ -1,0 +1,93 @@
+import Synchronization
+
+/// A source that shows its credential only to those who ask for it.
+package protocol ChallengeAnswering: CredentialSource {
+    /// - Parameter generation: What the refused request went with.
+    /// - Returns: Whether there is another credential now, so that the request may be sent again.
+    func answers(_ challenges: [AuthChallenge], to generation: Int) -> Bool
+}
+
+/// Sends requests bare until the upstream asks for `Basic` credentials, of one realm when it is given; from then on with
+/// every request (RFC 7617 §2.2).
+///
+/// Belongs to one route: that another upstream has asked says nothing about this one.
+package final class ChallengeCredentialSource: ChallengeAnswering {
+    private static let bareGeneration = 1
+
+    package let name: String
+    package let strategy: String
+
+    private let bare: Credential
+    private let full: Credential
+    private let realm: String?
+    private let isChallenged = Atomic(false)
+    private let firstUses = FirstUses()
+    private let noted: @Sendable (CredentialUseEvent, CredentialDemand) -> Void
+
+    /// - Parameters:
+    ///   - realm: Compared exactly; nil takes any.
+    ///   - noted: Told of first uses and repetitions, for the audit log. Must not block.
+    package init(
+        name: String,
+        strategy: String,
+        injection: Injection,
+        realm: String?,
+        noted: @escaping @Sendable (CredentialUseEvent, CredentialDemand) -> Void = { _, _ in }
+    ) {
+        self.name = name
+        self.strategy = strategy
+        self.realm = realm
+        self.noted = noted
+        bare = Credential(name: name, generation: Self.bareGeneration, injection: Injection())
+        full = Credential(name: name, generation: Self.bareGeneration + 1, injection: injection)
+    }
+
+    /// The same credential for another route, which has not been asked for it yet.
+    package func unasked() -> ChallengeCredentialSource {
+        ChallengeCredentialSource(
+            name: name,
+            strategy: strategy,
+            injection: full.injection,
+            realm: realm,
+            noted: noted
+        )
+    }
+
+    /// While nobody has asked: a body is held, because the answer may be the question.
+    package var isRenewable: Bool { !isChallenged.load(ordering: .relaxed) }
+
+    package func answers(_ challenges: [AuthChallenge], to generation: Int) -> Bool {
+        // Sent already: the password is wrong, and sending it again would lock an account.
+        guard generation == Self.bareGeneration else { return false }
+        let isAsked = challenges.contains { challenge in
+            challenge.scheme == "basic" && (realm == nil || challenge.parameters["realm"] == realm)
+        }
+        if isAsked { isChallenged.store(true, ordering: .relaxed) }
+        return isAsked
+    }
+
+    package func current(at now: MonotonicTime) -> CredentialAnswer {
+        .ready(isChallenged.load(ordering: .relaxed) ? full : bare)
+    }
+
+    package func wait(
+        for demand: CredentialDemand,
+        _ done: @escaping @Sendable (Result<Credential, GatewayProblem>) -> Void
+    ) -> CredentialTicket {
+        done(.success(isChallenged.load(ordering: .relaxed) ? full : bare))
+        return CredentialTicket(id: 0)
+    }
+
+    package func cancel(_ ticket: CredentialTicket) {}
+    package func rejected(generation: Int, by demand: CredentialDemand) {}
+
+    package func note(_ event: CredentialUseEvent, generation: Int, by demand: CredentialDemand) {
+        if event == .injected {
+            guard generation > Self.bareGeneration, firstUses.isFirst(generation: generation, route: demand.route)
+            else {
+                return
+            }
+        }
+        noted(event, demand)
+    }
+}

@@ -1,0 +1,103 @@
+/// One challenge of a `WWW-Authenticate` field (RFC 9110 §11.6.1).
+package struct AuthChallenge: Hashable, Sendable {
+    /// Lower case: `basic`.
+    package let scheme: String
+    /// Names in lower case; a `token68` is left out.
+    package var parameters: [String: String] = [:]
+
+    package init(scheme: String, parameters: [String: String] = [:]) {
+        self.scheme = scheme
+        self.parameters = parameters
+    }
+
+    /// Every challenge of an answer, in order.
+    package static func all(in head: borrowing ResponseHead, _ bytes: borrowing Span<UInt8>) -> [AuthChallenge] {
+        var challenges: [AuthChallenge] = []
+        for field in head.fields where field.kind == .wwwAuthenticate {
+            challenges += list(bytes.array(field.value))
+        }
+        return challenges
+    }
+
+    /// The challenges of one field value, up to what cannot be read.
+    ///
+    /// A field may hold several: a comma stands between challenges as well as between the parameters of one.
+    package static func list(_ value: [UInt8]) -> [AuthChallenge] {
+        var reader = ChallengeReader(value)
+        return reader.read()
+    }
+}
+
+private struct ChallengeReader {
+    private let bytes: [UInt8]
+    private var position = 0
+
+    init(_ bytes: [UInt8]) { self.bytes = bytes }
+
+    private var next: UInt8? { position < bytes.count ? bytes[position] : nil }
+
+    mutating func read() -> [AuthChallenge] {
+        var challenges: [AuthChallenge] = []
+        while true {
+            skip { $0.isOptionalWhitespace || $0 == UInt8(ascii: ",") }
+            guard let name = token() else { return challenges }
+            let afterName = position
+            skip(\.isOptionalWhitespace)
+            if next == UInt8(ascii: "=") {
+                guard let last = challenges.indices.last, let value = parameterValue() else { return challenges }
+                // The first of a name counts: a repetition must not change what was said.
+                if challenges[last].parameters[name] == nil { challenges[last].parameters[name] = value }
+            } else {
+                challenges.append(AuthChallenge(scheme: name))
+                position = afterName
+                skipToken68()
+            }
+        }
+    }
+
+    private mutating func skip(_ isSkipped: (UInt8) -> Bool) {
+        while let next, isSkipped(next) { position += 1 }
+    }
+
+    private mutating func token() -> String? {
+        let start = position
+        skip(\.isTokenByte)
+        return position == start ? nil : String(decoding: bytes[start..<position], as: UTF8.self).lowercased()
+    }
+
+    /// Behind a parameter's name: `=`, and a token or a quoted string.
+    private mutating func parameterValue() -> String? {
+        position += 1
+        skip(\.isOptionalWhitespace)
+        guard next == UInt8(ascii: "\"") else {
+            let start = position
+            skip(\.isTokenByte)
+            return position == start ? nil : String(decoding: bytes[start..<position], as: UTF8.self)
+        }
+        position += 1
+        var content: [UInt8] = []
+        while let byte = next {
+            position += 1
+            if byte == UInt8(ascii: "\"") { return String(decoding: content, as: UTF8.self) }
+            if byte == UInt8(ascii: "\\"), let quoted = next {
+                content.append(quoted)
+                position += 1
+            } else {
+                content.append(byte)
+            }
+        }
+        return nil
+    }
+
+    /// `Negotiate YII…==`: characters of base 64 up to the next comma.
+    private mutating func skipToken68() {
+        let start = position
+        skip(\.isOptionalWhitespace)
+        let first = position
+        skip { $0.isTokenByte || $0 == UInt8(ascii: "/") }
+        skip { $0 == UInt8(ascii: "=") }
+        let end = position
+        skip(\.isOptionalWhitespace)
+        guard end > first, next == nil || next == UInt8(ascii: ",") else { return position = start }
+    }
+}
