@@ -28,6 +28,7 @@ enum SecretReaders {
         "Core/GatewayStrategies/Recipe/RequestTemplate.swift",
         "Core/GatewayStrategies/Recipe/Template.swift",
         "Core/GatewayStrategies/Recipe/TokenPlacement.swift",
+        "Core/GatewayStrategies/OAuth/TokenExchangeStrategy.swift",
         "Core/GatewayStrategies/Shared/ConfigFields+Credentials.swift",
         "Core/GatewayStrategies/Shared/UnverifiedJWT.swift",
         "Core/GatewayStrategies/Signing/JWTSigner.swift",

@@ -108,7 +108,17 @@ import Testing
                     + "&subject_token_type=urn:ietf:params:oauth:token-type:access_token&scope=item_download"
             )
             #expect(child.string("issued_token_type") == "urn:ietf:params:oauth:token-type:access_token")
-            #expect(try await harness.me(child.string("access_token")).status == 200)
+            let token = child.string("access_token")
+            #expect(try await harness.me(token).status == 200)
+            let box = harness.sandbox.addresses.box
+            #expect(try await harness.send(.get, box + "/2.0/files/1/content", harness.bearer(token)).status == 302)
+            #expect(try await harness.send(.get, box + "/2.0/folders/0/items", harness.bearer(token)).status == 403)
+            let stronger = try await harness.form(
+                box + "/oauth2/token",
+                "grant_type=urn%3Aietf%3Aparams%3Aoauth%3Agrant-type%3Atoken-exchange&subject_token=\(token ?? "")"
+                    + "&subject_token_type=urn:ietf:params:oauth:token-type:access_token&scope=item_upload"
+            )
+            #expect(stronger.status == 401)
         }
     }
 }

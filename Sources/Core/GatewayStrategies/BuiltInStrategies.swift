@@ -18,11 +18,12 @@ extension StrategyCatalog {
             AuthorizationCodeStrategy.self,
             ClientCredentialsStrategy.self,
             JWTBearerStrategy.self,
+            TokenExchangeStrategy.self,
             RecipeStrategy.self,
             SessionRefreshStrategy.self,
         ],
         planned: [
-            "oauth2_password", "oauth2_token_exchange",
+            "oauth2_password",
         ]
     )
 }

@@ -19,6 +19,8 @@ struct KeeperSetup: Sendable {
     let metrics: KeeperMetrics
     /// 128 random bits in hexadecimal.
     let nonce: @Sendable () -> String
+    /// Whose token this one is made from.
+    let parent: (any ParentCredential)?
 
     func attempt(holding token: TokenSet?) -> GrantAttempt {
         GrantAttempt(holding: token, at: clock.now(), nonce: nonce())

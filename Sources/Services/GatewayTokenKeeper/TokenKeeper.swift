@@ -36,6 +36,7 @@ package final class TokenKeeper: CredentialSource, Service {
     private let firstUses = FirstUses()
 
     /// - Parameters:
+    ///   - parent: Whose token this one is made from; nil for a grant that needs none.
     ///   - jitter: 0...1; spreads renewals and repeated calls.
     ///   - nonce: 128 random bits in hexadecimal; see ``GrantAttempt/nonce``.
     package init(
@@ -51,6 +52,7 @@ package final class TokenKeeper: CredentialSource, Service {
         onAuditFailure: AuditPlan.OnFailure,
         clock: any GatewayClock,
         logger: Logger,
+        parent: (any ParentCredential)? = nil,
         jitter: @escaping @Sendable () -> Double = { Double.random(in: 0...1) },
         nonce: @escaping @Sendable () -> String = TokenKeeper.randomNonce
     ) {
@@ -68,7 +70,8 @@ package final class TokenKeeper: CredentialSource, Service {
             clock: clock,
             logger: logger,
             metrics: KeeperMetrics(credential: name, strategy: strategyKind),
-            nonce: nonce
+            nonce: nonce,
+            parent: parent
         )
         self.jitter = jitter
         machine = Mutex(Machine(.init(name: name, isRenewable: grant.isRenewable, policy: policy)))

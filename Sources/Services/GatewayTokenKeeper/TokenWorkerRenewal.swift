@@ -19,6 +19,7 @@ import ServiceLifecycle
 extension TokenWorker {
     private enum Sent {
         case token(TokenSet, TokenReply, took: Duration)
+        case parentRefused(TokenFailure, TokenReply, took: Duration)
         case failure(TokenFailure, TokenReply?, code: String?, isLost: Bool, took: Duration)
     }
 
@@ -29,8 +30,17 @@ extension TokenWorker {
         var holding = record?.token
         var tried: [Secret] = []
         var hasReread = false
+        var hasRenewedParent = false
         while true {
-            let attempt = setup.attempt(holding: holding)
+            let parent: LiveToken?
+            switch await parentToken(for: call) {
+            case .success(let token): parent = token
+            case .failure(let failure):
+                await reportFailure(failure, call, nil, code: nil, took: .zero, waiters: waiters())
+                return .failed(failure)
+            }
+            var attempt = setup.attempt(holding: holding)
+            attempt.parentToken = parent?.access
             let first = setup.grant.firstStep(of: attempt)
             if case .impossible(let failure) = first { return await refused(failure, call) }
             if let failure = await prepare(call) { return .failed(failure) }
@@ -38,7 +48,14 @@ extension TokenWorker {
             case .token(let token, let reply, let duration):
                 let next = max(generation, record?.generation ?? 0) + 1
                 let spent = holding?.renewal
-                return await accept(token, as: next, spent: spent, call, reply, duration, waiters())
+                return await accept(token, as: next, spent: spent, from: parent, call, reply, duration, waiters())
+            case .parentRefused(let failure, let reply, let duration):
+                let code = failure.problem.cause?.code
+                await reportFailure(failure, call, reply, code: code, took: duration, waiters: waiters())
+                // A new token that is refused as well means something else, and another one would not help.
+                guard !hasRenewedParent, let parent else { return await refused(failure, call) }
+                hasRenewedParent = true
+                setup.parent?.rejected(generation: parent.generation, by: demand(of: call))
             case .failure(let failure, let reply, let code, let isLost, let duration):
                 await reportFailure(failure, call, reply, code: code, took: duration, waiters: waiters())
                 guard setup.grant.rotates else { return await refused(failure, call) }
@@ -88,6 +105,7 @@ extension TokenWorker {
                 switch setup.grant.interpret(reply, in: &attempt) {
                 case .next(let next) where attempt.answers < GrantAttempt.mostSteps: step = .request(next)
                 case .next: return failed(.endless(credential: setup.name), reply, took: duration)
+                case .parentRefused(let failure): return .parentRefused(failure, reply, took: duration)
                 case .failure(let failure): return failed(failure, reply, took: duration)
                 case .token(let token):
                     if let end = token.expiresAt, end <= attempt.now.wall {
@@ -146,6 +164,7 @@ extension TokenWorker {
         _ token: TokenSet,
         as generation: Int,
         spent: Secret?,
+        from parent: LiveToken?,
         _ call: TokenCall,
         _ reply: TokenReply,
         _ duration: Duration,
@@ -167,6 +186,10 @@ extension TokenWorker {
         event.duration = duration
         event.waiters = waiters
         event.token = token.access
+        if let parent, let name = setup.parent?.name {
+            event.detail["parent"] = name
+            event.detail["parent_generation"] = String(parent.generation)
+        }
         setup.metrics.called(outcome: "ok", took: duration)
         setup.logger.info(
             "Token obtained",

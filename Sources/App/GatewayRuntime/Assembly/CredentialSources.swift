@@ -27,6 +27,8 @@ struct CredentialSources: Sendable {
         let name: String
         let policy: RenewalPolicy
         let definition: [Secret]
+        /// A keeper that lends another one its token is part of that one.
+        let parent: ObjectIdentifier?
     }
 
     struct Parts: Sendable {
@@ -45,7 +47,7 @@ struct CredentialSources: Sendable {
     /// - Parameter previous: Hands over the sources of what is defined as before, tokens and all.
     init(credentials: [CredentialPlan], parts: Parts, keeping previous: CredentialSources? = nil) {
         var known: [CredentialKey: Int] = [:]
-        for credential in credentials {
+        for (index, credential) in credentials.enumerated() {
             switch credential.strategy.behavior {
             case .none:
                 add(nil, keeper: nil)
@@ -63,25 +65,11 @@ struct CredentialSources: Sendable {
                     noted: Self.note(of: credential, parts)
                 )
                 add(source, keeper: nil)
-            case .token(let grant):
-                let key = parts.key.credentialKey(for: grant.identity)
-                let index = known[key] ?? keepers.count
-                if known[key] == nil {
-                    known[key] = index
-                    let definition = Definition(
-                        key: key,
-                        name: credential.name,
-                        policy: credential.policy,
-                        definition: credential.definition
-                    )
-                    definitions.append(definition)
-                    keepers.append(
-                        previous?.keeper(of: definition) ?? Self.keeper(credential, grant, key, parts)
-                    )
-                }
+            case .token:
+                let keeper = keeper(at: index, of: credentials, parts, previous, &known)
                 // What shares a token shares its lock.
-                if parts.locks.contains(credential.name) { keepers[index].lock() }
-                add(keepers[index], keeper: index)
+                if let keeper, parts.locks.contains(credential.name) { keepers[keeper].lock() }
+                add(keeper.map { keepers[$0] }, keeper: keeper)
             }
         }
     }
@@ -90,6 +78,33 @@ struct CredentialSources: Sendable {
     func source(_ credential: Int) -> (any CredentialSource)? {
         let source = sources[credential]
         return (source as? ChallengeCredentialSource)?.unasked() ?? source
+    }
+
+    /// The keeper of a credential, made after that of its parent, which may stand further down.
+    private mutating func keeper(
+        at index: Int,
+        of credentials: [CredentialPlan],
+        _ parts: Parts,
+        _ previous: CredentialSources?,
+        _ known: inout [CredentialKey: Int]
+    ) -> Int? {
+        let credential = credentials[index]
+        guard case .token(let grant) = credential.strategy.behavior else { return nil }
+        let key = parts.key.credentialKey(for: grant.identity)
+        if let index = known[key] { return index }
+        let parent = credential.parent.flatMap { keeper(at: $0, of: credentials, parts, previous, &known) }
+            .map { keepers[$0] }
+        let definition = Definition(
+            key: key,
+            name: credential.name,
+            policy: credential.policy,
+            definition: credential.definition,
+            parent: parent.map { ObjectIdentifier($0) }
+        )
+        known[key] = keepers.count
+        definitions.append(definition)
+        keepers.append(previous?.keeper(of: definition) ?? Self.keeper(credential, grant, key, parent, parts))
+        return known[key]
     }
 
     private func keeper(of definition: Definition) -> TokenKeeper? {
@@ -109,6 +124,7 @@ struct CredentialSources: Sendable {
         _ credential: CredentialPlan,
         _ grant: any TokenGrant,
         _ key: CredentialKey,
+        _ parent: TokenKeeper?,
         _ parts: Parts
     ) -> TokenKeeper {
         TokenKeeper(
@@ -123,7 +139,8 @@ struct CredentialSources: Sendable {
             audit: parts.audit,
             onAuditFailure: parts.onAuditFailure,
             clock: parts.clock,
-            logger: parts.logger
+            logger: parts.logger,
+            parent: parent
         )
     }
 

@@ -18,6 +18,9 @@ package struct GrantAttempt: Sendable {
     /// For grants that may give up one way and begin another: how many answers there had been when they did.
     package var begunAnewAfter: Int?
 
+    /// The token of the credential that this one is made from; nil where there is none.
+    package var parentToken: Secret?
+
     package init(holding held: TokenSet?, at now: Moment, nonce: String) {
         self.held = held
         self.now = now
@@ -38,6 +41,9 @@ package enum GrantAnswer: Hashable, Sendable {
     case failure(TokenFailure)
     /// There is more to ask before there is a token.
     case next(TokenRequest)
+
+    /// The authority no longer accepts the token of the credential that this one is made from.
+    case parentRefused(TokenFailure)
 
     package init(_ result: Result<TokenSet, TokenFailure>) {
         switch result {

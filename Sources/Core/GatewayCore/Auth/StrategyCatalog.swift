@@ -14,6 +14,11 @@ package struct StrategyCatalog: Sendable {
 
     package var kinds: [String] { strategies.map { $0.kind } }
 
+    /// What reads the `downscope` of a route.
+    package var downscoping: (any DerivedStrategy.Type)? {
+        strategies.lazy.compactMap { $0 as? any DerivedStrategy.Type }.first
+    }
+
     package func strategy(named kind: String) -> (any AuthStrategy.Type)? {
         strategies.first { $0.kind == kind }
     }

@@ -180,6 +180,8 @@ package struct CredentialPlan: Sendable {
     package var strategyKind: String
     package var strategy: any AuthStrategy
     package var policy: RenewalPolicy
+    /// The index into ``Plan/credentials`` of the one whose token it is made from.
+    package var parent: Int?
     /// What the configuration says of it, word for word: equal for a credential that a reload leaves as it was.
     package var definition: [Secret]
     package var span: SourceSpan

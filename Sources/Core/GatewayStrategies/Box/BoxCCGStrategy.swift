@@ -86,3 +86,7 @@ private struct BoxCCGGrant: TokenGrant {
 
     func injection(of token: TokenSet) -> Injection { .bearer(token.access) }
 }
+
+extension BoxCCGGrant: ExchangeableGrant {
+    var exchange: ExchangePoint? { ExchangePoint(url: tokenURL, isBox: true) }
+}

@@ -98,3 +98,13 @@ private struct BoxDeveloperTokenGrant: TokenGrant {
 
     func injection(of token: TokenSet) -> Injection { .bearer(token.access) }
 }
+
+extension BoxDeveloperTokenGrant: ExchangeableGrant {
+    /// Where it is revoked says where it came from.
+    var exchange: ExchangePoint? {
+        guard let revokeURL, revokeURL.text.hasSuffix("/oauth2/revoke"),
+            let url = try? AuthorityURL(revokeURL.text.dropLast("revoke".count) + "token")
+        else { return nil }
+        return ExchangePoint(url: url, isBox: true)
+    }
+}

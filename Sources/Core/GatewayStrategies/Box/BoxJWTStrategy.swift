@@ -152,6 +152,10 @@ private struct BoxJWTGrant: TokenGrant {
     func injection(of token: TokenSet) -> Injection { .bearer(token.access) }
 }
 
+extension BoxJWTGrant: ExchangeableGrant {
+    var exchange: ExchangePoint? { ExchangePoint(url: tokenURL, isBox: true) }
+}
+
 extension BoxAuthority {
     private static let jwtConsole =
         "Server Authentication (with JWT) in the Box developer console (https://app.box.com/developers/console)"

@@ -95,3 +95,10 @@ struct AuthorizationCodeGrant: TokenGrant {
         )
     }
 }
+
+extension AuthorizationCodeGrant: ExchangeableGrant {
+    var exchange: ExchangePoint? {
+        let isBox = strategy == BoxOAuthStrategy.kind
+        return ExchangePoint(url: flow.tokenURL, client: isBox ? nil : flow.client, isBox: isBox)
+    }
+}

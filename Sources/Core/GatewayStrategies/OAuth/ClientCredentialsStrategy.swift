@@ -54,3 +54,7 @@ private struct ClientCredentialsGrant: TokenGrant {
 
     func injection(of token: TokenSet) -> Injection { .bearer(token.access) }
 }
+
+extension ClientCredentialsGrant: ExchangeableGrant {
+    var exchange: ExchangePoint? { ExchangePoint(url: tokenURL, client: client) }
+}

@@ -171,3 +171,7 @@ private struct JWTBearerGrant: TokenGrant {
 
     func injection(of token: TokenSet) -> Injection { .bearer(token.access) }
 }
+
+extension JWTBearerGrant: ExchangeableGrant {
+    var exchange: ExchangePoint? { ExchangePoint(url: tokenURL, client: client) }
+}

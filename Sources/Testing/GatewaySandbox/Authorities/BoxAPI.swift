@@ -13,17 +13,17 @@ struct BoxAPI: Sendable {
         }
         router.get("/2.0/folders/:id/items") { request, context in
             let id = try context.parameters.require("id")
-            return try await guarded(request, context) { _ in folder(id: id) }
+            return try await guarded(request, context, BoxScopes.listing) { _ in folder(id: id) }
         }
         router.get("/2.0/files/:id/content") { request, context in
             let id = try context.parameters.require("id")
-            return try await guarded(request, context) { _ in download(id: id) }
+            return try await guarded(request, context, BoxScopes.download) { _ in download(id: id) }
         }
         uploads(on: router)
         // Box serves uploads under `/api` of a host of its own.
         for path in ["/2.0/files/content", "/api/2.0/files/content"] {
             router.post(RouterPath(path)) { request, context in
-                try await guarded(request, context) { _ in try await upload(request, context) }
+                try await guarded(request, context, BoxScopes.upload) { _ in try await upload(request, context) }
             }
         }
     }
@@ -32,7 +32,7 @@ struct BoxAPI: Sendable {
         let uploads = BoxUploads(world: world)
         for path in ["/2.0/files/upload_sessions", "/api/2.0/files/upload_sessions"] {
             router.post(RouterPath(path)) { request, context in
-                try await guarded(request, context) { _ in try await uploads.create(request) }
+                try await guarded(request, context, BoxScopes.upload) { _ in try await uploads.create(request) }
             }
         }
         func each(
@@ -42,7 +42,7 @@ struct BoxAPI: Sendable {
         ) {
             router.on(RouterPath("/2.0/files/upload_sessions/:id\(suffix)"), method: method) { request, context in
                 let id = try context.parameters.require("id")
-                return try await guarded(request, context) { _ in try await serve(id, request) }
+                return try await guarded(request, context, BoxScopes.upload) { _ in try await serve(id, request) }
             }
         }
         each(.put, "") { try await uploads.addPart(to: $0, $1) }
@@ -52,15 +52,20 @@ struct BoxAPI: Sendable {
     }
 
     /// Hands over the id of the user whom the request acts as.
+    ///
+    /// - Parameter scopes: One of them is enough; a token that was never narrowed holds them all.
     private func guarded(
         _ request: Request,
         _ context: SandboxContext,
+        _ scopes: Set<String>? = nil,
         _ serve: (_ user: String) async throws -> Response
     ) async throws -> Response {
         var response: Response
         switch try await access.check(request, context) {
         case .accepted(let caller):
-            if let user = actingUser(caller, asUser: request.headers[.asUser]) {
+            let held = caller.token?.scopes ?? []
+            let mayCall = held.isEmpty || (scopes.map { !$0.isDisjoint(with: held) } ?? true)
+            if mayCall, let user = actingUser(caller, asUser: request.headers[.asUser]) {
                 response = try await serve(user)
             } else {
                 world.withState { state, _ in state.counters.forbidden[.box, default: 0] += 1 }

@@ -182,18 +182,41 @@ struct BoxAuthority: Sendable {
         guard case .live(let parent) = state.registry.verdict(on: value, at: now), parent.kind == .access,
             parent.authority == .box
         else { return .refused(.oauthError("invalid_grant", "Invalid subject token")) }
+        guard form["resource"] == nil || form["box_shared_link"] == nil else {
+            return .refused(.oauthError("invalid_request", "resource and box_shared_link exclude each other"))
+        }
+        let scopes = scope.split(separator: " ").map(String.init)
+        guard scopes.allSatisfy({ parent.scopes.isEmpty ? BoxScopes.all.contains($0) : parent.scopes.contains($0) })
+        else {
+            return .refused(.oauthError("invalid_scope", "The scope is not held", status: .unauthorized))
+        }
         let grant = WorldState.Grant(
             authority: .box,
             client: parent.client,
             subject: parent.subject,
-            scopes: scope.split(separator: " ").map(String.init),
+            scopes: scopes,
             family: parent.family,
             lifetime: call.lifetime
         )
         let child = state.issue(.access, grant, at: now)
-        return .granted(
-            answer(child, lifetime: state.lifetime(of: grant)) + [("issued_token_type", .string(Self.tokenType))]
-        )
+        var members = answer(child, lifetime: state.lifetime(of: grant)).filter { $0.0 != "restricted_to" }
+        members.append(("restricted_to", .array(scopes.map { Self.restriction($0, to: form["resource"]) })))
+        members.append(("issued_token_type", .string(Self.tokenType)))
+        return .granted(members)
+    }
+
+    private static func restriction(_ scope: String, to resource: String?) -> JSON {
+        guard let parts = resource?.split(separator: "/").suffix(2), parts.count == 2 else {
+            return ["scope": .string(scope)]
+        }
+        let type = String(parts.first?.dropLast() ?? "")
+        return [
+            "scope": .string(scope),
+            "object": [
+                "type": .string(type), "id": .string(String(parts.last ?? "")), "sequence_id": "0", "etag": "0",
+                "name": .string("sandbox \(type)"),
+            ],
+        ]
     }
 
     private func answer(_ token: IssuedToken, lifetime: Int) -> [(String, JSON)] {

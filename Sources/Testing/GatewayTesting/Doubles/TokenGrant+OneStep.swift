@@ -3,7 +3,7 @@ package import GatewayCore
 /// For tests of grants that ask once.
 extension TokenGrant {
     package func firstStep(holding token: TokenSet?, at now: Moment = .sample) -> GrantStep {
-        firstStep(of: GrantAttempt(holding: token, at: now, nonce: .sampleNonce))
+        firstStep(of: .sample(holding: token, at: now))
     }
 
     /// What an answer to the first step means; a further step is a failure of the test.
@@ -12,11 +12,11 @@ extension TokenGrant {
         holding token: TokenSet?,
         at now: Moment
     ) -> Result<TokenSet, TokenFailure> {
-        var attempt = GrantAttempt(holding: token, at: now, nonce: .sampleNonce)
+        var attempt = GrantAttempt.sample(holding: token, at: now)
         attempt.answers = 1
         switch interpret(reply, in: &attempt) {
         case .token(let token): return .success(token)
-        case .failure(let failure): return .failure(failure)
+        case .failure(let failure), .parentRefused(let failure): return .failure(failure)
         case .next:
             return .failure(TokenFailure(.terminal, problem: GatewayProblem(.internalError, "asks for a further step")))
         }
@@ -26,6 +26,15 @@ extension TokenGrant {
 extension Moment {
     package static var sample: Moment {
         Moment(monotonic: MonotonicTime(nanoseconds: 5_000_000_000), wall: UnixTime(seconds: 1_772_357_400))
+    }
+}
+
+extension GrantAttempt {
+    /// With a nonce and a parent's token that are always the same.
+    package static func sample(holding token: TokenSet?, at now: Moment) -> GrantAttempt {
+        var attempt = GrantAttempt(holding: token, at: now, nonce: .sampleNonce)
+        attempt.parentToken = Secret("canary-parent-token")
+        return attempt
     }
 }
 

@@ -28,6 +28,83 @@ struct CredentialDecoder {
             if let plan = decode(own, name: name, at: entry.keySpan) { add(plan) }
             own.refuseUnknownKeysIfComplete()
         }
+        var orphans: Set<Int> = []
+        for index in plans.indices { _ = attach(index, below: [], &orphans) }
+    }
+
+    // MARK: Credentials that are made from others
+
+    /// Gives a named credential its parent, and the parent its own before that.
+    ///
+    /// - Parameter orphans: Those that have none; the reason has been reported.
+    private mutating func attach(_ index: Int, below: [String], _ orphans: inout Set<Int>) -> Bool {
+        guard !orphans.contains(index) else { return false }
+        guard plans[index].parent == nil, let reference = (plans[index].strategy as? any DerivedStrategy)?.parent else {
+            return true
+        }
+        orphans.insert(index)
+        let chain = below + [plans[index].name]
+        guard let parent = parent(reference, of: chain) else { return false }
+        guard attach(parent, below: chain, &orphans) else { return false }
+        guard let made = made(plans[index], from: parent, at: reference.span, reference.path) else { return false }
+        plans[index] = made
+        orphans.remove(index)
+        return true
+    }
+
+    private mutating func parent(_ reference: ParentReference, of chain: [String]) -> Int? {
+        guard !chain.contains(reference.name) else {
+            let circle = (chain.drop { $0 != reference.name } + [reference.name]).joined(separator: " from ")
+            context.error("a circle: \(circle)", at: reference.span, path: reference.path)
+            return nil
+        }
+        let scalar = ConfigNode.Scalar(text: reference.name, isQuoted: false)
+        return use(scalar, at: reference.span, path: reference.path)
+    }
+
+    private func made(
+        _ plan: CredentialPlan,
+        from parent: Int,
+        at span: SourceSpan,
+        _ path: ConfigPath
+    ) -> CredentialPlan? {
+        guard let derived = plan.strategy as? any DerivedStrategy else { return plan }
+        // Why the parent lacks a parent of its own has been said.
+        guard plans[parent].parent != nil || !(plans[parent].strategy is any DerivedStrategy) else { return nil }
+        guard case .token(let grant) = plans[parent].strategy.behavior else {
+            let kind = plans[parent].strategyKind
+            context.error("\(kind) has no token that could be exchanged", at: span, path: path)
+            return nil
+        }
+        do throws(ParentRefusal) {
+            var made = plan
+            made.strategy = try derived.made(from: grant)
+            made.parent = parent
+            made.definition += plans[parent].definition
+            return made
+        } catch {
+            context.error(error.message, at: span, path: path)
+            return nil
+        }
+    }
+
+    /// The credential that a route's `downscope` makes from `base`.
+    private mutating func downscoped(_ base: Int, _ fields: ConfigFields, of route: String) -> Int? {
+        guard let type = catalog.downscoping else {
+            fields.error("downscope is not supported by this version")
+            return nil
+        }
+        defer { fields.refuseUnknownKeys() }
+        guard let strategy = type.init(downscope: fields) else { return nil }
+        let plan = CredentialPlan(
+            name: "routes.\(route).downscope",
+            strategyKind: type.kind,
+            strategy: strategy,
+            policy: plans[base].policy,
+            definition: [fields.definition],
+            span: fields.span
+        )
+        return made(plan, from: base, at: fields.span, fields.path).map { add($0) }
     }
 
     mutating func warnAboutUnused() {
@@ -63,21 +140,37 @@ struct CredentialDecoder {
             return nil
         case .mapping:
             guard let fields = ConfigFields(node, path: path, context: context) else { return nil }
-            if fields.keys.contains("credential") { return shared(fields) }
+            if fields.keys.contains("credential") { return shared(fields, of: name) }
             return inline(fields, of: name)
         }
     }
 
     private mutating func inline(_ fields: ConfigFields, of route: String) -> Authentication? {
         let asUser = fields.string("as_user")
-        fields.refuseUnbuilt("downscope")
+        let downscope = fields.fields("downscope")
         defer { fields.refuseUnknownKeysIfComplete() }
-        guard let plan = decode(fields, name: "routes.\(route)", at: fields.span) else { return nil }
-        if case .none = plan.strategy.behavior { return Authentication(asUser: asUser) }
-        return Authentication(credential: add(plan), asUser: asUser)
+        guard var plan = decode(fields, name: "routes.\(route)", at: fields.span) else { return nil }
+        if let reference = (plan.strategy as? any DerivedStrategy)?.parent {
+            guard let parent = parent(reference, of: [plan.name]),
+                let made = made(plan, from: parent, at: reference.span, reference.path)
+            else { return nil }
+            plan = made
+        }
+        if case .none = plan.strategy.behavior, downscope == nil { return Authentication(asUser: asUser) }
+        return narrowed(add(plan), downscope, of: route, asUser: asUser)
     }
 
-    private mutating func shared(_ fields: ConfigFields) -> Authentication? {
+    private mutating func narrowed(
+        _ base: Int,
+        _ downscope: ConfigFields?,
+        of route: String,
+        asUser: String?
+    ) -> Authentication? {
+        guard let downscope else { return Authentication(credential: base, asUser: asUser) }
+        return downscoped(base, downscope, of: route).map { Authentication(credential: $0, asUser: asUser) }
+    }
+
+    private mutating func shared(_ fields: ConfigFields, of route: String) -> Authentication? {
         defer { fields.refuseUnknownKeys() }
         if fields.has("strategy") {
             fields.know("credential", "subject", "as_user", "downscope")
@@ -85,7 +178,7 @@ struct CredentialDecoder {
             return nil
         }
         let asUser = fields.string("as_user")
-        fields.refuseUnbuilt("downscope")
+        let downscope = fields.fields("downscope")
         let wantsSubject = fields.has("subject")
         guard let (scalar, span) = fields.scalar("credential") else {
             fields.know("credential")
@@ -93,8 +186,8 @@ struct CredentialDecoder {
             return nil
         }
         guard let base = use(scalar, at: span, path: fields.path.appending("credential")) else { return nil }
-        guard wantsSubject else { return Authentication(credential: base, asUser: asUser) }
-        return switched(base, fields).map { Authentication(credential: $0, asUser: asUser) }
+        guard let subject = wantsSubject ? switched(base, fields) : base else { return nil }
+        return narrowed(subject, downscope, of: route, asUser: asUser)
     }
 
     /// The credential for another subject; routes that ask for the same one share it.

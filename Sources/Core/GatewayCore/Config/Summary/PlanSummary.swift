@@ -14,6 +14,8 @@ package struct PlanSummary: Hashable, Sendable, Codable {
         package var name: String
         package var strategy: String
         package var subject: String?
+        /// The credential that it is made from.
+        package var parent: String?
         package var renewable: Bool
         /// For renewable credentials only.
         package var renewAhead: String?
@@ -85,7 +87,7 @@ extension PlanSummary {
         if case .file(let path) = plan.tokens.key { tokens["key"] = path } else { tokens["key"] = "***" }
         limits = Self.limits(plan.limits)
         credentials = plan.credentials.enumerated().map { index, credential in
-            Credential(credential, routes: plan.routes.filter { $0.credential == index }.map(\.name))
+            Credential(credential, in: plan, routes: plan.routes.filter { $0.credential == index }.map(\.name))
         }
         routes = plan.routes.map { Route($0, credential: $0.credential.map { plan.credentials[$0].name }) }
     }
@@ -124,7 +126,8 @@ extension PlanSummary.Listener {
 }
 
 extension PlanSummary.Credential {
-    init(_ plan: CredentialPlan, routes: [String]) {
+    init(_ plan: CredentialPlan, in whole: Plan, routes: [String]) {
+        parent = plan.parent.map { whole.credentials[$0].name }
         name = plan.name
         strategy = plan.strategyKind
         subject = plan.strategy.subject

@@ -1,0 +1,140 @@
+import GatewayCore
+
+/// Exchanges the parent's token. Renewed by asking again, with the token that the parent has by then.
+struct TokenExchangeGrant: TokenGrant {
+    private static let grantType = "urn:ietf:params:oauth:grant-type:token-exchange"
+    private static let tokenType = "urn:ietf:params:oauth:token-type:access_token"
+
+    let terms: ExchangeTerms
+    /// nil until the parent is known; such a grant asks nothing.
+    private let parent: (any TokenGrant)?
+    private let point: ExchangePoint?
+
+    init(terms: ExchangeTerms) {
+        self.terms = terms
+        parent = nil
+        point = nil
+    }
+
+    init(terms: ExchangeTerms, parent: any TokenGrant, point: ExchangePoint) {
+        self.terms = terms
+        self.parent = parent
+        self.point = point
+    }
+
+    var identity: GrantIdentity {
+        let parent = parent?.identity
+        var identity = GrantIdentity(strategy: TokenExchangeStrategy.kind, subject: parent?.subject)
+        if let point {
+            identity.add("token_url", point.url.text)
+            point.client?.addInputs(to: &identity)
+        }
+        terms.addInputs(to: &identity)
+        identity.add("parent.strategy", parent?.strategy)
+        for input in parent?.inputs ?? [] { identity.add("parent.\(input.name)", secret: input.value) }
+        return identity
+    }
+
+    let isRenewable = true
+    let rotates = false
+
+    func seed(at now: Moment) -> TokenSet? { nil }
+
+    func firstStep(of attempt: GrantAttempt) -> GrantStep {
+        guard let point, let subject = attempt.parentToken else {
+            let detail = "There is no parent token to exchange."
+            return .impossible(TokenFailure(.terminal, problem: GatewayProblem(.internalError, detail)))
+        }
+        let form =
+            [
+                TokenRequest.Parameter("grant_type", Self.grantType),
+                TokenRequest.Parameter("subject_token", subject),
+                TokenRequest.Parameter("subject_token_type", Self.tokenType),
+            ] + terms.form
+        guard let client = point.client else { return .request(TokenRequest(url: point.url, body: .form(form))) }
+        return client.step(form, at: point.url, in: attempt)
+    }
+
+    func interpret(_ reply: TokenReply, in attempt: inout GrantAttempt) -> GrantAnswer {
+        let errors = point?.isBox == true ? Self.boxErrors : Self.errors
+        switch errors.interpret(reply, at: attempt.now) {
+        case .success(let token): return .token(token)
+        case .failure(let failure):
+            guard case .terminal = failure.class else { return .failure(failure) }
+            if refusesParent(reply) { return .parentRefused(failure) }
+            return .failure(lacksScopes(reply) ? scopeFailure(reply, failure) : failure)
+        }
+    }
+
+    /// Whether the authority says that the parent's token is no longer valid. A bare 401 does not: Box answers so when the
+    /// parent lacks a scope, and renewing it would change nothing.
+    private func refusesParent(_ reply: TokenReply) -> Bool {
+        let answer = JSONValue(reply.body)
+        switch answer?["error"]?.string {
+        case "invalid_grant", "invalid_token": return true
+        case "invalid_request":
+            // RFC 8693 §2.2.2 has no code of its own for it.
+            let text = answer?["error_description"]?.string?.lowercased() ?? ""
+            return text.contains("subject_token") || text.contains("subject token")
+        case nil: return reply.status == 401 && reply.challengeError == "invalid_token"
+        default: return false
+        }
+    }
+
+    private func lacksScopes(_ reply: TokenReply) -> Bool {
+        guard JSONValue(reply.body)?["error"]?.string == nil else { return false }
+        return reply.status == 401 || reply.status == 403
+    }
+
+    private func scopeFailure(_ reply: TokenReply, _ failure: TokenFailure) -> TokenFailure {
+        let who = point?.isBox == true ? "Box" : "The authority"
+        let detail =
+            "\(who) does not give these scopes for the parent's token (status \(reply.status)): does the parent hold all of "
+            + "scopes, and may it reach the resource?"
+        return TokenFailure(
+            .terminal,
+            problem: GatewayProblem(.credentialMisconfigured, detail, cause: failure.problem.cause)
+        )
+    }
+
+    private static let scopeAdvice = ["invalid_scope", "insufficient_scope", "unauthorized_client", "access_denied"].map
+    {
+        OAuthErrors.Advice(code: $0, text: "the parent does not hold all of scopes, or may not exchange its token.")
+    }
+
+    private static let errors = OAuthErrors(authority: "The authority", advice: scopeAdvice + parentAdvice)
+    private static let boxErrors = OAuthErrors(authority: "Box", advice: scopeAdvice + parentAdvice)
+
+    private static let parentAdvice = [
+        OAuthErrors.Advice(
+            code: "invalid_grant",
+            text: "it does not accept the parent's token, not even a new one: is it for this authority?"
+        ),
+        OAuthErrors.Advice(
+            code: "invalid_token",
+            text: "it does not accept the parent's token, not even a new one: is it for this authority?"
+        ),
+        OAuthErrors.Advice(
+            code: "invalid_target",
+            text: "it does not know the resource, or gives no token for it: check resource."
+        ),
+    ]
+
+    /// The parent's authority ends the token as it would end the parent's own.
+    func revocation(of token: TokenSet) -> TokenRequest? { parent?.revocation(of: token) }
+
+    func injection(of token: TokenSet) -> Injection { .bearer(token.access) }
+}
+
+extension TokenExchangeGrant: ExchangeableGrant {
+    var exchange: ExchangePoint? { point }
+}
+
+extension TokenReply {
+    /// `error` of a `WWW-Authenticate` field (RFC 6750 §3).
+    fileprivate var challengeError: String? {
+        guard let field = field("WWW-Authenticate"), let start = field.firstRange(of: "error=\"") else { return nil }
+        let rest = field[start.upperBound...]
+        return rest.firstIndex(of: "\"").map { String(rest[..<$0]) }
+    }
+}

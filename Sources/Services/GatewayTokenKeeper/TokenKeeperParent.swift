@@ -1,0 +1,44 @@
+package import GatewayCore
+
+/// Lending the token to credentials that are made from it.
+extension TokenKeeper: ParentCredential {
+    package func liveToken(
+        for demand: CredentialDemand,
+        within limit: Duration
+    ) async -> Result<LiveToken, GatewayProblem> {
+        let (answers, answer) = AsyncStream.makeStream(
+            of: Result<Credential, GatewayProblem>.self,
+            bufferingPolicy: .bufferingOldest(1)
+        )
+        let ticket = wait(for: demand) { answer.yield($0) }
+        let late = GatewayProblem(.tokenEndpointTimeout, "The credential \(name) had no token in time.")
+        let clock = setup.clock
+        let result = await withTaskGroup(of: Void.self) { group in
+            group.addTask {
+                do {
+                    try await clock.sleep(for: limit)
+                    answer.yield(.failure(late))
+                } catch {
+                    // There was an answer.
+                }
+            }
+            var iterator = answers.makeAsyncIterator()
+            let first = await iterator.next()
+            group.cancelAll()
+            return first ?? .failure(late)
+        }
+        cancel(ticket)
+        return result.flatMap { _ in lend(else: late) }
+    }
+
+    private func lend(else problem: GatewayProblem) -> Result<LiveToken, GatewayProblem> {
+        let now = setup.clock.now().monotonic
+        guard let held = look({ $0.held }), held.isLive(at: now) else { return .failure(problem) }
+        let token = LiveToken(
+            generation: held.generation,
+            access: held.token.access,
+            expiresAt: held.token.expiresAt
+        )
+        return .success(token)
+    }
+}

@@ -1,0 +1,213 @@
+import GatewayCore
+import GatewayTesting
+import GatewayTokenKeeper
+import Logging
+import Testing
+
+/// Exchanges the parent's token; every refusal of it says `invalid_grant`.
+private struct SampleExchange: TokenGrant {
+    let identity = GrantIdentity.sample()
+    let isRenewable = true
+    let rotates = false
+
+    func seed(at now: Moment) -> TokenSet? { nil }
+
+    func firstStep(of attempt: GrantAttempt) -> GrantStep {
+        guard let token = attempt.parentToken, let url = try? AuthorityURL("https://authority.example/exchange") else {
+            return .impossible(TokenFailure(.terminal, problem: GatewayProblem(.internalError, "no parent token")))
+        }
+        return .request(TokenRequest(url: url, body: .form([.init("subject_token", token)])))
+    }
+
+    func interpret(_ reply: TokenReply, in attempt: inout GrantAttempt) -> GrantAnswer {
+        let answer = SampleGrant().interpret(reply, in: &attempt)
+        guard case .failure(let failure) = answer, failure.problem.cause?.code == "invalid_grant" else { return answer }
+        return .parentRefused(failure)
+    }
+
+    func revocation(of token: TokenSet) -> TokenRequest? { nil }
+    func injection(of token: TokenSet) -> Injection { SampleGrant().injection(of: token) }
+}
+
+/// A credential that is made from the token of another one, both with keepers of their own.
+private struct Family: Sendable {
+    let parent: KeeperBench
+    let endpoint: ScriptedTokenEndpoint
+    let child: TokenKeeper
+    let audit = RecordingAuditLog()
+
+    init(
+        parent parentEndpoint: ScriptedTokenEndpoint,
+        grant: SampleGrant = SampleGrant(),
+        child childEndpoint: ScriptedTokenEndpoint
+    ) {
+        parent = KeeperBench(parentEndpoint, grant: grant)
+        endpoint = childEndpoint
+        var logger = Logger(label: "test")
+        logger.logLevel = .critical
+        child = TokenKeeper(
+            name: "preview",
+            strategyKind: "sample_exchange",
+            grant: SampleExchange(),
+            policy: RenewalPolicy(),
+            key: CredentialKey(digest: "ff"),
+            store: RecordingTokenStore(),
+            endpoint: childEndpoint,
+            audit: audit,
+            onAuditFailure: .block,
+            clock: parent.clock,
+            logger: logger,
+            parent: parent.keeper,
+            jitter: { 0 }
+        )
+    }
+
+    func running(_ body: @escaping @Sendable (Family) async throws -> Void) async throws {
+        try await parent.running { _ in
+            try await withThrowingTaskGroup(of: Void.self) { group in
+                group.addTask { try await child.run() }
+                defer { group.cancelAll() }
+                try await body(self)
+                group.cancelAll()
+                try await group.waitForAll()
+            }
+        }
+    }
+
+    func credential() async -> Result<Credential, GatewayProblem> {
+        await withCheckedContinuation { continuation in
+            _ = child.wait(for: .sample) { continuation.resume(returning: $0) }
+        }
+    }
+
+    /// The parent tokens that were exchanged.
+    var exchanged: [String] {
+        endpoint.requests.compactMap { request in
+            guard case .form(let form) = request.body else { return nil }
+            return form.first?.value.withValue { $0 }
+        }
+    }
+}
+
+@Suite("A token made from another", .timeLimit(.minutes(1)))
+struct ParentTests {
+    private func tokens(_ name: String, expiresIn: Int = 3600) -> ScriptedTokenEndpoint {
+        ScriptedTokenEndpoint { _, count in .token("\(name)-\(count)", expiresIn: expiresIn) }
+    }
+
+    @Test func theParentIsAskedFirst() async throws {
+        try await Family(parent: tokens("parent"), child: tokens("child")).running { family in
+            #expect(await family.credential().generation == 1)
+            #expect(family.exchanged == ["parent-1"])
+            #expect(family.parent.audit.last(.acquired)?.demand == .sample)
+            let event = try #require(family.audit.last(.acquired))
+            #expect(event.detail == ["parent": "box-service", "parent_generation": "1"])
+            #expect(event.token == Secret("child-1"))
+        }
+    }
+
+    @Test func aNewTokenOfTheParentDoesNotRenewTheChild() async throws {
+        try await Family(parent: tokens("parent", expiresIn: 600), child: tokens("child", expiresIn: 7200))
+            .running { family in
+                #expect(await family.credential().generation == 1)
+                for old in 1...3 {
+                    try await family.parent.clock.untilAsleep(atMost: .seconds(540))
+                    family.parent.clock.advance(by: .seconds(560))
+                    _ = try await family.parent.untilGeneration(after: old)
+                }
+                #expect(await family.credential().generation == 1)
+                #expect(family.exchanged == ["parent-1"])
+            }
+    }
+
+    @Test func theChildIsRenewedWithTheTokenThatTheParentHasByThen() async throws {
+        try await Family(parent: tokens("parent", expiresIn: 600), child: tokens("child", expiresIn: 1200))
+            .running { family in
+                #expect(await family.credential().generation == 1)
+                try await family.parent.clock.untilAsleep(atMost: .seconds(540))
+                try await family.parent.clock.untilAsleep(moreThan: .seconds(1000), atMost: .seconds(1080))
+                family.parent.clock.advance(by: .seconds(560))
+                _ = try await family.parent.untilGeneration(after: 1)
+                family.parent.clock.advance(by: .seconds(530))
+                try await family.audit.untilRecorded(.renewed)
+                #expect(family.exchanged.first == "parent-1")
+                #expect(["parent-2", "parent-3"].contains(family.exchanged.last))
+                #expect(family.exchanged.count == 2)
+            }
+    }
+
+    @Test func aRefusedParentIsReportedOnceAndReplaced() async throws {
+        let child = ScriptedTokenEndpoint([.error("invalid_grant"), .token("child-1", expiresIn: 3600)])
+        try await Family(parent: tokens("parent"), child: child).running { family in
+            #expect(await family.credential().generation == 1)
+            #expect(family.exchanged == ["parent-1", "parent-2"])
+            let rejected = try #require(family.parent.audit.last(.rejected))
+            #expect(rejected.generation == 1)
+            #expect(rejected.demand == .sample)
+        }
+    }
+
+    @Test func aParentThatIsRefusedTwiceIsNotRenewedForEver() async throws {
+        let child = ScriptedTokenEndpoint { _, _ in .error("invalid_grant") }
+        try await Family(parent: tokens("parent"), child: child).running { family in
+            for _ in 1...3 {
+                #expect(await family.credential().problem?.cause?.code == "invalid_grant")
+                family.parent.clock.advance(by: .seconds(60))
+            }
+            #expect(family.exchanged == ["parent-1", "parent-2"])
+            #expect(family.parent.endpoint.requests.count == 2)
+            #expect(family.parent.audit.events.count { $0.name == .rejected } == 1)
+        }
+    }
+
+    @Test func scopesThatAreRefusedLeaveTheParentAlone() async throws {
+        let child = ScriptedTokenEndpoint { _, _ in .error("invalid_scope", status: 401) }
+        try await Family(parent: tokens("parent"), child: child).running { family in
+            #expect(await family.credential().problem?.kind == .credentialMisconfigured)
+            #expect(await family.credential().problem?.kind == .credentialMisconfigured)
+            #expect(family.exchanged == ["parent-1"])
+            #expect(family.parent.endpoint.requests.count == 1)
+        }
+    }
+
+    @Test func whatTheParentLacksIsSaidAndPassesWithIt() async throws {
+        let parent = ScriptedTokenEndpoint([.error("invalid_client", status: 401), .token("parent-1", expiresIn: 3600)])
+        try await Family(parent: parent, child: tokens("child")).running { family in
+            let problem = try #require(await family.credential().problem)
+            #expect(problem.kind == .credentialMisconfigured)
+            #expect(problem.detail.hasPrefix("preview is made from the token of box-service. "))
+            #expect(family.audit.last(.acquisitionFailed)?.errorCode == "credential-misconfigured")
+            #expect(family.exchanged == [])
+            _ = await family.parent.keeper.refresh()
+            family.parent.clock.advance(by: .seconds(60))
+            #expect(await family.credential().generation == 1)
+        }
+    }
+
+    @Test func aSilentParentIsWaitedForWithinTheDeadline() async throws {
+        let parent = ScriptedTokenEndpoint([.held])
+        try await Family(parent: parent, child: tokens("child")).running { family in
+            async let credential = family.credential()
+            try await parent.untilHeld()
+            try await family.parent.clock.untilAsleep(atMost: TokenKeeper.callDeadline)
+            family.parent.clock.advance(by: TokenKeeper.callDeadline)
+            let problem = try #require(await credential.problem)
+            #expect(problem.kind == .tokenEndpointTimeout)
+            #expect(family.exchanged == [])
+            parent.release(.token("parent-1", expiresIn: 3600))
+            try await family.parent.audit.untilRecorded(.acquired)
+            family.parent.clock.advance(by: .seconds(60))
+            #expect(await family.credential().generation == 1)
+        }
+    }
+
+    @Test func aLockedParentLendsNothing() async throws {
+        try await Family(parent: tokens("parent"), child: tokens("child")).running { family in
+            _ = await family.parent.keeper.lock()
+            #expect(await family.credential().problem?.kind == .locked)
+            _ = await family.parent.keeper.unlock()
+            family.parent.clock.advance(by: .seconds(60))
+            #expect(await family.credential().generation == 1)
+        }
+    }
+}
