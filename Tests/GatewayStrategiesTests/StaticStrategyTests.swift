@@ -115,7 +115,5 @@ struct StaticStrategyTests {
     @Test func kindsAreInAlphabeticalOrderAndNoneIsPlannedAndBuilt() {
         let catalog = StrategyCatalog.builtIn
         #expect(catalog.kinds == catalog.kinds.sorted())
-        #expect(catalog.planned == catalog.planned.sorted())
-        #expect(Set(catalog.kinds).isDisjoint(with: catalog.planned))
     }
 }

@@ -74,6 +74,18 @@ class Authority:
             "scopes": ["read"],
         }
 
+    def password_credential(self, **changes):
+        return {
+            "strategy": "oauth2_password",
+            "token_url": self.token_url,
+            "client_id": "pw",
+            "client_secret": "s3cret-of-pw",
+            "username": "ada",
+            "password": "pw-of-ada",
+            "scopes": ["read"],
+            **changes,
+        }
+
     def login_credential(self, **changes):
         return {
             "strategy": "oauth2_authorization_code",

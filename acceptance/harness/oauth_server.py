@@ -4,7 +4,7 @@ Usage: python oauth_server.py DATABASE LIFETIME_SECONDS TOKEN_DELAY_SECONDS
 
 Prints the port it listens on. `/o/authorize/`, `/o/token/` and `/o/revoke_token/` are django-oauth-toolkit's own; `/api/`
 wants one of its tokens and answers with what arrived. The client `cc` (client credentials) has the secret `s3cret-of-cc`,
-the client `web` (authorization code, PKCE) the secret `s3cret-of-web`; the person is `ada` with the password `pw-of-ada`.
+the client `pw` (password) `s3cret-of-pw`, the client `web` (authorization code, PKCE) `s3cret-of-web`; the person is `ada` with the password `pw-of-ada`.
 Refresh tokens count once: the reuse of a spent one ends all that came from the same login, at once.
 """
 
@@ -21,6 +21,7 @@ from django.conf import settings
 DATABASE, LIFETIME, DELAY = sys.argv[1], int(sys.argv[2]), float(sys.argv[3])
 CLIENTS = [
     {"client_id": "cc", "secret": "s3cret-of-cc", "authorization_grant_type": "client-credentials"},
+    {"client_id": "pw", "secret": "s3cret-of-pw", "authorization_grant_type": "password"},
     {
         "client_id": "web",
         "secret": "s3cret-of-web",

@@ -18,12 +18,10 @@ extension StrategyCatalog {
             AuthorizationCodeStrategy.self,
             ClientCredentialsStrategy.self,
             JWTBearerStrategy.self,
+            PasswordStrategy.self,
             TokenExchangeStrategy.self,
             RecipeStrategy.self,
             SessionRefreshStrategy.self,
-        ],
-        planned: [
-            "oauth2_password",
         ]
     )
 }

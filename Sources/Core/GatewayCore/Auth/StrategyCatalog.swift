@@ -2,14 +2,11 @@
 package struct StrategyCatalog: Sendable {
     /// In the order of the list they came from.
     package let strategies: [any AuthStrategy.Type]
-    /// Strategies of the public contract that this version does not have yet: named in the refusal.
-    package let planned: [String]
 
     /// - Precondition: No two strategies have one `kind`; a unit test of the built-in list holds it.
-    package init(_ strategies: [any AuthStrategy.Type], planned: [String] = []) {
+    package init(_ strategies: [any AuthStrategy.Type]) {
         precondition(Set(strategies.map { $0.kind }).count == strategies.count, "two strategies share one kind")
         self.strategies = strategies
-        self.planned = planned
     }
 
     package var kinds: [String] { strategies.map { $0.kind } }

@@ -247,12 +247,8 @@ struct CredentialDecoder {
         }
         guard let scalar = fields.scalar("strategy")?.scalar else { return nil }
         guard let type = catalog.strategy(named: scalar.text) else {
-            if catalog.planned.contains(scalar.text) {
-                fields.error("strategy", "\"\(scalar.text)\" is not supported by this version")
-            } else {
-                let hint = Suggestion.hint(for: scalar.text, in: catalog.kinds + catalog.planned)
-                fields.error("strategy", "no strategy is named \(scalar.shown)\(hint)")
-            }
+            let hint = Suggestion.hint(for: scalar.text, in: catalog.kinds)
+            fields.error("strategy", "no strategy is named \(scalar.shown)\(hint)")
             return nil
         }
         let strategy = type.init(from: fields)

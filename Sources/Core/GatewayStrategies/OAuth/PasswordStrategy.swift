@@ -1,0 +1,138 @@
+import GatewayCore
+
+/// Obtains an access token with a person's user name and password (RFC 6749 §4.3), and renews it with the refresh token
+/// that came along, if one did.
+struct PasswordStrategy: AuthStrategy {
+    static let kind = "oauth2_password"
+
+    private let grant: PasswordGrant
+
+    init?(from fields: ConfigFields) {
+        let errors = fields.context.errorCount
+        let tokenURL = fields.requiredAuthorityURL("token_url")
+        let username = fields.requiredString("username")
+        let password = fields.requiredSecret("password")
+        let client = ClientAuthentication(in: fields, tokenURL: tokenURL, allowsPublic: true)
+        let scopes = fields.scopes()
+        let parameters = fields.extraParameters(own: ["username", "password", "refresh_token"])
+        fields.warning(
+            "strategy",
+            "the gateway holds a person's password, and OAuth 2.1 has no such grant; where the authority allows it, use "
+                + "oauth2_authorization_code or oauth2_client_credentials"
+        )
+        guard let tokenURL, let username, let password, let client, fields.context.errorCount == errors else {
+            return nil
+        }
+        grant = PasswordGrant(
+            tokenURL: tokenURL,
+            username: username,
+            password: password,
+            client: client,
+            scopes: scopes,
+            parameters: parameters
+        )
+    }
+
+    var behavior: AuthBehavior { .token(grant) }
+}
+
+private struct PasswordGrant: TokenGrant {
+    let tokenURL: AuthorityURL
+    let username: String
+    let password: Secret
+    let client: ClientAuthentication
+    let scopes: [String]
+    let parameters: [TokenRequest.Parameter]
+
+    var identity: GrantIdentity {
+        var identity = GrantIdentity(strategy: PasswordStrategy.kind, subject: username)
+        identity.add("token_url", tokenURL.text)
+        identity.add("username", username)
+        identity.add("password", secret: password)
+        client.addInputs(to: &identity)
+        identity.add("scope", scopes.joined(separator: " "))
+        identity.add(parameters)
+        return identity
+    }
+
+    let isRenewable = true
+    /// Refresh tokens are spent here too, but nothing is lost with one: the password brings the next.
+    let rotates = false
+
+    func seed(at now: Moment) -> TokenSet? { nil }
+
+    func firstStep(of attempt: GrantAttempt) -> GrantStep {
+        do throws(TokenFailure) {
+            guard let renewal = attempt.held?.renewal else { return .request(try passwordRequest(in: attempt)) }
+            return .request(try refreshRequest(renewal, in: attempt))
+        } catch {
+            return .impossible(error)
+        }
+    }
+
+    private func passwordRequest(in attempt: GrantAttempt) throws(TokenFailure) -> TokenRequest {
+        let form = [
+            TokenRequest.Parameter("grant_type", "password"), TokenRequest.Parameter("username", username),
+            TokenRequest.Parameter("password", password),
+        ]
+        return try request(form + .scope(scopes) + parameters, in: attempt)
+    }
+
+    private func refreshRequest(_ renewal: Secret, in attempt: GrantAttempt) throws(TokenFailure) -> TokenRequest {
+        let form = [
+            TokenRequest.Parameter("grant_type", "refresh_token"), TokenRequest.Parameter("refresh_token", renewal),
+        ]
+        return try request(form + parameters, in: attempt)
+    }
+
+    private func request(
+        _ form: [TokenRequest.Parameter],
+        in attempt: GrantAttempt
+    ) throws(TokenFailure) -> TokenRequest {
+        try client.authenticate(TokenRequest(url: tokenURL, body: .form(form)), in: attempt)
+    }
+
+    func interpret(_ reply: TokenReply, in attempt: inout GrantAttempt) -> GrantAnswer {
+        let refreshed = attempt.outputs[Self.fallback] == nil ? attempt.held?.renewal : nil
+        switch Self.errors.read(reply, at: attempt.now) {
+        case .success(let answer):
+            var token = answer.tokenSet(at: attempt.now)
+            // An answer without a refresh token leaves the old one valid (RFC 6749 §6).
+            token.renewal = answer.refreshToken ?? refreshed
+            return .token(token)
+        case .failure(let failure):
+            let code = failure.problem.cause?.code ?? ""
+            guard refreshed != nil, Self.refusalsOfRefreshTokens.contains(code) else { return .failure(failure) }
+            attempt.outputs[Self.fallback] = Secret("")
+            do throws(TokenFailure) {
+                return .next(try passwordRequest(in: attempt))
+            } catch {
+                return .failure(error)
+            }
+        }
+    }
+
+    /// Set once the password has been sent in an attempt that began with a refresh token.
+    private static let fallback = "password"
+    private static let refusalsOfRefreshTokens: Set<String> = [
+        "invalid_grant", "invalid_request", "invalid_token", "unsupported_grant_type",
+    ]
+
+    private static let errors = OAuthErrors(
+        authority: "The authority",
+        advice: [
+            OAuthErrors.Advice(
+                code: "invalid_grant",
+                text: "username or password is wrong, or the account needs more than a password."
+            )
+        ]
+    )
+
+    func revocation(of token: TokenSet) -> TokenRequest? { nil }
+
+    func injection(of token: TokenSet) -> Injection { .bearer(token.access) }
+}
+
+extension PasswordGrant: ExchangeableGrant {
+    var exchange: ExchangePoint? { ExchangePoint(url: tokenURL, client: client) }
+}

@@ -1,0 +1,109 @@
+import GatewayCore
+import GatewayTesting
+import Testing
+
+@testable import GatewayStrategies
+
+@Suite("Password grant")
+struct PasswordTests {
+    private static let url = "https://id.example.com/token"
+
+    private func password(_ more: [(String, FixtureNode)] = []) throws -> any TokenGrant {
+        let own: [(String, FixtureNode)] = [
+            ("token_url", "\(Self.url)"), ("username", "ada"), ("password", "p w&"), ("client_id", "app"),
+        ]
+        return try grant("oauth2_password", .mapping(own + more))
+    }
+
+    private func held(renewal: String?) -> TokenSet {
+        TokenSet(access: Secret("old"), renewal: renewal.map { Secret($0) }, obtainedAt: now.wall, expiresAt: now.wall)
+    }
+
+    @Test func thePasswordBringsTheFirstToken() throws {
+        let grant = try password([("client_secret", "s"), ("client_auth", "basic"), ("scopes", ["a", "b"])])
+        #expect(
+            try request(of: grant.firstStep(holding: nil)).wire == """
+                POST \(Self.url)
+                Authorization: Basic YXBwOnM=
+
+                grant_type=password&username=ada&password=p+w%26&scope=a+b
+                """
+        )
+        #expect(grant.identity.subject == "ada")
+    }
+
+    @Test func aRefreshTokenSparesThePassword() throws {
+        let request = try request(of: password().firstStep(holding: held(renewal: "R1")))
+        #expect(request.wire == "POST \(Self.url)\n\ngrant_type=refresh_token&refresh_token=R1&client_id=app")
+    }
+
+    @Test func withoutARefreshTokenThePasswordIsSentAgain() throws {
+        let request = try request(of: password().firstStep(holding: held(renewal: nil)))
+        #expect(request.wire == "POST \(Self.url)\n\ngrant_type=password&username=ada&password=p+w%26&client_id=app")
+    }
+
+    @Test(arguments: [
+        (#"{"access_token":"new","refresh_token":"R2"}"#, "R2"), (#"{"access_token":"new"}"#, "R1"),
+    ])
+    func aRefreshTokenIsKeptUntilAnotherComes(_ body: String, _ renewal: String) throws {
+        let token = try password().interpret(TokenReply(200, body), holding: held(renewal: "R1"), at: now).get()
+        #expect(token.renewal == Secret(renewal))
+    }
+
+    @Test(arguments: ["invalid_grant", "unsupported_grant_type", "invalid_request"])
+    func aRefusedRefreshTokenIsFollowedByThePasswordOnce(_ code: String) throws {
+        let grant = try password()
+        var attempt = GrantAttempt.sample(holding: held(renewal: "R1"), at: now)
+        attempt.answers = 1
+        let refusal = TokenReply(400, #"{"error":"\#(code)"}"#)
+        guard case .next(let request) = grant.interpret(refusal, in: &attempt) else { throw WrongKind() }
+        #expect(try request.parameter("grant_type") == "password")
+        var second = attempt
+        second.answers = 2
+        // Whoever answers without a refresh token now has ended the old one.
+        guard case .token(let token) = grant.interpret(TokenReply(200, #"{"access_token":"new"}"#), in: &second) else {
+            throw WrongKind()
+        }
+        #expect(token.renewal == nil)
+        attempt.answers = 2
+        guard case .failure(let failure) = grant.interpret(refusal, in: &attempt) else { throw WrongKind() }
+        #expect(failure.class == .terminal)
+    }
+
+    @Test func aBusyAuthorityIsNotGivenThePasswordInstead() throws {
+        var attempt = GrantAttempt.sample(holding: held(renewal: "R1"), at: now)
+        attempt.answers = 1
+        guard case .failure(let failure) = try password().interpret(TokenReply(503, ""), in: &attempt) else {
+            throw WrongKind()
+        }
+        #expect(failure.class == .transient(retryAfter: nil))
+    }
+
+    @Test func aWarningIsGivenAtLoad() throws {
+        let fields = ConfigFields.fixture([
+            "token_url": "\(Self.url)", "username": "ada", "password": "p", "client_id": "app",
+        ])
+        let type = try #require(StrategyCatalog.builtIn.strategy(named: "oauth2_password"))
+        #expect(type.init(from: fields) != nil)
+        let warnings = fields.context.diagnostics.filter { $0.path.description == "strategy" }
+        #expect(warnings.map(\.severity) == [.warning])
+    }
+
+    @Test func everyInputMakesAnotherToken() throws {
+        let other: FixtureNode = [
+            "token_url": "\(Self.url)", "username": "ben", "password": "p w&", "client_id": "app",
+        ]
+        let third: FixtureNode = [
+            "token_url": "\(Self.url)", "username": "ada", "password": "other", "client_id": "app",
+        ]
+        try TokenGrantConformance.checkIdentitiesDiffer([
+            password(), grant("oauth2_password", other), grant("oauth2_password", third),
+            password([("client_secret", "s")]), password([("scopes", ["a"])]), password([("parameters", ["a": "b"])]),
+        ])
+    }
+
+    @Test func theGrantConforms() throws {
+        let success = TokenReply(200, #"{"access_token":"new","token_type":"bearer","expires_in":3600}"#)
+        try TokenGrantConformance(password(), success: success).check()
+    }
+}
