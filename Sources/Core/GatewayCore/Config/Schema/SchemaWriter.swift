@@ -45,7 +45,13 @@ struct SchemaWriter {
                 ("additionalProperties", value(values, at: "\(path).*")),
             ])
         }
-        if node.isMapping, !node.kinds.contains(.stringMap) { return object(node, at: path) }
+        if node.isMapping, !node.kinds.contains(.stringMap) {
+            let mapping = object(node, at: path)
+            guard node.kinds.contains(.sequence) || node.items?.isMapping == true else { return mapping }
+            // One, or a list of them.
+            let list = SchemaValue.object([("type", .string("array")), ("items", items(node, at: path))])
+            return .object([("anyOf", .array([mapping, list]))])
+        }
         let specific = node.kinds.filter { $0 != .scalar && $0 != .unbuilt && $0 != .mapping }
         let choice = specific.first { if case .choice = $0 { true } else { false } }
         guard let kind = choice ?? specific.first(where: { $0 != .sequence && $0 != .string }) ?? specific.first else {
