@@ -112,7 +112,7 @@ struct StaticStrategyTests {
         #expect(try problems("header", [:]) == ["missing key \"value\""])
     }
 
-    @Test func kindsAreInAlphabeticalOrderAndNoneIsPlannedAndBuilt() {
+    @Test func kindsAreInAlphabeticalOrder() {
         let catalog = StrategyCatalog.builtIn
         #expect(catalog.kinds == catalog.kinds.sorted())
     }

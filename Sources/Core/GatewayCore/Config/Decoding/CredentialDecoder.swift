@@ -88,23 +88,42 @@ struct CredentialDecoder {
         }
     }
 
-    /// The credential that a route's `downscope` makes from `base`.
-    private mutating func downscoped(_ base: Int, _ fields: ConfigFields, of route: String) -> Int? {
-        guard let type = catalog.downscoping else {
-            fields.error("downscope is not supported by this version")
-            return nil
+    /// The `downscope` of a route, read before it is known what it is made from.
+    private enum Narrowing {
+        case none
+        case faulty
+        case terms(any DerivedStrategy, ConfigFields)
+    }
+
+    private func narrowing(_ fields: ConfigFields) -> Narrowing {
+        guard fields.has("downscope") else { return .none }
+        guard let own = fields.fields("downscope") else { return .faulty }
+        defer { own.refuseUnknownKeys() }
+        return catalog.downscoping?.init(downscope: own).map { .terms($0, own) } ?? .faulty
+    }
+
+    /// What a route uses: `base`, or what its `downscope` makes from it.
+    private mutating func narrowed(
+        _ base: Int,
+        _ narrowing: Narrowing,
+        of route: String,
+        asUser: String?
+    ) -> Authentication? {
+        switch narrowing {
+        case .none: return Authentication(credential: base, asUser: asUser)
+        case .faulty: return nil
+        case .terms(let strategy, let fields):
+            let plan = CredentialPlan(
+                name: "routes.\(route).downscope",
+                strategyKind: type(of: strategy).kind,
+                strategy: strategy,
+                policy: plans[base].policy,
+                definition: [fields.definition],
+                span: fields.span
+            )
+            guard let made = made(plan, from: base, at: fields.span, fields.path) else { return nil }
+            return Authentication(credential: add(made), asUser: asUser)
         }
-        defer { fields.refuseUnknownKeys() }
-        guard let strategy = type.init(downscope: fields) else { return nil }
-        let plan = CredentialPlan(
-            name: "routes.\(route).downscope",
-            strategyKind: type.kind,
-            strategy: strategy,
-            policy: plans[base].policy,
-            definition: [fields.definition],
-            span: fields.span
-        )
-        return made(plan, from: base, at: fields.span, fields.path).map { add($0) }
     }
 
     mutating func warnAboutUnused() {
@@ -147,7 +166,7 @@ struct CredentialDecoder {
 
     private mutating func inline(_ fields: ConfigFields, of route: String) -> Authentication? {
         let asUser = fields.string("as_user")
-        let downscope = fields.fields("downscope")
+        let narrowing = narrowing(fields)
         defer { fields.refuseUnknownKeysIfComplete() }
         guard var plan = decode(fields, name: "routes.\(route)", at: fields.span) else { return nil }
         if let reference = (plan.strategy as? any DerivedStrategy)?.parent {
@@ -156,18 +175,8 @@ struct CredentialDecoder {
             else { return nil }
             plan = made
         }
-        if case .none = plan.strategy.behavior, downscope == nil { return Authentication(asUser: asUser) }
-        return narrowed(add(plan), downscope, of: route, asUser: asUser)
-    }
-
-    private mutating func narrowed(
-        _ base: Int,
-        _ downscope: ConfigFields?,
-        of route: String,
-        asUser: String?
-    ) -> Authentication? {
-        guard let downscope else { return Authentication(credential: base, asUser: asUser) }
-        return downscoped(base, downscope, of: route).map { Authentication(credential: $0, asUser: asUser) }
+        if case .none = plan.strategy.behavior, case .none = narrowing { return Authentication(asUser: asUser) }
+        return narrowed(add(plan), narrowing, of: route, asUser: asUser)
     }
 
     private mutating func shared(_ fields: ConfigFields, of route: String) -> Authentication? {
@@ -178,7 +187,7 @@ struct CredentialDecoder {
             return nil
         }
         let asUser = fields.string("as_user")
-        let downscope = fields.fields("downscope")
+        let narrowing = narrowing(fields)
         let wantsSubject = fields.has("subject")
         guard let (scalar, span) = fields.scalar("credential") else {
             fields.know("credential")
@@ -187,7 +196,7 @@ struct CredentialDecoder {
         }
         guard let base = use(scalar, at: span, path: fields.path.appending("credential")) else { return nil }
         guard let subject = wantsSubject ? switched(base, fields) : base else { return nil }
-        return narrowed(subject, downscope, of: route, asUser: asUser)
+        return narrowed(subject, narrowing, of: route, asUser: asUser)
     }
 
     /// The credential for another subject; routes that ask for the same one share it.
