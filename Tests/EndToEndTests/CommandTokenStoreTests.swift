@@ -124,7 +124,8 @@ struct CommandTokenStoreTests {
                 """
             for _ in 0..<2 {
                 try await bench.withGateway(store + Configurations.upstream) { gateway in
-                    #expect(try await gateway.get("/api/echo").status == 200)
+                    let status = try await gateway.get("/api/echo").status
+                    #expect(status == 200)
                 }
             }
             #expect(try await bench.tokenCalls() == 1)

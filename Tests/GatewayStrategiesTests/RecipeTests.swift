@@ -21,7 +21,7 @@ struct RecipeTests {
             switch grant.interpret(reply, in: &attempt) {
             case .next(let request): next = request
             case .token(let token): return (requests, .success(token))
-            case .failure(let failure): return (requests, .failure(failure))
+            case .failure(let failure), .parentRefused(let failure): return (requests, .failure(failure))
             }
         }
         Issue.record("goes on with \(next.whole)")

@@ -178,7 +178,7 @@ struct ParentTests {
             #expect(problem.detail.hasPrefix("preview is made from the token of box-service. "))
             #expect(family.audit.last(.acquisitionFailed)?.errorCode == "credential-misconfigured")
             #expect(family.exchanged == [])
-            _ = await family.parent.keeper.refresh()
+            _ = await family.parent.keeper.perform(.refresh)
             family.parent.clock.advance(by: .seconds(60))
             #expect(await family.credential().generation == 1)
         }
@@ -203,9 +203,9 @@ struct ParentTests {
 
     @Test func aLockedParentLendsNothing() async throws {
         try await Family(parent: tokens("parent"), child: tokens("child")).running { family in
-            _ = await family.parent.keeper.lock()
+            _ = await family.parent.keeper.perform(.lock)
             #expect(await family.credential().problem?.kind == .locked)
-            _ = await family.parent.keeper.unlock()
+            _ = await family.parent.keeper.perform(.unlock)
             family.parent.clock.advance(by: .seconds(60))
             #expect(await family.credential().generation == 1)
         }

@@ -32,8 +32,13 @@ struct SystemProgramRunnerTests {
     }
 
     @Test func whatWentWrongIsSaidWithoutWhatWasPrinted() async {
-        let failed = await run("sh", "-c", "echo canary; echo canary >&2; exit 4")
-        #expect(failed == .failure(ProgramFailure(.failed, "ended with status 4; run it by hand to see why")))
+        guard case .failure(let failed) = await run("sh", "-c", "echo canary; echo canary >&2; exit 4") else {
+            Issue.record("it ended well")
+            return
+        }
+        #expect(failed.reason == .failed)
+        #expect(failed.message == "ended with status 4; run it by hand to see why")
+        #expect(!"\(failed)".contains("canary"))
         guard case .failure(let missing) = await run("/nowhere/program") else {
             Issue.record("it ran")
             return

@@ -36,7 +36,11 @@ struct AuthChallengeTests {
         // What cannot be read ends the list.
         ("Basic realm=\"open", [AuthChallenge(scheme: "basic")]),
         ("realm=\"x\"", []),
-        ("Basic realm=, Bearer x=y", [AuthChallenge(scheme: "basic")]),
+        // A token68 may look like a parameter without a value.
+        (
+            "Basic realm=, Bearer x=y",
+            [AuthChallenge(scheme: "basic"), AuthChallenge(scheme: "bearer", parameters: ["x": "y"])]
+        ),
         ("Bearer realm=\"x\" ; Basic", [AuthChallenge(scheme: "bearer", parameters: ["realm": "x"])]),
     ]
 
