@@ -191,8 +191,10 @@ private let rejection =
     func aPasswordIsNotSentToAnotherChallenge(_ challenge: String) async throws {
         let origin = try asking(challenge)
         try await withProxy(origin, source: Self.basic(realm: "reports")) { proxy in
-            for _ in 0..<2 { let answer3 = try proxy.exchange(Self.post).head
- #expect(answer3.hasPrefix("HTTP/1.1 401")) }
+            for _ in 0..<2 {
+                let answer3 = try proxy.exchange(Self.post).head
+                #expect(answer3.hasPrefix("HTTP/1.1 401"))
+            }
             #expect(origin.requests.allSatisfy { !$0.contains("Authorization") })
             #expect(origin.requests.count == 2)
         }

@@ -114,4 +114,10 @@ struct DelegatedTests {
             #expect(failure.class == .transient(retryAfter: nil))
         }
     }
+
+    @Test func aTemplateNeedsWhatItNames() throws {
+        let found = try problems("delegated", ["url": "https://tokens.example.com/token?id={{unique_id}}"])
+        #expect(found.count == 1)
+        #expect(found.first?.contains("unique_id") == true)
+    }
 }
