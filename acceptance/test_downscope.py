@@ -125,3 +125,44 @@ def test_a_child_survives_a_restart_without_a_call(sandbox, start):
     gateway.start()
     assert get(gateway, "/narrow/2.0/files/1/content").status_code == 302
     assert calls(sandbox) == {CCG: 1, EXCHANGE: 1}
+
+
+def test_a_weaker_token_is_printed_for_somebody_else(sandbox, start):
+    gateway = start()
+    made = gateway.run("token", "downscope", "service", "--scope", "item_download", "item_preview", "--resource", FILE)
+    assert made.returncode == 0 and made.stderr == "" and len(made.stdout.split()) == 1, made
+    token = made.stdout.strip()
+    box = sandbox["BOX_URL"]
+
+    def as_widget(path):
+        headers = {"Authorization": f"Bearer {token}"}
+        return requests.get(box + path, headers=headers, timeout=20, allow_redirects=False).status_code
+
+    assert as_widget("/2.0/files/1/content") == 302
+    assert as_widget("/2.0/folders/0/items") == 403
+    (event,) = gateway.events("--event", "downscoped")
+    assert (event["credential"], event["trigger"]) == ("service", "operator")
+    assert event["detail"] == {"scopes": "item_download item_preview", "resource": FILE}
+    assert len(event["token_fingerprint"]) == 12 and event["expires_at"]
+    # It is not kept: the next one is another, and the parent's token is used for both.
+    assert gateway.run("token", "downscope", "service", "--scope", "item_download").stdout.strip() != token
+    assert calls(sandbox) == {CCG: 1, EXCHANGE: 2}
+    gateway.stop()
+    assert token not in gateway.text()
+    for path, content in gateway.files().items():
+        assert token.encode() not in content, path
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        (["service", "--scope", "manage_webhook"], "scopes"),
+        (["service", "--scope", "item_preview", "--resource", "files/1"], "expected an absolute URL"),
+        (["nobody", "--scope", "item_preview"], "no credential nobody"),
+    ],
+)
+def test_a_weaker_token_that_cannot_be_had_is_explained(sandbox, start, arguments, message):
+    gateway = start()
+    refused = gateway.run("token", "downscope", *arguments)
+    assert refused.returncode == 1 and refused.stdout == "" and message in refused.stderr, refused
+    assert gateway.events("--event", "downscoped") == []

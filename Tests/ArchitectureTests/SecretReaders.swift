@@ -17,6 +17,7 @@ enum SecretReaders {
         "Core/GatewayCore/Config/ConfigFields.swift",
         "Core/GatewayCore/Config/Summary/PlanDigest.swift",
         "Core/GatewayCore/HTTP/FormEncoding.swift",
+        "Core/GatewayCore/Tokens/DownscopeTerms.swift",
         "Core/GatewayCore/Tokens/GrantIdentity.swift",
         "Core/GatewayStrategies/Box/BoxAppSettings.swift",
         "Core/GatewayStrategies/Delegated/DelegatedStrategy.swift",

@@ -88,6 +88,25 @@ struct AdminServerTests {
         }
     }
 
+    @Test func aWeakerTokenIsAskedForByScopes() async throws {
+        try await withServer(control) { (port: Int) async throws in
+            let path = "/api/tokens/box-service%5Buser%3A42%5D/downscope"
+            let body = #"{"scopes": ["a", "b"], "resource": "https://api.example/1"}"#
+            #expect(try await post(path, port, token: nil, body: body).status == .unauthorized)
+            for garbage in [
+                "", "hello", "{}", #"{"scopes": "a"}"#, #"{"scopes": ["a", 1]}"#, #"{"scopes": [], "x": 1}"#,
+            ] {
+                #expect(try await post(path, port, token: adminToken, body: garbage).status == .badRequest)
+            }
+            #expect(control.performed.isEmpty)
+            let answer = try await post(path, port, token: adminToken, body: body)
+            #expect(answer.status == .ok)
+            #expect(answer.cacheControl == "no-store")
+            #expect(answer.text.contains("weak-token"))
+            #expect(control.performed == ["downscope box-service[user:42] a b https://api.example/1 -"])
+        }
+    }
+
     @Test(arguments: [
         ("plain-token\n", "import"), (#"{"access_token":"a","refresh_token":"r","expires_in":60}"#, "import pair"),
         (#"{"access_token":"a","session_token":"s"}"#, "import pair"),

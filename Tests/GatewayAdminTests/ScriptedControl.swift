@@ -68,4 +68,14 @@ final class ScriptedControl: GatewayControl {
             RevealedToken(credential: $0.credential, generation: 3, access: Secret("shown-token"), expiresAt: nil)
         }
     }
+
+    func downscope(_ credential: String, _ terms: DownscopeTerms) async -> Result<RevealedToken, GatewayProblem> {
+        let what = (terms.scopes + [terms.resource ?? "-", terms.sharedLink == nil ? "-" : "link"]).joined(
+            separator: " "
+        )
+        actions.withLock { $0.append("downscope \(credential) \(what)") }
+        return await token(credential).map {
+            RevealedToken(credential: $0.credential, generation: 3, access: Secret("weak-token"), expiresAt: nil)
+        }
+    }
 }

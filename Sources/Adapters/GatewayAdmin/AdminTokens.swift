@@ -33,6 +33,9 @@ struct AdminTokens: Sendable {
         router.post("/api/tokens/:name/reveal") { request, context in
             await answer(request, context) { await reveal($0) }
         }
+        router.post("/api/tokens/:name/downscope") { request, context in
+            await answer(request, context) { await downscope(request, $0) }
+        }
     }
 
     private static let operations: [(verb: String, operation: TokenOperation)] = [
@@ -85,6 +88,20 @@ struct AdminTokens: Sendable {
         }
     }
 
+    private func downscope(_ request: Request, _ name: String) async -> Response {
+        let body = try? await request.body.collect(upTo: Self.termsLimitBytes)
+        guard let terms = DownscopeTerms(body.flatMap { JSONValue(Array($0.readableBytesView)) }) else {
+            let example = #"{"scopes": ["item_preview"], "resource": "https://api.box.com/2.0/files/1"}"#
+            return AdminResponse.problem(GatewayProblem(.requestRefused, "The body is to be JSON such as \(example)."))
+        }
+        switch await control.downscope(name, terms) {
+        case .success(let token): return AdminResponse.json(RevealedBody(token))
+        case .failure(let problem): return AdminResponse.problem(problem)
+        }
+    }
+
+    private static let termsLimitBytes = 16 << 10
+
     private func answer(
         _ request: Request,
         _ context: BasicRequestContext,
@@ -102,7 +119,7 @@ struct AdminTokens: Sendable {
     }
 }
 
-/// The one answer of the gateway that holds a token.
+/// The answers of the gateway that hold a token have this form.
 private struct RevealedBody: Encodable {
     let credential: String
     let generation: Int

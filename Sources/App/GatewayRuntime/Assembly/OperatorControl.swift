@@ -1,4 +1,5 @@
 import GatewayCore
+import GatewayStrategies
 import GatewayTokenKeeper
 
 /// What operators see and do, put together from the plan and the keepers. Made anew for each question, so that one
@@ -98,6 +99,16 @@ struct OperatorControl: GatewayControl {
     func reveal(_ name: String) async -> Result<RevealedToken, GatewayProblem> {
         guard let keeper = keeper(named: name) else { return .failure(unknown(name)) }
         return await keeper.reveal()
+    }
+
+    func downscope(_ name: String, _ terms: DownscopeTerms) async -> Result<RevealedToken, GatewayProblem> {
+        guard let keeper = keeper(named: name) else { return .failure(unknown(name)) }
+        do throws(GatewayProblem) {
+            let grant = try terms.grant(of: keeper.grant, catalog: .builtIn, secrets: SystemSecretSource())
+            return await keeper.downscope(by: grant, terms)
+        } catch {
+            return .failure(error)
+        }
     }
 
     func reload() async -> ReloadReport {

@@ -60,6 +60,21 @@ package struct TokenCommands: Sendable {
         return asJSON ? try token.json() : token.line
     }
 
+    /// A weaker token and nothing else. Only a running gateway makes one: it has the token that is exchanged.
+    package func downscope(
+        _ name: String,
+        scopes: [String],
+        resource: String?
+    ) async throws(CommandFailure) -> String {
+        var terms: [String: JSONValue] = ["scopes": .array(scopes.map { .string($0) })]
+        if let resource { terms["resource"] = .string(resource) }
+        guard let body = try? JSONValue.object(terms).bytes() else {
+            throw CommandFailure(.usage, "the scopes cannot be written as JSON")
+        }
+        let token = try await client.downscope(name, body)
+        return asJSON ? try token.json() : token.line
+    }
+
     package func perform(_ verb: Verb, on name: String) async throws(CommandFailure) -> String {
         // A gateway renews by itself when it starts.
         if verb == .refresh { return try text(await client.perform(verb.rawValue, on: name)) }

@@ -53,7 +53,15 @@ struct AdminClient: Sendable {
 
     /// Audited before it is answered.
     func reveal(_ credential: String) async throws(CommandFailure) -> RevealedToken {
-        let body = try await change(credential, "reveal", nil)
+        try revealed(await change(credential, "reveal", nil))
+    }
+
+    /// Audited before it is answered.
+    func downscope(_ credential: String, _ terms: [UInt8]) async throws(CommandFailure) -> RevealedToken {
+        try revealed(await change(credential, "downscope", terms))
+    }
+
+    private func revealed(_ body: ByteBuffer) throws(CommandFailure) -> RevealedToken {
         let answer = JSONValue(Array(body.readableBytesView))
         guard let name = answer?["credential"]?.string, let access = answer?["access_token"]?.string,
             case .number(let generation)? = answer?["generation"], let generation = Int(exactly: generation)

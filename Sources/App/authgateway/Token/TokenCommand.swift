@@ -14,8 +14,8 @@ struct TokenCommand: ParsableCommand {
               authgateway token get box-service | wl-copy
 
             All of it goes through the running gateway and into its audit log. When no
-            gateway runs, everything but get and refresh works on its state directory,
-            with the same configuration and environment.
+            gateway runs, everything but get, downscope and refresh works on its state
+            directory, with the same configuration and environment.
 
             Exit codes: 0 done, 1 failed or refused, 2 wrong usage, 3 configuration,
             4 gateway not reachable.
@@ -24,6 +24,7 @@ struct TokenCommand: ParsableCommand {
             TokenListCommand.self,
             TokenShowCommand.self,
             TokenGetCommand.self,
+            TokenDownscopeCommand.self,
             TokenRefreshCommand.self,
             TokenRevokeCommand.self,
             TokenClearCommand.self,

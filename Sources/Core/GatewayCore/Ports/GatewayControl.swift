@@ -13,6 +13,9 @@ package protocol GatewayControl: Sendable {
     /// Hands out the access token itself, once the event `revealed` is committed.
     func reveal(_ credential: String) async -> Result<RevealedToken, GatewayProblem>
 
+    /// Hands out a weaker token made from the credential's, once the event `downscoped` is committed.
+    func downscope(_ credential: String, _ terms: DownscopeTerms) async -> Result<RevealedToken, GatewayProblem>
+
     /// Reads the configuration again; returns when the new one is served, or refused.
     func reload() async -> ReloadReport
 

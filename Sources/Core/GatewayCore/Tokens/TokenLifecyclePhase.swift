@@ -129,6 +129,12 @@ package struct TokenCall: Hashable, Sendable {
     /// The request that caused it, when one did.
     package let demand: CredentialDemand?
     package internal(set) var hasBegun = false
+
+    package init(id: Int, trigger: TokenEvent.Trigger, demand: CredentialDemand?) {
+        self.id = id
+        self.trigger = trigger
+        self.demand = demand
+    }
 }
 
 /// A token with what the machine has found out about it.

@@ -149,6 +149,10 @@ private struct BoxJWTGrant: TokenGrant {
         }
     }
 
+    var revocationObstacle: String {
+        "The credential has a token_url of its own and no revoke_url; add it."
+    }
+
     func injection(of token: TokenSet) -> Injection { .bearer(token.access) }
 }
 

@@ -123,6 +123,10 @@ struct TokenExchangeGrant: TokenGrant {
     /// The parent's authority ends the token as it would end the parent's own.
     func revocation(of token: TokenSet) -> TokenRequest? { parent?.revocation(of: token) }
 
+    var revocationObstacle: String {
+        "It is revoked as its parent's tokens are. " + (parent?.revocationObstacle ?? "")
+    }
+
     func injection(of token: TokenSet) -> Injection { .bearer(token.access) }
 }
 

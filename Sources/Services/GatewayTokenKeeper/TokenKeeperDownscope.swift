@@ -1,0 +1,75 @@
+package import GatewayCore
+
+/// Weaker tokens for somebody else: made once, handed out, and not kept.
+extension TokenKeeper {
+    /// The grant whose token a weaker one is made from.
+    package var grant: any TokenGrant { setup.grant }
+
+    /// Exchanges the token for a weaker one. It is handed out only when the event `downscoped` is committed; with
+    /// `audit.on_failure: degrade` in any case.
+    package func downscope(
+        by grant: any TokenGrant,
+        _ terms: DownscopeTerms
+    ) async -> Result<RevealedToken, GatewayProblem> {
+        var worker = TokenWorker(setup: setup.exchanging(by: grant, from: self))
+        worker.hasOpened = true
+        let call = TokenCall(id: 0, trigger: .operator, demand: nil)
+        switch await worker.perform(call, after: 0, waiters: { 1 }) {
+        case .failed(let failure): return .failure(failure.problem)
+        case .nothing: return .failure(GatewayProblem(.internalError, "There was nothing to exchange."))
+        case .obtained(let fresh): return await handOut(fresh.token, terms)
+        }
+    }
+
+    private func handOut(_ token: TokenSet, _ terms: DownscopeTerms) async -> Result<RevealedToken, GatewayProblem> {
+        let generation = look { $0.generation }
+        var event = setup.event(.downscoped, generation: generation, trigger: .operator)
+        event.expiresAt = token.expiresAt
+        event.token = token.access
+        event.detail["scopes"] = terms.scopes.joined(separator: " ")
+        event.detail["resource"] = terms.resource
+        if terms.sharedLink != nil { event.detail["shared_link"] = "given" }
+        guard await setup.commit(event) == nil else {
+            let detail = "The audit log cannot be written, so no token made from \(name) is handed out."
+            return .failure(GatewayProblem(.auditUnavailable, detail))
+        }
+        return .success(
+            RevealedToken(
+                credential: name,
+                generation: generation,
+                access: token.access,
+                expiresAt: token.expiresAt
+            )
+        )
+    }
+}
+
+extension KeeperSetup {
+    /// The same ports, for a token that is made from this one and not kept.
+    fileprivate func exchanging(by grant: any TokenGrant, from parent: any ParentCredential) -> KeeperSetup {
+        KeeperSetup(
+            name: "\(name).downscope",
+            strategyKind: grant.identity.strategy,
+            grant: grant,
+            policy: policy,
+            key: key,
+            store: NoStore(),
+            endpoint: endpoint,
+            programs: programs,
+            audit: audit,
+            onAuditFailure: onAuditFailure,
+            clock: clock,
+            logger: logger,
+            metrics: metrics,
+            nonce: nonce,
+            parent: parent
+        )
+    }
+}
+
+/// Keeps nothing.
+private struct NoStore: TokenStore {
+    func load(_ key: CredentialKey) async throws(TokenStoreError) -> StoredToken? { nil }
+    func save(_ token: StoredToken, for key: CredentialKey) async throws(TokenStoreError) {}
+    func remove(_ key: CredentialKey) async throws(TokenStoreError) {}
+}
