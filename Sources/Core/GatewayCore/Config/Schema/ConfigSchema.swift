@@ -59,7 +59,9 @@ package enum ConfigSchema {
         let writer = SchemaWriter(substitutes: [:])
         let kinds = catalog.kinds.sorted()
         var definitions = SchemaWriter.shared
-        let asUser: [(String, SchemaValue)] = [("as_user", SchemaWriter.reference("string"))]
+        let narrowing: [(String, SchemaValue)] = [
+            ("as_user", SchemaWriter.reference("string")), ("downscope", SchemaWriter.reference("downscope")),
+        ]
         definitions.append(("credential", block(kinds, adding: [])))
         definitions.append(
             (
@@ -68,12 +70,14 @@ package enum ConfigSchema {
                     (
                         "anyOf",
                         .array([
-                            SchemaWriter.reference("string"), block(kinds, adding: asUser), sharedCredential,
+                            SchemaWriter.reference("string"), block(kinds, adding: narrowing), sharedCredential,
                         ])
                     )
                 ])
             )
         )
+        let downscope = writer.members(downscopeTree(catalog), at: "")
+        definitions.append(("downscope", .object(downscope.value(isClosed: true))))
         for type in catalog.strategies.sorted(by: { $0.kind < $1.kind }) {
             var node = writer.members(strategyTree(type), at: "")
             node.properties.removeAll { $0.0 == "strategy" }
@@ -112,6 +116,7 @@ package enum ConfigSchema {
                 .object([
                     ("credential", SchemaWriter.reference("string")), ("as_user", SchemaWriter.reference("string")),
                     ("subject", .object([("type", .string("object"))])),
+                    ("downscope", SchemaWriter.reference("downscope")),
                 ])
             ),
             ("additionalProperties", .bool(false)),
@@ -135,6 +140,12 @@ package enum ConfigSchema {
             tree.children[key] = policy.children[key]
         }
         return tree
+    }
+
+    private static func downscopeTree(_ catalog: StrategyCatalog) -> KeyRecorder.Node {
+        SchemaProbe.explore { document, recorder in
+            _ = fields(document, recorder).flatMap { catalog.downscoping?.init(downscope: $0) }
+        }
     }
 
     private static func fields(_ document: ConfigNode, _ recorder: KeyRecorder) -> ConfigFields? {
