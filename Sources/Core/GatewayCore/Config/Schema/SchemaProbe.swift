@@ -76,7 +76,11 @@ struct SchemaProbe {
 
     /// What may stand in a place: the kinds that were asked for, and everything where none was.
     private static func forms(_ node: KeyRecorder.Node) -> [ConfigNode] {
-        if node.isMapping, !node.kinds.contains(.secret) { return singles(node) + [sample(node)] }
+        if node.isMapping, !node.kinds.contains(.secret) {
+            // Some places take a mapping or a list of them.
+            let list = ConfigNode(.sequence([node.items.map(everything) ?? mapping([])]), at: span)
+            return singles(node) + [sample(node), list]
+        }
         for case .choice(let words) in node.kinds { return words.map(scalar) }
         guard node.kinds.isEmpty || node.kinds == [.sequence] else { return [sample(node)] }
         let items = node.items.map { forms($0) } ?? [scalar(name)]
