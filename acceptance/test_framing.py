@@ -1,6 +1,7 @@
 """Where messages begin and end, in the cases that proxies get wrong; judged byte by byte at both ends."""
 
 import threading
+import time
 
 import pytest
 from conftest import CANARY
@@ -280,6 +281,52 @@ def test_a_half_closed_client_gets_all_its_pipelined_answers(against):
         client.send(get(gateway) * 3 + get(gateway, "Connection: close"))
         client.end_of_writing()
         assert client.to_end().count(b"\r\n\r\nok") == 4
+
+
+PARTS = {
+    "a head": b"GET /api/x HTTP/1.1\r\nHost:",
+    "no head": b"hello",
+    "trailers": b"POST /api/x HTTP/1.1\r\nHost: 127.0.0.1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nX-A: b",
+}
+
+
+@pytest.mark.parametrize("part", PARTS.values(), ids=[name.replace(" ", "-") for name in PARTS])
+@pytest.mark.parametrize("is_late", [False, True], ids=["together", "later"])
+def test_a_request_that_will_never_be_whole_is_not_waited_for(origin, gateway, part, is_late):
+    with connect(gateway.port) as client:
+        client.send(get(gateway) + part)
+        if is_late:
+            client.until(b"origin\n")
+        client.end_of_writing()
+        started = time.monotonic()
+        client.to_end()
+        assert time.monotonic() - started < 2 and client.received.count(b"HTTP/1.1 ") <= 1, client.received
+
+
+@pytest.mark.parametrize("ends", [False, True], ids=["goes-on-sending", "ends"])
+def test_what_comes_behind_the_last_request_does_not_cut_its_answer(against, ends):
+    """The answer has no length: cut, it would look whole."""
+    size = 12 << 20
+
+    def steps(wire, number):
+        wire.head()
+        wire.send(b"HTTP/1.1 200 OK\r\n\r\n" + b"a" * size)
+
+    gateway, _ = against(steps)
+    with connect(gateway.port) as client:
+        client.send(get(gateway))
+        answer = client.head()
+        while len(client.received) < size - (1 << 20):
+            client.more()
+        # The origin has sent everything; the rest waits for this client.
+        time.sleep(0.3)
+        sender = threading.Thread(target=client.send, args=(b"a" * (4 << 20),), daemon=True)
+        sender.start()
+        sender.join(0.5)
+        if ends and not sender.is_alive():
+            client.end_of_writing()
+        client.to_end()
+        assert len(client.received) - len(answer) == size
 
 
 # Early answers

@@ -36,7 +36,7 @@ extension DownstreamHandler {
         // After a request that could be read in two ways nothing on its connection is to be trusted.
         let isDubious = problem.kind == .requestRefused
         let closes =
-            isDubious || !keepsAlive || !isComplete || !hasHead || phase == .lingering || decoder.head.isHTTP10
+            isDubious || !keepsAlive || !isComplete || !hasHead || decoder.head.isHTTP10
         ProblemResponse(
             problem: problem,
             requestID: id.description,
@@ -137,10 +137,10 @@ extension DownstreamHandler {
     func clientClosedOutput() {
         clientHasClosedOutput = true
         switch phase {
-        case .head: if inbound.readableBytes == 0 || decoder.isWithinHead { closeNow() }
-        case .lingering, .closed: closeNow()
+        case .lingering: closeNow()
         // What waits here may be more requests, the last of which says whether the client still reads.
-        case .waiting, .forwarding, .responding, .tunnel: if inbound.readableBytes == 0 { allInputTaken() }
+        case .head, .waiting, .forwarding, .responding, .tunnel: process()
+        case .finishing, .closed: break
         }
     }
 
@@ -150,7 +150,8 @@ extension DownstreamHandler {
         case .waiting, .forwarding, .responding:
             if !requestIsComplete || decoder.head.clientKeepsAlive { closeNow() }
         case .tunnel: exchange?.upstream?.closeOutput()
-        case .head, .lingering, .closed: break
+        case .head: closeAfterWrites(lingering: false)
+        case .finishing, .lingering, .closed: break
         }
     }
 
@@ -169,7 +170,7 @@ extension DownstreamHandler {
     }
 
     /// Resets the connection, so that a client that reads until the end sees a failure and not an end.
-    private func cut() {
+    func cut() {
         phase = .closed
         timer.cancel()
         guard let context else { return }
@@ -186,14 +187,16 @@ extension DownstreamHandler {
     ///   answer away before it is read.
     func closeAfterWrites(lingering: Bool) {
         guard let context else { return }
-        phase = .lingering
+        phase = .finishing
         // A slow client has as long for the rest of its answer as for any other part of it.
         setDeadline(timeouts.response)
         let channel = context.channel
         let written = channel.eventLoop.makePromise(of: Void.self)
         written.futureResult.assumeIsolated().whenComplete { [self] _ in
-            if phase == .lingering { setDeadline(timeouts.linger) }
-            channel.close(mode: lingering ? .output : .all, promise: nil)
+            guard phase == .finishing else { return }
+            phase = .lingering
+            setDeadline(timeouts.linger)
+            channel.close(mode: lingering && !clientHasClosedOutput ? .output : .all, promise: nil)
         }
         context.writeAndFlush(wrapOutboundOut(ByteBuffer()), promise: written)
         inbound = lane.buffers.empty

@@ -11,7 +11,11 @@ extension DownstreamHandler {
         let bytes = inbound
         switch decoder.decode(bytes.readableBytesUInt8Span) {
         case .needMore:
-            if !wasWithinHead { setDeadline(timeouts.header) }
+            if clientHasClosedOutput {
+                closeAfterWrites(lingering: false)
+            } else if !wasWithinHead {
+                setDeadline(timeouts.header)
+            }
             return false
         case .refused(let reason):
             refuse(GatewayProblem(reason.kind, "The request was refused: \(reason.rawValue)."))
@@ -304,7 +308,9 @@ extension DownstreamHandler {
         let owned = requestWriter(exchange).block.ownedNames
         let bytes = inbound
         switch trailers.read(bytes.readableBytesUInt8Span, forbidden: owned) {
-        case .needMore: return false
+        case .needMore:
+            if clientHasClosedOutput { closeNow() }
+            return false
         case .refused(let reason):
             refuse(GatewayProblem(reason.kind, "The trailers were refused: \(reason.rawValue)."))
             return false

@@ -171,8 +171,9 @@ extension DownstreamHandler {
         finishExchange()
         flushResponse()
         if phase == .tunnel || !keepsAlive || !isComplete {
-            // Requests that were sent ahead: closing on them would reset the connection and take this answer away.
-            closeAfterWrites(lingering: !isComplete || inbound.readableBytes > 0)
+            // Requests that were or are still sent ahead: closing on them would reset the connection and take this answer away.
+            let sendsMore = !isComplete || inbound.readableBytes > 0 || decoder.head.clientKeepsAlive
+            closeAfterWrites(lingering: sendsMore)
         } else {
             becomeReady()
         }
@@ -182,7 +183,6 @@ extension DownstreamHandler {
         phase = .head
         decoder.reset()
         setDeadline(timeouts.idle)
-        if clientHasClosedOutput, inbound.readableBytes == 0 { return closeAfterWrites(lingering: false) }
         process()
     }
 

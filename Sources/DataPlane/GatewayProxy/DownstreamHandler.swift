@@ -22,6 +22,8 @@ final class DownstreamHandler: ChannelDuplexHandler {
         /// The request is complete; the response is not.
         case responding
         case tunnel
+        /// The last response is on its way to the client; what still comes is thrown away.
+        case finishing
         /// The last response is written; what still comes is thrown away until the client closes.
         case lingering
         case closed
@@ -52,7 +54,6 @@ final class DownstreamHandler: ChannelDuplexHandler {
     /// The request at hand, or the one whose head is coming, is the last.
     var isEnding = false
     var clientHasClosedOutput = false
-    var lingeredBytes = 0
     /// Tells a late answer of a wait or a connection attempt from the current one, also from one of an earlier exchange.
     var step: UInt64 = 0
     /// The client takes more: what is on its way to it is below the high-water mark.
@@ -185,7 +186,7 @@ final class DownstreamHandler: ChannelDuplexHandler {
         switch phase {
         // A client that sends requests but reads no answers would fill the memory with them.
         case .head: isWritable
-        case .lingering, .closed: true
+        case .finishing, .lingering, .closed: true
         case .waiting: false
         // Not pausing saves two system calls for each request; what comes early waits, one read of it at the most.
         case .responding: inbound.readableBytes == 0
@@ -212,11 +213,7 @@ final class DownstreamHandler: ChannelDuplexHandler {
             case .forwarding: goesOn = readBody()
             case .tunnel: goesOn = readTunnel()
             case .waiting, .responding: goesOn = false
-            case .closed: inbound = lane.buffers.empty
-            case .lingering:
-                lingeredBytes += inbound.readableBytes
-                inbound = lane.buffers.empty
-                if lingeredBytes > 1 << 20 { closeNow() }
+            case .finishing, .lingering, .closed: inbound = lane.buffers.empty
             }
         }
         isProcessing = false
@@ -261,8 +258,8 @@ final class DownstreamHandler: ChannelDuplexHandler {
         case .responding:
             let detail = "The upstream did not answer within \(ConfigUnits.text(limits.responseTimeout))."
             refuse(GatewayProblem(.upstreamTimeout, detail))
-        case .tunnel, .lingering, .closed:
-            closeNow()
+        case .finishing: cut()
+        case .tunnel, .lingering, .closed: closeNow()
         }
     }
 }
