@@ -3,6 +3,8 @@
 import os
 import pathlib
 import resource
+import shutil
+import subprocess
 import sys
 
 import pytest
@@ -108,6 +110,16 @@ def make_authority(tmp_path):
     yield make
     for authority in made:
         authority.stop()
+
+
+@pytest.fixture(scope="session")
+def killer(tmp_path_factory):
+    """A library that ends the process that loads it at its nth write: see harness/kill_at_write.c."""
+    library = tmp_path_factory.mktemp("killer") / "kill_at_write.so"
+    source = pathlib.Path(__file__).with_name("harness") / "kill_at_write.c"
+    compiler = shutil.which("cc") or shutil.which("clang")
+    subprocess.run([compiler, "-shared", "-fPIC", "-O1", "-o", library, source, "-ldl"], check=True)
+    return library
 
 
 @pytest.fixture(scope="session")

@@ -1,10 +1,11 @@
 """Refresh tokens that count once, at an authority that ends the whole login when one is used twice."""
 
 import collections
-import pathlib
-import shutil
-import subprocess
+import concurrent.futures
+import queue
+import sqlite3
 import threading
+import time
 
 import pytest
 import requests
@@ -67,15 +68,6 @@ def test_expiries_from_four_routes_at_once_spend_each_refresh_token_once(make_au
 
 
 # MARK: A process that is killed
-
-
-@pytest.fixture(scope="module")
-def killer(tmp_path_factory):
-    library = tmp_path_factory.mktemp("killer") / "kill_at_write.so"
-    source = pathlib.Path(__file__).with_name("harness") / "kill_at_write.c"
-    compiler = shutil.which("cc") or shutil.which("clang")
-    subprocess.run([compiler, "-shared", "-fPIC", "-O1", "-o", library, source, "-ldl"], check=True)
-    return library
 
 
 def rotate_and_die(gateway, trigger, number):
@@ -147,3 +139,102 @@ def test_a_kill_at_any_write_of_a_rotation_leaves_a_pair_or_a_plain_word(
     # Before the request leaves nothing is lost, nor once the new pair is stored; in between only the authority knows.
     assert found[0] == found[-1] == "works", outcomes
     assert "uncertain" in found, outcomes
+
+
+def renew_until_killed(gateway, trigger, number):
+    """Renews again and again, until the write of this number has ended the gateway."""
+    token = (gateway.folder / "state" / "admin.token").read_text(encoding="ascii").strip()
+    trigger.write_text(str(number), encoding="ascii")
+    try:
+        # Two renewals have more than 40 writes.
+        for _ in range(number // 20 + 2):
+            requests.post(
+                f"{gateway.admin_url}/api/tokens/me/refresh", headers={"Authorization": f"Bearer {token}"}, timeout=20
+            )
+    except requests.RequestException:
+        pass
+    expect_killed(gateway, trigger)
+
+
+def start_and_be_killed(gateway, trigger, number):
+    """False when a start has no such write."""
+    trigger.write_text(str(number), encoding="ascii")
+    try:
+        gateway.start()
+    except AssertionError:
+        expect_killed(gateway, trigger)
+        return True
+    trigger.unlink()
+    return False
+
+
+def expect_killed(gateway, trigger):
+    assert gateway.process.wait(20) == -9, gateway.text()
+    gateway.reader.join(5)
+    gateway.process.stdout.close()
+    trigger.unlink()
+
+
+def take_up_again(gateway):
+    """Starts a killed gateway; both databases are whole, and there is a pair or a plain word."""
+    verified = gateway.run("audit", "verify")
+    assert verified.returncode == 0, f"{verified.stdout}{verified.stderr}"
+    for name in ("audit", "tokens"):
+        with sqlite3.connect(f"file:{gateway.folder}/state/{name}.sqlite?mode=ro", uri=True) as database:
+            assert database.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+    gateway.start()
+    found = outcome(gateway)
+    if found != "works":
+        log_in(gateway)
+        assert outcome(gateway) == "works"
+    return found
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(3600)
+def test_a_kill_at_each_of_500_writes_leaves_a_pair_or_a_plain_word(make_authority, start_gateway, killer, tmp_path):
+    """Each round ends where the next one begins: with a gateway that was started on what a kill has left."""
+    numbers = queue.SimpleQueue()
+    for number in range(1, 501):
+        numbers.put(number)
+
+    def prepare(lane):
+        authority = make_authority()
+        trigger = tmp_path / f"kill-at-{lane}"
+        environment = {"LD_PRELOAD": str(killer), "KILL_AT_WRITE": str(trigger)}
+        gateway = start_gateway(config(authority), environment=environment)
+        log_in(gateway)
+        return gateway, trigger
+
+    def renewals(gateway, trigger):
+        found = {}
+        while True:
+            try:
+                number = numbers.get_nowait()
+            except queue.Empty:
+                return found
+            renew_until_killed(gateway, trigger, number)
+            found[number] = take_up_again(gateway)
+
+    def starts(gateway, trigger):
+        found = {}
+        for number in range(1, 200):
+            gateway.stop()
+            if not start_and_be_killed(gateway, trigger, number):
+                return found
+            found[number] = take_up_again(gateway)
+        raise AssertionError("the start has no end")
+
+    began = time.monotonic()
+    lanes = [prepare(lane) for lane in range(4)]
+    with concurrent.futures.ThreadPoolExecutor(len(lanes)) as pool:
+        first = pool.submit(starts, *lanes[0])
+        others = [pool.submit(renewals, *lane) for lane in lanes[1:]]
+        at_start = first.result()
+        others.append(pool.submit(renewals, *lanes[0]))
+        found = {number: word for other in others for number, word in other.result().items()}
+    counts = [dict(collections.Counter(words.values())) for words in (found, at_start)]
+    print(f"\nkilled in renewals: {counts[0]}; in starts: {counts[1]}; {time.monotonic() - began:.0f} s")
+    assert sorted(found) == list(range(1, 501))
+    assert counts[0]["uncertain"] > 0 and counts[0]["works"] > counts[0]["uncertain"], counts
+    assert set(counts[1]) == {"works"} and len(at_start) >= 5, counts

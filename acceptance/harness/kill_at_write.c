@@ -70,3 +70,19 @@ int rename(const char *from, const char *to) {
     before_write();
     return NEXT(rename)(from, to);
 }
+int link(const char *from, const char *to) {
+    before_write();
+    return NEXT(link)(from, to);
+}
+int unlink(const char *path) {
+    before_write();
+    return NEXT(unlink)(path);
+}
+int ftruncate(int file, off_t size) {
+    before_write();
+    return NEXT(ftruncate)(file, size);
+}
+int ftruncate64(int file, off64_t size) {
+    before_write();
+    return NEXT(ftruncate64)(file, size);
+}
