@@ -37,6 +37,21 @@ struct ClientAuthenticationTests {
         #expect(!request.wire.contains("client_secret"))
     }
 
+    @Test func aRevocationIsSignedAndDatedToo() throws {
+        let block = Self.block([
+            ("private_key", "\(SampleKeys.rsa)"), ("revoke_url", "https://id.example.com/revoke"),
+        ])
+        let token = TokenSet(access: Secret("T"), obtainedAt: now.wall)
+        let request = try #require(grant("oauth2_client_credentials", block).revocation(of: token, at: now))
+        #expect(request.url.text == "https://id.example.com/revoke")
+        #expect(try request.parameter("token") == "T")
+        #expect(try request.parameter("token_type_hint") == "access_token")
+        let assertion = try SignedToken(request.parameter("client_assertion"))
+        #expect(assertion.claims["aud"] == .string("https://id.example.com/token"))
+        #expect(assertion.claims["exp"] == .number(Double(now.wall.milliseconds / 1000) + 60))
+        #expect(try assertion.isGenuine())
+    }
+
     @Test(arguments: [
         ("RS256", SampleKeys.rsa), ("RS384", SampleKeys.rsa), ("RS512", SampleKeys.rsa), ("PS256", SampleKeys.rsa),
         ("PS384", SampleKeys.rsa), ("PS512", SampleKeys.rsa), ("ES256", SampleKeys.p256), ("ES384", SampleKeys.p384),

@@ -57,6 +57,21 @@ struct JWTBearerTests {
         )
     }
 
+    private static let clients: [([(String, FixtureNode)], String)] = [
+        ([], ""), ([("client_id", "app"), ("client_secret", "s")], "&client_id=app&client_secret=s"),
+    ]
+
+    @Test(arguments: clients)
+    func aTokenIsRevokedByWhoeverAskedForIt(_ client: [(String, FixtureNode)], _ proof: String) throws {
+        let token = TokenSet(access: Secret("T"), obtainedAt: now.wall)
+        let block = Self.block(client + [("revoke_url", "https://id.example.com/revoke")])
+        #expect(
+            try jwtBearer(block).revocation(of: token)?.wire
+                == "POST https://id.example.com/revoke\n\ntoken=T&token_type_hint=access_token\(proof)"
+        )
+        #expect(try jwtBearer(Self.block()).revocation(of: token) == nil)
+    }
+
     @Test func theAudienceIsTheTokenURLUnlessItIsGiven() throws {
         let request = try request(of: jwtBearer(Self.block()).firstStep(holding: nil, at: now))
         let assertion = try SignedToken(request.parameter("assertion"))
@@ -109,14 +124,14 @@ struct JWTBearerTests {
                     "parameters": ["assertion": "x"], "private_key": "x",
                 ]
             ) == [
-                "missing key \"token_url\"",
                 "missing key \"key\"",
+                "missing key \"token_url\"",
+                "client_auth: the assertion is signed already; use body, basic or none",
+                "parameters: \"assertion\" is written by the strategy; it has a key of its own",
                 "lifetime: must be between 1s and 1h",
                 "claims.exp: is written by the strategy",
                 "claims.nested: expected a text, a number, true, false or a list of texts",
                 "claims: missing key \"iss\"",
-                "client_auth: the assertion is signed already; use body, basic or none",
-                "parameters: \"assertion\" is written by the strategy; it has a key of its own",
                 "unknown key \"private_key\"",
             ]
         )

@@ -8,12 +8,16 @@ import Testing
 struct OAuthAnswerTests {
     private let errors = OAuthErrors(authority: "The authority", advice: [])
 
+    private func result(_ reply: TokenReply) -> Result<TokenSet, TokenFailure> {
+        errors.read(reply, at: now).map { $0.tokenSet(at: now) }
+    }
+
     private func token(_ body: String, status: Int = 200) -> TokenSet? {
-        try? errors.interpret(TokenReply(status, body), at: now).get()
+        try? result(TokenReply(status, body)).get()
     }
 
     private func failure(_ reply: TokenReply) throws -> TokenFailure {
-        try #require(errors.interpret(reply, at: now).failure)
+        try #require(result(reply).failure)
     }
 
     @Test(arguments: [
@@ -36,6 +40,34 @@ struct OAuthAnswerTests {
         #expect(issued.obtainedAt == now.wall)
     }
 
+    @Test(arguments: [
+        (#""soon""#, 1), ("true", 1), ("[]", 1), (#""""#, 1), ("null", 0), ("60", 0), (#""60""#, 0),
+    ])
+    func aLifetimeThatIsNoNumberIsRemarkedUpon(_ value: String, _ count: Int) {
+        var attempt = GrantAttempt.sample(holding: nil, at: now)
+        let reply = TokenReply(200, #"{"access_token":"t","expires_in":\#(value)}"#)
+        guard case .token = errors.answer(reply, in: &attempt) else {
+            Issue.record("no token")
+            return
+        }
+        #expect(attempt.remarks.count == count)
+    }
+
+    @Test(arguments: [#""Bearer""#, #""bearer""#, #""BEARER""#, "null"])
+    func aBearerTokenIsOneHoweverItIsWritten(_ type: String) {
+        #expect(token(#"{"access_token":"t","token_type":\#(type)}"#)?.access == Secret("t"))
+    }
+
+    @Test(arguments: [#""mac""#, #""DPoP""#, #""N_A""#, #""canary""#, #""""#, "7", "true", "[]"])
+    func aTokenOfAnotherTypeIsNotSentAsBearer(_ type: String) throws {
+        let failure = try failure(TokenReply(200, #"{"access_token":"t","token_type":\#(type)}"#))
+        #expect(failure.class == .terminal)
+        #expect(failure.problem.kind == .credentialMisconfigured)
+        #expect(failure.problem.detail.contains("token_type is not Bearer"))
+        #expect(!failure.problem.detail.contains("canary"))
+        #expect(failure.problem.detail.contains("(mac)") == (type == #""mac""#))
+    }
+
     @Test func aMissingLifetimeIsNotAnExpiry() {
         #expect(token(#"{"access_token":"t"}"#)?.expiresAt == nil)
     }
@@ -49,7 +81,7 @@ struct OAuthAnswerTests {
     @Test(arguments: ["application/json", "text/html", "text/plain; charset=utf-8", ""])
     func theContentTypeDoesNotMatter(_ type: String) {
         let reply = TokenReply(200, #"{"access_token":"t"}"#, ["Content-Type": type])
-        #expect((try? errors.interpret(reply, at: now).get())?.access == Secret("t"))
+        #expect((try? result(reply).get())?.access == Secret("t"))
     }
 
     @Test func otherSuccessStatusesCount() {

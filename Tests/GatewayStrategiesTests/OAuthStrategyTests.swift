@@ -39,6 +39,42 @@ struct OAuthStrategyTests {
         )
     }
 
+    @Test func aTokenIsRevokedWhereTheConfigurationSays() throws {
+        let token = TokenSet(access: Secret("T&1"), obtainedAt: now.wall)
+        let block: FixtureNode = [
+            "token_url": "https://id.example.com/token", "client_id": "app", "client_secret": "s",
+            "revoke_url": "https://id.example.com/revoke",
+        ]
+        #expect(
+            try grant("oauth2_client_credentials", block).revocation(of: token)?.wire == """
+                POST https://id.example.com/revoke
+
+                token=T%261&token_type_hint=access_token&client_id=app&client_secret=s
+                """
+        )
+        let attempt = GrantAttempt.sample(holding: token, at: now)
+        #expect(
+            try grant("oauth2_client_credentials", plain).revocation(in: attempt)
+                == .impossible("The credential has no revoke_url; add it.")
+        )
+    }
+
+    @Test(arguments: ["api_secret", "audience"])
+    func parametersAreNotShown(_ name: String) throws {
+        let block: FixtureNode = [
+            "token_url": "https://id.example.com/token", "client_id": "app", "client_secret": ["env": "S"],
+            "parameters": ["\(name)": "canary", "other": ["env": "OTHER"]],
+        ]
+        let fields = ConfigFields.fixture(block, secrets: FixtureSecrets(["OTHER": "o", "S": "s"]))
+        let strategy = try #require(ClientCredentialsStrategy(from: fields))
+        let span = try #require(fields.fields("parameters")?.node(name)?.span)
+        #expect(fields.context.secretSpans.contains(span))
+        let warnings = fields.context.diagnostics.filter { $0.message.contains("plain text") }
+        #expect(warnings.map(\.path.description) == (name == "audience" ? [] : ["parameters.api_secret"]))
+        guard case .token(let grant) = strategy.behavior else { throw WrongKind() }
+        #expect(try request(of: grant.firstStep(holding: nil)).parameter("other") == "o")
+    }
+
     @Test func everyInputMakesAnotherToken() throws {
         let variants: [FixtureNode] = [
             plain,

@@ -46,15 +46,6 @@ struct RecipeTests {
         "apply": [["cookie": "sid"], ["header": "X-Device", "value": "d-{{device}}"]],
     ]
 
-    @Test func aRevocationIsOneRequest() throws {
-        let step: FixtureNode = ["url": "https://app.example.com/logout"]
-        let block: FixtureNode = [
-            "initial": ["token": "t"], "expiry": "none", "revoke": [step, step],
-            "refresh": [["url": "https://app.example.com/refresh", "outputs": ["token": ["pointer": "/token"]]]],
-        ]
-        #expect(try problems("recipe", block).contains { $0.contains("write one step") })
-    }
-
     @Test func stepsBuildOnEachOther() throws {
         let grant = try grant("recipe", Self.login)
         let (requests, end) = try Self.play(

@@ -169,7 +169,48 @@ struct TokenExchangeTests {
         )
     }
 
+    /// What another authority gave is not shown to the parent's.
+    @Test func aTokenOfAnotherAuthorityIsRevokedThereOrNowhere() throws {
+        let token = TokenSet(access: Secret("weak"), obtainedAt: now.wall)
+        let elsewhere: [(String, FixtureNode)] = [
+            ("scopes", ["a"]), ("token_url", "https://sts.example.com/token"), ("client_id", "app"),
+        ]
+        let parent = try grant(
+            "oauth2_client_credentials",
+            [
+                "token_url": "https://id.example.com/token", "client_id": "app", "client_secret": "s",
+                "revoke_url": "https://id.example.com/revoke",
+            ]
+        )
+        #expect(try exchange(elsewhere, of: parent).revocation(of: token) == nil)
+        let revocable = elsewhere + [("revoke_url", "https://sts.example.com/revoke")]
+        #expect(
+            try exchange(revocable, of: parent).revocation(of: token)?.wire
+                == "POST https://sts.example.com/revoke\n\ntoken=weak&token_type_hint=access_token&client_id=app"
+        )
+        #expect(
+            try exchange([], of: parent).revocation(of: token)?.wire.hasPrefix("POST https://id.example.com/revoke")
+                == true
+        )
+    }
+
+    @Test func theParentsSecretDoesNotGoToAnotherHostToRevoke() throws {
+        let parent = try grant(
+            "oauth2_client_credentials",
+            ["token_url": "https://id.example.com/token", "client_id": "app", "client_secret": "s"]
+        )
+        #expect(throws: ParentRefusal.self) {
+            try exchange([("revoke_url", "https://other.example.com/revoke")], of: parent)
+        }
+        _ = try exchange([("revoke_url", "https://id.example.com/revoke")], of: parent)
+    }
+
     // MARK: Answers
+
+    @Test func aTokenThatNeedNotBeAnAccessTokenIsTaken() throws {
+        let reply = TokenReply(200, #"{"access_token":"t","token_type":"N_A","issued_token_type":"x"}"#)
+        guard case .token = try answer(reply) else { throw WrongKind() }
+    }
 
     private func answer(_ reply: TokenReply) throws -> GrantAnswer {
         var attempt = GrantAttempt.sample(holding: nil, at: now)

@@ -96,7 +96,6 @@ struct FailureTests {
             var rotates: Bool { false }
             func seed(at now: Moment) -> TokenSet? { nil }
             func firstStep(of attempt: GrantAttempt) -> GrantStep { grant.firstStep(of: attempt) }
-            func revocation(of token: TokenSet) -> TokenRequest? { nil }
             func injection(of token: TokenSet) -> Injection { grant.injection(of: token) }
             func interpret(_ reply: TokenReply, in attempt: inout GrantAttempt) -> GrantAnswer {
                 let now = attempt.now.wall

@@ -25,7 +25,6 @@ private struct SampleExchange: TokenGrant {
         return .parentRefused(failure)
     }
 
-    func revocation(of token: TokenSet) -> TokenRequest? { nil }
     func injection(of token: TokenSet) -> Injection { SampleGrant().injection(of: token) }
 }
 

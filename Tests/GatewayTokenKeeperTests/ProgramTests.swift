@@ -57,7 +57,6 @@ private struct ProgramGrant: TokenGrant {
         .token(TokenSet(access: Secret(String(decoding: reply.body, as: UTF8.self)), obtainedAt: attempt.now.wall))
     }
 
-    func revocation(of token: TokenSet) -> TokenRequest? { nil }
     func injection(of token: TokenSet) -> Injection { .authorization(scheme: "Bearer", token.access) }
 }
 

@@ -125,6 +125,28 @@ struct RevocationTests {
         }
     }
 
+    @Test func stepsAreTakenOneAfterTheOther() async throws {
+        let endpoint = ScriptedTokenEndpoint([.token("one", expiresIn: 3600), done, done, .json("", status: 403)])
+        try await KeeperBench(endpoint, grant: StepwiseGrant(steps: 3)).running { bench in
+            _ = await bench.credential()
+            #expect(await bench.keeper.perform(.revoke).problem?.kind == .credentialMisconfigured)
+            #expect(bench.endpoint.requests.count == 4)
+            #expect(bench.audit.last(.revocationFailed)?.httpStatus == 403)
+            #expect(bench.generation == 1, "one step of three failed")
+        }
+    }
+
+    @Test func aRevocationThatNeverEndsIsGivenUp() async throws {
+        let answers = Array(repeating: done, count: GrantAttempt.mostSteps)
+        let endpoint = ScriptedTokenEndpoint([.token("one", expiresIn: 3600)] + answers)
+        try await KeeperBench(endpoint, grant: StepwiseGrant(steps: .max)).running { bench in
+            _ = await bench.credential()
+            #expect(await bench.keeper.perform(.revoke).problem != nil)
+            #expect(bench.endpoint.requests.count == 1 + GrantAttempt.mostSteps)
+            #expect(bench.generation == 1)
+        }
+    }
+
     @Test(arguments: [
         (200, "", true), (204, "", true), (400, #"{"error":"invalid_token"}"#, true),
         (400, #"{"error":"invalid_client"}"#, false), (302, "", false), (401, "", false), (503, "", false),
@@ -158,5 +180,33 @@ struct RevocationTests {
             #expect(report.message.contains("stays locked"))
             #expect(bench.store[KeeperBench.key] == nil)
         }
+    }
+}
+
+/// Revokes in several requests, all of them alike.
+private struct StepwiseGrant: TokenGrant {
+    private let grant = SampleGrant(revokes: true)
+    private let steps: Int
+
+    init(steps: Int) { self.steps = steps }
+
+    var identity: GrantIdentity { grant.identity }
+    var isRenewable: Bool { true }
+    var rotates: Bool { false }
+    func seed(at now: Moment) -> TokenSet? { nil }
+    func firstStep(of attempt: GrantAttempt) -> GrantStep { grant.firstStep(of: attempt) }
+    func injection(of token: TokenSet) -> Injection { grant.injection(of: token) }
+    func revocation(in attempt: GrantAttempt) -> RevocationStep { grant.revocation(in: attempt) }
+
+    func interpret(_ reply: TokenReply, in attempt: inout GrantAttempt) -> GrantAnswer {
+        grant.interpret(reply, in: &attempt)
+    }
+
+    func interpretRevocation(_ reply: TokenReply, in attempt: inout GrantAttempt) -> RevocationAnswer {
+        let answer = RevocationAnswer(reply)
+        guard answer == .revoked, attempt.answers < steps, case .request(let next) = revocation(in: attempt) else {
+            return answer
+        }
+        return .next(next)
     }
 }

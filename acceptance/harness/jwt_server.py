@@ -4,7 +4,7 @@ Usage: python jwt_server.py PUBLIC_KEY_FILE LIFETIME_SECONDS CLOCK_OFFSET_SECOND
 
 Prints the port it listens on. `/oauth2/token` knows the assertion grant (RFC 7523 §2.1) for the issuers `box-app` (audience:
 Box's literal one) and `robot` (audience: its own URL), and client credentials for the client `signer`, who proves itself
-with private_key_jwt. `/api/` wants one of its tokens. `/calls` lists what happened. The whole process lives
+with private_key_jwt. `/oauth2/revoke` is RFC 7009 for the same clients. `/api/` wants one of its tokens. `/calls` lists what happened. The whole process lives
 CLOCK_OFFSET_SECONDS away from the real time, `Date` fields included.
 """
 
@@ -21,7 +21,7 @@ os.environ["AUTHLIB_INSECURE_TRANSPORT"] = "1"
 import logging
 
 from authlib.integrations.flask_oauth2 import AuthorizationServer
-from authlib.oauth2 import rfc6749, rfc7523
+from authlib.oauth2 import rfc6749, rfc7009, rfc7523
 from flask import Flask, jsonify, request
 from joserfc.jws import JWSRegistry
 from werkzeug.serving import make_server
@@ -134,8 +134,26 @@ class AssertionAuthentication(rfc7523.JWTBearerClientAssertion):
         return [own_url()]
 
 
+class Issued:
+    def __init__(self, value, client):
+        self.value, self.client, self.end = value, client, time.time() + LIFETIME
+
+    def check_client(self, client):
+        return self.client is client
+
+
 def save(token, context):
-    issued[token["access_token"]] = time.time() + LIFETIME
+    issued[token["access_token"]] = Issued(token["access_token"], context.client)
+
+
+class Revocation(rfc7009.RevocationEndpoint):
+    CLIENT_AUTH_METHODS = [AssertionAuthentication.CLIENT_AUTH_METHOD, "client_secret_post", "none"]
+
+    def query_token(self, text, hint):
+        return issued.get(text)
+
+    def revoke_token(self, token, request):
+        del issued[token.value]
 
 
 def make_token(grant_type, client, user=None, scope=None, expires_in=None, include_refresh_token=True):
@@ -155,6 +173,7 @@ class ClientCredentials(rfc6749.ClientCredentialsGrant):
 
 
 authority.register_grant(ClientCredentials)
+authority.register_endpoint(Revocation)
 
 
 @app.post("/oauth2/token")
@@ -162,10 +181,15 @@ def token():
     return authority.create_token_response()
 
 
+@app.post("/oauth2/revoke")
+def revoke():
+    return authority.create_endpoint_response("revocation")
+
+
 @app.get("/api/<path:rest>")
 def api(rest):
     value = request.headers.get("Authorization", "").removeprefix("Bearer ")
-    if issued.get(value, 0) > time.time():
+    if value in issued and issued[value].end > time.time():
         return jsonify(path=rest)
     return "", 401, {"WWW-Authenticate": 'Bearer realm="Service", error="invalid_token"'}
 

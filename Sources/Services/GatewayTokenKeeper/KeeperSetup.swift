@@ -90,6 +90,17 @@ struct KeeperSetup: Sendable {
         }
     }
 
+    /// Says once what was odd about an answer.
+    func log(_ remarks: inout [String]) {
+        for remark in remarks {
+            logger.warning(
+                "Odd answer of the authority",
+                metadata: ["gateway.credential": "\(name)", "gateway.remark": "\(remark)"]
+            )
+        }
+        remarks = []
+    }
+
     /// Writes an event whose loss does not stop anything.
     func note(_ event: TokenEvent) async {
         do throws(AuditError) {

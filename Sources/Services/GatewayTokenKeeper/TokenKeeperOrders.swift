@@ -173,9 +173,9 @@ extension TokenKeeper {
         switch worker.revocation {
         case .nothing: return .success("\(name) holds no token: there is nothing to revoke.")
         case .impossible(let problem): return .failure(problem)
-        case .request(let request):
+        case .request(let request, let attempt):
             decide { $0.suspend() }
-            let (problem, isForgotten) = await worker.revoke(by: request)
+            let (problem, isForgotten) = await worker.revoke(by: request, in: attempt)
             if isForgotten { leave(&worker) } else { resume() }
             let told = isForgotten ? "The tokens are forgotten here all the same." : "The token is kept and still used."
             guard var problem else { return .success("\(name) is revoked at the authority and forgotten. \(sequel)") }

@@ -71,45 +71,88 @@ extension TokenWorker {
     enum Revocation {
         case nothing
         case impossible(GatewayProblem)
-        case request(TokenRequest)
+        case request(TokenRequest, GrantAttempt)
     }
 
     var revocation: Revocation {
         guard let record, !record.isRevoked else { return .nothing }
-        if let request = setup.grant.revocation(of: record.token) { return .request(request) }
-        let detail = "The token of \(setup.name) cannot be revoked. \(setup.grant.revocationObstacle)"
-        let problem = GatewayProblem(
-            .requestRefused,
-            "\(detail) To forget it here without telling the authority, clear it.",
-            command: "authgateway token clear \(setup.name)"
-        )
-        return .impossible(problem)
+        let attempt = setup.attempt(holding: record.token)
+        switch setup.grant.revocation(in: attempt) {
+        case .request(let request): return .request(request, attempt)
+        case .impossible(let reason):
+            let problem = GatewayProblem(
+                .requestRefused,
+                "The token of \(setup.name) cannot be revoked. \(reason) To forget it here without telling the authority,"
+                    + " clear it.",
+                command: "authgateway token clear \(setup.name)"
+            )
+            return .impossible(problem)
+        }
     }
 
     /// - Returns: Why the authority may still accept the token; and whether it was forgotten here all the same.
-    mutating func revoke(by request: TokenRequest) async -> (problem: GatewayProblem?, isForgotten: Bool) {
-        let start = setup.clock.now().monotonic
-        let answer = await setup.endpoint.send(request, deadline: TokenKeeper.callDeadline)
-        let verdict = RevocationVerdict(answer, credential: setup.name)
+    mutating func revoke(
+        by first: TokenRequest,
+        in attempt: GrantAttempt
+    ) async -> (problem: GatewayProblem?, isForgotten: Bool) {
+        let end = await takeRevocation(first, in: attempt)
         var event = setup.event(
-            verdict.problem == nil ? .revoked : .revocationFailed,
+            end.problem == nil ? .revoked : .revocationFailed,
             generation: record?.generation,
             trigger: .operator
         )
-        event.outcome = verdict.problem == nil ? .ok : .failed
-        event.httpStatus = verdict.httpStatus
-        event.errorCode = verdict.code
-        event.duration = setup.clock.now().monotonic - start
+        event.outcome = end.problem == nil ? .ok : .failed
+        event.httpStatus = end.httpStatus
+        event.errorCode = end.code
+        event.duration = setup.clock.now().monotonic - attempt.now.monotonic
         event.token = record?.token.access
         await setup.note(event)
-        log(verdict)
-        guard verdict.problem == nil || !setup.grant.keepsTokenUntilRevoked else { return (verdict.problem, false) }
-        if verdict.problem != nil {
+        log(end)
+        guard end.problem == nil || !setup.grant.keepsTokenUntilRevoked else { return (end.problem, false) }
+        if end.problem != nil {
             await setup.note(setup.event(.cleared, generation: record?.generation, trigger: .operator))
         }
         await withdraw()
         isUncertain = false
-        return (verdict.problem, true)
+        return (end.problem, true)
+    }
+
+    /// What became of a revocation.
+    private struct RevocationEnd {
+        /// nil when the token is worth nothing any more.
+        var problem: GatewayProblem?
+        var httpStatus: Int?
+        var code: String?
+    }
+
+    /// Takes every step of a revocation, all of them within one deadline.
+    private func takeRevocation(_ first: TokenRequest, in begun: GrantAttempt) async -> RevocationEnd {
+        var (attempt, request) = (begun, first)
+        while true {
+            let left = TokenKeeper.callDeadline - (attempt.now.monotonic - begun.now.monotonic)
+            let answer = await setup.endpoint.send(request, deadline: max(left, .milliseconds(1)))
+            attempt.now = setup.clock.now()
+            attempt.answers += 1
+            switch answer {
+            case .failure(let failure):
+                let explained = TokenFailure(explaining: failure, credential: setup.name).problem
+                let detail = explained.detail.replacing("token endpoint", with: "revocation endpoint")
+                let problem = GatewayProblem(explained.kind, detail, hopError: explained.hopError)
+                return RevocationEnd(problem: problem, code: failure.reason.rawValue)
+            case .success(let reply):
+                var end = RevocationEnd(httpStatus: reply.status)
+                switch setup.grant.interpretRevocation(reply, in: &attempt) {
+                case .revoked: return end
+                case .failure(let problem):
+                    (end.problem, end.code) = (problem, problem.cause?.code)
+                    return end
+                case .next(let next) where attempt.answers < GrantAttempt.mostSteps: request = next
+                case .next:
+                    end.problem = TokenFailure.endless(credential: setup.name).problem
+                    return end
+                }
+            }
+        }
     }
 
     /// Forgets a token that is dead for good. That of the configuration must not be taken up again, so its place in the
@@ -126,56 +169,15 @@ extension TokenWorker {
         await save()
     }
 
-    private func log(_ verdict: RevocationVerdict) {
+    private func log(_ end: RevocationEnd) {
         let metadata: Logger.Metadata = [
-            "gateway.credential": "\(setup.name)", "gateway.http_status": "\(verdict.httpStatus ?? 0)",
-            "gateway.error": "\(verdict.code ?? "none")",
+            "gateway.credential": "\(setup.name)", "gateway.http_status": "\(end.httpStatus ?? 0)",
+            "gateway.error": "\(end.code ?? "none")",
         ]
-        if verdict.problem == nil {
+        if end.problem == nil {
             setup.logger.notice("Token revoked", metadata: metadata)
         } else {
             setup.logger.error("Token could not be revoked", metadata: metadata)
         }
-    }
-}
-
-/// What an authority's answer to a revocation means (RFC 7009 §2.2).
-struct RevocationVerdict {
-    /// nil when the token is worth nothing any more.
-    let problem: GatewayProblem?
-    let httpStatus: Int?
-    let code: String?
-
-    init(_ answer: Result<TokenReply, TokenTransportFailure>, credential: String) {
-        switch answer {
-        case .failure(let failure):
-            let explained = TokenFailure(explaining: failure, credential: credential).problem
-            let detail = explained.detail.replacing("token endpoint", with: "revocation endpoint")
-            problem = GatewayProblem(explained.kind, detail, hopError: explained.hopError)
-            httpStatus = nil
-            code = failure.reason.rawValue
-        case .success(let reply):
-            let named = OAuthErrorCode.allowListed(JSONValue(reply.body)?["error"]?.string)
-            httpStatus = reply.status
-            code = named
-            // Some say that they do not know the token, which is what was wanted.
-            let isUnknown = reply.status == 400 && (named == "invalid_token" || named == "invalid_grant")
-            if (200..<300).contains(reply.status) || isUnknown {
-                problem = nil
-            } else {
-                problem = Self.refusal(reply.status, named, credential)
-            }
-        }
-    }
-
-    private static func refusal(_ status: Int, _ code: String?, _ credential: String) -> GatewayProblem {
-        let cause = GatewayProblem.Cause(code: code, httpStatus: status)
-        let answer = (["status \(status)"] + [code].compactMap { $0 }).joined(separator: ", ")
-        guard status != 429, status < 500 else {
-            let detail = "The authority of \(credential) does not revoke tokens at the moment (\(answer))."
-            return GatewayProblem(.tokenTemporarilyUnavailable, detail, cause: cause)
-        }
-        let detail = "The authority of \(credential) refused to revoke the token (\(answer))."
-        return GatewayProblem(.credentialMisconfigured, detail, cause: cause)
     }
 }

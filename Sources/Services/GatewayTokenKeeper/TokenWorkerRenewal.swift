@@ -102,7 +102,9 @@ extension TokenWorker {
             case .failure(let failure):
                 return .failure(failure.explained, nil, code: failure.code, isLost: failure.isLost, took: duration)
             case .success(let reply):
-                switch setup.grant.interpret(reply, in: &attempt) {
+                let meaning = setup.grant.interpret(reply, in: &attempt)
+                setup.log(&attempt.remarks)
+                switch meaning {
                 case .next(let next) where attempt.answers < GrantAttempt.mostSteps: step = .request(next)
                 case .next: return failed(.endless(credential: setup.name), reply, took: duration)
                 case .parentRefused(let failure): return .parentRefused(failure, reply, took: duration)

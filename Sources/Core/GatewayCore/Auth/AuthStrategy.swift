@@ -57,11 +57,11 @@ package protocol TokenGrant: Sendable {
     /// What the answer to the last step means. What a later step needs of it is put aside in `attempt`.
     func interpret(_ reply: TokenReply, in attempt: inout GrantAttempt) -> GrantAnswer
 
-    /// The request that makes the authority forget the token; nil when there is no such endpoint.
-    func revocation(of token: TokenSet) -> TokenRequest?
+    /// What makes the authority forget ``GrantAttempt/held`` begins with.
+    func revocation(in attempt: GrantAttempt) -> RevocationStep
 
-    /// Why ``revocation(of:)`` is nil and what would change that: whole sentences.
-    var revocationObstacle: String { get }
+    /// What the answer to the last step of a revocation means.
+    func interpretRevocation(_ reply: TokenReply, in attempt: inout GrantAttempt) -> RevocationAnswer
 
     /// Whether a token stays when its revocation failed, so that it can be tried again.
     var keepsTokenUntilRevoked: Bool { get }
@@ -85,8 +85,12 @@ extension TokenGrant {
 }
 
 extension TokenGrant {
-    package var revocationObstacle: String {
-        "The strategy \(identity.strategy) knows no endpoint that revokes a token."
+    package func revocation(in attempt: GrantAttempt) -> RevocationStep {
+        .impossible("The strategy \(identity.strategy) knows no endpoint that revokes a token.")
+    }
+
+    package func interpretRevocation(_ reply: TokenReply, in attempt: inout GrantAttempt) -> RevocationAnswer {
+        RevocationAnswer(reply)
     }
 
     package var keepsTokenUntilRevoked: Bool { true }

@@ -1,4 +1,4 @@
-/// One attempt to obtain a token, of one step or several: what a grant may know while it lasts.
+/// One attempt to obtain or to revoke a token, of one step or several: what a grant may know while it lasts.
 ///
 /// Nothing of it outlives the attempt.
 package struct GrantAttempt: Sendable {
@@ -15,6 +15,8 @@ package struct GrantAttempt: Sendable {
     package var answers = 0
     /// What earlier steps put aside for later ones.
     package var outputs: [String: Secret] = [:]
+    /// What was odd about an answer that was of use all the same: sentences for the log, without the authority's words.
+    package var remarks: [String] = []
     /// For grants that may give up one way and begin another: how many answers there had been when they did.
     package var begunAnewAfter: Int?
 

@@ -339,11 +339,13 @@ package final class ConfigFields {
 
     // MARK: Secrets
 
-    /// A mapping of names to values, in file order; each a plain scalar or the name of a secret.
+    /// A mapping of names to values, in file order; each a plain scalar or the name of a secret. What has a secret's name
+    /// is one.
     package func valueMap(_ key: String) -> [(name: String, value: Secret)]? {
         guard let fields = fields(key) else { return nil }
         return fields.keys.compactMap { name in
             if case .mapping? = fields.node(name)?.content { return fields.secret(name).map { (name, $0) } }
+            if SecretMask.isSensitive(name) { return fields.secret(name).map { (name, $0) } }
             return fields.string(name).map { (name, Secret($0)) }
         }
     }

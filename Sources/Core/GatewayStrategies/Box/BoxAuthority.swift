@@ -6,37 +6,17 @@ enum BoxAuthority {
     static let tokenURL = "https://api.box.com/oauth2/token"
     static let revokeURL = "https://api.box.com/oauth2/revoke"
 
-    /// Where revocations go. With a token URL of one's own and no revoke URL beside it they go nowhere, unless the
-    /// path is Box's: a secret that is meant for a sandbox must not reach Box.
-    static func revokeURL(in fields: ConfigFields, tokenURL: AuthorityURL?) -> AuthorityURL? {
-        if fields.has("revoke_url") { return fields.authorityURL("revoke_url") }
-        guard let tokenURL, tokenURL.text.hasSuffix("/oauth2/token") else { return nil }
-        return try? AuthorityURL(tokenURL.text.dropLast("token".count) + "revoke")
-    }
-
-    /// Credentials stand in the form: Box refuses them as HTTP Basic.
-    static func revocation(of token: Secret, at url: AuthorityURL, clientID: String, clientSecret: Secret)
-        -> TokenRequest
-    {
-        TokenRequest(
-            url: url,
-            body: .form([
-                TokenRequest.Parameter("client_id", clientID),
-                TokenRequest.Parameter("client_secret", clientSecret),
-                TokenRequest.Parameter("token", token),
-            ])
-        )
-    }
-
     private static let console = "the Box developer console (https://app.box.com/developers/console)"
+
+    private static let wrongClient = OAuthErrors.Advice(
+        code: "invalid_client",
+        text: "client_id or client_secret is wrong; compare both with the Configuration tab of \(console)."
+    )
 
     static let loginErrors = OAuthErrors(
         authority: "Box",
         advice: [
-            OAuthErrors.Advice(
-                code: "invalid_client",
-                text: "client_id or client_secret is wrong; compare both with the Configuration tab of \(console)."
-            ),
+            wrongClient,
             OAuthErrors.Advice(
                 code: "unauthorized_client",
                 text: "the app has not enabled this grant; choose User Authentication (OAuth 2.0) in \(console)."
@@ -47,10 +27,7 @@ enum BoxAuthority {
     static let errors = OAuthErrors(
         authority: "Box",
         advice: [
-            OAuthErrors.Advice(
-                code: "invalid_client",
-                text: "client_id or client_secret is wrong; compare both with the Configuration tab of \(console)."
-            ),
+            wrongClient,
             OAuthErrors.Advice(
                 code: "unauthorized_client",
                 marker: "enterprise admin",

@@ -24,13 +24,8 @@ struct BoxDeveloperTokenStrategy: AuthStrategy {
         let revokeURL =
             fields.has("revoke_url") ? fields.authorityURL("revoke_url") : try? AuthorityURL(BoxAuthority.revokeURL)
         guard let token, fields.context.errorCount == errors else { return nil }
-        grant = BoxDeveloperTokenGrant(
-            token: token,
-            obtainedAt: obtainedAt,
-            clientID: clientID,
-            clientSecret: clientSecret,
-            revokeURL: revokeURL
-        )
+        let client = clientID.flatMap { id in clientSecret.map { BoxClient(id: id, secret: $0) } }
+        grant = BoxDeveloperTokenGrant(token: token, obtainedAt: obtainedAt, client: client, revokeURL: revokeURL)
     }
 
     var behavior: AuthBehavior { .token(grant) }
@@ -42,16 +37,14 @@ private struct BoxDeveloperTokenGrant: TokenGrant {
     let token: Secret
     /// nil: the hour begins when the gateway first sees the token.
     let obtainedAt: UnixTime?
-    let clientID: String?
-    let clientSecret: Secret?
+    let client: BoxClient?
     let revokeURL: AuthorityURL?
 
     var identity: GrantIdentity {
         var identity = GrantIdentity(strategy: BoxDeveloperTokenStrategy.kind, subject: nil)
         identity.add("token", secret: token)
         identity.add("obtained_at", obtainedAt?.rfc3339)
-        identity.add("client_id", clientID)
-        identity.add("client_secret", secret: clientSecret)
+        client?.addInputs(to: &identity)
         return identity
     }
 
@@ -80,14 +73,14 @@ private struct BoxDeveloperTokenGrant: TokenGrant {
         )
     }
 
-    func revocation(of token: TokenSet) -> TokenRequest? {
-        guard let revokeURL, let clientID, let clientSecret else { return nil }
-        return BoxAuthority.revocation(of: token.access, at: revokeURL, clientID: clientID, clientSecret: clientSecret)
-    }
-
-    var revocationObstacle: String {
-        "A developer token is revoked with the client_id and client_secret of its app: add both to the credential, or "
-            + "revoke the token in the Box developer console (https://app.box.com/developers/console)."
+    func revocation(in attempt: GrantAttempt) -> RevocationStep {
+        guard let revokeURL, let client else {
+            return .impossible(
+                "A developer token is revoked with the client_id and client_secret of its app: add both to the credential,"
+                    + " or revoke the token in the Box developer console (https://app.box.com/developers/console)."
+            )
+        }
+        return client.revocation(at: revokeURL, in: attempt)
     }
 
     func completing(_ token: TokenSet) -> TokenSet {

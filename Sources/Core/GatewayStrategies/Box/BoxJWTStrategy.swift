@@ -2,11 +2,10 @@ import GatewayCore
 
 /// Box's server authentication with a signed assertion: a token for the service account of an enterprise, or for one
 /// user.
-struct BoxJWTStrategy: AuthStrategy {
+struct BoxJWTStrategy: BoxServerStrategy {
     static let kind = "box_jwt"
-    static let hasSubject = true
 
-    private var grant: BoxJWTGrant
+    var grant: BoxJWTGrant
 
     init?(from fields: ConfigFields) {
         let errors = fields.context.errorCount
@@ -26,20 +25,12 @@ struct BoxJWTStrategy: AuthStrategy {
         let signer = Self.signer(in: fields, settings)
         let subject =
             if let settings, !fields.has("subject") { settings.subject(in: fields) } else { BoxSubject(in: fields) }
-        let tokenURL =
-            fields.has("token_url") ? fields.authorityURL("token_url") : try? AuthorityURL(BoxAuthority.tokenURL)
-        let revokeURL = BoxAuthority.revokeURL(in: fields, tokenURL: tokenURL)
-        guard let clientID, let clientSecret, let signer, let subject, let tokenURL,
+        let endpoints = BoxEndpoints(in: fields)
+        guard let clientID, let clientSecret, let signer, let subject, let endpoints,
             fields.context.errorCount == errors
         else { return nil }
-        grant = BoxJWTGrant(
-            tokenURL: tokenURL,
-            revokeURL: revokeURL,
-            clientID: clientID,
-            clientSecret: clientSecret,
-            signer: signer,
-            subject: subject
-        )
+        let client = BoxClient(id: clientID, secret: clientSecret)
+        grant = BoxJWTGrant(client: client, endpoints: endpoints, subject: subject, signer: signer)
     }
 
     private static let otherKeys = [
@@ -47,76 +38,46 @@ struct BoxJWTStrategy: AuthStrategy {
         "revoke_url",
     ]
 
-    var behavior: AuthBehavior { .token(grant) }
-
-    func switchingSubject(_ fields: ConfigFields) -> (any AuthStrategy)? {
-        guard let subject = BoxSubject(in: fields) else { return nil }
-        var copy = self
-        copy.grant.subject = subject
-        return copy
-    }
-
     /// What stands beside `app_settings` takes the place of what the file says.
     private static func signer(in fields: ConfigFields, _ settings: BoxAppSettings?) -> JWTSigner? {
-        let algorithm = fields.signingAlgorithm(of: [.rs256, .rs384, .rs512], otherwise: .rs256)
-        let keyID = fields.string("key_id") ?? settings?.keyID
-        let passphrase = fields.secret("passphrase") ?? settings?.passphrase
-        let isInline = settings == nil || fields.has("private_key")
-        guard let text = isInline ? fields.requiredSecretText("private_key") : settings?.privateKey else { return nil }
-        let place = isInline ? "private_key" : "app_settings"
-        do throws(SigningKey.Refusal) {
-            let key = try SigningKey.open(text, passphrase: passphrase, with: fields.context.secrets)
-            guard let algorithm else { return nil }
-            return fields.signer(key, at: place, algorithm: algorithm, keyID: keyID)
-        } catch {
-            fields.error(error.isAboutPassphrase && fields.has("passphrase") ? "passphrase" : place, error.message)
-            return nil
+        var defaults = SigningKey.Defaults()
+        if let settings {
+            defaults.keyID = settings.keyID
+            defaults.passphrase = settings.passphrase
+            if !fields.has("private_key"), let key = settings.privateKey {
+                defaults.key = (text: key, place: "app_settings")
+            }
         }
+        return fields.signer(key: "private_key", algorithms: [.rs256, .rs384, .rs512], defaults: defaults)
     }
 }
 
-private struct BoxJWTGrant: TokenGrant {
+struct BoxJWTGrant: BoxServerGrant {
     private static let grantType = "urn:ietf:params:oauth:grant-type:jwt-bearer"
     /// What Box wants to read, whatever the URL that the request goes to.
     private static let audience = "https://api.box.com/oauth2/token"
     /// Box refuses more than 60 seconds, counted on its own clock.
     private static let lifetime: Duration = .seconds(30)
 
-    let tokenURL: AuthorityURL
-    let revokeURL: AuthorityURL?
-    let clientID: String
-    let clientSecret: Secret
-    let signer: JWTSigner
+    let client: BoxClient
+    let endpoints: BoxEndpoints
     var subject: BoxSubject
+    let signer: JWTSigner
 
     var identity: GrantIdentity {
-        var identity = GrantIdentity(strategy: BoxJWTStrategy.kind, subject: "\(subject.type):\(subject.id)")
-        identity.add("token_url", tokenURL.text)
-        identity.add("client_id", clientID)
-        identity.add("client_secret", secret: clientSecret)
-        identity.add("box_subject_type", subject.type)
-        identity.add("box_subject_id", subject.id)
+        var identity = identity(of: BoxJWTStrategy.kind)
         signer.addInputs(to: &identity)
         return identity
     }
 
-    let isRenewable = true
-    let rotates = false
-
-    func seed(at now: Moment) -> TokenSet? { nil }
-
     func firstStep(of attempt: GrantAttempt) -> GrantStep {
-        do throws(TokenFailure) {
-            return .request(try request(in: attempt, at: attempt.now.wall))
-        } catch {
-            return .impossible(error)
-        }
+        GrantStep { () throws(TokenFailure) in try request(in: attempt, at: attempt.now.wall) }
     }
 
     /// - Parameter now: The time by the clock that counts. There is no `iat` and no `nbf`: Box allows no skew on them.
     private func request(in attempt: GrantAttempt, at now: UnixTime) throws(TokenFailure) -> TokenRequest {
         let assertion = try signer.sign([
-            "iss": .string(clientID),
+            "iss": .string(client.id),
             "sub": .string(subject.id),
             "box_sub_type": .string(subject.type),
             "aud": .string(Self.audience),
@@ -124,40 +85,16 @@ private struct BoxJWTGrant: TokenGrant {
             "exp": .time(now + Self.lifetime),
         ])
         let form = [
-            TokenRequest.Parameter("grant_type", Self.grantType),
-            TokenRequest.Parameter("assertion", assertion),
-            TokenRequest.Parameter("client_id", clientID),
-            TokenRequest.Parameter("client_secret", clientSecret),
+            TokenRequest.Parameter("grant_type", Self.grantType), TokenRequest.Parameter("assertion", assertion),
         ]
-        return TokenRequest(url: tokenURL, body: .form(form))
+        return TokenRequest(url: endpoints.tokenURL, body: .form(form + client.form))
     }
 
     func interpret(_ reply: TokenReply, in attempt: inout GrantAttempt) -> GrantAnswer {
-        guard let complaint = AssertionRepair.complaint(in: reply) else {
-            return GrantAnswer(BoxAuthority.jwtErrors.interpret(reply, at: attempt.now))
-        }
-        let begun = attempt
-        let repaired = AssertionRepair.next(after: complaint, in: begun) { now throws(TokenFailure) in
-            try request(in: begun, at: now)
-        }
-        return repaired ?? .failure(AssertionRepair.failure(after: complaint, from: "Box", at: attempt.now))
-    }
-
-    func revocation(of token: TokenSet) -> TokenRequest? {
-        revokeURL.map {
-            BoxAuthority.revocation(of: token.access, at: $0, clientID: clientID, clientSecret: clientSecret)
+        AssertionRepair.answer(reply, in: &attempt, as: BoxAuthority.jwtErrors) { attempt, now throws(TokenFailure) in
+            try request(in: attempt, at: now)
         }
     }
-
-    var revocationObstacle: String {
-        "The credential has a token_url of its own and no revoke_url; add it."
-    }
-
-    func injection(of token: TokenSet) -> Injection { .bearer(token.access) }
-}
-
-extension BoxJWTGrant: ExchangeableGrant {
-    var exchange: ExchangePoint? { ExchangePoint(url: tokenURL, isBox: true) }
 }
 
 extension BoxAuthority {

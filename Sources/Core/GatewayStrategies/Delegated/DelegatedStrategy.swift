@@ -244,6 +244,5 @@ private struct DelegatedGrant: TokenGrant {
         return GatewayProblem.Cause(code: OAuthErrorCode.allowListed(code), httpStatus: reply.status)
     }
 
-    func revocation(of token: TokenSet) -> TokenRequest? { nil }
     func injection(of token: TokenSet) -> Injection { placement.injection(of: token) }
 }

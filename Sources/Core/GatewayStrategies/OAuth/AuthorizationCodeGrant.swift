@@ -5,15 +5,19 @@ struct AuthorizationCodeGrant: TokenGrant {
     struct Seeds: Hashable {
         let access: Secret?
         let refresh: Secret?
+
+        /// Reads `access_token` and `refresh_token`; both may be absent.
+        init(in fields: ConfigFields) {
+            access = fields.bearerToken("access_token")
+            refresh = fields.secret("refresh_token")
+        }
     }
 
     let strategy: String
     /// Where the credential stands in the configuration; tells apart credentials that begin without tokens.
     let configPath: String
     let flow: AuthorizationCodeLogin
-    let revokeURL: AuthorityURL?
-    /// Whether the authority has a word for the kind of a token that is revoked (RFC 7009 §2.1).
-    let hintsTokenType: Bool
+    let revocation: RevocationEndpoint?
     let seeds: Seeds
 
     let isRenewable = true
@@ -62,25 +66,10 @@ struct AuthorizationCodeGrant: TokenGrant {
 
     func interpret(_ reply: TokenReply, in attempt: inout GrantAttempt) -> GrantAnswer {
         let held = attempt.held ?? seed(at: attempt.now)
-        return GrantAnswer(flow.answers.refresh(reply, at: attempt.now, holding: held))
+        return GrantAnswer(flow.answers.refresh(reply, in: &attempt, holding: held))
     }
 
-    /// The refresh token where there is one: ending it ends what it could have bought (RFC 7009 §2.1).
-    func revocation(of token: TokenSet) -> TokenRequest? {
-        guard let revokeURL else { return nil }
-        var form = [TokenRequest.Parameter("token", token.renewal ?? token.access)]
-        if hintsTokenType {
-            let kind = token.renewal == nil ? "access_token" : "refresh_token"
-            form.append(TokenRequest.Parameter("token_type_hint", kind))
-        }
-        return flow.client.authenticateUndated(TokenRequest(url: revokeURL, body: .form(form)))
-    }
-
-    var revocationObstacle: String {
-        revokeURL == nil
-            ? "The credential has no revoke_url; add it."
-            : "A client with client_auth: private_key_jwt cannot revoke yet; revoke the login at the authority."
-    }
+    func revocation(in attempt: GrantAttempt) -> RevocationStep { revocation.step(as: flow.client, in: attempt) }
 
     func injection(of token: TokenSet) -> Injection { .bearer(token.access) }
 

@@ -2,12 +2,17 @@ import GatewayCore
 
 /// A login by browser: the authorization code flow (RFC 6749 §4.1) with PKCE (RFC 7636).
 struct AuthorizationCodeLogin: LoginFlow {
+    /// Where the browser comes back to, and what ties its answer to the question.
+    struct Browser: Hashable {
+        let redirect: LoginRedirect
+        let usesPKCE: Bool
+    }
+
     let authorizeURL: AuthorityURL
     let tokenURL: AuthorityURL
     let client: ClientAuthentication
     let scopes: [String]
-    let redirect: LoginRedirect
-    let usesPKCE: Bool
+    let browser: Browser
     /// Whom the answer has to name (RFC 9207); nil when the authority does not say.
     let issuer: String?
     /// Stand in the address of the page.
@@ -15,6 +20,8 @@ struct AuthorizationCodeLogin: LoginFlow {
     /// Stand in the form of every token request.
     let parameters: [TokenRequest.Parameter]
     let answers: TokenAnswers
+
+    var redirect: LoginRedirect { browser.redirect }
 
     func page(of attempt: LoginAttempt) -> String {
         var query = [
@@ -24,7 +31,7 @@ struct AuthorizationCodeLogin: LoginFlow {
             TokenRequest.Parameter("state", attempt.state),
         ]
         query += .scope(scopes)
-        if usesPKCE {
+        if browser.usesPKCE {
             query.append(TokenRequest.Parameter("code_challenge", PKCE.challenge(of: attempt.verifier)))
             query.append(TokenRequest.Parameter("code_challenge_method", "S256"))
         }
@@ -73,7 +80,7 @@ struct AuthorizationCodeLogin: LoginFlow {
         guard FieldSyntax.isValue(text), !text.contains(" "), text.utf8.count <= LoginAnswer.limitBytes else {
             throw .unreadable
         }
-        guard usesPKCE else { throw .addressNeeded }
+        guard browser.usesPKCE else { throw .addressNeeded }
         return Secret(text)
     }
 
@@ -83,7 +90,7 @@ struct AuthorizationCodeLogin: LoginFlow {
             TokenRequest.Parameter("code", code),
             TokenRequest.Parameter("redirect_uri", attempt.redirectURI),
         ]
-        if usesPKCE { form.append(TokenRequest.Parameter("code_verifier", attempt.verifier)) }
+        if browser.usesPKCE { form.append(TokenRequest.Parameter("code_verifier", attempt.verifier)) }
         let grant = GrantAttempt(holding: nil, at: now, nonce: attempt.nonce)
         return client.step(form + parameters, at: tokenURL, in: grant)
     }

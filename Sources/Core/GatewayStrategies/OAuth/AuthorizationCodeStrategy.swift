@@ -9,34 +9,31 @@ struct AuthorizationCodeStrategy: AuthStrategy {
     init?(from fields: ConfigFields) {
         let errors = fields.context.errorCount
         let authorizeURL = fields.requiredAuthorityURL("authorize_url")
-        let tokenURL = fields.requiredAuthorityURL("token_url")
-        let revokeURL = fields.authorityURL("revoke_url")
-        let client = ClientAuthentication(in: fields, tokenURL: tokenURL, allowsPublic: true)
-        let redirect = fields.loginRedirect("redirect_uri") ?? .ephemeral
-        let usesPKCE = fields.bool("pkce") ?? true
+        let login = OAuthClient(in: fields, own: ["code", "redirect_uri", "code_verifier", "refresh_token"]) {
+            ClientAuthentication(in: fields, tokenURL: $0, allowsPublic: true)
+        }
+        let browser = AuthorizationCodeLogin.Browser(in: fields)
         let issuer = fields.string("issuer")
-        let scopes = fields.scopes()
         let pageParameters = Self.pageParameters(in: fields)
-        let parameters = fields.extraParameters(own: ["code", "redirect_uri", "code_verifier", "refresh_token"])
         let seeds = AuthorizationCodeGrant.Seeds(in: fields)
-        guard let authorizeURL, let tokenURL, let client, fields.context.errorCount == errors else { return nil }
+        guard let authorizeURL, let login, let client = login.authentication, fields.context.errorCount == errors else {
+            return nil
+        }
         grant = AuthorizationCodeGrant(
             strategy: Self.kind,
             configPath: fields.path.description,
             flow: AuthorizationCodeLogin(
                 authorizeURL: authorizeURL,
-                tokenURL: tokenURL,
+                tokenURL: login.tokenURL,
                 client: client,
-                scopes: scopes,
-                redirect: redirect,
-                usesPKCE: usesPKCE,
+                scopes: login.scopes,
+                browser: browser,
                 issuer: issuer,
                 pageParameters: pageParameters,
-                parameters: parameters,
+                parameters: login.parameters,
                 answers: TokenAnswers(errors: .standard)
             ),
-            revokeURL: revokeURL,
-            hintsTokenType: true,
+            revocation: login.revocation,
             seeds: seeds
         )
     }
@@ -57,15 +54,16 @@ struct AuthorizationCodeStrategy: AuthStrategy {
     ]
 }
 
-extension AuthorizationCodeGrant.Seeds {
-    /// Reads `access_token` and `refresh_token`; both may be absent.
+extension AuthorizationCodeLogin.Browser {
+    /// Reads `redirect_uri` and `pkce`.
     init(in fields: ConfigFields) {
-        self.init(access: fields.bearerToken("access_token"), refresh: fields.secret("refresh_token"))
+        redirect = fields.loginRedirect("redirect_uri") ?? .ephemeral
+        usesPKCE = fields.bool("pkce") ?? true
     }
 }
 
 extension ConfigFields {
-    func loginRedirect(_ key: String) -> LoginRedirect? {
+    fileprivate func loginRedirect(_ key: String) -> LoginRedirect? {
         guard let text = string(key) else { return nil }
         do throws(LoginRedirect.Refusal) {
             return try LoginRedirect(text)

@@ -94,19 +94,10 @@ struct ClientAuthentication: Sendable {
         return request
     }
 
-    /// A request of no attempt, such as a revocation; nil for a client that would have to sign and date it.
-    func authenticateUndated(_ request: TokenRequest) -> TokenRequest? {
-        if case .assertion = proof { return nil }
-        let never = Moment(monotonic: MonotonicTime(nanoseconds: 0), wall: UnixTime(seconds: 0))
-        return try? authenticate(request, in: GrantAttempt(holding: nil, at: never, nonce: ""))
-    }
-
     /// The first step of a grant that asks with one form.
     func step(_ form: [TokenRequest.Parameter], at url: AuthorityURL, in attempt: GrantAttempt) -> GrantStep {
-        do throws(TokenFailure) {
-            return .request(try authenticate(TokenRequest(url: url, body: .form(form)), in: attempt))
-        } catch {
-            return .impossible(error)
+        GrantStep { () throws(TokenFailure) in
+            try authenticate(TokenRequest(url: url, body: .form(form)), in: attempt)
         }
     }
 

@@ -9,52 +9,29 @@ struct ClientCredentialsStrategy: AuthStrategy {
     private let grant: ClientCredentialsGrant
 
     init?(from fields: ConfigFields) {
-        let errors = fields.context.errorCount
-        let tokenURL = fields.requiredAuthorityURL("token_url")
-        let client = ClientAuthentication(in: fields, tokenURL: tokenURL)
-        let scopes = fields.scopes()
-        let parameters = fields.extraParameters()
-        guard let tokenURL, let client, fields.context.errorCount == errors else { return nil }
-        grant = ClientCredentialsGrant(tokenURL: tokenURL, client: client, scopes: scopes, parameters: parameters)
+        let client = OAuthClient(in: fields) { ClientAuthentication(in: fields, tokenURL: $0) }
+        guard let client else { return nil }
+        grant = ClientCredentialsGrant(client: client)
     }
 
     var behavior: AuthBehavior { .token(grant) }
 }
 
-private struct ClientCredentialsGrant: TokenGrant {
-    let tokenURL: AuthorityURL
-    let client: ClientAuthentication
-    let scopes: [String]
-    let parameters: [TokenRequest.Parameter]
+private struct ClientCredentialsGrant: OAuthGrant {
+    let client: OAuthClient
 
     var identity: GrantIdentity {
         var identity = GrantIdentity(strategy: ClientCredentialsStrategy.kind, subject: nil)
-        identity.add("token_url", tokenURL.text)
         client.addInputs(to: &identity)
-        identity.add("scope", scopes.joined(separator: " "))
-        identity.add(parameters)
         return identity
     }
 
-    let isRenewable = true
-    let rotates = false
-
-    func seed(at now: Moment) -> TokenSet? { nil }
-
     func firstStep(of attempt: GrantAttempt) -> GrantStep {
-        let form = [TokenRequest.Parameter("grant_type", "client_credentials")] + .scope(scopes) + parameters
-        return client.step(form, at: tokenURL, in: attempt)
+        let form = [TokenRequest.Parameter("grant_type", "client_credentials")] + .scope(client.scopes)
+        return GrantStep { () throws(TokenFailure) in try client.request(form, in: attempt) }
     }
 
     func interpret(_ reply: TokenReply, in attempt: inout GrantAttempt) -> GrantAnswer {
-        GrantAnswer(OAuthErrors.standard.interpret(reply, at: attempt.now))
+        OAuthErrors.standard.answer(reply, in: &attempt)
     }
-
-    func revocation(of token: TokenSet) -> TokenRequest? { nil }
-
-    func injection(of token: TokenSet) -> Injection { .bearer(token.access) }
-}
-
-extension ClientCredentialsGrant: ExchangeableGrant {
-    var exchange: ExchangePoint? { ExchangePoint(url: tokenURL, client: client) }
 }

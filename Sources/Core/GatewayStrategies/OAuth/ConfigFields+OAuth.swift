@@ -19,7 +19,9 @@ extension ConfigFields {
     ///
     /// - Parameter own: What the strategy writes itself, besides what every one of them writes.
     func extraParameters(own: Set<String> = []) -> [TokenRequest.Parameter] {
-        let parameters = stringMap("parameters") ?? []
+        let parameters = valueMap("parameters") ?? []
+        // Some authorities want a second secret there, and nothing but its name would tell.
+        if let node = node("parameters") { context.hide(node) }
         for (name, _) in parameters where own.union(Self.ownParameters).contains(name) {
             error("parameters", "\"\(name)\" is written by the strategy; it has a key of its own")
         }

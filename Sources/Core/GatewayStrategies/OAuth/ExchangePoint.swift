@@ -13,4 +13,8 @@ struct ExchangePoint: Sendable {
     var client: ClientAuthentication?
     /// Box wants no client, and knows shared links.
     var isBox = false
+    /// Whether the parent's own tokens come from here.
+    var isParents = true
+    /// Where exchanged tokens are ended, unless it is as the parent's are.
+    var revocation: RevocationEndpoint?
 }

@@ -8,27 +8,17 @@ struct JWTBearerStrategy: AuthStrategy {
 
     init?(from fields: ConfigFields) {
         let errors = fields.context.errorCount
-        let tokenURL = fields.requiredAuthorityURL("token_url")
         let signer = fields.signer(key: "key")
-        let claims = AssertionClaims(in: fields, tokenURL: tokenURL)
-        let client = Self.client(in: fields, tokenURL: tokenURL)
-        let scopes = fields.scopes()
-        let parameters = fields.extraParameters(own: ["assertion"])
-        guard let tokenURL, let signer, let claims, fields.context.errorCount == errors else { return nil }
-        grant = JWTBearerGrant(
-            tokenURL: tokenURL,
-            signer: signer,
-            claims: claims,
-            client: client,
-            scopes: scopes,
-            parameters: parameters
-        )
+        let client = OAuthClient(in: fields, own: ["assertion"]) { Self.authentication(in: fields, tokenURL: $0) }
+        let claims = AssertionClaims(in: fields, tokenURL: client?.tokenURL)
+        guard let client, let signer, let claims, fields.context.errorCount == errors else { return nil }
+        grant = JWTBearerGrant(client: client, signer: signer, claims: claims)
     }
 
     var behavior: AuthBehavior { .token(grant) }
 
     /// Most authorities need none: the assertion says who asks.
-    private static func client(in fields: ConfigFields, tokenURL: AuthorityURL?) -> ClientAuthentication? {
+    private static func authentication(in fields: ConfigFields, tokenURL: AuthorityURL?) -> ClientAuthentication? {
         guard fields.has("client_id") || fields.has("client_secret") || fields.has("client_auth") else { return nil }
         if fields.scalar("client_auth")?.scalar.text == ClientAuthentication.Method.privateKeyJWT.rawValue {
             fields.know("client_id")
@@ -101,59 +91,37 @@ private struct AssertionClaims: Hashable {
     }
 }
 
-private struct JWTBearerGrant: TokenGrant {
+private struct JWTBearerGrant: OAuthGrant {
     private static let grantType = "urn:ietf:params:oauth:grant-type:jwt-bearer"
 
-    let tokenURL: AuthorityURL
+    let client: OAuthClient
     let signer: JWTSigner
     let claims: AssertionClaims
-    let client: ClientAuthentication?
-    let scopes: [String]
-    let parameters: [TokenRequest.Parameter]
 
     var identity: GrantIdentity {
         var identity = GrantIdentity(strategy: JWTBearerStrategy.kind, subject: claims.subject)
-        identity.add("token_url", tokenURL.text)
         signer.addInputs(to: &identity)
         claims.addInputs(to: &identity)
-        client?.addInputs(to: &identity)
-        identity.add("scope", scopes.joined(separator: " "))
-        identity.add(parameters)
+        client.addInputs(to: &identity)
         return identity
     }
 
-    let isRenewable = true
-    let rotates = false
-
-    func seed(at now: Moment) -> TokenSet? { nil }
-
     func firstStep(of attempt: GrantAttempt) -> GrantStep {
-        do throws(TokenFailure) {
-            return .request(try request(in: attempt, at: attempt.now.wall))
-        } catch {
-            return .impossible(error)
-        }
+        GrantStep { () throws(TokenFailure) in try request(in: attempt, at: attempt.now.wall) }
     }
 
     private func request(in attempt: GrantAttempt, at now: UnixTime) throws(TokenFailure) -> TokenRequest {
         let assertion = try signer.sign(claims.all(in: attempt, at: now))
-        let own = [
+        let form = [
             TokenRequest.Parameter("grant_type", Self.grantType), TokenRequest.Parameter("assertion", assertion),
         ]
-        let request = TokenRequest(url: tokenURL, body: .form(own + .scope(scopes) + parameters))
-        guard let client else { return request }
-        return try client.authenticate(request, in: attempt)
+        return try client.request(form + .scope(client.scopes), in: attempt)
     }
 
     func interpret(_ reply: TokenReply, in attempt: inout GrantAttempt) -> GrantAnswer {
-        guard let complaint = AssertionRepair.complaint(in: reply) else {
-            return GrantAnswer(Self.errors.interpret(reply, at: attempt.now))
+        AssertionRepair.answer(reply, in: &attempt, as: Self.errors) { attempt, now throws(TokenFailure) in
+            try request(in: attempt, at: now)
         }
-        let begun = attempt
-        let repaired = AssertionRepair.next(after: complaint, in: begun) { now throws(TokenFailure) in
-            try request(in: begun, at: now)
-        }
-        return repaired ?? .failure(AssertionRepair.failure(after: complaint, from: "The authority", at: attempt.now))
     }
 
     private static let errors = OAuthErrors(
@@ -166,12 +134,4 @@ private struct JWTBearerGrant: TokenGrant {
             )
         ]
     )
-
-    func revocation(of token: TokenSet) -> TokenRequest? { nil }
-
-    func injection(of token: TokenSet) -> Injection { .bearer(token.access) }
-}
-
-extension JWTBearerGrant: ExchangeableGrant {
-    var exchange: ExchangePoint? { ExchangePoint(url: tokenURL, client: client) }
 }

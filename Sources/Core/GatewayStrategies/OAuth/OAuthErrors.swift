@@ -15,12 +15,24 @@ struct OAuthErrors: Sendable {
     let authority: String
     /// The first that fits is given, so those with a marker stand before those without.
     let advice: [Advice]
+    /// Values of `token_type`, in lower case, of tokens that can be sent behind `Bearer`.
+    var tokenTypes: Set<String> = ["bearer"]
 
     static let standard = OAuthErrors(authority: "The authority", advice: [])
 
     /// The access token alone; a refresh token beside it is left out.
-    func interpret(_ reply: TokenReply, at now: Moment) -> Result<TokenSet, TokenFailure> {
-        read(reply, at: now).map { $0.tokenSet(at: now) }
+    func answer(_ reply: TokenReply, in attempt: inout GrantAttempt) -> GrantAnswer {
+        let now = attempt.now
+        return GrantAnswer(read(reply, in: &attempt).map { $0.tokenSet(at: now) })
+    }
+
+    func read(
+        _ reply: TokenReply,
+        in attempt: inout GrantAttempt
+    ) -> Result<OAuthTokenResponse, TokenFailure> {
+        let result = read(reply, at: attempt.now)
+        if case .success(let answer) = result { attempt.remarks += answer.remarks }
+        return result
     }
 
     func read(_ reply: TokenReply, at now: Moment) -> Result<OAuthTokenResponse, TokenFailure> {
@@ -28,11 +40,33 @@ struct OAuthErrors: Sendable {
         guard (200..<300).contains(reply.status), answer?["error"].isPresent != true else {
             return .failure(failure(reply, answer, at: now))
         }
+        if let type = answer?["token_type"], type != .null, !accepts(type) {
+            return .failure(wrongType(type, status: reply.status))
+        }
         do throws(BrokenAnswer) {
             return .success(try OAuthTokenResponse(answer))
         } catch {
             return .failure(error.failure(of: authority, status: reply.status))
         }
+    }
+
+    private func accepts(_ type: JSONValue) -> Bool {
+        type.string.map { tokenTypes.contains($0.lowercased()) } ?? false
+    }
+
+    /// A MAC or DPoP token behind `Bearer` would be refused by every upstream, or do without its proof.
+    private func wrongType(_ type: JSONValue, status: Int) -> TokenFailure {
+        let name = type.string.map { $0.lowercased() } ?? ""
+        let shown = ["mac", "dpop", "pop", "n_a"].contains(name) ? " (\(name))" : ""
+        return TokenFailure(
+            .terminal,
+            problem: GatewayProblem(
+                .credentialMisconfigured,
+                "\(authority) gave a token whose token_type is not Bearer\(shown), so it cannot be sent as one: have the "
+                    + "client set up for bearer tokens there.",
+                cause: GatewayProblem.Cause(httpStatus: status)
+            )
+        )
     }
 
     private func failure(_ reply: TokenReply, _ answer: JSONValue?, at now: Moment) -> TokenFailure {

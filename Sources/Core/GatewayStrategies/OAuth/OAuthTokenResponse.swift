@@ -2,8 +2,7 @@ import GatewayCore
 
 /// The answer of a token endpoint (RFC 6749 §5.1), read leniently where authorities differ.
 ///
-/// The content type is not looked at, `token_type` does not choose the scheme, and `expires_in` may be missing, null,
-/// a fraction or a string.
+/// The content type is not looked at, and `expires_in` may be missing, null, a fraction or a number in quotes.
 struct OAuthTokenResponse {
     /// Nobody keeps a token for longer; larger numbers are held here.
     static let longestLifetime: Duration = .seconds(10 * 365 * 86_400)
@@ -14,6 +13,8 @@ struct OAuthTokenResponse {
     let refreshToken: Secret?
     /// `refresh_token_expires_in` or `refresh_expires_in`, which no RFC defines and several authorities send.
     let refreshLifetime: Duration?
+    /// See ``GrantAttempt/remarks``.
+    let remarks: [String]
 
     /// - Parameter answer: The body as JSON; nil when it is none.
     init(_ answer: JSONValue?) throws(BrokenAnswer) {
@@ -26,6 +27,9 @@ struct OAuthTokenResponse {
         }
         accessToken = token
         lifetime = try Self.lifetime(answer["expires_in"])
+        // A token without a known end is still a token, and a pair that rotates must not be lost for it.
+        let isOdd = lifetime == nil && answer["expires_in"].map { $0 != .null } ?? false
+        remarks = isOdd ? ["expires_in is not a number of seconds; the token is used until it is rejected"] : []
         refreshToken = try Self.refreshToken(answer["refresh_token"])
         // Some write 0 for a refresh token without an end.
         refreshLifetime =

@@ -9,64 +9,41 @@ struct PasswordStrategy: AuthStrategy {
 
     init?(from fields: ConfigFields) {
         let errors = fields.context.errorCount
-        let tokenURL = fields.requiredAuthorityURL("token_url")
         let username = fields.requiredString("username")
         let password = fields.requiredSecret("password")
-        let client = ClientAuthentication(in: fields, tokenURL: tokenURL, allowsPublic: true)
-        let scopes = fields.scopes()
-        let parameters = fields.extraParameters(own: ["username", "password", "refresh_token"])
+        let client = OAuthClient(in: fields, own: ["username", "password", "refresh_token"]) {
+            ClientAuthentication(in: fields, tokenURL: $0, allowsPublic: true)
+        }
         fields.warning(
             "strategy",
             "the gateway holds a person's password, and OAuth 2.1 has no such grant; where the authority allows it, use "
                 + "oauth2_authorization_code or oauth2_client_credentials"
         )
-        guard let tokenURL, let username, let password, let client, fields.context.errorCount == errors else {
-            return nil
-        }
-        grant = PasswordGrant(
-            tokenURL: tokenURL,
-            username: username,
-            password: password,
-            client: client,
-            scopes: scopes,
-            parameters: parameters
-        )
+        guard let username, let password, let client, fields.context.errorCount == errors else { return nil }
+        grant = PasswordGrant(client: client, username: username, password: password)
     }
 
     var behavior: AuthBehavior { .token(grant) }
 }
 
-private struct PasswordGrant: TokenGrant {
-    let tokenURL: AuthorityURL
+/// Refresh tokens are spent here, but nothing is lost with one: the password brings the next.
+private struct PasswordGrant: OAuthGrant {
+    let client: OAuthClient
     let username: String
     let password: Secret
-    let client: ClientAuthentication
-    let scopes: [String]
-    let parameters: [TokenRequest.Parameter]
 
     var identity: GrantIdentity {
         var identity = GrantIdentity(strategy: PasswordStrategy.kind, subject: username)
-        identity.add("token_url", tokenURL.text)
         identity.add("username", username)
         identity.add("password", secret: password)
         client.addInputs(to: &identity)
-        identity.add("scope", scopes.joined(separator: " "))
-        identity.add(parameters)
         return identity
     }
 
-    let isRenewable = true
-    /// Refresh tokens are spent here too, but nothing is lost with one: the password brings the next.
-    let rotates = false
-
-    func seed(at now: Moment) -> TokenSet? { nil }
-
     func firstStep(of attempt: GrantAttempt) -> GrantStep {
-        do throws(TokenFailure) {
-            guard let renewal = attempt.held?.renewal else { return .request(try passwordRequest(in: attempt)) }
-            return .request(try refreshRequest(renewal, in: attempt))
-        } catch {
-            return .impossible(error)
+        GrantStep { () throws(TokenFailure) in
+            guard let renewal = attempt.held?.renewal else { return try passwordRequest(in: attempt) }
+            return try refreshRequest(renewal, in: attempt)
         }
     }
 
@@ -75,26 +52,19 @@ private struct PasswordGrant: TokenGrant {
             TokenRequest.Parameter("grant_type", "password"), TokenRequest.Parameter("username", username),
             TokenRequest.Parameter("password", password),
         ]
-        return try request(form + .scope(scopes) + parameters, in: attempt)
+        return try client.request(form + .scope(client.scopes), in: attempt)
     }
 
     private func refreshRequest(_ renewal: Secret, in attempt: GrantAttempt) throws(TokenFailure) -> TokenRequest {
         let form = [
             TokenRequest.Parameter("grant_type", "refresh_token"), TokenRequest.Parameter("refresh_token", renewal),
         ]
-        return try request(form + parameters, in: attempt)
-    }
-
-    private func request(
-        _ form: [TokenRequest.Parameter],
-        in attempt: GrantAttempt
-    ) throws(TokenFailure) -> TokenRequest {
-        try client.authenticate(TokenRequest(url: tokenURL, body: .form(form)), in: attempt)
+        return try client.request(form, in: attempt)
     }
 
     func interpret(_ reply: TokenReply, in attempt: inout GrantAttempt) -> GrantAnswer {
         let refreshed = attempt.outputs[Self.fallback] == nil ? attempt.held?.renewal : nil
-        switch Self.errors.read(reply, at: attempt.now) {
+        switch Self.errors.read(reply, in: &attempt) {
         case .success(let answer):
             var token = answer.tokenSet(at: attempt.now)
             // An answer without a refresh token leaves the old one valid (RFC 6749 §6).
@@ -127,12 +97,4 @@ private struct PasswordGrant: TokenGrant {
             )
         ]
     )
-
-    func revocation(of token: TokenSet) -> TokenRequest? { nil }
-
-    func injection(of token: TokenSet) -> Injection { .bearer(token.access) }
-}
-
-extension PasswordGrant: ExchangeableGrant {
-    var exchange: ExchangePoint? { ExchangePoint(url: tokenURL, client: client) }
 }

@@ -8,7 +8,7 @@ struct TokenAnswers: Sendable {
 
     /// The answer to the code.
     func exchange(_ reply: TokenReply, at now: Moment) -> Result<TokenSet, TokenFailure> {
-        read(reply, at: now, holding: nil).mapError { failure in
+        read(errors.read(reply, at: now), at: now, holding: nil).mapError { failure in
             guard failure.problem.cause?.code == "invalid_grant" else { return failure }
             return TokenFailure(
                 .loginRequired,
@@ -23,8 +23,12 @@ struct TokenAnswers: Sendable {
     }
 
     /// The answer to a refresh token. One that brings no new refresh token leaves the old one valid (RFC 6749 §6).
-    func refresh(_ reply: TokenReply, at now: Moment, holding token: TokenSet?) -> Result<TokenSet, TokenFailure> {
-        read(reply, at: now, holding: token).mapError { failure in
+    func refresh(
+        _ reply: TokenReply,
+        in attempt: inout GrantAttempt,
+        holding token: TokenSet?
+    ) -> Result<TokenSet, TokenFailure> {
+        read(errors.read(reply, in: &attempt), at: attempt.now, holding: token).mapError { failure in
             guard let code = failure.problem.cause?.code, Self.needsPerson.contains(code) else { return failure }
             return TokenFailure(
                 .loginRequired,
@@ -43,20 +47,20 @@ struct TokenAnswers: Sendable {
     ]
 
     private func read(
-        _ reply: TokenReply,
+        _ answer: Result<OAuthTokenResponse, TokenFailure>,
         at now: Moment,
         holding token: TokenSet?
     ) -> Result<TokenSet, TokenFailure> {
-        errors.read(reply, at: now).flatMap { answer in
+        answer.map { answer in
             var fresh = answer.tokenSet(at: now)
             guard let refreshToken = answer.refreshToken else {
                 fresh.renewal = token?.renewal
                 fresh.renewalExpiresAt = token?.renewalExpiresAt
-                return .success(fresh)
+                return fresh
             }
             fresh.renewal = refreshToken
             fresh.renewalExpiresAt = (answer.refreshLifetime ?? refreshLifetime).map { now.wall + $0 }
-            return .success(fresh)
+            return fresh
         }
     }
 }

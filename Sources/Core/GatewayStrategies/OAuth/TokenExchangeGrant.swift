@@ -1,7 +1,7 @@
 import GatewayCore
 
 /// Exchanges the parent's token. Renewed by asking again, with the token that the parent has by then.
-struct TokenExchangeGrant: TokenGrant {
+struct TokenExchangeGrant: BearerGrant {
     private static let grantType = "urn:ietf:params:oauth:grant-type:token-exchange"
     private static let tokenType = "urn:ietf:params:oauth:token-type:access_token"
 
@@ -35,11 +35,6 @@ struct TokenExchangeGrant: TokenGrant {
         return identity
     }
 
-    let isRenewable = true
-    let rotates = false
-
-    func seed(at now: Moment) -> TokenSet? { nil }
-
     func firstStep(of attempt: GrantAttempt) -> GrantStep {
         guard let point, let subject = attempt.parentToken else {
             let detail = "There is no parent token to exchange."
@@ -57,13 +52,10 @@ struct TokenExchangeGrant: TokenGrant {
 
     func interpret(_ reply: TokenReply, in attempt: inout GrantAttempt) -> GrantAnswer {
         let errors = point?.isBox == true ? Self.boxErrors : Self.errors
-        switch errors.interpret(reply, at: attempt.now) {
-        case .success(let token): return .token(token)
-        case .failure(let failure):
-            guard case .terminal = failure.class else { return .failure(failure) }
-            if refusesParent(reply) { return .parentRefused(failure) }
-            return .failure(lacksScopes(reply) ? scopeFailure(reply, failure) : failure)
-        }
+        let answer = errors.answer(reply, in: &attempt)
+        guard case .failure(let failure) = answer, case .terminal = failure.class else { return answer }
+        if refusesParent(reply) { return .parentRefused(failure) }
+        return lacksScopes(reply) ? .failure(scopeFailure(reply, failure)) : answer
     }
 
     /// Whether the authority says that the parent's token is no longer valid. A bare 401 does not: Box answers so when the
@@ -102,8 +94,19 @@ struct TokenExchangeGrant: TokenGrant {
         OAuthErrors.Advice(code: $0, text: "the parent does not hold all of scopes, or may not exchange its token.")
     }
 
-    private static let errors = OAuthErrors(authority: "The authority", advice: scopeAdvice + parentAdvice)
-    private static let boxErrors = OAuthErrors(authority: "Box", advice: scopeAdvice + parentAdvice)
+    private static let errors = OAuthErrors(
+        authority: "The authority",
+        advice: scopeAdvice + parentAdvice,
+        tokenTypes: tokenTypes
+    )
+    private static let boxErrors = OAuthErrors(
+        authority: "Box",
+        advice: scopeAdvice + parentAdvice,
+        tokenTypes: tokenTypes
+    )
+
+    /// `N_A` is for tokens that need not be access tokens (RFC 8693 §2.2.1).
+    private static let tokenTypes: Set<String> = ["bearer", "n_a"]
 
     private static let parentAdvice = [
         OAuthErrors.Advice(
@@ -120,14 +123,12 @@ struct TokenExchangeGrant: TokenGrant {
         ),
     ]
 
-    /// The parent's authority ends the token as it would end the parent's own.
-    func revocation(of token: TokenSet) -> TokenRequest? { parent?.revocation(of: token) }
-
-    var revocationObstacle: String {
-        "It is revoked as its parent's tokens are. " + (parent?.revocationObstacle ?? "")
+    /// The parent's authority ends the token as it would end the parent's own. A token that another one gave is not for the
+    /// parent's authority to see.
+    func revocation(in attempt: GrantAttempt) -> RevocationStep {
+        if let parent, let point, point.revocation == nil, point.isParents { return parent.revocation(in: attempt) }
+        return (point?.revocation).step(as: point?.client, in: attempt)
     }
-
-    func injection(of token: TokenSet) -> Injection { .bearer(token.access) }
 }
 
 extension TokenExchangeGrant: ExchangeableGrant {

@@ -8,6 +8,7 @@ struct TokenExchangeStrategy: DerivedStrategy {
     private let terms: ExchangeTerms
     private let tokenURL: AuthorityURL?
     private let client: ClientAuthentication?
+    private let revocation: RevocationEndpoint?
     private let grant: TokenExchangeGrant
 
     init?(from fields: ConfigFields) {
@@ -18,6 +19,7 @@ struct TokenExchangeStrategy: DerivedStrategy {
         let hasClient = fields.has("client_id") || fields.has("client_secret") || fields.has("client_auth")
         let client = hasClient ? ClientAuthentication(in: fields, tokenURL: tokenURL, allowsPublic: true) : nil
         let terms = ExchangeTerms(in: fields, parameters: fields.extraParameters(own: ExchangeTerms.ownParameters))
+        revocation = fields.revocationEndpoint()
         guard let name, let span, let terms, fields.context.errorCount == errors else { return nil }
         parent = ParentReference(name: name, span: span, path: fields.path.appending("parent"))
         self.tokenURL = tokenURL
@@ -35,6 +37,7 @@ struct TokenExchangeStrategy: DerivedStrategy {
         parent = nil
         tokenURL = nil
         client = nil
+        revocation = nil
         grant = TokenExchangeGrant(terms: terms)
     }
 
@@ -43,6 +46,7 @@ struct TokenExchangeStrategy: DerivedStrategy {
         terms = strategy.terms
         tokenURL = strategy.tokenURL
         client = strategy.client
+        revocation = strategy.revocation
         self.grant = grant
     }
 
@@ -56,11 +60,23 @@ struct TokenExchangeStrategy: DerivedStrategy {
             )
         }
         // The parent's secret goes where the parent's own requests go, and nowhere else.
-        let inherited = tokenURL == nil || tokenURL == known?.url ? known?.client : nil
+        let isParents = tokenURL == nil || tokenURL == known?.url
+        let inherited = isParents ? known?.client : nil
+        if client == nil, inherited != nil, let revocation, revocation.url.origin != url.origin {
+            throw ParentRefusal(
+                "revoke_url is on another host than the parent's token URL; set client_id and its secret"
+            )
+        }
         let isBox = known?.isBox ?? false
         if isBox, terms.scopes.isEmpty { throw ParentRefusal("Box wants to know which scopes; set scopes") }
         if !isBox, terms.sharedLink != nil { throw ParentRefusal("shared_link is for tokens of Box") }
-        let point = ExchangePoint(url: url, client: client ?? inherited, isBox: isBox)
+        let point = ExchangePoint(
+            url: url,
+            client: client ?? inherited,
+            isBox: isBox,
+            isParents: isParents,
+            revocation: revocation
+        )
         return TokenExchangeStrategy(self, made: TokenExchangeGrant(terms: terms, parent: parent, point: point))
     }
 }

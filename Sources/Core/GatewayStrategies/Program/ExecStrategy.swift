@@ -77,7 +77,6 @@ private struct ExecGrant: TokenGrant {
 
     func seed(at now: Moment) -> TokenSet? { nil }
     func firstStep(of attempt: GrantAttempt) -> GrantStep { .run(program) }
-    func revocation(of token: TokenSet) -> TokenRequest? { nil }
     func injection(of token: TokenSet) -> Injection { placement.injection(of: token) }
 
     func interpret(_ reply: TokenReply, in attempt: inout GrantAttempt) -> GrantAnswer {

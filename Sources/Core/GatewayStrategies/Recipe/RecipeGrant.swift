@@ -98,7 +98,7 @@ struct RecipeGrant: TokenGrant {
         return values
     }
 
-    private func step(_ steps: [RecipeStep], _ index: Int, _ attempt: GrantAttempt) -> TokenRequest? {
+    func step(_ steps: [RecipeStep], _ index: Int, _ attempt: GrantAttempt) -> TokenRequest? {
         try? steps[index].request.request(with: values(in: attempt))
     }
 
@@ -178,11 +178,6 @@ struct RecipeGrant: TokenGrant {
         }
     }
 
-    func revocation(of token: TokenSet) -> TokenRequest? {
-        guard let step = revoke.first else { return nil }
-        return try? step.request.request(with: values(of: token))
-    }
-
     func injection(of token: TokenSet) -> Injection { placement.injection(of: token) }
 
     // MARK: Failures
@@ -241,7 +236,7 @@ struct RecipeGrant: TokenGrant {
     }
 
     /// The configuration was checked, so that only a value from outside can be the reason.
-    private var unwritable: TokenFailure {
+    var unwritable: TokenFailure {
         let detail =
             "A request of the recipe at \(place.isEmpty ? "the credential" : place) cannot be written: a value is missing."
         return TokenFailure(.terminal, problem: GatewayProblem(.credentialMisconfigured, detail))

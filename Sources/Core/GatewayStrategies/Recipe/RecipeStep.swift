@@ -51,7 +51,7 @@ struct RecipeStep: Sendable {
                 return nil
             }
             guard !reserved.contains(name) else {
-                own.error(name, "\"\(name)\" is the name of a value or a secret already")
+                own.error(name, "\"\(name)\" is a name already: of a value, a secret, or the token at hand")
                 return nil
             }
             return Extraction(name, in: own).map { Output(name: name, extraction: $0) }

@@ -16,10 +16,8 @@ struct RecipeStrategy: AuthStrategy {
         let held = names.scope.adding(kept.union(["token", "renewal"]))
         let acquire = Self.steps("acquire", in: fields, names.scope, names.own)
         let refresh = Self.steps("refresh", in: fields, held, names.own)
-        let revoke = Self.steps("revoke", in: fields, held, names.own)
-        if let revoke, revoke.count > 1 {
-            fields.error("revoke", "this version sends one request to revoke a token, so write one step")
-        }
+        // What is to be revoked keeps its name to the last step.
+        let revoke = Self.steps("revoke", in: fields, held, held.names.union(names.own))
         let initial = Self.initial(in: fields, kept)
         let expiry = Self.expiry(in: fields)
         let placement = TokenPlacement(in: fields, extras: kept)

@@ -145,12 +145,12 @@ struct SessionRefreshGrant: TokenGrant {
         }
     }
 
-    func revocation(of token: TokenSet) -> TokenRequest? {
-        revoke?.request(access: token.access, session: token.renewal)
-    }
-
-    var revocationObstacle: String {
-        "The authorizer has no revoke request in the configuration, or there is no session token to send with it."
+    func revocation(in attempt: GrantAttempt) -> RevocationStep {
+        let request = attempt.held.flatMap { revoke?.request(access: $0.access, session: $0.renewal) }
+        return request.map { .request($0) }
+            ?? .impossible(
+                "The authorizer has no revoke request in the configuration, or there is no session token to send with it."
+            )
     }
 
     /// As the authorizer's own clients do: a logout ends with no token on the device, whatever the authorizer says.

@@ -8,15 +8,35 @@ enum AssertionRepair {
 
     private static let claims: Set<Substring> = ["exp", "jti", "iat", "nbf"]
 
+    /// What the answer to an assertion means: a token, a failure, or the request to send instead.
+    ///
+    /// - Parameter sign: Makes the request anew as if it were that time.
+    static func answer(
+        _ reply: TokenReply,
+        in attempt: inout GrantAttempt,
+        as errors: OAuthErrors,
+        sign: (GrantAttempt, UnixTime) throws(TokenFailure) -> TokenRequest
+    ) -> GrantAnswer {
+        guard let complaint = complaint(in: reply) else { return errors.answer(reply, in: &attempt) }
+        guard attempt.answers <= limit,
+            let now = complaint.date ?? (complaint.isAboutTime ? nil : attempt.now.wall)
+        else { return .failure(failure(after: complaint, from: errors.authority, at: attempt.now)) }
+        do throws(TokenFailure) {
+            return .next(try sign(attempt, now))
+        } catch {
+            return .failure(error)
+        }
+    }
+
     /// A complaint about the claims that signing again can change.
-    struct Complaint {
+    private struct Complaint {
         /// What the authority's clock said; nil when it did not say.
         let date: UnixTime?
         let isAboutTime: Bool
     }
 
     /// nil when `reply` complains about something else, or not at all.
-    static func complaint(in reply: TokenReply) -> Complaint? {
+    private static func complaint(in reply: TokenReply) -> Complaint? {
         guard reply.status == 400, let answer = JSONValue(reply.body), answer["error"]?.string == "invalid_grant",
             let description = answer["error_description"]?.string
         else { return nil }
@@ -26,25 +46,8 @@ enum AssertionRepair {
         return Complaint(date: reply.field("Date").flatMap { UnixTime(httpDate: $0) }, isAboutTime: named != ["jti"])
     }
 
-    /// The request to send instead, when there is a point in sending it.
-    ///
-    /// - Parameter sign: Makes the request anew as if it were that time.
-    static func next(
-        after complaint: Complaint,
-        in attempt: GrantAttempt,
-        sign: (UnixTime) throws(TokenFailure) -> TokenRequest
-    ) -> GrantAnswer? {
-        guard attempt.answers <= limit else { return nil }
-        guard let now = complaint.date ?? (complaint.isAboutTime ? nil : attempt.now.wall) else { return nil }
-        do throws(TokenFailure) {
-            return .next(try sign(now))
-        } catch {
-            return .failure(error)
-        }
-    }
-
     /// Clocks are set without touching the configuration, so this is tried again later.
-    static func failure(after complaint: Complaint, from authority: String, at now: Moment) -> TokenFailure {
+    private static func failure(after complaint: Complaint, from authority: String, at now: Moment) -> TokenFailure {
         var detail = "\(authority) does not accept the assertion's times or its jti, although it was signed again."
         if let date = complaint.date {
             let seconds = (now.wall - date).components.seconds

@@ -2,6 +2,14 @@ import GatewayCore
 
 /// Reads private keys of the configuration and says what is wrong with them.
 enum SigningKey {
+    /// What counts for keys of the configuration that are absent.
+    struct Defaults {
+        /// The private key, and the key of the configuration that it came from.
+        var key: (text: Secret, place: String)?
+        var passphrase: Secret?
+        var keyID: String?
+    }
+
     /// Why there is no key, in words that end a sentence about the value that held it.
     struct Refusal: Error, Hashable {
         let message: String
@@ -64,38 +72,42 @@ extension ConfigFields {
     func signer(
         key: String,
         algorithms: [JWTSigner.Algorithm] = JWTSigner.Algorithm.allCases,
-        otherwise standard: JWTSigner.Algorithm = .rs256
+        defaults: SigningKey.Defaults = SigningKey.Defaults()
     ) -> JWTSigner? {
-        let algorithm = signingAlgorithm(of: algorithms, otherwise: standard)
-        let keyID = string("key_id")
-        let passphrase = secret("passphrase")
-        guard let text = requiredSecretText(key) else { return nil }
+        let algorithm = signingAlgorithm(of: algorithms)
+        let keyID = string("key_id") ?? defaults.keyID
+        let passphrase = secret("passphrase") ?? defaults.passphrase
+        let place = defaults.key?.place ?? key
+        guard let text = defaults.key?.text ?? requiredSecretText(key) else { return nil }
         if has("passphrase"), passphrase == nil { return nil }
         do throws(SigningKey.Refusal) {
             let der = try SigningKey.open(text, passphrase: passphrase, with: context.secrets)
             guard let algorithm else { return nil }
-            return signer(der, at: key, algorithm: algorithm, keyID: keyID)
+            return signer(der, at: place, algorithm: algorithm, keyID: keyID)
         } catch {
-            self.error(error.isAboutPassphrase && has("passphrase") ? "passphrase" : key, error.message)
+            self.error(error.isAboutPassphrase && has("passphrase") ? "passphrase" : place, error.message)
             return nil
         }
     }
 
-    /// - Parameter key: Where to report that the key does not fit.
-    func signer(_ der: PrivateKeyDER, at key: String, algorithm: JWTSigner.Algorithm, keyID: String?) -> JWTSigner? {
+    /// - Parameter place: Where to report that the key does not fit.
+    private func signer(
+        _ der: PrivateKeyDER,
+        at place: String,
+        algorithm: JWTSigner.Algorithm,
+        keyID: String?
+    ) -> JWTSigner? {
         do throws(JWTSigner.KeyRefusal) {
             return try JWTSigner(der, algorithm: algorithm, keyID: keyID)
         } catch {
-            self.error(key, error.message(for: algorithm))
+            self.error(place, error.message(for: algorithm))
             return nil
         }
     }
 
-    /// nil after a mistake.
-    func signingAlgorithm(of choices: [JWTSigner.Algorithm], otherwise standard: JWTSigner.Algorithm)
-        -> JWTSigner.Algorithm?
-    {
-        guard has("algorithm") else { return standard }
+    /// RS256 unless it is given; nil after a mistake.
+    private func signingAlgorithm(of choices: [JWTSigner.Algorithm]) -> JWTSigner.Algorithm? {
+        guard has("algorithm") else { return .rs256 }
         guard let (scalar, _) = scalar("algorithm") else { return nil }
         if let found = choices.first(where: { $0.rawValue == scalar.text }) { return found }
         let words = choices.map(\.rawValue).joined(separator: ", ")

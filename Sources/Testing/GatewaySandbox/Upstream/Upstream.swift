@@ -2,7 +2,7 @@ import HTTPTypes
 import Hummingbird
 
 /// A server behind the gateway: accepts the tokens of every authority, a Basic user and an API key, and reports what
-/// reached it. Below `/public` the same without a credential.
+/// reached it. Below `/public` the same without a credential. Beside that stand the logins of ``Portal``.
 struct Upstream: Sendable {
     static let methods: [HTTPRequest.Method] = [.get, .post, .put, .patch, .delete, .options]
 
@@ -23,6 +23,7 @@ struct Upstream: Sendable {
         ControlAPI(world: world, origin: .upstream).routes(on: router)
         routes(on: router, under: "", needsCredential: true)
         routes(on: router, under: "/public", needsCredential: false)
+        Portal(world: world).routes(on: router)
         return router
     }
 

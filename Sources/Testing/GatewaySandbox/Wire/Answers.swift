@@ -10,6 +10,8 @@ extension HTTPField.Name {
     static let accessToken = sandbox("X-Access-Token")
     static let sessionToken = sandbox("X-Session-Token")
     static let apiKey = sandbox("X-Api-Key")
+    /// The token of the wrapping API.
+    static let session = sandbox("X-Session")
     /// As Box writes it: a reader that looks for `Retry-After` byte by byte does not find it.
     static let lowerCaseRetryAfter = sandbox("retry-after")
 }

@@ -75,7 +75,7 @@ struct Journal: Sendable {
     /// The fields without those that carry a credential.
     static func harmless(_ fields: HTTPFields) -> [(String, String)] {
         let secret: Set<HTTPField.Name> = [
-            .authorization, .proxyAuthorization, .cookie, .accessToken, .sessionToken, .apiKey,
+            .authorization, .proxyAuthorization, .cookie, .accessToken, .sessionToken, .apiKey, .session,
         ]
         return fields.map { ($0.name.rawName, secret.contains($0.name) ? "(not shown)" : $0.value) }
     }

@@ -29,6 +29,7 @@ struct WorldState: Sendable {
     var journal = Journal()
     var switches: [OriginName: Switches] = [:]
     var codes = AuthorizationCodes()
+    var visits = FormVisits()
     var addresses: Sandbox.Addresses?
     var uploads = UploadSessions()
     var uploadSerial = 0
@@ -139,6 +140,7 @@ struct WorldState: Sendable {
         journal.clear()
         switches = [:]
         codes = AuthorizationCodes()
+        visits = FormVisits()
         currentAccess = [:]
         uploads = UploadSessions()
         assertionIDs = []

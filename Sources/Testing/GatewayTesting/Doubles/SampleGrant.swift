@@ -97,10 +97,13 @@ package struct SampleGrant: TokenGrant {
         )
     }
 
-    package func revocation(of token: TokenSet) -> TokenRequest? {
-        guard revokes, let url = try? AuthorityURL("https://authority.example/revoke") else { return nil }
-        return TokenRequest(url: url, body: .form([.init("token", token.access)]))
+    package func revocation(in attempt: GrantAttempt) -> RevocationStep {
+        guard revokes, let token = attempt.held, let url = try? AuthorityURL("https://authority.example/revoke") else {
+            return .impossible("The strategy sample knows no endpoint that revokes a token.")
+        }
+        return .request(TokenRequest(url: url, body: .form([.init("token", token.access)])))
     }
+
     package func injection(of token: TokenSet) -> Injection { .authorization(scheme: "Bearer", token.access) }
 }
 

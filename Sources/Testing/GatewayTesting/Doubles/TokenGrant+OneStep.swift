@@ -23,6 +23,14 @@ extension TokenGrant {
     }
 }
 
+extension TokenGrant {
+    /// What the revocation of a token begins with; nil when there is no endpoint.
+    package func revocation(of token: TokenSet, at now: Moment = .sample) -> TokenRequest? {
+        guard case .request(let request) = revocation(in: .sample(holding: token, at: now)) else { return nil }
+        return request
+    }
+}
+
 extension Moment {
     package static var sample: Moment {
         Moment(monotonic: MonotonicTime(nanoseconds: 5_000_000_000), wall: UnixTime(seconds: 1_772_357_400))

@@ -1,0 +1,60 @@
+import GatewayCore
+
+/// What the grants of one token endpoint have in common: where it is, who asks, for what, and where tokens are ended.
+struct OAuthClient: Sendable {
+    let tokenURL: AuthorityURL
+    /// nil where the authority wants none.
+    let authentication: ClientAuthentication?
+    let scopes: [String]
+    let parameters: [TokenRequest.Parameter]
+    let revocation: RevocationEndpoint?
+
+    /// Reads `token_url`, `scopes`, `parameters` and `revoke_url`.
+    ///
+    /// - Parameters:
+    ///   - own: The parameters that the strategy writes itself, besides what every one of them writes.
+    ///   - authentication: Reads who asks; records a problem where that is missing and must not be.
+    init?(
+        in fields: ConfigFields,
+        own: Set<String> = [],
+        authentication: (AuthorityURL?) -> ClientAuthentication?
+    ) {
+        let errors = fields.context.errorCount
+        let tokenURL = fields.requiredAuthorityURL("token_url")
+        self.authentication = authentication(tokenURL)
+        scopes = fields.scopes()
+        parameters = fields.extraParameters(own: own)
+        revocation = fields.revocationEndpoint()
+        guard let tokenURL, fields.context.errorCount == errors else { return nil }
+        self.tokenURL = tokenURL
+    }
+
+    func addInputs(to identity: inout GrantIdentity) {
+        identity.add("token_url", tokenURL.text)
+        authentication?.addInputs(to: &identity)
+        identity.add("scope", scopes.joined(separator: " "))
+        identity.add(parameters)
+    }
+
+    /// A request for a token; `form` is what the grant adds.
+    func request(
+        _ form: [TokenRequest.Parameter],
+        in attempt: GrantAttempt
+    ) throws(TokenFailure) -> TokenRequest {
+        let request = TokenRequest(url: tokenURL, body: .form(form + parameters))
+        return try authentication?.authenticate(request, in: attempt) ?? request
+    }
+}
+
+/// A grant of one token endpoint, whose tokens are ended and exchanged where they come from.
+protocol OAuthGrant: BearerGrant, ExchangeableGrant {
+    var client: OAuthClient { get }
+}
+
+extension OAuthGrant {
+    func revocation(in attempt: GrantAttempt) -> RevocationStep {
+        client.revocation.step(as: client.authentication, in: attempt)
+    }
+
+    var exchange: ExchangePoint? { ExchangePoint(url: client.tokenURL, client: client.authentication) }
+}

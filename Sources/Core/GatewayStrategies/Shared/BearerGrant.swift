@@ -1,0 +1,22 @@
+import GatewayCore
+
+/// A grant that can ask anew at any time, spends nothing by that, and sends what it gets as a bearer token.
+protocol BearerGrant: TokenGrant {}
+
+extension BearerGrant {
+    var isRenewable: Bool { true }
+    var rotates: Bool { false }
+    func seed(at now: Moment) -> TokenSet? { nil }
+    func injection(of token: TokenSet) -> Injection { .bearer(token.access) }
+}
+
+extension GrantStep {
+    /// A request, or why there is none.
+    init(_ request: () throws(TokenFailure) -> TokenRequest) {
+        do throws(TokenFailure) {
+            self = .request(try request())
+        } catch {
+            self = .impossible(error)
+        }
+    }
+}
