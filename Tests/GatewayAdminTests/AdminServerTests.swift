@@ -41,6 +41,17 @@ struct AdminServerTests {
         }
     }
 
+    @Test func theKeyIsReplacedForWhoHoldsTheAdminToken() async throws {
+        try await withServer(control) { (port: Int) async throws in
+            #expect(try await post("/api/key/rotate", port, token: nil).status == .unauthorized)
+            #expect(try await post("/api/key/rotate", port, token: "wrong").status == .unauthorized)
+            #expect(control.performed.isEmpty)
+            let answer = try await post("/api/key/rotate", port, token: adminToken)
+            #expect(answer.text == "{\"file\":\"/state/token.key.encryption\",\"tokens\":2}\n")
+            #expect(control.performed == ["rotate key"])
+        }
+    }
+
     @Test func metricsAreTextForPrometheus() async throws {
         try await withServer(control) { (port: Int) async throws in
             let answer = try await get("/metrics", port)

@@ -36,6 +36,11 @@ final class ScriptedControl: GatewayControl {
         return ReloadReport(cause: .operator, outcome: isReady ? .loaded : .refused)
     }
 
+    func rotateKey() async -> Result<KeyRotationReport, GatewayProblem> {
+        actions.withLock { $0.append("rotate key") }
+        return .success(KeyRotationReport(tokens: 2, file: "/state/token.key.encryption"))
+    }
+
     func servedPlan() async -> ServedPlan? { nil }
 
     func token(_ credential: String) async -> Result<TokenStatus, GatewayProblem> {

@@ -109,6 +109,21 @@ struct PlanTests {
         #expect(plan.credentials.map(\.name) == ["routes.reports"])
     }
 
+    @Test func theTokenStoreMayHaveAKeyOfItsOwn() throws {
+        let rest = "routes: {box: {upstream: https://api.box.com, auth: none}}\n"
+        let keys = "encryption_key: {file: store.key}, previous_encryption_key: {env: TOKEN}"
+        let plan = try plan("version: 1\ntokens: {\(keys)}\n\(rest)")
+        #expect(plan.tokens.encryptionKey == .file(path: "/work/store.key"))
+        #expect(plan.tokens.previousEncryptionKey == .value(Secret("t-secret")))
+        let alone = outcome("version: 1\ntokens: {previous_encryption_key: {env: TOKEN}}\n\(rest)")
+        #expect(alone.plan == nil)
+        #expect(
+            alone.report(consequence: "refused").contains("tokens.previous_encryption_key: says what the store was")
+        )
+        let memory = outcome("version: 1\ntokens: {store: memory, encryption_key: {env: TOKEN}}\n\(rest)")
+        #expect(memory.report(consequence: "refused").contains("tokens.encryption_key: is for \"store: sqlite\""))
+    }
+
     @Test func credentialsAreNamedFirstThenInlineThenSwitched() throws {
         let plan = try plan(
             """

@@ -21,6 +21,7 @@ struct AdminRouter: Sendable {
         router.get("/api/routes") { _, _ in AdminResponse.json(await options.control.routes()) }
         AdminTokens(options: options).routes(on: router)
         router.post("/api/reload") { request, _ in await reload(request) }
+        router.post("/api/key/rotate") { request, _ in await rotateKey(request) }
         router.get("/api/plan") { request, _ in await servedPlan(request) }
         if let logins = options.logins { AdminLogins(control: logins, token: options.token).routes(on: router) }
         return router.buildResponder()
@@ -40,6 +41,14 @@ struct AdminRouter: Sendable {
         if let refusal = authorization.refusal(of: request) { return refusal }
         let report = await options.control.reload()
         return AdminResponse.json(report, status: report.outcome == .loaded ? .ok : .conflict)
+    }
+
+    private func rotateKey(_ request: Request) async -> Response {
+        if let refusal = authorization.refusal(of: request) { return refusal }
+        switch await options.control.rotateKey() {
+        case .success(let report): return AdminResponse.json(report)
+        case .failure(let problem): return AdminResponse.problem(problem)
+        }
     }
 
     /// Not for everybody on the machine: digests of secrets are in it.

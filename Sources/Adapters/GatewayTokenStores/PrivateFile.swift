@@ -72,6 +72,12 @@ enum PrivateFile {
         synchronizeDirectory(of: path)
     }
 
+    /// Puts `other` in the place of `path`; after a crash it is the one or the other.
+    static func replace(_ path: String, by other: String) throws(Failure) {
+        guard unsafe rename(other, path) == 0 else { throw Failure(code: errno) }
+        synchronizeDirectory(of: path)
+    }
+
     /// - Returns: nil when there is no file.
     static func readSecret(_ path: String, limit: Int) throws(Failure) -> [UInt8]? {
         let file = unsafe open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)

@@ -9,24 +9,36 @@ import Synchronization
 /// A write that was begun is finished even when the task that asked for it is cancelled: a rotated refresh token must
 /// not be lost to an impatient caller.
 package final class SQLiteTokenStore: TokenStore {
-    private let path: String
-    private let sealer: TokenSealer
+    let path: String
+    /// Changed by ``rotate(to:)`` alone, on the database's thread.
+    let sealer: Mutex<TokenSealer>
     let database: DatabaseQueue
+    /// Which of the keys that it was opened with is the store's.
+    package let keyIndex: Int
     private let identity: PrivateFile.Identity?
     /// Why the last write failed; nil when it did not.
     private let failure = Mutex<TokenStoreError?>(nil)
 
-    /// Opens or creates the store. Blocks; call it while starting.
-    ///
-    /// - Parameter key: ``InstallationKey/derived(for:)`` of `tokenStore`.
-    /// - Throws: ``TokenStoreError/damaged(_:)`` when the store was written with another key.
-    package init(
+    package convenience init(
         path: String,
         key: SymmetricKey,
         busyTimeout: Duration = .seconds(5)
     ) throws(TokenStoreError) {
+        try self.init(path: path, keys: [key], busyTimeout: busyTimeout)
+    }
+
+    /// Opens or creates the store. Blocks; call it while starting.
+    ///
+    /// - Parameter keys: ``InstallationKey/derived(for:)`` of `tokenStore`, of each key that the store may be encrypted
+    ///   with; a new store takes the first.
+    /// - Throws: ``TokenStoreError/damaged(_:)`` when the store was written with none of them.
+    package init(
+        path: String,
+        keys: [SymmetricKey],
+        busyTimeout: Duration = .seconds(5)
+    ) throws(TokenStoreError) {
         self.path = path
-        sealer = TokenSealer(key: key)
+        let sealers = keys.map { TokenSealer(key: $0) }
         do {
             try PrivateFile.createDirectory(of: path)
             try PrivateFile.ensure(path)
@@ -36,30 +48,34 @@ package final class SQLiteTokenStore: TokenStore {
         do {
             database = try Self.open(path, busyTimeout: busyTimeout)
             identity = PrivateFile.Identity(path: path)
-            try Self.prepare(database, path: path, keyCheck: sealer.keyCheck)
+            keyIndex = try Self.prepare(database, path: path, keyChecks: sealers.map(\.keyCheck))
+            sealer = Mutex(sealers[keyIndex])
         } catch {
             throw Self.storeError(error, path: path)
         }
     }
 
     package func load(_ key: CredentialKey) async throws(TokenStoreError) -> StoredToken? {
-        let found = try await perform { database in
-            try Row.fetchOne(
+        try await perform { [self] database in
+            let found = try Row.fetchOne(
                 database,
                 sql: "SELECT generation, updated_at, version, nonce, ciphertext FROM tokens WHERE key = ?",
                 arguments: [key.digest]
-            ).map { SealedToken(key: key.digest, columns: Array($0.databaseValues)) }
-        }
-        guard let found else { return nil }
-        guard let row = found else { throw damagedRow }
-        guard row.version == TokenRecord.version else {
-            throw .damaged(
-                "a row of \(path) has format \(row.version) and this program knows \(TokenRecord.version); "
-                    + "run the newer program, or run `authgateway token clear NAME`"
             )
+            guard let found else { return nil }
+            guard let row = SealedToken(key: key.digest, columns: Array(found.databaseValues)) else { throw damagedRow }
+            guard row.version == TokenRecord.version else {
+                throw TokenStoreError.damaged(
+                    "a row of \(path) has format \(row.version) and this program knows \(TokenRecord.version); "
+                        + "run the newer program, or run `authgateway token clear NAME`"
+                )
+            }
+            guard let token = sealer.withLock({ $0 }).open(row) else {
+                try requireOwnKey(database)
+                throw damagedRow
+            }
+            return token
         }
-        guard let token = sealer.open(row) else { throw damagedRow }
-        return token
     }
 
     private var damagedRow: TokenStoreError {
@@ -70,14 +86,12 @@ package final class SQLiteTokenStore: TokenStore {
     }
 
     package func save(_ token: StoredToken, for key: CredentialKey) async throws(TokenStoreError) {
-        let sealed: SealedToken
-        do {
-            sealed = try sealer.seal(token, for: key, at: Self.now())
-        } catch {
-            throw .unavailable("a token could not be encrypted for \(path)")
-        }
-        try await write { database in
+        try await write { [self] database in
+            guard let sealed = try? sealer.withLock({ $0 }).seal(token, for: key, at: Self.now()) else {
+                throw TokenStoreError.unavailable("a token could not be encrypted for \(path)")
+            }
             try database.inTransaction(.immediate) {
+                try requireOwnKey(database)
                 try database.execute(
                     sql: """
                         INSERT INTO tokens (key, generation, updated_at, version, nonce, ciphertext)
@@ -126,15 +140,18 @@ package final class SQLiteTokenStore: TokenStore {
 
     private var isInPlace: Bool { PrivateFile.Identity(path: path) == identity }
 
-    private func write(_ body: @escaping @Sendable (Database) throws -> Void) async throws(TokenStoreError) {
+    func write<Value: Sendable>(
+        _ body: @escaping @Sendable (Database) throws -> Value
+    ) async throws(TokenStoreError) -> Value {
         do throws(TokenStoreError) {
             guard isInPlace else {
                 throw .unavailable(
                     "\(path) was moved or removed while the gateway runs; put it back, or restart the gateway"
                 )
             }
-            try await perform(body)
+            let value = try await perform(body)
             failure.withLock { $0 = nil }
+            return value
         } catch {
             failure.withLock { $0 = error }
             throw error
@@ -177,7 +194,7 @@ package final class SQLiteTokenStore: TokenStore {
 
 extension SealedToken {
     /// Whatever the file holds, reading it must not trap: columns of an unexpected type make nil.
-    fileprivate init?(key: String, columns: [DatabaseValue]) {
+    init?(key: String, columns: [DatabaseValue]) {
         guard columns.count == 5, let generation = Int.fromDatabaseValue(columns[0]),
             let updatedAt = String.fromDatabaseValue(columns[1]), let version = Int.fromDatabaseValue(columns[2]),
             let nonce = Data.fromDatabaseValue(columns[3]), let ciphertext = Data.fromDatabaseValue(columns[4])
@@ -207,26 +224,29 @@ extension SQLiteTokenStore {
         return database
     }
 
-    private static func prepare(_ database: DatabaseQueue, path: String, keyCheck: String) throws {
+    /// - Returns: The index of the check that the store was written with.
+    private static func prepare(_ database: DatabaseQueue, path: String, keyChecks: [String]) throws -> Int {
         let found = try database.inDatabase { database in
             var found: String?
             try database.inTransaction(.immediate) {
                 try database.execute(sql: schema)
                 try database.execute(
                     sql: "INSERT OR IGNORE INTO token_store (name, value) VALUES ('key_check', ?)",
-                    arguments: [keyCheck]
+                    arguments: [keyChecks.first]
                 )
                 found = try String.fetchOne(database, sql: "SELECT value FROM token_store WHERE name = 'key_check'")
                 return .commit
             }
             return found
         }
-        guard found == keyCheck else {
+        guard let index = keyChecks.firstIndex(where: { $0 == found }) else {
             throw TokenStoreError.damaged(
-                "\(path) was encrypted with another installation key; restore the key file (state/token.key) that "
-                    + "belongs to it, or move \(path) away to begin with an empty store"
+                "\(path) was encrypted with another key; restore the key files (state/token.key and, after a `key "
+                    + "rotate`, state/token.key.encryption) that belong to it, name the key that it was encrypted with "
+                    + "as tokens.previous_encryption_key, or move \(path) away to begin with an empty store"
             )
         }
+        return index
     }
 
     private static let schema = """

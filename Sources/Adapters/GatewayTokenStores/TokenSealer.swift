@@ -21,15 +21,34 @@ struct TokenSealer: Sendable {
     init(key: SymmetricKey) { self.key = key }
 
     func seal(_ token: StoredToken, for name: CredentialKey, at time: UnixTime) throws -> SealedToken {
-        let updatedAt = time.rfc3339
-        let plaintext = try JSONEncoder().encode(TokenRecord(token))
-        let bound = Self.associatedData(name.digest, token.generation, updatedAt, TokenRecord.version)
-        let box = try AES.GCM.seal(plaintext, using: key, authenticating: bound)
+        try seal(
+            JSONEncoder().encode(TokenRecord(token)),
+            SealedToken(
+                key: name.digest,
+                generation: token.generation,
+                updatedAt: time.rfc3339,
+                version: TokenRecord.version,
+                nonce: Data(),
+                ciphertext: Data()
+            )
+        )
+    }
+
+    /// The same row under this key. What is in it is not looked at, so that it may be of a newer version.
+    ///
+    /// - Returns: nil when `other` does not open it.
+    func sealAgain(_ row: SealedToken, openedBy other: TokenSealer) -> SealedToken? {
+        other.plaintext(of: row).flatMap { try? seal($0, row) }
+    }
+
+    /// - Parameter row: Its plain columns; nonce and ciphertext are made anew.
+    func seal(_ plaintext: Data, _ row: SealedToken) throws -> SealedToken {
+        let box = try AES.GCM.seal(plaintext, using: key, authenticating: Self.associatedData(row))
         return SealedToken(
-            key: name.digest,
-            generation: token.generation,
-            updatedAt: updatedAt,
-            version: TokenRecord.version,
+            key: row.key,
+            generation: row.generation,
+            updatedAt: row.updatedAt,
+            version: row.version,
             nonce: Data(box.nonce),
             ciphertext: box.ciphertext + box.tag
         )
@@ -37,6 +56,14 @@ struct TokenSealer: Sendable {
 
     /// - Returns: nil when the row was not written with this key, or is not as it was written.
     func open(_ row: SealedToken) -> StoredToken? {
+        guard let plaintext = plaintext(of: row),
+            let record = try? JSONDecoder().decode(TokenRecord.self, from: plaintext),
+            record.generation == row.generation
+        else { return nil }
+        return record.storedToken
+    }
+
+    func plaintext(of row: SealedToken) -> Data? {
         let tagLength = 16
         guard row.ciphertext.count >= tagLength, let nonce = try? AES.GCM.Nonce(data: row.nonce),
             let box = try? AES.GCM.SealedBox(
@@ -45,12 +72,7 @@ struct TokenSealer: Sendable {
                 tag: row.ciphertext.suffix(tagLength)
             )
         else { return nil }
-        let bound = Self.associatedData(row.key, row.generation, row.updatedAt, row.version)
-        guard let plaintext = try? AES.GCM.open(box, using: key, authenticating: bound),
-            let record = try? JSONDecoder().decode(TokenRecord.self, from: plaintext),
-            record.generation == row.generation
-        else { return nil }
-        return record.storedToken
+        return try? AES.GCM.open(box, using: key, authenticating: Self.associatedData(row))
     }
 
     /// Recognises the key of a store before any row is read.
@@ -59,9 +81,9 @@ struct TokenSealer: Sendable {
         return Hexadecimal.text(of: code)
     }
 
-    private static func associatedData(_ key: String, _ generation: Int, _ at: String, _ version: Int) -> [UInt8] {
+    private static func associatedData(_ row: SealedToken) -> [UInt8] {
         var bytes: [UInt8] = []
-        for part in ["authgateway token", key, String(generation), at, String(version)] {
+        for part in ["authgateway token", row.key, String(row.generation), row.updatedAt, String(row.version)] {
             bytes += Array("\(part.utf8.count):\(part)".utf8)
         }
         return bytes

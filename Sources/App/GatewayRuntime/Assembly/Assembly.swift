@@ -29,7 +29,7 @@ struct Assembly: Sendable {
     /// - Throws: ``CommandFailure`` that says what is wrong and what to do; nothing is left open then.
     init(plan: Plan, options: GatewayOptions) async throws(CommandFailure) {
         let clock = SystemClock()
-        storage = try Storage(plan: plan, clock: clock, logger: options.logger("audit"))
+        storage = try await Storage(Storage.Places(plan), clock: clock, logger: options.logger("audit"))
         endpoint = try await Self.endpoint(storage)
         group = MultiThreadedEventLoopGroup(numberOfThreads: plan.workers.count)
         let feed = AuditFeed(audit: storage.audit, metrics: options.metrics, logger: options.logger("audit"))

@@ -119,6 +119,11 @@ struct OperatorControl: GatewayControl {
         return await reloader.reload(.operator)
     }
 
+    func rotateKey() async -> Result<KeyRotationReport, GatewayProblem> {
+        guard let rotation = storage.keyRotation else { return .failure(KeyRotation.noStore) }
+        return await rotation.rotate()
+    }
+
     func servedPlan() async -> ServedPlan? { reloader?.servedPlan() }
 
     /// For logins: who keeps the token, or why nobody does.

@@ -10,18 +10,42 @@ struct Storage: Sendable {
     let key: InstallationKey
     let audit: SQLiteAuditLog
     let tokens: any TokenStore
+    /// nil for a store without a key of its own.
+    let keyRotation: KeyRotation?
     let adminToken: Secret
     let locks: CredentialLocks
 
+    /// Where everything is; the rest of a configuration does not matter here.
+    struct Places {
+        let stateDirectory: String
+        let audit: AuditPlan
+        let tokens: TokenPlan
+    }
+
     /// - Throws: ``CommandFailure`` that says which file is wrong and what to do.
-    init(plan: Plan, clock: any GatewayClock, logger: Logger) throws(CommandFailure) {
-        directory = try Self.translate { () throws(StateError) in try StateDirectory(path: plan.stateDirectory) }
-        try Self.requireKey(of: plan)
-        locks = try Self.translate { () throws(StateError) in try CredentialLocks(in: plan.stateDirectory) }
-        key = try Self.installationKey(plan.tokens.key)
-        audit = try Self.openAudit(plan.audit, key, clock, logger)
-        tokens = try Self.openTokens(plan.tokens, key)
-        adminToken = try Self.translate { () throws(StateError) in try AdminToken.create(in: plan.stateDirectory) }
+    init(_ places: Places, clock: any GatewayClock, logger: Logger) async throws(CommandFailure) {
+        directory = try Self.translate { () throws(StateError) in try StateDirectory(path: places.stateDirectory) }
+        try Self.requireKeys(of: places)
+        locks = try Self.translate { () throws(StateError) in try CredentialLocks(in: places.stateDirectory) }
+        key = try Self.installationKey(places.tokens.key)
+        audit = try Self.openAudit(places.audit, key, clock, logger)
+        if places.tokens.store == .sqlite {
+            let keys = try Self.storeKeys(places.tokens, key)
+            let store = try Self.openTokens(places.tokens, keys)
+            tokens = store
+            keyRotation = KeyRotation(
+                store: store,
+                keys: keys,
+                audit: audit,
+                onAuditFailure: places.audit.onFailure,
+                clock: clock
+            )
+        } else {
+            tokens = Self.otherTokens(places.tokens, key)
+            keyRotation = nil
+        }
+        adminToken = try Self.translate { () throws(StateError) in try AdminToken.create(in: places.stateDirectory) }
+        try await keyRotation?.settle()
     }
 
     func close() async {
@@ -38,15 +62,28 @@ struct Storage: Sendable {
     }
 
     /// A new key would open neither database, and would look like the one that is missing.
-    private static func requireKey(of plan: Plan) throws(CommandFailure) {
-        guard case .file(let path) = plan.tokens.key, FileIdentity(path) == nil else { return }
-        let files = [plan.audit.path] + (plan.tokens.store == .sqlite ? [plan.tokens.path] : [])
-        guard let written = files.first(where: { FileIdentity($0) != nil }) else { return }
-        throw CommandFailure(
-            .failed,
-            "the installation key \(path) is missing, but \(written) was written with it; restore the key from its "
-                + "copy, or move \(files.joined(separator: " and ")) away to begin anew"
-        )
+    private static func requireKeys(of places: Places) throws(CommandFailure) {
+        let tokens = places.tokens
+        let files = [places.audit.path] + (tokens.store == .sqlite ? [tokens.path] : [])
+        if case .file(let path) = tokens.key, FileIdentity(path) == nil,
+            let written = files.first(where: { FileIdentity($0) != nil })
+        {
+            throw CommandFailure(
+                .failed,
+                "the installation key \(path) is missing, but \(written) was written with it; restore the key from its "
+                    + "copy, or move \(files.joined(separator: " and ")) away to begin anew"
+            )
+        }
+        if case .file(let path)? = tokens.encryptionKey, tokens.previousEncryptionKey == nil,
+            FileIdentity(path) == nil, FileIdentity(tokens.path) != nil
+        {
+            throw CommandFailure(
+                .failed,
+                "the encryption key \(path) is missing, but \(tokens.path) is there; restore the key from its copy, name "
+                    + "the key that the store was encrypted with as tokens.previous_encryption_key, or move "
+                    + "\(tokens.path) away to begin anew"
+            )
+        }
     }
 
     /// What is wrong with the files at the moment, and whether requests suffer.
@@ -97,14 +134,22 @@ struct Storage: Sendable {
         }
     }
 
-    private static func openTokens(_ plan: TokenPlan, _ key: InstallationKey) throws(CommandFailure) -> any TokenStore {
-        if let program = plan.program {
-            let runner = SystemProgramRunner()
-            return CommandTokenStore(program: program, runner: runner, key: key.derived(for: .tokenStore))
+    private static func otherTokens(_ plan: TokenPlan, _ key: InstallationKey) -> any TokenStore {
+        guard let program = plan.program else { return MemoryTokenStore() }
+        return CommandTokenStore(program: program, runner: SystemProgramRunner(), key: key.derived(for: .tokenStore))
+    }
+
+    private static func storeKeys(_ plan: TokenPlan, _ key: InstallationKey) throws(CommandFailure) -> StoreKeys {
+        do throws(InstallationKeyError) {
+            return try StoreKeys(plan, installation: key)
+        } catch {
+            throw CommandFailure(.failed, error.message)
         }
-        guard plan.store == .sqlite else { return MemoryTokenStore() }
+    }
+
+    private static func openTokens(_ plan: TokenPlan, _ keys: StoreKeys) throws(CommandFailure) -> SQLiteTokenStore {
         do throws(TokenStoreError) {
-            return try SQLiteTokenStore(path: plan.path, key: key.derived(for: .tokenStore))
+            return try SQLiteTokenStore(path: plan.path, keys: keys.candidates.map(\.key))
         } catch {
             throw CommandFailure(.failed, words(for: error))
         }
@@ -114,5 +159,12 @@ struct Storage: Sendable {
         switch error {
         case .unavailable(let reason), .damaged(let reason): reason
         }
+    }
+}
+
+extension Storage.Places {
+    init(_ plan: Plan) { self.init(stateDirectory: plan.stateDirectory, audit: plan.audit, tokens: plan.tokens) }
+    init(_ plan: OperatorPlan) {
+        self.init(stateDirectory: plan.stateDirectory, audit: plan.audit, tokens: plan.tokens)
     }
 }

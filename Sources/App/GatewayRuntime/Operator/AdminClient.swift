@@ -84,6 +84,12 @@ struct AdminClient: Sendable {
         return try decode(body)
     }
 
+    func rotateKey() async throws(CommandFailure) -> KeyRotationReport {
+        let (status, body) = try await sendAuthorized("POST", "/api/key/rotate")
+        guard status == 200 else { throw refusal(status, body) }
+        return try decode(body)
+    }
+
     func servedPlan() async throws(CommandFailure) -> ServedPlan {
         let (status, body) = try await sendAuthorized("GET", "/api/plan")
         guard status == 200 else { throw refusal(status, body) }

@@ -26,7 +26,7 @@ struct OfflineTokens: Sendable {
         let output = LogOutput.standardError
         let (clock, logger) = (SystemClock(), output.logger("authgateway.tokens", level: .error))
         do throws(CommandFailure) {
-            storage = try Storage(plan: plan, clock: clock, logger: logger)
+            storage = try await Storage(Storage.Places(plan), clock: clock, logger: logger)
         } catch {
             throw CommandFailure(
                 .unreachable,

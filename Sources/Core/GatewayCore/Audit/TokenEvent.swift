@@ -33,6 +33,8 @@ package struct TokenEvent: Hashable, Sendable {
         case unlocked
         case storeFailed = "store_failed"
         case clientDenied = "client_denied"
+        case keyRotating = "key_rotating"
+        case keyRotated = "key_rotated"
     }
 
     package enum Trigger: String, CaseIterable, Sendable {

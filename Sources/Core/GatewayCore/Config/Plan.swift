@@ -154,7 +154,7 @@ package struct TokenPlan: Hashable, Sendable {
         case command
     }
 
-    /// Where the installation's key comes from: it encrypts the store and keys the audit chain and all digests.
+    /// Where a key comes from.
     package enum Key: Hashable, Sendable {
         /// Created with mode 0600 when it is not there.
         case file(path: String)
@@ -163,7 +163,13 @@ package struct TokenPlan: Hashable, Sendable {
 
     package var store: Store
     package var path: String
+    /// The installation's key: it keys the audit chain and all digests, and encrypts the store as long as that has no
+    /// key of its own.
     package var key: Key
+    /// The key of the SQLite store, where the configuration names one.
+    package var encryptionKey: Key?
+    /// What the store may still be encrypted with.
+    package var previousEncryptionKey: Key?
     /// Set for ``Store/command``.
     package var program: TokenProgram?
 

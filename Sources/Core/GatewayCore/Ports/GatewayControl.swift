@@ -16,11 +16,27 @@ package protocol GatewayControl: Sendable {
     /// Hands out a weaker token made from the credential's, once the event `downscoped` is committed.
     func downscope(_ credential: String, _ terms: DownscopeTerms) async -> Result<RevealedToken, GatewayProblem>
 
+    /// Replaces the key of the token store and encrypts all tokens anew. Audited.
+    func rotateKey() async -> Result<KeyRotationReport, GatewayProblem>
+
     /// Reads the configuration again; returns when the new one is served, or refused.
     func reload() async -> ReloadReport
 
     /// nil when the plan came from no file.
     func servedPlan() async -> ServedPlan?
+}
+
+/// What came of a rotation of the token store's key.
+package struct KeyRotationReport: Hashable, Sendable, Codable {
+    /// How many were encrypted anew.
+    package var tokens: Int
+    /// Where the new key is.
+    package var file: String
+
+    package init(tokens: Int, file: String) {
+        self.tokens = tokens
+        self.file = file
+    }
 }
 
 package struct RouteStatus: Hashable, Sendable, Codable {

@@ -30,7 +30,8 @@ enum StateDecoder {
         guard let fields else { return plan }
         if let store = store(fields) { plan.store = store }
         if let path = fields.filePath("path") { plan.path = path }
-        if let key = key(fields) { plan.key = key }
+        if let key = key("key", fields) { plan.key = key }
+        encryptionKeys(fields, &plan)
         plan.program = program(fields, of: plan.store)
         fields.refuseUnknownKeys()
         return plan
@@ -60,13 +61,26 @@ enum StateDecoder {
         return fields.choice("store", of: TokenPlan.Store.self)
     }
 
+    private static func encryptionKeys(_ fields: ConfigFields, _ plan: inout TokenPlan) {
+        let names = ["encryption_key", "previous_encryption_key"]
+        guard plan.store == .sqlite else {
+            for name in names where fields.has(name) { fields.error(name, "is for \"store: sqlite\"") }
+            return
+        }
+        plan.encryptionKey = key(names[0], fields)
+        plan.previousEncryptionKey = key(names[1], fields)
+        if fields.has(names[1]), !fields.has(names[0]) {
+            fields.error(names[1], "says what the store was encrypted with before it got an encryption_key: add that")
+        }
+    }
+
     /// A file is not read here: the first run creates it.
-    private static func key(_ fields: ConfigFields) -> TokenPlan.Key? {
-        if let node = fields.node("key"), case .mapping(let entries) = node.content,
-            entries.count == 1, entries.first?.key == "file", let source = fields.fields("key")
+    private static func key(_ name: String, _ fields: ConfigFields) -> TokenPlan.Key? {
+        if let node = fields.node(name), case .mapping(let entries) = node.content,
+            entries.count == 1, entries.first?.key == "file", let source = fields.fields(name)
         {
             return source.requiredFilePath("file").map { .file(path: $0) }
         }
-        return fields.secret("key").map { .value($0) }
+        return fields.secret(name).map { .value($0) }
     }
 }

@@ -27,8 +27,12 @@ package struct PlanDigest: Hashable, Sendable, Codable {
             let files = [listener.tls?.certificatePath, listener.tls?.clientCAPath].map { $0 ?? "" }
             marks["listeners.proxy.\(shown.name)"] = mark(Array("\(files)".utf8) + key)
         }
-        if case .value(let key) = plan.tokens.key {
-            marks["tokens.key"] = mark(key.withValue { Array($0.utf8) })
+        let keys = [
+            ("key", plan.tokens.key), ("encryption_key", plan.tokens.encryptionKey),
+            ("previous_encryption_key", plan.tokens.previousEncryptionKey),
+        ]
+        for case (let name, .value(let key)?) in keys {
+            marks["tokens.\(name)"] = mark(key.withValue { Array($0.utf8) })
         }
     }
 

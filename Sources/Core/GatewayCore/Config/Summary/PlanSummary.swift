@@ -84,12 +84,18 @@ extension PlanSummary {
         tokens = ["store": plan.tokens.store.rawValue]
         if plan.tokens.store == .sqlite { tokens["path"] = plan.tokens.path }
         if let program = plan.tokens.program { tokens["command"] = program.command.joined(separator: " ") }
-        if case .file(let path) = plan.tokens.key { tokens["key"] = path } else { tokens["key"] = "***" }
+        tokens["key"] = Self.shown(plan.tokens.key)
+        tokens["encryption_key"] = plan.tokens.encryptionKey.map(Self.shown)
+        tokens["previous_encryption_key"] = plan.tokens.previousEncryptionKey.map(Self.shown)
         limits = Self.limits(plan.limits)
         credentials = plan.credentials.enumerated().map { index, credential in
             Credential(credential, in: plan, routes: plan.routes.filter { $0.credential == index }.map(\.name))
         }
         routes = plan.routes.map { Route($0, credential: $0.credential.map { plan.credentials[$0].name }) }
+    }
+
+    private static func shown(_ key: TokenPlan.Key) -> String {
+        if case .file(let path) = key { path } else { "***" }
     }
 
     private static func limits(_ limits: Limits) -> [String: String] {

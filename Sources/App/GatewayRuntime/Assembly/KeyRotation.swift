@@ -1,0 +1,139 @@
+import Crypto
+import GatewayAudit
+import GatewayCore
+import GatewayTokenStores
+import Synchronization
+
+/// Replaces the key of the token store, and ends what a crash has left half done.
+///
+/// The order makes every instant safe: the next key is on the disk before a row is encrypted with it, and takes the old
+/// one's place after the last row was.
+final class KeyRotation: Sendable {
+    private let store: SQLiteTokenStore
+    private let keys: StoreKeys
+    private let audit: SQLiteAuditLog
+    private let onAuditFailure: AuditPlan.OnFailure
+    private let clock: any GatewayClock
+    private let isBusy = Mutex(false)
+
+    init(
+        store: SQLiteTokenStore,
+        keys: StoreKeys,
+        audit: SQLiteAuditLog,
+        onAuditFailure: AuditPlan.OnFailure,
+        clock: any GatewayClock
+    ) {
+        self.store = store
+        self.keys = keys
+        self.audit = audit
+        self.onAuditFailure = onAuditFailure
+        self.clock = clock
+    }
+
+    /// At the start, before a token is read.
+    func settle() async throws(CommandFailure) {
+        do {
+            switch keys.candidates[store.keyIndex].role {
+            case .current: keys.file?.discardPrepared()
+            case .prepared:
+                try await record(.keyRotated, .startup, ["resumed": "true"])
+                try keys.file?.promote()
+            case .previous:
+                let count = try await encrypt(with: keys.candidates[0].key, .startup)
+                try await record(.keyRotated, .startup, ["tokens": String(count)])
+                keys.file?.discardPrepared()
+            }
+        } catch {
+            throw CommandFailure(.failed, Self.problem(error).detail)
+        }
+    }
+
+    /// As an operator asks for it.
+    func rotate() async -> Result<KeyRotationReport, GatewayProblem> {
+        guard let file = keys.file else { return .failure(Self.notOurs) }
+        guard isBusy.withLock({ Self.begin(&$0) }) else {
+            return .failure(GatewayProblem(.overloaded, "The key is being replaced already.", retryAfter: .seconds(1)))
+        }
+        defer { isBusy.withLock { $0 = false } }
+        do {
+            if let used = try file.prepared(), store.isEncrypted(with: used.derived(for: .tokenStore)) {
+                // The last rotation could not end: the folder was not writable, say.
+                try file.promote()
+            }
+            let next = try file.prepare()
+            let count = try await encrypt(with: next.derived(for: .tokenStore), .operator)
+            // Before the old key goes: as long as both are there, the next start says so again.
+            let recorded = await recorded(count)
+            try file.promote()
+            if let recorded { return .failure(recorded) }
+            return .success(KeyRotationReport(tokens: count, file: file.path))
+        } catch {
+            return .failure(Self.problem(error))
+        }
+    }
+
+    private static func begin(_ isBusy: inout Bool) -> Bool {
+        defer { isBusy = true }
+        return !isBusy
+    }
+
+    private func encrypt(with key: SymmetricKey, _ trigger: TokenEvent.Trigger) async throws -> Int {
+        try await record(.keyRotating, trigger)
+        do throws(TokenStoreError) {
+            return try await store.rotate(to: key)
+        } catch {
+            try? await record(.keyRotated, trigger, outcome: .failed)
+            throw error
+        }
+    }
+
+    private func record(
+        _ name: TokenEvent.Name,
+        _ trigger: TokenEvent.Trigger,
+        _ detail: [String: String] = [:],
+        outcome: TokenEvent.Outcome = .ok
+    ) async throws(AuditError) {
+        let event = TokenEvent(at: clock.now().wall, name: name, trigger: trigger, outcome: outcome, detail: detail)
+        do throws(AuditError) {
+            try await audit.record(event)
+        } catch {
+            if onAuditFailure == .block { throw error }
+        }
+    }
+
+    /// nil when it is in the log.
+    private func recorded(_ count: Int) async -> GatewayProblem? {
+        do throws(AuditError) {
+            try await record(.keyRotated, .operator, ["tokens": String(count)])
+            return nil
+        } catch {
+            let detail = "The key of the token store was replaced, but that cannot be recorded: \(error.reason)."
+            return GatewayProblem(.auditUnavailable, detail)
+        }
+    }
+
+    private static func problem(_ error: any Error) -> GatewayProblem {
+        switch error {
+        case let error as AuditError:
+            GatewayProblem(.auditUnavailable, "The event cannot be recorded: \(error.reason).")
+        case TokenStoreError.unavailable(let reason), TokenStoreError.damaged(let reason):
+            GatewayProblem(.internalError, "The key of the token store was not replaced: \(reason).")
+        case let error as InstallationKeyError:
+            GatewayProblem(.internalError, "The key of the token store cannot be replaced: \(error.message).")
+        default: GatewayProblem(.internalError, "The key of the token store cannot be replaced.")
+        }
+    }
+
+    private static let notOurs = GatewayProblem(
+        .requestRefused,
+        "The key of the token store does not come from a file, so the gateway cannot replace it. Make a new one with "
+            + "`openssl rand -hex 32`, put it where a secret reference finds it, name that as tokens.encryption_key and the "
+            + "present one as tokens.previous_encryption_key, and restart the gateway: it encrypts the tokens anew when it "
+            + "starts. Then remove tokens.previous_encryption_key and the old key."
+    )
+
+    static let noStore = GatewayProblem(
+        .requestRefused,
+        "Only tokens.store: sqlite has a key that can be replaced; this gateway's tokens are kept elsewhere."
+    )
+}

@@ -1,0 +1,48 @@
+import Foundation
+import GatewayCore
+import Logging
+
+/// What `key …` does: asks the running gateway, or works on its files when none runs.
+package struct KeyCommands: Sendable {
+    private let plan: OperatorPlan
+    private let client: AdminClient
+    private let asJSON: Bool
+
+    /// - Parameter configuration: The path of `gateway.yaml`, for the admin address and the gateway's files.
+    package init(configuration: String, asJSON: Bool) throws(CommandFailure) {
+        plan = try OperatorSettings(configuration: configuration).plan
+        client = AdminClient(plan.admin, stateDirectory: plan.stateDirectory)
+        self.asJSON = asJSON
+    }
+
+    /// - Returns: What is for standard output.
+    package func rotate() async throws(CommandFailure) -> String {
+        let report: KeyRotationReport
+        do throws(CommandFailure) {
+            report = try await client.rotateKey()
+        } catch {
+            guard error.status == .unreachable, !client.isAnswered(error) else { throw error }
+            report = try await rotateAlone(after: error)
+        }
+        if asJSON { return try JSONText.pretty(report) }
+        return "\(report.tokens) \(report.tokens == 1 ? "token is" : "tokens are") encrypted anew. The new key is "
+            + "\(LogText.clean(report.file)): back it up beside the installation's key.\n"
+    }
+
+    /// The lock of the state directory is held meanwhile, so that no gateway starts on what is being changed.
+    private func rotateAlone(after failure: CommandFailure) async throws(CommandFailure) -> KeyRotationReport {
+        guard plan.tokens.store == .sqlite else { throw CommandFailure(.failed, KeyRotation.noStore.detail) }
+        guard FileManager.default.fileExists(atPath: plan.tokens.path) else {
+            throw CommandFailure(
+                .unreachable,
+                "\(failure.description)\nand there is no token store \(plan.tokens.path) to encrypt anew"
+            )
+        }
+        let logger = LogOutput.standardError.logger("authgateway.audit", level: .error)
+        let storage = try await Storage(Storage.Places(plan), clock: SystemClock(), logger: logger)
+        Console.writeError("No gateway runs here; this works on its files in \(LogText.clean(plan.stateDirectory)).\n")
+        let result = await storage.keyRotation?.rotate() ?? .failure(KeyRotation.noStore)
+        await storage.close()
+        return try AdminClient.value(of: result)
+    }
+}
