@@ -44,8 +44,8 @@ def make_gateway(tmp_path):
     """Makes gateways (not yet started) and ends them; searches what they wrote for secrets."""
     made = []
 
-    def make(config, listeners=None, environment=None, folder=None):
-        gateway = Gateway(folder or tmp_path / f"gateway-{len(made)}", config, listeners, environment)
+    def make(config, listeners=None, environment=None, folder=None, admin=None):
+        gateway = Gateway(folder or tmp_path / f"gateway-{len(made)}", config, listeners, environment, admin)
         made.append(gateway)
         return gateway
 

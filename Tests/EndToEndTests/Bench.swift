@@ -118,7 +118,7 @@ struct RunningGateway: Sendable {
         _ path: String,
         _ fields: [(String, String)] = []
     ) async throws -> Answer {
-        try await send(method, "http://127.0.0.1:\(gateway.adminPort)\(path)", fields)
+        try await send(method, "\(gateway.admin.text)\(path)", fields)
     }
 
     var adminToken: String {

@@ -27,6 +27,15 @@ struct AdminRequestGuardTests {
         #expect(guardian.verdict(authority: "localhost", port: 80, fields: [:]) == .pass)
     }
 
+    @Test func onAUnixSocketAnyNameWillDoButNoOtherSite() {
+        let guardian = AdminRequestGuard(host: nil)
+        for authority in ["localhost", "gateway.example", nil] {
+            #expect(guardian.verdict(authority: authority, port: 0, fields: [:]) == .pass)
+            let fields: HTTPFields = [.origin: "https://evil.example"]
+            #expect(guardian.verdict(authority: authority, port: 0, fields: fields) == .originRefused)
+        }
+    }
+
     @Test(arguments: ["https://evil.example", "null", "http://127.0.0.1:9999", "http://localhost:8081"])
     func aForeignOriginIsRefused(_ origin: String) {
         let fields: HTTPFields = [.origin: origin]

@@ -20,7 +20,7 @@ struct FirstRunTests {
         #expect(outcome.report(consequence: "refused") == "")
         let plan = try #require(outcome.plan)
         #expect(plan.listeners.map(\.address) == [.tcp(host: "127.0.0.1", port: 8080)])
-        #expect(plan.admin == AdminPlan(host: "127.0.0.1", port: 8081))
+        #expect(plan.admin == AdminPlan(address: .tcp(host: "127.0.0.1", port: 8081)))
         #expect(plan.routes.count >= 5)
     }
 

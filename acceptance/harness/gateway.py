@@ -1,10 +1,12 @@
 """The gateway as a process, and its command line."""
 
 import contextlib
+import http.client
 import json
 import os
 import pathlib
 import signal
+import socket
 import subprocess
 import threading
 
@@ -29,14 +31,31 @@ def command(*arguments, cwd, timeout=30, input=None, **changes):
     )
 
 
-class Gateway:
-    """A gateway in a folder of its own. `config` lacks the listeners and the state: they are added here."""
+class SocketConnection(http.client.HTTPConnection):
+    """HTTP over a unix socket."""
 
-    def __init__(self, folder, config, listeners=None, environment=None):
+    def __init__(self, path, timeout):
+        super().__init__("localhost", timeout=timeout)
+        self.path = str(path)
+
+    def connect(self):
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(self.path)
+
+
+class Gateway:
+    """A gateway in a folder of its own. `config` lacks the listeners and the state: they are added here.
+
+    `admin` is the admin listener where it is not a port.
+    """
+
+    def __init__(self, folder, config, listeners=None, environment=None, admin=None):
         self.folder = pathlib.Path(folder)
         self.folder.mkdir(parents=True, exist_ok=True)
         self.port = processes.free_port()
         self.admin_port = processes.free_port()
+        self.admin = admin or {"address": f"127.0.0.1:{self.admin_port}"}
         self.file = self.folder / "gateway.yaml"
         self.environment = environment or {}
         #: What the gateway is started through, for example strace with its options.
@@ -51,7 +70,7 @@ class Gateway:
             "state_directory": "./state",
             "listeners": {
                 "proxy": [{"address": f"127.0.0.1:{self.port}"}, *(listeners or [])],
-                "admin": {"address": f"127.0.0.1:{self.admin_port}"},
+                "admin": self.admin,
             },
             **config,
         }
@@ -90,9 +109,24 @@ class Gateway:
             raise AssertionError(f"the gateway ended with {self.process.returncode}:\n{self.text()}")
         try:
             # Not ready is an answer too: a credential may be broken on purpose.
-            return requests.get(f"{self.admin_url}/readyz", timeout=5).status_code in (200, 503)
-        except requests.RequestException:
+            return self._readiness() in (200, 503)
+        except (requests.RequestException, OSError, http.client.HTTPException):
             return False
+
+    def _readiness(self):
+        if "unix" not in self.admin:
+            return requests.get(f"{self.admin_url}/readyz", timeout=5).status_code
+        return self.admin_socket("GET", "/readyz")[0]
+
+    def admin_socket(self, method, path, **fields):
+        """A request to the admin listener on its socket: the status and the text."""
+        connection = SocketConnection(self.admin["unix"], 5)
+        try:
+            connection.request(method, path, headers=fields)
+            answer = connection.getresponse()
+            return answer.status, answer.read().decode()
+        finally:
+            connection.close()
 
     def text(self):
         return self.log.decode(errors="replace")

@@ -12,12 +12,16 @@ struct AdminRequestGuard: Sendable {
         case originRefused
     }
 
-    /// Lower case, without port, an IPv6 address in brackets.
-    private let names: Set<String>
+    /// Lower case, without port, an IPv6 address in brackets; nil on a unix socket, which no browser reaches.
+    private let names: Set<String>?
 
-    /// - Parameter host: What the listener is bound to; the loopback names are added.
-    init(host: String) {
-        let host = host.lowercased()
+    /// - Parameter host: What the listener is bound to; the loopback names are added. nil for a unix socket, where any name
+    ///   will do.
+    init(host: String?) {
+        guard let host = host?.lowercased() else {
+            names = nil
+            return
+        }
         names = ["127.0.0.1", "localhost", "[::1]", host.contains(":") ? "[\(host)]" : host]
     }
 
@@ -25,7 +29,10 @@ struct AdminRequestGuard: Sendable {
     ///   - authority: `Host`, or the authority of an absolute target.
     ///   - port: Of the listener.
     func verdict(authority: String?, port: Int, fields: HTTPFields) -> Verdict {
-        guard let authority = authority?.lowercased(), isOurs(authority, port: port) else { return .misdirected }
+        let authority = authority?.lowercased() ?? ""
+        if let names {
+            guard Self.isOne(of: names, authority, port: port) else { return .misdirected }
+        }
         if let origin = fields[.origin] {
             guard origin.lowercased() == "http://\(authority)" else { return .originRefused }
         }
@@ -35,7 +42,7 @@ struct AdminRequestGuard: Sendable {
         return .pass
     }
 
-    private func isOurs(_ authority: String, port: Int) -> Bool {
+    private static func isOne(of names: Set<String>, _ authority: String, port: Int) -> Bool {
         if port == 80, names.contains(authority) { return true }
         let suffix = ":\(port)"
         return authority.hasSuffix(suffix) && names.contains(String(authority.dropLast(suffix.count)))

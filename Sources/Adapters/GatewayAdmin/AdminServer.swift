@@ -36,13 +36,40 @@ package actor AdminServer {
     package func bind(host: String, port: Int) async throws -> Int {
         let connection = makeConnection(host: host)
         let logger = logger
-        let listener = try await ServerBootstrap(group: group)
-            .serverChannelOption(.backlog, value: 64)
+        let listener =
+            try await Self.bootstrap(group)
             .serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
-            .childChannelOption(.allowRemoteHalfClosure, value: true)
             .bind(host: host, port: port) { channel in connection.setup(channel: channel, logger: logger) }
         state = .bound(listener, connection)
         return listener.channel.localAddress?.port ?? port
+    }
+
+    /// Takes a unix socket; the caller sees to the file.
+    ///
+    /// - Parameter admits: Whether the peer may connect.
+    /// - Throws: The system's error.
+    package func bind(
+        unix path: String,
+        admits: @escaping @Sendable (any Channel) -> EventLoopFuture<Bool>
+    ) async throws {
+        let connection = makeConnection(host: nil)
+        let logger = logger
+        let listener = try await Self.bootstrap(group).bind(unixDomainSocketPath: path) { channel in
+            admits(channel).flatMap { isAdmitted -> EventLoopFuture<HTTP1Channel.Value> in
+                guard isAdmitted else {
+                    channel.close(promise: nil)
+                    return channel.eventLoop.makeFailedFuture(PeerRefused())
+                }
+                return connection.setup(channel: channel, logger: logger)
+            }
+        }
+        state = .bound(listener, connection)
+    }
+
+    private static func bootstrap(_ group: any EventLoopGroup) -> sending ServerBootstrap {
+        ServerBootstrap(group: group)
+            .serverChannelOption(.backlog, value: 64)
+            .childChannelOption(.allowRemoteHalfClosure, value: true)
     }
 
     /// Serves until ``close()`` or cancellation.
@@ -79,7 +106,7 @@ package actor AdminServer {
         }
     }
 
-    private nonisolated func makeConnection(host: String) -> HTTP1Channel {
+    private nonisolated func makeConnection(host: String?) -> HTTP1Channel {
         let service = AdminService(
             guardian: AdminRequestGuard(host: host),
             responder: AdminRouter(options: options).responder(),
@@ -101,3 +128,6 @@ package actor AdminServer {
         )
     }
 }
+
+/// Who connected to the unix socket may not.
+private struct PeerRefused: Error {}

@@ -82,13 +82,13 @@ final class Listener: Sendable {
             defer { settings = new }
             return admitsAlike ? nil : settings.number
         }
-        if case .unix(let path) = endpoint { Self.permit(path, isShared: !(new.users ?? []).isEmpty) }
+        if case .unix(let path) = endpoint { UnixSocket.permit(path, isShared: !(new.users ?? []).isEmpty) }
         return outdated
     }
 
     func stop() async {
         try? await channel.close()
-        if case .unix(let path) = endpoint { unsafe unlink(path) }
+        if case .unix(let path) = endpoint { UnixSocket.remove(path) }
     }
 
     static func bind(
@@ -109,7 +109,13 @@ final class Listener: Sendable {
                 throw ListenerError(Self.message(error, "\(host):\(port)"))
             }
         case .unix(let path, let users):
-            channel = try await bindUnix(path, isShared: !users.isEmpty, bootstrap)
+            do {
+                channel = try await UnixSocket.bind(path, isShared: !users.isEmpty) {
+                    try await bootstrap.bind(unixDomainSocketPath: path).get()
+                }
+            } catch {
+                throw (error as? ListenerError) ?? ListenerError(Self.message(error, "unix:\(path)"))
+            }
         }
         let listener = Listener(endpoint: Endpoint(settings.plan), channel: channel, settings: settings)
         // Nothing is accepted before it is told to.
@@ -146,9 +152,8 @@ final class Listener: Sendable {
                     _ = channel.setOption(.socketOption(.tcp_nodelay), value: 1)
                 }
                 guard let users = settings.users else { return listener.addHandlers(channel, settings, lanes) }
-                return peerUser(channel).flatMap { user in
-                    guard let user, user == geteuid() || users.contains(user) else { return channel.close() }
-                    return listener.addHandlers(channel, settings, lanes)
+                return UnixSocket.admits(channel, users: users).flatMap { isAdmitted in
+                    isAdmitted ? listener.addHandlers(channel, settings, lanes) : channel.close()
                 }
             }
     }
@@ -198,62 +203,6 @@ final class Listener: Sendable {
         }
     }
 
-    // MARK: Unix sockets
-
-    /// - Parameter isShared: Other users are listed: the file lets everybody connect, and the peer's uid decides.
-    private static func bindUnix(
-        _ path: String,
-        isShared: Bool,
-        _ bootstrap: ServerBootstrap
-    ) async throws -> any Channel {
-        guard path.utf8.count < 108 else { throw ListenerError("unix:\(path): the path is longer than 107 bytes") }
-        try removeStaleSocket(path)
-        // Until `permit` nobody else may connect: the mask applies to the socket file from its first instant.
-        let mask = umask(0o177)
-        defer { umask(mask) }
-        do {
-            let channel = try await bootstrap.bind(unixDomainSocketPath: path).get()
-            permit(path, isShared: isShared)
-            return channel
-        } catch {
-            throw ListenerError(message(error, "unix:\(path)"))
-        }
-    }
-
-    private static func permit(_ path: String, isShared: Bool) { unsafe chmod(path, isShared ? 0o666 : 0o600) }
-
-    /// Removes the socket that a killed gateway left behind; anything else at that path stays.
-    private static func removeStaleSocket(_ path: String) throws {
-        var information = stat()
-        guard unsafe lstat(path, &information) == 0 else { return }
-        guard information.st_mode & S_IFMT == S_IFSOCK else {
-            throw ListenerError("unix:\(path): something that is not a socket is in the way")
-        }
-        guard !isAnswered(path) else { throw ListenerError("unix:\(path): another process listens there") }
-        unsafe unlink(path)
-    }
-
-    private static func isAnswered(_ path: String) -> Bool {
-        let descriptor = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue), 0)
-        guard descriptor >= 0 else { return false }
-        defer { _ = close(descriptor) }
-        guard let address = try? SocketAddress(unixDomainSocketPath: path) else { return false }
-        return unsafe address.withSockAddr { pointer, size in
-            unsafe connect(descriptor, pointer, socklen_t(size)) == 0
-        }
-    }
-
-    private static func peerUser(_ channel: any Channel) -> EventLoopFuture<UInt32?> {
-        guard let provider = channel as? any SocketOptionProvider else {
-            return channel.eventLoop.makeSucceededFuture(nil)
-        }
-        let credentials: EventLoopFuture<PeerCredentials> = provider.unsafeGetSocketOption(
-            level: .socket,
-            name: NIOBSDSocket.Option(rawValue: SO_PEERCRED)
-        )
-        return credentials.map { Optional($0.user) }.flatMapErrorThrowing { _ in nil }
-    }
-
     // MARK: Messages
 
     private static func message(_ error: any Error, _ address: String) -> String {
@@ -277,11 +226,4 @@ extension IOError {
     fileprivate var reasonDescription: String {
         unsafe strerror(errnoCode).map { unsafe String(cString: $0) } ?? "error \(errnoCode)"
     }
-}
-
-/// `struct ucred` of socket(7), which the C library's module does not show.
-private struct PeerCredentials: Sendable {
-    var process: Int32 = 0
-    var user: UInt32 = 0
-    var group: UInt32 = 0
 }

@@ -10,6 +10,12 @@ package struct BoundListener: Hashable, Sendable {
     package let address: ListenerPlan.Address
     package let port: Int?
     package let isTLS: Bool
+
+    package init(address: ListenerPlan.Address, port: Int?, isTLS: Bool) {
+        self.address = address
+        self.port = port
+        self.isTLS = isTLS
+    }
 }
 
 /// A configuration that is ready to take the place of the present one: its listeners are bound, nothing is served yet.

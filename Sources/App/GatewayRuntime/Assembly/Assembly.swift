@@ -16,7 +16,8 @@ struct Assembly: Sendable {
     let group: MultiThreadedEventLoopGroup
     let proxy: ProxyServer
     let admin: AdminServer
-    let adminPort: Int
+    /// Where the admin listener answers, with its real port.
+    let adminPlace: BoundListener
     /// For one question: it speaks of the plan that is served when it is made.
     let makeControl: @Sendable () -> OperatorControl
     /// nil when there is no file to read again.
@@ -92,7 +93,7 @@ struct Assembly: Sendable {
             )
             self.logins = logins
             admin = binding.makeAdmin(control: { makeControl() }, logins: logins, storage: storage)
-            adminPort = try await binding.bind(admin, closing: proxy)
+            adminPlace = try await binding.bind(admin, closing: proxy)
         } catch {
             await Self.close(storage, endpoint, group)
             throw error
@@ -100,7 +101,7 @@ struct Assembly: Sendable {
         services = [
             [AuditService(log: storage.audit), AuditFeedService(feed: feed), observer, keepers],
             [
-                AdminService(server: admin, logins: logins),
+                AdminService(server: admin, place: adminPlace, logins: logins),
                 ProxyService(
                     server: proxy,
                     readiness: readiness,

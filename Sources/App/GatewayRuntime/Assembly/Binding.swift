@@ -84,25 +84,37 @@ struct Binding {
     }
 
     /// - Parameter proxy: Gives its addresses back when the admin listener's cannot be had.
-    func bind(_ admin: AdminServer, closing proxy: ProxyServer) async throws(CommandFailure) -> Int {
-        let (host, port) = (plan.admin.host, plan.admin.port)
+    func bind(_ admin: AdminServer, closing proxy: ProxyServer) async throws(CommandFailure) -> BoundListener {
+        let place = plan.admin.address
         do {
-            return try await admin.bind(host: host, port: port)
+            switch place {
+            case .tcp(let host, let port):
+                return BoundListener(address: place, port: try await admin.bind(host: host, port: port), isTLS: false)
+            case .unix(let path, let users):
+                try await UnixSocket.bind(path, isShared: !users.isEmpty) {
+                    try await admin.bind(unix: path) { UnixSocket.admits($0, users: users) }
+                }
+                return BoundListener(address: place, port: nil, isTLS: false)
+            }
         } catch {
             await proxy.drain(within: .zero)
+            throw CommandFailure(.failed, Self.refusal(of: place, error))
+        }
+    }
+
+    private static func refusal(of place: ListenerPlan.Address, _ error: any Error) -> String {
+        switch place {
+        case .unix(let path, _):
+            let reason = error is ListenerError ? words(for: error) : "unix:\(path): \(words(for: error))"
+            return "the admin listener cannot use \(reason); set listeners.admin.unix to another path"
+        case .tcp(let host, let port):
             let address = Origin(scheme: .http, host: host, port: port).authority
             let advice = "set listeners.admin.address to another one"
-            if let error = error as? IOError, error.errnoCode == EADDRINUSE {
-                let finding = "see who has it with `ss -ltnp 'sport = :\(port)'`"
-                throw CommandFailure(
-                    .failed,
-                    "the admin address \(address) is in use; stop that program (\(finding)), or \(advice)"
-                )
+            guard let error = error as? IOError, error.errnoCode == EADDRINUSE else {
+                return "the admin listener cannot use \(address): \(words(for: error)); \(advice)"
             }
-            throw CommandFailure(
-                .failed,
-                "the admin listener cannot use \(address): \(Self.words(for: error)); \(advice)"
-            )
+            let finding = "see who has it with `ss -ltnp 'sport = :\(port)'`"
+            return "the admin address \(address) is in use; stop that program (\(finding)), or \(advice)"
         }
     }
 

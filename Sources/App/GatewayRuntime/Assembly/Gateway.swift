@@ -32,7 +32,8 @@ package final class Gateway: Sendable {
 
     /// The addresses of the data plane, with real ports.
     package var listeners: [BoundListener] { assembly.proxy.bound }
-    package var adminPort: Int { assembly.adminPort }
+    /// Where the admin listener answers, with its real port.
+    package var admin: BoundListener { assembly.adminPlace }
     package var control: any GatewayControl { assembly.makeControl() }
 
     /// Serves until ``stop()`` or a signal, drains, and closes everything.
@@ -55,7 +56,7 @@ package final class Gateway: Sendable {
     package func stop() async { await group.triggerGracefulShutdown() }
 
     private func serve() async throws(CommandFailure) {
-        logger.notice("Gateway started", metadata: ["routes": "\(plan.routes.count)", "admin": "\(adminPort)"])
+        logger.notice("Gateway started", metadata: ["routes": "\(plan.routes.count)", "admin": "\(admin.text)"])
         let (group, options, logger, reloader) = (group, options, logger, assembly.reloader)
         do {
             try await withThrowingTaskGroup(of: Void.self) { tasks in

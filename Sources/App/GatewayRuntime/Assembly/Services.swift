@@ -31,6 +31,7 @@ struct AuditFeedService: Service {
 /// Serves the admin listener; stops after the data plane, so that `/readyz` can tell of the drain.
 struct AdminService: Service {
     let server: AdminServer
+    let place: BoundListener
     let logins: LoginDesk
 
     func run() async throws {
@@ -40,6 +41,7 @@ struct AdminService: Service {
             try? await gracefulShutdown()
             await logins.close()
             await server.close()
+            if case .unix(let path, _) = place.address { UnixSocket.remove(path) }
         }
     }
 }

@@ -6,13 +6,15 @@ import GatewaySandbox
 struct Banner {
     private let addresses: [String]
     private let admin: String
+    private let pageNote: String
     private let plan: Plan
     private let routes: [RouteStatus]
     private let sandbox: Sandbox.Addresses?
 
     init(gateway: Gateway, routes: [RouteStatus], sandbox: Sandbox.Addresses?) {
         addresses = gateway.listeners.map(\.text)
-        admin = Origin(scheme: .http, host: gateway.plan.admin.host, port: gateway.adminPort).description
+        admin = gateway.admin.text
+        pageNote = if case .tcp = gateway.admin.address { "  (status page)" } else { "" }
         plan = gateway.plan
         self.routes = routes
         self.sandbox = sandbox
@@ -38,7 +40,7 @@ struct Banner {
         return """
             AuthGateway \(GatewayVersion.current)
               proxy  \(addresses.joined(separator: ", "))
-              admin  \(admin)  (status page)
+              admin  \(admin)\(pageNote)
               state  \(plan.stateDirectory)
 
             \(table.text)
@@ -63,7 +65,7 @@ struct Banner {
     }
 
     private var curlLines: [String] {
-        guard let base = addresses.first(where: { $0.hasPrefix("http") }) else { return ["curl \(admin)/api/routes"] }
+        guard let base = addresses.first(where: { $0.hasPrefix("http") }) else { return [ask("/api/routes")] }
         let token = asksForClients ? " -H 'Authorization: Bearer CLIENT_TOKEN'" : ""
         var seen: Set<Origin> = []
         // One route of each upstream shows more than two of the same.
@@ -72,8 +74,14 @@ struct Banner {
             let path = plan.matchPath == "/" ? "" : plan.matchPath
             return "curl\(token) \(base)\(path)\(samplePath(of: plan))"
         }
-        let rest = ["curl \(admin)/api/tokens", "curl \(admin)/api/routes", "curl '\(admin)/readyz?verbose'"]
+        let rest = [ask("/api/tokens"), ask("/api/routes"), ask("/readyz?verbose")]
         return Array((requests + rest).prefix(3))
+    }
+
+    private func ask(_ path: String) -> String {
+        let url = admin.hasPrefix("unix:") ? "http://localhost\(path)" : admin + path
+        let socket = admin.hasPrefix("unix:") ? "--unix-socket '\(admin.dropFirst(5))' " : ""
+        return "curl \(socket)\(url.contains("?") ? "'\(url)'" : url)"
     }
 
     /// A path that the sandbox's servers know; elsewhere nobody can say what there is.
@@ -89,7 +97,7 @@ struct Banner {
 
 extension BoundListener {
     /// As a URL, or the path of the socket.
-    var text: String {
+    package var text: String {
         switch address {
         case .tcp(let host, let port):
             Origin(scheme: isTLS ? .https : .http, host: host, port: self.port ?? port).description

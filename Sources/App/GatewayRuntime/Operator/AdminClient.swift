@@ -1,7 +1,8 @@
 import AsyncHTTPClient
-import FoundationEssentials
+import Foundation
 import GatewayAdmin
 import GatewayCore
+import GatewayProxy
 import NIOCore
 import NIOHTTP1
 
@@ -19,13 +20,11 @@ struct AdminClient: Sendable {
         return HTTPClient(eventLoopGroupProvider: .singleton, configuration: configuration)
     }()
 
-    private let host: String
-    private let port: Int
+    private let address: ListenerPlan.Address
     private let stateDirectory: String
 
     init(_ admin: AdminPlan, stateDirectory: String) {
-        host = admin.host
-        port = admin.port
+        address = admin.address
         self.stateDirectory = stateDirectory
     }
 
@@ -135,6 +134,8 @@ struct AdminClient: Sendable {
     ) async throws(CommandFailure) -> (status: Int, body: ByteBuffer) {
         var request = HTTPClientRequest(url: base + path)
         request.method = .RAW(value: method)
+        // A socket has no name of its own (RFC 9112 §3.2).
+        if case .unix = address { request.headers.add(name: "Host", value: "localhost") }
         if let token { request.headers.add(name: "Authorization", value: token.withValue { "Bearer \($0)" }) }
         if let body { request.body = .bytes(body) }
         do {
@@ -142,12 +143,23 @@ struct AdminClient: Sendable {
             let response = try await Self.client.execute(request, timeout: .seconds(60))
             return (Int(response.status.code), try await response.body.collect(upTo: Self.answerLimit))
         } catch {
+            if let error = error as? IOError, error.errnoCode == EACCES {
+                throw CommandFailure(.failed, "\(place) is not for this user; run this as the gateway's user")
+            }
             let advice = "is the gateway running? Start it with: authgateway run"
-            throw CommandFailure(.unreachable, "no gateway answers at \(base); \(advice)")
+            throw CommandFailure(.unreachable, "no gateway answers at \(place); \(advice)")
         }
     }
 
-    private var base: String { "http://\(host.contains(":") ? "[\(host)]" : host):\(port)" }
+    private var base: String {
+        switch address {
+        case .tcp: place
+        case .unix(let path, _): "http+unix://\(PercentEncoding.encode(path))"
+        }
+    }
+
+    /// As a person reads it.
+    private var place: String { BoundListener(address: address, port: nil, isTLS: false).text }
 
     func decode<Value: Decodable>(_ body: ByteBuffer) throws(CommandFailure) -> Value {
         do {
@@ -160,7 +172,7 @@ struct AdminClient: Sendable {
     }
 
     private var notOurs: CommandFailure {
-        CommandFailure(.unreachable, "what answers at \(base) is not an authgateway of this version")
+        CommandFailure(.unreachable, "what answers at \(place) is not an authgateway of this version")
     }
 
     /// What a gateway in this process says, as if it had been asked over the wire.

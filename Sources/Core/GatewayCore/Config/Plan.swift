@@ -76,13 +76,9 @@ package struct ListenerPlan: Hashable, Sendable {
 }
 
 package struct AdminPlan: Hashable, Sendable {
-    package var host: String
-    package var port: Int
+    package var address: ListenerPlan.Address
 
-    package init(host: String, port: Int) {
-        self.host = host
-        self.port = port
-    }
+    package init(address: ListenerPlan.Address) { self.address = address }
 }
 
 package struct AccessPlan: Hashable, Sendable {

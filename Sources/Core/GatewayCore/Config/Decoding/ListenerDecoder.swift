@@ -8,7 +8,7 @@ enum ListenerDecoder {
     /// - Parameter span: Where to put a listener that the configuration does not name.
     static func decode(_ fields: ConfigFields?, at span: SourceSpan, access: AccessPlan) -> Listeners {
         var proxy = [ListenerPlan(address: .tcp(host: "127.0.0.1", port: 8080), span: span)]
-        var admin = AdminPlan(host: "127.0.0.1", port: 8081)
+        var admin = AdminPlan(address: .tcp(host: "127.0.0.1", port: 8081))
         guard let fields else { return Listeners(proxy: proxy, admin: admin) }
         if let elements = fields.elements("proxy") {
             proxy = elements.compactMap { node, path in
@@ -42,13 +42,8 @@ enum ListenerDecoder {
             return ListenerPlan(address: .tcp(host: host, port: port), tls: tls, span: span)
         case (false, true):
             if fields.has("tls") { fields.error("tls", "is for addresses only, not for unix sockets") }
-            let users = users(fields)
-            guard let path = fields.filePath("unix"), let span = fields.node("unix")?.span else { return nil }
-            guard path.utf8.count <= 103 else {
-                fields.error("unix", "the path of a socket has at most 103 bytes; this one has \(path.utf8.count)")
-                return nil
-            }
-            return ListenerPlan(address: .unix(path: path, allowedUsers: users), span: span)
+            guard let place = unix(fields), let span = fields.node("unix")?.span else { return nil }
+            return ListenerPlan(address: place, span: span)
         case (false, false) where !fields.unknownKeys.filter({ $0 != "tls" && $0 != "allow_users" }).isEmpty:
             fields.know("tls", "allow_users")
             return nil
@@ -69,6 +64,13 @@ enum ListenerDecoder {
     }
 
     static func admin(_ fields: ConfigFields) -> AdminPlan? {
+        if fields.has("unix") {
+            guard fields.has("address") else { return unix(fields).map(AdminPlan.init) }
+            fields.know("allow_users")
+            fields.error("a listener has exactly one of address and unix")
+            return nil
+        }
+        if fields.has("allow_users") { fields.error("allow_users", "is for unix sockets only") }
         guard fields.has("address") else {
             fields.missing("address")
             return nil
@@ -78,7 +80,17 @@ enum ListenerDecoder {
             fields.error("address", "the admin listener is for this machine only; use 127.0.0.1")
             return nil
         }
-        return AdminPlan(host: host, port: port)
+        return AdminPlan(address: .tcp(host: host, port: port))
+    }
+
+    private static func unix(_ fields: ConfigFields) -> ListenerPlan.Address? {
+        let users = users(fields)
+        guard let path = fields.filePath("unix") else { return nil }
+        guard path.utf8.count <= 103 else {
+            fields.error("unix", "the path of a socket has at most 103 bytes; this one has \(path.utf8.count)")
+            return nil
+        }
+        return .unix(path: path, allowedUsers: users)
     }
 
     private static func users(_ fields: ConfigFields) -> [UInt32] {
@@ -117,7 +129,9 @@ enum ListenerDecoder {
     private static func refuseDuplicates(_ proxy: [ListenerPlan], _ admin: AdminPlan, _ fields: ConfigFields) {
         for (index, listener) in proxy.enumerated() {
             if case .tcp(_, 0) = listener.address { continue }
-            guard let first = proxy[..<index].first(where: { $0.address == listener.address }) else { continue }
+            guard let first = proxy[..<index].first(where: { $0.address.isPlace(of: listener.address) }) else {
+                continue
+            }
             let related = ConfigDiagnostic.Related("first used here", at: first.span)
             fields.context.error(
                 "two listeners have this address",
@@ -126,9 +140,17 @@ enum ListenerDecoder {
                 related: related
             )
         }
-        guard admin.port != 0, let twin = proxy.first(where: { $0.address == .tcp(host: admin.host, port: admin.port) })
-        else { return }
+        if case .tcp(_, 0) = admin.address { return }
+        guard let twin = proxy.first(where: { $0.address.isPlace(of: admin.address) }) else { return }
         let path = fields.path.appending("proxy")
         fields.context.error("the admin listener has this address too", at: twin.span, path: path)
+    }
+}
+
+extension ListenerPlan.Address {
+    /// Whether only one of both can be bound.
+    fileprivate func isPlace(of other: ListenerPlan.Address) -> Bool {
+        if case (.unix(let path, _), .unix(let otherPath, _)) = (self, other) { return path == otherPath }
+        return self == other
     }
 }

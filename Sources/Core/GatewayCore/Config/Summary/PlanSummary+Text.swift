@@ -55,7 +55,7 @@ extension PlanSummaryItem {
 extension PlanSummary.Listener: PlanSummaryItem {
     var facts: [PlanSummary.Fact] { [PlanSummary.Fact(key: "", value: text)] }
 
-    fileprivate var text: String {
+    var text: String {
         if let unix {
             let users = (allowUsers ?? []).map { String($0) }
             return users.isEmpty ? "unix \(unix)" : "unix \(unix), allow_users \(PlanSummary.list(users))"

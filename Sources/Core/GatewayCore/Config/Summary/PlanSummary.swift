@@ -73,7 +73,7 @@ extension PlanSummary {
         stateDirectory = plan.stateDirectory
         workers = if case .exactly(let count) = plan.workers { String(count) } else { "auto" }
         listeners = plan.listeners.map(Listener.init)
-        admin = Origin(scheme: .http, host: plan.admin.host, port: plan.admin.port).hostAndPort
+        admin = Listener(plan.admin.address).text
         clients = plan.access.clients.map(\.name)
         requireClient = plan.access.requireClient.rawValue
         allowOrigins = plan.access.allowedOrigins
@@ -120,9 +120,15 @@ extension PlanSummary {
 
 extension PlanSummary.Listener {
     init(_ plan: ListenerPlan) {
+        self.init(plan.address)
         tls = plan.tls != nil
         clientCertificates = plan.tls?.clientCAPath != nil
-        switch plan.address {
+    }
+
+    init(_ place: ListenerPlan.Address) {
+        tls = false
+        clientCertificates = false
+        switch place {
         case .tcp(let host, let port): address = Origin(scheme: .http, host: host, port: port).hostAndPort
         case .unix(let path, let users):
             unix = path

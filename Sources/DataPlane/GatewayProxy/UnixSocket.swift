@@ -1,0 +1,78 @@
+package import NIOCore
+import NIOPosix
+
+#if canImport(Glibc)
+    import Glibc
+#elseif canImport(Darwin)
+    import Darwin
+#endif
+
+/// Listening on a unix socket: whose file it is, what may be in its way, and who may connect.
+package enum UnixSocket {
+    /// - Parameters:
+    ///   - isShared: Other users are listed: the file lets everybody connect, and the peer's uid decides.
+    ///   - bind: Binds to `path`.
+    /// - Throws: ``ListenerError`` when the path cannot be used, and what `bind` throws.
+    package static func bind<Bound>(
+        _ path: String,
+        isShared: Bool,
+        _ bind: () async throws -> Bound
+    ) async throws -> Bound {
+        guard path.utf8.count < 108 else { throw ListenerError("unix:\(path): the path is longer than 107 bytes") }
+        try removeStale(path)
+        // Until `permit` nobody else may connect: the mask applies to the socket file from its first instant.
+        let mask = umask(0o177)
+        defer { umask(mask) }
+        let bound = try await bind()
+        permit(path, isShared: isShared)
+        return bound
+    }
+
+    static func permit(_ path: String, isShared: Bool) { unsafe chmod(path, isShared ? 0o666 : 0o600) }
+
+    package static func remove(_ path: String) { unsafe unlink(path) }
+
+    /// Whether the peer is this process's own user or one of `users`.
+    package static func admits(_ channel: any Channel, users: [UInt32]) -> EventLoopFuture<Bool> {
+        peerUser(channel).map { user in user.map { $0 == geteuid() || users.contains($0) } ?? false }
+    }
+
+    /// Removes the socket that a killed gateway left behind; anything else at that path stays.
+    private static func removeStale(_ path: String) throws {
+        var information = stat()
+        guard unsafe lstat(path, &information) == 0 else { return }
+        guard information.st_mode & S_IFMT == S_IFSOCK else {
+            throw ListenerError("unix:\(path): something that is not a socket is in the way")
+        }
+        guard !isAnswered(path) else { throw ListenerError("unix:\(path): another process listens there") }
+        unsafe unlink(path)
+    }
+
+    private static func isAnswered(_ path: String) -> Bool {
+        let descriptor = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue), 0)
+        guard descriptor >= 0 else { return false }
+        defer { _ = close(descriptor) }
+        guard let address = try? SocketAddress(unixDomainSocketPath: path) else { return false }
+        return unsafe address.withSockAddr { pointer, size in
+            unsafe connect(descriptor, pointer, socklen_t(size)) == 0
+        }
+    }
+
+    private static func peerUser(_ channel: any Channel) -> EventLoopFuture<UInt32?> {
+        guard let provider = channel as? any SocketOptionProvider else {
+            return channel.eventLoop.makeSucceededFuture(nil)
+        }
+        let credentials: EventLoopFuture<PeerCredentials> = provider.unsafeGetSocketOption(
+            level: .socket,
+            name: NIOBSDSocket.Option(rawValue: SO_PEERCRED)
+        )
+        return credentials.map { Optional($0.user) }.flatMapErrorThrowing { _ in nil }
+    }
+}
+
+/// `struct ucred` of socket(7), which the C library's module does not show.
+private struct PeerCredentials: Sendable {
+    var process: Int32 = 0
+    var user: UInt32 = 0
+    var group: UInt32 = 0
+}
