@@ -172,7 +172,8 @@ def write_what_examples_read(folder):
 
 
 def test_the_example_configurations_are_whole(tmp_path):
-    examples = [*sorted((ROOT / "examples").glob("strategies/*.yaml")), *sorted((ROOT / "examples").glob("recipes/*.yaml"))]
+    folders = ["strategies", "recipes", "token-server"]
+    examples = [path for folder in folders for path in sorted((ROOT / "examples").glob(f"{folder}/*.yaml"))]
     assert len(examples) > 18
     write_what_examples_read(tmp_path)
     wrong = {}

@@ -9,7 +9,11 @@ import yaml
 
 from harness.gateway import ROOT, command
 
-EXAMPLES = sorted((ROOT / "examples/strategies").glob("*.yaml")) + [ROOT / "gateway.yaml"]
+EXAMPLES = [
+    *sorted((ROOT / "examples/strategies").glob("*.yaml")),
+    *sorted((ROOT / "examples/token-server").glob("*.yaml")),
+    ROOT / "gateway.yaml",
+]
 #: Mistakes that a schema can see; the others need the decoders.
 VISIBLE = ["bad-values", "match", "missing-key", "unknown-key", "unknown-strategy", "wrong-type", "no-version", "version"]
 

@@ -3,6 +3,7 @@
 enum SecretReaders {
     static let files: Set<String> = [
         "Adapters/GatewayAdmin/AdminTokens.swift",
+        "Adapters/GatewayAdmin/AdminVending.swift",
         "Adapters/GatewayAudit/AuditEventRow.swift",
         "Adapters/GatewayTokenClient/AsyncHTTPTokenEndpoint.swift",
         "Adapters/GatewayTokenStores/CommandTokenStore.swift",

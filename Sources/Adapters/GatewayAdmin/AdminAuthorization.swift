@@ -14,6 +14,9 @@ struct AdminAuthorization: Sendable {
         return nil
     }
 
+    /// Whether a person typed the admin token into a form; what a paste adds around it does not count.
+    func accepts(typed text: String) -> Bool { token.matches(Array(text.utf8.filter { $0 > 0x20 })) }
+
     private func isAuthorized(_ request: Request) -> Bool {
         let scheme = "bearer "
         guard let value = request.headers[.authorization], value.lowercased().hasPrefix(scheme) else { return false }

@@ -7,7 +7,7 @@ struct AdminLogins: Sendable {
     private static let bodyLimit = 32 << 10
 
     let control: any LoginControl
-    let token: Secret
+    let authorization: AdminAuthorization
 
     func routes(on router: Router<BasicRequestContext>) {
         router.post("/api/logins") { request, _ in try await begin(request) }
@@ -43,7 +43,7 @@ struct AdminLogins: Sendable {
     private static let unreadable = LoginProgress(isOver: true, problem: "The form cannot be read.")
 
     private func begin(_ request: Request) async throws -> Response {
-        guard isAuthorized(request) else { return Self.refusal }
+        if let refusal = authorization.refusal(of: request) { return refusal }
         let wanted = try await body(request)
         var order = LoginOrder(credential: wanted["credential"]?.string ?? "")
         if case .bool(let isManual)? = wanted["manual"] { order.isManual = isManual }
@@ -57,7 +57,7 @@ struct AdminLogins: Sendable {
     }
 
     private func answer(_ request: Request, _ action: () async -> LoginProgress?) async -> Response {
-        guard isAuthorized(request) else { return Self.refusal }
+        if let refusal = authorization.refusal(of: request) { return refusal }
         guard let progress = await action() else {
             return AdminResponse.problem(GatewayProblem(.noRoute, "There is no such login."))
         }
@@ -67,7 +67,7 @@ struct AdminLogins: Sendable {
     private func beginOnPage(_ request: Request) async throws -> Response {
         guard let form = try await form(request) else { return LoginPage.outcome(Self.unreadable) }
         let credential = form["credential"] ?? ""
-        guard token.matches(Array((form["token"] ?? "").utf8.filter { $0 > 0x20 })) else {
+        guard authorization.accepts(typed: form["token"] ?? "") else {
             return LoginPage.begin(
                 credential: credential,
                 message: "This is not the admin token of the running gateway."
@@ -78,19 +78,6 @@ struct AdminLogins: Sendable {
         case .failure(let problem):
             return LoginPage.outcome(LoginProgress(isOver: true, problem: problem.detail))
         }
-    }
-
-    private static let refusal = AdminResponse.problem(
-        GatewayProblem(
-            .clientAuthRequired,
-            "Send the admin token of the state directory (file admin.token) as a bearer token."
-        )
-    )
-
-    private func isAuthorized(_ request: Request) -> Bool {
-        let scheme = "bearer "
-        guard let value = request.headers[.authorization], value.lowercased().hasPrefix(scheme) else { return false }
-        return token.matches(Array(value.utf8.dropFirst(scheme.utf8.count)))
     }
 
     private func id(_ context: BasicRequestContext) -> String { context.parameters.get("id") ?? "" }

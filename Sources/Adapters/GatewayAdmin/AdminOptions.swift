@@ -6,6 +6,8 @@ package struct AdminOptions: Sendable {
     private let makeControl: @Sendable () -> any GatewayControl
     /// nil: nobody can log in here.
     package var logins: (any LoginControl)?
+    /// nil: no token is vended here.
+    package var vending: (any VendingControl)?
     /// What a request must carry as `Authorization: Bearer` to change something.
     package var token: Secret
     /// The metrics in Prometheus' text format.
@@ -15,12 +17,14 @@ package struct AdminOptions: Sendable {
 
     /// Take it once for each answer, which then speaks of one plan.
     package var control: any GatewayControl { makeControl() }
+    var authorization: AdminAuthorization { AdminAuthorization(token: token) }
 
     /// - Parameter control: Evaluated for each answer.
     package init(
         version: String,
         control: @autoclosure @escaping @Sendable () -> any GatewayControl,
         logins: (any LoginControl)? = nil,
+        vending: (any VendingControl)? = nil,
         token: Secret,
         metrics: @escaping @Sendable () async -> String,
         recentEvents: @escaping @Sendable () async -> [AdminEvent] = { [] }
@@ -28,6 +32,7 @@ package struct AdminOptions: Sendable {
         self.version = version
         makeControl = control
         self.logins = logins
+        self.vending = vending
         self.token = token
         self.metrics = metrics
         self.recentEvents = recentEvents

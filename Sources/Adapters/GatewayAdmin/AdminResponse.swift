@@ -27,13 +27,17 @@ enum AdminResponse {
     }
 
     /// RFC 9457. Fixed text, names from the configuration and allow-listed codes only.
-    static func problem(_ problem: GatewayProblem) -> Response {
+    ///
+    /// - Parameter realm: Whose token a 401 asks for.
+    static func problem(_ problem: GatewayProblem, realm: String = "authgateway admin") -> Response {
         let body = ProblemBody(problem)
         var response = json(body, status: HTTPResponse.Status(code: problem.kind.status))
         response.headers[.contentType] = "application/problem+json"
         if let wait = problem.retryAfter { response.headers[.retryAfter] = String(wait.secondsRoundedUp) }
         if problem.kind == .clientAuthRequired {
-            response.headers[.wwwAuthenticate] = "Bearer realm=\"authgateway admin\""
+            // RFC 6750 §3.1: no error code for a request that brought no token.
+            let error = problem.cause?.code.map { ", error=\"\($0)\"" } ?? ""
+            response.headers[.wwwAuthenticate] = "Bearer realm=\"\(realm)\"\(error)"
         }
         return response
     }

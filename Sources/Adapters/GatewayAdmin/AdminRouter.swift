@@ -23,7 +23,10 @@ struct AdminRouter: Sendable {
         router.post("/api/reload") { request, _ in await reload(request) }
         router.post("/api/key/rotate") { request, _ in await rotateKey(request) }
         router.get("/api/plan") { request, _ in await servedPlan(request) }
-        if let logins = options.logins { AdminLogins(control: logins, token: options.token).routes(on: router) }
+        if let logins = options.logins { AdminLogins(control: logins, authorization: authorization).routes(on: router) }
+        if let vending = options.vending {
+            AdminVending(control: vending, adminToken: options.token).routes(on: router)
+        }
         return router.buildResponder()
     }
 
@@ -35,7 +38,7 @@ struct AdminRouter: Sendable {
         return AdminResponse.text(text, type: "text/plain; charset=utf-8", status: status)
     }
 
-    private var authorization: AdminAuthorization { AdminAuthorization(token: options.token) }
+    private var authorization: AdminAuthorization { options.authorization }
 
     private func reload(_ request: Request) async -> Response {
         if let refusal = authorization.refusal(of: request) { return refusal }

@@ -53,7 +53,7 @@ struct AdminTokens: Sendable {
         let bytes = try await request.body.collect(upTo: 32 << 10)
         let form = try LoginParameters(query: String(decoding: bytes.readableBytesView, as: UTF8.self))
         let name = form["credential"] ?? ""
-        guard options.token.matches(Array((form["token"] ?? "").utf8.filter { $0 > 0x20 })) else {
+        guard options.authorization.accepts(typed: form["token"] ?? "") else {
             return await page(of: name, message: "This is not the admin token of the running gateway.")
         }
         guard let chosen = Self.operations.first(where: { $0.verb == form["operation"] }) else {
@@ -107,7 +107,7 @@ struct AdminTokens: Sendable {
         _ context: BasicRequestContext,
         _ action: (String) async -> Response
     ) async -> Response {
-        if let refusal = AdminAuthorization(token: options.token).refusal(of: request) { return refusal }
+        if let refusal = options.authorization.refusal(of: request) { return refusal }
         return await named(context, action)
     }
 

@@ -137,6 +137,7 @@ struct KeeperMetrics: Sendable {
             .record((expiresAt?.milliseconds ?? 0) / 1000)
     }
 
+    func vended() { Counter(label: "gateway_tokens_vended_total", dimensions: labels).increment() }
     func rejected() { Counter(label: "gateway_token_rejections_total", dimensions: labels).increment() }
     func storeFailed() { Counter(label: "gateway_token_store_failures_total", dimensions: labels).increment() }
     func auditFailed() { Counter(label: "gateway_token_audit_failures_total", dimensions: labels).increment() }

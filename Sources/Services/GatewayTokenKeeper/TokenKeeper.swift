@@ -117,9 +117,17 @@ package final class TokenKeeper: CredentialSource, Service {
         for demand: CredentialDemand,
         _ done: @escaping @Sendable (Result<Credential, GatewayProblem>) -> Void
     ) -> CredentialTicket {
+        ask(done) { $0.need(by: done, ticket: $1, for: demand, at: $2) }
+    }
+
+    /// Puts the caller among those who wait, or answers at once.
+    func ask(
+        _ done: @escaping Done,
+        _ need: @Sendable (inout Machine, CredentialTicket, MonotonicTime) -> Machine.OnNeed
+    ) -> CredentialTicket {
         let ticket = CredentialTicket(id: lastTicket.add(1, ordering: .relaxed).newValue)
         let now = setup.clock.now().monotonic
-        switch decide({ $0.need(by: done, ticket: ticket, for: demand, at: now) }) {
+        switch decide({ need(&$0, ticket, now) }) {
         case .use(let credential): done(.success(credential))
         case .refuse(let problem): done(.failure(problem.kind == .draining ? stopProblem(problem) : problem))
         case .waitAndCall: doorbell.ring()

@@ -32,18 +32,32 @@ extension TokenKeeper {
     }
 
     private func credential() async -> Result<Credential, GatewayProblem> {
-        switch current(at: setup.clock.now().monotonic) {
-        case .ready(let credential): return .success(credential)
-        case .unavailable(let problem): return .failure(problem)
-        case .wait: break
-        }
-        let answer = Promise<Result<Credential, GatewayProblem>>()
         let demand = CredentialDemand(route: "token get", client: nil, requestID: "operator")
-        let ticket = wait(for: demand) { answer.keep($0) }
+        return await credential(for: demand, within: Self.revealDeadline)
+    }
+}
+
+extension TokenKeeper {
+    /// What there is, or what comes within `limit`.
+    func credential(for demand: CredentialDemand, within limit: Duration) async -> Result<Credential, GatewayProblem> {
+        switch current(at: setup.clock.now().monotonic) {
+        case .ready(let credential): .success(credential)
+        case .unavailable(let problem): .failure(problem)
+        case .wait: await answer(within: limit) { self.wait(for: demand, $0) }
+        }
+    }
+
+    /// The answer to a question that was put to the machine; a failure when it does not come within `limit`.
+    func answer(
+        within limit: Duration,
+        _ ask: (@escaping Done) -> CredentialTicket
+    ) async -> Result<Credential, GatewayProblem> {
+        let answer = Promise<Result<Credential, GatewayProblem>>()
+        let ticket = ask { answer.keep($0) }
         return await withTaskGroup(of: Void.self) { group in
             group.addTask {
                 do {
-                    try await self.setup.clock.sleep(for: Self.revealDeadline)
+                    try await self.setup.clock.sleep(for: limit)
                     self.cancel(ticket)
                 } catch {
                     // Answered in time.

@@ -92,7 +92,8 @@ struct Assembly: Sendable {
                 )
             )
             self.logins = logins
-            admin = binding.makeAdmin(control: { makeControl() }, logins: logins, storage: storage)
+            let vending = VendingDesk(live: live, observer: observer, clock: clock)
+            admin = binding.makeAdmin(control: { makeControl() }, logins: logins, vending: vending, storage: storage)
             adminPlace = try await binding.bind(admin, closing: proxy)
         } catch {
             await Self.close(storage, endpoint, group)

@@ -61,6 +61,7 @@ struct Binding {
     func makeAdmin(
         control: @escaping @Sendable () -> any GatewayControl,
         logins: LoginDesk,
+        vending: VendingDesk,
         storage: Storage
     ) -> AdminServer {
         let reader = AuditReader(path: plan.audit.path)
@@ -69,6 +70,7 @@ struct Binding {
             version: GatewayVersion.current,
             control: control(),
             logins: logins,
+            vending: vending,
             token: storage.adminToken,
             metrics: {
                 TokenMetrics.record(await control().tokens(), in: metrics)

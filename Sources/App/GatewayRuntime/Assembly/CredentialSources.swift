@@ -10,7 +10,7 @@ struct CredentialSources: Sendable {
     private(set) var sources: [(any CredentialSource)?] = []
     private(set) var keepers: [TokenKeeper] = []
     /// By index into ``Plan/credentials``: the keeper that serves it.
-    private(set) var keeperIndices: [Int?] = []
+    private var keeperIndices: [Int?] = []
     private var fixed: [Fixed] = []
     /// By index into ``keepers``: what each was made from.
     private var definitions: [Definition] = []
@@ -79,6 +79,9 @@ struct CredentialSources: Sendable {
         let source = sources[credential]
         return (source as? ChallengeCredentialSource)?.unasked() ?? source
     }
+
+    /// The keeper that serves a credential; nil where there is no token to keep.
+    func keeper(of credential: Int) -> TokenKeeper? { keeperIndices[credential].map { keepers[$0] } }
 
     /// The keeper of a credential, made after that of its parent, which may stand further down.
     private mutating func keeper(

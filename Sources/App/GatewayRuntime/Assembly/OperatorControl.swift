@@ -133,12 +133,12 @@ struct OperatorControl: GatewayControl {
 
     private func keeper(named name: String) -> TokenKeeper? {
         guard let index = plan.credentials.firstIndex(where: { $0.name == name }) else { return nil }
-        return sources.keeperIndices[index].map { sources.keepers[$0] }
+        return sources.keeper(of: index)
     }
 
     private func namesSharing(_ keeper: TokenKeeper) -> [String] {
         plan.credentials.indices.filter { index in
-            sources.keeperIndices[index].map { sources.keepers[$0] === keeper } ?? false
+            sources.keeper(of: index) === keeper
         }.map { plan.credentials[$0].name }
     }
 
@@ -148,7 +148,7 @@ struct OperatorControl: GatewayControl {
                 "The credential \(name) is static: it is what the configuration says, and has no token of its own."
             return GatewayProblem(.noRoute, detail)
         }
-        let names = plan.credentials.indices.filter { sources.keeperIndices[$0] != nil }.map {
+        let names = plan.credentials.indices.filter { sources.keeper(of: $0) != nil }.map {
             plan.credentials[$0].name
         }
         let known =
@@ -161,8 +161,8 @@ struct OperatorControl: GatewayControl {
     }
 
     private func need(_ credential: Int) -> String? {
-        guard let index = sources.keeperIndices[credential] else { return nil }
-        let status = sources.keepers[index].status(at: clock.now())
+        guard let keeper = sources.keeper(of: credential) else { return nil }
+        let status = keeper.status(at: clock.now())
         return status.needsPerson ? status.action ?? status.lastError ?? status.state.rawValue : nil
     }
 }

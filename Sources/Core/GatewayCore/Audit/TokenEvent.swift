@@ -29,6 +29,7 @@ package struct TokenEvent: Hashable, Sendable {
         case loginFailed = "login_failed"
         case expiringSoon = "expiring_soon"
         case revealed
+        case vended
         case locked
         case unlocked
         case storeFailed = "store_failed"

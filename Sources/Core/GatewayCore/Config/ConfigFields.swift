@@ -44,7 +44,9 @@ package final class ConfigFields {
     package var keys: [String] { entries.map(\.key) }
 
     /// All that stands here, to be compared; the places do not count.
-    var definition: Secret { Secret(ConfigNode(.mapping(entries), at: span).canonicalText) }
+    func definition(without key: String? = nil) -> Secret {
+        Secret(ConfigNode(.mapping(entries.filter { $0.key != key }), at: span).canonicalText)
+    }
 
     /// The keys that nobody has asked for so far.
     package var unknownKeys: [String] { entries.map(\.key).filter { !knownSet.contains($0) } }

@@ -9,7 +9,8 @@ package struct Plan: Sendable {
     package var tokens: TokenPlan
     package var limits: Limits
     /// Named credentials first, in file order, then those written inside routes (named `routes.<route>`) and those that
-    /// a route switched to another subject (`box-service[user:42]`).
+    /// a route switched to another subject (`box-service[user:42]`). A weaker token that is vended stands behind the named
+    /// ones (`box-service[vend]`).
     package var credentials: [CredentialPlan]
     package var routes: [RoutePlan]
 
@@ -186,6 +187,8 @@ package struct CredentialPlan: Sendable {
     package var parent: Int?
     /// What the configuration says of it, word for word: equal for a credential that a reload leaves as it was.
     package var definition: [Secret]
+    /// nil: the token is for routes alone.
+    package var vend: VendPlan?
     package var span: SourceSpan
 
     package init(

@@ -5,7 +5,7 @@
 enum SecretMask {
     private static let words = ["secr", "pass", "pwd", "token", "private", "apikey", "assertion"]
     private static let exact: Set<String> = ["key", "value"]
-    private static let harmless = ["_url", "_file", "_path", "_type", "tokens", "credentials"]
+    private static let harmless = ["_url", "_file", "_path", "_type", "tokens", "credentials", "whole_token"]
 
     /// Column ranges, counted from 0.
     ///

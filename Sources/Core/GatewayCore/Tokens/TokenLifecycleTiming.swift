@@ -6,6 +6,19 @@ extension RenewalPolicy {
     }
 }
 
+extension HeldToken {
+    /// What must be left of a token that is handed to somebody who uses it by himself: ten seconds, or a quarter of its life
+    /// where that is less.
+    package var usefulLife: Duration { min(.seconds(10), (token.lifetime ?? .seconds(40)) / 4) }
+
+    package func remainder(at now: MonotonicTime) -> Duration? { credential.expiresAt.map { $0 - now } }
+
+    /// Whether its time to be renewed is still to come.
+    package func isFresh(at now: MonotonicTime) -> Bool {
+        (renewAt.map { now < $0 } ?? true) && (remainder(at: now).map { $0 >= usefulLife } ?? true)
+    }
+}
+
 /// Exponential back-off with full jitter between 1 s and 60 s.
 package enum BackOff {
     package static let shortest: Duration = .seconds(1)

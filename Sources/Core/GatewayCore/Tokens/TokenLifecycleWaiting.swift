@@ -49,6 +49,34 @@ extension TokenLifecycle where Waiter: Sendable {
         case .unavailable(let problem): return .refuse(problem)
         case .wait: break
         }
+        return keep(waiter, ticket, for: demand)
+    }
+
+    /// Asks for the next token although this generation may be live, for somebody who has no use for one that ends soon.
+    package mutating func needSuccessor(
+        of generation: Int,
+        by waiter: Waiter,
+        ticket: CredentialTicket,
+        for demand: CredentialDemand,
+        at now: MonotonicTime
+    ) -> OnNeed {
+        switch answer(at: now) {
+        case .ready(let credential) where credential.generation != generation: return .use(credential)
+        case .unavailable(let problem): return .refuse(problem)
+        case .ready, .wait: break
+        }
+        switch phase.kind {
+        case .backingOff(let pause) where now < pause.until: return .refuse(pause.problem(at: now))
+        case .stopped(let failure): return .refuse(failure.problem)
+        case .empty, .calling, .ready, .backingOff: return keep(waiter, ticket, for: demand)
+        }
+    }
+
+    private mutating func keep(
+        _ waiter: Waiter,
+        _ ticket: CredentialTicket,
+        for demand: CredentialDemand
+    ) -> OnNeed {
         guard !isStopped else { return .refuse(Self.drainingProblem) }
         guard waiters.count < rules.maximumWaiters else {
             return .refuse(GatewayProblem(.overloaded, "Too many requests wait for the credential \(rules.name)."))

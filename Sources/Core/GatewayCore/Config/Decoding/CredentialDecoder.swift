@@ -2,19 +2,23 @@
 struct CredentialDecoder {
     private let catalog: StrategyCatalog
     private let context: ConfigContext
+    /// The names in `access.clients`.
+    private let clients: [String]
     private(set) var plans: [CredentialPlan] = []
     private var indices: [String: Int] = [:]
     /// Every name in `credentials`, also of those that could not be decoded, in file order.
     private var declared: [(name: String, span: SourceSpan)] = []
     private var used: Set<String> = []
 
-    init(catalog: StrategyCatalog, context: ConfigContext) {
+    init(catalog: StrategyCatalog, context: ConfigContext, clients: [String]) {
         self.catalog = catalog
         self.context = context
+        self.clients = clients
     }
 
     mutating func decodeNamed(_ fields: ConfigFields?) {
         guard let fields else { return }
+        var vended: [(credential: Int, vending: Vending)] = []
         for (name, entry) in fields.named() {
             declared.append((name, entry.keySpan))
             let path = fields.path.appending(name)
@@ -25,11 +29,59 @@ struct CredentialDecoder {
             guard let own = ConfigFields(entry.value, path: path, context: context, under: entry.keySpan) else {
                 continue
             }
-            if let plan = decode(own, name: name, at: entry.keySpan) { add(plan) }
+            let plan = decode(own, name: name, at: entry.keySpan)
+            let vending = vending(own)
+            if own.has("vend") { used.insert(name) }
             own.refuseUnknownKeysIfComplete()
+            guard let plan else { continue }
+            add(plan)
+            if let vending { vended.append((plans.count - 1, vending)) }
         }
         var orphans: Set<Int> = []
         for index in plans.indices { _ = attach(index, below: [], &orphans) }
+        for (index, vending) in vended where !orphans.contains(index) { vend(index, vending) }
+    }
+
+    // MARK: Credentials that are vended
+
+    /// `vend` of a credential.
+    struct Vending {
+        let clients: [String]
+        let narrowing: Narrowing
+        let fields: ConfigFields
+    }
+
+    func vending(_ own: ConfigFields) -> Vending? {
+        guard let fields = own.fields("vend") else { return nil }
+        defer { fields.refuseUnknownKeys() }
+        if !fields.has("clients") { fields.missing("clients") }
+        let clients = RouteAccess.clients(fields, known: clients, whenEmpty: "remove \"vend\" to hand out nothing")
+        let narrowing = narrowing(fields)
+        // Not the default: whoever has the whole token is bound by no route.
+        let isWhole = fields.bool("whole_token") ?? false
+        switch narrowing {
+        case .none where !isWhole:
+            fields.error(
+                "says which token is handed out: a weaker one by \"downscope\", or the credential's own by"
+                    + " \"whole_token: true\""
+            )
+            return nil
+        case .faulty, .terms:
+            if isWhole { fields.error("whole_token", "has no place beside downscope") }
+        case .none: break
+        }
+        return clients.map { Vending(clients: $0, narrowing: narrowing, fields: fields) }
+    }
+
+    private mutating func vend(_ index: Int, _ vending: Vending) {
+        let name = plans[index].name
+        guard case .token = plans[index].strategy.behavior else {
+            let kind = plans[index].strategyKind
+            vending.fields.error("\(kind) has no token with a life of its own that could be handed out")
+            return
+        }
+        guard let credential = narrowed(index, vending.narrowing, as: "\(name)[vend]") else { return }
+        plans[index].vend = VendPlan(clients: vending.clients, credential: credential)
     }
 
     // MARK: Credentials that are made from others
@@ -89,7 +141,7 @@ struct CredentialDecoder {
     }
 
     /// The `downscope` of a route, read before it is known what it is made from.
-    private enum Narrowing {
+    enum Narrowing {
         case none
         case faulty
         case terms(any DerivedStrategy, ConfigFields)
@@ -102,27 +154,26 @@ struct CredentialDecoder {
         return catalog.downscoping?.init(downscope: own).map { .terms($0, own) } ?? .faulty
     }
 
-    /// What a route uses: `base`, or what its `downscope` makes from it.
+    /// `base`, or what a `downscope` makes from it.
     private mutating func narrowed(
         _ base: Int,
         _ narrowing: Narrowing,
-        of route: String,
-        asUser: String?
-    ) -> Authentication? {
+        as name: String
+    ) -> Int? {
         switch narrowing {
-        case .none: return Authentication(credential: base, asUser: asUser)
+        case .none: return base
         case .faulty: return nil
         case .terms(let strategy, let fields):
             let plan = CredentialPlan(
-                name: "routes.\(route).downscope",
+                name: name,
                 strategyKind: type(of: strategy).kind,
                 strategy: strategy,
                 policy: plans[base].policy,
-                definition: [fields.definition],
+                definition: [fields.definition()],
                 span: fields.span
             )
             guard let made = made(plan, from: base, at: fields.span, fields.path) else { return nil }
-            return Authentication(credential: add(made), asUser: asUser)
+            return add(made)
         }
     }
 
@@ -176,7 +227,9 @@ struct CredentialDecoder {
             plan = made
         }
         if case .none = plan.strategy.behavior, case .none = narrowing { return Authentication(asUser: asUser) }
-        return narrowed(add(plan), narrowing, of: route, asUser: asUser)
+        return narrowed(add(plan), narrowing, as: "routes.\(route).downscope").map {
+            Authentication(credential: $0, asUser: asUser)
+        }
     }
 
     private mutating func shared(_ fields: ConfigFields, of route: String) -> Authentication? {
@@ -196,7 +249,9 @@ struct CredentialDecoder {
         }
         guard let base = use(scalar, at: span, path: fields.path.appending("credential")) else { return nil }
         guard let subject = wantsSubject ? switched(base, fields) : base else { return nil }
-        return narrowed(subject, narrowing, of: route, asUser: asUser)
+        return narrowed(subject, narrowing, as: "routes.\(route).downscope").map {
+            Authentication(credential: $0, asUser: asUser)
+        }
     }
 
     /// The credential for another subject; routes that ask for the same one share it.
@@ -218,6 +273,7 @@ struct CredentialDecoder {
         var switched = plan
         switched.name = name
         switched.strategy = strategy
+        switched.vend = nil
         switched.definition.append(Secret(subject))
         switched.span = fields.node("subject")?.span ?? fields.span
         return add(switched)
@@ -269,7 +325,8 @@ struct CredentialDecoder {
             strategyKind: type.kind,
             strategy: strategy,
             policy: policy,
-            definition: [fields.definition],
+            // Who may have the token does not make it another one.
+            definition: [fields.definition(without: "vend")],
             span: span
         )
     }

@@ -37,9 +37,10 @@ package enum PlanDecoder {
         let audit = StateDecoder.audit(fields.fields("audit"), stateDirectory: stateDirectory)
         let tokens = StateDecoder.tokens(fields.fields("tokens"), stateDirectory: stateDirectory)
         let limits = LimitsDecoder.decode(fields.fields("limits"))
-        var credentials = CredentialDecoder(catalog: catalog, context: fields.context)
+        let clients = access.clients.map(\.name)
+        var credentials = CredentialDecoder(catalog: catalog, context: fields.context, clients: clients)
         credentials.decodeNamed(fields.fields("credentials"))
-        let routes = RouteDecoder.decode(fields, clients: access.clients.map(\.name), credentials: &credentials)
+        let routes = RouteDecoder.decode(fields, clients: clients, credentials: &credentials)
         credentials.warnAboutUnused()
         return Plan(
             stateDirectory: stateDirectory,

@@ -37,9 +37,13 @@ enum RouteAccess {
         }
     }
 
-    static func clients(_ fields: ConfigFields, known: [String]) -> [String]? {
+    static func clients(
+        _ fields: ConfigFields,
+        known: [String],
+        whenEmpty advice: String = "remove it to let in every client"
+    ) -> [String]? {
         guard let elements = fields.elements("clients") else { return nil }
-        if elements.isEmpty { fields.error("clients", "names no client; remove it to let in every client") }
+        if elements.isEmpty { fields.error("clients", "names no client; \(advice)") }
         return elements.compactMap { node, path in
             guard case .scalar(let scalar) = node.content, !scalar.isNull else {
                 fields.context.error("expected the name of a client", at: node.span, path: path)

@@ -62,7 +62,7 @@ package enum ConfigSchema {
         let narrowing: [(String, SchemaValue)] = [
             ("as_user", SchemaWriter.reference("string")), ("downscope", SchemaWriter.reference("downscope")),
         ]
-        definitions.append(("credential", block(kinds, adding: [])))
+        definitions.append(("credential", block(kinds, adding: [("vend", SchemaWriter.reference("vend"))])))
         definitions.append(
             (
                 "auth",
@@ -78,6 +78,9 @@ package enum ConfigSchema {
         )
         let downscope = writer.members(downscopeTree(catalog), at: "")
         definitions.append(("downscope", .object(downscope.value(isClosed: true))))
+        let vend = SchemaWriter(substitutes: ["downscope": SchemaWriter.reference("downscope")])
+            .members(vendTree(catalog), at: "")
+        definitions.append(("vend", .object(vend.value(isClosed: true))))
         for type in catalog.strategies.sorted(by: { $0.kind < $1.kind }) {
             var node = writer.members(strategyTree(type), at: "")
             node.properties.removeAll { $0.0 == "strategy" }
@@ -146,6 +149,16 @@ package enum ConfigSchema {
         SchemaProbe.explore { document, recorder in
             _ = fields(document, recorder).flatMap { catalog.downscoping?.init(downscope: $0) }
         }
+    }
+
+    /// `vend` of a credential, whatever its strategy.
+    private static func vendTree(_ catalog: StrategyCatalog) -> KeyRecorder.Node {
+        let credential = SchemaProbe.explore { document, recorder in
+            guard let fields = fields(document, recorder) else { return }
+            let decoder = CredentialDecoder(catalog: catalog, context: fields.context, clients: [SchemaProbe.name])
+            _ = decoder.vending(fields)
+        }
+        return credential.child("vend")
     }
 
     private static func fields(_ document: ConfigNode, _ recorder: KeyRecorder) -> ConfigFields? {

@@ -22,6 +22,10 @@ package struct PlanSummary: Hashable, Sendable, Codable {
         package var renewAtLeast: String?
         package var retryOn: [Int]?
         package var onAuthorityFailure: String?
+        /// The clients that are handed a token.
+        package var vend: [String]?
+        /// The credential of that token: this one, or a weaker one.
+        package var vendedToken: String?
         package var routes: [String]
     }
 
@@ -145,6 +149,8 @@ extension PlanSummary.Credential {
         subject = plan.strategy.subject
         renewable = false
         self.routes = routes
+        vend = plan.vend?.clients
+        vendedToken = plan.vend.map { whole.credentials[$0.credential].name }
         guard case .token(let grant) = plan.strategy.behavior, grant.isRenewable else { return }
         renewable = true
         renewAhead = "\(plan.policy.aheadPercent)%"

@@ -1,0 +1,62 @@
+import GatewayCore
+import HTTPTypes
+import Hummingbird
+
+/// `POST /tokens/NAME`: a token for a client of the gateway, in the form of RFC 6749 §5.1.
+///
+/// Clients prove themselves as on the data plane; the admin token is no client's.
+struct AdminVending: Sendable {
+    let control: any VendingControl
+    let adminToken: Secret
+
+    func routes(on router: Router<BasicRequestContext>) {
+        router.post("/tokens/:name") { request, context in await vend(request, context) }
+    }
+
+    private func vend(_ request: Request, _ context: BasicRequestContext) async -> Response {
+        let tokens = [HTTPField.Name.authorization, .proxyAuthorization].flatMap { request.headers[values: $0] }
+            .map { value in
+                let bytes = Array(value.utf8)
+                return PresentedToken.read(bytes.span, bytes.indices)
+            }
+        guard !tokens.contains(where: { adminToken.matches($0) }) else {
+            let detail = "The admin token is for operators; send a client token (access.clients)."
+            return refusal(GatewayProblem(.clientAuthRequired, detail, cause: .init(code: "invalid_token")))
+        }
+        // What cannot be read is no credential's name, and is not told before the client is known.
+        let name = context.parameters.get("name").flatMap(PercentEncoding.decode) ?? ""
+        switch await control.vend(name, presenting: tokens) {
+        case .success(let token): return answer(token)
+        case .failure(let problem): return refusal(problem)
+        }
+    }
+
+    private func answer(_ token: VendedToken) -> Response {
+        var response = AdminResponse.json(VendedBody(token))
+        response.headers[.pragma] = "no-cache"
+        return response
+    }
+
+    private func refusal(_ problem: GatewayProblem) -> Response {
+        AdminResponse.problem(problem, realm: "authgateway")
+    }
+}
+
+extension HTTPField.Name {
+    /// RFC 6749 §5.1 wants it beside `Cache-Control`.
+    fileprivate static var pragma: HTTPField.Name { HTTPField.Name("Pragma") ?? .cacheControl }
+}
+
+private struct VendedBody: Encodable {
+    let accessToken: String
+    let tokenType: String
+    let expiresIn: Int?
+    let expiresAt: String?
+
+    init(_ token: VendedToken) {
+        accessToken = token.access.withValue { $0 }
+        tokenType = token.type
+        expiresIn = token.expiresIn
+        expiresAt = token.expiresAt?.rfc3339
+    }
+}

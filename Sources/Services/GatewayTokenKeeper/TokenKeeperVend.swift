@@ -1,0 +1,77 @@
+package import GatewayCore
+
+/// Handing the token to a client that uses it by itself.
+extension TokenKeeper {
+    /// The access token with enough life left to be of use, obtained first when there is none.
+    ///
+    /// A token whose time to be renewed has come is not handed out while a newer one can be had; failing that, as long as
+    /// ``HeldToken/usefulLife`` is left. It is handed out only when the event `vended` is committed; with
+    /// `audit.on_failure: degrade` in any case.
+    ///
+    /// - Parameter limit: Of all waiting.
+    package func vend(
+        for demand: CredentialDemand,
+        within limit: Duration
+    ) async -> Result<VendedToken, GatewayProblem> {
+        let start = setup.clock.now().monotonic
+        if case .failure(let problem) = await credential(for: demand, within: limit) {
+            return .failure(problem.kind == .requestTimeout ? lateProblem : problem)
+        }
+        let now = setup.clock.now().monotonic
+        if isRenewable, let held = look({ $0.held }), !held.isFresh(at: now) {
+            // What comes of it shows in the token that is at hand afterwards.
+            _ = await answer(within: limit - (now - start)) { done in
+                self.ask(done) {
+                    $0.needSuccessor(of: held.generation, by: done, ticket: $1, for: demand, at: $2)
+                }
+            }
+        }
+        return await handOut(for: demand)
+    }
+
+    /// nil unless an operator has locked it.
+    package var lockedProblem: GatewayProblem? { look { $0.isLocked ? $0.lockedProblem : nil } }
+
+    private func handOut(for demand: CredentialDemand) async -> Result<VendedToken, GatewayProblem> {
+        let now = setup.clock.now().monotonic
+        guard let held = look({ $0.servable == nil ? nil : $0.held }), held.isLive(at: now) else {
+            let detail = "The token of \(name) ended while it was asked for; try again."
+            return .failure(
+                GatewayProblem(.tokenTemporarilyUnavailable, detail, retryAfter: .seconds(1))
+            )
+        }
+        let remainder = held.remainder(at: now)
+        guard remainder.map({ $0 >= held.usefulLife }) ?? true else { return .failure(endingProblem) }
+        var event = setup.event(.vended, generation: held.generation, trigger: .demand)
+        event.demand = demand
+        event.expiresAt = held.token.expiresAt
+        event.token = held.token.access
+        guard await setup.commit(event) == nil else {
+            let detail = "The audit log cannot be written, so no token of \(name) is handed out."
+            return .failure(GatewayProblem(.auditUnavailable, detail))
+        }
+        setup.metrics.vended()
+        let isBearer = held.credential.injection == .authorization(scheme: "Bearer", held.token.access)
+        return .success(
+            VendedToken(
+                access: held.token.access,
+                type: isBearer ? "Bearer" : "N_A",
+                // Not rounded up: nobody may take it for live when it is not.
+                expiresIn: remainder.map { Int($0.components.seconds) },
+                expiresAt: held.token.expiresAt
+            )
+        )
+    }
+
+    private var lateProblem: GatewayProblem {
+        GatewayProblem(.tokenEndpointTimeout, "The credential \(name) had no token in time.", retryAfter: .seconds(1))
+    }
+
+    private var endingProblem: GatewayProblem {
+        GatewayProblem(
+            .tokenTemporarilyUnavailable,
+            "The token of \(name) ends too soon to be of use, and there is no newer one.",
+            retryAfter: isRenewable ? .seconds(1) : nil
+        )
+    }
+}
