@@ -211,6 +211,20 @@ struct AdminServerTests {
         }
     }
 
+    @Test func connectionsThatComeWhileItClosesEndQuietly() async throws {
+        for _ in 0..<100 {
+            let server = makeServer(control)
+            let port = try await server.bind(host: "127.0.0.1", port: 0)
+            async let serving: Void = server.run()
+            _ = try await get("/healthz", port)
+            await withTaskGroup(of: Void.self) { group in
+                for _ in 0..<16 { group.addTask { await connect(port) } }
+                group.addTask { await server.close() }
+            }
+            await serving
+        }
+    }
+
     @Test func anAddressThatWasTakenAndNeverServedIsGivenBack() async throws {
         let first = makeServer(control)
         let port = try await first.bind(host: "127.0.0.1", port: 0)
@@ -243,6 +257,12 @@ private func withServer(_ control: ScriptedControl, _ body: @Sendable (Int) asyn
     }
     await server.close()
     await serving
+}
+
+/// Refused or not.
+private func connect(_ port: Int) async {
+    let bootstrap = ClientBootstrap(group: MultiThreadedEventLoopGroup.singleton)
+    try? await bootstrap.connect(host: "127.0.0.1", port: port).get().close()
 }
 
 private struct Answer {

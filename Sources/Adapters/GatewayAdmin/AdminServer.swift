@@ -9,7 +9,7 @@ import NIOPosix
 ///
 /// Bound first and served later, so that a port in use is found before anything else starts.
 package actor AdminServer {
-    private typealias Listener = NIOAsyncChannel<HTTP1Channel.Value, Never>
+    private typealias Listener = NIOAsyncChannel<AcceptedConnection, Never>
 
     private enum State {
         case idle
@@ -39,7 +39,9 @@ package actor AdminServer {
         let listener =
             try await Self.bootstrap(group)
             .serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
-            .bind(host: host, port: port) { channel in connection.setup(channel: channel, logger: logger) }
+            .bind(host: host, port: port) { channel in
+                connection.setup(channel: channel, logger: logger).map(AcceptedConnection.init)
+            }
         state = .bound(listener, connection)
         return listener.channel.localAddress?.port ?? port
     }
@@ -55,12 +57,12 @@ package actor AdminServer {
         let connection = makeConnection(host: nil)
         let logger = logger
         let listener = try await Self.bootstrap(group).bind(unixDomainSocketPath: path) { channel in
-            admits(channel).flatMap { isAdmitted -> EventLoopFuture<HTTP1Channel.Value> in
+            admits(channel).flatMap { isAdmitted -> EventLoopFuture<AcceptedConnection> in
                 guard isAdmitted else {
                     channel.close(promise: nil)
                     return channel.eventLoop.makeFailedFuture(PeerRefused())
                 }
-                return connection.setup(channel: channel, logger: logger)
+                return connection.setup(channel: channel, logger: logger).map(AcceptedConnection.init)
             }
         }
         state = .bound(listener, connection)
@@ -81,7 +83,7 @@ package actor AdminServer {
             do {
                 try await listener.executeThenClose { inbound in
                     for try await channel in inbound {
-                        connections.addTask { await connection.handle(value: channel, logger: logger) }
+                        connections.addTask { await connection.handle(value: channel.take(), logger: logger) }
                     }
                 }
             } catch {

@@ -8,7 +8,7 @@ import NIOPosix
 
 /// Waits on loopback for the one redirect that ends a login in a browser (RFC 8252 §7.3); gone when the login is over.
 package actor RedirectListener {
-    private typealias Listener = NIOAsyncChannel<HTTP1Channel.Value, Never>
+    private typealias Listener = NIOAsyncChannel<AcceptedConnection, Never>
 
     /// A browser may keep a connection open that it never uses.
     private static let idleTimeout: TimeAmount = .seconds(5)
@@ -49,7 +49,7 @@ package actor RedirectListener {
             .serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
             .childChannelOption(.allowRemoteHalfClosure, value: true)
             .bind(host: redirect.address, port: redirect.port ?? 0) { channel in
-                connection.setup(channel: channel, logger: logger)
+                connection.setup(channel: channel, logger: logger).map(AcceptedConnection.init)
             }
         self.listener = listener
         channel = connection
@@ -74,7 +74,7 @@ package actor RedirectListener {
             do {
                 try await listener.executeThenClose { inbound in
                     for try await value in inbound {
-                        connections.addTask { await channel.handle(value: value, logger: logger) }
+                        connections.addTask { await channel.handle(value: value.take(), logger: logger) }
                     }
                 }
             } catch {

@@ -1,0 +1,25 @@
+import HummingbirdCore
+import NIOCore
+import Synchronization
+
+/// A connection that was accepted, and ends by itself when nobody takes it.
+///
+/// NIO drops what comes in while the listener closes, and an asynchronous channel that is dropped unfinished traps.
+final class AcceptedConnection: Sendable {
+    private let channel: HTTP1Channel.Value
+    private let isTaken = Atomic(false)
+
+    init(_ channel: HTTP1Channel.Value) { self.channel = channel }
+
+    /// Whoever takes it finishes it.
+    func take() -> HTTP1Channel.Value {
+        isTaken.store(true, ordering: .relaxed)
+        return channel
+    }
+
+    deinit {
+        guard !isTaken.load(ordering: .relaxed) else { return }
+        let channel = channel
+        Task { try? await channel.executeThenClose { _, _ in } }
+    }
+}
