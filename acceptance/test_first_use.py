@@ -164,11 +164,17 @@ def write_what_examples_read(folder):
     files = {
         "box-key.pem": key,
         "mailer-key.pem": key,
+        "token-server-key.pem": key,
+        "gateway-client-key.pem": key,
         "box-app.json": json.dumps({"boxAppSettings": app, "enterpriseID": "12345"}),
     }
     for name, content in files.items():
         (folder / name).touch(mode=0o600)
         (folder / name).write_text(content, encoding="ascii")
+    for name in ("gateway-client.pem", "corp-ca.pem"):
+        subject = ["-subj", "/CN=gateway", "-days", "2", "-out", folder / name]
+        issue = ["openssl", "req", "-x509", "-new", "-key", folder / "gateway-client-key.pem", *subject]
+        subprocess.run(issue, capture_output=True, check=True)
 
 
 def test_the_example_configurations_are_whole(tmp_path):

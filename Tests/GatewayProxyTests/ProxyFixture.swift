@@ -112,6 +112,7 @@ final class ProxyFixture: Sendable {
     init(
         upstreamPort: Int,
         source: (any CredentialSource)? = nil,
+        selection: (any CredentialSelection)? = nil,
         access: AccessPlan = AccessPlan(clients: [], allowedOrigins: [], requireClient: .auto),
         limits: Limits = Limits(),
         sha256: @escaping @Sendable ([UInt8]) -> [UInt8] = { $0 },
@@ -124,14 +125,14 @@ final class ProxyFixture: Sendable {
             upstreamPath: "",
             matchPath: "/api",
             matchHosts: ["api.localhost"],
-            credential: source == nil ? nil : 0,
+            credential: source == nil && selection == nil ? nil : 0,
             span: span
         )
         configure(&plan)
         server = try ProxyServer(
             group: group,
             configuration: ProxyConfiguration(
-                routes: [ProxyRoute(plan: plan, source: source, number: 0)],
+                routes: [ProxyRoute(plan: plan, source: source, selection: selection, number: 0)],
                 access: access,
                 limits: limits,
                 sha256: sha256
@@ -166,6 +167,7 @@ final class ProxyFixture: Sendable {
 func withProxy(
     _ origin: RawOrigin,
     source: (any CredentialSource)? = nil,
+    selection: (any CredentialSelection)? = nil,
     access: AccessPlan = AccessPlan(clients: [], allowedOrigins: [], requireClient: .auto),
     limits: Limits = Limits(),
     route: (inout RoutePlan) -> Void = { _ in },
@@ -174,6 +176,7 @@ func withProxy(
     let proxy = try await ProxyFixture(
         upstreamPort: origin.port,
         source: source,
+        selection: selection,
         access: access,
         limits: limits,
         route: route

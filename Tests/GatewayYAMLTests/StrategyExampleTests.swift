@@ -43,6 +43,8 @@ private struct AnySecret: SecretSource {
         throw SecretSourceError("no such file")
     }
 
+    func certificates(_ path: String) throws(SecretSourceError) -> String { "certificates of \(path)" }
+
     private static let boxApp =
         #"{"boxAppSettings":{"clientID":"app","clientSecret":"s","appAuth":{"publicKeyID":"k","privateKey":""#
         + SampleKeys.rsa.replacing("\n", with: "\\n") + #"","passphrase":"value"}},"enterpriseID":"12345"}"#

@@ -17,6 +17,7 @@ package final class AsyncHTTPTokenEndpoint: TokenEndpoint {
     private static let longestDeadline: Duration = .seconds(3600)
 
     private let client: HTTPClient
+    private let tls: TLSConfiguration
     private let userAgent: String
 
     /// The file of extra trust roots cannot be used; the text says why.
@@ -39,6 +40,7 @@ package final class AsyncHTTPTokenEndpoint: TokenEndpoint {
         if let extraTrustRoots {
             tls.additionalTrustRoots = [.certificates(try Self.certificates(at: extraTrustRoots))]
         }
+        self.tls = tls
         var configuration = HTTPClient.Configuration(tlsConfiguration: tls)
         configuration.redirectConfiguration = .disallow
         configuration.proxy = nil
@@ -122,6 +124,16 @@ package final class AsyncHTTPTokenEndpoint: TokenEndpoint {
             body = content.withValue { .string($0) }
         }
         let method = HTTPMethod(rawValue: request.method.rawValue)
-        return try? HTTPClient.Request(url: request.url.text, method: method, headers: headers, body: body)
+        do {
+            return try HTTPClient.Request(
+                url: request.url.text,
+                method: method,
+                headers: headers,
+                body: body,
+                tlsConfiguration: try request.tls?.configuration(tls)
+            )
+        } catch {
+            return nil
+        }
     }
 }

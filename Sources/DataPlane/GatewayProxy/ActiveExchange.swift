@@ -13,6 +13,9 @@ final class ActiveExchange {
     var route: ServedRoute { state.route }
     let client: String?
     let stripsAuthorization: Bool
+    /// Where the route leaves the choice to the request.
+    let chosen: (any CredentialSource)?
+    var source: (any CredentialSource)? { chosen ?? state.route.source }
     let startedAt: MonotonicTime
 
     var body: MessageBody
@@ -41,6 +44,7 @@ final class ActiveExchange {
         head: ByteBuffer,
         admitted: Admission.Admitted,
         state: RouteState,
+        chosen: (any CredentialSource)? = nil,
         startedAt: MonotonicTime,
         body: MessageBody,
         isHolding: Bool
@@ -51,6 +55,7 @@ final class ActiveExchange {
         client = admitted.client
         stripsAuthorization = admitted.stripsAuthorization
         self.state = state
+        self.chosen = chosen
         self.startedAt = startedAt
         self.body = body
         self.isHolding = isHolding

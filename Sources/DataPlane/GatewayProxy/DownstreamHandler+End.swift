@@ -21,6 +21,7 @@ extension DownstreamHandler {
         let hadBegun = exchange?.responseHasBegun ?? false
         let id = id ?? exchange?.id ?? lane.nextRequestID()
         let route = route ?? exchange?.route
+        let chosen = exchange?.chosen
         let exchangeHead = exchange?.head
         let isComplete = exchange.map(\.body.isComplete) ?? (head != nil && decoder.head.framing == .none)
         exchange?.problem = problem.kind
@@ -41,8 +42,8 @@ extension DownstreamHandler {
             problem: problem,
             requestID: id.description,
             route: route?.plan.name,
-            credential: route?.source?.name,
-            strategy: route?.source?.strategy,
+            credential: chosen?.name ?? route?.credentialName,
+            strategy: route?.strategy,
             omitsBody: hasHead && decoder.head.isHead,
             prefersText: hasHead && prefersText(head ?? exchangeHead),
             closes: closes
@@ -115,7 +116,7 @@ extension DownstreamHandler {
 
     private func leaveUpstream() {
         guard let exchange else { return }
-        if let ticket = exchange.ticket { exchange.route.source?.cancel(ticket) }
+        if let ticket = exchange.ticket { exchange.source?.cancel(ticket) }
         exchange.upstream?.abandon()
         exchange.parked?.abandon()
         self.exchange?.upstream = nil

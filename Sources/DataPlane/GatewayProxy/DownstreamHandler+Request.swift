@@ -47,15 +47,23 @@ extension DownstreamHandler {
     }
 
     private func begin(_ head: ByteBuffer, id: RequestID, _ admitted: Admission.Admitted, _ state: RouteState) {
+        var chosen: (any CredentialSource)?
+        if let selection = state.route.selection {
+            switch chosenSource(selection, state.route.subjectField, head) {
+            case .success(let source): chosen = source
+            case .failure(let problem): return refuseSubject(problem, head, id: id, admitted, state.route)
+            }
+        }
         let now = shared.clock.monotonic()
         let exchange = ActiveExchange(
             id: id,
             head: head,
             admitted: admitted,
             state: state,
+            chosen: chosen,
             startedAt: now,
             body: MessageBody(decoder.head.framing),
-            isHolding: decoder.head.isIdempotent || state.route.source?.isRenewable ?? false
+            isHolding: decoder.head.isIdempotent || (chosen ?? state.route.source)?.isRenewable ?? false
         )
         self.exchange = exchange
         phase = .waiting
@@ -104,7 +112,7 @@ extension DownstreamHandler {
 
     /// Takes the credential that is at hand, or waits for one.
     func authorize(_ exchange: ActiveExchange, at now: MonotonicTime) {
-        guard let source = exchange.route.source else { return connect(with: nil, for: exchange) }
+        guard let source = exchange.source else { return connect(with: nil, for: exchange) }
         switch source.current(at: now) {
         case .ready(let credential): connect(with: credential, for: exchange)
         case .wait: waitForCredential(source)
@@ -151,7 +159,7 @@ extension DownstreamHandler {
 
     func credentialTimedOut() {
         guard let exchange else { return closeNow() }
-        if let ticket = exchange.ticket { exchange.route.source?.cancel(ticket) }
+        if let ticket = exchange.ticket { exchange.source?.cancel(ticket) }
         stopWaiting()
         let detail = "No token came within \(ConfigUnits.text(limits.credentialTimeout))."
         credentialUnavailable(GatewayProblem(.tokenEndpointTimeout, detail, retryAfter: .seconds(1)))
@@ -170,7 +178,7 @@ extension DownstreamHandler {
             parked.resumeParked()
             return
         }
-        exchange.route.source?.note(.withheld, generation: 0, by: exchange.demand)
+        exchange.source?.note(.withheld, generation: 0, by: exchange.demand)
         refuse(problem)
     }
 
@@ -179,7 +187,7 @@ extension DownstreamHandler {
     private func connect(with credential: Credential?, for exchange: ActiveExchange) {
         if let parked = exchange.parked {
             let rejected = exchange.credential?.generation ?? 0
-            exchange.route.source?.note(.replayed, generation: rejected, by: exchange.demand)
+            exchange.source?.note(.replayed, generation: rejected, by: exchange.demand)
             exchange.parked = nil
             parked.discardParked()
         }

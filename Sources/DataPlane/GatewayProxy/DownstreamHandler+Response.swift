@@ -21,7 +21,7 @@ extension DownstreamHandler {
             return decoder.head.wantsUpgrade ? .tunnel : .refuse("It switched protocols without being asked to.")
         }
         guard exchange.route.policy.retryOn.contains(head.status), let credential = exchange.credential,
-            let source = exchange.route.source
+            let source = exchange.source
         else { return .forward }
         if let answering = source as? any ChallengeAnswering {
             let challenges = AuthChallenge.all(in: head, bytes.readableBytesUInt8Span)

@@ -70,7 +70,7 @@ final class ProxyShared: Sendable {
         routes = served
         admission = Admission(
             routes: configuration.routes.map(\.plan),
-            slots: served.map { Admission.Slots(fields: $0.ownedNames, query: $0.querySlot) },
+            slots: served.map { Admission.Slots(fields: $0.credentialFields, query: $0.querySlot) },
             access: configuration.access,
             sha256: configuration.sha256
         )

@@ -5,6 +5,8 @@ package struct ProxyRoute: Sendable {
     package var plan: RoutePlan
     /// nil forwards without authentication.
     package var source: (any CredentialSource)?
+    /// Takes the place of ``source`` where each request says whose token it goes with.
+    package var selection: (any CredentialSelection)?
     package var policy: RenewalPolicy
     /// What the observer is told that a request took: ``ExchangeRecord/route``.
     package var number: Int
@@ -12,12 +14,14 @@ package struct ProxyRoute: Sendable {
     package init(
         plan: RoutePlan,
         source: (any CredentialSource)?,
+        selection: (any CredentialSelection)? = nil,
         policy: RenewalPolicy = RenewalPolicy(),
         number: Int
     ) {
         self.number = number
         self.plan = plan
         self.source = source
+        self.selection = selection
         self.policy = policy
     }
 }

@@ -8,6 +8,10 @@ final class ServedRoute: Sendable {
     let number: Int
     let plan: RoutePlan
     let source: (any CredentialSource)?
+    /// Takes the place of ``source`` where each request says whose token it goes with.
+    let selection: (any CredentialSelection)?
+    /// The field that says so, in lower case.
+    let subjectField: [UInt8]
     let policy: RenewalPolicy
     /// `Host: api.example.com` with its CRLF.
     let hostLine: [UInt8]
@@ -17,6 +21,8 @@ final class ServedRoute: Sendable {
     let asUserLine: [UInt8]
     /// Lower-case names, `_` read as `-`, that only the route may set; `authorization` is not among them.
     let ownedNames: [[UInt8]]
+    /// Those among them that the credential goes into.
+    let credentialFields: [[UInt8]]
     /// The query parameter that carries the credential, when it is a fixed one that goes there.
     let querySlot: [UInt8]?
 
@@ -25,12 +31,15 @@ final class ServedRoute: Sendable {
         number = route.number
         plan = route.plan
         source = route.source
+        selection = route.selection
+        subjectField = (route.selection?.field.utf8).map { $0.map(\.asciiLowercased) } ?? []
         policy = route.policy
         hostLine = Array("Host: \(route.plan.upstream.authority)\r\n".utf8)
         prefix = PathPrefix(route.plan)
         basePath = Array(route.plan.upstreamPath.utf8)
         asUserLine = route.plan.asUser.map { Array("As-User: \($0)\r\n".utf8) } ?? []
-        ownedNames = Self.ownedNames(of: route, now: now)
+        credentialFields = Self.credentialFields(of: route, now: now)
+        ownedNames = credentialFields + (subjectField.isEmpty ? [] : [subjectField])
         querySlot =
             if case .ready(let credential)? = route.source?.current(at: now) {
                 (credential.injection.query?.name.utf8).map(Array.init)
@@ -39,8 +48,11 @@ final class ServedRoute: Sendable {
             }
     }
 
+    var credentialName: String? { source?.name ?? selection?.name }
+    var strategy: String? { source?.strategy ?? selection?.strategy }
+
     /// Fixed credentials show what they inject; a token's name is known when it comes (``InjectedBlock``).
-    private static func ownedNames(of route: ProxyRoute, now: MonotonicTime) -> [[UInt8]] {
+    private static func credentialFields(of route: ProxyRoute, now: MonotonicTime) -> [[UInt8]] {
         var names: [[UInt8]] = []
         if let source = route.source {
             if case .ready(let credential) = source.current(at: now) {

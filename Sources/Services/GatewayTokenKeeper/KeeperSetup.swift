@@ -21,6 +21,8 @@ struct KeeperSetup: Sendable {
     let nonce: @Sendable () -> String
     /// Whose token this one is made from.
     let parent: (any ParentCredential)?
+    /// The credential whose requests name the subject.
+    let family: String?
 
     func attempt(holding token: TokenSet?) -> GrantAttempt {
         GrantAttempt(holding: token, at: clock.now(), nonce: nonce())
@@ -121,8 +123,11 @@ struct KeeperSetup: Sendable {
 /// Labels are names from the configuration and fixed words only.
 struct KeeperMetrics: Sendable {
     private let labels: [(String, String)]
+    /// Several tokens count as one credential, which then has neither a generation nor an end.
+    private let isShared: Bool
 
-    init(credential: String, strategy: String) {
+    init(credential: String, strategy: String, isShared: Bool) {
+        self.isShared = isShared
         labels = [("credential", credential), ("strategy", strategy)]
     }
 
@@ -132,6 +137,7 @@ struct KeeperMetrics: Sendable {
     }
 
     func obtained(generation: Int, expiresAt: UnixTime?) {
+        guard !isShared else { return }
         Gauge(label: "gateway_token_generation", dimensions: labels).record(generation)
         Gauge(label: "gateway_token_expires_at_seconds", dimensions: labels)
             .record((expiresAt?.milliseconds ?? 0) / 1000)

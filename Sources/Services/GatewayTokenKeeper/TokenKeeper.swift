@@ -37,6 +37,7 @@ package final class TokenKeeper: CredentialSource, Service {
 
     /// - Parameters:
     ///   - parent: Whose token this one is made from; nil for a grant that needs none.
+    ///   - family: The credential whose requests name the subject; nil for one that the configuration names.
     ///   - jitter: 0...1; spreads renewals and repeated calls.
     ///   - nonce: 128 random bits in hexadecimal; see ``GrantAttempt/nonce``.
     package init(
@@ -53,6 +54,7 @@ package final class TokenKeeper: CredentialSource, Service {
         clock: any GatewayClock,
         logger: Logger,
         parent: (any ParentCredential)? = nil,
+        family: String? = nil,
         jitter: @escaping @Sendable () -> Double = { Double.random(in: 0...1) },
         nonce: @escaping @Sendable () -> String = TokenKeeper.randomNonce
     ) {
@@ -69,9 +71,10 @@ package final class TokenKeeper: CredentialSource, Service {
             onAuditFailure: onAuditFailure,
             clock: clock,
             logger: logger,
-            metrics: KeeperMetrics(credential: name, strategy: strategyKind),
+            metrics: KeeperMetrics(credential: family ?? name, strategy: strategyKind, isShared: family != nil),
             nonce: nonce,
-            parent: parent
+            parent: parent,
+            family: family
         )
         self.jitter = jitter
         machine = Mutex(Machine(.init(name: name, isRenewable: grant.isRenewable, policy: policy)))
@@ -83,6 +86,8 @@ package final class TokenKeeper: CredentialSource, Service {
     }
 
     package var name: String { setup.name }
+    /// The credential whose requests name the subject; nil for one that the configuration names.
+    package var family: String? { setup.family }
     package var strategy: String { setup.strategyKind }
     /// Which token it keeps.
     package var key: CredentialKey { setup.key }
@@ -105,6 +110,9 @@ package final class TokenKeeper: CredentialSource, Service {
     func look<Answer: Sendable>(_ body: (borrowing Machine) -> Answer) -> Answer {
         machine.withLock { body($0) }
     }
+
+    /// Nothing is under way, and nobody waits: it can be dropped without anybody noticing.
+    package var isIdle: Bool { orders.withLock(\.isEmpty) && look { $0.isIdle } }
 
     // MARK: CredentialSource
 

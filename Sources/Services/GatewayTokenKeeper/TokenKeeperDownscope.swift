@@ -62,7 +62,8 @@ extension KeeperSetup {
             logger: logger,
             metrics: metrics,
             nonce: nonce,
-            parent: parent
+            parent: parent,
+            family: family
         )
     }
 }

@@ -34,6 +34,7 @@ struct Assembly: Sendable {
         endpoint = try await Self.endpoint(storage)
         group = MultiThreadedEventLoopGroup(numberOfThreads: plan.workers.count)
         let feed = AuditFeed(audit: storage.audit, metrics: options.metrics, logger: options.logger("audit"))
+        let keepers = KeeperHost()
         let parts = CredentialSources.Parts(
             key: storage.key,
             store: storage.tokens,
@@ -43,12 +44,13 @@ struct Assembly: Sendable {
             onAuditFailure: plan.audit.onFailure,
             feed: feed,
             locks: storage.locks,
+            start: { keepers.start($0) },
             clock: clock,
             logger: options.logger("tokens")
         )
         let sources = CredentialSources(credentials: plan.credentials, parts: parts)
         let live = LivePlan(plan: plan, sources: sources)
-        let keepers = KeeperHost(sources.keepers)
+        for keeper in sources.keepers { keepers.start(keeper) }
         let observer = TrafficObserver(
             audit: storage.audit,
             usage: plan.audit.usage,

@@ -38,6 +38,7 @@ struct Binding {
             ProxyRoute(
                 plan: route,
                 source: route.credential.flatMap { sources.source($0) },
+                selection: route.credential.flatMap { sources.families[$0] },
                 policy: route.credential.map { plan.credentials[$0].policy } ?? RenewalPolicy(),
                 number: observer.number(of: route.name)
             )

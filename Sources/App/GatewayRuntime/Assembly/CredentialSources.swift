@@ -11,9 +11,12 @@ struct CredentialSources: Sendable {
     private(set) var keepers: [TokenKeeper] = []
     /// By index into ``Plan/credentials``: the keeper that serves it.
     private var keeperIndices: [Int?] = []
+    /// By index into ``Plan/credentials``: the keepers of those whose subject the request names.
+    private(set) var families: [Int: KeeperFamily] = [:]
     private var fixed: [Fixed] = []
     /// By index into ``keepers``: what each was made from.
     private var definitions: [Definition] = []
+    private var familyDefinitions: [Int: Definition] = [:]
 
     /// A static source with what it was made from.
     private struct Fixed {
@@ -40,6 +43,8 @@ struct CredentialSources: Sendable {
         let onAuditFailure: AuditPlan.OnFailure
         let feed: AuditFeed
         let locks: CredentialLocks
+        /// Runs a keeper that did not exist when the configuration was loaded.
+        let start: @Sendable (TokenKeeper) -> Void
         let clock: any GatewayClock
         let logger: Logger
     }
@@ -70,6 +75,9 @@ struct CredentialSources: Sendable {
                 // What shares a token shares its lock.
                 if let keeper, parts.locks.contains(credential.name) { keepers[keeper].lock() }
                 add(keeper.map { keepers[$0] }, keeper: keeper)
+            case .tokenPerSubject(let grants):
+                add(nil, keeper: nil)
+                add(credential, grants, at: index, parts, previous)
             }
         }
     }
@@ -110,8 +118,54 @@ struct CredentialSources: Sendable {
         return known[key]
     }
 
+    private mutating func add(
+        _ credential: CredentialPlan,
+        _ grants: any SubjectGrants,
+        at index: Int,
+        _ parts: Parts,
+        _ previous: CredentialSources?
+    ) {
+        let definition = Definition(
+            key: parts.key.credentialKey(for: grants.identity),
+            name: credential.name,
+            policy: credential.policy,
+            definition: credential.definition,
+            parent: nil
+        )
+        familyDefinitions[index] = definition
+        let kept = previous?.familyDefinitions.first { $0.value == definition }.flatMap { previous?.families[$0.key] }
+        families[index] =
+            kept
+            ?? KeeperFamily(
+                name: credential.name,
+                strategy: credential.strategyKind,
+                grants: grants,
+                make: { name, grant in
+                    var member = credential
+                    member.name = name
+                    // One keeper for each token: two credentials that are defined alike have tokens of their own.
+                    var identity = grant.identity
+                    identity.add("credential", credential.name)
+                    let key = parts.key.credentialKey(for: identity)
+                    let keeper = Self.keeper(member, grant, key, nil, parts, family: credential.name)
+                    if parts.locks.contains(name) { keeper.lock() }
+                    return keeper
+                },
+                start: parts.start
+            )
+    }
+
     private func keeper(of definition: Definition) -> TokenKeeper? {
         definitions.firstIndex(of: definition).map { keepers[$0] }
+    }
+
+    /// Those that the configuration names, and those that requests have named.
+    var allKeepers: [TokenKeeper] {
+        keepers + families.sorted { $0.key < $1.key }.flatMap(\.value.keepers)
+    }
+
+    func families(notIn other: CredentialSources) -> [KeeperFamily] {
+        families.values.filter { family in !other.families.values.contains { $0 === family } }
     }
 
     func keepers(notIn other: CredentialSources) -> [TokenKeeper] {
@@ -128,7 +182,8 @@ struct CredentialSources: Sendable {
         _ grant: any TokenGrant,
         _ key: CredentialKey,
         _ parent: TokenKeeper?,
-        _ parts: Parts
+        _ parts: Parts,
+        family: String? = nil
     ) -> TokenKeeper {
         TokenKeeper(
             name: credential.name,
@@ -143,7 +198,8 @@ struct CredentialSources: Sendable {
             onAuditFailure: parts.onAuditFailure,
             clock: parts.clock,
             logger: parts.logger,
-            parent: parent
+            parent: parent,
+            family: family
         )
     }
 

@@ -39,13 +39,15 @@ struct OperatorControl: GatewayControl {
 
     func tokens() async -> [TokenStatus] {
         var statuses: [TokenStatus] = []
-        for keeper in sources.keepers { statuses.append(await status(of: keeper)) }
+        for keeper in sources.allKeepers { statuses.append(await status(of: keeper)) }
         return statuses
     }
 
     func token(_ name: String) async -> Result<TokenStatus, GatewayProblem> {
-        guard let keeper = keeper(named: name) else { return .failure(unknown(name)) }
-        return .success(await status(of: keeper))
+        switch keeper(of: name) {
+        case .success(let keeper): return .success(await status(of: keeper))
+        case .failure(let problem): return .failure(problem)
+        }
     }
 
     private func status(of keeper: TokenKeeper) async -> TokenStatus {
@@ -69,9 +71,7 @@ struct OperatorControl: GatewayControl {
     }
 
     func readiness() async -> Readiness {
-        let needs = sources.keepers.map { $0.status(at: clock.now()) }.filter(\.needsPerson).map { status in
-            "\(status.credential): \(status.lastError ?? status.action ?? status.state.rawValue)"
-        }
+        let needs = needs()
         let rotating = sources.keepers.filter(\.rotates).map(\.name)
         let troubles = await storage.troubles(plan, rotating: rotating)
         let notes = [refusal].compactMap(\.self) + troubles.reasons + needs
@@ -83,7 +83,11 @@ struct OperatorControl: GatewayControl {
     }
 
     func perform(_ operation: TokenOperation, on name: String) async -> Result<OperationReport, GatewayProblem> {
-        guard let keeper = keeper(named: name) else { return .failure(unknown(name)) }
+        let keeper: TokenKeeper
+        switch self.keeper(of: name) {
+        case .success(let found): keeper = found
+        case .failure(let problem): return .failure(problem)
+        }
         do throws(StateError) {
             if case .unlock = operation { try locks.unlock(namesSharing(keeper)) }
             let result = isOffline ? await keeper.performAlone(operation) : await keeper.perform(operation)
@@ -97,13 +101,15 @@ struct OperatorControl: GatewayControl {
     }
 
     func reveal(_ name: String) async -> Result<RevealedToken, GatewayProblem> {
-        guard let keeper = keeper(named: name) else { return .failure(unknown(name)) }
-        return await keeper.reveal()
+        switch keeper(of: name) {
+        case .success(let keeper): return await keeper.reveal()
+        case .failure(let problem): return .failure(problem)
+        }
     }
 
     func downscope(_ name: String, _ terms: DownscopeTerms) async -> Result<RevealedToken, GatewayProblem> {
-        guard let keeper = keeper(named: name) else { return .failure(unknown(name)) }
         do throws(GatewayProblem) {
+            let keeper = try keeper(of: name).get()
             let grant = try terms.grant(of: keeper.grant, catalog: .builtIn, secrets: SystemSecretSource())
             return await keeper.downscope(by: grant, terms)
         } catch {
@@ -128,26 +134,39 @@ struct OperatorControl: GatewayControl {
 
     /// For logins: who keeps the token, or why nobody does.
     func keeper(of credential: String) -> Result<TokenKeeper, GatewayProblem> {
-        keeper(named: credential).map { .success($0) } ?? .failure(unknown(credential))
+        if let index = plan.credentials.firstIndex(where: { $0.name == credential }) {
+            return sources.keeper(of: index).map { .success($0) } ?? .failure(withoutToken(credential, index))
+        }
+        guard let (family, subject) = member(named: credential) else { return .failure(unknown(credential)) }
+        return family.keeper(for: subject)
     }
 
-    private func keeper(named name: String) -> TokenKeeper? {
-        guard let index = plan.credentials.firstIndex(where: { $0.name == name }) else { return nil }
-        return sources.keeper(of: index)
+    /// Reads `app-user[42]`, whether or not a request has named that subject yet.
+    private func member(named name: String) -> (KeeperFamily, subject: String)? {
+        guard let open = name.firstIndex(of: "["), name.last == "]" else { return nil }
+        guard let family = sources.families.values.first(where: { $0.name == name[..<open] }) else { return nil }
+        return (family, String(name[name.index(after: open)...].dropLast()))
     }
 
     private func namesSharing(_ keeper: TokenKeeper) -> [String] {
-        plan.credentials.indices.filter { index in
+        if sources.families.values.contains(where: { $0.name == keeper.family }) { return [keeper.name] }
+        return plan.credentials.indices.filter { index in
             sources.keeper(of: index) === keeper
         }.map { plan.credentials[$0].name }
     }
 
-    private func unknown(_ name: String) -> GatewayProblem {
-        if plan.credentials.contains(where: { $0.name == name }) {
+    /// Why a credential that there is has no token of its own.
+    private func withoutToken(_ name: String, _ index: Int) -> GatewayProblem {
+        guard let family = sources.families[index] else {
             let detail =
                 "The credential \(name) is static: it is what the configuration says, and has no token of its own."
             return GatewayProblem(.noRoute, detail)
         }
+        let detail = "The credential \(name) has a token for each subject that \(family.field) names: \(name)[SUBJECT]."
+        return GatewayProblem(.noRoute, detail)
+    }
+
+    private func unknown(_ name: String) -> GatewayProblem {
         let names = plan.credentials.indices.filter { sources.keeper(of: $0) != nil }.map {
             plan.credentials[$0].name
         }
@@ -158,6 +177,24 @@ struct OperatorControl: GatewayControl {
             .noRoute,
             "There is no credential \(LogText.clean(name))\(hint.isEmpty ? "; \(known)." : hint)"
         )
+    }
+
+    /// What people have to do. Of the subjects that requests have named, the first stands for all of one credential.
+    private func needs() -> [String] {
+        var counts: [String: Int] = [:]
+        var needs: [(family: String?, text: String)] = []
+        for status in sources.allKeepers.map({ $0.status(at: clock.now()) }) where status.needsPerson {
+            if let family = status.family {
+                counts[family, default: 0] += 1
+                if counts[family, default: 0] > 1 { continue }
+            }
+            let text = "\(status.credential): \(status.lastError ?? status.action ?? status.state.rawValue)"
+            needs.append((status.family, text))
+        }
+        return needs.map { need in
+            let others = need.family.flatMap { counts[$0] }.map { $0 - 1 } ?? 0
+            return others > 0 ? "\(need.text) (and \(others) more subjects)" : need.text
+        }
     }
 
     private func need(_ credential: Int) -> String? {

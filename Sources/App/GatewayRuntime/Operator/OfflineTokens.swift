@@ -45,6 +45,7 @@ struct OfflineTokens: Sendable {
                 onAuditFailure: plan.audit.onFailure,
                 feed: AuditFeed(audit: storage.audit, metrics: MetricRegistry(), logger: logger),
                 locks: storage.locks,
+                start: { _ in },
                 clock: clock,
                 logger: logger
             )

@@ -3,7 +3,7 @@ import GatewayTokenKeeper
 import ServiceLifecycle
 import Synchronization
 
-/// Runs the keepers: those of the start, and those that a reload brings.
+/// Runs the keepers: those of the start, those that a reload brings, and those of subjects that requests name.
 final class KeeperHost: Service {
     /// The time that a keeper runs.
     private final class Tenure: Sendable {
@@ -21,10 +21,6 @@ final class KeeperHost: Service {
     /// The last of each token.
     private let tenures = Mutex<[CredentialKey: Tenure]>([:])
     private let orders = AsyncStream.makeStream(of: Order.self)
-
-    init(_ keepers: [TokenKeeper]) {
-        for keeper in keepers { start(keeper) }
-    }
 
     /// Two must not keep one token at a time: this one begins when the one before, whichever reload dropped it, has ended.
     func start(_ keeper: TokenKeeper) {

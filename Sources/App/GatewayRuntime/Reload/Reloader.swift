@@ -173,6 +173,7 @@ final class Reloader: Service {
         parts.live.replace(with: plan, sources: sources)
         await parts.proxy.apply(prepared)
         for keeper in live.sources.keepers(notIn: sources) { keeper.retire() }
+        for family in live.sources.families(notIn: sources) { family.retire() }
         return report
     }
 

@@ -71,6 +71,16 @@ package struct SystemSecretSource: SecretSource {
         PrivateKeyOpener.open(pem, passphrase: passphrase)
     }
 
+    package func certificates(_ path: String) throws(SecretSourceError) -> String {
+        let text = String(decoding: try read(path).bytes, as: UTF8.self)
+        guard CertificateReader.holdsCertificates(text) else {
+            throw SecretSourceError("\(path) holds no certificate in PEM (\"-----BEGIN CERTIFICATE-----\")")
+        }
+        return text
+    }
+
+    package func fits(_ tls: ClientTLS) -> Bool { CertificateReader.fits(tls) }
+
     private func read(_ path: String) throws(SecretSourceError) -> BoundedFile {
         do throws(BoundedFile.Failure) {
             return try BoundedFile.read(path, limit: Self.largestSecret)

@@ -36,6 +36,8 @@ package enum AuthBehavior: Sendable {
     case onChallenge(Injection, realm: String?)
     /// Has a lifecycle: a token is obtained, renewed, rejected.
     case token(any TokenGrant)
+    /// Has a lifecycle for each subject that requests name.
+    case tokenPerSubject(any SubjectGrants)
 }
 
 /// The grant behind a renewable credential: which requests to make, and what their answers mean. Pure.

@@ -4,6 +4,7 @@ package enum ProblemKind: String, CaseIterable, Sendable {
     case clientAuthRequired = "client-auth-required"
     case proxyAuthRequired = "proxy-auth-required"
     case routeForbidden = "route-forbidden"
+    case subjectRequired = "subject-required"
     case misdirected
     case originRefused = "origin-refused"
     case noRoute = "no-route"
@@ -47,7 +48,7 @@ package enum ProblemRecovery: String, Sendable {
 extension ProblemKind {
     package var status: Int {
         switch self {
-        case .requestRefused, .loginFailed: 400
+        case .requestRefused, .subjectRequired, .loginFailed: 400
         case .clientAuthRequired: 401
         case .routeForbidden, .originRefused: 403
         case .noRoute: 404
@@ -75,6 +76,7 @@ extension ProblemKind {
         switch self {
         case .clientAuthRequired, .proxyAuthRequired: "The gateway needs a client token"
         case .routeForbidden: "This client may not do this"
+        case .subjectRequired: "The request must name a subject"
         case .misdirected: "Not a host of this gateway"
         case .originRefused: "Cross-site browser requests are refused"
         case .noRoute: "No route matches"
@@ -113,7 +115,7 @@ extension ProblemKind {
         switch self {
         case .clientAuthRequired, .proxyAuthRequired, .routeForbidden, .misdirected, .originRefused, .requestRefused,
             .methodRefused, .requestTimeout, .contentTooLarge, .targetTooLong, .fieldsTooLarge, .versionNotSupported,
-            .loginFailed, .locked, .draining, .overloaded:
+            .subjectRequired, .loginFailed, .locked, .draining, .overloaded:
             "http_request_denied"
         case .noRoute: "destination_not_found"
         case .tokenEndpointUnreachable, .upstreamUnreachable: "connection_refused"
@@ -134,7 +136,7 @@ extension ProblemKind {
         switch self {
         case .clientAuthRequired, .proxyAuthRequired, .routeForbidden, .misdirected, .originRefused, .noRoute,
             .requestRefused, .methodRefused, .contentTooLarge, .targetTooLong, .fieldsTooLarge, .versionNotSupported,
-            .upgradeFailed:
+            .upgradeFailed, .subjectRequired:
             .fixRequest
         case .reauthorizationRequired, .loginRequired, .loginFailed, .staticTokenExpired: .reauthorize
         case .credentialMisconfigured, .destinationProhibited, .loop, .auditUnavailable: .fixConfiguration

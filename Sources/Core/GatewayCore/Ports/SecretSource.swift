@@ -16,6 +16,14 @@ package protocol SecretSource: Sendable {
     /// - Returns: nil when the key is damaged, of an unknown kind, or when the passphrase does not open it.
     func openPrivateKey(_ pem: Secret, passphrase: Secret?) -> PrivateKeyDER?
 
+    /// Reads certificates in PEM, which others may read too.
+    ///
+    /// - Parameter path: Absolute.
+    func certificates(_ path: String) throws(SecretSourceError) -> String
+
+    /// Whether the private key belongs to the first certificate.
+    func fits(_ tls: ClientTLS) -> Bool
+
     /// The uid of a user of this machine; nil when there is none of that name.
     func userID(ofName name: String) -> UInt32?
 }
@@ -23,6 +31,11 @@ package protocol SecretSource: Sendable {
 extension SecretSource {
     package func userID(ofName name: String) -> UInt32? { nil }
     package func openPrivateKey(_ pem: Secret, passphrase: Secret?) -> PrivateKeyDER? { nil }
+    package func certificates(_ path: String) throws(SecretSourceError) -> String {
+        throw SecretSourceError("\(path): no such file")
+    }
+
+    package func fits(_ tls: ClientTLS) -> Bool { true }
 }
 
 /// Why a secret could not be read; says what to do and never holds any of it.

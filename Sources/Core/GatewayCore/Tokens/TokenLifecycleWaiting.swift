@@ -108,6 +108,12 @@ extension TokenLifecycle where Waiter: Sendable {
     }
 
     package var waiterCount: Int { waiters.count }
+
+    /// No call is wanted or under way, and nobody waits.
+    package var isIdle: Bool {
+        if case .calling = phase.kind { return false }
+        return waiters.isEmpty && !isSuspended
+    }
 }
 
 extension TokenLifecycle where Waiter: Sendable {

@@ -32,6 +32,8 @@ package struct TokenRequest: Hashable, Sendable {
     package var url: AuthorityURL
     package var fields: [Injection.Field]
     package var body: Body
+    /// A certificate of our own; nil shows none.
+    package var tls: ClientTLS?
 
     package init(method: Method = .post, url: AuthorityURL, fields: [Injection.Field] = [], body: Body = .none) {
         self.method = method

@@ -40,6 +40,8 @@ package struct TokenStatus: Hashable, Sendable, Codable {
     package var action: String?
     /// Whether a person can log in for it.
     package var canLogIn = false
+    /// The credential whose requests name the subject; nil for one that the configuration names.
+    package var family: String?
 
     package init(
         credential: String,

@@ -52,7 +52,7 @@ struct RequestTemplate: Hashable, Sendable {
         do throws(AuthorityURL.Refusal) {
             let (one, other) = (try AuthorityURL(samples[0]), try AuthorityURL(samples[1]))
             guard one.origin == other.origin else {
-                fields.error("url", "scheme, host and port must not depend on a secret or on an earlier answer")
+                fields.error("url", "scheme, host and port must not depend on what is filled in later")
                 return nil
             }
             return url
@@ -138,11 +138,14 @@ struct RequestTemplate: Hashable, Sendable {
         return Set(names)
     }
 
-    /// Where it goes, for messages.
-    var host: String {
+    /// Where it goes; never depends on what is filled in.
+    var origin: Origin? {
         let sample = url.settling(Dictionary(uniqueKeysWithValues: Set(url.names).map { ($0, "x") })).shown
-        return (try? AuthorityURL(sample))?.origin.host ?? "the authority"
+        return (try? AuthorityURL(sample))?.origin
     }
+
+    /// For messages.
+    var host: String { origin?.host ?? "the authority" }
 
     func request(with values: [String: Secret]) throws(Template.MissingValue) -> TokenRequest? {
         let text = try url.filled(from: values, .percent)

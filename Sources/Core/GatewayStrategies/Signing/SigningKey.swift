@@ -76,15 +76,19 @@ extension ConfigFields {
     ) -> JWTSigner? {
         let algorithm = signingAlgorithm(of: algorithms)
         let keyID = string("key_id") ?? defaults.keyID
+        guard let der = privateKey(key, defaults: defaults), let algorithm else { return nil }
+        return signer(der, at: defaults.key?.place ?? key, algorithm: algorithm, keyID: keyID)
+    }
+
+    /// A private key in PEM, with the `passphrase` of this mapping when it is encrypted.
+    func privateKey(_ key: String, defaults: SigningKey.Defaults = SigningKey.Defaults()) -> PrivateKeyDER? {
         let passphrase = secret("passphrase") ?? defaults.passphrase
-        let place = defaults.key?.place ?? key
         guard let text = defaults.key?.text ?? requiredSecretText(key) else { return nil }
         if has("passphrase"), passphrase == nil { return nil }
         do throws(SigningKey.Refusal) {
-            let der = try SigningKey.open(text, passphrase: passphrase, with: context.secrets)
-            guard let algorithm else { return nil }
-            return signer(der, at: place, algorithm: algorithm, keyID: keyID)
+            return try SigningKey.open(text, passphrase: passphrase, with: context.secrets)
         } catch {
+            let place = defaults.key?.place ?? key
             self.error(error.isAboutPassphrase && has("passphrase") ? "passphrase" : place, error.message)
             return nil
         }

@@ -76,7 +76,7 @@ extension ConfigFields {
     }
 }
 
-/// Variables, and nothing else.
+/// Variables, and certificates under the names of their files; nothing else.
 package struct FixtureSecrets: SecretSource {
     private let variables: [String: String]
 
@@ -93,6 +93,11 @@ package struct FixtureSecrets: SecretSource {
 
     package func systemdCredential(_ name: String) throws(SecretSourceError) -> Secret {
         throw SecretSourceError("there are no systemd credentials")
+    }
+
+    package func certificates(_ path: String) throws(SecretSourceError) -> String {
+        guard let text = variables[path] else { throw SecretSourceError("\(path): no such file") }
+        return text
     }
 
     package func openPrivateKey(_ pem: Secret, passphrase: Secret?) -> PrivateKeyDER? {

@@ -39,12 +39,12 @@ extension ConfigFields {
     }
 
     /// A path of the file system, relative to the file that names it.
-    func filePath(_ key: String) -> String? {
+    package func filePath(_ key: String) -> String? {
         guard let path = string(key), let span = node(key)?.span else { return nil }
         return context.resolve(path, at: span)
     }
 
-    func requiredFilePath(_ key: String) -> String? {
+    package func requiredFilePath(_ key: String) -> String? {
         guard has(key) else {
             missing(key)
             return nil

@@ -75,10 +75,15 @@ struct CredentialDecoder {
 
     private mutating func vend(_ index: Int, _ vending: Vending) {
         let name = plans[index].name
-        guard case .token = plans[index].strategy.behavior else {
+        switch plans[index].strategy.behavior {
+        case .token: break
+        case .tokenPerSubject(let grants):
+            return vending.fields.error(
+                "\(name) has a token for each \(grants.field); only a single one can be handed out"
+            )
+        case .none, .fixed, .onChallenge:
             let kind = plans[index].strategyKind
-            vending.fields.error("\(kind) has no token with a life of its own that could be handed out")
-            return
+            return vending.fields.error("\(kind) has no token with a life of its own that could be handed out")
         }
         guard let credential = narrowed(index, vending.narrowing, as: "\(name)[vend]") else { return }
         plans[index].vend = VendPlan(clients: vending.clients, credential: credential)
@@ -123,7 +128,18 @@ struct CredentialDecoder {
         guard let derived = plan.strategy as? any DerivedStrategy else { return plan }
         // Why the parent lacks a parent of its own has been said.
         guard plans[parent].parent != nil || !(plans[parent].strategy is any DerivedStrategy) else { return nil }
-        guard case .token(let grant) = plans[parent].strategy.behavior else {
+        let grant: any TokenGrant
+        switch plans[parent].strategy.behavior {
+        case .token(let single): grant = single
+        case .tokenPerSubject(let grants):
+            let name = plans[parent].name
+            context.error(
+                "\(name) has a token for each \(grants.field); only a single one can be exchanged",
+                at: span,
+                path: path
+            )
+            return nil
+        case .none, .fixed, .onChallenge:
             let kind = plans[parent].strategyKind
             context.error("\(kind) has no token that could be exchanged", at: span, path: path)
             return nil

@@ -40,7 +40,10 @@ enum RenewalDecoder {
 
 extension AuthStrategy {
     var isRenewable: Bool {
-        guard case .token(let grant) = behavior else { return false }
-        return grant.isRenewable
+        switch behavior {
+        case .token(let grant): grant.isRenewable
+        case .tokenPerSubject(let grants): grants.isRenewable
+        case .none, .fixed, .onChallenge: false
+        }
     }
 }

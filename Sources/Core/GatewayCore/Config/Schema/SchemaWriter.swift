@@ -46,11 +46,14 @@ struct SchemaWriter {
             ])
         }
         if node.isMapping, !node.kinds.contains(.stringMap) {
-            let mapping = object(node, at: path)
-            guard node.kinds.contains(.sequence) || node.items?.isMapping == true else { return mapping }
+            var forms = [object(node, at: path)]
             // One, or a list of them.
-            let list = SchemaValue.object([("type", .string("array")), ("items", items(node, at: path))])
-            return .object([("anyOf", .array([mapping, list]))])
+            if node.kinds.contains(.sequence) || node.items?.isMapping == true {
+                forms.append(.object([("type", .string("array")), ("items", items(node, at: path))]))
+            }
+            // Or a word that stands for the most usual one.
+            if let word = node.kinds.first(where: \.isWord) { forms.append(value(word, node, at: path)) }
+            return forms.count == 1 ? forms[0] : .object([("anyOf", .array(forms))])
         }
         let specific = node.kinds.filter { $0 != .scalar && $0 != .unbuilt && $0 != .mapping }
         let choice = specific.first { if case .choice = $0 { true } else { false } }
@@ -162,5 +165,14 @@ struct SchemaWriter {
                 ])
             ),
         ]
+    }
+}
+
+extension KeyRecorder.Kind {
+    fileprivate var isWord: Bool {
+        switch self {
+        case .string, .choice: true
+        default: false
+        }
     }
 }

@@ -47,6 +47,7 @@ package struct PlanDigest: Hashable, Sendable, Codable {
                 bytes += query.value.withValue { Array("\(query.name) \($0)".utf8) }
             }
         case .token(let grant): bytes += grant.identity.canonicalBytes
+        case .tokenPerSubject(let grants): bytes += grants.identity.canonicalBytes
         }
         return bytes
     }

@@ -72,6 +72,7 @@ extension PlanSummary.Credential: PlanSummaryItem {
             if let value { facts.append(PlanSummary.Fact(key: key, value: value)) }
         }
         add("subject", subject)
+        if let subjectField, let mostSubjects { add("subject", "of \(subjectField), at most \(mostSubjects)") }
         add("parent", parent)
         if let renewAhead, let renewAtLeast { add("renew", "{ahead: \(renewAhead), at_least: \(renewAtLeast)}") }
         add("retry_on", retryOn.map { PlanSummary.list($0.map { String($0) }) })

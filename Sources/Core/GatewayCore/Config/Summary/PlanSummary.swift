@@ -14,6 +14,9 @@ package struct PlanSummary: Hashable, Sendable, Codable {
         package var name: String
         package var strategy: String
         package var subject: String?
+        /// The header field that names the subject, and how many subjects there may be at a time.
+        package var subjectField: String?
+        package var mostSubjects: Int?
         /// The credential that it is made from.
         package var parent: String?
         package var renewable: Bool
@@ -151,7 +154,10 @@ extension PlanSummary.Credential {
         self.routes = routes
         vend = plan.vend?.clients
         vendedToken = plan.vend.map { whole.credentials[$0.credential].name }
-        guard case .token(let grant) = plan.strategy.behavior, grant.isRenewable else { return }
+        if case .tokenPerSubject(let grants) = plan.strategy.behavior {
+            (subjectField, mostSubjects) = (grants.field, grants.limit)
+        }
+        guard plan.strategy.isRenewable else { return }
         renewable = true
         renewAhead = "\(plan.policy.aheadPercent)%"
         renewAtLeast = ConfigUnits.text(plan.policy.atLeast)

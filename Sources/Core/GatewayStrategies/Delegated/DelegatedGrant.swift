@@ -1,0 +1,176 @@
+import GatewayCore
+
+/// Asks the token server for the token of one subject.
+struct DelegatedGrant: TokenGrant {
+    let inputs: [(name: String, value: Secret)]
+    /// Whose token it is: that of the configuration, or the one that a request has named.
+    let uniqueID: String?
+    let isNamedByRequest: Bool
+    let request: RequestTemplate
+    let authorization: DelegatedRequestAuth
+    let response: DelegatedResponse
+    let defaultLifetime: Duration
+    let initial: Secret?
+    let placement: TokenPlacement
+
+    let isRenewable = true
+    let rotates = false
+
+    var identity: GrantIdentity {
+        var identity = GrantIdentity(strategy: DelegatedStrategy.kind, subject: uniqueID)
+        for input in inputs { identity.add(input.name, secret: input.value) }
+        authorization.addInputs(to: &identity)
+        identity.add("initial_token", secret: initial)
+        return identity
+    }
+
+    func seed(at now: Moment) -> TokenSet? {
+        initial.map { TokenSet(access: $0, obtainedAt: now.wall, expiresAt: UnverifiedJWT($0)?.expiresAt) }
+    }
+
+    func firstStep(of attempt: GrantAttempt) -> GrantStep {
+        var values: [String: Secret] = [:]
+        if isNamedByRequest, let uniqueID { values["unique_id"] = Secret(uniqueID) }
+        guard var request = try? request.request(with: values) else {
+            let detail = "The request to the token server at \(request.host) cannot be written."
+            return .impossible(TokenFailure(.terminal, problem: GatewayProblem(.credentialMisconfigured, detail)))
+        }
+        do throws(TokenFailure) {
+            try authorization.authenticate(&request, with: values, in: attempt)
+            return .request(request)
+        } catch {
+            return .impossible(error)
+        }
+    }
+
+    func interpret(_ reply: TokenReply, in attempt: inout GrantAttempt) -> GrantAnswer {
+        let now = attempt.now
+        switch StatusMap.anySuccess.outcome(of: reply.status) {
+        case .success:
+            do throws(BrokenAnswer) {
+                return .token(try token(in: reply, at: now))
+            } catch {
+                return .failure(error.failure(of: "The token server at \(request.host)", status: reply.status))
+            }
+        case .transient: return .failure(transient(reply, at: now))
+        case .terminal, .unlisted: return .failure(refusal(reply, at: now))
+        }
+    }
+
+    private func token(in reply: TokenReply, at now: Moment) throws(BrokenAnswer) -> TokenSet {
+        let json = response.format == .json ? JSONValue(reply.body) : nil
+        if response.format == .json, json == nil { throw BrokenAnswer(reason: "the body is not JSON") }
+        let place = response.format == .json ? Extraction(source: .json(response.token)) : Extraction(source: .body)
+        guard let access = try place.value(in: reply, json: json)?.withValue({ IssuedToken.read($0) }),
+            !access.withValue({ $0.contains(" ") || $0.contains("<") })
+        else { throw BrokenAnswer(reason: "\(place.place) is missing, or is no token") }
+        let token = TokenSet(
+            access: access,
+            obtainedAt: now.wall,
+            expiresAt: try json.flatMap { json throws(BrokenAnswer) in try end(in: json, at: now.wall) }
+                ?? now.wall + defaultLifetime
+        )
+        if let obstacle = placement.obstacle(to: token) { throw BrokenAnswer(reason: obstacle) }
+        return token
+    }
+
+    private func end(in json: JSONValue, at now: UnixTime) throws(BrokenAnswer) -> UnixTime? {
+        if let value = response.expiresAt.value(in: json), value != .null {
+            guard let instant = StatedTimes.instant(value) else {
+                throw BrokenAnswer(reason: "the value at \(response.expiresAt.text) is not a time")
+            }
+            return instant
+        }
+        switch response.expiresIn.value(in: json) {
+        case .number(let seconds)?: return try StatedTimes.end(after: String(seconds), from: now)
+        case .string(let text)?: return try StatedTimes.end(after: text, from: now)
+        default: return nil
+        }
+    }
+
+    private func transient(_ reply: TokenReply, at now: Moment) -> TokenFailure {
+        let wait = reply.retryAfter(at: now)
+        return TokenFailure(
+            .transient(retryAfter: wait),
+            problem: GatewayProblem(
+                .tokenTemporarilyUnavailable,
+                "The token server at \(request.host) gives no token at the moment (status \(reply.status)); the gateway"
+                    + " tries again.",
+                cause: cause(of: reply),
+                retryAfter: wait
+            )
+        )
+    }
+
+    /// These speak of the subject and not of us, and one that is unknown today may be known tomorrow.
+    private static let statusesAboutSubjects: Set = [400, 403, 404, 409, 410, 422]
+    private static let patienceWithSubjects = Duration.seconds(60)
+
+    private func refusal(_ reply: TokenReply, at now: Moment) -> TokenFailure {
+        guard !isNamedByRequest || !Self.statusesAboutSubjects.contains(reply.status) else {
+            return TokenFailure(
+                .transient(retryAfter: reply.retryAfter(at: now) ?? Self.patienceWithSubjects),
+                problem: GatewayProblem(
+                    .routeForbidden,
+                    "The token server at \(request.host) gives no token for this subject (status \(reply.status)).",
+                    cause: cause(of: reply)
+                )
+            )
+        }
+        let advice =
+            switch reply.status {
+            case 401, 403: "check request_auth."
+            case 404: "check url and unique_id."
+            case 300..<400: "a redirect is never followed, so set url to the final address."
+            default: "check url, headers, body and unique_id."
+            }
+        return TokenFailure(
+            .terminal,
+            problem: GatewayProblem(
+                .credentialMisconfigured,
+                "The token server at \(request.host) refused to give a token (status \(reply.status)): \(advice)",
+                cause: cause(of: reply)
+            )
+        )
+    }
+
+    private func cause(of reply: TokenReply) -> GatewayProblem.Cause {
+        let code = JSONValue(reply.body)?["error"]?.string
+        return GatewayProblem.Cause(code: OAuthErrorCode.allowListed(code), httpStatus: reply.status)
+    }
+
+    func injection(of token: TokenSet) -> Injection { placement.injection(of: token) }
+}
+
+/// The tokens of all subjects that requests name.
+struct DelegatedSubjects: SubjectGrants {
+    let subjects: NamedSubjects
+    /// That of no subject.
+    let common: DelegatedGrant
+
+    var field: String { subjects.field }
+    var limit: Int { subjects.limit }
+    var isRenewable: Bool { common.isRenewable }
+
+    var identity: GrantIdentity {
+        var identity = common.identity
+        identity.add("unique_id.header", field.lowercased())
+        return identity
+    }
+
+    func allows(_ subject: String) -> Bool { subjects.allows(subject) }
+
+    func grant(for subject: String) -> any TokenGrant {
+        DelegatedGrant(
+            inputs: common.inputs,
+            uniqueID: subject,
+            isNamedByRequest: true,
+            request: common.request,
+            authorization: common.authorization,
+            response: common.response,
+            defaultLifetime: common.defaultLifetime,
+            initial: nil,
+            placement: common.placement
+        )
+    }
+}

@@ -1,0 +1,163 @@
+import GatewayCore
+
+/// How the gateway shows the token server who it is: `request_auth`.
+struct DelegatedRequestAuth: Sendable {
+    fileprivate enum Proof {
+        case none
+        case field(Injection.Field)
+        case assertion(DelegatedAssertion)
+    }
+
+    private var proof = Proof.none
+    private var tls: ClientTLS?
+
+    /// Reads one of `bearer`, `basic`, `header` and `jwt`, and `tls` alone or beside it.
+    ///
+    /// - Parameter server: Whom an assertion is meant for unless it says otherwise; nil after a mistake in the URL.
+    init(in fields: ConfigFields, scope: TemplateScope, server: Origin?) {
+        guard let own = fields.fields("request_auth") else { return }
+        defer { own.refuseUnknownKeys() }
+        if own.has("tls") {
+            tls = ClientTLS(in: own)
+            if server?.scheme == .http { own.error("tls", "has no effect: the token server is http") }
+        }
+        let kinds = ["bearer", "basic", "header", "jwt"].filter { own.has($0) }
+        guard kinds.count < 2, let kind = kinds.first else {
+            if kinds.count > 1 || (!own.has("tls") && own.unknownKeys.isEmpty) {
+                own.error("the request is authenticated by one of bearer, basic, header and jwt, by tls, or by both")
+            }
+            return
+        }
+        switch kind {
+        case "bearer":
+            proof = .init(own.bearerToken("bearer").flatMap { Injection.bearer($0).fields.first })
+        case "basic":
+            guard let basic = own.fields("basic") else { return }
+            if basic.has("mode") { basic.error("mode", "the token server is sent the password at once") }
+            proof = .init(BasicStrategy(from: basic)?.field)
+            basic.refuseUnknownKeys()
+        case "header":
+            guard let header = own.fields("header") else { return }
+            proof = .init(HeaderStrategy(from: header)?.field)
+            header.refuseUnknownKeys()
+        default:
+            guard let jwt = own.fields("jwt") else { return }
+            if let assertion = DelegatedAssertion(in: jwt, scope: scope, audience: server?.description) {
+                proof = .assertion(assertion)
+            }
+            jwt.refuseUnknownKeys()
+        }
+    }
+
+    /// The field that it adds; nil when it adds none.
+    var fieldName: String? {
+        switch proof {
+        case .none: nil
+        case .field(let field): field.name
+        case .assertion: "Authorization"
+        }
+    }
+
+    func authenticate(
+        _ request: inout TokenRequest,
+        with values: [String: Secret],
+        in attempt: GrantAttempt
+    ) throws(TokenFailure) {
+        request.tls = tls
+        switch proof {
+        case .none: break
+        case .field(let field): request.fields.append(field)
+        case .assertion(let assertion):
+            request.fields += Injection.bearer(try assertion.token(with: values, in: attempt)).fields
+        }
+    }
+
+    func addInputs(to identity: inout GrantIdentity) {
+        switch proof {
+        case .none: break
+        case .field(let field): identity.add("authorization", secret: field.value)
+        case .assertion(let assertion): assertion.addInputs(to: &identity)
+        }
+        guard let tls else { return }
+        identity.add("tls.certificate", tls.certificates)
+        identity.add("tls.private_key", secret: tls.privateKey.text)
+        identity.add("tls.ca", tls.authorities)
+    }
+}
+
+extension DelegatedRequestAuth.Proof {
+    fileprivate init(_ field: Injection.Field?) { self = field.map { .field($0) } ?? .none }
+}
+
+/// A statement about ourselves that is signed anew for every request (RFC 7519).
+private struct DelegatedAssertion {
+    let signer: JWTSigner
+    private var claims: AssertionClaims
+    /// Claims into which the subject of a request is filled.
+    private var templates: [String: Template] = [:]
+
+    init?(in fields: ConfigFields, scope: TemplateScope, audience: String?) {
+        let errors = fields.context.errorCount
+        let signer = fields.signer(key: "key")
+        let claims = AssertionClaims(in: fields, audience: audience)
+        guard let signer, let claims, fields.context.errorCount == errors else { return nil }
+        self.signer = signer
+        self.claims = claims
+        for (name, value) in claims.fixed {
+            guard let text = value.string, text.contains("{{") else { continue }
+            do throws(TemplateScope.Problem) {
+                let template = try scope.template(text)
+                if template.names.isEmpty {
+                    self.claims.fixed[name] = .string(template.shown)
+                } else {
+                    templates[name] = template
+                }
+            } catch {
+                fields.error("claims", "\(name): \(error.message)")
+                return nil
+            }
+        }
+    }
+
+    func token(with values: [String: Secret], in attempt: GrantAttempt) throws(TokenFailure) -> Secret {
+        var all = claims.all(in: attempt, at: attempt.now.wall)
+        for (name, template) in templates {
+            guard let value = try? template.filled(from: values) else { continue }
+            all[name] = value.withValue { .string($0) }
+        }
+        return try signer.sign(all)
+    }
+
+    func addInputs(to identity: inout GrantIdentity) {
+        signer.addInputs(to: &identity)
+        claims.addInputs(to: &identity)
+    }
+}
+
+extension ClientTLS {
+    /// Reads `tls: {certificate, private_key, passphrase, ca}`.
+    fileprivate init?(in fields: ConfigFields) {
+        guard let own = fields.fields("tls") else { return nil }
+        defer { own.refuseUnknownKeys() }
+        if !own.has("certificate") { own.missing("certificate") }
+        let (chain, authorities) = (own.certificates("certificate"), own.certificates("ca"))
+        let key = own.privateKey("private_key")
+        guard let chain, let key, !own.has("ca") || authorities != nil else { return nil }
+        self.init(certificates: chain, privateKey: key, authorities: authorities)
+        if !own.context.secrets.fits(self) {
+            own.error("private_key", "does not belong to the first certificate of \"certificate\"")
+        }
+    }
+}
+
+extension ConfigFields {
+    fileprivate func certificates(_ key: String) -> String? {
+        guard let path = filePath(key) else { return nil }
+        do throws(SecretSourceError) {
+            return try context.secrets.certificates(path)
+        } catch {
+            self.error(key, error.message)
+            return nil
+        }
+    }
+}

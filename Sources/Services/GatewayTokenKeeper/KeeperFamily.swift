@@ -1,0 +1,137 @@
+package import GatewayCore
+import Metrics
+import Synchronization
+
+/// The keepers of one credential, one for each subject that requests name.
+///
+/// There are never more than the configuration allows. The one that was not asked for longest makes room, unless it has a
+/// call under way or somebody waits for it; its token stays in the store, so that it is taken up where it was.
+package final class KeeperFamily: CredentialSelection {
+    package let name: String
+    package let strategy: String
+
+    private let grants: any SubjectGrants
+    private let make: @Sendable (_ name: String, any TokenGrant) -> TokenKeeper
+    private let start: @Sendable (TokenKeeper) -> Void
+    private let members = Mutex(Members())
+
+    private struct Members {
+        var keepers: [String: Member] = [:]
+        var uses: UInt64 = 0
+        /// A reload has dropped the credential.
+        var isRetired = false
+
+        mutating func use(_ subject: String) -> TokenKeeper? {
+            uses += 1
+            keepers[subject]?.lastUse = uses
+            return keepers[subject]?.keeper
+        }
+
+        /// Takes out the one that was not asked for longest; nil when all of them are busy.
+        mutating func dropIdle() -> TokenKeeper? {
+            var oldest: (subject: String, member: Member)?
+            for (subject, member) in keepers where member.lastUse < oldest?.member.lastUse ?? .max {
+                if member.keeper.isIdle { oldest = (subject, member) }
+            }
+            guard let oldest else { return nil }
+            keepers[oldest.subject] = nil
+            return oldest.member.keeper
+        }
+    }
+
+    private struct Member {
+        let keeper: TokenKeeper
+        var lastUse: UInt64
+    }
+
+    /// What became of a subject that a request named.
+    private enum Found {
+        case known(TokenKeeper)
+        case new(TokenKeeper, dropped: TokenKeeper?, count: Int)
+        case full
+        case retired
+    }
+
+    /// - Parameters:
+    ///   - make: Makes the keeper of a subject; the name says whose it is: `app-user[42]`.
+    ///   - start: Runs a keeper. It may have been asked for a token by then.
+    package init(
+        name: String,
+        strategy: String,
+        grants: any SubjectGrants,
+        make: @escaping @Sendable (_ name: String, any TokenGrant) -> TokenKeeper,
+        start: @escaping @Sendable (TokenKeeper) -> Void
+    ) {
+        self.name = name
+        self.strategy = strategy
+        self.grants = grants
+        self.make = make
+        self.start = start
+        measure(0)
+    }
+
+    package var field: String { grants.field }
+
+    /// In the order of their subjects.
+    package var keepers: [TokenKeeper] {
+        members.withLock(\.keepers).sorted { $0.key < $1.key }.map(\.value.keeper)
+    }
+
+    package func source(for subject: String) -> Result<any CredentialSource, GatewayProblem> {
+        keeper(for: subject).map { $0 }
+    }
+
+    package func keeper(for subject: String) -> Result<TokenKeeper, GatewayProblem> {
+        guard SubjectSyntax.isSubject(subject) else {
+            let detail = "\(field) does not hold the name of a subject: \(SubjectSyntax.rule)."
+            return .failure(GatewayProblem(.subjectRequired, detail))
+        }
+        guard grants.allows(subject) else {
+            let detail = "\(field) names a subject for which \(name) gets no token (unique_id)."
+            return .failure(GatewayProblem(.routeForbidden, detail))
+        }
+        switch find(subject) {
+        case .known(let keeper): return .success(keeper)
+        case .new(let keeper, let dropped, let count):
+            dropped?.retire()
+            start(keeper)
+            measure(count)
+            return .success(keeper)
+        case .full:
+            let detail = "All \(grants.limit) subjects that \(name) may have at a time are busy (unique_id.at_most)."
+            return .failure(GatewayProblem(.overloaded, detail, retryAfter: .seconds(1)))
+        case .retired:
+            let detail = "The credential \(name) was changed or removed while the request waited; send it again."
+            return .failure(GatewayProblem(.draining, detail, retryAfter: .seconds(1)))
+        }
+    }
+
+    private func find(_ subject: String) -> Found {
+        members.withLock { members in
+            if let keeper = members.use(subject) { return .known(keeper) }
+            guard !members.isRetired else { return .retired }
+            var dropped: TokenKeeper?
+            if members.keepers.count >= grants.limit {
+                dropped = members.dropIdle()
+                guard dropped != nil else { return .full }
+            }
+            let keeper = make("\(name)[\(subject)]", grants.grant(for: subject))
+            members.keepers[subject] = Member(keeper: keeper, lastUse: members.uses)
+            return .new(keeper, dropped: dropped, count: members.keepers.count)
+        }
+    }
+
+    /// Stops all of them like a shutdown; subjects that are named from now on get none.
+    package func retire() {
+        let keepers = members.withLock { members in
+            members.isRetired = true
+            return members.keepers.values.map(\.keeper)
+        }
+        for keeper in keepers { keeper.retire() }
+    }
+
+    private func measure(_ count: Int) {
+        let labels = [("credential", name), ("strategy", strategy)]
+        Gauge(label: "gateway_token_subjects", dimensions: labels).record(count)
+    }
+}

@@ -1,0 +1,126 @@
+import GatewayCore
+import Synchronization
+import Testing
+
+/// Two subjects, each with a source of its own.
+private final class TwoSubjects: CredentialSelection {
+    let name = "app-user"
+    let strategy = "delegated"
+    let field = "X-Box-User"
+    let sources: [String: ScriptedSource]
+
+    init(_ configure: (inout ScriptedSource.State) -> Void = { _ in }) {
+        sources = ["1": ScriptedSource(configure), "2": ScriptedSource { $0.generation = 2 }]
+    }
+
+    func source(for subject: String) -> Result<any CredentialSource, GatewayProblem> {
+        sources[subject].map { .success($0) } ?? .failure(GatewayProblem(.routeForbidden, "Not allowed."))
+    }
+}
+
+@Suite struct SubjectTests {
+    private func get(_ fields: String...) -> String {
+        "GET /api HTTP/1.1\r\nHost: localhost\r\n" + fields.map { "\($0)\r\n" }.joined() + "\r\n"
+    }
+
+    @Test func theFieldChoosesTheTokenAndStaysHere() async throws {
+        let origin = try RawOrigin.answering()
+        try await withProxy(origin, selection: TwoSubjects()) { proxy in
+            let client = try proxy.client()
+            for (field, token) in [("X-Box-User: 1", 1), ("x-box-user:2", 2), ("X-BOX-USER:  1 ", 1)] {
+                client.send(get(field, "X-Other: 1"))
+                #expect(client.readMessage()?.head.hasPrefix("HTTP/1.1 200") == true)
+                let request = origin.requests.last ?? ""
+                #expect(request.contains("Authorization: Bearer token-\(token)\r\n"))
+                #expect(request.contains("X-Other: 1\r\n"))
+                #expect(!request.lowercased().contains("x-box-user"))
+            }
+            client.close()
+            #expect(proxy.observer.records.map(\.credential?.generation) == [1, 2, 1])
+        }
+    }
+
+    @Test(arguments: [
+        ([], 400), (["X-Box-User:"], 400), (["X-Box-User: 1", "X-Box-User: 1"], 400), (["X-Box-User: 3"], 403),
+        (["X-Box-User: 1", "X_Box_User: 2"], 400), (["X-Box-User: 1, 2"], 403),
+    ])
+    func whoDoesNotSayItWellGetsNothing(_ fields: [String], _ status: Int) async throws {
+        let origin = try RawOrigin.answering()
+        try await withProxy(origin, selection: TwoSubjects()) { proxy in
+            let request = "GET /api HTTP/1.1\r\nHost: localhost\r\n" + fields.map { "\($0)\r\n" }.joined() + "\r\n"
+            let answer = try proxy.exchange(request)
+            #expect(answer.head.hasPrefix("HTTP/1.1 \(status) "), "\(answer.head)\(answer.body)")
+            #expect(answer.body.hasPrefix("{\"type\":\"urn:authgateway:problem:"))
+            #expect(answer.body.contains("\"credential\":\"app-user\"") || fields.count == 2)
+            #expect(origin.requests.isEmpty)
+            #expect(proxy.observer.denials == (status == 403 ? [.routeForbidden] : []))
+        }
+    }
+
+    @Test func aRefusedSubjectDoesNotCostTheConnection() async throws {
+        let origin = try RawOrigin.answering()
+        try await withProxy(origin, selection: TwoSubjects()) { proxy in
+            let client = try proxy.client()
+            for (request, status) in [(get(), 400), (get("X-Box-User: 3"), 403), (get("X-Box-User: 2"), 200)] {
+                client.send(request)
+                #expect(client.readMessage()?.head.hasPrefix("HTTP/1.1 \(status) ") == true)
+            }
+            client.close()
+        }
+    }
+
+    @Test func aTrailerCannotNameOne() async throws {
+        let origin = try RawOrigin { connection, _, origin in
+            guard let head = connection.read(through: "\r\n\r\n") else { return }
+            origin.record(head + (connection.read(through: "0\r\n") ?? ""))
+            connection.send("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+            origin.record(connection.readToEnd())
+        }
+        try await withProxy(origin, selection: TwoSubjects()) { proxy in
+            let client = try proxy.client()
+            client.send(
+                "POST /api HTTP/1.1\r\nHost: localhost\r\nX-Box-User: 1\r\nTransfer-Encoding: chunked\r\n\r\n"
+                    + "1\r\nx\r\n0\r\nX-Box-User: 2\r\n\r\n"
+            )
+            _ = client.readMessage()
+            client.close()
+        }
+        #expect(origin.requests.allSatisfy { !$0.lowercased().contains("x-box-user") })
+    }
+
+    @Test func aRejectionIsReportedToTheChosenSource() async throws {
+        let origin = try RawOrigin { connection, _, origin in
+            while let message = connection.readMessage() {
+                origin.record(message.head)
+                let isFresh = message.head.contains("token-2")
+                let answer = isFresh ? "200 OK" : "401 Unauthorized"
+                connection.send("HTTP/1.1 \(answer)\r\nContent-Length: 0\r\n\r\n")
+            }
+        }
+        let subjects = TwoSubjects()
+        try await withProxy(origin, selection: subjects) { proxy in
+            try #expect(proxy.exchange(get("X-Box-User: 1")).head.hasPrefix("HTTP/1.1 200"))
+        }
+        #expect(origin.requests.count == 2)
+        #expect(subjects.sources["1"]?.state.withLock { $0.events } == ["injected 1", "replayed 1", "injected 2"])
+        #expect(subjects.sources["2"]?.state.withLock { $0.events } == [])
+    }
+
+    @Test func whoLeavesWhileWaitingIsNoLongerWaitedFor() async throws {
+        let origin = try RawOrigin.answering()
+        let subjects = TwoSubjects { $0.isCold = true }
+        try await withProxy(origin, selection: subjects) { proxy in
+            let source = try #require(subjects.sources["1"])
+            let client = try proxy.client()
+            client.send(get("X-Box-User: 1"))
+            while source.state.withLock({ $0.waiters.isEmpty }) {}
+            client.close()
+            while source.state.withLock({ $0.events.isEmpty }) {}
+            #expect(source.state.withLock { $0.events } == ["cancelled"])
+            source.settle(.success(ScriptedSource.credential(1)))
+            // Answered all the same, so nothing is stuck behind the one who left.
+            try #expect(proxy.exchange(get("X-Box-User: 2")).head.hasPrefix("HTTP/1.1 200"))
+            #expect(origin.requests.count == 1)
+        }
+    }
+}

@@ -1,0 +1,233 @@
+import GatewayCore
+import GatewayTesting
+import GatewayTokenKeeper
+import Logging
+import Synchronization
+import Testing
+
+private struct SampleSubjects: SubjectGrants {
+    let field = "X-Box-User"
+    let limit: Int
+    let identity = GrantIdentity.sample()
+    let isRenewable = true
+
+    func allows(_ subject: String) -> Bool { subject != "foreign" }
+    func grant(for subject: String) -> any TokenGrant { SampleGrant(identity: .sample(subject: subject)) }
+}
+
+/// A family between doubles; its keepers run as long as the test does.
+private final class FamilyBench: Sendable {
+    let clock = ManualClock()
+    let audit = RecordingAuditLog()
+    let store = RecordingTokenStore()
+    let endpoint: ScriptedTokenEndpoint
+    let family: KeeperFamily
+    private let started = AsyncStream.makeStream(of: TokenKeeper.self)
+    private let ended = Watched<[String]>([])
+
+    init(_ endpoint: ScriptedTokenEndpoint, limit: Int) {
+        self.endpoint = endpoint
+        var logger = Logger(label: "test")
+        logger.logLevel = .critical
+        family = KeeperFamily(
+            name: "app-user",
+            strategy: "sample",
+            grants: SampleSubjects(limit: limit),
+            make: { [clock, audit, store, logger] name, grant in
+                TokenKeeper(
+                    name: name,
+                    strategyKind: "sample",
+                    grant: grant,
+                    policy: RenewalPolicy(),
+                    key: CredentialKey(digest: name),
+                    store: store,
+                    endpoint: endpoint,
+                    audit: audit,
+                    onAuditFailure: .block,
+                    clock: clock,
+                    logger: logger,
+                    family: "app-user",
+                    jitter: { 0 }
+                )
+            },
+            start: { [started] in started.continuation.yield($0) }
+        )
+    }
+
+    func running(_ body: @escaping @Sendable (FamilyBench) async throws -> Void) async throws {
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            group.addTask {
+                await withDiscardingTaskGroup { tasks in
+                    for await keeper in self.started.stream {
+                        tasks.addTask {
+                            try? await keeper.run()
+                            self.ended.update { $0.append(keeper.name) }
+                        }
+                    }
+                }
+            }
+            defer { group.cancelAll() }
+            try await body(self)
+            group.cancelAll()
+            try await group.waitForAll()
+        }
+    }
+
+    /// As the data plane does it.
+    func credential(_ subject: String) async -> Result<Credential, GatewayProblem> {
+        switch family.source(for: subject) {
+        case .failure(let problem): return .failure(problem)
+        case .success(let source):
+            switch source.current(at: clock.now().monotonic) {
+            case .ready(let credential): return .success(credential)
+            case .unavailable(let problem): return .failure(problem)
+            case .wait: break
+            }
+            return await withCheckedContinuation { continuation in
+                _ = source.wait(for: .sample) { continuation.resume(returning: $0) }
+            }
+        }
+    }
+
+    var names: [String] { family.keepers.map(\.name) }
+
+    func untilEnded(_ name: String) async throws { try await ended.until { $0.contains(name) } }
+}
+
+@Suite("Keepers of subjects that requests name", .timeLimit(.minutes(1)))
+struct FamilyTests {
+    private static func endpoint() -> ScriptedTokenEndpoint {
+        ScriptedTokenEndpoint { _, count in .token("token-\(count)", expiresIn: 3600) }
+    }
+
+    @Test func everySubjectHasATokenOfItsOwn() async throws {
+        try await FamilyBench(Self.endpoint(), limit: 10).running { bench in
+            let first = try await bench.credential("1").get()
+            let second = try await bench.credential("a.b@c").get()
+            #expect((first.name, second.name) == ("app-user[1]", "app-user[a.b@c]"))
+            #expect(first.injection != second.injection)
+            #expect(try await bench.credential("1").get() === first)
+            #expect(bench.endpoint.requests.count == 2)
+            let events = bench.audit.events.filter { $0.name == .acquired }
+            #expect(events.map(\.subject) == ["1", "a.b@c"])
+            #expect(events.map(\.credential) == ["app-user[1]", "app-user[a.b@c]"])
+            let statuses = bench.family.keepers.map { $0.status(at: bench.clock.now()) }
+            #expect(statuses.map(\.subject) == ["1", "a.b@c"])
+            #expect(statuses.map(\.family) == ["app-user", "app-user"])
+        }
+    }
+
+    @Test func aThousandRequestsOfOneSubjectCauseOneCall() async throws {
+        let endpoint = ScriptedTokenEndpoint([.held])
+        try await FamilyBench(endpoint, limit: 1).running { bench in
+            let generations = try await withThrowingTaskGroup(of: Int?.self) { group in
+                for _ in 0..<1000 { group.addTask { await bench.credential("1").generation } }
+                try await endpoint.untilHeld()
+                endpoint.release(.token("one", expiresIn: 3600))
+                return try await group.reduce(into: []) { $0.append($1) }
+            }
+            #expect(generations == Array(repeating: 1, count: 1000))
+            #expect(endpoint.requests.count == 1)
+        }
+    }
+
+    @Test(arguments: [
+        "", ".", "..", "-a", "a b", "a/b", "a\"b", "a{b", "a\\b", "a\r\nb", "é", "a,b", "a%2e", "[a]",
+        String(repeating: "x", count: 129),
+    ])
+    func whatCannotNameASubjectIsRefused(_ subject: String) async throws {
+        let bench = FamilyBench(ScriptedTokenEndpoint(), limit: 10)
+        let problem = bench.family.keeper(for: subject).problem
+        #expect(problem?.kind == .subjectRequired)
+        #expect(subject.count < 3 || problem?.detail.contains(subject) == false)
+        #expect(bench.names == [])
+    }
+
+    @Test func aSubjectThatIsNotAllowedIsRefused() async throws {
+        let bench = FamilyBench(ScriptedTokenEndpoint(), limit: 10)
+        #expect(bench.family.keeper(for: "foreign").problem?.kind == .routeForbidden)
+        #expect(bench.names == [])
+    }
+
+    @Test func theOneThatWasNotAskedForLongestMakesRoomAndKeepsItsToken() async throws {
+        try await FamilyBench(Self.endpoint(), limit: 2).running { bench in
+            for subject in ["a", "b", "a", "c"] { _ = try await bench.credential(subject).get() }
+            #expect(bench.names == ["app-user[a]", "app-user[c]"])
+            try await bench.untilEnded("app-user[b]")
+            #expect(bench.endpoint.requests.count == 3)
+            // From the store.
+            #expect(try await bench.credential("b").get().generation == 1)
+            #expect(bench.endpoint.requests.count == 3)
+            #expect(bench.names == ["app-user[b]", "app-user[c]"])
+        }
+    }
+
+    @Test func nobodyWhoIsWaitedForMakesRoom() async throws {
+        let endpoint = ScriptedTokenEndpoint([.held])
+        try await FamilyBench(endpoint, limit: 1).running { bench in
+            async let waiting = bench.credential("a")
+            try await endpoint.untilHeld()
+            let problem = bench.family.keeper(for: "b").problem
+            #expect(problem?.kind == .overloaded)
+            #expect(problem?.retryAfter == .seconds(1))
+            #expect(bench.names == ["app-user[a]"])
+            endpoint.release(.token("one", expiresIn: 3600))
+            #expect(await waiting.generation == 1)
+            endpoint.append(.token("two", expiresIn: 3600))
+            #expect(await bench.credential("b").generation == 1)
+            #expect(bench.names == ["app-user[b]"])
+        }
+    }
+
+    @Test func aRenewalUnderWayIsNotDroppedAlthoughNobodyWaits() async throws {
+        let endpoint = ScriptedTokenEndpoint([.token("one", expiresIn: 3600), .held])
+        try await FamilyBench(endpoint, limit: 1).running { bench in
+            _ = try await bench.credential("a").get()
+            try await bench.clock.untilAsleep()
+            bench.clock.advance(by: .seconds(3500))
+            try await endpoint.untilHeld()
+            #expect(bench.family.keeper(for: "b").problem?.kind == .overloaded)
+            endpoint.release(.token("two", expiresIn: 3600))
+            try await bench.audit.untilRecorded(.renewed)
+            try await Self.until { bench.family.keepers.first?.isIdle == true }
+            #expect(bench.family.keeper(for: "b").problem == nil)
+        }
+    }
+
+    @Test func whoLeavesWhileWaitingLeavesNothingBehind() async throws {
+        let endpoint = ScriptedTokenEndpoint([.held])
+        try await FamilyBench(endpoint, limit: 1).running { bench in
+            let keeper = try bench.family.keeper(for: "a").get()
+            let answers = Mutex<[ProblemKind?]>([])
+            let ticket = keeper.wait(for: .sample) { answer in answers.withLock { $0.append(answer.problem?.kind) } }
+            try await endpoint.untilHeld()
+            keeper.cancel(ticket)
+            #expect(answers.withLock { $0 } == [.requestTimeout])
+            #expect(!keeper.isIdle, "the call goes on")
+            endpoint.release(.token("one", expiresIn: 3600))
+            try await bench.audit.untilRecorded(.acquired)
+            try await Self.until { keeper.isIdle }
+            #expect(bench.family.keeper(for: "b").problem == nil)
+            try await bench.untilEnded("app-user[a]")
+            #expect(answers.withLock { $0.count } == 1)
+        }
+    }
+
+    @Test func aFamilyThatAReloadDroppedTakesNobodyNew() async throws {
+        try await FamilyBench(Self.endpoint(), limit: 10).running { bench in
+            let credential = try await bench.credential("a").get()
+            bench.family.retire()
+            try await bench.untilEnded("app-user[a]")
+            #expect(try await bench.credential("a").get() === credential, "a request that began before")
+            let problem = bench.family.keeper(for: "b").problem
+            #expect(problem?.kind == .draining)
+            #expect(problem?.retryAfter == .seconds(1))
+        }
+    }
+
+    /// For what tells nobody when it happens.
+    private static func until(_ holds: () -> Bool) async throws {
+        for _ in 0..<100_000 where !holds() { await Task.yield() }
+        try #require(holds())
+    }
+}
