@@ -101,6 +101,13 @@ enum SpawnedProgram {
         return ends[0]
     }
 
+    /// Libraries open some without marking them as private, event loops among them, and every program would be given those.
+    private static func keepDescriptorsPrivate() {
+        for name in (try? FileManager.default.contentsOfDirectory(atPath: "/dev/fd")) ?? [] {
+            if let number = Int32(name), number > 2 { _ = fcntl(number, F_SETFD, FD_CLOEXEC) }
+        }
+    }
+
     private static func start(
         _ arguments: [String],
         _ environment: [String: String],
@@ -108,6 +115,7 @@ enum SpawnedProgram {
     ) throws(Failure) -> (process: pid_t, output: Int32) {
         let source = try input.map(filledPipe)
         defer { if let source { close(source) } }
+        keepDescriptorsPrivate()
         var ends: [Int32] = [-1, -1]
         guard unsafe pipe(&ends) == 0 else { throw .notStarted(errno) }
         _ = fcntl(ends[0], F_SETFD, FD_CLOEXEC)
