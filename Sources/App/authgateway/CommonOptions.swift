@@ -4,7 +4,10 @@ import ArgumentParser
 struct ConfigOption: ParsableArguments {
     @Option(
         name: [.customShort("c"), .customLong("config")],
-        help: ArgumentHelp("The configuration file.", valueName: "file")
+        help: ArgumentHelp(
+            "The configuration file; listeners.admin in it is where the running gateway answers.",
+            valueName: "file"
+        )
     )
     var path = "gateway.yaml"
 }

@@ -16,6 +16,9 @@ struct TokenDownscopeCommand: AsyncParsableCommand {
             can stand in a pipe. The token is not kept: it cannot be renewed, and ends by
             itself. Nothing is shown when the audit log cannot be written
             (audit.on_failure: block).
+
+            Clients that should get such tokens without an operator: `vend` of the credential,
+            and POST /tokens/NAME on the admin listener.
             """
     )
 
