@@ -13,6 +13,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).parent))
 
 from harness import gateway as gateway_harness
 from harness.authority import Authority
+from harness.clock import fake_clock
 from harness.gateway import Gateway
 from harness.origin import RecordingOrigin
 from harness.sandbox import Sandbox
@@ -120,6 +121,13 @@ def killer(tmp_path_factory):
     compiler = shutil.which("cc") or shutil.which("clang")
     subprocess.run([compiler, "-shared", "-fPIC", "-O1", "-o", library, source, "-ldl"], check=True)
     return library
+
+
+@pytest.fixture
+def clock(tmp_path):
+    """For gateways whose clock goes wrong."""
+    with fake_clock(tmp_path) as clock:
+        yield clock
 
 
 @pytest.fixture(scope="session")

@@ -2,6 +2,7 @@
 
 import pytest
 import requests
+from harness.clock import needs_faketime
 from harness.jwt_authority import FORMS, PASSPHRASE, JWTAuthority, KeyPair
 
 
@@ -91,6 +92,22 @@ def test_a_clock_that_is_wrong_is_repaired_by_the_date_of_the_answer(make_author
         "acquiring",
         "acquired",
     ]
+
+
+@needs_faketime
+@pytest.mark.parametrize("offset", [-3600, -45, 45, 3600])
+def test_a_clock_of_the_gateway_that_is_wrong_is_repaired_too(make_authority, make_gateway, clock, offset):
+    authority = make_authority()
+    gateway = box_gateway(authority, make_gateway, authority.app_settings())
+    gateway.environment = clock.environment
+    clock.set(f"{offset:+}")
+    gateway.start()
+    assert requests.get(gateway.url + "/box/x", timeout=20).status_code == 200
+    first, second = [call["claims"] for call in authority.calls()]
+    assert first["jti"] != second["jti"]
+    assert abs(first["exp"] - second["exp"] - offset) <= 3
+    assert requests.get(gateway.url + "/box/y", timeout=20).status_code == 200
+    assert len(authority.calls()) == 2
 
 
 def test_an_unknown_subject_is_final_and_explained(make_authority, make_gateway):

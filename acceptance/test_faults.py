@@ -11,12 +11,10 @@ import pytest
 import requests
 
 from harness import processes
-
-FAKETIME = next(iter(glob.glob("/usr/lib/*/faketime/libfaketime.so.1")), None)
+from harness.clock import needs_faketime
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="mounting a file system and tracing need root")
 needs_strace = pytest.mark.skipif(shutil.which("strace") is None, reason="strace is not installed")
-needs_faketime = pytest.mark.skipif(FAKETIME is None, reason="libfaketime is not installed (Debian package faketime)")
 
 
 def readiness(gateway):
@@ -211,46 +209,13 @@ class TestInputOutputErrors:
         assert_whole(gateway)
 
 
-@pytest.fixture
-def faketime_memory():
-    """The shared memory of a faketime that runs.
-
-    The library makes its own when it is given none, and announces that by changing the environment, after which a Swift
-    program no longer finds its arguments.
-    """
-    with subprocess.Popen(["faketime", "-f", "+0", "sleep", "600"]) as helper:
-        children = f"/proc/{helper.pid}/task/{helper.pid}/children"
-
-        def memory():
-            for child in open(children, encoding="ascii").read().split():
-                for word in open(f"/proc/{child}/environ", "rb").read().split(b"\0"):
-                    if word.startswith(b"FAKETIME_SHARED="):
-                        return child, word.partition(b"=")[2].decode()
-            return None
-
-        child, value = processes.wait_until(memory, 10, "faketime has made its memory")
-        yield value
-        os.kill(int(child), 15)
-
-
 @needs_faketime
 @pytest.mark.parametrize("jump", ["+1h", "-1h"])
-def test_a_jump_of_the_clock_costs_at_most_one_renewal(start_gateway, make_authority, tmp_path, faketime_memory, jump):
+def test_a_jump_of_the_clock_costs_at_most_one_renewal(start_gateway, make_authority, clock, jump):
     authority = make_authority(lifetime=3600)
-    clock = tmp_path / "clock"
-    clock.write_text("+0\n")
-    gateway = start_gateway(
-        service(authority),
-        environment={
-            "LD_PRELOAD": FAKETIME,
-            "FAKETIME_TIMESTAMP_FILE": str(clock),
-            "FAKETIME_DONT_FAKE_MONOTONIC": "1",
-            "FAKETIME_NO_CACHE": "1",
-            "FAKETIME_SHARED": faketime_memory,
-        },
-    )
+    gateway = start_gateway(service(authority), environment=clock.environment)
     assert status(gateway) == 200
-    clock.write_text(jump + "\n")
+    clock.set(jump)
     seen = set()
     end = time.monotonic() + 6
     while time.monotonic() < end:

@@ -29,21 +29,30 @@ struct TokenAnswers: Sendable {
         holding token: TokenSet?
     ) -> Result<TokenSet, TokenFailure> {
         read(errors.read(reply, in: &attempt), at: attempt.now, holding: token).mapError { failure in
-            guard let code = failure.problem.cause?.code, Self.needsPerson.contains(code) else { return failure }
+            guard let code = failure.problem.cause?.code else { return failure }
+            let reason: String
+            if Self.needsPerson.contains(code) {
+                reason = "it has expired, was revoked, or was used elsewhere. A new login is needed."
+            } else if Self.needsAnother.contains(code) {
+                reason = "it no longer lets this account or device in. A login that it accepts is needed."
+            } else {
+                return failure
+            }
+            let detail = "\(errors.authority) no longer accepts the refresh token (\(code)): \(reason)"
             return TokenFailure(
                 .loginRequired,
-                problem: GatewayProblem(
-                    .reauthorizationRequired,
-                    "\(errors.authority) no longer accepts the refresh token (\(code)): it has expired, was revoked, or"
-                        + " was used elsewhere. A new login is needed.",
-                    cause: failure.problem.cause
-                )
+                problem: GatewayProblem(.reauthorizationRequired, detail, cause: failure.problem.cause)
             )
         }
     }
 
     private static let needsPerson: Set<String> = [
         "invalid_grant", "interaction_required", "login_required", "consent_required",
+    ]
+    /// With these Box's own clients log out.
+    private static let needsAnother: Set<String> = [
+        "unauthorized_device", "exceeded_device_limits", "missing_device_id", "unsupported_device_pinning_runtime",
+        "account_deactivated",
     ]
 
     private func read(
