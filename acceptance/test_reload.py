@@ -265,6 +265,8 @@ class TestCredentials:
         assert requests.get(gateway.url + "/api/x", timeout=20).status_code == 200
         renewal.join()
         assert len(events(gateway, "renewing")) == 1 and not events(gateway, "renewal_failed")
+        # The keeper that the reload brought says so.
+        assert events(gateway, "loaded")[-1]["trigger"] == "reload"
 
     def test_a_reload_during_a_renewal_asks_once(self, start_gateway, make_authority):
         """The call that is under way counts for the new plan, too."""

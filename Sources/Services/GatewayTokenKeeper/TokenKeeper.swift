@@ -38,6 +38,7 @@ package final class TokenKeeper: CredentialSource, Service {
     /// - Parameters:
     ///   - parent: Whose token this one is made from; nil for a grant that needs none.
     ///   - family: The credential whose requests name the subject; nil for one that the configuration names.
+    ///   - trigger: `startup`, or `reload` for a credential that came with one.
     ///   - jitter: 0...1; spreads renewals and repeated calls.
     ///   - nonce: 128 random bits in hexadecimal; see ``GrantAttempt/nonce``.
     package init(
@@ -55,6 +56,7 @@ package final class TokenKeeper: CredentialSource, Service {
         logger: Logger,
         parent: (any ParentCredential)? = nil,
         family: String? = nil,
+        begunBy trigger: TokenEvent.Trigger = .startup,
         jitter: @escaping @Sendable () -> Double = { Double.random(in: 0...1) },
         nonce: @escaping @Sendable () -> String = TokenKeeper.randomNonce
     ) {
@@ -77,7 +79,7 @@ package final class TokenKeeper: CredentialSource, Service {
             family: family
         )
         self.jitter = jitter
-        machine = Mutex(Machine(.init(name: name, isRenewable: grant.isRenewable, policy: policy)))
+        machine = Mutex(Machine(.init(name: name, isRenewable: grant.isRenewable, policy: policy, begunBy: trigger)))
     }
 
     @Sendable package static func randomNonce() -> String {

@@ -114,7 +114,9 @@ struct CredentialSources: Sendable {
         )
         known[key] = keepers.count
         definitions.append(definition)
-        keepers.append(previous?.keeper(of: definition) ?? Self.keeper(credential, grant, key, parent, parts))
+        let kept = previous?.keeper(of: definition)
+        let trigger: TokenEvent.Trigger = previous == nil ? .startup : .reload
+        keepers.append(kept ?? Self.keeper(credential, grant, key, parent, parts, begunBy: trigger))
         return known[key]
     }
 
@@ -183,7 +185,8 @@ struct CredentialSources: Sendable {
         _ key: CredentialKey,
         _ parent: TokenKeeper?,
         _ parts: Parts,
-        family: String? = nil
+        family: String? = nil,
+        begunBy trigger: TokenEvent.Trigger = .startup
     ) -> TokenKeeper {
         TokenKeeper(
             name: credential.name,
@@ -199,7 +202,8 @@ struct CredentialSources: Sendable {
             clock: parts.clock,
             logger: parts.logger,
             parent: parent,
-            family: family
+            family: family,
+            begunBy: trigger
         )
     }
 

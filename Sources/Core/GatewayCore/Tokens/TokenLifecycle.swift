@@ -1,7 +1,7 @@
 /// Decides when a token is used, renewed, asked for or given up. Performs nothing and reads no clock.
 ///
 ///     calling ──nothing found──▶ empty ──need──▶ calling            (calling: `acquiring` without a live token,
-///     (startup)                                    │                           `renewing` with one)
+///     (startup, reload)                            │                           `renewing` with one)
 ///        ┌──────────obtained───────────────────────┤
 ///        ▼                                         │
 ///      ready ──due, rejected, expired + need──▶ calling
@@ -24,19 +24,23 @@ package struct TokenLifecycle<Waiter>: ~Copyable {
         package var maximumWaiters: Int
         /// More calls than this within an hour are a storm, unless the lifetime of the tokens itself asks for more.
         package var callsPerHour: Int
+        /// What the first call is ascribed to: the start of the gateway, or a reload that brought the credential.
+        package var begunBy: TokenEvent.Trigger
 
         package init(
             name: String,
             isRenewable: Bool,
             policy: RenewalPolicy = RenewalPolicy(),
             maximumWaiters: Int = 10_000,
-            callsPerHour: Int = 60
+            callsPerHour: Int = 60,
+            begunBy: TokenEvent.Trigger = .startup
         ) {
             self.name = name
             self.isRenewable = isRenewable
             self.policy = policy
             self.maximumWaiters = maximumWaiters
             self.callsPerHour = callsPerHour
+            self.begunBy = begunBy
         }
     }
 
@@ -58,11 +62,11 @@ package struct TokenLifecycle<Waiter>: ~Copyable {
     /// A renewal token was spent and the answer was lost; shown in the status until a token is obtained.
     package var isRotationUncertain = false
 
-    /// Begins with a call of trigger `startup`: the shell reads the store and reports what it found.
+    /// Begins with a call of trigger `startup` or `reload`: the shell reads the store and reports what it found.
     package init(_ rules: Rules) {
         self.rules = rules
         budget = CallBudget(perHour: rules.callsPerHour)
-        phase = .calling(nil, TokenCall(id: 1, trigger: .startup, demand: nil))
+        phase = .calling(nil, TokenCall(id: 1, trigger: rules.begunBy, demand: nil))
     }
 
     mutating func newCall(_ trigger: TokenEvent.Trigger, for demand: CredentialDemand? = nil) -> TokenCall {

@@ -32,7 +32,7 @@ extension TokenLifecycle where Waiter: Sendable {
     }
 
     private mutating func begin(_ call: TokenCall, at now: MonotonicTime) -> Step {
-        guard call.trigger == .startup || call.trigger == .operator || budget.spend(at: now) else {
+        guard call.trigger == rules.begunBy || call.trigger == .operator || budget.spend(at: now) else {
             let failure = stormFailure
             phase = .backingOff(held, TokenPhase.Pause(until: now + BackOff.longest, failure: failure))
             return .storm(takeWaiters(), failure.problem, call)
@@ -147,7 +147,7 @@ extension TokenLifecycle where Waiter: Sendable {
         isRotationUncertain = false
         budget.expect(renewalEvery: fresh.token.lifetime.map { $0 - rules.policy.ahead(of: $0) })
         phase = .ready(held)
-        if fresh.isRenewalDue { _ = wantCall(.startup) }
+        if fresh.isRenewalDue { _ = wantCall(rules.begunBy) }
         guard held.isLive(at: now.monotonic) else {
             if !waiters.isEmpty { _ = wantCall(.demand, for: firstDemand) }
             return .dead
