@@ -118,13 +118,24 @@ def test_the_login_is_denied(gateway):
     assert status_of(gateway)["state"] == "login_required"
 
 
-def test_an_answer_with_another_state_is_refused(authority, gateway):
+def test_an_answer_with_another_state_is_refused_and_the_login_still_waits(authority, gateway):
     login = Login(gateway, "me")
     address = Person().decide(login.page)
-    page = requests.get(changed(address, state="forged"), timeout=20)
-    code, _, words = login.end()
-    assert code == 1
-    assert "wrong state" in words and "wrong state" in page.text
+    # Any page can send the browser there.
+    for forged in (changed(address, state="forged"), changed(address, state=None), login.redirect + "?%zz"):
+        page = requests.get(forged, timeout=20)
+        assert page.status_code == 400 and "still waits" in page.text, page.text
+    assert authority.tokens() == [] and login.process.poll() is None
+    assert requests.get(address, timeout=20).status_code == 200
+    assert login.end()[0] == 0, login.text()
+    assert works(gateway)
+    assert [event for event in gateway.events("--failed") if event["event"] == "login_failed"] == []
+
+
+def test_a_paste_with_another_state_is_refused(authority, gateway):
+    login = Login(gateway, "me", "--manual")
+    code, _, words = login.paste(changed(Person().decide(login.page), state="forged"))
+    assert code == 1 and "wrong state" in words
     assert authority.tokens() == []
     [failed] = [event for event in gateway.events("--failed") if event["event"] == "login_failed"]
     assert failed["detail"] == {"reason": "wrong_state"}

@@ -2,7 +2,6 @@ import AsyncHTTPClient
 import Foundation
 import GatewayCore
 import GatewayTesting
-import GatewayTokenKeeper
 import Logging
 import NIOCore
 import NIOHTTP1
@@ -11,6 +10,7 @@ import Synchronization
 import Testing
 
 @testable import GatewayRuntime
+@testable import GatewayTokenKeeper
 
 @Suite("Login desk", .timeLimit(.minutes(1)))
 struct LoginDeskTests {
@@ -173,12 +173,43 @@ struct LoginDeskTests {
         }
     }
 
-    @Test func aWrongAnswerEndsTheLoginAndNothingIsAsked() async throws {
+    /// Any page that the person has open can send the browser here.
+    @Test func theAnswerOfAnotherLoginLeavesThisOneWaiting() async throws {
+        try await running([Self.granted]) { bench in
+            let invitation = try await bench.desk.begin(LoginOrder(credential: "box")).get()
+            for _ in 0..<3 {
+                let page = await open(invitation.redirect + "?forged")
+                #expect(page?.status == 400)
+                #expect(page?.text.contains("wrong state") == true)
+                #expect(page?.text.contains("still waits") == true)
+            }
+            #expect(await bench.desk.progress(invitation.id) == .waiting)
+            #expect(bench.endpoint.requests.isEmpty)
+            #expect(await open(invitation.redirect + "?code")?.status == 200)
+            #expect(try await bench.end(of: invitation.id).token?.state == .valid)
+            #expect(bench.audit.count(of: .loginFailed) == 0)
+        }
+    }
+
+    @Test func aHundredAnswersOfOthersAreTheMost() async throws {
         try await running { bench in
             let invitation = try await bench.desk.begin(LoginOrder(credential: "box")).get()
-            let page = await open(invitation.redirect + "?forged")
-            #expect(page?.status == 400)
-            #expect(page?.text.contains("wrong state") == true)
+            var tries = 0
+            while tries < 200, await bench.desk.progress(invitation.id)?.isOver == false {
+                _ = await open(invitation.redirect + "?forged")
+                tries += 1
+            }
+            #expect(tries == 101)
+            #expect(bench.audit.last(.loginFailed)?.detail["reason"] == "wrong_state")
+        }
+    }
+
+    @Test func aPasteOfAnotherLoginEndsThisOneAndNothingIsAsked() async throws {
+        try await running { bench in
+            let invitation = try await bench.desk.begin(LoginOrder(credential: "box", isManual: true)).get()
+            #expect(
+                await bench.desk.answer(invitation.id, with: "forged")?.problem?.contains("begin a new login") == true
+            )
             #expect(try await bench.end(of: invitation.id).problem?.contains("wrong state") == true)
             #expect(bench.endpoint.requests.isEmpty)
             #expect(bench.audit.last(.loginFailed)?.detail["reason"] == "wrong_state")
@@ -232,6 +263,27 @@ struct LoginDeskTests {
             #expect(await page?.status == 400)
             #expect(await bench.desk.progress(invitation.id)?.problem == "The login was cancelled.")
             #expect(bench.audit.count(of: .loginCompleted) == 0)
+        }
+    }
+
+    /// The keeper's order waits behind a renewal: the token will be taken, so the login is not cancelled any more.
+    @Test func whatIsCancelledWhileTheTokenIsTakenCounts() async throws {
+        let answers = [Self.granted, .held, Self.granted]
+        try await running(answers) { bench in
+            let first = try await bench.desk.begin(LoginOrder(credential: "box", isManual: true)).get()
+            #expect(await bench.desk.answer(first.id, with: "code")?.token?.state == .valid)
+            async let renewal = bench.keeper.perform(.refresh)
+            try await bench.endpoint.untilHeld()
+            let second = try await bench.desk.begin(LoginOrder(credential: "box", isManual: true)).get()
+            async let answer = bench.desk.answer(second.id, with: "code")
+            while bench.keeper.orders.withLock({ $0.isEmpty }) { await Task.yield() }
+            await bench.desk.cancel(second.id)
+            #expect(await bench.desk.progress(second.id)?.isOver == false)
+            bench.endpoint.release(.token("renewed", expiresIn: 3600))
+            _ = await renewal
+            #expect(await answer?.token?.state == .valid)
+            #expect(bench.audit.count(of: .loginCompleted) == 2)
+            #expect(bench.audit.count(of: .loginFailed) == 0)
         }
     }
 

@@ -31,8 +31,11 @@ struct AuthorizationCodeTests {
     }
 
     private func refusal(_ step: LoginStep) -> String? {
-        guard case .refused(_, let reason) = step else { return nil }
-        return reason
+        switch step {
+        case .refused(_, let reason): reason
+        case .foreign(let refusal): refusal.reason
+        case .exchange, .token: nil
+        }
     }
 
     // MARK: The page
@@ -182,7 +185,7 @@ struct AuthorizationCodeTests {
         #expect(fresh.renewalExpiresAt == held.renewalExpiresAt)
     }
 
-    @Test(arguments: ["invalid_grant", "interaction_required", "consent_required"])
+    @Test(arguments: ["invalid_grant", "interaction_required", "consent_required", "account_deactivated"])
     func aRefusedRefreshTokenNeedsALogin(_ code: String) throws {
         let grant = try grant("oauth2_authorization_code", Self.plain)
         let failure = grant.interpret(TokenReply(400, #"{"error":"\#(code)"}"#), holding: held, at: now).failure

@@ -8,7 +8,8 @@ enum LoginPage {
     static func outcome(_ progress: LoginProgress) -> Response {
         guard let token = progress.token else {
             let words = progress.problem ?? "The login has not ended yet."
-            return page("The login failed", "<p>\(HTML.escape(words))</p>", status: .badRequest)
+            let title = progress.isOver ? "The login failed" : "Not the answer to this login"
+            return page(title, "<p>\(HTML.escape(words))</p>", status: .badRequest)
         }
         let words = "The gateway has a token for \(token.credential) now. You can close this window."
         return page("Logged in", "<p>\(HTML.escape(words))</p>")

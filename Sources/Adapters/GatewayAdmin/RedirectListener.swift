@@ -22,9 +22,9 @@ package actor RedirectListener {
     private var port = 0
     /// The path that leads to the authority's page, once.
     private var start: (path: String, page: String)?
-    private var hasDelivered = false
 
-    /// - Parameter deliver: Called once, with the whole address that the browser was sent to.
+    /// - Parameter deliver: Called with the whole address that the browser was sent to, until the login is over. What it
+    ///   returns then ends the listener.
     package init(
         group: any EventLoopGroup,
         redirect: LoopbackRedirect,
@@ -121,10 +121,10 @@ package actor RedirectListener {
         guard path == (redirect.path.isEmpty ? "/" : redirect.path), path.count < target.count else {
             return (LoginPage.refusal(.notFound), false)
         }
-        guard !hasDelivered else { return (LoginPage.refusal(.gone), false) }
-        hasDelivered = true
         let address =
             redirect.uri(port: port) + (redirect.path.isEmpty ? target.dropFirst() : target.dropFirst(path.count))
-        return (LoginPage.outcome(await deliver(address)), true)
+        let progress = await deliver(address)
+        guard progress != .waiting else { return (LoginPage.refusal(.gone), false) }
+        return (LoginPage.outcome(progress), progress.isOver)
     }
 }

@@ -102,16 +102,32 @@ package struct LoginOperation: Sendable {
             case .line(let text):
                 return try Self.result(of: try await driver.answer(invitation.id, with: text))
             case .nothing:
-                await driver.cancel(invitation.id)
-                throw CommandFailure(.failed, "nothing was pasted; the login is over and nothing was changed")
+                return try Self.result(ofCancelling: await driver.cancel(invitation.id), because: "nothing was pasted")
             }
             // How often the end is looked for; nobody tells this process.
             try? await Task.sleep(for: .milliseconds(200))
             let progress = try await driver.progress(invitation.id)
             if progress.isOver { return try Self.result(of: progress) }
         }
-        await driver.cancel(invitation.id)
-        throw CommandFailure(.failed, "the login was interrupted; nothing was changed")
+        return try Self.result(ofCancelling: await driver.cancel(invitation.id), because: "the login was interrupted")
+    }
+
+    /// The answer may have come just before, and count.
+    private static func result(
+        ofCancelling progress: LoginProgress?,
+        because reason: String
+    ) throws(CommandFailure) -> String {
+        guard let progress else {
+            throw CommandFailure(.failed, "\(reason); the gateway ends the login at its deadline")
+        }
+        if progress.token != nil { return try result(of: progress) }
+        guard progress.isOver else {
+            throw CommandFailure(
+                .failed,
+                "\(reason) when its token had come; authgateway status says whether it counts"
+            )
+        }
+        throw CommandFailure(.failed, "\(reason); nothing was changed")
     }
 
     private static func result(of progress: LoginProgress) throws(CommandFailure) -> String {

@@ -11,6 +11,8 @@ import NIOPosix
 actor LoginDesk: LoginControl {
     /// Logins that are known at a time, those included that have just ended.
     private static let capacity = 32
+    /// Answers of others that a login survives.
+    private static let mostForeign = 100
 
     struct Parts: Sendable {
         /// Who keeps the credential's token; the problem says why nobody does.
@@ -31,6 +33,10 @@ actor LoginDesk: LoginControl {
         var progress = LoginProgress.waiting
         /// The answer has come; there is no second one.
         var isAnswered = false
+        /// How often something came that is no answer to this login.
+        var foreignAnswers = 0
+        /// The keeper is taking the token: what is ordered now comes too late.
+        var isBeingTaken = false
     }
 
     private let parts: Parts
@@ -164,8 +170,14 @@ actor LoginDesk: LoginControl {
             return login.progress.isOver
                 ? LoginProgress(isOver: true, problem: "This login is over; an answer counts once.") : .waiting
         }
+        let step = login.flow.read(answer, of: login.attempt, at: parts.clock.now())
+        if case .foreign(let refusal) = step, case .redirect = answer, login.foreignAnswers < Self.mostForeign {
+            return ignore(refusal, for: id)
+        }
         logins[id]?.isAnswered = true
-        switch login.flow.read(answer, of: login.attempt, at: parts.clock.now()) {
+        switch step {
+        case .foreign(let refusal):
+            await fail(id, refusal.problem.words, reason: refusal.reason)
         case .refused(let problem, let reason):
             await fail(id, problem.words, reason: reason, code: problem.cause?.code)
         case .token(let token):
@@ -174,6 +186,21 @@ actor LoginDesk: LoginControl {
             await exchange(request, for: id)
         }
         return logins[id]?.progress
+    }
+
+    /// Whoever can open a page in the person's browser can send it here; that must not end the login.
+    private func ignore(_ refusal: LoginRefusal, for id: String) -> LoginProgress {
+        logins[id]?.foreignAnswers += 1
+        if let login = logins[id], login.foreignAnswers == 1 {
+            parts.logger.warning(
+                "Answer to another login ignored",
+                metadata: [
+                    "gateway.credential": "\(login.keeper.name)", "gateway.reason": "\(refusal.reason)",
+                ]
+            )
+        }
+        let words = "\(refusal.words) The login that was begun last still waits for its own answer."
+        return LoginProgress(isOver: false, problem: words)
     }
 
     private func exchange(_ request: TokenRequest, for id: String) async {
@@ -202,7 +229,10 @@ actor LoginDesk: LoginControl {
             let words = "The configuration of \(login.keeper.name) was changed during the login. Begin a new one."
             return await fail(id, words, reason: "credential_changed")
         }
-        switch await keeper.logIn(with: token) {
+        logins[id]?.isBeingTaken = true
+        let outcome = await keeper.logIn(with: token)
+        logins[id]?.isBeingTaken = false
+        switch outcome {
         case .success(let status): end(id, LoginProgress(isOver: true, token: status))
         case .failure(let problem): await fail(id, problem.words, reason: "not_taken")
         }
@@ -210,6 +240,7 @@ actor LoginDesk: LoginControl {
 
     func progress(_ id: String) async -> LoginProgress? { logins[id]?.progress }
 
+    /// A login whose token is being taken at this moment goes on to its end.
     func cancel(_ id: String) async {
         await fail(id, "The login was cancelled.", reason: "cancelled")
         await logins[id]?.listener?.close()
@@ -231,7 +262,7 @@ actor LoginDesk: LoginControl {
         code: String? = nil,
         status: Int? = nil
     ) async {
-        guard let login = logins[id], !login.progress.isOver else { return }
+        guard let login = logins[id], !login.progress.isOver, !login.isBeingTaken else { return }
         end(id, LoginProgress(isOver: true, problem: words))
         await login.listener?.close()
         await note(.loginFailed, of: login.keeper, detail: ["reason": reason], code: code, status: status)

@@ -5,7 +5,8 @@ protocol LoginDriver: Sendable {
     func begin(_ order: LoginOrder) async throws(CommandFailure) -> LoginInvitation
     func answer(_ id: String, with text: String) async throws(CommandFailure) -> LoginProgress
     func progress(_ id: String) async throws(CommandFailure) -> LoginProgress
-    func cancel(_ id: String) async
+    /// - Returns: How the login ended, which may have been just before; nil when nobody says.
+    func cancel(_ id: String) async -> LoginProgress?
     /// Gives back what the login held.
     func close() async
 }
@@ -30,9 +31,9 @@ struct GatewayLogins: LoginDriver {
         try await client.login("GET", "/\(id)", body: nil)
     }
 
-    func cancel(_ id: String) async {
+    func cancel(_ id: String) async -> LoginProgress? {
         // What is not cancelled ends at its deadline.
-        let _: LoginProgress? = try? await client.login("DELETE", "/\(id)", body: nil)
+        try? await client.login("DELETE", "/\(id)", body: nil)
     }
 
     func close() async {}

@@ -46,7 +46,10 @@ struct OfflineLogins: LoginDriver {
         return progress
     }
 
-    func cancel(_ id: String) async { await desk.cancel(id) }
+    func cancel(_ id: String) async -> LoginProgress? {
+        await desk.cancel(id)
+        return await desk.progress(id)
+    }
 
     func close() async {
         await desk.close()

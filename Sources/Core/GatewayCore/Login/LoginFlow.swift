@@ -8,7 +8,8 @@ package protocol LoginFlow: Sendable {
     /// The address of the page that the browser opens. Holds the attempt's state: it is for the person alone.
     func page(of attempt: LoginAttempt) -> String
 
-    /// What the browser came back with. An attempt is read once; whatever comes later is not its answer.
+    /// What the browser came back with. What is ``LoginStep/foreign(_:)`` leaves the attempt open; any other answer ends
+    /// it, and whatever comes later is not its answer.
     func read(_ answer: LoginAnswer, of attempt: LoginAttempt, at now: Moment) -> LoginStep
 
     /// What the authority answered to ``LoginStep/exchange(_:)``.
@@ -31,8 +32,12 @@ package enum LoginStep: Hashable, Sendable {
     case token(TokenSet)
     /// - Parameter reason: One fixed word, for the audit log.
     case refused(GatewayProblem, reason: String)
+    /// Somebody else's answer, or nobody's: rejected (RFC 8252 §8.9), and no reason to stop waiting for the right one.
+    case foreign(LoginRefusal)
 
-    package init(refusing refusal: LoginRefusal) { self = .refused(refusal.problem, reason: refusal.reason) }
+    package init(refusing refusal: LoginRefusal) {
+        self = refusal.isForeign ? .foreign(refusal) : .refused(refusal.problem, reason: refusal.reason)
+    }
 }
 
 /// One attempt to log in: what ties the browser's answer to the question. Used once, never stored, never logged.

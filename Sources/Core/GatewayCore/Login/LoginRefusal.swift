@@ -17,6 +17,14 @@ package enum LoginRefusal: Error, Hashable, Sendable {
         GatewayProblem(.loginFailed, "\(words) Nothing was changed; begin a new login.", cause: cause)
     }
 
+    /// Not an answer to this login at all, so that the right one may yet come: any page can send a browser somewhere.
+    package var isForeign: Bool {
+        switch self {
+        case .wrongState, .unreadable: true
+        case .elsewhere, .wrongIssuer, .denied, .incomplete, .addressNeeded: false
+        }
+    }
+
     /// For the audit log.
     package var reason: String {
         switch self {
@@ -34,7 +42,8 @@ package enum LoginRefusal: Error, Hashable, Sendable {
         if case .denied(let code) = self { GatewayProblem.Cause(code: code) } else { nil }
     }
 
-    private var words: String {
+    /// What happened, without what to do.
+    package var words: String {
         switch self {
         case .unreadable:
             "This is neither the address that the browser ended on nor a code."

@@ -41,6 +41,7 @@ package struct LoginFlowConformance {
         for answer in [LoginAnswer.redirect(answer(attempt)), .pasted(answer(attempt))] {
             switch flow.read(answer, of: attempt, at: now) {
             case .refused(_, let reason): throw ConformanceFailure("the good answer is taken, not refused: \(reason)")
+            case .foreign: throw ConformanceFailure("the good answer belongs to the attempt")
             case .token(let token): try promise(token.obtainedAt == now.wall, "the token is dated")
             case .exchange(let request):
                 try promise(request.method == .post, "a code is exchanged by POST")
@@ -83,16 +84,19 @@ package struct LoginFlowConformance {
         let attempt = attempt()
         for query in ["?error=canary&error_description=canary", "?code=canary&state=canary", "?access_token=canary"] {
             let step = flow.read(.redirect(attempt.redirectURI + query), of: attempt, at: now)
-            guard case .refused(let problem, let reason) = step else {
-                throw ConformanceFailure("\(query) is refused")
-            }
+            let (problem, reason) = try refusal(step, query)
             try promise(!"\(problem)\(reason)".contains("canary"), "the answer is not repeated")
             try promise(problem.kind == .loginFailed && !problem.detail.isEmpty, "the refusal is explained")
         }
     }
 
-    private func reason(_ step: LoginStep) -> String? {
-        guard case .refused(_, let reason) = step else { return nil }
-        return reason
+    private func refusal(_ step: LoginStep, _ query: String) throws -> (GatewayProblem, reason: String) {
+        switch step {
+        case .refused(let problem, let reason): (problem, reason)
+        case .foreign(let refusal): (refusal.problem, refusal.reason)
+        case .exchange, .token: throw ConformanceFailure("\(query) is refused")
+        }
     }
+
+    private func reason(_ step: LoginStep) -> String? { try? refusal(step, "").reason }
 }
