@@ -5,9 +5,11 @@ import Synchronization
 final class ScriptedControl: GatewayControl {
     private let statuses: [TokenStatus]
     private let isReady: Bool
+    private let ends: [Ending]
     private let actions = Mutex<[String]>([])
 
-    init(statuses: [TokenStatus] = [], isReady: Bool = true) {
+    init(statuses: [TokenStatus] = [], isReady: Bool = true, ends: [Ending] = []) {
+        self.ends = ends
         self.statuses = statuses
         self.isReady = isReady
     }
@@ -15,6 +17,8 @@ final class ScriptedControl: GatewayControl {
     var performed: [String] { actions.withLock { $0 } }
 
     func tokens() async -> [TokenStatus] { statuses }
+
+    func endings() async -> [Ending] { ends }
 
     func routes() async -> [RouteStatus] {
         [

@@ -1,3 +1,4 @@
+import GatewayCore
 import Testing
 
 @testable import GatewayRuntime
@@ -47,5 +48,34 @@ struct MetricTests {
         registry.counter("thing").increment(by: 1)
         registry.gauge("thing").set(7.0)
         #expect(registry.text().contains("# TYPE thing counter\nthing 1\n"))
+    }
+
+    @Test func whatIsThereNoMoreIsSaidNoMore() {
+        let registry = MetricRegistry()
+        func token(_ name: String, login: Int?) -> TokenStatus {
+            var status = TokenStatus(
+                credential: name,
+                strategy: "box_oauth",
+                subject: nil,
+                state: .valid,
+                generation: 2,
+                remainingSeconds: 60,
+                isRenewable: true
+            )
+            status.renewalRemainingSeconds = login
+            return status
+        }
+        let now = UnixTime(seconds: 1_772_357_400)
+        let ending = Ending(.secret, of: "dropped", from: nil, to: now + .seconds(5), at: now, action: "")
+        registry.gauge("other").set(1.0)
+        registry.counter("gateway_token_calls_total", [("credential", "dropped")]).increment(by: 1)
+        TokenMetrics.record([token("kept", login: 500), token("dropped", login: nil)], [ending], in: registry)
+        #expect(registry.text().contains(#"gateway_ends_soon{kind="secret",of="dropped"} 1"#))
+        TokenMetrics.record([token("kept", login: nil)], [], in: registry)
+        let lines = registry.text().split(separator: "\n").filter { !$0.hasPrefix("#") }
+        #expect(lines.contains(#"gateway_token_generation{credential="kept",strategy="box_oauth"} 2"#))
+        #expect(lines.contains("other 1"))
+        #expect(lines.filter { $0.contains("dropped") } == [#"gateway_token_calls_total{credential="dropped"} 1"#])
+        #expect(!lines.contains { $0.hasPrefix("gateway_login_") }, "nobody is logged in any more")
     }
 }

@@ -176,6 +176,29 @@ struct AuthorizationCodeTests {
         #expect(fresh.renewalExpiresAt == now.wall + .seconds(600))
     }
 
+    @Test func aLoginThatIsNotProlongedIsKnownByItsEnd() throws {
+        var held = held
+        held.renewalExpiresAt = now.wall + .seconds(600)
+        let grant = try grant("oauth2_authorization_code", Self.plain)
+        func answer(_ lifetime: Int) throws -> TokenSet {
+            let text = #"{"access_token":"new","refresh_token":"r2","refresh_token_expires_in":\#(lifetime)}"#
+            return try grant.interpret(TokenReply(200, text), holding: held, at: now).get()
+        }
+        #expect(try answer(600).renewalObtainedAt == held.obtainedAt, "the same end as before")
+        #expect(try answer(601).renewalObtainedAt == held.obtainedAt, "rounded")
+        #expect(try answer(1800).renewalObtainedAt == nil, "begun anew")
+        held.renewalObtainedAt = now.wall + .seconds(-5000)
+        #expect(try answer(600).renewalObtainedAt == held.renewalObtainedAt)
+    }
+
+    @Test func theConfigurationMaySayHowLongALoginLasts() throws {
+        let block = FixtureNode.mapping(Self.wholeEntries + [("refresh_token_lifetime", "30d")])
+        let grant = try grant("oauth2_authorization_code", block)
+        let reply = TokenReply(200, #"{"access_token":"new","refresh_token":"r2"}"#)
+        let fresh = try grant.interpret(reply, holding: held, at: now).get()
+        #expect(fresh.renewalExpiresAt == now.wall + .seconds(30 * 86_400))
+    }
+
     @Test func anAnswerWithoutARefreshTokenKeepsTheOld() throws {
         var held = held
         held.renewalExpiresAt = now.wall + .seconds(900)

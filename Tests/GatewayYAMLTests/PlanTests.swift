@@ -124,6 +124,24 @@ struct PlanTests {
         #expect(memory.report(consequence: "refused").contains("tokens.encryption_key: is for \"store: sqlite\""))
     }
 
+    @Test func aSecretMayHaveAnEnd() throws {
+        let plan = try plan(
+            """
+            version: 1
+            credentials:
+              key: {strategy: header, name: X-Key, value: {env: TOKEN}, expires: 2027-01-31}
+              time: {strategy: bearer, token: {env: TOKEN}, expires: "2027-01-31T12:00:00+01:00"}
+              plain: {strategy: basic, username: a, password: {env: TOKEN}}
+            routes:
+              a: {upstream: https://a.example.com, auth: key}
+              b: {upstream: https://b.example.com, auth: time}
+              c: {upstream: https://c.example.com, auth: plain}
+            """
+        )
+        let ends = ["2027-01-31T00:00:00Z", "2027-01-31T11:00:00Z"].map { UnixTime(rfc3339: $0) }
+        #expect(plan.credentials.map(\.expires) == ends + [nil])
+    }
+
     @Test func credentialsAreNamedFirstThenInlineThenSwitched() throws {
         let plan = try plan(
             """

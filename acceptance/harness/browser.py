@@ -56,6 +56,10 @@ class Browser:
     def open(self, address):
         self._call("Page.navigate", self.session, url=address)
 
+    def resize(self, width, height):
+        size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
+        self._call("Emulation.setDeviceMetricsOverride", self.session, **size)
+
     def run(self, script):
         result = self._call("Runtime.evaluate", self.session, expression=script, returnByValue=True)
         return result["result"].get("value")

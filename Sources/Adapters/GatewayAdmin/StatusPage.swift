@@ -7,6 +7,7 @@ struct StatusPage: Sendable {
     let readiness: Readiness
     let routes: [RouteStatus]
     let tokens: [TokenStatus]
+    let endings: [Ending]
     let events: [AdminEvent]
 
     var html: String {
@@ -26,11 +27,12 @@ struct StatusPage: Sendable {
         \(reasons)
         <h2>Credentials</h2>
         \(credentialTable)
+        \(endingSection)
         <h2>Routes</h2>
         \(routeTable)
         \(eventSection)
         <footer>AuthGateway \(HTML.escape(version)). The same as JSON:
-        <a href="/api/tokens">/api/tokens</a>, <a href="/api/routes">/api/routes</a>,
+        <a href="/api/tokens">/api/tokens</a>, <a href="/api/endings">/api/endings</a>, <a href="/api/routes">/api/routes</a>,
         <a href="/readyz?verbose">/readyz?verbose</a>, <a href="/metrics">/metrics</a>.</footer>
         </body>
         </html>
@@ -58,7 +60,7 @@ struct StatusPage: Sendable {
                 HTML.cell(token.generation == 0 ? "" : String(token.generation)),
                 HTML.cell(Self.countdown(token.remainingSeconds)),
                 HTML.cell([token.action, token.lastError].compactMap(\.self).joined(separator: " "), class: "wide"),
-                "<td><a href=\"/token?credential=\(PercentEncoding.encode(token.credential))\">Change</a>"
+                "<td class=\"links\"><a href=\"/token?credential=\(PercentEncoding.encode(token.credential))\">Change</a>"
                     + " \(loginLink(token))</td>",
             ].joined()
         }
@@ -71,6 +73,21 @@ struct StatusPage: Sendable {
     private func loginLink(_ token: TokenStatus) -> String {
         guard token.canLogIn else { return "" }
         return "<a href=\"/login?credential=\(PercentEncoding.encode(token.credential))\">Log in</a>"
+    }
+
+    private var endingSection: String {
+        guard !endings.isEmpty else { return "" }
+        let rows = endings.map { ending in
+            [
+                "<td><span class=\"state \(ending.isSoon ? "warn" : "good")\">"
+                    + "\(Self.countdown(ending.remainingSeconds))</span></td>",
+                HTML.cell(ending.kind.rawValue),
+                HTML.cell(ending.of, class: "code"),
+                HTML.cell(String(ending.endsAt.prefix(16).map { $0 == "T" ? " " : $0 }) + " UTC"),
+                HTML.cell(ending.isSoon ? ending.action : "", class: "wide"),
+            ].joined()
+        }
+        return "<h2>Ends</h2>\n" + HTML.table(["In", "What", "Of", "At", "What to do"], rows: rows)
     }
 
     private var routeTable: String {
@@ -106,10 +123,11 @@ struct StatusPage: Sendable {
         return token.state == .valid || token.state == .renewing ? "good" : "warn"
     }
 
-    /// `1 h 02 min`, `4 min 10 s`, `12 s`.
+    /// `12 days`, `1 h 02 min`, `4 min 10 s`, `12 s`.
     static func countdown(_ seconds: Int?) -> String {
         guard let seconds else { return "" }
         guard seconds > 0 else { return "expired" }
+        if seconds >= 48 * 3600 { return "\(seconds / 86_400) days" }
         let (hours, minutes, rest) = (seconds / 3600, seconds / 60 % 60, seconds % 60)
         if hours > 0 { return "\(hours) h \(minutes) min" }
         return minutes > 0 ? "\(minutes) min \(rest) s" : "\(rest) s"

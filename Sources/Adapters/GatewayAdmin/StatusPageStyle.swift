@@ -14,9 +14,12 @@ enum StatusPageStyle {
         .soft, footer { color: var(--soft); }
         .scroll { overflow-x: auto; border: 1px solid var(--line); border-radius: 8px; background: var(--card); }
         table { border-collapse: collapse; width: 100%; }
-        th, td { text-align: left; padding: .45rem .75rem; border-bottom: 1px solid var(--line);
+        th, td { text-align: left; padding: .45rem .6rem; border-bottom: 1px solid var(--line);
           vertical-align: top; white-space: nowrap; }
-        td.wide { white-space: normal; min-width: 12rem; }
+        td.wide { white-space: normal; min-width: 12rem; overflow-wrap: anywhere; }
+        td.code { white-space: normal; min-width: 8rem; overflow-wrap: anywhere; }
+        td a { display: inline-block; }
+        td.links { white-space: normal; min-width: 4.5rem; }
         tr:last-child td { border-bottom: 0; }
         th { font-weight: 600; font-size: .8rem; color: var(--soft); }
         code, td.code { font: 13px/1.5 ui-monospace, monospace; }

@@ -19,6 +19,7 @@ struct TokenRecord: Codable {
     let obtainedAt: Int64
     let expiresAt: Int64?
     let renewalExpiresAt: Int64?
+    let renewalObtainedAt: Int64?
     let previousRenewal: String?
     let attempt: Attempt?
     let isRejected: Bool
@@ -32,6 +33,7 @@ struct TokenRecord: Codable {
         obtainedAt = stored.token.obtainedAt.milliseconds
         expiresAt = stored.token.expiresAt?.milliseconds
         renewalExpiresAt = stored.token.renewalExpiresAt?.milliseconds
+        renewalObtainedAt = stored.token.renewalObtainedAt?.milliseconds
         previousRenewal = stored.previousRenewal?.withValue { $0 }
         attempt = stored.attempt.map {
             Attempt(id: $0.id, generation: $0.generation, startedAt: $0.startedAt.milliseconds)
@@ -49,7 +51,8 @@ struct TokenRecord: Codable {
                 extras: extras?.mapValues { Secret($0) } ?? [:],
                 obtainedAt: UnixTime(milliseconds: obtainedAt),
                 expiresAt: expiresAt.map { UnixTime(milliseconds: $0) },
-                renewalExpiresAt: renewalExpiresAt.map { UnixTime(milliseconds: $0) }
+                renewalExpiresAt: renewalExpiresAt.map { UnixTime(milliseconds: $0) },
+                renewalObtainedAt: renewalObtainedAt.map { UnixTime(milliseconds: $0) }
             ),
             previousRenewal: previousRenewal.map { Secret($0) },
             attempt: attempt.map {

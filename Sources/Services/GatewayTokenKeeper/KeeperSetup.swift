@@ -123,24 +123,14 @@ struct KeeperSetup: Sendable {
 /// Labels are names from the configuration and fixed words only.
 struct KeeperMetrics: Sendable {
     private let labels: [(String, String)]
-    /// Several tokens count as one credential, which then has neither a generation nor an end.
-    private let isShared: Bool
 
-    init(credential: String, strategy: String, isShared: Bool) {
-        self.isShared = isShared
+    init(credential: String, strategy: String) {
         labels = [("credential", credential), ("strategy", strategy)]
     }
 
     func called(outcome: String, took duration: Duration) {
         Counter(label: "gateway_token_calls_total", dimensions: labels + [("outcome", outcome)]).increment()
         Timer(label: "gateway_token_call_seconds", dimensions: labels).recordNanoseconds(duration.wholeNanoseconds)
-    }
-
-    func obtained(generation: Int, expiresAt: UnixTime?) {
-        guard !isShared else { return }
-        Gauge(label: "gateway_token_generation", dimensions: labels).record(generation)
-        Gauge(label: "gateway_token_expires_at_seconds", dimensions: labels)
-            .record((expiresAt?.milliseconds ?? 0) / 1000)
     }
 
     func vended() { Counter(label: "gateway_tokens_vended_total", dimensions: labels).increment() }

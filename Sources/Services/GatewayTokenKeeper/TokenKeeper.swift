@@ -73,7 +73,7 @@ package final class TokenKeeper: CredentialSource, Service {
             onAuditFailure: onAuditFailure,
             clock: clock,
             logger: logger,
-            metrics: KeeperMetrics(credential: family ?? name, strategy: strategyKind, isShared: family != nil),
+            metrics: KeeperMetrics(credential: family ?? name, strategy: strategyKind),
             nonce: nonce,
             parent: parent,
             family: family

@@ -106,7 +106,6 @@ extension TokenKeeper {
         let (now, jitter) = (setup.clock.now(), jitter())
         switch end {
         case .obtained(let fresh):
-            setup.metrics.obtained(generation: fresh.generation, expiresAt: fresh.token.expiresAt)
             release(decide { $0.obtained(fresh, by: call, at: now, jitter: jitter) })
         case .nothing:
             decide { $0.foundNothing(by: call) }

@@ -104,6 +104,14 @@ struct Assembly: Sendable {
         services = [
             [AuditService(log: storage.audit), AuditFeedService(feed: feed), observer, keepers],
             [
+                EndingWatch(
+                    endings: { [makeControl] in await makeControl().endings() },
+                    audit: storage.audit,
+                    clock: clock,
+                    logger: options.logger("tokens")
+                )
+            ],
+            [
                 AdminService(server: admin, place: adminPlace, logins: logins),
                 ProxyService(
                     server: proxy,

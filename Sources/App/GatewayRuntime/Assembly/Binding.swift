@@ -74,7 +74,8 @@ struct Binding {
             vending: vending,
             token: storage.adminToken,
             metrics: {
-                TokenMetrics.record(await control().tokens(), in: metrics)
+                let control = control()
+                TokenMetrics.record(await control.tokens(), await control.endings(), in: metrics)
                 return metrics.text()
             },
             recentEvents: { ((try? await reader.tail(last: 15)) ?? []).reversed().map(AdminEvent.init) }

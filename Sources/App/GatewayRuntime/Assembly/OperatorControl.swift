@@ -7,6 +7,7 @@ import GatewayTokenKeeper
 struct OperatorControl: GatewayControl {
     private let plan: Plan
     private let sources: CredentialSources
+    private let planEndings: PlanEndings
     /// Why the configuration on disk is not the one that is served.
     private let refusal: String?
     private let reloader: Reloader?
@@ -32,6 +33,7 @@ struct OperatorControl: GatewayControl {
         locks = storage.locks
         plan = live.plan
         sources = live.sources
+        planEndings = live.endings
         refusal = live.refusal
         self.reloader = reloader
         readinessState = readiness
@@ -55,6 +57,13 @@ struct OperatorControl: GatewayControl {
         return keeper.status(at: clock.now())
     }
 
+    func endings() async -> [Ending] {
+        let now = clock.now()
+        return (sources.keepers.flatMap { $0.endings(at: now) } + planEndings.endings(at: now.wall)).sorted {
+            ($0.remainingSeconds, $0.of) < ($1.remainingSeconds, $1.of)
+        }
+    }
+
     func routes() async -> [RouteStatus] {
         plan.routes.map { route in
             let credential = route.credential.map { plan.credentials[$0] }
@@ -72,14 +81,24 @@ struct OperatorControl: GatewayControl {
 
     func readiness() async -> Readiness {
         let needs = needs()
+        let said = Set(sources.keepers.filter { $0.status(at: clock.now()).needsPerson }.map(\.name))
+        let ending = await endings().filter { $0.kind == .secret || !said.contains($0.of) }.compactMap(Self.notice)
         let rotating = sources.keepers.filter(\.rotates).map(\.name)
         let troubles = await storage.troubles(plan, rotating: rotating)
-        let notes = [refusal].compactMap(\.self) + troubles.reasons + needs
+        let notes = [refusal].compactMap(\.self) + troubles.reasons + needs + ending
         switch readinessState.phase {
         case .starting: return Readiness(isReady: false, reasons: ["the gateway is starting"] + notes)
         case .serving: return Readiness(isReady: !troubles.blocks, reasons: notes)
         case .draining: return Readiness(isReady: false, reasons: ["the gateway is stopping"] + notes)
         }
+    }
+
+    /// nil when there is time.
+    private static func notice(of ending: Ending) -> String? {
+        guard ending.isSoon else { return nil }
+        let remaining = ending.remainingSeconds
+        let when = remaining > 0 ? "ends in \(ConfigUnits.countdown(remaining))" : "has ended"
+        return "\(ending.of): its \(ending.kind.rawValue) \(when) (\(ending.endsAt)): \(ending.action)"
     }
 
     func perform(_ operation: TokenOperation, on name: String) async -> Result<OperationReport, GatewayProblem> {

@@ -12,18 +12,22 @@ package struct OperatorCommands: Sendable {
         self.asJSON = asJSON
     }
 
-    /// - Returns: What is for standard output, and which credentials work no more until a person does something.
+    /// - Returns: What is for standard output, and what works no more, or not for long, until a person does something.
     package func status() async throws(CommandFailure) -> (output: String, needing: [String]) {
         let status = Status(
             readiness: try await client.readiness(),
             tokens: try await client.tokens(),
+            endings: try await client.endings(),
             routes: try await client.routes()
         )
-        let needing = status.tokens.filter(\.needsPerson).map { LogText.clean($0.credential) }
+        let stopped = status.tokens.filter(\.needsPerson).map { LogText.clean($0.credential) }
+        let ending = status.endings.filter(\.isSoon).map { LogText.clean($0.of) }
+        let needing = stopped + ending.filter { !stopped.contains($0) }
         if asJSON { return (try JSONText.pretty(status), needing) }
         var text = status.readiness.isReady ? "ready\n" : "not ready\n"
         text += status.readiness.reasons.map { "  \(LogText.clean($0))\n" }.joined()
         if !status.tokens.isEmpty { text += "\n" + TokenText.table(of: status.tokens) }
+        if !status.endings.isEmpty { text += "\n" + Self.table(of: status.endings) }
         return (text + "\n" + Self.table(of: status.routes), needing)
     }
 
@@ -47,7 +51,23 @@ package struct OperatorCommands: Sendable {
     private struct Status: Encodable {
         let readiness: Readiness
         let tokens: [TokenStatus]
+        let endings: [Ending]
         let routes: [RouteStatus]
+    }
+
+    private static func table(of endings: [Ending]) -> String {
+        var table = TextTable("ENDS IN", "WHAT", "OF", "AT", "WHAT TO DO")
+        for ending in endings {
+            let remaining = ending.remainingSeconds
+            table.add(
+                remaining > 0 ? ConfigUnits.countdown(remaining) : "ended",
+                ending.kind.rawValue,
+                ending.of,
+                ending.endsAt,
+                ending.isSoon ? ending.action : ""
+            )
+        }
+        return table.text
     }
 
     private static func table(of routes: [RouteStatus]) -> String {

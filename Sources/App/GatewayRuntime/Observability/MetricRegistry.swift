@@ -16,6 +16,11 @@ package final class MetricRegistry: MetricsFactory {
         let name: String
         /// `{a="b",c="d"}`, or empty.
         let labels: String
+
+        init(_ name: String, _ labels: [(String, String)]) {
+            self.name = MetricText.name(name)
+            self.labels = MetricText.labels(labels)
+        }
     }
 
     static let seriesLimit = 2000
@@ -80,7 +85,7 @@ package final class MetricRegistry: MetricsFactory {
 
     /// The registered series, or one that is never printed when the name is taken by another kind or the table is full.
     private func find(_ name: String, _ labels: [(String, String)], make: () -> Series) -> Series {
-        let key = Key(name: MetricText.name(name), labels: MetricText.labels(labels))
+        let key = Key(name, labels)
         return series.withLock { series in
             if let found = series[key] { return found }
             guard series.count < Self.seriesLimit else {
@@ -93,10 +98,19 @@ package final class MetricRegistry: MetricsFactory {
         }
     }
 
+    /// A gauge that is set again later is a new one.
+    func removeGauges(where isMeant: (Key) -> Bool) {
+        series.withLock { series in
+            for (key, kind) in series {
+                if case .gauge = kind, isMeant(key) { series[key] = nil }
+            }
+        }
+    }
+
     /// Prometheus' text exposition format 0.0.4.
     package func text() -> String {
         var all = series.withLock { $0 }
-        all[Key(name: "gateway_metrics_series_refused_total", labels: "")] = .counter(refused)
+        all[Key("gateway_metrics_series_refused_total", [])] = .counter(refused)
         return MetricText.exposition(of: all)
     }
 }

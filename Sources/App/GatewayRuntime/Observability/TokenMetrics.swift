@@ -2,20 +2,41 @@ import GatewayCore
 
 /// What metrics say about credentials, taken when somebody asks.
 enum TokenMetrics {
-    static func record(_ tokens: [TokenStatus], in metrics: MetricRegistry) {
+    private static let names: Set<String> = [
+        "gateway_token_generation", "gateway_token_needs_person", "gateway_token_usable",
+        "gateway_token_expires_at_seconds", "gateway_token_expires_in_seconds", "gateway_login_expires_in_seconds",
+        "gateway_ends_in_seconds", "gateway_ends_soon",
+    ]
+
+    /// What is there no more is said no more.
+    static func record(_ tokens: [TokenStatus], _ endings: [Ending], in metrics: MetricRegistry) {
+        var kept: Set<MetricRegistry.Key> = []
+        func set(_ name: String, _ labels: [(String, String)], _ value: Double) {
+            metrics.gauge(name, labels).set(value)
+            kept.insert(MetricRegistry.Key(name, labels))
+        }
         // A subject that a request names is no label: there is no end of them.
         for token in tokens where token.family == nil {
             let labels = [("credential", token.credential), ("strategy", token.strategy)]
-            metrics.gauge("gateway_token_generation", labels).set(Double(token.generation))
-            metrics.gauge("gateway_token_needs_person", labels).set(token.needsPerson ? 1.0 : 0.0)
             let usable = token.state == .valid || token.state == .renewing
-            metrics.gauge("gateway_token_usable", labels).set(usable ? 1.0 : 0.0)
+            set("gateway_token_generation", labels, Double(token.generation))
+            set("gateway_token_needs_person", labels, token.needsPerson ? 1 : 0)
+            set("gateway_token_usable", labels, usable ? 1 : 0)
+            if let end = token.expiresAt.flatMap({ UnixTime(rfc3339: $0) }) {
+                set("gateway_token_expires_at_seconds", labels, Double(end.milliseconds / 1000))
+            }
             if let remaining = token.remainingSeconds {
-                metrics.gauge("gateway_token_expires_in_seconds", labels).set(Double(remaining))
+                set("gateway_token_expires_in_seconds", labels, Double(remaining))
             }
             if let remaining = token.renewalRemainingSeconds {
-                metrics.gauge("gateway_login_expires_in_seconds", labels).set(Double(remaining))
+                set("gateway_login_expires_in_seconds", labels, Double(remaining))
             }
         }
+        for ending in endings {
+            let labels = [("kind", ending.kind.rawValue), ("of", ending.of)]
+            set("gateway_ends_in_seconds", labels, Double(ending.remainingSeconds))
+            set("gateway_ends_soon", labels, ending.isSoon ? 1 : 0)
+        }
+        metrics.removeGauges { names.contains($0.name) && !kept.contains($0) }
     }
 }

@@ -4,10 +4,17 @@ import Synchronization
 /// The plan that is served at the moment, with the sources of its credentials. A reload replaces both at once.
 final class LivePlan: Sendable {
     struct State: Sendable {
-        var plan: Plan
-        var sources: CredentialSources
+        let plan: Plan
+        let sources: CredentialSources
+        let endings: PlanEndings
         /// Why the configuration on disk is not the one that is served; nil when it is.
         var refusal: String?
+
+        init(plan: Plan, sources: CredentialSources) {
+            self.plan = plan
+            self.sources = sources
+            endings = PlanEndings(plan)
+        }
     }
 
     private let current: Mutex<State>
@@ -19,7 +26,8 @@ final class LivePlan: Sendable {
     var sources: CredentialSources { current.withLock { $0.sources } }
 
     func replace(with plan: Plan, sources: CredentialSources) {
-        current.withLock { $0 = State(plan: plan, sources: sources) }
+        let state = State(plan: plan, sources: sources)
+        current.withLock { $0 = state }
     }
 
     func refuse(because reason: String) { current.withLock { $0.refusal = reason } }

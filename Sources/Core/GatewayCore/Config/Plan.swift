@@ -185,6 +185,8 @@ package struct CredentialPlan: Sendable {
     package var policy: RenewalPolicy
     /// The index into ``Plan/credentials`` of the one whose token it is made from.
     package var parent: Int?
+    /// When the secret that it is made from ends, as far as the configuration says.
+    package var expires: UnixTime?
     /// What the configuration says of it, word for word: equal for a credential that a reload leaves as it was.
     package var definition: [Secret]
     /// nil: the token is for routes alone.

@@ -1,6 +1,8 @@
 /// What an operator can see and do, for the admin listener and the commands that speak to it.
 package protocol GatewayControl: Sendable {
     func tokens() async -> [TokenStatus]
+    /// What ends at a known time and needs a person then, the nearest end first.
+    func endings() async -> [Ending]
     func routes() async -> [RouteStatus]
     func readiness() async -> Readiness
 

@@ -12,6 +12,10 @@ package struct TokenSet: Hashable, Sendable {
     package var expiresAt: UnixTime?
     /// When ``renewal`` ends unless it is used; nil when the authority did not say.
     package var renewalExpiresAt: UnixTime?
+    /// Since when ``renewalExpiresAt`` has been as far away as it can be; nil when that is ``obtainedAt``.
+    ///
+    /// Some authorities begin the time anew with each renewal, others count down from the login.
+    package var renewalObtainedAt: UnixTime?
 
     package init(
         access: Secret,
@@ -19,7 +23,8 @@ package struct TokenSet: Hashable, Sendable {
         extras: [String: Secret] = [:],
         obtainedAt: UnixTime,
         expiresAt: UnixTime? = nil,
-        renewalExpiresAt: UnixTime? = nil
+        renewalExpiresAt: UnixTime? = nil,
+        renewalObtainedAt: UnixTime? = nil
     ) {
         self.access = access
         self.renewal = renewal
@@ -27,6 +32,7 @@ package struct TokenSet: Hashable, Sendable {
         self.obtainedAt = obtainedAt
         self.expiresAt = expiresAt
         self.renewalExpiresAt = renewalExpiresAt
+        self.renewalObtainedAt = renewalObtainedAt
     }
 
     package var lifetime: Duration? { expiresAt.map { $0 - obtainedAt } }

@@ -15,6 +15,10 @@ struct AuthorizationCodeStrategy: AuthStrategy {
         let browser = AuthorizationCodeLogin.Browser(in: fields)
         let issuer = fields.string("issuer")
         let pageParameters = Self.pageParameters(in: fields)
+        let refreshLifetime = fields.duration(
+            "refresh_token_lifetime",
+            in: .seconds(60)...OAuthTokenResponse.longestLifetime
+        )
         let seeds = AuthorizationCodeGrant.Seeds(in: fields)
         guard let authorizeURL, let login, let client = login.authentication, fields.context.errorCount == errors else {
             return nil
@@ -31,7 +35,7 @@ struct AuthorizationCodeStrategy: AuthStrategy {
                 issuer: issuer,
                 pageParameters: pageParameters,
                 parameters: login.parameters,
-                answers: TokenAnswers(errors: .standard)
+                answers: TokenAnswers(errors: .standard, refreshLifetime: refreshLifetime)
             ),
             revocation: login.revocation,
             seeds: seeds

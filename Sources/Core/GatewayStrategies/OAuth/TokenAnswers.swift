@@ -65,11 +65,20 @@ struct TokenAnswers: Sendable {
             guard let refreshToken = answer.refreshToken else {
                 fresh.renewal = token?.renewal
                 fresh.renewalExpiresAt = token?.renewalExpiresAt
+                fresh.renewalObtainedAt = token?.renewalObtainedAt ?? token?.obtainedAt
                 return fresh
             }
             fresh.renewal = refreshToken
             fresh.renewalExpiresAt = (answer.refreshLifetime ?? refreshLifetime).map { now.wall + $0 }
+            if let token, let earlier = token.renewalExpiresAt, let end = fresh.renewalExpiresAt,
+                end < earlier + Self.tolerance
+            {
+                fresh.renewalObtainedAt = token.renewalObtainedAt ?? token.obtainedAt
+            }
             return fresh
         }
     }
+
+    /// An end that moves by less has not moved: authorities round, and answers take their time.
+    private static let tolerance: Duration = .seconds(5)
 }

@@ -46,7 +46,8 @@ package struct TokenStoreConformance<Store: TokenStore>: Sendable {
                 renewal: Secret("renewal"),
                 obtainedAt: UnixTime(milliseconds: 1_772_357_400_123),
                 expiresAt: UnixTime(milliseconds: 1_772_361_000_456),
-                renewalExpiresAt: UnixTime(milliseconds: 1_777_545_000_789)
+                renewalExpiresAt: UnixTime(milliseconds: 1_777_545_000_789),
+                renewalObtainedAt: UnixTime(milliseconds: 1_772_361_000_790)
             ),
             previousRenewal: Secret("previous"),
             attempt: RotationAttempt(

@@ -291,6 +291,8 @@ struct CredentialDecoder {
         switched.strategy = strategy
         switched.vend = nil
         switched.definition.append(Secret(subject))
+        // The same secret: it is told of once.
+        switched.expires = nil
         switched.span = fields.node("subject")?.span ?? fields.span
         return add(switched)
     }
@@ -334,9 +336,10 @@ struct CredentialDecoder {
         }
         let strategy = type.init(from: fields)
         let policy = RenewalDecoder.decode(fields, for: strategy, kind: type.kind)
+        let expires = SecretEndDecoder.decode(fields, for: strategy)
         fields.isComplete = true
         guard let strategy else { return nil }
-        return CredentialPlan(
+        var plan = CredentialPlan(
             name: name,
             strategyKind: type.kind,
             strategy: strategy,
@@ -345,6 +348,8 @@ struct CredentialDecoder {
             definition: [fields.definition(without: "vend")],
             span: span
         )
+        plan.expires = expires
+        return plan
     }
 }
 

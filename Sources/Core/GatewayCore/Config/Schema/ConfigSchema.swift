@@ -127,20 +127,21 @@ package enum ConfigSchema {
     }
 
     private static func strategyTree(_ type: any AuthStrategy.Type) -> KeyRecorder.Node {
-        var isStatic = false
+        var (isStatic, hasSecret) = (false, true)
         let tree = SchemaProbe.explore(fixed: ["strategy": type.kind]) { document, recorder in
             let fields = fields(document, recorder)
             let strategy = fields.flatMap { type.init(from: $0) }
             if let strategy, !strategy.isRenewable { isStatic = true }
+            if let strategy, !strategy.hasSecret { hasSecret = false }
         }
-        guard !isStatic else { return tree }
-        let policy = SchemaProbe.explore { document, recorder in
+        let shared = SchemaProbe.explore { [isStatic, hasSecret] document, recorder in
             guard let fields = fields(document, recorder) else { return }
-            _ = RenewalDecoder.decode(fields, for: nil, kind: type.kind)
+            if !isStatic { _ = RenewalDecoder.decode(fields, for: nil, kind: type.kind) }
+            if hasSecret { _ = SecretEndDecoder.decode(fields, for: nil) }
         }
-        for key in policy.keys {
+        for key in shared.keys {
             tree.keys.append(key)
-            tree.children[key] = policy.children[key]
+            tree.children[key] = shared.children[key]
         }
         return tree
     }

@@ -126,7 +126,7 @@ extension PlanSummary {
 }
 
 extension PlanSummary.Listener {
-    init(_ plan: ListenerPlan) {
+    package init(_ plan: ListenerPlan) {
         self.init(plan.address)
         tls = plan.tls != nil
         clientCertificates = plan.tls?.clientCAPath != nil

@@ -1,0 +1,21 @@
+/// Reads `expires`: the end of the secret, key or password of a credential, which nobody but the configuration knows.
+enum SecretEndDecoder {
+    /// - Parameter strategy: nil when its own keys were faulty.
+    static func decode(_ fields: ConfigFields, for strategy: (any AuthStrategy)?) -> UnixTime? {
+        if let strategy, !strategy.hasSecret { return nil }
+        guard let text = fields.string("expires") else { return nil }
+        guard let end = UnixTime(rfc3339: text) ?? UnixTime(rfc3339: text + "T00:00:00Z") else {
+            fields.error("expires", "expected a date such as 2027-01-31, or a time such as 2027-01-31T12:00:00Z")
+            return nil
+        }
+        return end
+    }
+}
+
+extension AuthStrategy {
+    /// Whether there is anything that could end.
+    var hasSecret: Bool {
+        if case .none = behavior { return false }
+        return true
+    }
+}

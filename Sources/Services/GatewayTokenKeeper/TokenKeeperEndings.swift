@@ -1,0 +1,18 @@
+package import GatewayCore
+
+extension TokenKeeper {
+    /// What of this credential's token only a person can replace, and when that ends.
+    package func endings(at now: Moment) -> [Ending] {
+        guard let token = look({ $0.held?.token }) else { return [] }
+        var endings: [Ending] = []
+        if !isRenewable, let end = token.expiresAt {
+            let action = "authgateway token import \(name)"
+            endings.append(Ending(.token, of: name, from: token.obtainedAt, to: end, at: now.wall, action: action))
+        }
+        if let command = setup.loginCommand, let end = token.renewalExpiresAt {
+            let start = token.renewalObtainedAt ?? token.obtainedAt
+            endings.append(Ending(.login, of: name, from: start, to: end, at: now.wall, action: command))
+        }
+        return endings
+    }
+}

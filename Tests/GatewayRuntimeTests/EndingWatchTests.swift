@@ -1,0 +1,44 @@
+import GatewayCore
+import GatewayTesting
+import Logging
+import Synchronization
+import Testing
+
+@testable import GatewayRuntime
+
+@Suite(.timeLimit(.minutes(1)))
+struct EndingWatchTests {
+    private let audit = RecordingAuditLog()
+    private let clock = ManualClock()
+    private let secretEnd: UnixTime
+
+    init() { secretEnd = clock.now().wall + .seconds(15 * 86_400) }
+
+    private func endings() -> [Ending] {
+        let now = clock.now().wall
+        return [
+            Ending(.token, of: "devbox", from: now, to: now + .seconds(5), at: now, action: "import"),
+            Ending(.secret, of: "service", from: nil, to: secretEnd, at: now, action: "new secret"),
+        ]
+    }
+
+    @Test func anEndIsAnnouncedOnceAndAheadOfTime() async throws {
+        let quiet = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
+        let watch = EndingWatch(endings: { endings() }, audit: audit, clock: clock, logger: quiet)
+        let running = Task { try await watch.run() }
+        try await clock.untilAsleep()
+        #expect(audit.events.isEmpty, "15 days are time enough, and tokens are announced by their keepers")
+        for _ in 0..<3 {
+            clock.advance(by: .seconds(86_400))
+            try await audit.untilRecorded(.expiringSoon)
+            try await clock.untilAsleep()
+        }
+        running.cancel()
+        try await running.value
+        #expect(audit.count(of: .expiringSoon) == 1)
+        let event = try #require(audit.last(.expiringSoon))
+        #expect(event.credential == "service")
+        #expect(event.expiresAt == secretEnd)
+        #expect(event.detail["kind"] == "secret")
+    }
+}
