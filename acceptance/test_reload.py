@@ -128,6 +128,28 @@ class TestRefusal:
         assert len(events(gateway, "config_refused")) == 1
         assert requests.get(gateway.url + "/a", timeout=5).status_code == 200
 
+    def test_a_mended_secret_file_is_noticed(self, start_gateway, origin, tmp_path):
+        secret = tmp_path / "secret"
+        secret.write_text("first\n")
+        secret.chmod(0o600)
+        auth = {"strategy": "bearer", "token": {"file": str(secret)}}
+        gateway = start_gateway({"routes": {"a": {"upstream": origin.url, "auth": auth}}})
+        secret.write_text("second\n")
+        secret.chmod(0o644)
+        assert gateway.run("reload").returncode == 3
+        assert "others may read" in " ".join(readiness(gateway)["reasons"])
+        secret.chmod(0o600)
+        processes.wait_until(lambda: readiness(gateway)["reasons"] == [], 20, lambda: str(readiness(gateway)))
+        body(gateway, "/a")
+        assert origin.last().value("authorization") == "Bearer second"
+        # From here on nothing is wrong, and a rotation of the secret waits for a reload.
+        loaded = len(events(gateway, "config_loaded"))
+        secret.write_text("third\n")
+        assert gateway.run("reload").returncode == 0
+        body(gateway, "/a")
+        assert origin.last().value("authorization") == "Bearer third"
+        assert len(events(gateway, "config_loaded")) == loaded + 1
+
     def test_an_address_in_use_is_refused(self, start_gateway, origin):
         gateway = start_gateway(routes(a={"upstream": origin.url}))
         gateway.configure(routes(a={"upstream": origin.url}), listeners=[{"address": f"127.0.0.1:{origin.port}"}])

@@ -32,7 +32,7 @@ package struct ConfigurationFile: Sendable {
         consequence: String
     ) throws(CommandFailure) {
         let environment = ProcessInfo.processInfo.environment.merging(overlay) { _, ours in ours }
-        let secrets = SystemSecretSource(environment: environment)
+        let secrets = RecordingSecretSource(SystemSecretSource(environment: environment), in: files)
         let loader = ConfigLoader(files: files) { secrets.environment($0) }
         let outcome = loader.plan(at: path, catalog: .builtIn, secrets: secrets)
         let report = outcome.report(consequence: consequence)

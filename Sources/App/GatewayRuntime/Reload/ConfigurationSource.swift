@@ -24,6 +24,8 @@ package struct ConfigurationSource: Sendable {
     struct Reading: Sendable {
         let outcome: Result<ConfigurationFile, CommandFailure>
         let files: WatchedFiles
+        /// The same and the secret files: what may have to be mended when the reload fails.
+        let all: WatchedFiles
     }
 
     /// On a thread of its own: secrets may come from programs, which take their time.
@@ -32,7 +34,7 @@ package struct ConfigurationSource: Sendable {
             return try await NIOThreadPool.singleton.runIfActive { read() }
         } catch {
             let failure = CommandFailure(.failed, "the configuration was not read: the gateway is stopping")
-            return Reading(outcome: .failure(failure), files: files)
+            return Reading(outcome: .failure(failure), files: files, all: files)
         }
     }
 
@@ -46,7 +48,7 @@ package struct ConfigurationSource: Sendable {
                 consequence: "the running configuration was kept"
             )
         }
-        return Reading(outcome: outcome, files: files.watched)
+        return Reading(outcome: outcome, files: files.watched, all: files.watchedWithSecrets)
     }
 }
 
@@ -60,6 +62,12 @@ struct WatchedFiles: Equatable, Sendable {
     }
 
     mutating func add(folder path: String, names: [String]) { folders[path] = Self.relevant(names) }
+
+    func adding(_ other: WatchedFiles) -> WatchedFiles {
+        var both = self
+        both.files.merge(other.files) { ours, _ in ours }
+        return both
+    }
 
     /// The same files as they are now.
     func now(_ source: SystemConfigFiles = SystemConfigFiles()) -> WatchedFiles {
@@ -79,8 +87,12 @@ struct WatchedFiles: Equatable, Sendable {
 final class RecordingConfigFiles: ConfigFileSource {
     private let files = SystemConfigFiles()
     private let record = Mutex(WatchedFiles())
+    private let secrets = Mutex(WatchedFiles())
 
     var watched: WatchedFiles { record.withLock { $0 } }
+    var watchedWithSecrets: WatchedFiles { secrets.withLock { watched.adding($0) } }
+
+    func note(secret path: String) { secrets.withLock { $0.add(file: path) } }
 
     func absolutePath(_ path: String) -> String { files.absolutePath(path) }
 

@@ -130,6 +130,8 @@ final class Reloader: Service {
             )
         case .success(let file): report = await apply(file, cause)
         }
+        // Until a reload succeeds: a secret that is rotated in its file is read again when somebody asks for it.
+        if report.outcome != .loaded { watched.withLock { $0 = reading.all } }
         return await announce(report)
     }
 
