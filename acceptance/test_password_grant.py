@@ -45,3 +45,16 @@ def test_a_wrong_password_is_final_and_explained(make_authority, start_gateway):
         assert "username or password is wrong" in answer.json()["detail"]
     assert "OAuth 2.1 has no such grant" in gateway.run("check").stderr
     assert authority.tokens() == []
+
+
+def test_revoke_ends_both_tokens_and_the_password_brings_the_next(make_authority, start_gateway):
+    authority = make_authority()
+    gateway = start_gateway(config(authority, revoke_url=f"{authority.url}/o/revoke_token/"))
+    assert status(gateway) == 200
+    [(token, _)] = authority.tokens()
+    revoked = gateway.run("token", "revoke", "person")
+    assert revoked.returncode == 0, revoked.stderr
+    assert not authority.accepts(token)
+    assert all(authority.refresh_tokens())
+    assert status(gateway) == 200
+    assert [revoked is None for revoked in authority.refresh_tokens()] == [False, True]

@@ -143,6 +143,7 @@ HOSTILE = {
     "a token that is a number": {"token_set": {"access_token": 5}},
     "a token with a line break": {"token_set": {"access_token": "a\r\nX-Evil: 1"}},
     "a token with a zero": {"token_set": {"access_token": "a\u0000b"}},
+    "a token of another type": {"token_set": {"token_type": "mac"}},
     "a huge token": {"token_set": {"access_token": "a" * 100_000}},
     "a redirect": {"token_status": 302, "token_body": ""},
     "500": {"token_status": 500, "token_body": "secret-of-the-authority"},
@@ -183,6 +184,7 @@ def test_a_strange_lifetime_neither_traps_nor_storms(start, sandbox, lifetime):
     assert statuses <= {200, 502, 503}, statuses
     assert sandbox.token_calls("oauth") <= 6
     assert gateway.process.poll() is None
+    assert ("expires_in is not a number" in gateway.text()) == (lifetime in ("soon", True))
 
 
 def test_a_slow_authority_is_waited_for_until_the_deadline(start, sandbox):

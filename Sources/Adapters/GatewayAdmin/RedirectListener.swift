@@ -22,6 +22,7 @@ package actor RedirectListener {
     private var port = 0
     /// The path that leads to the authority's page, once.
     private var start: (path: String, page: String)?
+    private var isOver = false
 
     /// - Parameter deliver: Called with the whole address that the browser was sent to, until the login is over. What it
     ///   returns then ends the listener.
@@ -123,8 +124,10 @@ package actor RedirectListener {
         }
         let address =
             redirect.uri(port: port) + (redirect.path.isEmpty ? target.dropFirst() : target.dropFirst(path.count))
+        guard !isOver else { return (LoginPage.refusal(.gone), false) }
         let progress = await deliver(address)
         guard progress != .waiting else { return (LoginPage.refusal(.gone), false) }
+        isOver = progress.isOver
         return (LoginPage.outcome(progress), progress.isOver)
     }
 }
