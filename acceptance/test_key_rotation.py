@@ -220,6 +220,39 @@ def test_a_kill_at_any_write_leaves_a_store_that_opens(sandbox, start_gateway, k
     assert sandbox.token_calls("box") == calls, "no token was lost"
 
 
+def test_a_kill_of_a_start_that_replaces_the_key_leaves_a_store_that_opens(sandbox, start_gateway, killer, tmp_path):
+    trigger = tmp_path / "kill-at"
+    keys = {f"KEY_{number}": os.urandom(32).hex() for number in (1, 2)}
+    environment = {**sandbox.environment, **keys, "LD_PRELOAD": str(killer), "KILL_AT_WRITE": str(trigger)}
+    gateway = start_gateway(config(sandbox, key={"env": "KEY_1"}), environment=environment)
+    before = generations(gateway)
+    gateway.stop()
+    both = {"encryption_key": {"env": "KEY_2"}, "previous_encryption_key": {"env": "KEY_1"}}
+    kills = 0
+    for number in range(1, 200, 2):
+        # The other way round each time: there is something to replace whatever came of it.
+        both["encryption_key"], both["previous_encryption_key"] = both["previous_encryption_key"], both["encryption_key"]
+        gateway.configure(config(sandbox, key={"env": "KEY_1"}, **both))
+        trigger.write_text(str(number), encoding="ascii")
+        try:
+            gateway.start()
+        except AssertionError:
+            trigger.unlink()
+            assert gateway.process.wait(20) == -9, gateway.text()
+            kills += 1
+        else:
+            trigger.unlink()
+            break
+        gateway.start()
+        assert generations(gateway) == before, f"killed at write {number}: {gateway.text()}"
+        verified(gateway)
+        gateway.stop()
+    else:
+        raise AssertionError("the start has no end")
+    assert kills >= 15
+    assert names(gateway).count("key_rotated") >= 10
+
+
 def test_a_kill_without_a_gateway_leaves_a_store_that_opens(sandbox, start_gateway, killer, tmp_path):
     trigger = tmp_path / "kill-at"
     gateway = start_gateway(config(sandbox), environment=sandbox.environment)

@@ -49,6 +49,21 @@ struct SessionRefreshTests {
         )
     }
 
+    @Test(arguments: ["both", "access_only"])
+    func theLifeOfASessionTokenIsConfigured(_ rotate: String) throws {
+        let extra: [(String, FixtureNode)] = [("rotate", .plain(rotate)), ("session_lifetime", "30d")]
+        let grant = try grant("session_refresh", Self.minimal(extra + [("access_token", "A")]))
+        let days = Duration.seconds(30 * 86_400)
+        let seed = try #require(grant.seed(at: now))
+        #expect(seed.renewalExpiresAt == now.wall + days)
+        let reply = TokenReply(200, #"{"access_token":"A2","session_token":"S2","expires_in":90}"#)
+        let later = Moment(monotonic: now.monotonic + .seconds(60), wall: now.wall + .seconds(60))
+        let fresh = try grant.interpret(reply, holding: seed, at: later).get()
+        let isNew = rotate == "both"
+        #expect(fresh.renewalExpiresAt == (isNew ? later.wall : now.wall) + days)
+        #expect(fresh.renewalObtainedAt == (isNew ? nil : now.wall))
+    }
+
     @Test(arguments: [
         (401, TokenFailure.Class.loginRequired, true), (410, .loginRequired, true), (400, .loginRequired, false),
         (409, .transient(retryAfter: nil), false), (500, .transient(retryAfter: nil), false),
@@ -61,7 +76,9 @@ struct SessionRefreshTests {
         #expect(failure.clearsToken == clears)
     }
 
-    private static func minimal(_ extra: (String, FixtureNode)...) -> FixtureNode {
+    private static func minimal(_ extra: (String, FixtureNode)...) -> FixtureNode { minimal(extra) }
+
+    private static func minimal(_ extra: [(String, FixtureNode)]) -> FixtureNode {
         .mapping(
             [
                 ("base_url", "https://auth.example.com/"),

@@ -12,6 +12,7 @@ struct DukeSessionStrategy: AuthStrategy {
         let style = fields.choice("path_style", of: PathStyle.self) ?? .library2019
         let clientName = SessionPaths.clientName(in: fields, isRequired: true)
         let base = Self.base(in: fields, environment: environment, style: style)
+        let sessionLifetime = fields.sessionLifetime()
         let seeds = SessionRefreshGrant.Seeds(in: fields)
         guard let clientName, let base, let accessPointer = JSONPointer("/data/access_token"),
             let sessionPointer = JSONPointer("/data/session_token"), fields.context.errorCount == errors
@@ -27,10 +28,11 @@ struct DukeSessionStrategy: AuthStrategy {
             refresh: refresh,
             // The client of 2022 only forgets its tokens.
             revoke: style == .library2019 ? Self.request("\(prefix)/revoke", paths) : nil,
-            page: Self.login(prefix, clientName, paths),
+            page: Self.login(prefix, clientName, paths, sessionLifetime),
             accessPointer: accessPointer,
             sessionPointer: sessionPointer,
             expiry: .jwt,
+            sessionLifetime: sessionLifetime,
             rotates: true,
             statuses: .standard,
             seeds: seeds
@@ -56,10 +58,20 @@ struct DukeSessionStrategy: AuthStrategy {
     }
 
     /// Both shapes of the last address are known from the field, whichever paths a client used before it.
-    private static func login(_ prefix: String, _ clientName: String, _ paths: SessionPaths) -> SessionLogin? {
+    private static func login(
+        _ prefix: String,
+        _ clientName: String,
+        _ paths: SessionPaths,
+        _ lifetime: Duration?
+    ) -> SessionLogin? {
         let landings = ["\(prefix)/token", "/\(clientName)/token", "/\(clientName)/ios/token"]
         return paths.url(path: "\(prefix)/login").map {
-            SessionLogin(loginURL: $0, landings: landings.compactMap { paths.url(path: $0) }, expiry: .jwt)
+            SessionLogin(
+                loginURL: $0,
+                landings: landings.compactMap { paths.url(path: $0) },
+                expiry: .jwt,
+                sessionLifetime: lifetime
+            )
         }
     }
 

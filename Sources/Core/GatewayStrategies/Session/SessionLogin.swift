@@ -7,6 +7,7 @@ struct SessionLogin: LoginFlow {
     /// Where the login ends, without its query; the first is the one to tell people.
     let landings: [AuthorityURL]
     let expiry: SessionRefreshGrant.Expiry
+    let sessionLifetime: Duration?
 
     var redirect: LoginRedirect { .elsewhere(landings.first?.text ?? loginURL.text) }
 
@@ -27,7 +28,13 @@ struct SessionLogin: LoginFlow {
                 throw .incomplete(missing: "session_token")
             }
             return .token(
-                TokenSet(access: access, renewal: session, obtainedAt: now.wall, expiresAt: end(of: access, at: now))
+                TokenSet(
+                    access: access,
+                    renewal: session,
+                    obtainedAt: now.wall,
+                    expiresAt: end(of: access, at: now),
+                    renewalExpiresAt: sessionLifetime.map { now.wall + $0 }
+                )
             )
         } catch {
             return LoginStep(refusing: error)

@@ -29,6 +29,8 @@ struct SessionRefreshGrant: TokenGrant {
     let accessPointer: JSONPointer
     let sessionPointer: JSONPointer
     let expiry: Expiry
+    /// How long a session token lives unless it is used; nil when nobody knows.
+    let sessionLifetime: Duration?
     let rotates: Bool
     let statuses: StatusMap
     let seeds: Seeds
@@ -57,8 +59,11 @@ struct SessionRefreshGrant: TokenGrant {
     }
 
     func completing(_ token: TokenSet) -> TokenSet {
-        guard token.expiresAt == nil else { return token }
         var token = token
+        if token.renewal != nil, token.renewalExpiresAt == nil {
+            token.renewalExpiresAt = sessionLifetime.map { token.obtainedAt + $0 }
+        }
+        guard token.expiresAt == nil else { return token }
         switch expiry {
         case .jwt: token.expiresAt = UnverifiedJWT(token.access)?.expiresAt
         case .fixed(let lifetime): token.expiresAt = token.obtainedAt + lifetime
@@ -117,12 +122,20 @@ struct SessionRefreshGrant: TokenGrant {
         guard let access = accessPointer.value(in: answer)?.string.flatMap({ IssuedToken.read($0) }) else {
             throw BrokenAnswer(reason: "there is no usable token at \(accessPointer.text)")
         }
-        return TokenSet(
+        let session = try session(answer)
+        var fresh = TokenSet(
             access: access,
-            renewal: try session(answer) ?? token?.renewal ?? seeds.session,
+            renewal: session ?? token?.renewal ?? seeds.session,
             obtainedAt: now.wall,
             expiresAt: end(of: access, in: answer, at: now)
         )
+        if session != nil {
+            fresh.renewalExpiresAt = sessionLifetime.map { now.wall + $0 }
+        } else if let token, let end = token.renewalExpiresAt {
+            fresh.renewalExpiresAt = end
+            fresh.renewalObtainedAt = token.renewalObtainedAt ?? token.obtainedAt
+        }
+        return fresh
     }
 
     /// nil when the answer brings none: then the one at hand goes on to be valid.

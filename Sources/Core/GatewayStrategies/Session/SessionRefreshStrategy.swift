@@ -17,6 +17,7 @@ struct SessionRefreshStrategy: AuthStrategy {
         let rotate = fields.choice("rotate", of: Rotate.self) ?? .both
         let response = Self.response(in: fields)
         let expiry = Self.expiry(in: fields, pointer: response?.expiresIn)
+        let sessionLifetime = fields.sessionLifetime()
         let statuses = StatusMap(in: fields)
         let seeds = SessionRefreshGrant.Seeds(in: fields)
         guard let refresh, let response, let expiry, fields.context.errorCount == errors else { return nil }
@@ -26,10 +27,18 @@ struct SessionRefreshStrategy: AuthStrategy {
             configPath: fields.path.description,
             refresh: refresh,
             revoke: revoke,
-            page: login.map { SessionLogin(loginURL: $0.page, landings: [$0.landing], expiry: expiry) },
+            page: login.map {
+                SessionLogin(
+                    loginURL: $0.page,
+                    landings: [$0.landing],
+                    expiry: expiry,
+                    sessionLifetime: sessionLifetime
+                )
+            },
             accessPointer: response.access,
             sessionPointer: response.session,
             expiry: expiry,
+            sessionLifetime: sessionLifetime,
             rotates: rotate == .both,
             statuses: statuses,
             seeds: seeds
@@ -147,5 +156,12 @@ extension SessionRefreshGrant.Seeds {
     /// Reads `access_token` and `session_token`; both may be absent.
     init(in fields: ConfigFields) {
         self.init(access: fields.bearerToken("access_token"), session: fields.bearerToken("session_token"))
+    }
+}
+
+extension ConfigFields {
+    /// `session_lifetime`: authorizers do not say how long a session token lives.
+    func sessionLifetime() -> Duration? {
+        duration("session_lifetime", in: .seconds(60)...OAuthTokenResponse.longestLifetime)
     }
 }
