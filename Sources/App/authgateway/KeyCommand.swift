@@ -18,17 +18,23 @@ struct KeyRotateCommand: AsyncParsableCommand {
               authgateway key rotate
               authgateway key rotate --json | jq -r .file
 
-            Goes through the running gateway, which goes on serving; when none runs, it works on the state directory.
-            All tokens are encrypted anew in one transaction; a crash at any moment leaves a store that opens. The new
-            key is a file with mode 0600 (token.key.encryption beside token.key, unless tokens.encryption_key names
-            another one); the old one opens nothing any more. Back the new one up.
+            Goes through the running gateway, which goes on serving; when none runs,
+            it works on the state directory. All tokens are encrypted anew in one
+            transaction; a crash at any moment leaves a store that opens. The new key
+            is a file with mode 0600: token.key.encryption beside token.key, unless
+            tokens.encryption_key names another one. The old one opens nothing any
+            more. Back the new one up.
 
-            A key that comes from the environment, a systemd credential or a program is not the gateway's to write. Make
-            a new one (openssl rand -hex 32), name it as tokens.encryption_key and the present one as
-            tokens.previous_encryption_key, restart, then remove tokens.previous_encryption_key.
+            A key that comes from the environment, a systemd credential or a program
+            is not the gateway's to write. Make a new one (openssl rand -hex 32), name
+            it as tokens.encryption_key and the present one as
+            tokens.previous_encryption_key, restart, then remove the latter.
 
-            The key of the audit log and of all digests (tokens.key) stays as it is. Recorded as key_rotating and
-            key_rotated. Exit codes: 0 done, 1 failed or refused, 3 configuration, 4 no gateway and no token store.
+            The key of the audit log and of all digests (tokens.key) stays as it is.
+            Recorded as key_rotating and key_rotated.
+
+            Exit codes: 0 done, 1 failed or refused, 3 configuration, 4 no gateway
+            and no token store.
             """
     )
 

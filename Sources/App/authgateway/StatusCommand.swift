@@ -10,12 +10,15 @@ struct StatusCommand: AsyncParsableCommand {
               authgateway status
               authgateway status --json | jq '.tokens[] | select(.state != "valid")'
 
-            Counts down what only a person can replace: developer tokens, logins (refresh tokens), secrets whose end the
-            configuration states (expires), certificates.
+            Counts down what only a person can replace: developer tokens, logins
+            (refresh tokens), secrets whose end the configuration states (expires),
+            certificates.
 
-            Exit code 1 when a credential needs a person (a login, a new developer token, an unlock) or something of
-            these ends soon: a token within 10 minutes, a login within 7 days, a secret or certificate within 14 days,
-            all but tokens at most within the last fifth of their life. 4 when no gateway answers.
+            Exit code 1 when a credential needs a person (a login, a new developer
+            token, an unlock) or something of these ends soon: a token within 10
+            minutes, a login within 7 days, a secret or certificate within 14 days,
+            what lives shortly within the last fifth of its life. 4 when no gateway
+            answers.
             """
     )
 

@@ -16,28 +16,34 @@ struct PlanEndings: Sendable {
     /// Blocks: it reads the certificates.
     init(_ plan: Plan) {
         for credential in plan.credentials {
-            guard let end = credential.expires else { continue }
-            let action = "Get a new secret for \(credential.name), put it in the old one's place and correct expires."
-            items.append(Item(kind: .secret, name: credential.name, end: end, action: action))
+            let name = credential.name
+            if let end = credential.expires {
+                let action = "Get a new secret for \(name), put it in the old one's place and correct expires."
+                items.append(Item(kind: .secret, name: name, end: end, action: action))
+            }
+            if let pem = credential.strategy.certificates {
+                add(CertificateValidity.ofText(pem), "credentials.\(name).request_auth", "in request_auth of \(name)")
+            }
         }
         for listener in plan.listeners {
-            guard let tls = listener.tls else { continue }
-            add(tls.certificatePath, "listeners.proxy.\(PlanSummary.Listener(listener).name)")
+            guard let path = listener.tls?.certificatePath else { continue }
+            add(CertificateValidity.ofFile(path), "listeners.proxy.\(PlanSummary.Listener(listener).name)", path)
         }
         for route in plan.routes {
-            if let path = route.tls.certificatePath { add(path, "routes.\(route.name)") }
+            guard let path = route.tls.certificatePath else { continue }
+            add(CertificateValidity.ofFile(path), "routes.\(route.name)", path)
         }
     }
 
-    private mutating func add(_ path: String, _ place: String) {
-        guard let validity = CertificateFile.validity(of: path) else { return }
+    private mutating func add(_ validity: (start: UnixTime, end: UnixTime)?, _ place: String, _ certificate: String) {
+        guard let validity else { return }
         items.append(
             Item(
                 kind: .certificate,
                 name: "\(place).tls",
                 start: validity.start,
                 end: validity.end,
-                action: "Replace the certificate \(path), then run: authgateway reload"
+                action: "Replace the certificate \(certificate), then run: authgateway reload"
             )
         )
     }

@@ -26,6 +26,13 @@ final class RecordingSecretSource: SecretSource {
     func systemdCredential(_ name: String) throws(SecretSourceError) -> Secret { try source.systemdCredential(name) }
     func userID(ofName name: String) -> UInt32? { source.userID(ofName: name) }
 
+    func certificates(_ path: String) throws(SecretSourceError) -> String {
+        files.note(secret: path)
+        return try source.certificates(path)
+    }
+
+    func fits(_ tls: ClientTLS) -> Bool { source.fits(tls) }
+
     func openPrivateKey(_ pem: Secret, passphrase: Secret?) -> PrivateKeyDER? {
         source.openPrivateKey(pem, passphrase: passphrase)
     }

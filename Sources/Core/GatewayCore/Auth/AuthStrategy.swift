@@ -18,12 +18,16 @@ package protocol AuthStrategy: Sendable {
     /// (recorded in `fields`).
     func switchingSubject(_ fields: ConfigFields) -> (any AuthStrategy)?
 
+    /// The certificates in PEM that it shows its authority; nil when it shows none.
+    var certificates: String? { get }
+
     /// Whether ``switchingSubject(_:)`` is supported.
     static var hasSubject: Bool { get }
 }
 
 extension AuthStrategy {
     package static var hasSubject: Bool { false }
+    package var certificates: String? { nil }
     package func switchingSubject(_ fields: ConfigFields) -> (any AuthStrategy)? { nil }
 }
 

@@ -49,6 +49,9 @@ struct DelegatedRequestAuth: Sendable {
         }
     }
 
+    /// What it shows the server, in PEM; nil when it shows none.
+    var certificates: String? { tls?.certificates }
+
     /// The field that it adds; nil when it adds none.
     var fieldName: String? {
         switch proof {

@@ -6,6 +6,7 @@ struct DelegatedStrategy: AuthStrategy {
     static let kind = "delegated"
 
     let behavior: AuthBehavior
+    let certificates: String?
 
     init?(from fields: ConfigFields) {
         let errors = fields.context.errorCount
@@ -39,6 +40,7 @@ struct DelegatedStrategy: AuthStrategy {
             initial: initial,
             placement: placement
         )
+        certificates = authorization.certificates
         switch subject {
         case .none, .fixed: behavior = .token(grant)
         case .named(let subjects):
