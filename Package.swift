@@ -11,11 +11,6 @@ let settings: [SwiftSetting] = [
     .enableUpcomingFeature("InternalImportsByDefault"),
 ]
 
-// Every byte of every request passes these two. Overlapping accesses are looked for while they run in debug builds, which
-// is what the tests use (docs/adr/0040-request-path-optimisations.md).
-let hotPathSettings =
-    settings + [.unsafeFlags(["-enforce-exclusivity=unchecked"], .when(configuration: .release))]
-
 func target(
     _ name: String,
     in folder: String,
@@ -69,7 +64,7 @@ let package = Package(
     ],
     targets: [
         // Layer 1: values and state machines.
-        target("GatewayCore", in: "Core", [], hotPathSettings),
+        target("GatewayCore", in: "Core", []),
         target("GatewayStrategies", in: "Core", ["GatewayCore", crypto, cryptoExtras]),
 
         // Layer 2: services, adapters, the data plane. Siblings do not know each other.
@@ -85,7 +80,7 @@ let package = Package(
         target("GatewayTokenStores", in: "Adapters", ["GatewayCore", grdb, crypto, logging]),
         target("GatewayAudit", in: "Adapters", ["GatewayCore", grdb, crypto, logging]),
         target("GatewayAdmin", in: "Adapters", ["GatewayCore", hummingbird, logging] + nio),
-        target("GatewayProxy", in: "DataPlane", ["GatewayCore", logging, metrics] + nio, hotPathSettings),
+        target("GatewayProxy", in: "DataPlane", ["GatewayCore", logging, metrics] + nio),
 
         // Layer 3: the only place where siblings meet.
         target(

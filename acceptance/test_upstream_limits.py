@@ -7,6 +7,7 @@ import requests
 
 from harness import processes
 from harness.origin import response
+from harness.script import connect
 
 
 class SlowOrigin:
@@ -72,6 +73,25 @@ def test_nobody_waits_for_ever(start_gateway, slow):
     slow.permits.release()
     first.join(20)
     assert answers[0].status_code == 200
+
+
+def test_who_leaves_leaves_the_queue(start_gateway, slow):
+    gateway = start(start_gateway, slow.origin)
+    answers = []
+    first = ask(gateway, answers)
+    processes.wait_until(lambda: slow.origin.count() == 1, 10, "the first request arrived")
+    for _ in range(3):
+        with connect(gateway.port) as client:
+            client.send(b"GET /a HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+            # Refused at once if the one before had kept its place.
+            assert client.is_quiet(0.3)
+    second = ask(gateway, answers)
+    for _ in range(2):
+        slow.permits.release()
+    for thread in (first, second):
+        thread.join(20)
+    assert [answer.status_code for answer in answers] == [200, 200]
+    assert slow.origin.count() == 2, "a request of nobody was sent"
 
 
 def test_connections_that_fail_or_end_are_not_counted(start_gateway, make_origin):

@@ -70,7 +70,7 @@ import Testing
             #expect(origin.requests.count == 3)
             #expect(origin.requests.allSatisfy { !$0.lowercased().contains("authorization") })
             #expect(proxy.observer.denials == [.clientAuthRequired, .clientAuthRequired])
-            #expect(proxy.observer.records.last?.client == "laptop")
+            #expect(proxy.observer.uses.last?.client == "laptop")
         }
     }
 

@@ -21,12 +21,16 @@ struct TestClock: GatewayClock {
 }
 
 final class RecordingObserver: ExchangeObserver {
-    private let state = Mutex<(records: [ExchangeRecord], denials: [ProblemKind])>(([], []))
-    func finished(_ record: ExchangeRecord) { state.withLock { $0.records.append(record) } }
+    private let state = Mutex<(uses: [(client: String?, generation: Int?)], denials: [ProblemKind])>(([], []))
+    func finished(_ record: borrowing ExchangeRecord) {
+        let use = (record.client, record.credential?.generation)
+        state.withLock { $0.uses.append(use) }
+    }
     func denied(_ demand: CredentialDemand?, requestID: String, reason: ProblemKind) {
         state.withLock { $0.denials.append(reason) }
     }
-    var records: [ExchangeRecord] { state.withLock { $0.records } }
+    /// Of the exchanges that are finished.
+    var uses: [(client: String?, generation: Int?)] { state.withLock { $0.uses } }
     var denials: [ProblemKind] { state.withLock { $0.denials } }
 }
 

@@ -36,7 +36,7 @@ private final class TwoSubjects: CredentialSelection {
                 #expect(!request.lowercased().contains("x-box-user"))
             }
             client.close()
-            #expect(proxy.observer.records.map(\.credential?.generation) == [1, 2, 1])
+            #expect(proxy.observer.uses.map(\.generation) == [1, 2, 1])
         }
     }
 

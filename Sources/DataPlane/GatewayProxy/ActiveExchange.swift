@@ -22,10 +22,14 @@ final class ActiveExchange {
     /// The body as it came, framing included, while it can still be sent again; nil when there is none.
     var held: ByteBuffer?
     var isHolding: Bool
-    var credential: Credential?
+    /// What is injected; nil until that is known.
+    var block: InjectedBlock?
+    var credential: Credential? { block?.credential }
     var upstream: UpstreamHandler?
     var ticket: CredentialTicket?
     var isWaiting = false
+    /// In the queue for a connection to the upstream.
+    var place: UInt64?
     /// The connection whose answer rejected the token, while the request waits to be sent again.
     var parked: UpstreamHandler?
     var hasReplayed = false

@@ -117,11 +117,12 @@ extension DownstreamHandler {
     private func leaveUpstream() {
         guard let exchange else { return }
         if let ticket = exchange.ticket { exchange.source?.cancel(ticket) }
+        if let place = exchange.place { exchange.state.pool.leave(place) }
         exchange.upstream?.abandon()
         exchange.parked?.abandon()
         self.exchange?.upstream = nil
         self.exchange?.parked = nil
-        requestOut = lane.buffers.empty
+        requestOut = buffers.empty
     }
 
     // MARK: Client
@@ -200,7 +201,7 @@ extension DownstreamHandler {
             channel.close(mode: lingering && !clientHasClosedOutput ? .output : .all, promise: nil)
         }
         context.writeAndFlush(wrapOutboundOut(ByteBuffer()), promise: written)
-        inbound = lane.buffers.empty
+        inbound = buffers.empty
         resumeReading()
     }
 }

@@ -112,6 +112,10 @@ extension DownstreamHandler {
 
     /// Takes the credential that is at hand, or waits for one.
     func authorize(_ exchange: ActiveExchange, at now: MonotonicTime) {
+        // One that is sent again has to be noted first.
+        if exchange.parked == nil, exchange.chosen == nil, let block = exchange.state.offeredBlock(at: now) {
+            return connect(with: block, for: exchange)
+        }
         guard let source = exchange.source else { return connect(with: nil, for: exchange) }
         switch source.current(at: now) {
         case .ready(let credential): connect(with: credential, for: exchange)
@@ -191,10 +195,15 @@ extension DownstreamHandler {
             exchange.parked = nil
             parked.discardParked()
         }
-        exchange.credential = credential
+        let block = exchange.state.block(for: credential, by: exchange, viaLine: shared.viaLine)
+        connect(with: block, for: exchange)
+    }
+
+    private func connect(with block: InjectedBlock, for exchange: ActiveExchange) {
+        exchange.block = block
         let head = exchange.head
         if decoder.head.section.hasUnderscore,
-            requestWriter(exchange).hasLookAlike(decoder.head, head.readableBytesUInt8Span)
+            requestWriter(exchange, block).hasLookAlike(decoder.head, head.readableBytesUInt8Span)
         {
             refuse(GatewayProblem(.requestRefused, "A field's name could be read as one that the gateway sets."))
             return
@@ -212,7 +221,7 @@ extension DownstreamHandler {
         }
         step &+= 1
         let step = step
-        pool.connect { [self] result in connected(result, step: step, pool) }
+        exchange.place = pool.connect { [self] result in connected(result, step: step, pool) }
     }
 
     private func connected(_ result: Result<UpstreamHandler, GatewayProblem>, step: UInt64, _ pool: UpstreamPool) {
@@ -223,6 +232,7 @@ extension DownstreamHandler {
             }
             return
         }
+        exchange.place = nil
         switch result {
         case .success(let connection): send(exchange, on: connection, isReused: connection.hasBeenIdle)
         case .failure(let problem): refuse(problem)
@@ -230,20 +240,18 @@ extension DownstreamHandler {
         process()
     }
 
-    private func requestWriter(_ exchange: ActiveExchange) -> RequestWriter {
-        RequestWriter(
-            block: exchange.state.block(for: exchange.credential, by: exchange, viaLine: shared.viaLine),
-            match: exchange.match,
-            stripsAuthorization: exchange.stripsAuthorization
-        )
+    private func requestWriter(_ exchange: ActiveExchange, _ block: InjectedBlock) -> RequestWriter {
+        RequestWriter(block: block, match: exchange.match, stripsAuthorization: exchange.stripsAuthorization)
     }
 
     private func send(_ exchange: ActiveExchange, on connection: UpstreamHandler, isReused: Bool) {
         connection.begin(self, answersHead: decoder.head.isHead)
         exchange.upstream = connection
         exchange.isOnReusedConnection = isReused
-        requestOut = lane.buffers.take()
-        guard requestWriter(exchange).write(decoder.head, exchange.head, into: &requestOut) else {
+        requestOut = buffers.take()
+        guard let block = exchange.block,
+            requestWriter(exchange, block).write(decoder.head, exchange.head, into: &requestOut)
+        else {
             return refuse(GatewayProblem(.requestRefused, "The head could not be rewritten."))
         }
         if let held = exchange.held { requestOut.writeImmutableBuffer(held) }
@@ -255,8 +263,11 @@ extension DownstreamHandler {
 
     func flushRequest() {
         guard requestOut.readableBytes > 0, let upstream = exchange?.upstream else { return }
-        upstream.send(requestOut)
-        lane.buffers.giveBack(&requestOut)
+        // Taken out: sending can lead back to here.
+        var out = buffers.empty
+        swap(&out, &requestOut)
+        upstream.send(out)
+        buffers.giveBack(out)
     }
 
     // MARK: Body
@@ -293,7 +304,7 @@ extension DownstreamHandler {
         }
         if requestOut.readableBytes > 0 {
             exchange?.upstream?.write(requestOut)
-            requestOut = lane.buffers.empty
+            requestOut = buffers.empty
         }
         exchange?.upstream?.send(slice)
     }
@@ -313,7 +324,7 @@ extension DownstreamHandler {
 
     private func readTrailers() -> Bool {
         guard let exchange else { return false }
-        let owned = requestWriter(exchange).block.ownedNames
+        let owned = exchange.block?.ownedNames ?? []
         let bytes = inbound
         switch trailers.read(bytes.readableBytesUInt8Span, forbidden: owned) {
         case .needMore:

@@ -60,7 +60,7 @@ extension DownstreamHandler {
         exchange.hasReplayed = true
         exchange.parked = upstream
         exchange.upstream = nil
-        requestOut = lane.buffers.empty
+        requestOut = buffers.empty
         phase = .waiting
         timer.clear()
         authorize(exchange, at: shared.clock.monotonic())
@@ -93,7 +93,7 @@ extension DownstreamHandler {
         exchange.status = head.status
         if exchange.held != nil { exchange.held = nil }
         exchange.isHolding = false
-        if responseOut.readableBytes == 0 { responseOut = lane.buffers.take() }
+        if responseOut.readableBytes == 0 { responseOut = buffers.take() }
         let isWritten = shared.responseWriter.write(
             head,
             bytes,
@@ -122,7 +122,7 @@ extension DownstreamHandler {
         guard responseOut.readableBytes > 0, count <= Self.joinedBytes else {
             if count == source.readableBytes {
                 forward(source)
-                source = lane.buffers.empty
+                source = buffers.empty
             } else if let slice = source.readSlice(length: count) {
                 forward(slice)
             }
@@ -146,7 +146,7 @@ extension DownstreamHandler {
     private func writeStaged() {
         guard responseOut.readableBytes > 0 else { return }
         outlet.write(responseOut)
-        responseOut = lane.buffers.empty
+        responseOut = buffers.empty
     }
 
     func flushResponse() {
@@ -154,8 +154,10 @@ extension DownstreamHandler {
             outlet.flush()
             return
         }
-        outlet.send(responseOut)
-        lane.buffers.giveBack(&responseOut)
+        var out = buffers.empty
+        swap(&out, &responseOut)
+        outlet.send(out)
+        buffers.giveBack(out)
     }
 
     func beginTunnel() {

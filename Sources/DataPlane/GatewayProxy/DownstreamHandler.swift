@@ -34,12 +34,12 @@ final class DownstreamHandler: ChannelDuplexHandler {
     /// Tells which listener accepted the connection.
     let listenerNumber: Int
     var context: ChannelHandlerContext?
-    var outlet = Outlet()
+    let outlet = Outlet()
     /// No other handler, TLS that is, is in the pipeline.
     private let isAlone: Bool
     private let loop: any EventLoop
     private let clock: LoopClock
-    private let empty: ByteBuffer
+    let buffers: SpareBuffers
     var phase = Phase.head
     var decoder: RequestHeadDecoder
     var inbound: ByteBuffer
@@ -71,12 +71,12 @@ final class DownstreamHandler: ChannelDuplexHandler {
         self.isAlone = isAlone
         loop = lane.loop
         clock = lane.clock
-        empty = lane.buffers.empty
+        buffers = lane.buffers
         self.listener = listener
         self.listenerNumber = listenerNumber
-        inbound = lane.buffers.empty
-        requestOut = lane.buffers.empty
-        responseOut = lane.buffers.empty
+        inbound = buffers.empty
+        requestOut = buffers.empty
+        responseOut = buffers.empty
         let limits = lane.shared.limits
         decoder = RequestHeadDecoder(maxBytes: limits.headerBytes, maxFields: limits.headerFields)
         trailers = TrailerSection(maxBytes: limits.headerBytes, maxFields: limits.headerFields)
@@ -102,13 +102,13 @@ final class DownstreamHandler: ChannelDuplexHandler {
 
     func handlerAdded(context: ChannelHandlerContext) {
         self.context = context
-        outlet = Outlet(context, isAlone: isAlone)
+        outlet.open(context, isAlone: isAlone)
         if context.channel.isActive { opened() }
     }
 
     func handlerRemoved(context: ChannelHandlerContext) {
         self.context = nil
-        outlet = Outlet()
+        outlet.close()
     }
 
     func channelActive(context: ChannelHandlerContext) {
@@ -139,7 +139,7 @@ final class DownstreamHandler: ChannelDuplexHandler {
         clock.end()
         timer.cancel()
         clientLeft()
-        inbound = lane.buffers.empty
+        inbound = buffers.empty
         context.fireChannelInactive()
     }
 
@@ -163,7 +163,7 @@ final class DownstreamHandler: ChannelDuplexHandler {
     func channelReadComplete(context: ChannelHandlerContext) {
         clock.end()
         // A buffer that nobody holds is used for the next read.
-        if inbound.readableBytes == 0 { inbound = empty }
+        if inbound.readableBytes == 0 { inbound = buffers.empty }
         if wantsInput { outlet.readAhead() }
     }
 
@@ -213,7 +213,7 @@ final class DownstreamHandler: ChannelDuplexHandler {
             case .forwarding: goesOn = readBody()
             case .tunnel: goesOn = readTunnel()
             case .waiting, .responding: goesOn = false
-            case .finishing, .lingering, .closed: inbound = lane.buffers.empty
+            case .finishing, .lingering, .closed: inbound = buffers.empty
             }
         }
         isProcessing = false
@@ -228,7 +228,7 @@ final class DownstreamHandler: ChannelDuplexHandler {
         guard let upstream = exchange?.upstream, upstream.isWritable else { return false }
         setDeadline(timeouts.response)
         upstream.send(inbound)
-        inbound = lane.buffers.empty
+        inbound = buffers.empty
         return true
     }
 

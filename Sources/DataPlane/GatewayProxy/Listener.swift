@@ -142,7 +142,7 @@ final class Listener: Sendable {
             .childChannelOption(.allowRemoteHalfClosure, value: true)
             .childChannelOption(
                 .recvAllocator,
-                value: AdaptiveRecvByteBufferAllocator(minimum: 2048, initial: 4096, maximum: 131_072)
+                value: AdaptiveRecvByteBufferAllocator(minimum: 1024, initial: 2048, maximum: 131_072)
             )
             .childChannelOption(.writeBufferWaterMark, value: .init(low: 32_768, high: 131_072))
             .childChannelInitializer { channel in

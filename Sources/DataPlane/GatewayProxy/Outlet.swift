@@ -18,14 +18,18 @@ final class Outlet {
     /// The channel has been given bytes and may still hold some: whatever follows has to queue behind them.
     private var mayHoldBytes = false
 
-    /// Nowhere: before a handler is added, and after it is removed.
-    init() {}
-
-    init(_ context: ChannelHandlerContext, isAlone: Bool) {
+    /// Its handler is added. Before that, and after ``close()``, it leads nowhere.
+    func open(_ context: ChannelHandlerContext, isAlone: Bool) {
         self.context = context
         guard isAlone else { return }
         core = context.channel._channelCore
         socket = core as? any NIOTransportAccessibleChannelCore<NIOBSDSocket.Handle>
+    }
+
+    func close() {
+        context = nil
+        core = nil
+        socket = nil
     }
 
     /// Leaves with the next flush.

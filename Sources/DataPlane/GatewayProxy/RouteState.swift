@@ -5,35 +5,42 @@ final class RouteState {
     let route: ServedRoute
     let pool: UpstreamPool
     private var block: InjectedBlock?
-    /// By their source, where requests choose one; thrown away together when there are too many.
+    /// By their source, where requests choose one, and then only here; thrown away together when there are too many.
     private var chosen: [ObjectIdentifier: InjectedBlock] = [:]
     private static let mostChosen = 256
     private var pending = 0
+    /// Nothing is injected.
+    private let isBare: Bool
 
     init(route: ServedRoute, pool: UpstreamPool) {
         self.route = route
         self.pool = pool
+        isBare = route.source == nil
+    }
+
+    /// The block in use, while nobody has to be asked whether it still may be. Not where requests choose their source.
+    func offeredBlock(at now: MonotonicTime) -> InjectedBlock? {
+        guard let block, block.credential?.isOffered(at: now) ?? isBare else { return nil }
+        return block
     }
 
     /// The block of a credential, built once for each generation; the source is told of the first use, and drops repeats
     /// from other loops.
     func block(for credential: Credential?, by exchange: ActiveExchange, viaLine: [UInt8]) -> InjectedBlock {
-        if let block, block.credential === credential { return block }
         let source = exchange.chosen.map { ObjectIdentifier($0) }
-        if let source, let block = chosen[source], block.credential === credential {
-            self.block = block
-            return block
-        }
-        let block = InjectedBlock(route: route, credential: credential, viaLine: viaLine)
-        self.block = block
+        let known = if let source { chosen[source] } else { block }
+        if let known, known.credential === credential { return known }
+        let new = InjectedBlock(route: route, credential: credential, viaLine: viaLine)
         if let source {
             if chosen.count >= Self.mostChosen { chosen = [:] }
-            chosen[source] = block
+            chosen[source] = new
+        } else {
+            block = new
         }
         if let credential {
             exchange.source?.note(.injected, generation: credential.generation, by: exchange.demand)
         }
-        return block
+        return new
     }
 
     // MARK: Waiting requests

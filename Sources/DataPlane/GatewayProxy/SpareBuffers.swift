@@ -10,18 +10,14 @@ final class SpareBuffers {
     private static let largest = 65_536
 
     func take() -> ByteBuffer {
-        guard let spare else { return ByteBufferAllocator().buffer(capacity: Self.capacity) }
-        self.spare = nil
-        return spare
+        spare.take() ?? ByteBufferAllocator().buffer(capacity: Self.capacity)
     }
 
-    /// Takes back what was written and flushed; leaves ``empty``.
-    func giveBack(_ buffer: inout ByteBuffer) {
-        if buffer.capacity <= Self.largest {
-            // While the channel still holds it, this makes a new one.
-            buffer.clear()
-            spare = buffer
-        }
-        buffer = empty
+    /// Takes back what was written and flushed.
+    func giveBack(_ buffer: consuming ByteBuffer) {
+        guard buffer.capacity <= Self.largest else { return }
+        // While the channel still holds it, this makes a new one.
+        buffer.clear()
+        spare = buffer
     }
 }

@@ -26,7 +26,7 @@ final class UpstreamHandler: ChannelDuplexHandler {
 
     private let pool: UpstreamPool
     private var context: ChannelHandlerContext?
-    private var outlet = Outlet()
+    private let outlet = Outlet()
     /// No other handler, TLS that is, is in the pipeline.
     private let isAlone: Bool
     private var client: DownstreamHandler?
@@ -215,12 +215,12 @@ final class UpstreamHandler: ChannelDuplexHandler {
 
     func handlerAdded(context: ChannelHandlerContext) {
         self.context = context
-        outlet = Outlet(context, isAlone: isAlone)
+        outlet.open(context, isAlone: isAlone)
     }
 
     func handlerRemoved(context: ChannelHandlerContext) {
         self.context = nil
-        outlet = Outlet()
+        outlet.close()
     }
 
     func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {

@@ -81,11 +81,16 @@ final class UpstreamPool {
     /// Opens a connection; when there are as many as there may be, waits until one is free.
     ///
     /// - Parameter done: May be called before this returns.
-    func connect(_ done: @escaping Done) {
-        guard count >= most else { return open(done) }
+    /// - Returns: The place of who has to wait, to be given up with ``leave(_:)``.
+    func connect(_ done: @escaping Done) -> UInt64? {
+        guard count >= most else {
+            open(done)
+            return nil
+        }
         guard waiters.count < mostWaiting else {
             let detail = "\(target.origin) has as many connections and waiting requests as limits allows."
-            return done(.failure(GatewayProblem(.upstreamBusy, detail, retryAfter: .seconds(1))))
+            done(.failure(GatewayProblem(.upstreamBusy, detail, retryAfter: .seconds(1))))
+            return nil
         }
         lastWaiter &+= 1
         let number = lastWaiter
@@ -93,6 +98,13 @@ final class UpstreamPool {
             gaveUp(number)
         }
         waiters.append(Waiter(number: number, done: done, deadline: deadline))
+        return number
+    }
+
+    /// Nobody waits in this place any longer; without effect when its turn has come already.
+    func leave(_ place: UInt64) {
+        guard let index = waiters.firstIndex(where: { $0.number == place }) else { return }
+        waiters.remove(at: index).deadline.cancel()
     }
 
     private func gaveUp(_ number: UInt64) {
@@ -142,7 +154,7 @@ final class UpstreamPool {
             .channelOption(.socketOption(.tcp_nodelay), value: 1)
             .channelOption(
                 .recvAllocator,
-                value: AdaptiveRecvByteBufferAllocator(minimum: 4096, initial: 8192, maximum: 262_144)
+                value: AdaptiveRecvByteBufferAllocator(minimum: 2048, initial: 4096, maximum: 262_144)
             )
             .channelOption(.writeBufferWaterMark, value: .init(low: 32_768, high: 131_072))
             .channelInitializer { channel in

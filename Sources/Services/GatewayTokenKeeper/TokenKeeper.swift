@@ -104,8 +104,17 @@ package final class TokenKeeper: CredentialSource, Service {
         machine.withLock { machine in
             let decision = body(&machine)
             let servable = machine.servable
-            published.withLock { $0 = servable }
+            publish(servable)
             return decision
+        }
+    }
+
+    private func publish(_ servable: Credential?) {
+        published.withLock { published in
+            guard published !== servable else { return }
+            published?.withdraw()
+            servable?.offer()
+            published = servable
         }
     }
 

@@ -1,6 +1,6 @@
 import Glibc
 
-/// The pages of the program file that are resident and not in use.
+/// The pages of the program and its libraries that are resident and not in use.
 ///
 /// While it starts, and whenever a cast is made for the first time, the Swift runtime reads through the records of all types
 /// and conformances, so that some 25 MB of the file count as resident; a third of them serve requests. Given back, they are
@@ -14,14 +14,12 @@ enum ProgramPages {
         }
     }
 
-    /// Where the program's own file is mapped for execution: read only, so that no page of it can have changed.
+    /// Where files are mapped for execution: read only, so that no page of them can have changed.
     private static func executableRanges() -> [Range<Int>] {
         guard let maps = text(of: "/proc/self/maps") else { return [] }
-        let lines = maps.split(separator: "\n").map { $0.split(separator: " ", omittingEmptySubsequences: true) }
-        // The first mapping of a process is its program's.
-        guard let program = lines.first?.last, program.hasPrefix("/") else { return [] }
-        return lines.compactMap { words in
-            guard words.count > 5, words[1] == "r-xp", words.last == program else { return nil }
+        return maps.split(separator: "\n").compactMap { line in
+            let words = line.split(separator: " ", omittingEmptySubsequences: true)
+            guard words.count > 5, words[1] == "r-xp", words[5].hasPrefix("/") else { return nil }
             let bounds = words[0].split(separator: "-").compactMap { Int($0, radix: 16) }
             return bounds.count == 2 && bounds[0] < bounds[1] ? bounds[0]..<bounds[1] : nil
         }

@@ -54,7 +54,7 @@ final class TrafficObserver: ExchangeObserver, Service {
         routes.withLock { $0.indices.contains(number) ? $0[number] : nil }
     }
 
-    func finished(_ record: ExchangeRecord) {
+    func finished(_ record: borrowing ExchangeRecord) {
         let wall = record.finishedAt.nanoseconds &+ wallOffset.load(ordering: .relaxed)
         shards[record.lane % shards.count].add(record, minute: wall / 60_000_000_000)
         if let accessLog { log(record, to: accessLog) }
@@ -124,7 +124,7 @@ final class TrafficObserver: ExchangeObserver, Service {
         }
     }
 
-    private func log(_ record: ExchangeRecord, to logger: Logger) {
+    private func log(_ record: borrowing ExchangeRecord, to logger: Logger) {
         var data: Logger.Metadata = [
             "request_id": "\(record.requestID)", "method": "\(record.method)", "status": "\(record.status)",
             "received": "\(record.bytesReceived)", "sent": "\(record.bytesSent)",

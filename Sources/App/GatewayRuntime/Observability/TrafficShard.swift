@@ -15,7 +15,7 @@ final class TrafficShard: Sendable {
         let status: Int
         let problem: ProblemKind?
 
-        init(_ record: ExchangeRecord, _ minute: Int64) {
+        init(_ record: borrowing ExchangeRecord, _ minute: Int64) {
             self.minute = minute
             route = record.route
             client = record.client
@@ -24,7 +24,7 @@ final class TrafficShard: Sendable {
             problem = record.problem
         }
 
-        func fits(_ record: ExchangeRecord, _ minute: Int64) -> Bool {
+        func fits(_ record: borrowing ExchangeRecord, _ minute: Int64) -> Bool {
             self.minute == minute && route == record.route && status == record.status
                 && credential === record.credential && problem == record.problem && client == record.client
         }
@@ -51,7 +51,7 @@ final class TrafficShard: Sendable {
         var seconds = 0.0
         var buckets = [Int64](repeating: 0, count: MetricRegistry.durationBounds.count + 1)
 
-        mutating func add(_ record: ExchangeRecord) {
+        mutating func add(_ record: borrowing ExchangeRecord) {
             let duration = Double(record.finishedAt.nanoseconds &- record.startedAt.nanoseconds) / 1e9
             let bounds = MetricRegistry.durationBounds
             requests += 1
@@ -65,9 +65,14 @@ final class TrafficShard: Sendable {
 
     /// Exchanges of one route that follow each other are mostly alike, so the last one's tally is kept at hand, out of the
     /// table.
-    private struct Latest {
-        var key: Key
-        var tally = Tally()
+    private final class Latest {
+        let key: Key
+        var tally: Tally
+
+        init(key: Key, tally: Tally) {
+            self.key = key
+            self.tally = tally
+        }
     }
 
     private struct State {
@@ -75,18 +80,20 @@ final class TrafficShard: Sendable {
         var latest: [Latest?] = []
         var others: [Key: Tally] = [:]
 
-        mutating func add(_ record: ExchangeRecord, minute: Int64) {
+        mutating func add(_ record: borrowing ExchangeRecord, minute: Int64) {
             let index = (record.route ?? -1) + 1
             if index >= latest.count {
                 latest.append(contentsOf: repeatElement(nil, count: index + 1 - latest.count))
             }
-            if !(latest[index]?.key.fits(record, minute) ?? false) { makeLatest(Key(record, minute), at: index) }
-            latest[index]?.tally.add(record)
+            if let found = latest[index], found.key.fits(record, minute) { return found.tally.add(record) }
+            makeLatest(Key(record, minute), at: index).tally.add(record)
         }
 
-        private mutating func makeLatest(_ key: Key, at index: Int) {
+        private mutating func makeLatest(_ key: Key, at index: Int) -> Latest {
             if let old = latest[index] { others[old.key] = old.tally }
-            latest[index] = Latest(key: key, tally: others.removeValue(forKey: key) ?? Tally())
+            let new = Latest(key: key, tally: others.removeValue(forKey: key) ?? Tally())
+            latest[index] = new
+            return new
         }
 
         func all() -> [Key: Tally] {
@@ -98,7 +105,7 @@ final class TrafficShard: Sendable {
 
     private let state = Mutex(State())
 
-    func add(_ record: ExchangeRecord, minute: Int64) {
+    func add(_ record: borrowing ExchangeRecord, minute: Int64) {
         state.withLock { $0.add(record, minute: minute) }
     }
 

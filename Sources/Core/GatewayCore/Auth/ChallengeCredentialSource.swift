@@ -62,7 +62,10 @@ package final class ChallengeCredentialSource: ChallengeAnswering {
         let isAsked = challenges.contains { challenge in
             challenge.scheme == "basic" && (realm == nil || challenge.parameters["realm"] == realm)
         }
-        if isAsked { isChallenged.store(true, ordering: .relaxed) }
+        if isAsked {
+            isChallenged.store(true, ordering: .relaxed)
+            bare.withdraw()
+        }
         return isAsked
     }
 

@@ -1,3 +1,5 @@
+import Synchronization
+
 /// One usable generation of a credential, published by its source and read by event loops.
 ///
 /// A class, so that the request path compares and passes it without copying what is inside.
@@ -9,6 +11,7 @@ package final class Credential: Sendable {
     package let injection: Injection
     /// Not to be injected from this moment on; nil for a credential that does not expire by itself.
     package let expiresAt: MonotonicTime?
+    private let isWithdrawn = Atomic(false)
 
     package init(name: String, generation: Int, injection: Injection, expiresAt: MonotonicTime? = nil) {
         self.name = name
@@ -21,4 +24,18 @@ package final class Credential: Sendable {
         guard let expiresAt else { return true }
         return now < expiresAt
     }
+
+    /// Whether it may be injected without asking its source again.
+    ///
+    /// Event loops keep what they were given last and ask this of it: a source that all of them asked for each request would
+    /// have them take turns.
+    package func isOffered(at now: MonotonicTime) -> Bool {
+        !isWithdrawn.load(ordering: .relaxed) && isUsable(at: now)
+    }
+
+    /// Its source has another one, or none: this one was replaced, rejected, revoked or locked.
+    package func withdraw() { isWithdrawn.store(true, ordering: .relaxed) }
+
+    /// Its source offers it again.
+    package func offer() { isWithdrawn.store(false, ordering: .relaxed) }
 }

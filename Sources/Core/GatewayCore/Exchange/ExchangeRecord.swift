@@ -1,5 +1,7 @@
 /// What happened to one request, for the log, metrics and usage counts.
-package struct ExchangeRecord: Sendable {
+///
+/// Lent, never copied: there is one for every request.
+package struct ExchangeRecord: ~Copyable, Sendable {
     package var requestID: RequestID
     /// The event loop it ran on, in the data plane's numbering.
     package var lane = 0
