@@ -108,6 +108,7 @@ def test_a_clock_of_the_gateway_that_is_wrong_is_repaired_too(make_authority, ma
     assert abs(first["exp"] - second["exp"] - offset) <= 3
     assert requests.get(gateway.url + "/box/y", timeout=20).status_code == 200
     assert len(authority.calls()) == 2
+    gateway.kill()
 
 
 def test_an_unknown_subject_is_final_and_explained(make_authority, make_gateway):

@@ -229,6 +229,7 @@ def test_a_jump_of_the_clock_costs_at_most_one_renewal(start_gateway, make_autho
     assert (after > before) == (jump == "+1h"), "the gateway did not notice the jump"
     assert status(gateway) == 200
     assert_whole(gateway)
+    gateway.kill()
 
 
 @needs_root

@@ -291,6 +291,19 @@ struct AuthorizationCodeTests {
         #expect(try self.grantWithoutRevocation().revocation(of: held) == nil)
     }
 
+    @Test func aClientThatSignsRevokesToo() throws {
+        let block: FixtureNode = [
+            "authorize_url": "https://id.example.com/authorize", "token_url": "https://id.example.com/token",
+            "revoke_url": "https://id.example.com/revoke", "client_id": "app", "client_auth": "private_key_jwt",
+            "private_key": "\(SampleKeys.rsa)",
+        ]
+        let request = try #require(grant("oauth2_authorization_code", block).revocation(of: held, at: now))
+        #expect(try request.parameter("token") == "r1")
+        let assertion = try SignedToken(request.parameter("client_assertion"))
+        #expect(assertion.claims["jti"] == .string("\(String.sampleNonce)-0"))
+        #expect(try assertion.isGenuine())
+    }
+
     private func grantWithoutRevocation() throws -> any TokenGrant {
         try grant("oauth2_authorization_code", Self.plain)
     }

@@ -15,7 +15,11 @@ needs_faketime = pytest.mark.skipif(LIBRARY is None, reason="libfaketime is not 
 
 
 class FakeClock:
-    """The wall clock of the processes that have `environment`; time that merely passes is real."""
+    """The wall clock of the processes that have `environment`; time that merely passes is real.
+
+    The library loses a timer of libdispatch now and then (once in thirty stops of a gateway, and never without it), so a test
+    kills what it has started in the end.
+    """
 
     def __init__(self, folder, memory):
         self.file = pathlib.Path(folder) / "clock"
