@@ -36,11 +36,4 @@ final class RecordingSecretSource: SecretSource {
     func openPrivateKey(_ pem: Secret, passphrase: Secret?) -> PrivateKeyDER? {
         source.openPrivateKey(pem, passphrase: passphrase)
     }
-
-    func certificates(_ path: String) throws(SecretSourceError) -> String {
-        files.note(secret: path)
-        return try source.certificates(path)
-    }
-
-    func fits(_ tls: ClientTLS) -> Bool { source.fits(tls) }
 }
