@@ -81,17 +81,9 @@ def idle_connections(binary, count=8000):
 
 def cold_start(binary, rounds=5):
     """Milliseconds from the start of the process to the first proxied answer, with a token in the store."""
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), TokenEndpoint)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    credentials = f"""credentials:
-  service:
-    strategy: oauth2_client_credentials
-    token_url: http://127.0.0.1:{server.server_port}/token
-    client_id: bench
-    client_secret: {{env: CLIENT_SECRET}}"""
     with tempfile.TemporaryDirectory(prefix="cold-") as folder:
-        with proxies.Stage(folder, {"gateway": binary}) as stage:
-            stage.write_gateway("gateway", credentials, "bench: {match: {path: /}, auth: service, TO}")
+        with proxies.Stage(folder, {"gateway": binary}) as stage, TokenServer(lifetime=3600) as server:
+            stage.write_gateway("gateway", server.credentials, "bench: {match: {path: /}, auth: service, TO}")
             stage.start("upstream")
             times = []
             for _ in range(rounds + 1):
@@ -100,13 +92,67 @@ def cold_start(binary, rounds=5):
                 load.paced(stage.ports["gateway"], 1, 1)
                 times.append((time.perf_counter() - start) * 1e3)
                 stage.stop("gateway")
-            server.shutdown()
             return statistics.median(times[1:])
+
+
+def renewal(binary, rounds=6, seconds=4):
+    """p99 under load with a token that is renewed every two seconds at a slow server, over that with one that stays."""
+    with tempfile.TemporaryDirectory(prefix="renewal-") as folder:
+        with (
+            proxies.Stage(folder, {"still": binary, "renewing": binary}) as stage,
+            TokenServer(lifetime=3600) as still,
+            TokenServer(lifetime=4, delay=0.5) as renewing,
+        ):
+            for name, server in (("still", still), ("renewing", renewing)):
+                stage.write_gateway(name, server.credentials, "bench: {match: {path: /}, auth: service, TO}")
+            stage.start("upstream")
+            for name in ("still", "renewing"):
+                stage.start(name)
+                load.wrk(stage.ports[name], 32, "/json", 1, stage.pin_load)
+            before = renewing.count
+            ratios = []
+            for number in range(rounds):
+                p99 = {}
+                for name in ("still", "renewing") if number % 2 == 0 else ("renewing", "still"):
+                    p99[name] = load.wrk(stage.ports[name], 32, "/json", seconds, stage.pin_load)["p99"]
+                ratios.append(p99["renewing"] / p99["still"])
+            if renewing.count - before < rounds or still.count > 1:
+                raise SystemExit(f"{renewing.count - before} renewals where {rounds} were due, {still.count} where none was")
+            return statistics.median(ratios)
+
+
+class TokenServer:
+    """Grants one token again and again, which the upstream knows; every answer takes `delay` seconds."""
+
+    def __init__(self, lifetime, delay=0.0):
+        self.lifetime, self.delay, self.count = lifetime, delay, 0
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), TokenEndpoint)
+        self.server.owner = self
+
+    def __enter__(self):
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+        return self
+
+    def __exit__(self, *_):
+        self.server.shutdown()
+
+    @property
+    def credentials(self):
+        return f"""credentials:
+  service:
+    strategy: oauth2_client_credentials
+    token_url: http://127.0.0.1:{self.server.server_port}/token
+    client_id: bench
+    client_secret: {{env: CLIENT_SECRET}}"""
 
 
 class TokenEndpoint(http.server.BaseHTTPRequestHandler):
     def do_POST(self):
-        body = json.dumps({"access_token": proxies.TOKEN, "token_type": "Bearer", "expires_in": 3600}).encode()
+        owner = self.server.owner
+        owner.count += 1
+        time.sleep(owner.delay)
+        answer = {"access_token": proxies.TOKEN, "token_type": "Bearer", "expires_in": owner.lifetime}
+        body = json.dumps(answer).encode()
         self.send_response(200)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(body)))
