@@ -24,11 +24,6 @@ final class TrafficShard: Sendable {
             problem = record.problem
         }
 
-        func fits(_ record: borrowing ExchangeRecord, _ minute: Int64) -> Bool {
-            self.minute == minute && route == record.route && status == record.status
-                && credential === record.credential && problem == record.problem && client == record.client
-        }
-
         static func == (lhs: Self, rhs: Self) -> Bool {
             lhs.minute == rhs.minute && lhs.route == rhs.route && lhs.status == rhs.status
                 && lhs.credential === rhs.credential && lhs.problem == rhs.problem && lhs.client == rhs.client
@@ -73,6 +68,12 @@ final class TrafficShard: Sendable {
             self.key = key
             self.tally = tally
         }
+
+        /// Field by field: a copy of the key would be counted at the credential, which all event loops share.
+        func fits(_ record: borrowing ExchangeRecord, _ minute: Int64) -> Bool {
+            key.minute == minute && key.route == record.route && key.status == record.status
+                && key.credential === record.credential && key.problem == record.problem && key.client == record.client
+        }
     }
 
     private struct State {
@@ -85,7 +86,7 @@ final class TrafficShard: Sendable {
             if index >= latest.count {
                 latest.append(contentsOf: repeatElement(nil, count: index + 1 - latest.count))
             }
-            if let found = latest[index], found.key.fits(record, minute) { return found.tally.add(record) }
+            if let found = latest[index], found.fits(record, minute) { return found.tally.add(record) }
             makeLatest(Key(record, minute), at: index).tally.add(record)
         }
 
