@@ -500,3 +500,8 @@ def test_operators_work_on_one_user(server, api, start_gateway):
     ]:
         result = gateway.run("token", "show", name)
         assert result.returncode == 1 and text in result.stderr, result
+    # And without a gateway, who is named is looked up.
+    gateway.stop()
+    assert "subject: of X-Box-User, at most 100" in gateway.run("plan").stdout
+    shown = json.loads(gateway.run("token", "show", "app-user[ada]", "--json").stdout)
+    assert (shown["state"], shown["subject"], shown["generation"]) == ("valid", "ada", 2)

@@ -46,4 +46,7 @@ private struct AnyVariable: SecretSource {
     func systemdCredential(_ name: String) throws(SecretSourceError) -> Secret {
         throw SecretSourceError("no credentials here")
     }
+
+    func certificates(_ path: String) throws(SecretSourceError) -> String { throw SecretSourceError("no files here") }
+    func fits(_ tls: ClientTLS) -> Bool { true }
 }

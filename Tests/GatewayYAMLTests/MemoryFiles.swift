@@ -40,6 +40,13 @@ struct MemorySecrets: SecretSource {
         throw SecretSourceError("CREDENTIALS_DIRECTORY is not set")
     }
 
+    func certificates(_ path: String) throws(SecretSourceError) -> String {
+        guard let text = files[path] else { throw SecretSourceError("\(path): no such file") }
+        return text
+    }
+
+    func fits(_ tls: ClientTLS) -> Bool { true }
+
     func openPrivateKey(_ pem: Secret, passphrase: Secret?) -> PrivateKeyDER? {
         SampleKeys.open(pem, passphrase: passphrase)
     }

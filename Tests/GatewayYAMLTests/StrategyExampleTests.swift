@@ -45,6 +45,8 @@ private struct AnySecret: SecretSource {
 
     func certificates(_ path: String) throws(SecretSourceError) -> String { "certificates of \(path)" }
 
+    func fits(_ tls: ClientTLS) -> Bool { true }
+
     private static let boxApp =
         #"{"boxAppSettings":{"clientID":"app","clientSecret":"s","appAuth":{"publicKeyID":"k","privateKey":""#
         + SampleKeys.rsa.replacing("\n", with: "\\n") + #"","passphrase":"value"}},"enterpriseID":"12345"}"#

@@ -27,7 +27,8 @@ extension TokenKeeper {
         doorbell.close()
     }
 
-    private func close() {
+    /// Refuses whoever waits, and takes nobody any more.
+    package func close() {
         doorbell.close()
         let (waiters, stopped) = decide { $0.stop() }
         let problem = stopProblem(stopped)

@@ -29,7 +29,10 @@ final class KeeperHost: Service {
             defer { tenures[keeper.key] = tenure }
             return tenures[keeper.key]
         }
-        orders.continuation.yield(Order(tenure: tenure, predecessor: earlier))
+        guard case .terminated = orders.continuation.yield(Order(tenure: tenure, predecessor: earlier)) else { return }
+        // The gateway is stopping: nobody will run it, and whoever waits for it is told so.
+        tenure.end.continuation.finish()
+        keeper.close()
     }
 
     func run() async throws {

@@ -31,11 +31,6 @@ package protocol SecretSource: Sendable {
 extension SecretSource {
     package func userID(ofName name: String) -> UInt32? { nil }
     package func openPrivateKey(_ pem: Secret, passphrase: Secret?) -> PrivateKeyDER? { nil }
-    package func certificates(_ path: String) throws(SecretSourceError) -> String {
-        throw SecretSourceError("\(path): no such file")
-    }
-
-    package func fits(_ tls: ClientTLS) -> Bool { true }
 }
 
 /// Why a secret could not be read; says what to do and never holds any of it.

@@ -100,6 +100,8 @@ package struct FixtureSecrets: SecretSource {
         return text
     }
 
+    package func fits(_ tls: ClientTLS) -> Bool { true }
+
     package func openPrivateKey(_ pem: Secret, passphrase: Secret?) -> PrivateKeyDER? {
         SampleKeys.open(pem, passphrase: passphrase)
     }

@@ -126,4 +126,6 @@ struct ProbeSecrets: SecretSource {
         Secret(SchemaProbe.name)
     }
     func systemdCredential(_ name: String) throws(SecretSourceError) -> Secret { Secret(SchemaProbe.name) }
+    func certificates(_ path: String) throws(SecretSourceError) -> String { SchemaProbe.name }
+    func fits(_ tls: ClientTLS) -> Bool { true }
 }
