@@ -13,6 +13,8 @@ package final class Gateway: Sendable {
     private let options: GatewayOptions
     private let group: ServiceGroup
     private let logger: Logger
+    /// nil where the program around it handles them.
+    private let signals: UnixSignalsSequence?
 
     /// - Throws: ``CommandFailure`` that says what is wrong and what to do; nothing is left open then.
     package init(plan: Plan, options: GatewayOptions) async throws(CommandFailure) {
@@ -28,6 +30,8 @@ package final class Gateway: Sendable {
         // The drain has a limit of its own; the rest is what one call to an authority may take.
         configuration.maximumGracefulShutdownDuration = plan.limits.drain + TokenKeeper.callDeadline + .seconds(5)
         group = ServiceGroup(configuration: configuration)
+        // From here on, and not only once it serves: whoever reads its addresses may stop it at once.
+        signals = options.handlesSignals ? await UnixSignalsSequence(trapping: .sigterm, .sigint, .sighup) : nil
     }
 
     /// The addresses of the data plane, with real ports.
@@ -57,11 +61,11 @@ package final class Gateway: Sendable {
 
     private func serve() async throws(CommandFailure) {
         logger.notice("Gateway started", metadata: ["routes": "\(plan.routes.count)", "admin": "\(admin.text)"])
-        let (group, options, logger, reloader) = (group, options, logger, assembly.reloader)
+        let (group, signals, logger, reloader) = (group, signals, logger, assembly.reloader)
         do {
             try await withThrowingTaskGroup(of: Void.self) { tasks in
-                if options.handlesSignals {
-                    tasks.addTask { await Self.obeySignals(group, reloader, logger) }
+                if let signals {
+                    tasks.addTask { await Self.obey(signals, group, reloader, logger) }
                 }
                 tasks.addTask { await Self.settle() }
                 // Not a task of its own: when the services end, so does the wait for signals.
@@ -83,9 +87,14 @@ package final class Gateway: Sendable {
     }
 
     /// The first signal begins the graceful stop, the second ends the process at once. A hang-up reloads.
-    private static func obeySignals(_ group: ServiceGroup, _ reloader: Reloader?, _ logger: Logger) async {
+    private static func obey(
+        _ signals: UnixSignalsSequence,
+        _ group: ServiceGroup,
+        _ reloader: Reloader?,
+        _ logger: Logger
+    ) async {
         var isStopping = false
-        for await signal in await UnixSignalsSequence(trapping: .sigterm, .sigint, .sighup) {
+        for await signal in signals {
             guard signal != .sighup else {
                 reloader?.request(.signal)
                 continue
