@@ -6,6 +6,7 @@ import os
 import socket
 import stat
 import sys
+import threading
 import time
 
 import pytest
@@ -153,6 +154,34 @@ def test_it_sees_its_own_variables_and_not_the_gateways(start, tmp_path):
     assert "BOX_CLIENT_SECRET" not in variables and "VAULT_TOKEN" not in variables
     assert variables["PATH"] and read == ""
     assert sorted(descriptors) == ["0", "1", "2"], descriptors
+
+
+def test_it_is_not_given_connections_that_come_while_it_starts(start, tmp_path):
+    seen = tmp_path / "seen"
+    gateway = start(
+        "links = [f'/proc/self/fd/{number}' for number in os.listdir('/proc/self/fd')]\n"
+        "held = sum(os.path.lexists(link) for link in links)\n"
+        f"open({str(seen)!r}, 'a').write(f'{{held}}\\n')\n"
+        "json.dump({'token': f'abc{held}', 'expires_in': 3600}, sys.stdout)",
+        format="json",
+    )
+    stop = threading.Event()
+
+    def knock():
+        while not stop.is_set():
+            with socket.create_connection(("127.0.0.1", gateway.port)):
+                pass
+
+    threads = [threading.Thread(target=knock, daemon=True) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for _ in range(30):
+        assert gateway.run("token", "refresh", "cloud").returncode == 0
+    stop.set()
+    for thread in threads:
+        thread.join(10)
+    held = seen.read_text().split()
+    assert len(held) >= 30 and set(held) == {"3"}, held
 
 
 def test_a_secret_is_given_in_the_environment_and_shown_nowhere(start_gateway, api, tmp_path):

@@ -101,8 +101,19 @@ enum SpawnedProgram {
         return ends[0]
     }
 
-    /// Libraries open some without marking them as private, event loops among them, and every program would be given those.
-    private static func keepDescriptorsPrivate() {
+    private typealias AddCloseFrom =
+        @convention(c) (UnsafeMutablePointer<posix_spawn_file_actions_t>, Int32) -> Int32
+
+    /// `posix_spawn_file_actions_addclosefrom_np` (glibc 2.34), which the headers that Swift sees do not show.
+    private static let addCloseFrom: AddCloseFrom? = unsafe dlsym(nil, "posix_spawn_file_actions_addclosefrom_np").map {
+        unsafe unsafeBitCast($0, to: AddCloseFrom.self)
+    }
+
+    /// Libraries open some without marking them as private, event loops and accepted connections among them, and every
+    /// program would be given those.
+    private static func keepDescriptorsPrivate(_ actions: inout posix_spawn_file_actions_t) {
+        // In the new process: what is opened until then is closed, too.
+        if let addCloseFrom = unsafe addCloseFrom, unsafe addCloseFrom(&actions, 3) == 0 { return }
         for name in (try? FileManager.default.contentsOfDirectory(atPath: "/dev/fd")) ?? [] {
             if let number = Int32(name), number > 2 { _ = fcntl(number, F_SETFD, FD_CLOEXEC) }
         }
@@ -115,7 +126,6 @@ enum SpawnedProgram {
     ) throws(Failure) -> (process: pid_t, output: Int32) {
         let source = try input.map(filledPipe)
         defer { if let source { close(source) } }
-        keepDescriptorsPrivate()
         var ends: [Int32] = [-1, -1]
         guard unsafe pipe(&ends) == 0 else { throw .notStarted(errno) }
         _ = fcntl(ends[0], F_SETFD, FD_CLOEXEC)
@@ -134,6 +144,7 @@ enum SpawnedProgram {
         unsafe posix_spawn_file_actions_adddup2(&actions, ends[1], 1)
         // What a program complains about may hold the secret, so it does not reach our log.
         unsafe posix_spawn_file_actions_addopen(&actions, 2, "/dev/null", O_WRONLY, 0)
+        unsafe keepDescriptorsPrivate(&actions)
 
         var attributes = posix_spawnattr_t()
         unsafe posix_spawnattr_init(&attributes)
@@ -142,8 +153,9 @@ enum SpawnedProgram {
         unsafe sigemptyset(&signals)
         unsafe posix_spawnattr_setsigmask(&attributes, &signals)
         unsafe posix_spawnattr_setpgroup(&attributes, 0)
-        // We ignore SIGPIPE; a program that inherits that goes on after its reader has left.
-        unsafe sigaddset(&signals, SIGPIPE)
+        // We ignore SIGPIPE, and take the others from a descriptor; a program that inherits that goes on after its reader has
+        // left, and does not end when it is told to.
+        for signal in [SIGPIPE, SIGTERM, SIGINT, SIGHUP] { unsafe sigaddset(&signals, signal) }
         unsafe posix_spawnattr_setsigdefault(&attributes, &signals)
         let flags = POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF
         unsafe posix_spawnattr_setflags(&attributes, Int16(flags))
