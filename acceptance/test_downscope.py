@@ -1,9 +1,11 @@
 """Weaker tokens made from stronger ones, against the sandbox's Box: `downscope` of a route and `oauth2_token_exchange`."""
 
 import concurrent.futures
+import time
 
 import pytest
 import requests
+from harness.processes import wait_until
 
 CCG = "client_credentials"
 EXCHANGE = "urn:ietf:params:oauth:grant-type:token-exchange"
@@ -95,6 +97,32 @@ def test_a_revoked_parent_is_renewed_within_the_request_that_notices(sandbox, st
     assert calls(sandbox) == {CCG: 2, EXCHANGE: 3}
     rejected = [(row["credential"], row["generation"]) for row in gateway.events("--event", "rejected")]
     assert sorted(rejected) == [("routes.narrow.downscope", 1), ("service", 1)]
+
+
+@pytest.mark.parametrize("verb", ["revoke", "clear"])
+def test_a_child_that_is_forgotten_is_exchanged_again(sandbox, start, verb):
+    gateway = start()
+    assert get(gateway, "/weaker/2.0/files/1/content").status_code == 302
+    answer = gateway.run("token", verb, "weaker")
+    assert answer.returncode == 0 and "The next request gets a new one." in answer.stdout, answer.stdout
+    assert get(gateway, "/weaker/2.0/files/1/content").status_code == 302
+    assert calls(sandbox)[EXCHANGE] > 2
+
+
+def test_a_child_that_was_rejected_before_the_gateway_died_is_exchanged_again(sandbox, start):
+    gateway = start()
+    assert get(gateway, "/narrow/2.0/files/1/content").status_code == 302
+    sandbox.set("box", revoke_all=True)
+    sandbox.set("box", token_delay_ms=10_000)
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        lost = pool.submit(get, gateway, "/narrow/2.0/files/1/content")
+        wait_until(lambda: gateway.events("--event", "rejected"), 20, "the token is rejected")
+        time.sleep(1)
+        gateway.kill()
+        assert lost.exception(20)
+    sandbox.set("box", token_delay_ms=0)
+    gateway.start()
+    assert get(gateway, "/narrow/2.0/files/1/content").status_code == 302
 
 
 def test_scopes_that_the_parent_lacks_are_refused_once_and_for_all(sandbox, start):

@@ -30,6 +30,8 @@ private struct SampleExchange: TokenGrant {
 
 /// A credential that is made from the token of another one, both with keepers of their own.
 private struct Family: Sendable {
+    static let key = CredentialKey(digest: "ff")
+
     let parent: KeeperBench
     let endpoint: ScriptedTokenEndpoint
     let child: TokenKeeper
@@ -38,7 +40,8 @@ private struct Family: Sendable {
     init(
         parent parentEndpoint: ScriptedTokenEndpoint,
         grant: SampleGrant = SampleGrant(),
-        child childEndpoint: ScriptedTokenEndpoint
+        child childEndpoint: ScriptedTokenEndpoint,
+        store: RecordingTokenStore = RecordingTokenStore()
     ) {
         parent = KeeperBench(parentEndpoint, grant: grant)
         endpoint = childEndpoint
@@ -49,8 +52,8 @@ private struct Family: Sendable {
             strategyKind: "sample_exchange",
             grant: SampleExchange(),
             policy: RenewalPolicy(),
-            key: CredentialKey(digest: "ff"),
-            store: RecordingTokenStore(),
+            key: Self.key,
+            store: store,
             endpoint: childEndpoint,
             audit: audit,
             onAuditFailure: .block,
@@ -197,6 +200,30 @@ struct ParentTests {
             try await family.parent.audit.untilRecorded(.acquired)
             family.parent.clock.advance(by: .seconds(60))
             #expect(await family.credential().generation == 1)
+        }
+    }
+
+    @Test func aChildThatIsClearedIsExchangedAgain() async throws {
+        try await Family(parent: tokens("parent"), child: tokens("child")).running { family in
+            #expect(await family.credential().generation == 1)
+            let report = try await family.child.perform(.clear).get()
+            #expect(report.token.state == .empty)
+            #expect(report.message.hasSuffix("The next request gets a new one."))
+            #expect(await family.credential().generation == 2)
+        }
+    }
+
+    @Test(arguments: [false, true])
+    func aChildThatWasRejectedBeforeARestartIsExchangedAgain(isRevoked: Bool) async throws {
+        let now = ManualClock().now().wall
+        let token = TokenSet(access: Secret("old"), obtainedAt: now, expiresAt: now + .seconds(3600))
+        let stored =
+            isRevoked
+            ? StoredToken.revoked(generation: 1, at: now) : StoredToken(generation: 1, token: token, isRejected: true)
+        let store = RecordingTokenStore([Family.key: stored])
+        try await Family(parent: tokens("parent"), child: tokens("child"), store: store).running { family in
+            #expect(await family.credential().generation == 2)
+            #expect(family.exchanged == ["parent-1"])
         }
     }
 

@@ -38,6 +38,8 @@ extension TokenWorker {
 
     /// Why no token can be had without a person; nil when one can.
     var obstacle: TokenFailure? {
+        // What such a grant lacks is the parent's token, and that is asked for with the call.
+        guard setup.parent == nil else { return nil }
         let attempt = setup.attempt(holding: record?.token)
         guard case .impossible(let failure) = setup.grant.firstStep(of: attempt) else { return nil }
         return failure
