@@ -97,6 +97,20 @@ struct VendTests {
         }
     }
 
+    @Test func whatIsLockedWhileTheEventIsWrittenDoesNotLeave() async throws {
+        try await KeeperBench(ScriptedTokenEndpoint([hour("one")])).running { bench in
+            _ = await bench.credential()
+            bench.audit.fail { event in
+                if [.vended, .revealed].contains(event.name) { bench.keeper.lock() }
+                return false
+            }
+            #expect(await bench.keeper.vend(for: .sample, within: Self.limit).problem?.kind == .locked)
+            _ = try await bench.order(.unlock)
+            #expect(await bench.keeper.reveal().problem?.kind == .locked)
+            #expect(bench.audit.count(of: .vended) == 1 && bench.audit.count(of: .revealed) == 1)
+        }
+    }
+
     @Test func anAuthorityThatDoesNotAnswerIsNotWaitedForForEver() async throws {
         try await KeeperBench(ScriptedTokenEndpoint([.held])).running { bench in
             async let answer = bench.keeper.vend(for: .sample, within: Self.limit)

@@ -33,6 +33,7 @@ extension TokenKeeper {
             let detail = "The audit log cannot be written, so no token made from \(name) is handed out."
             return .failure(GatewayProblem(.auditUnavailable, detail))
         }
+        if let lockedProblem { return .failure(lockedProblem) }
         return .success(
             RevealedToken(
                 credential: name,

@@ -9,10 +9,10 @@ extension TokenKeeper {
     /// It is shown only when the event `revealed` is committed; with `audit.on_failure: degrade` in any case.
     package func reveal() async -> Result<RevealedToken, GatewayProblem> {
         if case .failure(let problem) = await credential() { return .failure(problem) }
-        guard let held = look({ $0.servable == nil ? nil : $0.held }), held.isLive(at: setup.clock.now().monotonic)
-        else {
-            let detail = "The token of \(name) ended while it was asked for; try again."
-            return .failure(GatewayProblem(.tokenTemporarilyUnavailable, detail))
+        let held: HeldToken
+        switch servedToken {
+        case .failure(let problem): return .failure(problem)
+        case .success(let token): held = token
         }
         var event = setup.event(.revealed, generation: held.generation, trigger: .operator)
         event.expiresAt = held.token.expiresAt
@@ -21,6 +21,7 @@ extension TokenKeeper {
             let detail = "The audit log cannot be written, so the token of \(name) is not shown."
             return .failure(GatewayProblem(.auditUnavailable, detail))
         }
+        guard stillServes(held) else { return .failure(withdrawnProblem) }
         return .success(
             RevealedToken(
                 credential: name,
@@ -34,6 +35,26 @@ extension TokenKeeper {
     private func credential() async -> Result<Credential, GatewayProblem> {
         let demand = CredentialDemand(route: "token get", client: nil, requestID: "operator")
         return await credential(for: demand, within: Self.revealDeadline)
+    }
+}
+
+/// What may leave the gateway, looked at before the event is committed and again afterwards: what an operator was told
+/// is locked or revoked must not leave later.
+extension TokenKeeper {
+    var servedToken: Result<HeldToken, GatewayProblem> {
+        let now = setup.clock.now().monotonic
+        guard let held = look({ $0.servable == nil ? nil : $0.held }), held.isLive(at: now) else {
+            return .failure(withdrawnProblem)
+        }
+        return .success(held)
+    }
+
+    func stillServes(_ held: HeldToken) -> Bool { look { $0.servable?.generation } == held.generation }
+
+    var withdrawnProblem: GatewayProblem {
+        if let lockedProblem { return lockedProblem }
+        let detail = "The token of \(name) ended while it was asked for; try again."
+        return GatewayProblem(.tokenTemporarilyUnavailable, detail, retryAfter: .seconds(1))
     }
 }
 

@@ -26,19 +26,25 @@ extension TokenKeeper {
                 }
             }
         }
-        return await handOut(for: demand)
+        for _ in 1..<Self.mostTries {
+            if let answer = await handOut(for: demand) { return answer }
+        }
+        return await handOut(for: demand) ?? .failure(withdrawnProblem)
     }
+
+    /// How often a token may give way to another one while the event is written.
+    private static let mostTries = 3
 
     /// nil unless an operator has locked it.
     package var lockedProblem: GatewayProblem? { look { $0.isLocked ? $0.lockedProblem : nil } }
 
-    private func handOut(for demand: CredentialDemand) async -> Result<VendedToken, GatewayProblem> {
+    /// - Returns: nil when the token is not in use any more by the time that its event is committed.
+    private func handOut(for demand: CredentialDemand) async -> Result<VendedToken, GatewayProblem>? {
         let now = setup.clock.now().monotonic
-        guard let held = look({ $0.servable == nil ? nil : $0.held }), held.isLive(at: now) else {
-            let detail = "The token of \(name) ended while it was asked for; try again."
-            return .failure(
-                GatewayProblem(.tokenTemporarilyUnavailable, detail, retryAfter: .seconds(1))
-            )
+        let held: HeldToken
+        switch servedToken {
+        case .failure(let problem): return .failure(problem)
+        case .success(let token): held = token
         }
         let remainder = held.remainder(at: now)
         guard remainder.map({ $0 >= held.usefulLife }) ?? true else { return .failure(endingProblem) }
@@ -50,6 +56,7 @@ extension TokenKeeper {
             let detail = "The audit log cannot be written, so no token of \(name) is handed out."
             return .failure(GatewayProblem(.auditUnavailable, detail))
         }
+        guard stillServes(held) else { return nil }
         setup.metrics.vended()
         let isBearer = held.credential.injection == .authorization(scheme: "Bearer", held.token.access)
         return .success(

@@ -44,7 +44,10 @@ final class VendingDesk: VendingControl {
         if let problem = own.lockedProblem { return .failure(problem) }
         if let problem = limits.withLock({ $0.enter(client, at: clock.now().monotonic) }) { return .failure(problem) }
         defer { limits.withLock { $0.leave() } }
-        return await keeper.vend(for: demand, within: plan.limits.credentialTimeout)
+        let answer = await keeper.vend(for: demand, within: plan.limits.credentialTimeout)
+        // It may have been locked meanwhile.
+        if let problem = own.lockedProblem { return .failure(problem) }
+        return answer
     }
 
     private static func unknownClient(hasPresented: Bool) -> GatewayProblem {
