@@ -3,8 +3,10 @@
 /// The decoder knows which values are secrets; this is for lines that it never understood: a file with a syntax error,
 /// a key that stands twice, a strategy that does not exist.
 enum SecretMask {
-    private static let words = ["secr", "pass", "pwd", "token", "private", "apikey", "assertion"]
-    private static let exact: Set<String> = ["key", "value"]
+    private static let words = [
+        "secr", "pass", "pwd", "token", "private", "apikey", "assertion", "authorization", "bearer", "cookie",
+    ]
+    private static let exact: Set<String> = ["value", "request_auth"]
     private static let harmless = ["_url", "_file", "_path", "_type", "tokens", "credentials", "whole_token"]
 
     /// Column ranges, counted from 0.
@@ -31,7 +33,7 @@ enum SecretMask {
     static func isSensitive(_ name: String) -> Bool {
         let name = name.lowercased()
         guard !harmless.contains(where: { name.hasSuffix($0) }) else { return false }
-        return exact.contains(name) || words.contains { name.contains($0) }
+        return name.hasSuffix("key") || exact.contains(name) || words.contains { name.contains($0) }
     }
 
     private static func keys(in line: [Unicode.Scalar]) -> [(name: String, colon: Int)] {

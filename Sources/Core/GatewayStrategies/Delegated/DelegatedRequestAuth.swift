@@ -15,37 +15,50 @@ struct DelegatedRequestAuth: Sendable {
     ///
     /// - Parameter server: Whom an assertion is meant for unless it says otherwise; nil after a mistake in the URL.
     init(in fields: ConfigFields, scope: TemplateScope, server: Origin?) {
+        fields.hideUnlessMapping("request_auth")
         guard let own = fields.fields("request_auth") else { return }
+        own.hidesUnknownValues = true
         defer { own.refuseUnknownKeys() }
         if own.has("tls") {
             tls = ClientTLS(in: own)
             if server?.scheme == .http { own.error("tls", "has no effect: the token server is http") }
         }
         let kinds = ["bearer", "basic", "header", "jwt"].filter { own.has($0) }
-        guard kinds.count < 2, let kind = kinds.first else {
+        // All of them before the mistake is reported: what is a secret is then known as one.
+        let proofs = kinds.map { Self.proof($0, in: own, scope: scope, server: server) }
+        guard kinds.count < 2, let proof = proofs.first else {
             if kinds.count > 1 || (!own.has("tls") && own.unknownKeys.isEmpty) {
                 own.error("the request is authenticated by one of bearer, basic, header and jwt, by tls, or by both")
             }
             return
         }
+        self.proof = proof
+    }
+
+    private static func proof(
+        _ kind: String,
+        in own: ConfigFields,
+        scope: TemplateScope,
+        server: Origin?
+    ) -> Proof {
+        if kind != "bearer" { own.hideUnlessMapping(kind) }
         switch kind {
         case "bearer":
-            proof = .init(own.bearerToken("bearer").flatMap { Injection.bearer($0).fields.first })
+            return .init(own.bearerToken("bearer").flatMap { Injection.bearer($0).fields.first })
         case "basic":
-            guard let basic = own.fields("basic") else { return }
+            guard let basic = own.fields("basic") else { return .none }
+            defer { basic.refuseUnknownKeys() }
             if basic.has("mode") { basic.error("mode", "the token server is sent the password at once") }
-            proof = .init(BasicStrategy(from: basic)?.field)
-            basic.refuseUnknownKeys()
+            return .init(BasicStrategy(from: basic)?.field)
         case "header":
-            guard let header = own.fields("header") else { return }
-            proof = .init(HeaderStrategy(from: header)?.field)
-            header.refuseUnknownKeys()
+            guard let header = own.fields("header") else { return .none }
+            defer { header.refuseUnknownKeys() }
+            return .init(HeaderStrategy(from: header)?.field)
         default:
-            guard let jwt = own.fields("jwt") else { return }
-            if let assertion = DelegatedAssertion(in: jwt, scope: scope, audience: server?.description) {
-                proof = .assertion(assertion)
-            }
-            jwt.refuseUnknownKeys()
+            guard let jwt = own.fields("jwt") else { return .none }
+            defer { jwt.refuseUnknownKeys() }
+            return DelegatedAssertion(in: jwt, scope: scope, audience: server?.description).map { .assertion($0) }
+                ?? .none
         }
     }
 
@@ -154,6 +167,13 @@ extension ClientTLS {
 }
 
 extension ConfigFields {
+    /// Where a mapping with a secret is expected, anything else may be the secret itself.
+    fileprivate func hideUnlessMapping(_ key: String) {
+        guard let node = node(key) else { return }
+        if case .mapping = node.content { return }
+        context.hide(node)
+    }
+
     fileprivate func certificates(_ key: String) -> String? {
         guard let path = filePath(key) else { return nil }
         do throws(SecretSourceError) {

@@ -64,7 +64,11 @@ enum StateDecoder {
     private static func encryptionKeys(_ fields: ConfigFields, _ plan: inout TokenPlan) {
         let names = ["encryption_key", "previous_encryption_key"]
         guard plan.store == .sqlite else {
-            for name in names where fields.has(name) { fields.error(name, "is for \"store: sqlite\"") }
+            for name in names where fields.has(name) {
+                // Read all the same, so that it is known as a secret.
+                _ = key(name, fields)
+                fields.error(name, "is for \"store: sqlite\"")
+            }
             return
         }
         plan.encryptionKey = key(names[0], fields)
