@@ -176,6 +176,29 @@ def test_a_disk_that_takes_no_key_changes_nothing(sandbox, start_gateway):
     assert generations(gateway) == before
 
 
+def test_a_start_removes_its_own_leftovers_alone_and_says_so(sandbox, start_gateway):
+    gateway = start_gateway(
+        config(sandbox, encryption_key={"file": "keys/store.key"}), environment=sandbox.environment
+    )
+    before = generations(gateway)
+    gateway.stop()
+    folder = gateway.folder / "keys"
+    others = ["store.key.new", "store.key.new.txt", "store.key.authgateway-rotation.txt"]
+    for name in others:
+        (folder / name).write_text("an operator's")
+    leftover = folder / "store.key.authgateway-rotation"
+    leftover.write_bytes(os.urandom(32))
+    leftover.chmod(0o644)
+    with pytest.raises(AssertionError, match="store.key.authgateway-rotation cannot be used.*chmod 600"):
+        gateway.start()
+    assert leftover.exists()
+    leftover.chmod(0o600)
+    gateway.start()
+    assert generations(gateway) == before
+    assert sorted(path.name for path in folder.iterdir()) == sorted(["store.key", *others])
+    assert "interrupted replacement" in gateway.text() and leftover.name in gateway.text()
+
+
 # MARK: A process that is killed
 
 

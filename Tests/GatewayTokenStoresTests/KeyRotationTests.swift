@@ -153,7 +153,7 @@ struct KeyRotationTests {
         #expect(try file.current() == nil && file.prepared() == nil)
         let first = try file.loadOrCreate()
         let next = try file.prepare()
-        #expect(try directory.mode(of: "store.key.new") == 0o600)
+        #expect(try directory.mode(of: "store.key.authgateway-rotation") == 0o600)
         #expect(try file.prepare().instanceName == next.instanceName, "the one that was prepared, not another")
         #expect(try file.current()?.instanceName == first.instanceName)
         try file.promote()
@@ -166,9 +166,37 @@ struct KeyRotationTests {
         let file = EncryptionKeyFile(path: directory.file("store.key"))
         let kept = try file.loadOrCreate()
         _ = try file.prepare()
-        try Data(repeating: 7, count: 32).write(to: URL(fileURLWithPath: directory.file("store.key.new.4711.new")))
-        file.discardPrepared()
-        #expect(try FileManager.default.contentsOfDirectory(atPath: directory.path) == ["store.key"])
+        let temporary = "store.key.authgateway-rotation.\(UUID().uuidString).new"
+        let others = [
+            "store.key.new", "store.key.new.txt", "store.key.authgateway-rotation.txt",
+            "store.key.authgateway-rotation.4711.new",
+        ]
+        for name in others + [temporary] {
+            try Data(repeating: 7, count: 32).write(to: URL(fileURLWithPath: directory.file(name)))
+        }
+        #expect(file.discardPrepared() == ["store.key.authgateway-rotation", temporary])
+        let left = try FileManager.default.contentsOfDirectory(atPath: directory.path)
+        #expect(left.sorted() == (others + ["store.key"]).sorted(), "what an operator put there stays")
         #expect(try file.current()?.instanceName == kept.instanceName)
+    }
+
+    @Test(arguments: [("too short", 0o600), (String(repeating: "k", count: 32), 0o644)])
+    func whatIsNoKeyStaysAndIsNamed(_ content: String, _ mode: Int) throws {
+        let file = EncryptionKeyFile(path: directory.file("store.key"))
+        let path = directory.file("store.key.authgateway-rotation")
+        try Data(content.utf8).write(to: URL(fileURLWithPath: path))
+        try FileManager.default.setAttributes([.posixPermissions: mode], ofItemAtPath: path)
+        let reading = #expect(throws: InstallationKeyError.self) { try file.prepared() }
+        let making = #expect(throws: InstallationKeyError.self) { try file.prepare() }
+        for error in [reading, making] { #expect(error?.message.contains("the key file \(path)") == true) }
+        #expect(try Data(contentsOf: URL(fileURLWithPath: path)) == Data(content.utf8))
+    }
+
+    @Test func aFolderThatCannotBeWrittenToTheDiskIsAnError() throws {
+        try PrivateFile.synchronizeDirectory(of: directory.file("store.key"))
+        let error = #expect(throws: PrivateFile.Failure.self) {
+            try PrivateFile.synchronizeDirectory(of: directory.file("lost/store.key"))
+        }
+        #expect(error?.reason.contains("lost cannot be written to the disk: no such file") == true)
     }
 }

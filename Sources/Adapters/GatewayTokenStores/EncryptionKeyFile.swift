@@ -6,7 +6,8 @@ import Foundation
 /// The store itself says which of the two it is encrypted with, so a crash in between costs nothing.
 package struct EncryptionKeyFile: Sendable {
     package let path: String
-    private var preparedPath: String { path + ".new" }
+    /// No name that anybody would choose: what it names is removed when a rotation is undone.
+    package var preparedPath: String { path + ".authgateway-rotation" }
 
     package init(path: String) { self.path = path }
 
@@ -25,7 +26,13 @@ package struct EncryptionKeyFile: Sendable {
 
     /// Makes the next key, on the disk before this returns.
     package func prepare() throws(InstallationKeyError) -> InstallationKey {
-        try InstallationKey.loadOrCreate(path: preparedPath)
+        let key = try InstallationKey.loadOrCreate(path: preparedPath)
+        do {
+            try PrivateFile.synchronizeDirectory(of: preparedPath)
+        } catch {
+            throw InstallationKeyError("the key file \(preparedPath) may not last: \(error.reason)")
+        }
+        return key
     }
 
     /// Puts the prepared key in the place of the current one, which is then nowhere any more.
@@ -37,13 +44,16 @@ package struct EncryptionKeyFile: Sendable {
         }
     }
 
-    /// Forgets a key that was prepared and never used, and what a crash has left of making one.
-    package func discardPrepared() {
+    /// Forgets a key that was prepared and never used, and what a crash has left of making one; nothing else.
+    ///
+    /// - Returns: The names of the files that were removed.
+    package func discardPrepared() -> [String] {
         let folder = (path as NSString).deletingLastPathComponent
-        let prefix = (preparedPath as NSString).lastPathComponent
+        let prepared = (preparedPath as NSString).lastPathComponent
         let names = (try? FileManager.default.contentsOfDirectory(atPath: folder.isEmpty ? "." : folder)) ?? []
-        for name in names where name == prefix || name.hasPrefix(prefix + ".") {
-            try? FileManager.default.removeItem(atPath: (folder as NSString).appendingPathComponent(name))
+        return names.sorted().filter { name in
+            guard name == prepared || PrivateFile.isTemporary(name, of: prepared) else { return false }
+            return PrivateFile.remove((folder as NSString).appendingPathComponent(name))
         }
     }
 }

@@ -69,13 +69,24 @@ enum PrivateFile {
             throw Failure("it cannot be written; is the disk full?")
         }
         guard unsafe link(temporary, path) == 0 || errno == EEXIST else { throw Failure(code: errno) }
-        synchronizeDirectory(of: path)
+        try synchronizeDirectory(of: path)
     }
+
+    /// Whether a file of this name is what a crash has left of ``createAtomically(_:content:)`` of another.
+    static func isTemporary(_ name: String, of other: String) -> Bool {
+        guard name.hasPrefix(other + "."), name.hasSuffix(".new") else { return false }
+        return UUID(uuidString: String(name.dropFirst(other.count + 1).dropLast(4))) != nil
+    }
+
+    /// Removes a file, and nothing that is another thing than a file.
+    ///
+    /// - Returns: Whether it is gone.
+    static func remove(_ path: String) -> Bool { unsafe unlink(path) == 0 }
 
     /// Puts `other` in the place of `path`; after a crash it is the one or the other.
     static func replace(_ path: String, by other: String) throws(Failure) {
         guard unsafe rename(other, path) == 0 else { throw Failure(code: errno) }
-        synchronizeDirectory(of: path)
+        try synchronizeDirectory(of: path)
     }
 
     /// - Returns: nil when there is no file.
@@ -100,12 +111,19 @@ enum PrivateFile {
         }
     }
 
-    private static func synchronizeDirectory(of path: String) {
+    /// Returns when the names in the folder of `path` are on the disk.
+    static func synchronizeDirectory(of path: String) throws(Failure) {
         let folder = (path as NSString).deletingLastPathComponent
         let directory = unsafe open(folder.isEmpty ? "." : folder, O_RDONLY | O_CLOEXEC)
-        guard directory >= 0 else { return }
-        _ = fsync(directory)
-        close(directory)
+        guard directory >= 0 else { throw unsynchronized(folder, errno) }
+        defer { close(directory) }
+        guard fsync(directory) == 0 else { throw unsynchronized(folder, errno) }
+    }
+
+    private static func unsynchronized(_ folder: String, _ code: Int32) -> Failure {
+        Failure(
+            "the directory \(folder.isEmpty ? "." : folder) cannot be written to the disk: \(Failure(code: code).reason)"
+        )
     }
 
     private static func opening(_ code: Int32) -> Failure {

@@ -2,6 +2,7 @@ import Crypto
 import GatewayAudit
 import GatewayCore
 import GatewayTokenStores
+import Logging
 import Synchronization
 
 /// Replaces the key of the token store, and ends what a crash has left half done.
@@ -14,6 +15,7 @@ final class KeyRotation: Sendable {
     private let audit: SQLiteAuditLog
     private let onAuditFailure: AuditPlan.OnFailure
     private let clock: any GatewayClock
+    private let logger: Logger
     private let isBusy = Mutex(false)
 
     init(
@@ -21,32 +23,47 @@ final class KeyRotation: Sendable {
         keys: StoreKeys,
         audit: SQLiteAuditLog,
         onAuditFailure: AuditPlan.OnFailure,
-        clock: any GatewayClock
+        clock: any GatewayClock,
+        logger: Logger
     ) {
         self.store = store
         self.keys = keys
         self.audit = audit
         self.onAuditFailure = onAuditFailure
         self.clock = clock
+        self.logger = logger
     }
 
     /// At the start, before a token is read.
     func settle() async throws(CommandFailure) {
         do {
             switch keys.candidates[store.keyIndex].role {
-            case .current: keys.file?.discardPrepared()
+            case .current: discardPrepared()
             case .prepared:
                 try await record(.keyRotated, .startup, ["resumed": "true"])
                 try keys.file?.promote()
+                logger.notice("Finished the replacement of the token store's key", metadata: file)
             case .previous:
                 let count = try await encrypt(with: keys.candidates[0].key, .startup)
                 try await record(.keyRotated, .startup, ["tokens": String(count)])
-                keys.file?.discardPrepared()
+                logger.notice("Replaced the token store's key", metadata: ["tokens": "\(count)"])
+                discardPrepared()
             }
         } catch {
             throw CommandFailure(.failed, Self.problem(error).detail)
         }
     }
+
+    private func discardPrepared() {
+        for name in keys.file?.discardPrepared() ?? [] {
+            logger.notice(
+                "Removed what an interrupted replacement of the key left",
+                metadata: ["file": "\(LogText.clean(name))"]
+            )
+        }
+    }
+
+    private var file: Logger.Metadata { ["file": "\(LogText.clean(keys.file?.path ?? ""))"] }
 
     /// As an operator asks for it.
     func rotate() async -> Result<KeyRotationReport, GatewayProblem> {

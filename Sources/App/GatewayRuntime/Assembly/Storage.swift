@@ -38,7 +38,8 @@ struct Storage: Sendable {
                 keys: keys,
                 audit: audit,
                 onAuditFailure: places.audit.onFailure,
-                clock: clock
+                clock: clock,
+                logger: logger
             )
         } else {
             tokens = Self.otherTokens(places.tokens, key)
