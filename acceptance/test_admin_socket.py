@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import socket
 import stat
 import subprocess
 import tempfile
@@ -184,3 +185,26 @@ def test_it_lets_in_the_users_it_names(sandbox, place, start_gateway, tmp_path):
     own = place.parent / "own.sock"
     start_gateway(config(sandbox), environment=sandbox.environment, admin={"unix": str(own)})
     assert ask_as(nobody, own) == "PermissionError"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="another user is played by root only")
+def test_the_socket_of_another_user_is_not_sent_the_token(gateway, place):
+    token = (gateway.folder / "state" / "admin.token").read_bytes().strip()
+    place.rename(place.parent / "own.sock")
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(place))
+        listener.listen()
+        os.chown(place, 65534, 65534)
+        result = gateway.run("token", "lock", "service")
+        assert result.returncode == 1 and "belongs to another user (65534)" in result.stderr, result
+        listener.settimeout(0.2)
+        with pytest.raises(TimeoutError):
+            listener.accept()
+        assert token.decode() not in result.stdout + result.stderr
+    place.unlink()
+    # Root's command of a gateway that runs as somebody else: whoever owns the token may be sent it.
+    (place.parent / "own.sock").rename(place)
+    os.chown(place, 65534, 65534)
+    os.chown(gateway.folder / "state" / "admin.token", 65534, 65534)
+    result = gateway.run("token", "lock", "service")
+    assert result.returncode == 0, result

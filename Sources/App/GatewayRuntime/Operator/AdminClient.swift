@@ -114,12 +114,25 @@ struct AdminClient: Sendable {
         _ path: String,
         body: [UInt8]? = nil
     ) async throws(CommandFailure) -> (status: Int, body: ByteBuffer) {
+        try requireTrustedOwner()
         let token = AdminToken.read(in: stateDirectory)
         let answer = try await send(method, path, token: token, body: body)
         guard answer.status == 401 else { return answer }
         let file = AdminToken.path(in: stateDirectory)
         let reason = token == nil ? "cannot be read" : "is not the one of the running gateway"
         throw CommandFailure(.failed, "\(file) \(reason); run this as the gateway's user, with its configuration")
+    }
+
+    /// Whoever listens learns the token: that may be nobody but those who can read it anyway.
+    private func requireTrustedOwner() throws(CommandFailure) {
+        guard case .unix(let path, _) = address, let owner = PrivateFile.owner(path) else { return }
+        let trusted = [geteuid(), 0, PrivateFile.owner(AdminToken.path(in: stateDirectory))]
+        guard !trusted.contains(owner) else { return }
+        throw CommandFailure(
+            .failed,
+            "\(place) belongs to another user (\(owner)), who is not sent the admin token; check who made it, and run "
+                + "this as the gateway's user"
+        )
     }
 
     private func get<Value: Decodable>(_ path: String) async throws(CommandFailure) -> Value {

@@ -16,6 +16,12 @@ enum PrivateFile {
 
     static func exists(_ path: String) -> Bool { unsafe access(path, F_OK) == 0 || errno != ENOENT }
 
+    /// The user that what is there belongs to; nil when nothing is.
+    static func owner(_ path: String) -> uid_t? {
+        var information = stat()
+        return unsafe stat(path, &information) == 0 ? information.st_uid : nil
+    }
+
     /// At most 64 KiB. nil when the file cannot be read.
     static func read(_ path: String) -> String? {
         let descriptor = unsafe open(path, O_RDONLY | O_CLOEXEC)
