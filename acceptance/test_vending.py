@@ -157,6 +157,26 @@ def test_a_locked_credential_is_not_handed_out_nor_what_was_made_from_it(gateway
     assert (answer.status_code, answer.json()["code"]) == (503, "locked")
 
 
+@pytest.mark.parametrize("verb", ["revoke", "clear"])
+def test_what_was_made_from_a_token_goes_with_it(sandbox, gateway, verb):
+    before = ask(gateway, "service").json()["access_token"]
+    answer = gateway.run("token", verb, "service")
+    assert answer.returncode == 0, answer.stdout + answer.stderr
+    after = ask(gateway, "service").json()["access_token"]
+    assert after != before
+    assert box_says(sandbox, after, "/2.0/files/1/content") == 302
+    # The parent's, and the exchange, twice.
+    assert sandbox.token_calls("box") == 4
+
+
+def test_what_was_made_from_a_token_goes_with_it_while_no_gateway_runs(gateway):
+    before = ask(gateway, "service").json()["access_token"]
+    gateway.stop()
+    assert gateway.run("token", "revoke", "service").returncode == 0
+    gateway.start()
+    assert ask(gateway, "service").json()["access_token"] != before
+
+
 def test_what_cannot_be_recorded_is_not_handed_out(sandbox, gateway):
     assert ask(gateway, "whole").status_code == 200
     with sqlite3.connect(gateway.folder / "state/audit.sqlite", isolation_level=None) as blocker:

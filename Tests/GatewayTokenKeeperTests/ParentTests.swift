@@ -62,6 +62,7 @@ private struct Family: Sendable {
             parent: parent.keeper,
             jitter: { 0 }
         )
+        parent.keeper.adopt(child)
     }
 
     func running(_ body: @escaping @Sendable (Family) async throws -> Void) async throws {
@@ -224,6 +225,50 @@ struct ParentTests {
         try await Family(parent: tokens("parent"), child: tokens("child"), store: store).running { family in
             #expect(await family.credential().generation == 2)
             #expect(family.exchanged == ["parent-1"])
+        }
+    }
+
+    @Test func whatWasMadeFromARevokedTokenIsForgottenWithIt() async throws {
+        let parent = ScriptedTokenEndpoint([
+            .token("parent-1", expiresIn: 3600), .json(""), .token("parent-2", expiresIn: 3600),
+        ])
+        let store = RecordingTokenStore()
+        let grant = SampleGrant(revokes: true)
+        try await Family(parent: parent, grant: grant, child: tokens("child"), store: store).running { family in
+            _ = try await family.child.vend(for: .sample, within: .seconds(20)).get()
+            _ = try await family.parent.order(.revoke)
+            #expect(store[Family.key] == nil)
+            #expect(family.audit.last(.cleared)?.generation == 1)
+            let token = try await family.child.vend(for: .sample, within: .seconds(20)).get()
+            #expect(token.access == Secret("child-2"))
+            #expect(family.exchanged == ["parent-1", "parent-2"])
+            _ = try await family.parent.order(.clear)
+            #expect(store[Family.key] == nil)
+        }
+    }
+
+    @Test func whatWasMadeFromARevokedTokenIsForgottenWithItWhenNobodyRunsTheKeepers() async throws {
+        let now = ManualClock().now().wall
+        let token = TokenSet(access: Secret("old"), obtainedAt: now, expiresAt: now + .seconds(3600))
+        let store = RecordingTokenStore([Family.key: StoredToken(generation: 1, token: token)])
+        let family = Family(parent: tokens("parent"), child: tokens("child"), store: store)
+        _ = try await family.parent.keeper.performAlone(.clear).get()
+        #expect(store[Family.key] == nil)
+    }
+
+    @Test func whatWasMadeFromATokenIsForgottenWhenItsAuthorityWantsALogin() async throws {
+        let seed = TokenSet(access: Secret("seed"), renewal: Secret("renewal"), obtainedAt: ManualClock().now().wall)
+        let grant = SampleGrant(rotates: true, initial: seed)
+        let refusal = ScriptedTokenEndpoint { _, _ in .error("invalid_grant") }
+        try await Family(parent: refusal, grant: grant, child: tokens("child")).running { family in
+            _ = try await family.child.vend(for: .sample, within: .seconds(20)).get()
+            #expect(family.exchanged == ["seed"])
+            family.parent.keeper.rejected(generation: 1, by: .sample)
+            try await family.audit.untilRecorded(.cleared)
+            #expect(family.parent.status.state == .loginRequired)
+            let problem = await family.child.vend(for: .sample, within: .seconds(20)).problem
+            #expect(problem?.kind == .reauthorizationRequired)
+            #expect(family.exchanged == ["seed"])
         }
     }
 

@@ -9,6 +9,8 @@ final class Order: Sendable {
     enum Kind: Sendable {
         case operation(TokenOperation)
         case login(TokenSet)
+        /// The token that this one was made from is forgotten.
+        case drop
     }
 
     let kind: Kind

@@ -20,6 +20,9 @@ package final class TokenKeeper: CredentialSource, Service {
     let setup: KeeperSetup
     let jitter: @Sendable () -> Double
     let doorbell = Doorbell()
+    let children = Mutex<[Child]>([])
+    /// What has to end before an operator is answered.
+    let drops = Mutex<[Order]>([])
     let orders = Mutex<[Order]>([])
     /// The generation whose rejection has yet to be stored.
     let rejection = Mutex<Int?>(nil)

@@ -8,7 +8,7 @@ extension TokenKeeper {
     package func perform(_ operation: TokenOperation) async -> Result<OperationReport, GatewayProblem> {
         // At once, before the order's turn comes.
         if case .lock = operation { lock() }
-        return report(await carriedOut(Order(.operation(operation))))
+        return report(await settled(carriedOut(Order(.operation(operation)))))
     }
 
     /// Takes what a person's login has just brought, in the place of any other.
@@ -21,12 +21,18 @@ extension TokenKeeper {
     }
 
     private func carriedOut(_ order: Order) async -> Order.Outcome {
-        guard enqueue(order) else {
-            let detail = "The credential \(name) takes no orders now: the gateway is busy or shutting down."
-            return .failure(GatewayProblem(.draining, detail))
-        }
+        guard enqueue(order) else { return .failure(busyProblem) }
         doorbell.ring()
-        return await withTaskGroup(of: Void.self) { group in
+        return await end(of: order)
+    }
+
+    var busyProblem: GatewayProblem {
+        let detail = "The credential \(name) takes no orders now: the gateway is busy or shutting down."
+        return GatewayProblem(.draining, detail)
+    }
+
+    func end(of order: Order) async -> Order.Outcome {
+        await withTaskGroup(of: Void.self) { group in
             group.addTask { await self.expire(order) }
             let outcome = await order.end()
             group.cancelAll()
@@ -40,7 +46,8 @@ extension TokenKeeper {
         var worker = TokenWorker(setup: setup)
         let order = Order(.operation(operation))
         await carryOut(order, &worker)
-        return report(await order.end())
+        await dropAlone()
+        return report(await settled(order.end()))
     }
 
     /// Takes from the store what there is to show while nobody runs the keeper; uses and records nothing.
@@ -67,7 +74,7 @@ extension TokenKeeper {
         for waiter in waiters { waiter(.failure(problem)) }
     }
 
-    private func enqueue(_ order: Order) -> Bool {
+    func enqueue(_ order: Order) -> Bool {
         orders.withLock { orders in
             guard orders.count < Self.orderLimit, !doorbell.isClosed else { return false }
             orders.append(order)
@@ -96,6 +103,7 @@ extension TokenKeeper {
         switch order.kind {
         case .operation(let operation): order.finish(await outcome(of: operation, &worker))
         case .login(let token): order.finish(await logIn(with: token, &worker))
+        case .drop: order.finish(await clear(&worker))
         }
     }
 
@@ -103,7 +111,10 @@ extension TokenKeeper {
         switch operation {
         case .refresh: return await refresh(&worker).map { "\(name) has a new token." }
         case .revoke: return await revoke(&worker)
-        case .clear: return await clear(&worker)
+        case .clear:
+            let outcome = await clear(&worker)
+            dropDescendantsForOperator()
+            return outcome
         case .import(let token): return await take(token, &worker)
         case .lock:
             await setup.note(setup.event(.locked, trigger: .operator))
@@ -171,12 +182,19 @@ extension TokenKeeper {
             return .failure(worker.unreadable(error).problem)
         }
         switch worker.revocation {
-        case .nothing: return .success("\(name) holds no token: there is nothing to revoke.")
+        case .nothing:
+            dropDescendantsForOperator()
+            return .success("\(name) holds no token: there is nothing to revoke.")
         case .impossible(let problem): return .failure(problem)
         case .request(let request, let attempt):
             decide { $0.suspend() }
             let (problem, isForgotten) = await worker.revoke(by: request, in: attempt)
-            if isForgotten { leave(&worker) } else { resume() }
+            if isForgotten {
+                leave(&worker)
+                dropDescendantsForOperator()
+            } else {
+                resume()
+            }
             let told = isForgotten ? "The tokens are forgotten here all the same." : "The token is kept and still used."
             guard var problem else { return .success("\(name) is revoked at the authority and forgotten. \(sequel)") }
             problem.detail += " \(told)"

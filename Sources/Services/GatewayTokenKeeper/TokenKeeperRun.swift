@@ -114,9 +114,17 @@ extension TokenKeeper {
             let failure = setup.advised(refusal)
             let refused = decide { $0.failed(failure, by: call, at: now.monotonic, jitter: jitter) }
             for waiter in refused?.waiters ?? [] { waiter(.failure(refused?.problem ?? failure.problem)) }
+            if isGone(after: failure, at: now.monotonic) { dropDescendants() }
         }
         let isUncertain = worker.isUncertain
         decide { $0.isRotationUncertain = isUncertain }
+    }
+
+    /// Whether a failure leaves nothing that could be used, until a person has brought another token.
+    private func isGone(after failure: TokenFailure, at now: MonotonicTime) -> Bool {
+        if failure.clearsToken { return true }
+        guard case .loginRequired = failure.class, look({ $0.generation }) > 0 else { return false }
+        return look { $0.servable }?.isUsable(at: now) != true
     }
 
     func release(_ outcome: Machine.OnToken) {

@@ -188,7 +188,7 @@ struct CredentialSources: Sendable {
         family: String? = nil,
         begunBy trigger: TokenEvent.Trigger = .startup
     ) -> TokenKeeper {
-        TokenKeeper(
+        let keeper = TokenKeeper(
             name: credential.name,
             strategyKind: credential.strategyKind,
             grant: grant,
@@ -205,6 +205,8 @@ struct CredentialSources: Sendable {
             family: family,
             begunBy: trigger
         )
+        parent?.adopt(keeper)
+        return keeper
     }
 
     private static func fixed(
