@@ -15,7 +15,7 @@ from harness.origin import response
 from harness.tls import CertificateAuthority
 from harness.token_server import TokenServer, server_context, who
 from joserfc import jwt
-from joserfc.jwk import RSAKey
+from joserfc.jwk import OctKey, RSAKey
 
 
 @pytest.fixture
@@ -240,6 +240,19 @@ def test_a_signed_statement_is_sent(server, api, make_gateway, tmp_path, form):
         assert fixed == {"iss": "gateway", "sub": "user 42", "aud": server.url, "level": 3}
         assert set(claims) == {*fixed, "iat", "exp", "jti"}
     assert len({claims["jti"] for claims in statements}) == 2
+
+
+@pytest.mark.parametrize("algorithm", ["HS256", "HS384", "HS512"])
+def test_a_statement_is_signed_with_a_shared_secret(server, api, start_gateway, algorithm):
+    block = {"secret": {"env": "STATEMENT_SECRET"}, "algorithm": algorithm, "claims": {"iss": "gateway"}}
+    secret = "a shared secret that is as long as its longest hash asks: 64 bytes"
+    gateway = start_gateway(config(server, api, request_auth={"jwt": block}), environment={"STATEMENT_SECRET": secret})
+    assert get(gateway).status_code == 200
+    scheme, _, text = server.requests[-1].headers["Authorization"].partition(" ")
+    statement = jwt.decode(text, OctKey.import_key(secret), algorithms=[algorithm])
+    assert (scheme, statement.header) == ("Bearer", {"alg": algorithm, "typ": "JWT"})
+    assert (statement.claims["iss"], statement.claims["aud"]) == ("gateway", server.url)
+    assert secret not in gateway.text()
 
 
 @pytest.fixture(scope="module")

@@ -41,6 +41,36 @@ struct DelegatedRequestAuthTests {
         #expect(try token.isGenuine())
     }
 
+    private static func shared(_ algorithm: String, _ secret: String, _ more: [(String, FixtureNode)] = [])
+        -> FixtureNode
+    {
+        let block: [(String, FixtureNode)] = [
+            ("secret", "\(secret)"), ("algorithm", "\(algorithm)"), ("claims", ["iss": "gateway"]),
+        ]
+        return ["jwt": .mapping(block + more)]
+    }
+
+    @Test(arguments: [("HS256", 32), ("HS384", 48), ("HS512", 64)])
+    func aSharedSecretSigns(_ algorithm: String, _ least: Int) throws {
+        let whole = try grant("delegated", Self.block(Self.shared(algorithm, SignedToken.shared)))
+        let token = try bearer(request(of: whole.firstStep(holding: nil, at: now)))
+        #expect(token.header == .object(["alg": .string(algorithm), "typ": .string("JWT")]))
+        #expect(try token.isGenuine())
+        let enough = String(SignedToken.shared.prefix(least))
+        let shortest = try grant("delegated", Self.block(Self.shared(algorithm, enough)))
+        #expect(try bearer(request(of: shortest.firstStep(holding: nil, at: now))).isGenuine() == (least == 64))
+        #expect(
+            try problems("delegated", Self.block(Self.shared(algorithm, String(enough.dropLast()))))
+                == [
+                    "request_auth.jwt.secret: \(algorithm) needs a secret of at least \(least) bytes; make one with "
+                        + "`openssl rand -hex \(least / 2)`"
+                ]
+        )
+        let other = String(SignedToken.shared.reversed())
+        let another = try grant("delegated", Self.block(Self.shared(algorithm, other)))
+        try TokenGrantConformance.checkIdentitiesDiffer([whole, another])
+    }
+
     @Test func theStatementSpeaksOfTheSubjectOfTheRequest() throws {
         let block = Self.block(
             Self.jwt(["iss": "gateway", "sub": "{{unique_id}}", "aud": "tokens"]),
@@ -94,6 +124,18 @@ struct DelegatedRequestAuthTests {
             "request_auth.jwt.claims: iss: nothing is named \"{{nobody}}\"; known here: unique_id"
         ),
         (jwt(["iss": "a"], [("algorithm", "ES256")]), "request_auth.jwt.key: ES256 needs a key of the curve P-256"),
+        (
+            shared("RS256", SignedToken.shared),
+            "request_auth.jwt.secret: is for the algorithms HS256, HS384 and HS512"
+        ),
+        (
+            shared("HS256", SignedToken.shared, [("key", "\(SampleKeys.rsa)")]),
+            "request_auth.jwt.key: is for a private key; this algorithm signs with \"secret\""
+        ),
+        (
+            ["jwt": ["algorithm": "HS256", "claims": ["iss": "a"]]],
+            "request_auth.jwt: a statement is signed with \"key\", a private key, or with \"secret\" for HS256, HS384 and HS512"
+        ),
         (["tls": ["private_key": "\(SampleKeys.p256)"]], "request_auth.tls: missing key \"certificate\""),
         (["tls": ["certificate": "gateway.pem"]], "request_auth.tls: missing key \"private_key\""),
         (

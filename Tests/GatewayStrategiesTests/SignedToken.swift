@@ -21,6 +21,16 @@ struct SignedToken {
         input = Array("\(parts[0]).\(parts[1])".utf8)
     }
 
+    static let shared = String(repeating: "0123456789abcdef", count: 4)
+
+    private func isCode<Hash: HashFunction>(_ kind: HMAC<Hash>.Type) -> Bool {
+        kind.isValidAuthenticationCode(
+            signature,
+            authenticating: input,
+            using: SymmetricKey(data: Array(Self.shared.utf8))
+        )
+    }
+
     /// Whether it was signed with the sample key that the algorithm in its header needs.
     func isGenuine() throws -> Bool {
         let rsa = try _RSA.Signing.PrivateKey(pemRepresentation: SampleKeys.rsa).publicKey
@@ -41,6 +51,9 @@ struct SignedToken {
         case "ES512":
             let key = try P521.Signing.PrivateKey(pemRepresentation: SampleKeys.p521).publicKey
             return key.isValidSignature(try .init(rawRepresentation: signature), for: SHA512.hash(data: input))
+        case "HS256": return isCode(HMAC<SHA256>.self)
+        case "HS384": return isCode(HMAC<SHA384>.self)
+        case "HS512": return isCode(HMAC<SHA512>.self)
         default: return false
         }
     }

@@ -114,7 +114,7 @@ private struct DelegatedAssertion {
 
     init?(in fields: ConfigFields, scope: TemplateScope, audience: String?) {
         let errors = fields.context.errorCount
-        let signer = fields.signer(key: "key")
+        let signer = fields.signerOrShared(key: "key", secret: "secret")
         let claims = AssertionClaims(in: fields, audience: audience)
         guard let signer, let claims, fields.context.errorCount == errors else { return nil }
         self.signer = signer

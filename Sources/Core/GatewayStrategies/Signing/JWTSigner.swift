@@ -2,9 +2,9 @@ import Crypto
 import CryptoExtras
 import GatewayCore
 
-/// Signs JSON web tokens with one private key (RFC 7515 §7.1, RFC 7518 §3).
+/// Signs JSON web tokens with one private key or one shared secret (RFC 7515 §7.1, RFC 7518 §3).
 ///
-/// RS256 and its kin always yield the same signature; PS256 and ES256 and theirs use fresh random numbers each time.
+/// RS256, HS256 and their kin always yield the same signature; PS256 and ES256 and theirs use fresh random numbers each time.
 struct JWTSigner: Sendable {
     enum Algorithm: String, CaseIterable, Sendable {
         case rs256 = "RS256"
@@ -16,6 +16,22 @@ struct JWTSigner: Sendable {
         case es256 = "ES256"
         case es384 = "ES384"
         case es512 = "ES512"
+        case hs256 = "HS256"
+        case hs384 = "HS384"
+        case hs512 = "HS512"
+
+        /// Those of private keys, whose owner alone can sign.
+        static let asymmetric = allCases.filter { $0.leastSecret == nil }
+
+        /// So many bytes a shared secret must have: as many as the hash (RFC 7518 §3.2). nil for private keys.
+        var leastSecret: Int? {
+            switch self {
+            case .hs256: 32
+            case .hs384: 48
+            case .hs512: 64
+            default: nil
+            }
+        }
     }
 
     /// Why a key does not fit an algorithm.
@@ -23,6 +39,7 @@ struct JWTSigner: Sendable {
         /// RS256 and PS256 need RSA, ES256 the curve P-256 and so on.
         case wrongKind(expected: String)
         case tooShort
+        case secretTooShort(least: Int)
     }
 
     /// RFC 7518 §3.3: at least 2048 bits.
@@ -31,19 +48,32 @@ struct JWTSigner: Sendable {
         case p256(P256.Signing.PrivateKey)
         case p384(P384.Signing.PrivateKey)
         case p521(P521.Signing.PrivateKey)
+        case shared(SymmetricKey)
     }
 
     let algorithm: Algorithm
     /// `kid`; which of several keys the authority is to verify with.
     let keyID: String?
     private let key: Key
-    private let source: PrivateKeyDER
+    /// What the key was made from.
+    private let source: Secret
 
     init(_ der: PrivateKeyDER, algorithm: Algorithm, keyID: String?) throws(KeyRefusal) {
         self.algorithm = algorithm
         self.keyID = keyID
-        source = der
+        source = der.text
         key = try Self.key(der.text.withValue { Base64.decodeURL($0) } ?? [], for: algorithm)
+    }
+
+    /// - Parameter secret: Its bytes in UTF-8 are the key.
+    init(shared secret: Secret, algorithm: Algorithm, keyID: String?) throws(KeyRefusal) {
+        guard let least = algorithm.leastSecret else { throw .wrongKind(expected: "a private key") }
+        let bytes = secret.withValue { Array($0.utf8) }
+        guard bytes.count >= least else { throw .secretTooShort(least: least) }
+        self.algorithm = algorithm
+        self.keyID = keyID
+        source = secret
+        key = .shared(SymmetricKey(data: bytes))
     }
 
     private static func key(_ bytes: [UInt8], for algorithm: Algorithm) throws(KeyRefusal) -> Key {
@@ -71,6 +101,7 @@ struct JWTSigner: Sendable {
                 throw .wrongKind(expected: "a key of the curve P-521")
             }
             return .p521(key)
+        case .hs256, .hs384, .hs512: throw .wrongKind(expected: "a shared secret")
         }
     }
 
@@ -94,6 +125,15 @@ struct JWTSigner: Sendable {
         case .p256(let key): Array(try key.signature(for: SHA256.hash(data: input)).rawRepresentation)
         case .p384(let key): Array(try key.signature(for: SHA384.hash(data: input)).rawRepresentation)
         case .p521(let key): Array(try key.signature(for: SHA512.hash(data: input)).rawRepresentation)
+        case .shared(let key): shared(key, input)
+        }
+    }
+
+    private func shared(_ key: SymmetricKey, _ input: [UInt8]) -> [UInt8] {
+        switch algorithm {
+        case .hs384: Array(HMAC<SHA384>.authenticationCode(for: input, using: key))
+        case .hs512: Array(HMAC<SHA512>.authenticationCode(for: input, using: key))
+        default: Array(HMAC<SHA256>.authenticationCode(for: input, using: key))
         }
     }
 
@@ -113,6 +153,6 @@ struct JWTSigner: Sendable {
     func addInputs(to identity: inout GrantIdentity) {
         identity.add("algorithm", algorithm.rawValue)
         identity.add("key_id", keyID)
-        identity.add("private_key", secret: source.text)
+        identity.add("private_key", secret: source)
     }
 }

@@ -63,6 +63,8 @@ extension JWTSigner.KeyRefusal {
         switch self {
         case .wrongKind(let expected): "\(algorithm.rawValue) needs \(expected)"
         case .tooShort: "the RSA key is too short: 2048 bits are the least"
+        case .secretTooShort(let least):
+            "\(algorithm.rawValue) needs a secret of at least \(least) bytes; make one with `openssl rand -hex \(least / 2)`"
         }
     }
 }
@@ -71,13 +73,48 @@ extension ConfigFields {
     /// A signer from a key, `passphrase`, `key_id` and `algorithm` of this mapping.
     func signer(
         key: String,
-        algorithms: [JWTSigner.Algorithm] = JWTSigner.Algorithm.allCases,
+        algorithms: [JWTSigner.Algorithm] = JWTSigner.Algorithm.asymmetric,
         defaults: SigningKey.Defaults = SigningKey.Defaults()
     ) -> JWTSigner? {
         let algorithm = signingAlgorithm(of: algorithms)
         let keyID = string("key_id") ?? defaults.keyID
         guard let der = privateKey(key, defaults: defaults), let algorithm else { return nil }
         return signer(der, at: defaults.key?.place ?? key, algorithm: algorithm, keyID: keyID)
+    }
+
+    /// A signer from `key` and `passphrase`, or from `secret` when `algorithm` shares one with whoever verifies.
+    func signerOrShared(key: String, secret: String) -> JWTSigner? {
+        let shared = self.secret(secret)
+        guard has(key) || has(secret) else {
+            know("algorithm", "key_id", "passphrase")
+            error(
+                "a statement is signed with \"\(key)\", a private key, or with \"\(secret)\" for HS256, HS384 and HS512"
+            )
+            return nil
+        }
+        guard wantsSharedSecret else {
+            guard has(secret) else { return signer(key: key, algorithms: JWTSigner.Algorithm.allCases) }
+            know(key, "key_id", "passphrase")
+            error(secret, "is for the algorithms HS256, HS384 and HS512")
+            return nil
+        }
+        let algorithm = signingAlgorithm(of: JWTSigner.Algorithm.allCases)
+        let keyID = string("key_id")
+        for name in [key, "passphrase"] where has(name) {
+            error(name, "is for a private key; this algorithm signs with \"\(secret)\"")
+        }
+        guard let shared, let algorithm else { return nil }
+        do throws(JWTSigner.KeyRefusal) {
+            return try JWTSigner(shared: shared, algorithm: algorithm, keyID: keyID)
+        } catch {
+            self.error(secret, error.message(for: algorithm))
+            return nil
+        }
+    }
+
+    private var wantsSharedSecret: Bool {
+        guard case .scalar(let scalar)? = node("algorithm")?.content else { return false }
+        return JWTSigner.Algorithm(rawValue: scalar.text)?.leastSecret != nil
     }
 
     /// A private key in PEM, with the `passphrase` of this mapping when it is encrypted.
