@@ -314,6 +314,51 @@ class TestCredentials:
         assert answers == [200, 200]
         assert len(authority.tokens()) == 1
 
+    @pytest.mark.parametrize("operation, code", [("lock", "locked"), ("unlock", None)])
+    def test_a_lock_that_waits_for_its_turn_holds_for_the_credential_that_a_reload_brings(
+        self, start_gateway, make_authority, operation, code
+    ):
+        authority = make_authority(token_delay=4.0)
+        config = {
+            "credentials": {"service": authority.credential()},
+            "routes": {"api": {"upstream": f"{authority.url}/api", "auth": "service"}},
+        }
+        gateway = start_gateway(config)
+
+        def answer():
+            return requests.get(gateway.url + "/api/x", timeout=20)
+
+        def is_stored():
+            locks = gateway.folder / "state" / "locks.json"
+            return locks.exists() and ("service" in locks.read_text()) == (operation == "lock")
+
+        renewal = threading.Thread(target=gateway.run, args=("token", "refresh", "service"))
+        renewal.start()
+        processes.wait_until(lambda: events(gateway, "acquiring"), 10, lambda: gateway.text())
+        ordered = []
+        if operation == "unlock":
+            # It waits for its turn, too; that it holds at once is enough.
+            locking = threading.Thread(target=gateway.run, args=("token", "lock", "service"))
+            locking.start()
+            processes.wait_until(lambda: (gateway.folder / "state" / "locks.json").exists(), 3, "the lock")
+        order = threading.Thread(target=lambda: ordered.append(gateway.run("token", operation, "service")))
+        order.start()
+        if operation == "unlock":
+            processes.wait_until(is_stored, 3, "the file of locks")
+        else:
+            time.sleep(1)
+        config["credentials"]["service"]["scopes"] = ["read", "write"]
+        gateway.configure(config)
+        assert gateway.run("reload").returncode == 0
+        answered = answer()
+        order.join()
+        renewal.join()
+        assert ordered[0].returncode == 0 and f"is {operation}ed" in ordered[0].stdout, ordered
+        for said in (answered, answer()):
+            assert (said.json()["code"] if code else said.status_code) == (code or 200), said.text
+        assert f"{operation}ed" in [event["event"] for event in gateway.events()]
+        assert is_stored()
+
 
 def reload_under_load(gateway, urls, count, threads=4):
     """Requests without a pause while the routes change `count` times; returns what went wrong and how many there were."""

@@ -74,6 +74,11 @@ extension TokenKeeper {
         for waiter in waiters { waiter(.failure(problem)) }
     }
 
+    package func unlock() {
+        decide { $0.unlock() }
+        doorbell.ring()
+    }
+
     func enqueue(_ order: Order) -> Bool {
         orders.withLock { orders in
             guard orders.count < Self.orderLimit, !doorbell.isClosed else { return false }
@@ -120,7 +125,7 @@ extension TokenKeeper {
             await setup.note(setup.event(.locked, trigger: .operator))
             return .success("\(name) is locked: it is neither injected nor renewed.")
         case .unlock:
-            decide { $0.unlock() }
+            unlock()
             await setup.note(setup.event(.unlocked, trigger: .operator))
             return .success("\(name) is unlocked.")
         }

@@ -71,6 +71,7 @@ struct Assembly: Sendable {
                 live: live,
                 proxy: proxy,
                 keepers: keepers,
+                locks: storage.locks,
                 audit: storage.audit,
                 makeSources: { CredentialSources(credentials: $0.credentials, parts: parts, keeping: $1) },
                 makeConfiguration: { Binding.configuration(of: $0, sources: $1, observer: observer) },
@@ -81,7 +82,7 @@ struct Assembly: Sendable {
             self.reloader = reloader
             let storage = storage
             let makeControl: @Sendable () -> OperatorControl = {
-                OperatorControl(live.state, reloader: reloader, readiness: readiness, storage: storage, clock: clock)
+                OperatorControl(live, reloader: reloader, readiness: readiness, storage: storage, clock: clock)
             }
             self.makeControl = makeControl
             let logins = LoginDesk(

@@ -5,6 +5,8 @@ import GatewayTokenKeeper
 /// What operators see and do, put together from the plan and the keepers. Made anew for each question, so that one
 /// answer speaks of one plan.
 struct OperatorControl: GatewayControl {
+    /// What is served by now, for what takes longer than a reload.
+    private let live: LivePlan
     private let plan: Plan
     private let sources: CredentialSources
     private let planEndings: PlanEndings
@@ -20,7 +22,7 @@ struct OperatorControl: GatewayControl {
 
     /// - Parameter isOffline: Whether the keepers do not run.
     init(
-        _ live: LivePlan.State,
+        _ live: LivePlan,
         reloader: Reloader?,
         readiness: ReadinessState,
         storage: Storage,
@@ -31,10 +33,12 @@ struct OperatorControl: GatewayControl {
         self.clock = clock
         self.isOffline = isOffline
         locks = storage.locks
-        plan = live.plan
-        sources = live.sources
-        planEndings = live.endings
-        refusal = live.refusal
+        self.live = live
+        let state = live.state
+        plan = state.plan
+        sources = state.sources
+        planEndings = state.endings
+        refusal = state.refusal
         self.reloader = reloader
         readinessState = readiness
     }
@@ -102,21 +106,80 @@ struct OperatorControl: GatewayControl {
     }
 
     func perform(_ operation: TokenOperation, on name: String) async -> Result<OperationReport, GatewayProblem> {
-        let keeper: TokenKeeper
-        switch self.keeper(of: name) {
-        case .success(let found): keeper = found
-        case .failure(let problem): return .failure(problem)
-        }
-        do throws(StateError) {
-            if case .unlock = operation { try locks.unlock(namesSharing(keeper)) }
-            let result = isOffline ? await keeper.performAlone(operation) : await keeper.perform(operation)
-            if case .lock = operation { try locks.lock(name) }
-            return result
+        do throws(GatewayProblem) {
+            let keeper = try keeper(of: name).get()
+            switch operation {
+            case .lock: return await lock(name, keeper)
+            case .unlock: return await unlock(name, keeper)
+            case .refresh, .revoke, .clear, .import: return await carryOut(operation, keeper)
+            }
         } catch {
-            var detail = "\(error.description)."
-            if case .lock = operation { detail += " \(name) is locked, but only until the gateway stops." }
+            return .failure(error)
+        }
+    }
+
+    private func carryOut(
+        _ operation: TokenOperation,
+        _ keeper: TokenKeeper
+    ) async -> Result<OperationReport, GatewayProblem> {
+        isOffline ? await keeper.performAlone(operation) : await keeper.perform(operation)
+    }
+
+    private func lock(_ name: String, _ keeper: TokenKeeper) async -> Result<OperationReport, GatewayProblem> {
+        do throws(StateError) {
+            try locks.lock(name)
+        } catch {
+            _ = await carryOut(.lock, keeper)
+            let detail =
+                "\(error.description). \(name) is locked, but only until the gateway stops or a reload changes it."
             return .failure(GatewayProblem(.internalError, detail))
         }
+        return await carryOut(.lock, keeper, of: name) { locks.contains(name) }
+    }
+
+    private func unlock(_ name: String, _ keeper: TokenKeeper) async -> Result<OperationReport, GatewayProblem> {
+        do throws(StateError) {
+            try locks.unlock(namesSharing(keeper))
+        } catch {
+            return .failure(GatewayProblem(.internalError, "\(error.description)."))
+        }
+        return await carryOut(.unlock, keeper, of: name) { !locks.contains(name) }
+    }
+
+    /// Carries out what is stored already, by the keeper that serves by now: whichever is made later begins as is stored.
+    /// When that one makes room for another before the order has its turn, the other one does it and says so.
+    ///
+    /// - Parameter stands: Whether nobody has ordered the opposite meanwhile.
+    private func carryOut(
+        _ operation: TokenOperation,
+        _ keeper: TokenKeeper,
+        of name: String,
+        while stands: () -> Bool
+    ) async -> Result<OperationReport, GatewayProblem> {
+        var keeper = successor(of: keeper, name)
+        for _ in 1..<Self.mostSuccessors {
+            let result = await carryOut(operation, keeper)
+            guard case .failure(let problem) = result, problem.kind == .draining, stands() else { return result }
+            let next = successor(of: keeper, name)
+            guard next !== keeper else { return result }
+            keeper = next
+        }
+        return await carryOut(operation, keeper)
+    }
+
+    /// Keepers that one order is tried with; each of them was retired while the order waited.
+    private static let mostSuccessors = 4
+
+    private func successor(of keeper: TokenKeeper, _ name: String) -> TokenKeeper {
+        let now = Self(
+            live,
+            reloader: reloader,
+            readiness: readinessState,
+            storage: storage,
+            clock: clock,
+            isOffline: isOffline
+        )
+        return (try? now.keeper(of: name).get()) ?? keeper
     }
 
     func reveal(_ name: String) async -> Result<RevealedToken, GatewayProblem> {

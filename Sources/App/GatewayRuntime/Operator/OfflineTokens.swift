@@ -51,7 +51,7 @@ struct OfflineTokens: Sendable {
             )
         )
         control = OperatorControl(
-            LivePlan.State(plan: plan, sources: sources),
+            LivePlan(plan: plan, sources: sources),
             reloader: nil,
             readiness: ReadinessState(),
             storage: storage,

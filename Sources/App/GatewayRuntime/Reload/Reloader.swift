@@ -14,6 +14,7 @@ final class Reloader: Service {
         let live: LivePlan
         let proxy: ProxyServer
         let keepers: KeeperHost
+        let locks: CredentialLocks
         let audit: SQLiteAuditLog
         let makeSources: @Sendable (Plan, CredentialSources) -> CredentialSources
         let makeConfiguration: @Sendable (Plan, CredentialSources) -> ProxyConfiguration
@@ -173,6 +174,8 @@ final class Reloader: Service {
         }
         for keeper in sources.keepers(notIn: live.sources) { parts.keepers.start(keeper) }
         parts.live.replace(with: plan, sources: sources)
+        // What operators have locked since the keepers were made.
+        sources.follow(parts.locks, as: plan.credentials, newSince: live.sources)
         await parts.proxy.apply(prepared)
         for keeper in live.sources.keepers(notIn: sources) { keeper.retire() }
         for family in live.sources.families(notIn: sources) { family.retire() }
