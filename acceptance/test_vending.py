@@ -140,7 +140,8 @@ def test_a_reload_changes_who_gets_it_and_keeps_the_token(sandbox, gateway):
 
 
 def test_many_at_once_cause_one_call_and_too_many_are_told_to_wait(sandbox, gateway):
-    with concurrent.futures.ThreadPoolExecutor(30) as pool:
+    # So many of one client may wait for a token.
+    with concurrent.futures.ThreadPoolExecutor(16) as pool:
         answers = list(pool.map(lambda _: ask(gateway, "service"), range(100)))
     statuses = collections.Counter(answer.status_code for answer in answers)
     assert set(statuses) == {200, 503} and statuses[200] >= 60

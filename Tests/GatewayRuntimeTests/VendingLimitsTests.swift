@@ -10,24 +10,32 @@ struct VendingLimitsTests {
 
     @Test func oneClientThatAsksTooOftenDoesNotKeepOthersAway() {
         var limits = VendingLimits()
-        for _ in 0..<VendingLimits.burst {
-            #expect(limits.enter("eager", at: now) == nil)
-            limits.leave()
-        }
-        #expect(limits.enter("eager", at: now)?.kind == .overloaded)
-        #expect(limits.enter("other", at: now) == nil)
-        limits.leave()
+        for _ in 0..<VendingLimits.burst { #expect(limits.enter("eager", waits: false, at: now) == nil) }
+        #expect(limits.enter("eager", waits: false, at: now)?.kind == .overloaded)
+        #expect(limits.enter("other", waits: false, at: now) == nil)
         clock.advance(by: .seconds(1))
-        #expect(limits.enter("eager", at: now) == nil)
-        limits.leave()
-        #expect(limits.enter("eager", at: now) != nil)
+        #expect(limits.enter("eager", waits: false, at: now) == nil)
+        #expect(limits.enter("eager", waits: false, at: now) != nil)
     }
 
-    @Test func onlySoManyAreUnderWayAtATime() {
+    @Test func oneClientThatWaitsDoesNotKeepOthersAway() {
         var limits = VendingLimits()
-        for number in 0..<VendingLimits.mostAtATime { #expect(limits.enter("client-\(number)", at: now) == nil) }
-        #expect(limits.enter("late", at: now)?.retryAfter == .seconds(1))
-        limits.leave()
-        #expect(limits.enter("late", at: now) == nil)
+        for _ in 0..<VendingLimits.mostWaitingOfOne { #expect(limits.enter("eager", waits: true, at: now) == nil) }
+        #expect(limits.enter("eager", waits: true, at: now)?.retryAfter == .seconds(1))
+        #expect(limits.enter("eager", waits: false, at: now) == nil, "a token that is at hand")
+        #expect(limits.enter("other", waits: true, at: now) == nil)
+        limits.leave("eager")
+        #expect(limits.enter("eager", waits: true, at: now) == nil)
+    }
+
+    @Test func onlySoManyWaitAtATime() {
+        var limits = VendingLimits()
+        for number in 0..<VendingLimits.mostWaiting {
+            #expect(limits.enter("client-\(number)", waits: true, at: now) == nil)
+        }
+        #expect(limits.enter("late", waits: true, at: now)?.retryAfter == .seconds(1))
+        #expect(limits.enter("late", waits: false, at: now) == nil)
+        limits.leave("client-0")
+        #expect(limits.enter("late", waits: true, at: now) == nil)
     }
 }

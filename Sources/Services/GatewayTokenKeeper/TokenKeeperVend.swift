@@ -35,6 +35,15 @@ extension TokenKeeper {
     /// How often a token may give way to another one while the event is written.
     private static let mostTries = 3
 
+    /// Whether somebody who is handed the token now has to wait for one to be obtained.
+    package func vendsLater(at now: MonotonicTime) -> Bool {
+        switch current(at: now) {
+        case .wait: true
+        case .unavailable: false
+        case .ready: isRenewable && !(look { $0.held }?.isFresh(at: now) ?? false)
+        }
+    }
+
     /// nil unless an operator has locked it.
     package var lockedProblem: GatewayProblem? { look { $0.isLocked ? $0.lockedProblem : nil } }
 

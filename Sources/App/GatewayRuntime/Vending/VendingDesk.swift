@@ -42,8 +42,10 @@ final class VendingDesk: VendingControl {
         }
         // A weaker token that was made before lives on, and is not handed out any more.
         if let problem = own.lockedProblem { return .failure(problem) }
-        if let problem = limits.withLock({ $0.enter(client, at: clock.now().monotonic) }) { return .failure(problem) }
-        defer { limits.withLock { $0.leave() } }
+        let now = clock.now().monotonic
+        let waits = keeper.vendsLater(at: now)
+        if let problem = limits.withLock({ $0.enter(client, waits: waits, at: now) }) { return .failure(problem) }
+        defer { if waits { limits.withLock { $0.leave(client) } } }
         let answer = await keeper.vend(for: demand, within: plan.limits.credentialTimeout)
         // It may have been locked meanwhile.
         if let problem = own.lockedProblem { return .failure(problem) }
@@ -61,9 +63,13 @@ final class VendingDesk: VendingControl {
     }
 }
 
-/// How many tokens are handed out at a time, and how often to one client: each is a row of the audit log.
+/// How often one client is handed a token, each of which is a row of the audit log, and how many requests wait for one.
+///
+/// Only who waits takes a place, so that a slow authority does not keep away those whose tokens are at hand.
 struct VendingLimits {
-    static let mostAtATime = 64
+    static let mostWaiting = 64
+    /// Of one client.
+    static let mostWaitingOfOne = 16
     /// Of one client, at once; regained one by one each second.
     static let burst = 60
 
@@ -72,13 +78,15 @@ struct VendingLimits {
         var updatedAt: MonotonicTime
     }
 
-    private var underWay = 0
+    /// Of clients of whom a request waits.
+    private var waiting: [String: Int] = [:]
     /// Of clients that have asked in the last minute.
     private var accounts: [String: Account] = [:]
 
+    /// - Parameter waits: Takes a place until ``leave(_:)``.
     /// - Returns: Why not now; nil when the client has entered.
-    mutating func enter(_ client: String, at now: MonotonicTime) -> GatewayProblem? {
-        guard underWay < Self.mostAtATime else { return Self.problem }
+    mutating func enter(_ client: String, waits: Bool, at now: MonotonicTime) -> GatewayProblem? {
+        guard !waits || hasPlace(for: client) else { return Self.problem }
         accounts = accounts.compactMapValues { account in
             let spent = account.spent - Double((now - account.updatedAt).wholeMilliseconds) / 1000
             return spent > 0 ? Account(spent: spent, updatedAt: now) : nil
@@ -86,11 +94,19 @@ struct VendingLimits {
         let spent = accounts[client]?.spent ?? 0
         guard spent + 1 <= Double(Self.burst) else { return Self.problem }
         accounts[client] = Account(spent: spent + 1, updatedAt: now)
-        underWay += 1
+        if waits { waiting[client, default: 0] += 1 }
         return nil
     }
 
-    mutating func leave() { underWay -= 1 }
+    private func hasPlace(for client: String) -> Bool {
+        waiting[client, default: 0] < Self.mostWaitingOfOne && waiting.values.reduce(0, +) < Self.mostWaiting
+    }
+
+    /// Of one that waited.
+    mutating func leave(_ client: String) {
+        guard let count = waiting[client] else { return }
+        waiting[client] = count > 1 ? count - 1 : nil
+    }
 
     private static let problem = GatewayProblem(
         .overloaded,
