@@ -5,6 +5,7 @@ import datetime
 import json
 import socket
 import time
+import urllib.parse
 
 import pytest
 import requests
@@ -490,6 +491,32 @@ def test_a_reload_and_a_restart_keep_the_tokens(server, api, start_gateway):
     gateway.start()
     assert get(gateway, **{"X-Box-User": "ada"}).text == first["ada"]
     assert server.users() == ["ada", "bob"]
+
+
+def test_who_only_looks_makes_no_user_and_pushes_nobody_out(server, api, start_gateway):
+    gateway = start_gateway(named(server, api, regex="[a-z0-9]+", at_most=2))
+    for user in ("ada", "bob"):
+        assert get(gateway, **{"X-Box-User": user}).status_code == 200
+
+    def subjects():
+        listed = requests.get(gateway.admin_url + "/api/tokens", timeout=10).json()
+        return sorted(token["subject"] for token in listed)
+
+    for number in range(4):
+        name = f"app-user[u{number}]"
+        place = urllib.parse.quote(name, safe="")
+        seen = requests.get(f"{gateway.admin_url}/api/tokens/{place}", timeout=10)
+        assert (seen.status_code, seen.json()["state"], seen.json()["subject"]) == (200, "empty", f"u{number}")
+        page = requests.get(f"{gateway.admin_url}/token", params={"credential": name}, timeout=10)
+        assert page.status_code == 200 and "empty" in page.text
+        assert subjects() == ["ada", "bob"]
+    # Of whom there is no keeper a lock is shown all the same.
+    assert gateway.run("token", "lock", "app-user[eve]").returncode == 0
+    for user in ("ada", "bob"):
+        assert get(gateway, **{"X-Box-User": user}).status_code == 200
+    shown = json.loads(gateway.run("token", "show", "app-user[eve]", "--json").stdout)
+    assert (shown["state"], shown["action"]) == ("locked", "authgateway token unlock app-user[eve]")
+    assert subjects() == ["ada", "bob"]
 
 
 def test_operators_work_on_one_user(server, api, start_gateway):

@@ -71,6 +71,7 @@ package final class KeeperFamily: CredentialSelection {
     }
 
     package var field: String { grants.field }
+    package var isRenewable: Bool { grants.isRenewable }
 
     /// In the order of their subjects.
     package var keepers: [TokenKeeper] {
@@ -81,15 +82,27 @@ package final class KeeperFamily: CredentialSelection {
         keeper(for: subject).map { $0 }
     }
 
-    package func keeper(for subject: String) -> Result<TokenKeeper, GatewayProblem> {
+    /// The keeper that there is; nil when nobody has asked for this subject lately. Makes none, and is no use of one.
+    package func member(_ subject: String) -> Result<TokenKeeper?, GatewayProblem> {
+        if let problem = refusal(of: subject) { return .failure(problem) }
+        return .success(members.withLock { $0.keepers[subject]?.keeper })
+    }
+
+    private func refusal(of subject: String) -> GatewayProblem? {
         guard SubjectSyntax.isSubject(subject) else {
             let detail = "\(field) does not hold the name of a subject: \(SubjectSyntax.rule)."
-            return .failure(GatewayProblem(.subjectRequired, detail))
+            return GatewayProblem(.subjectRequired, detail)
         }
         guard grants.allows(subject) else {
             let detail = "\(field) names a subject for which \(name) gets no token (unique_id)."
-            return .failure(GatewayProblem(.routeForbidden, detail))
+            return GatewayProblem(.routeForbidden, detail)
         }
+        return nil
+    }
+
+    /// The keeper that there is, or a new one in the place of the one that was not asked for longest.
+    package func keeper(for subject: String) -> Result<TokenKeeper, GatewayProblem> {
+        if let problem = refusal(of: subject) { return .failure(problem) }
         switch find(subject) {
         case .known(let keeper): return .success(keeper)
         case .new(let keeper, let dropped, let count):

@@ -49,7 +49,13 @@ struct OperatorControl: GatewayControl {
         return statuses
     }
 
+    /// Without a gateway the store is looked into; beside it nobody gets a keeper, or loses one, because somebody asks.
     func token(_ name: String) async -> Result<TokenStatus, GatewayProblem> {
+        if !isOffline, let (family, subject) = member(named: name) {
+            return family.member(subject).map { keeper in
+                keeper?.status(at: clock.now()) ?? statusWithoutKeeper(of: subject, in: family, name)
+            }
+        }
         switch keeper(of: name) {
         case .success(let keeper): return .success(await status(of: keeper))
         case .failure(let problem): return .failure(problem)
@@ -228,6 +234,22 @@ struct OperatorControl: GatewayControl {
         guard let open = name.firstIndex(of: "["), name.last == "]" else { return nil }
         guard let family = sources.families.values.first(where: { $0.name == name[..<open] }) else { return nil }
         return (family, String(name[name.index(after: open)...].dropLast()))
+    }
+
+    /// Nobody has asked for this one's token lately; what there is of it is in the store.
+    private func statusWithoutKeeper(of subject: String, in family: KeeperFamily, _ name: String) -> TokenStatus {
+        let isLocked = locks.contains(name)
+        var status = TokenStatus(
+            credential: name,
+            strategy: family.strategy,
+            subject: subject,
+            state: isLocked ? .locked : .empty,
+            generation: 0,
+            isRenewable: family.isRenewable,
+            action: isLocked ? "authgateway token unlock \(name)" : nil
+        )
+        status.family = family.name
+        return status
     }
 
     private func namesSharing(_ keeper: TokenKeeper) -> [String] {

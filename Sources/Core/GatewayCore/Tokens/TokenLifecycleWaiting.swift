@@ -109,9 +109,9 @@ extension TokenLifecycle where Waiter: Sendable {
 
     package var waiterCount: Int { waiters.count }
 
-    /// No call is wanted or under way, and nobody waits.
+    /// No call is wanted or under way, and nobody waits. What is locked begins none.
     package var isIdle: Bool {
-        if case .calling = phase.kind { return false }
+        if case .calling(let call) = phase.kind, call.hasBegun || !isLocked { return false }
         return waiters.isEmpty && !isSuspended
     }
 }
