@@ -128,6 +128,8 @@ final class UpstreamPool {
                     return
                 }
             }
+            // Who it was put back for has left meanwhile.
+            if isRetired { closeIdle() }
         }
     }
 
