@@ -46,17 +46,20 @@ package actor AdminServer {
         return listener.channel.localAddress?.port ?? port
     }
 
-    /// Takes a unix socket; the caller sees to the file.
+    /// Clients that may wait to be accepted.
+    package static let backlog: Int32 = 64
+
+    /// Takes a unix socket that is bound already; the caller sees to the file.
     ///
     /// - Parameter admits: Whether the peer may connect.
     /// - Throws: The system's error.
-    package func bind(
-        unix path: String,
+    package func serve(
+        _ socket: NIOBSDSocket.Handle,
         admits: @escaping @Sendable (any Channel) -> EventLoopFuture<Bool>
     ) async throws {
         let connection = makeConnection(host: nil)
         let logger = logger
-        let listener = try await Self.bootstrap(group).bind(unixDomainSocketPath: path) { channel in
+        let listener = try await Self.bootstrap(group).bind(socket) { channel in
             admits(channel).flatMap { isAdmitted -> EventLoopFuture<AcceptedConnection> in
                 guard isAdmitted else {
                     channel.close(promise: nil)
@@ -70,7 +73,7 @@ package actor AdminServer {
 
     private static func bootstrap(_ group: any EventLoopGroup) -> sending ServerBootstrap {
         ServerBootstrap(group: group)
-            .serverChannelOption(.backlog, value: 64)
+            .serverChannelOption(.backlog, value: backlog)
             .childChannelOption(.allowRemoteHalfClosure, value: true)
     }
 

@@ -110,8 +110,8 @@ final class Listener: Sendable {
             }
         case .unix(let path, let users):
             do {
-                channel = try await UnixSocket.bind(path, isShared: !users.isEmpty) {
-                    try await bootstrap.bind(unixDomainSocketPath: path).get()
+                channel = try await UnixSocket.bind(path, isShared: !users.isEmpty, backlog: backlog) {
+                    try await bootstrap.withBoundSocket($0).get()
                 }
             } catch {
                 throw (error as? ListenerError) ?? ListenerError(Self.message(error, "unix:\(path)"))
@@ -129,6 +129,8 @@ final class Listener: Sendable {
         channel.setOption(.autoRead, value: true).whenSuccess { channel.read() }
     }
 
+    private static let backlog: Int32 = 4096
+
     private static func bootstrap(
         group: MultiThreadedEventLoopGroup,
         lanes: LaneDirectory,
@@ -136,7 +138,7 @@ final class Listener: Sendable {
         _ listener: @escaping @Sendable () -> Listener?
     ) -> ServerBootstrap {
         ServerBootstrap(group: group)
-            .serverChannelOption(.backlog, value: 4096)
+            .serverChannelOption(.backlog, value: backlog)
             .serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
             .serverChannelOption(.autoRead, value: false)
             .childChannelOption(.allowRemoteHalfClosure, value: true)

@@ -11,21 +11,39 @@ import NIOPosix
 package enum UnixSocket {
     /// - Parameters:
     ///   - isShared: Other users are listed: the file lets everybody connect, and the peer's uid decides.
-    ///   - bind: Binds to `path`.
-    /// - Throws: ``ListenerError`` when the path cannot be used, and what `bind` throws.
+    ///   - backlog: Clients that may wait to be accepted.
+    ///   - serve: Begins to listen on the socket, which is bound to `path`, and owns it from then on.
+    /// - Throws: ``ListenerError`` when the path cannot be used, the system's error, and what `serve` throws.
     package static func bind<Bound>(
         _ path: String,
         isShared: Bool,
-        _ bind: () async throws -> Bound
+        backlog: Int32,
+        _ serve: (NIOBSDSocket.Handle) async throws -> Bound
     ) async throws -> Bound {
         guard path.utf8.count < 108 else { throw ListenerError("unix:\(path): the path is longer than 107 bytes") }
         try removeStale(path)
-        // Until `permit` nobody else may connect: the mask applies to the socket file from its first instant.
-        let mask = umask(0o177)
-        defer { umask(mask) }
-        let bound = try await bind()
+        let descriptor = try bound(to: path)
+        // Nobody can connect before somebody listens, so the file's mode is in force for the first who does.
         permit(path, isShared: isShared)
-        return bound
+        let served = try await serve(descriptor)
+        // The event loop has its own idea of how many may wait; the system takes the last word.
+        _ = listen(descriptor, backlog)
+        return served
+    }
+
+    private static func bound(to path: String) throws -> NIOBSDSocket.Handle {
+        let address = try SocketAddress(unixDomainSocketPath: path)
+        let descriptor = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
+        guard descriptor >= 0 else { throw IOError(errnoCode: errno, reason: "socket") }
+        let status = unsafe address.withSockAddr { pointer, size in
+            unsafe systemBind(descriptor, pointer, socklen_t(size))
+        }
+        guard status == 0 else {
+            let error = IOError(errnoCode: errno, reason: "bind")
+            _ = close(descriptor)
+            throw error
+        }
+        return descriptor
     }
 
     static func permit(_ path: String, isShared: Bool) { unsafe chmod(path, isShared ? 0o666 : 0o600) }
@@ -68,6 +86,11 @@ package enum UnixSocket {
         )
         return credentials.map { Optional($0.user) }.flatMapErrorThrowing { _ in nil }
     }
+}
+
+/// bind(2), whose name ``UnixSocket`` has for itself.
+private func systemBind(_ descriptor: Int32, _ address: UnsafePointer<sockaddr>, _ size: socklen_t) -> Int32 {
+    unsafe bind(descriptor, address, size)
 }
 
 /// `struct ucred` of socket(7), which the C library's module does not show.

@@ -95,8 +95,8 @@ struct Binding {
             case .tcp(let host, let port):
                 return BoundListener(address: place, port: try await admin.bind(host: host, port: port), isTLS: false)
             case .unix(let path, let users):
-                try await UnixSocket.bind(path, isShared: !users.isEmpty) {
-                    try await admin.bind(unix: path) { UnixSocket.admits($0, users: users) }
+                try await UnixSocket.bind(path, isShared: !users.isEmpty, backlog: AdminServer.backlog) {
+                    try await admin.serve($0) { UnixSocket.admits($0, users: users) }
                 }
                 return BoundListener(address: place, port: nil, isTLS: false)
             }
