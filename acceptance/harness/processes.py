@@ -9,10 +9,18 @@ import subprocess
 import time
 
 
+#: What was given out: nobody listens there yet, so the system could name it once more.
+GIVEN = set()
+
+
 def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+    while True:
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = probe.getsockname()[1]
+        if port not in GIVEN:
+            GIVEN.add(port)
+            return port
 
 
 def wait_until(condition, seconds, what, pause=0.02):
