@@ -6,6 +6,7 @@ import resource
 import shutil
 import subprocess
 import sys
+import tempfile
 
 import pytest
 
@@ -16,6 +17,7 @@ from harness.authority import Authority
 from harness.clock import fake_clock
 from harness.gateway import Gateway
 from harness.origin import RecordingOrigin
+from harness.other_user import OtherUser
 from harness.sandbox import Sandbox
 from harness.script import ScriptedOrigin
 from harness.tls import CertificateAuthority, Nginx
@@ -65,6 +67,22 @@ def start_gateway(make_gateway):
 
 
 @pytest.fixture
+def short_folder():
+    """For sockets: their path may have 103 bytes, and those of tests are long. Other users may look into it."""
+    with tempfile.TemporaryDirectory(prefix="gateway-") as folder:
+        os.chmod(folder, 0o755)
+        yield pathlib.Path(folder)
+
+
+@pytest.fixture
+def other_users():
+    """Two, by their numbers."""
+    if os.geteuid() != 0:
+        pytest.skip("another user is played by root only")
+    return OtherUser(65534), OtherUser(1)
+
+
+@pytest.fixture
 def make_origin():
     made = []
 
@@ -111,6 +129,11 @@ def make_authority(tmp_path):
     yield make
     for authority in made:
         authority.stop()
+
+
+@pytest.fixture
+def authority(make_authority):
+    return make_authority()
 
 
 @pytest.fixture(scope="session")

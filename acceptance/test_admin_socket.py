@@ -2,22 +2,17 @@
 
 import json
 import os
-import pathlib
 import socket
 import stat
-import subprocess
-import tempfile
 
 import pytest
 import requests
+from harness.other_user import CLOSED_OUT, LET_IN, MAY_NOT_CONNECT
 
 
 @pytest.fixture
-def place():
-    # The path of a socket may have 103 bytes, and those of tests are long.
-    with tempfile.TemporaryDirectory(prefix="gateway-") as folder:
-        os.chmod(folder, 0o755)
-        yield pathlib.Path(folder) / "admin.sock"
+def place(short_folder):
+    return short_folder / "admin.sock"
 
 
 def config(sandbox):
@@ -157,46 +152,27 @@ def test_the_plan_shows_it_and_a_reload_does_not_move_it(sandbox, gateway, place
     assert result.returncode == 3 and "listeners.admin" in result.stderr, result
 
 
-CONNECT = """
-import socket, sys
-connection = socket.socket(socket.AF_UNIX)
-connection.settimeout(10)
-try:
-    connection.connect(sys.argv[1])
-    connection.sendall(b"GET /healthz HTTP/1.1\\r\\nHost: localhost\\r\\nConnection: close\\r\\n\\r\\n")
-    print(connection.recv(12).decode() or "closed")
-except OSError as problem:
-    print(type(problem).__name__)
-"""
-
-
-def ask_as(user, path):
-    """What another user sees on the socket."""
-    command = ["/usr/bin/python3", "-c", CONNECT, str(path)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=30, user=user, env={}).stdout.strip()
-
-
-@pytest.mark.skipif(os.geteuid() != 0, reason="another user is played by root only")
-def test_it_lets_in_the_users_it_names(sandbox, place, start_gateway, tmp_path):
-    nobody, daemon = 65534, 1
-    start_gateway(config(sandbox), environment=sandbox.environment, admin={"unix": str(place), "allow_users": [nobody]})
-    assert ask_as(nobody, place) == "HTTP/1.1 200"
-    assert ask_as(daemon, place) in ("closed", "ConnectionResetError", "BrokenPipeError")
+def test_it_lets_in_the_users_it_names(sandbox, place, start_gateway, other_users):
+    named, unnamed = other_users
+    allowed = {"unix": str(place), "allow_users": [named.number]}
+    start_gateway(config(sandbox), environment=sandbox.environment, admin=allowed)
+    assert named.get(place, "/healthz") in LET_IN
+    assert unnamed.get(place, "/healthz") in CLOSED_OUT
     own = place.parent / "own.sock"
     start_gateway(config(sandbox), environment=sandbox.environment, admin={"unix": str(own)})
-    assert ask_as(nobody, own) == "PermissionError"
+    assert named.get(own, "/healthz") in MAY_NOT_CONNECT
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="another user is played by root only")
-def test_the_socket_of_another_user_is_not_sent_the_token(gateway, place):
+def test_the_socket_of_another_user_is_not_sent_the_token(gateway, place, other_users):
+    other = other_users[0].number
     token = (gateway.folder / "state" / "admin.token").read_bytes().strip()
     place.rename(place.parent / "own.sock")
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(place))
         listener.listen()
-        os.chown(place, 65534, 65534)
+        os.chown(place, other, other)
         result = gateway.run("token", "lock", "service")
-        assert result.returncode == 1 and "belongs to another user (65534)" in result.stderr, result
+        assert result.returncode == 1 and f"belongs to another user ({other})" in result.stderr, result
         listener.settimeout(0.2)
         with pytest.raises(TimeoutError):
             listener.accept()
@@ -204,7 +180,7 @@ def test_the_socket_of_another_user_is_not_sent_the_token(gateway, place):
     place.unlink()
     # Root's command of a gateway that runs as somebody else: whoever owns the token may be sent it.
     (place.parent / "own.sock").rename(place)
-    os.chown(place, 65534, 65534)
-    os.chown(gateway.folder / "state" / "admin.token", 65534, 65534)
+    os.chown(place, other, other)
+    os.chown(gateway.folder / "state" / "admin.token", other, other)
     result = gateway.run("token", "lock", "service")
     assert result.returncode == 0, result

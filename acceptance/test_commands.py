@@ -12,11 +12,6 @@ from conftest import CANARY
 from harness import processes
 
 
-@pytest.fixture
-def authority(make_authority):
-    return make_authority()
-
-
 def config(authority):
     return {
         "credentials": {
