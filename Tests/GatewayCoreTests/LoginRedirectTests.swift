@@ -93,8 +93,9 @@ struct LoginRedirectTests {
 
     @Test func refusalsSayWhatHappenedAndNothingOfTheAnswer() {
         let refusals: [LoginRefusal] = [
-            .unreadable, .elsewhere(expected: expected), .wrongState, .wrongIssuer, .denied("access_denied"),
-            .denied("other"), .denied("invalid_scope"), .incomplete(missing: "code"), .addressNeeded,
+            .unreadable, .elsewhere(expected: expected), .wrongState, .missingState, .wrongIssuer,
+            .denied("access_denied"), .denied("other"), .denied("invalid_scope"), .incomplete(missing: "code"),
+            .addressNeeded,
         ]
         for refusal in refusals {
             #expect(refusal.problem.kind == .loginFailed)

@@ -223,7 +223,8 @@ struct LoginDeskTests {
             let invitation = try await bench.desk.begin(order).get()
             #expect(invitation.isManual && invitation.start == nil)
             #expect(await bench.desk.answer(invitation.id, with: "  code\n")?.token?.state == .valid)
-            #expect(await bench.desk.answer(invitation.id, with: "code")?.problem?.contains("counts once") == true)
+            // Sent again, as by the reload of a page: the same end, and nothing is asked.
+            #expect(await bench.desk.answer(invitation.id, with: "forged")?.token?.state == .valid)
             #expect(bench.endpoint.requests.count == 1)
             #expect(await bench.desk.answer("nothing", with: "code") == nil)
         }

@@ -31,8 +31,7 @@ class Browser:
         self.open_things = contextlib.ExitStack()
         self.connection = self.open_things.enter_context(connect(endpoint, max_size=None, compression=None))
         self.count = 0
-        target = self._call("Target.createTarget", url="about:blank")["targetId"]
-        self.session = self._call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+        self.new_window()
 
     def _said(self):
         return pathlib.Path(self.log.name).read_text(errors="replace")
@@ -53,7 +52,16 @@ class Browser:
                 assert "error" not in answer, answer
                 return answer["result"]
 
+    def new_window(self):
+        """What comes next happens in a window of its own; cookies are those of all."""
+        self.target = self._call("Target.createTarget", url="about:blank")["targetId"]
+        self.session = self._call("Target.attachToTarget", targetId=self.target, flatten=True)["sessionId"]
+
+    def close_window(self):
+        assert self._call("Target.closeTarget", targetId=self.target)["success"]
+
     def open(self, address):
+        """Waits until the answer has come; what became of it is on the page."""
         self._call("Page.navigate", self.session, url=address)
 
     def resize(self, width, height):

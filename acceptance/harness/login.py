@@ -1,8 +1,10 @@
-"""`authgateway login` as a process."""
+"""`authgateway login` as a process, and a gateway to log in to."""
 
 import re
 import subprocess
 import threading
+
+import requests
 
 from . import processes
 from .gateway import BINARY
@@ -53,3 +55,23 @@ class Login:
         for stream in (self.process.stdin, self.process.stdout, self.process.stderr):
             stream.close()
         return code, output, self.text().rpartition("authgateway: ")[2]
+
+
+def config(authority, **changes):
+    return {
+        "credentials": {"me": authority.login_credential(**changes)},
+        "routes": {"api": {"upstream": f"{authority.url}/api", "auth": "me"}},
+    }
+
+
+def status_of(gateway):
+    [token] = requests.get(f"{gateway.admin_url}/api/tokens", timeout=10).json()
+    return token
+
+
+def works(gateway):
+    return requests.get(f"{gateway.url}/api/x", timeout=20).status_code == 200
+
+
+def port_of(address):
+    return int(address.partition("127.0.0.1:")[2].partition("/")[0])

@@ -26,8 +26,8 @@ CLIENTS = [
         "client_id": "web",
         "secret": "s3cret-of-web",
         "authorization_grant_type": "authorization-code",
-        # Any port of loopback (RFC 8252, 7.3), and a place where no listener of ours is.
-        "redirect_uris": "http://127.0.0.1/callback https://apps.example.com/callback",
+        # Any port of loopback (RFC 8252, 7.3), and two places where no listener of ours is.
+        "redirect_uris": "http://127.0.0.1/callback https://apps.example.com/callback boxsdk-web://boxsdkoauth2redirect",
     },
 ]
 LOGIN_PAGE = """<!doctype html><title>Sign in</title>
@@ -72,6 +72,7 @@ settings.configure(
     OAUTH2_PROVIDER={
         "SCOPES": {"read": "r", "write": "w"},
         "ACCESS_TOKEN_EXPIRE_SECONDS": LIFETIME,
+        "ALLOWED_REDIRECT_URI_SCHEMES": ["http", "https", "boxsdk-web"],
         "PKCE_REQUIRED": True,
         "ROTATE_REFRESH_TOKEN": True,
         "REFRESH_TOKEN_REUSE_PROTECTION": True,

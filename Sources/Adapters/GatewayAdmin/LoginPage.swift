@@ -6,13 +6,24 @@ import Hummingbird
 enum LoginPage {
     /// What the browser is shown where the login ended.
     static func outcome(_ progress: LoginProgress) -> Response {
+        guard progress != .waiting else { return answered }
         guard let token = progress.token else {
-            let words = progress.problem ?? "The login has not ended yet."
+            let words = progress.problem ?? "The login ended without a word."
             let title = progress.isOver ? "The login failed" : "Not the answer to this login"
             return page(title, "<p>\(HTML.escape(words))</p>", status: .badRequest)
         }
         let words = "The gateway has a token for \(token.credential) now. You can close this window."
         return page("Logged in", "<p>\(HTML.escape(words))</p>")
+    }
+
+    /// For the same answer a second time, for example from a reload while the code is exchanged.
+    static var answered: Response {
+        page(
+            "The answer is here already",
+            "<p>An answer counts once. How the login ends is said in the window that brought it first, and where the login"
+                + " was begun.</p>",
+            status: .gone
+        )
     }
 
     /// Asks for the admin token, so that another program of this machine cannot log the gateway in as somebody else.

@@ -124,9 +124,8 @@ package actor RedirectListener {
         }
         let address =
             redirect.uri(port: port) + (redirect.path.isEmpty ? target.dropFirst() : target.dropFirst(path.count))
-        guard !isOver else { return (LoginPage.refusal(.gone), false) }
+        guard !isOver else { return (LoginPage.answered, false) }
         let progress = await deliver(address)
-        guard progress != .waiting else { return (LoginPage.refusal(.gone), false) }
         isOver = progress.isOver
         return (LoginPage.outcome(progress), progress.isOver)
     }

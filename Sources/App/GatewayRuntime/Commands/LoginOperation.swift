@@ -99,6 +99,7 @@ package struct LoginOperation: Sendable {
         while !interruption.hasCome {
             switch paste?.read() ?? .waiting {
             case .waiting: break
+            case .empty: Console.writeError("\nNothing was pasted yet. Paste the address, then press Enter: ")
             case .line(let text):
                 return try Self.result(of: try await driver.answer(invitation.id, with: text))
             case .nothing:

@@ -166,10 +166,8 @@ actor LoginDesk: LoginControl {
 
     private func receive(_ answer: LoginAnswer, for id: String) async -> LoginProgress? {
         guard let login = logins[id] else { return nil }
-        guard !login.isAnswered else {
-            return login.progress.isOver
-                ? LoginProgress(isOver: true, problem: "This login is over; an answer counts once.") : .waiting
-        }
+        // An answer counts once; whoever sends it again, as the reload of a page does, hears how the login ended.
+        guard !login.isAnswered else { return login.progress }
         let step = login.flow.read(answer, of: login.attempt, at: parts.clock.now())
         if case .foreign(let refusal) = step, case .redirect = answer, login.foreignAnswers < Self.mostForeign {
             return ignore(refusal, for: id)

@@ -5,6 +5,7 @@ package enum LoginRefusal: Error, Hashable, Sendable {
     /// An address, but not the one that the authority was told to send the browser to.
     case elsewhere(expected: String)
     case wrongState
+    case missingState
     case wrongIssuer
     /// The authority's `error`, from the allow-list.
     case denied(String)
@@ -20,7 +21,7 @@ package enum LoginRefusal: Error, Hashable, Sendable {
     /// Not an answer to this login at all, so that the right one may yet come: any page can send a browser somewhere.
     package var isForeign: Bool {
         switch self {
-        case .wrongState, .unreadable: true
+        case .wrongState, .missingState, .unreadable: true
         case .elsewhere, .wrongIssuer, .denied, .incomplete, .addressNeeded: false
         }
     }
@@ -30,7 +31,7 @@ package enum LoginRefusal: Error, Hashable, Sendable {
         switch self {
         case .unreadable: "unreadable"
         case .elsewhere: "other_address"
-        case .wrongState: "wrong_state"
+        case .wrongState, .missingState: "wrong_state"
         case .wrongIssuer: "wrong_issuer"
         case .denied: "denied"
         case .incomplete: "incomplete"
@@ -52,6 +53,9 @@ package enum LoginRefusal: Error, Hashable, Sendable {
         case .wrongState:
             "The answer does not belong to the login that was begun here (wrong state): it is from an older attempt, or"
                 + " somebody else sent it."
+        case .missingState:
+            "The answer does not belong to the login that was begun here (no state): somebody else sent it, or the address was"
+                + " not copied whole, in one line."
         case .wrongIssuer:
             "The answer names another authority than the issuer of the configuration, or none."
         case .denied("access_denied"):

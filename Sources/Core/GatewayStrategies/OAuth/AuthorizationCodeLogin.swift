@@ -68,7 +68,8 @@ struct AuthorizationCodeLogin: LoginFlow {
     private func code(in address: String, of attempt: LoginAttempt) throws(LoginRefusal) -> Secret {
         let answer = try LoginParameters(address, expecting: attempt.redirectURI)
         // First of all: what does not belong to this login says nothing about it.
-        guard let state = answer["state"], attempt.state.matches(Array(state.utf8)) else { throw .wrongState }
+        guard let state = answer["state"] else { throw .missingState }
+        guard attempt.state.matches(Array(state.utf8)) else { throw .wrongState }
         if let issuer, answer["iss"] != issuer { throw .wrongIssuer }
         if let error = OAuthErrorCode.allowListed(answer["error"]) { throw .denied(error) }
         guard let code = answer["code"] else { throw .incomplete(missing: "code") }
