@@ -1,5 +1,7 @@
 """Authorities that misbehave in the bytes: no crash, no injected field, no wait beyond the deadline, no good token lost."""
 
+import collections
+import concurrent.futures
 import gzip
 import json
 import time
@@ -160,7 +162,12 @@ def test_without_a_token_it_costs_the_deadline_at_most(start, authority, origin,
     assert gateway.process.poll() is None
 
 
-@pytest.mark.parametrize("answer", HOSTILE, ids=lambda answer: answer.__name__)
+#: Those that hold a token call up until its own deadline ends it.
+SLOW = [one_byte_a_second, a_head_of_one_byte_a_second, a_head_and_then_silence]
+CALL_DEADLINE = 15
+
+
+@pytest.mark.parametrize("answer", [answer for answer in HOSTILE if answer not in SLOW], ids=lambda answer: answer.__name__)
 def test_a_good_token_is_not_lost_to_it(start, authority, origin, answer):
     authority.answer = lambda request: token("good", lifetime=600)
     gateway = start()
@@ -168,19 +175,87 @@ def test_a_good_token_is_not_lost_to_it(start, authority, origin, answer):
     authority.answer = answer
     calls = authority.origin.count()
 
-    # Renewal before it is due, by hand: it fails, or is still under way when the command gives up waiting.
-    renewal = gateway.run("token", "refresh", "one", timeout=40) if answer in QUICK else None
+    renewal = gateway.run("token", "refresh", "one", timeout=40)
 
-    if renewal:
-        assert renewal.returncode == 1, renewal.stdout
-        assert authority.origin.count() > calls
+    assert renewal.returncode == 1, renewal.stdout
+    assert authority.origin.count() > calls
     answered = requests.get(f"{gateway.url}/api/x", timeout=5)
     assert answered.status_code == 200
     assert origin.last().values("authorization") == ["Bearer good"]
 
 
-#: Those that need not be waited for until the end of the deadline of a token call.
-QUICK = [answer for answer in HOSTILE if "second" not in answer.__name__ and answer not in (a_head_and_then_silence, not_http)]
+class Renewal:
+    """One route with a credential of its own, whose renewals all get one slow answer."""
+
+    def __init__(self, gateway, origin, answer):
+        self.name = answer.__name__.replace("_", "-")
+        self.gateway, self.origin = gateway, origin
+
+    def by_hand(self):
+        started = time.monotonic()
+        result = self.gateway.run("token", "refresh", self.name, timeout=40)
+        return result, time.monotonic() - started
+
+    def request(self):
+        """(status, seconds, the tokens that arrived at the upstream)"""
+        before, started = self.origin.count(), time.monotonic()
+        answer = requests.get(f"{self.gateway.url}/{self.name}/x", timeout=30)
+        took = time.monotonic() - started
+        return answer.status_code, took, [request.value("authorization") for request in self.origin.requests[before:]]
+
+    def is_served(self):
+        status, took, tokens = self.request()
+        assert (status, tokens) == (200, [f"Bearer good-{self.name}"]), self.name
+        assert took < 1, f"{self.name}: a request waited {took:.1f} s beside a good token"
+
+
+def test_a_good_token_is_served_until_its_end_while_renewals_hang(authority, origin, start_gateway):
+    lifetime = CALL_DEADLINE + 4
+    slow = {answer.__name__.replace("_", "-"): answer for answer in SLOW}
+    calls = collections.Counter()
+
+    def reply(request):
+        name = request.target.strip("/")
+        calls[name] += 1
+        return token(f"good-{name}", lifetime) if calls[name] == 1 else slow[name](request)
+
+    authority.answer = reply
+    gateway = start_gateway(
+        {
+            "limits": {"credential_timeout": f"{DEADLINE}s"},
+            "credentials": {name: authority.credential(token_url=f"{authority.origin.url}/{name}") for name in slow},
+            "routes": {name: {"upstream": origin.url, "auth": name} for name in slow},
+        }
+    )
+    renewals = [Renewal(gateway, origin, answer) for answer in SLOW]
+    started = time.monotonic()
+    for renewal in renewals:
+        renewal.is_served()
+
+    with concurrent.futures.ThreadPoolExecutor(len(renewals)) as pool:
+        under_way = [pool.submit(renewal.by_hand) for renewal in renewals]
+        wait_until(lambda: set(calls.values()) == {2}, 10, lambda: f"every renewal is under way: {calls}")
+        while not all(renewal.done() for renewal in under_way):
+            for renewal in renewals:
+                renewal.is_served()
+            time.sleep(0.1)
+    for renewal, (result, took) in zip(renewals, (future.result() for future in under_way)):
+        assert result.returncode == 1 and "did not answer in time" in result.stderr, (renewal.name, result)
+        assert CALL_DEADLINE - 1 < took < CALL_DEADLINE + 2, f"{renewal.name}: {took:.1f} s"
+        renewal.is_served()
+    while time.monotonic() < started + lifetime - 1:
+        for renewal in renewals:
+            renewal.is_served()
+        time.sleep(0.1)
+
+    # The end: a renewal is under way again and hangs as well. Who asks now waits as long as was promised, for nothing.
+    wait_until(lambda: time.monotonic() > started + lifetime + 1, 10, "the tokens are over", pause=0.1)
+    arrived = origin.count()
+    with concurrent.futures.ThreadPoolExecutor(len(renewals)) as pool:
+        for renewal, (status, took, _) in zip(renewals, pool.map(Renewal.request, renewals)):
+            assert status in (502, 503, 504) and took < DEADLINE + 1, f"{renewal.name}: {status} after {took:.1f} s"
+    assert origin.count() == arrived, "a token that is over was sent"
+    assert gateway.process.poll() is None
 
 
 def test_a_cut_after_the_rotation_is_never_silent(start_gateway, make_origin, origin):
