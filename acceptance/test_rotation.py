@@ -63,6 +63,7 @@ def test_expiries_from_four_routes_at_once_spend_each_refresh_token_once(make_au
     assert set(statuses) == {200}, statuses
     assert statuses[200] > expiries
     *spent, current = authority.refresh_tokens()
+    print(f"\n{len(spent)} refresh tokens spent, {statuses[200]} requests answered, by four routes")
     assert all(spent) and current is None, "each refresh token was spent, the last one is alive"
     assert gateway.events("--failed") == []
 
