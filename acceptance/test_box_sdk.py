@@ -3,6 +3,7 @@
 import hashlib
 import io
 import os
+import time
 
 import pytest
 from box_sdk_gen import BoxClient, BoxDeveloperTokenAuth, BoxSDKError
@@ -116,11 +117,31 @@ def test_a_token_that_is_revoked_in_mid_flight_is_not_noticed(box, sandbox):
     assert sandbox.token_calls("box") == 4
 
 
+def test_an_upload_with_a_token_that_is_revoked_is_stored_once(box, sandbox):
+    content = os.urandom(300_000)
+    assert box.users.get_user_me().name
+    sandbox.set("box", revoke_access=True)
+    attributes = UploadFileAttributes(name="small.bin", parent=UploadFileAttributesParentField(id="0"))
+    assert box.uploads.upload_file(attributes, io.BytesIO(content)).total_count == 1
+    assert sandbox.state()["uploads"]["count"] == 1
+    assert sandbox.token_calls("box") == 2
+
+
+class HeedingRetries(BoxRetryStrategy):
+    """Waits as long as Box says. The SDK's own looks for `Retry-After`, and Box spells it in lower case."""
+
+    def retry_after(self, fetch_options, fetch_response, attempt_number):
+        return float(fetch_response.headers["retry-after"])
+
+
 def test_a_rate_limit_reaches_the_sdk_which_waits_and_tries_again(box, sandbox):
+    box.network_session.retry_strategy = HeedingRetries()
     assert box.users.get_user_me().name
     before = sandbox.state()["requests"]["box"]
     sandbox.set("box", api_status=429, api_retry_after="1", api_next=2)
+    started = time.monotonic()
     assert box.users.get_user_me().name
+    assert time.monotonic() - started >= 2, "it was heard both times"
     assert sandbox.state()["requests"]["box"] == before + 3
     assert sandbox.token_calls("box") == 1
 
