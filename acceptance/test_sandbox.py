@@ -88,6 +88,26 @@ def test_box_subjects_are_different_tokens_and_as_user_is_not(start, sandbox):
     assert sandbox.token_calls("box") == 2
 
 
+def test_as_user_without_the_right_is_explained_in_the_log(start, sandbox):
+    """Box answers 403 without a word of what is missing; nothing of it is kept from the client."""
+    developer = {"strategy": "box_developer_token", "token": {"env": "SANDBOX_BOX_DEVELOPER_TOKEN"}}
+    pinned = {"credential": "developer", "as_user": "2000002"}
+    box = "${SANDBOX_BOX_URL}"
+    routes = {"plain": {"upstream": box, "auth": "developer"}, "pinned": {"upstream": box, "auth": pinned}}
+    gateway = start(config({"developer": developer}, **routes))
+    for _ in range(3):
+        refused = get(gateway, "/pinned/2.0/users/me")
+        assert (refused.status_code, refused.content) == (403, b"")
+        assert 'error="insufficient_scope"' in refused.headers["WWW-Authenticate"]
+    assert get(gateway, "/plain/2.0/users/me").status_code == 200
+    lines = wait_until(
+        lambda: [line for line in gateway.text().splitlines() if "refused as_user" in line], 10, "it is in the log"
+    )
+    assert len(lines) == 1, "once, however often the client tries"
+    for word in ("pinned", "developer", "service account or an administrator", "as-user header", "authorized again"):
+        assert word in lines[0], word
+
+
 def test_a_download_is_redirected_and_no_credential_goes_along(start, sandbox):
     gateway = start(config({"service": BOX}, box={"upstream": "${SANDBOX_BOX_URL}", "auth": "service"}))
     answer = get(gateway, "/box/2.0/files/1/content", headers={"Authorization": "Bearer dummy"}, allow_redirects=False)

@@ -1,4 +1,5 @@
 import GatewayCore
+import Logging
 import NIOCore
 
 /// What becomes of a response head.
@@ -20,6 +21,7 @@ extension DownstreamHandler {
         if head.status == 101 {
             return decoder.head.wantsUpgrade ? .tunnel : .refuse("It switched protocols without being asked to.")
         }
+        if head.status == 403 { explainAsUser(head, bytes, exchange.route) }
         guard exchange.route.policy.retryOn.contains(head.status), let credential = exchange.credential,
             let source = exchange.source
         else { return .forward }
@@ -53,6 +55,28 @@ extension DownstreamHandler {
         exchange.tokenNote = "retried=0; reason=\"request body not held\""
         return .forward
     }
+
+    /// What `as_user` takes is set up in Box's console, which the answer does not say. It is passed on as it is; the log tells
+    /// whoever wrote the configuration.
+    private func explainAsUser(_ head: borrowing ResponseHead, _ bytes: ByteBuffer, _ route: ServedRoute) {
+        guard !route.asUserLine.isEmpty else { return }
+        let challenges = AuthChallenge.all(in: head, bytes.readableBytesUInt8Span)
+        guard challenges.contains(where: { $0.parameters["error"] == "insufficient_scope" }),
+            route.mayExplain(at: shared.clock.monotonic())
+        else { return }
+        shared.logger.warning(
+            "Upstream refused as_user (403, insufficient_scope)",
+            metadata: [
+                "gateway.route": "\(route.plan.name)", "gateway.credential": "\(route.credentialName ?? "")",
+                "gateway.reason": "\(Self.asUserAdvice)",
+            ]
+        )
+    }
+
+    private static let asUserAdvice =
+        "as_user needs the token of a service account or an administrator, and \"Make API calls using the as-user header\""
+        + " among the app's settings in Box's developer console, authorized again after the change; or this call needs a"
+        + " scope that the app lacks"
 
     /// Sends the request again with a newer token; the rejected answer waits in `upstream` until one is there.
     func replay() {

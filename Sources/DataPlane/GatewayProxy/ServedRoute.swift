@@ -1,4 +1,5 @@
 import GatewayCore
+import Synchronization
 
 /// A route with everything that can be worked out before a request comes.
 final class ServedRoute: Sendable {
@@ -25,6 +26,9 @@ final class ServedRoute: Sendable {
     let credentialFields: [[UInt8]]
     /// The query parameter that carries the credential, when it is a fixed one that goes there.
     let querySlot: [UInt8]?
+    /// When the log was last told why the upstream refuses what the route asks for, in monotonic nanoseconds.
+    private let explainedAt = Atomic<Int64>(0)
+    private static let explanationPause: Int64 = 600_000_000_000
 
     init(index: Int, route: ProxyRoute, now: MonotonicTime) {
         self.index = index
@@ -50,6 +54,14 @@ final class ServedRoute: Sendable {
 
     var credentialName: String? { source?.name ?? selection?.name }
     var strategy: String? { source?.strategy ?? selection?.strategy }
+
+    /// True once in ten minutes: clients repeat their mistakes, the log need not.
+    func mayExplain(at now: MonotonicTime) -> Bool {
+        let last = explainedAt.load(ordering: .relaxed)
+        guard last == 0 || now.nanoseconds &- last >= Self.explanationPause else { return false }
+        return explainedAt.compareExchange(expected: last, desired: max(1, now.nanoseconds), ordering: .relaxed)
+            .exchanged
+    }
 
     /// Fixed credentials show what they inject; a token's name is known when it comes (``InjectedBlock``).
     private static func credentialFields(of route: ProxyRoute, now: MonotonicTime) -> [[UInt8]] {
