@@ -99,7 +99,9 @@ def test_a_form_is_sent(server, api, start_gateway):
 def test_an_answer_in_text_is_the_token(server, api, start_gateway):
     server.answer = lambda asked, token: (200, {"Content-Type": "text/plain"}, token + "\n")
     gateway = start_gateway(config(server, api, response="text", default_ttl="10m"))
+    assert server.count() == 0, "nobody needs a token yet"
     assert get(gateway).text == "Bearer token-1-of-42"
+    assert [(asked.method, asked.target) for asked in server.requests] == [("GET", "/token?id=42")]
     assert ends(gateway) == [600]
 
 

@@ -27,6 +27,9 @@ DUKE = {
     "session_token": {"env": "SANDBOX_DUKE_SESSION_TOKEN"},
 }
 
+#: Who the token of the enterprise speaks for.
+SERVICE_ACCOUNT = "3000001"
+
 
 def config(credentials, **routes):
     return {
@@ -82,10 +85,45 @@ def test_box_subjects_are_different_tokens_and_as_user_is_not(start, sandbox):
     gateway = start(
         config({"service": BOX}, box={**box, "auth": "service"}, user={**box, "auth": user}, pinned={**box, "auth": pinned})
     )
-    me = {route: get(gateway, f"/{route}/2.0/users/me").json() for route in ("box", "user", "pinned")}
-    assert me["box"]["id"] != me["user"]["id"] == sandbox["BOX_USER_ID"]
-    assert me["pinned"]["id"] == sandbox["BOX_USER_ID"]
+    who = {"box": SERVICE_ACCOUNT, "user": sandbox["BOX_USER_ID"], "pinned": sandbox["BOX_USER_ID"]}
+    calls = []
+    # Again at the end: who spoke for somebody else has changed nothing for the first.
+    for route in ("box", "user", "pinned", "box", "user"):
+        assert get(gateway, f"/{route}/2.0/users/me").json()["id"] == who[route], route
+        calls.append(sandbox.token_calls("box"))
+    assert calls == [1, 2, 2, 2, 2]
+
+
+def test_who_one_is_depends_on_credential_and_subject_alone(start, sandbox):
+    credentials = {
+        "service": BOX,
+        "person": {**BOX, "subject": {"user": "2000002"}},
+        "developer": {"strategy": "box_developer_token", "token": {"env": "SANDBOX_BOX_DEVELOPER_TOKEN"}},
+    }
+    company = {"credential": "person", "subject": {"enterprise": "${SANDBOX_BOX_ENTERPRISE_ID}"}}
+    routes = {**{name: name for name in credentials}, "company": company}
+    box = "${SANDBOX_BOX_URL}"
+    gateway = start(config(credentials, **{name: {"upstream": box, "auth": auth} for name, auth in routes.items()}))
+    for _ in range(2):
+        me = {name: get(gateway, f"/{name}/2.0/users/me").json()["id"] for name in routes}
+        assert me == {"service": SERVICE_ACCOUNT, "person": "2000002", "developer": "2000001", "company": SERVICE_ACCOUNT}
+    # The developer token is there already, and the enterprise's is the same on both routes.
     assert sandbox.token_calls("box") == 2
+
+
+def test_each_service_gets_the_token_that_is_its_own(start, sandbox):
+    services = {
+        "box": ("${SANDBOX_BOX_URL}", BOX, "/2.0/users/me"),
+        "campus": ("${SANDBOX_DUKE_URL}", DUKE, "/api/me"),
+        "reports": ("${SANDBOX_UPSTREAM_URL}", OAUTH, "/echo"),
+    }
+    credentials = {name: credential for name, (_, credential, _) in services.items()}
+    routes = {name: {"upstream": url, "auth": name} for name, (url, _, _) in services.items()}
+    gateway = start(config(credentials, **routes))
+    for name, (_, _, path) in services.items():
+        assert get(gateway, f"/{name}{path}").status_code == 200, name
+    # Box and Duke take nobody else's token.
+    assert sandbox.state()["rejected_401"] == {origin: 0 for origin in sandbox.state()["rejected_401"]}
 
 
 def test_as_user_without_the_right_is_explained_in_the_log(start, sandbox):
@@ -137,6 +175,41 @@ def test_a_session_rotates_both_tokens_and_sends_only_one(start, sandbox):
         assert not any("session" in name for name in names), names
     assert sandbox.token_calls("duke") == 3
     assert sandbox.state()["double_spends"]["duke"] == 0
+    assert [event["http_status"] for event in gateway.events("--event", "renewed")] == [200] * 3
+
+
+RENEWED = {"box": (BOX, "/2.0/users/me"), "duke": (DUKE, "/api/me")}
+
+
+@pytest.mark.parametrize("origin", RENEWED)
+def test_a_token_is_renewed_ahead_of_its_end_and_after_a_rejection(start, sandbox, origin):
+    credential, path = RENEWED[origin]
+    upstream = f"${{SANDBOX_{origin.upper()}_URL}}"
+    gateway = start(config({"one": credential}, **{name: {"upstream": upstream, "auth": "one"} for name in ("a", "b")}))
+    sandbox.set(origin, token_lifetime=4)
+    assert get(gateway, f"/a{path}").status_code == 200
+    assert gateway.run("token", "refresh", "one").returncode == 0
+    first = sandbox.token_calls(origin)
+
+    def renewed_twice():
+        for route in ("a", "b"):
+            assert get(gateway, f"/{route}{path}").status_code == 200, route
+        return sandbox.token_calls(origin) >= first + 2
+
+    def triggers():
+        return [event["trigger"] for event in gateway.events("--credential", "one", "--event", "renewed")]
+
+    wait_until(renewed_twice, 20, "renewed twice", pause=0.1)
+    wait_until(lambda: triggers().count("ahead_of_expiry") >= 2 and "rejected" not in triggers(), 5, triggers)
+
+    sandbox.set(origin, token_lifetime=None)
+    assert gateway.run("token", "refresh", "one").returncode == 0
+    calls = sandbox.token_calls(origin)
+    sandbox.set(origin, reject_next=1)
+    assert get(gateway, f"/b{path}").status_code == 200
+    assert sandbox.token_calls(origin) == calls + 1
+    wait_until(lambda: triggers()[-1] == "rejected", 5, triggers)
+    assert sandbox.state()["double_spends"].get(origin, 0) == 0
 
 
 def test_a_failing_authority_does_not_disturb_a_live_token(start, sandbox):

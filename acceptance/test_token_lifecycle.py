@@ -203,6 +203,18 @@ def test_a_kill_and_a_restart_use_the_stored_token(make_authority, start_gateway
     assert token not in gateway.text() and authority.client_secret not in gateway.text()
 
 
+def test_a_store_in_memory_forgets_with_the_process(make_authority, start_gateway):
+    authority = make_authority()
+    gateway = start_gateway(config(authority, authority.url + "/api", tokens={"store": "memory"}))
+    for count in (1, 2):
+        for _ in range(2):
+            assert requests.get(gateway.url + "/api/x", timeout=20).status_code == 200
+        assert len(authority.tokens()) == count
+        assert not (gateway.folder / "state/tokens.sqlite").exists()
+        gateway.stop()
+        gateway.start()
+
+
 def test_kills_under_load_leave_a_chain_that_verifies(make_authority, make_gateway):
     authority = make_authority(lifetime=2)
     gateway = make_gateway(config(authority, authority.url + "/api"))
