@@ -10,6 +10,7 @@ import pytest
 import requests
 from conftest import CANARY
 from harness import processes
+from harness.origin import response
 
 
 def config(authority):
@@ -66,6 +67,32 @@ def test_without_a_gateway_the_exit_code_is_4(stopped, arguments):
     result = stopped.run(*arguments)
     assert result.returncode == 4, result
     assert f"127.0.0.1:{stopped.admin_port}" in result.stderr
+
+
+def cut(request):
+    raise ValueError("cut")
+
+
+NOT_OURS = "is not an authgateway of this version"
+STRANGERS = {
+    "a-web-server": (lambda request: response(404, b"<h1>Not Found</h1>"), NOT_OURS),
+    "a-server-that-says-yes": (lambda request: response(200, b"hello"), NOT_OURS),
+    "a-mail-server": (lambda request: b"220 mail.example ESMTP\r\n", NOT_OURS),
+    "one-that-hangs-up": (cut, "does not answer; if it is not the gateway, give listeners.admin another address"),
+}
+
+
+@pytest.mark.parametrize("name", STRANGERS)
+def test_another_program_at_the_admin_address_is_called_so(authority, make_gateway, make_origin, name):
+    answer, words = STRANGERS[name]
+    stranger = make_origin(answer)
+    gateway = make_gateway(config(authority), admin={"address": f"127.0.0.1:{stranger.port}"})
+    for arguments in (["status"], ["routes"], ["token", "list"], ["token", "refresh", "service"], ["token", "clear", "service"]):
+        result = gateway.run(*arguments)
+        assert result.returncode == 4 and result.stdout == "", result
+        assert f"http://127.0.0.1:{stranger.port} {words}" in result.stderr, result
+        assert "Start it with" not in result.stderr, "the address is in use"
+    assert not (gateway.folder / "state").exists(), "nothing was created"
 
 
 def test_tokens_are_listed_renewed_and_cleared(gateway, authority):

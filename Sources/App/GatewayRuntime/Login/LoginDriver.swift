@@ -47,7 +47,7 @@ extension AdminClient {
     ) async throws(CommandFailure) -> Answer {
         let bytes = body.flatMap { try? $0.bytes() }
         let (status, answer) = try await sendAuthorized(method, "/api/logins\(path)", body: bytes)
-        guard status == 200 else { throw refusal(status, answer) }
+        guard status == 200 else { throw refusal(answer) }
         return try decode(answer)
     }
 }

@@ -39,7 +39,7 @@ struct AdminClient: Sendable {
 
     func readiness() async throws(CommandFailure) -> Readiness {
         let (status, body) = try await send("GET", "/readyz?verbose", token: nil)
-        guard status == 200 || status == 503 else { throw refusal(status, body) }
+        guard status == 200 || status == 503 else { throw refusal(body) }
         return try decode(body)
     }
 
@@ -81,19 +81,19 @@ struct AdminClient: Sendable {
     /// A refused reload is an answer, too.
     func reload() async throws(CommandFailure) -> ReloadReport {
         let (status, body) = try await sendAuthorized("POST", "/api/reload")
-        guard status == 200 || status == 409 else { throw refusal(status, body) }
+        guard status == 200 || status == 409 else { throw refusal(body) }
         return try decode(body)
     }
 
     func rotateKey() async throws(CommandFailure) -> KeyRotationReport {
         let (status, body) = try await sendAuthorized("POST", "/api/key/rotate")
-        guard status == 200 else { throw refusal(status, body) }
+        guard status == 200 else { throw refusal(body) }
         return try decode(body)
     }
 
     func servedPlan() async throws(CommandFailure) -> ServedPlan {
         let (status, body) = try await sendAuthorized("GET", "/api/plan")
-        guard status == 200 else { throw refusal(status, body) }
+        guard status == 200 else { throw refusal(body) }
         return try decode(body)
     }
 
@@ -104,7 +104,7 @@ struct AdminClient: Sendable {
     ) async throws(CommandFailure) -> ByteBuffer {
         let path = "/api/tokens/\(PercentEncoding.encode(credential))/\(verb)"
         let (status, answer) = try await sendAuthorized("POST", path, body: body)
-        guard status == 200 else { throw refusal(status, answer) }
+        guard status == 200 else { throw refusal(answer) }
         return answer
     }
 
@@ -137,7 +137,7 @@ struct AdminClient: Sendable {
 
     private func get<Value: Decodable>(_ path: String) async throws(CommandFailure) -> Value {
         let (status, body) = try await send("GET", path, token: nil)
-        guard status == 200 else { throw refusal(status, body) }
+        guard status == 200 else { throw refusal(body) }
         return try decode(body)
     }
 
@@ -160,6 +160,11 @@ struct AdminClient: Sendable {
         } catch {
             if let error = error as? IOError, error.errnoCode == EACCES {
                 throw CommandFailure(.failed, "\(place) is not for this user; run this as the gateway's user")
+            }
+            if error is HTTPParserError { throw notOurs }
+            if let error = error as? HTTPClientError, [.deadlineExceeded, .remoteConnectionClosed].contains(error) {
+                let advice = "if it is not the gateway, give listeners.admin another address"
+                throw CommandFailure(.unreachable, "what listens at \(place) does not answer; \(advice)")
             }
             let advice = "is the gateway running? Start it with: authgateway run"
             throw CommandFailure(.unreachable, "no gateway answers at \(place); \(advice)")
@@ -203,12 +208,10 @@ struct AdminClient: Sendable {
         return CommandFailure(.failed, LogText.clean(detail) + command)
     }
 
-    /// A problem document in words.
-    func refusal(_ status: Int, _ body: ByteBuffer) -> CommandFailure {
+    /// A problem document in words; whoever answers without one is no gateway.
+    func refusal(_ body: ByteBuffer) -> CommandFailure {
         let problem = JSONValue(Array(body.readableBytesView))
-        guard let detail = problem?["detail"]?.string else {
-            return CommandFailure(.failed, "the gateway answered with status \(status)")
-        }
+        guard let detail = problem?["detail"]?.string else { return notOurs }
         return Self.refusal(detail, command: problem?["command"]?.string)
     }
 }
