@@ -508,6 +508,7 @@ def test_who_only_looks_makes_no_user_and_pushes_nobody_out(server, api, start_g
         name = f"app-user[u{number}]"
         place = urllib.parse.quote(name, safe="")
         seen = requests.get(f"{gateway.admin_url}/api/tokens/{place}", timeout=10)
+    assert {event["trigger"] for event in gateway.events("--event", "loaded")} == {"demand"}
         assert (seen.status_code, seen.json()["state"], seen.json()["subject"]) == (200, "empty", f"u{number}")
         page = requests.get(f"{gateway.admin_url}/token", params={"credential": name}, timeout=10)
         assert page.status_code == 200 and "empty" in page.text

@@ -41,7 +41,7 @@ package final class TokenKeeper: CredentialSource, Service {
     /// - Parameters:
     ///   - parent: Whose token this one is made from; nil for a grant that needs none.
     ///   - family: The credential whose requests name the subject; nil for one that the configuration names.
-    ///   - trigger: `startup`, or `reload` for a credential that came with one.
+    ///   - trigger: `startup`, `reload` for a credential that came with one, `demand` for one that a request named.
     ///   - jitter: 0...1; spreads renewals and repeated calls.
     ///   - nonce: 128 random bits in hexadecimal; see ``GrantAttempt/nonce``.
     package init(

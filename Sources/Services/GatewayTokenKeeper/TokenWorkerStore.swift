@@ -22,7 +22,7 @@ extension TokenWorker {
             return await use(seeded, from: "configuration", call, renewing: setup.grant.renewsSeed)
         }
         hasOpened = true
-        guard call.trigger == .startup || call.trigger == .reload else { return nil }
+        guard call.isFirstLook else { return nil }
         if record?.isRevoked == true, let obstacle { return await refused(obstacle, call) }
         return .nothing
     }

@@ -149,7 +149,7 @@ struct CredentialSources: Sendable {
                     var identity = grant.identity
                     identity.add("credential", credential.name)
                     let key = parts.key.credentialKey(for: identity)
-                    let keeper = Self.keeper(member, grant, key, nil, parts, family: credential.name)
+                    let keeper = Self.keeper(member, grant, key, nil, parts, family: credential.name, begunBy: .demand)
                     if parts.locks.contains(name) { keeper.lock() }
                     return keeper
                 },

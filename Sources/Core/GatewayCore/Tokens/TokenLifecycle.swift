@@ -24,7 +24,8 @@ package struct TokenLifecycle<Waiter>: ~Copyable {
         package var maximumWaiters: Int
         /// More calls than this within an hour are a storm, unless the lifetime of the tokens itself asks for more.
         package var callsPerHour: Int
-        /// What the first call is ascribed to: the start of the gateway, or a reload that brought the credential.
+        /// What the first call is ascribed to: the start of the gateway, a reload that brought the credential, or the request
+        /// that named its subject.
         package var begunBy: TokenEvent.Trigger
 
         package init(
@@ -56,17 +57,17 @@ package struct TokenLifecycle<Waiter>: ~Copyable {
     var budget: CallBudget
     /// Failed calls since the last token.
     var failures = 0
-    var lastCall = 1
+    var lastCall = TokenCall.firstLook
     /// The highest generation there has been; a cleared token does not give its number back.
     package internal(set) var generation = 0
     /// A renewal token was spent and the answer was lost; shown in the status until a token is obtained.
     package var isRotationUncertain = false
 
-    /// Begins with a call of trigger `startup` or `reload`: the shell reads the store and reports what it found.
+    /// Begins with a call that looks first: the shell reads the store and reports what it found.
     package init(_ rules: Rules) {
         self.rules = rules
         budget = CallBudget(perHour: rules.callsPerHour)
-        phase = .calling(nil, TokenCall(id: 1, trigger: rules.begunBy, demand: nil))
+        phase = .calling(nil, TokenCall(id: TokenCall.firstLook, trigger: rules.begunBy, demand: nil))
     }
 
     mutating func newCall(_ trigger: TokenEvent.Trigger, for demand: CredentialDemand? = nil) -> TokenCall {

@@ -32,7 +32,7 @@ extension TokenLifecycle where Waiter: Sendable {
     }
 
     private mutating func begin(_ call: TokenCall, at now: MonotonicTime) -> Step {
-        guard call.trigger == rules.begunBy || call.trigger == .operator || budget.spend(at: now) else {
+        guard call.isFirstLook || call.trigger == .operator || budget.spend(at: now) else {
             let failure = stormFailure
             phase = .backingOff(held, TokenPhase.Pause(until: now + BackOff.longest, failure: failure))
             return .storm(takeWaiters(), failure.problem, call)

@@ -124,6 +124,8 @@ enum TokenPhase: ~Copyable {
 
 /// One call to the authority, or the first look into the store.
 package struct TokenCall: Hashable, Sendable {
+    static let firstLook = 1
+
     package let id: Int
     package let trigger: TokenEvent.Trigger
     /// The request that caused it, when one did.
@@ -135,6 +137,9 @@ package struct TokenCall: Hashable, Sendable {
         self.trigger = trigger
         self.demand = demand
     }
+
+    /// What it finds in the store or the configuration ends it; the authority is asked by the next call.
+    package var isFirstLook: Bool { id == Self.firstLook }
 }
 
 /// A token with what the machine has found out about it.
