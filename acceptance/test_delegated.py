@@ -461,6 +461,21 @@ def test_no_more_users_than_allowed_have_a_token(server, api, start_gateway):
     assert sorted(server.users()) == ["ada", "bob", "eve"]
 
 
+def test_invented_users_cause_no_more_calls_than_the_places_may(server, api, start_gateway):
+    gateway = start_gateway(named(server, api, regex="[a-z0-9]+", at_most=1))
+    ada = get(gateway, **{"X-Box-User": "ada"}).text
+    answers = [get(gateway, **{"X-Box-User": f"u{number}"}) for number in range(64)]
+    assert [answer.status_code for answer in answers] == [200] * 59 + [503] * 5
+    assert answers[-1].json()["code"] == "token-temporarily-unavailable"
+    assert answers[-1].headers["Retry-After"] == "60"
+    # Her token is at hand: it was kept when she made room.
+    assert get(gateway, **{"X-Box-User": "ada"}).text == ada
+    assert server.count() == 60
+    (event,) = gateway.events("--event", "acquisition_failed")
+    assert (event["credential"], event["detail"]) == ("app-user", {"reason": "too_many_calls"})
+    assert gateway.text().count("Too many token requests") == 1
+
+
 def test_who_leaves_while_waiting_leaves_nothing_behind(server, api, start_gateway):
     gateway = start_gateway(named(server, api, regex="[a-z]+", at_most=1))
     server.open.clear()
@@ -493,6 +508,7 @@ def test_a_reload_and_a_restart_keep_the_tokens(server, api, start_gateway):
     gateway.start()
     assert get(gateway, **{"X-Box-User": "ada"}).text == first["ada"]
     assert server.users() == ["ada", "bob"]
+    assert {event["trigger"] for event in gateway.events("--event", "loaded")} == {"demand"}
 
 
 def test_who_only_looks_makes_no_user_and_pushes_nobody_out(server, api, start_gateway):
@@ -508,7 +524,6 @@ def test_who_only_looks_makes_no_user_and_pushes_nobody_out(server, api, start_g
         name = f"app-user[u{number}]"
         place = urllib.parse.quote(name, safe="")
         seen = requests.get(f"{gateway.admin_url}/api/tokens/{place}", timeout=10)
-    assert {event["trigger"] for event in gateway.events("--event", "loaded")} == {"demand"}
         assert (seen.status_code, seen.json()["state"], seen.json()["subject"]) == (200, "empty", f"u{number}")
         page = requests.get(f"{gateway.admin_url}/token", params={"credential": name}, timeout=10)
         assert page.status_code == 200 and "empty" in page.text

@@ -33,7 +33,7 @@ private final class FamilyBench: Sendable {
             name: "app-user",
             strategy: "sample",
             grants: SampleSubjects(limit: limit),
-            make: { [clock, audit, store, logger] name, grant in
+            make: { [clock, audit, store, logger] name, grant, budget in
                 TokenKeeper(
                     name: name,
                     strategyKind: "sample",
@@ -46,7 +46,8 @@ private final class FamilyBench: Sendable {
                     onAuditFailure: .block,
                     clock: clock,
                     logger: logger,
-                    family: "app-user",
+                    family: budget,
+                    begunBy: .demand,
                     jitter: { 0 }
                 )
             },
@@ -210,6 +211,38 @@ struct FamilyTests {
             #expect(bench.family.keeper(for: "b").problem == nil)
             try await bench.untilEnded("app-user[a]")
             #expect(answers.withLock { $0.count } == 1)
+        }
+    }
+
+    @Test func aSubjectIsAskedForOnDemandFromItsFirstCallOn() async throws {
+        try await FamilyBench(Self.endpoint(), limit: 1).running { bench in
+            for subject in ["a", "b", "a"] { _ = try await bench.credential(subject).get() }
+            #expect(bench.audit.events.map(\.trigger).allSatisfy { $0 == .demand })
+            #expect(bench.audit.events.filter { $0.name == .loaded }.map(\.subject) == ["a"])
+            #expect(bench.endpoint.requests.count == 2)
+        }
+    }
+
+    @Test func soManySubjectsCauseNoMoreCallsThanTheirPlacesMay() async throws {
+        try await FamilyBench(Self.endpoint(), limit: 2).running { bench in
+            let known = try await bench.credential("known").get()
+            for number in 1..<120 { _ = try await bench.credential("invented-\(number)").get() }
+            for number in 120..<130 {
+                let problem = await bench.credential("invented-\(number)").problem
+                #expect(problem?.kind == .tokenTemporarilyUnavailable)
+                #expect(problem?.retryAfter == .seconds(60))
+            }
+            #expect(bench.endpoint.requests.count == 120)
+            // Whose token is at hand goes on, and nobody has to ask for it.
+            #expect(try await bench.credential("known").get().injection == known.injection)
+            #expect(bench.endpoint.requests.count == 120)
+            let said = bench.audit.events.filter { $0.detail["reason"] == "too_many_calls" }
+            #expect(said.map(\.name) == [.acquisitionFailed])
+            #expect(said.map(\.credential) == ["app-user"])
+            #expect(said.map(\.subject) == [nil])
+            bench.clock.advance(by: .seconds(60))
+            _ = try await bench.credential("late").get()
+            #expect(bench.endpoint.requests.count == 121)
         }
     }
 

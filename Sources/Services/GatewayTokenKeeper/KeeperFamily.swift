@@ -11,8 +11,9 @@ package final class KeeperFamily: CredentialSelection {
     package let strategy: String
 
     private let grants: any SubjectGrants
-    private let make: @Sendable (_ name: String, any TokenGrant) -> TokenKeeper
+    private let make: @Sendable (_ name: String, any TokenGrant, FamilyBudget) -> TokenKeeper
     private let start: @Sendable (TokenKeeper) -> Void
+    private let budget: FamilyBudget
     private let members = Mutex(Members())
 
     private struct Members {
@@ -59,12 +60,13 @@ package final class KeeperFamily: CredentialSelection {
         name: String,
         strategy: String,
         grants: any SubjectGrants,
-        make: @escaping @Sendable (_ name: String, any TokenGrant) -> TokenKeeper,
+        make: @escaping @Sendable (_ name: String, any TokenGrant, FamilyBudget) -> TokenKeeper,
         start: @escaping @Sendable (TokenKeeper) -> Void
     ) {
         self.name = name
         self.strategy = strategy
         self.grants = grants
+        budget = FamilyBudget(name: name, limit: grants.limit)
         self.make = make
         self.start = start
         measure(0)
@@ -128,7 +130,7 @@ package final class KeeperFamily: CredentialSelection {
                 dropped = members.dropIdle()
                 guard dropped != nil else { return .full }
             }
-            let keeper = make("\(name)[\(subject)]", grants.grant(for: subject))
+            let keeper = make("\(name)[\(subject)]", grants.grant(for: subject), budget)
             members.keepers[subject] = Member(keeper: keeper, lastUse: members.uses)
             return .new(keeper, dropped: dropped, count: members.keepers.count)
         }

@@ -21,8 +21,8 @@ struct KeeperSetup: Sendable {
     let nonce: @Sendable () -> String
     /// Whose token this one is made from.
     let parent: (any ParentCredential)?
-    /// The credential whose requests name the subject.
-    let family: String?
+    /// What it shares with the other subjects of a credential whose requests name them.
+    let family: FamilyBudget?
 
     func attempt(holding token: TokenSet?) -> GrantAttempt {
         GrantAttempt(holding: token, at: clock.now(), nonce: nonce())

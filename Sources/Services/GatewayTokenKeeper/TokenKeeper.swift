@@ -40,7 +40,7 @@ package final class TokenKeeper: CredentialSource, Service {
 
     /// - Parameters:
     ///   - parent: Whose token this one is made from; nil for a grant that needs none.
-    ///   - family: The credential whose requests name the subject; nil for one that the configuration names.
+    ///   - family: Of the credential whose requests name the subject; nil for one that the configuration names.
     ///   - trigger: `startup`, `reload` for a credential that came with one, `demand` for one that a request named.
     ///   - jitter: 0...1; spreads renewals and repeated calls.
     ///   - nonce: 128 random bits in hexadecimal; see ``GrantAttempt/nonce``.
@@ -58,7 +58,7 @@ package final class TokenKeeper: CredentialSource, Service {
         clock: any GatewayClock,
         logger: Logger,
         parent: (any ParentCredential)? = nil,
-        family: String? = nil,
+        family: FamilyBudget? = nil,
         begunBy trigger: TokenEvent.Trigger = .startup,
         jitter: @escaping @Sendable () -> Double = { Double.random(in: 0...1) },
         nonce: @escaping @Sendable () -> String = TokenKeeper.randomNonce
@@ -76,7 +76,7 @@ package final class TokenKeeper: CredentialSource, Service {
             onAuditFailure: onAuditFailure,
             clock: clock,
             logger: logger,
-            metrics: KeeperMetrics(credential: family ?? name, strategy: strategyKind),
+            metrics: KeeperMetrics(credential: family?.name ?? name, strategy: strategyKind),
             nonce: nonce,
             parent: parent,
             family: family
@@ -92,7 +92,7 @@ package final class TokenKeeper: CredentialSource, Service {
 
     package var name: String { setup.name }
     /// The credential whose requests name the subject; nil for one that the configuration names.
-    package var family: String? { setup.family }
+    package var family: String? { setup.family?.name }
     package var strategy: String { setup.strategyKind }
     /// Which token it keeps.
     package var key: CredentialKey { setup.key }

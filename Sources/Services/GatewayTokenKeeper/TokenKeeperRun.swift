@@ -79,7 +79,7 @@ extension TokenKeeper {
         let now = setup.clock.now()
         switch decide({ $0.next(at: now.monotonic) }) {
         case .call(let call):
-            await make(call, &worker)
+            if await isGranted(call) { await make(call, &worker) }
         case .storm(let waiters, let problem, let call):
             for waiter in waiters { waiter(.failure(problem)) }
             await reportStorm(problem, call)
@@ -107,6 +107,7 @@ extension TokenKeeper {
         let (now, jitter) = (setup.clock.now(), jitter())
         switch end {
         case .obtained(let fresh):
+            setup.family?.expect(fresh.token, renewedBy: setup.policy)
             release(decide { $0.obtained(fresh, by: call, at: now, jitter: jitter) })
         case .nothing:
             decide { $0.foundNothing(by: call) }

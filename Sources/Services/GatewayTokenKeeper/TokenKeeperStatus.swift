@@ -30,7 +30,7 @@ extension TokenKeeper {
             }
         }
         status.canLogIn = setup.grant.login != nil
-        status.family = setup.family
+        status.family = family
         status.lastError = failure?.detail
         if state == .locked {
             status.action = "authgateway token unlock \(name)"

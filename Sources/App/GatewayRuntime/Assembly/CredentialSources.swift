@@ -142,14 +142,14 @@ struct CredentialSources: Sendable {
                 name: credential.name,
                 strategy: credential.strategyKind,
                 grants: grants,
-                make: { name, grant in
+                make: { name, grant, budget in
                     var member = credential
                     member.name = name
                     // One keeper for each token: two credentials that are defined alike have tokens of their own.
                     var identity = grant.identity
                     identity.add("credential", credential.name)
                     let key = parts.key.credentialKey(for: identity)
-                    let keeper = Self.keeper(member, grant, key, nil, parts, family: credential.name, begunBy: .demand)
+                    let keeper = Self.keeper(member, grant, key, nil, parts, family: budget, begunBy: .demand)
                     if parts.locks.contains(name) { keeper.lock() }
                     return keeper
                 },
@@ -195,7 +195,7 @@ struct CredentialSources: Sendable {
         _ key: CredentialKey,
         _ parent: TokenKeeper?,
         _ parts: Parts,
-        family: String? = nil,
+        family: FamilyBudget? = nil,
         begunBy trigger: TokenEvent.Trigger = .startup
     ) -> TokenKeeper {
         let keeper = TokenKeeper(

@@ -21,3 +21,12 @@ package struct TokenFailure: Error, Hashable, Sendable {
         self.clearsToken = clearsToken
     }
 }
+
+extension TokenFailure {
+    package init(tooManyCalls detail: String) {
+        self.init(
+            .transient(retryAfter: BackOff.longest),
+            problem: GatewayProblem(.tokenTemporarilyUnavailable, detail, retryAfter: BackOff.longest)
+        )
+    }
+}

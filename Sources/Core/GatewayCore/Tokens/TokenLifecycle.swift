@@ -33,7 +33,7 @@ package struct TokenLifecycle<Waiter>: ~Copyable {
             isRenewable: Bool,
             policy: RenewalPolicy = RenewalPolicy(),
             maximumWaiters: Int = 10_000,
-            callsPerHour: Int = 60,
+            callsPerHour: Int = CallBudget.usual,
             begunBy: TokenEvent.Trigger = .startup
         ) {
             self.name = name

@@ -34,13 +34,21 @@ extension TokenLifecycle where Waiter: Sendable {
     private mutating func begin(_ call: TokenCall, at now: MonotonicTime) -> Step {
         guard call.isFirstLook || call.trigger == .operator || budget.spend(at: now) else {
             let failure = stormFailure
-            phase = .backingOff(held, TokenPhase.Pause(until: now + BackOff.longest, failure: failure))
-            return .storm(takeWaiters(), failure.problem, call)
+            return .storm(slowDown(call, by: failure, at: now), failure.problem, call)
         }
         var call = call
         call.hasBegun = true
         phase = .calling(held, call)
         return .call(call)
+    }
+
+    /// Does without the call that was due, for the longest pause: there have been too many.
+    ///
+    /// - Returns: The waiters, to be refused.
+    package mutating func slowDown(_ call: TokenCall, by failure: TokenFailure, at now: MonotonicTime) -> [Waiter] {
+        guard isAwaited(call) else { return [] }
+        phase = .backingOff(held, TokenPhase.Pause(until: now + BackOff.longest, failure: failure))
+        return takeWaiters()
     }
 
     private mutating func announcement(at now: MonotonicTime) -> Step? {
@@ -63,12 +71,9 @@ extension TokenLifecycle where Waiter: Sendable {
     }
 
     private var stormFailure: TokenFailure {
-        let detail =
-            "The credential \(rules.name) caused more than \(rules.callsPerHour) token requests within an hour"
-            + " and is slowed down to one a minute. Does the upstream reject tokens that the authority just issued?"
-        return TokenFailure(
-            .transient(retryAfter: BackOff.longest),
-            problem: GatewayProblem(.tokenTemporarilyUnavailable, detail, retryAfter: BackOff.longest)
+        TokenFailure(
+            tooManyCalls: "The credential \(rules.name) caused more than \(rules.callsPerHour) token requests within an"
+                + " hour and is slowed down to one a minute. Does the upstream reject tokens that the authority just issued?"
         )
     }
 }
@@ -145,7 +150,7 @@ extension TokenLifecycle where Waiter: Sendable {
         generation = max(generation, fresh.generation)
         failures = 0
         isRotationUncertain = false
-        budget.expect(renewalEvery: fresh.token.lifetime.map { $0 - rules.policy.ahead(of: $0) })
+        budget.expect(fresh.token, renewedBy: rules.policy)
         phase = .ready(held)
         if fresh.isRenewalDue { _ = wantCall(rules.begunBy) }
         guard held.isLive(at: now.monotonic) else {

@@ -36,29 +36,37 @@ package enum BackOff {
     }
 }
 
-/// How many calls one credential may make: a bucket that empties evenly over an hour.
+/// How many calls one credential, or several together, may make: a bucket that empties evenly over an hour.
 ///
 /// Tokens that live for seconds need more calls than the limit says; for them it is twice what their own lifetime asks
 /// for, so that only calls beyond the schedule are a storm.
-struct CallBudget: Sendable {
+package struct CallBudget: Sendable {
+    /// For one credential.
+    package static let usual = 60
+
     private let perHour: Int
+    private let members: Int
     private var allowance: Double
     private var spent = 0.0
     private var updatedAt: MonotonicTime?
 
-    init(perHour: Int) {
+    init(perHour: Int, members: Int = 1) {
         self.perHour = perHour
-        allowance = Double(perHour)
+        self.members = members
+        allowance = Double(perHour * members)
     }
 
-    mutating func expect(renewalEvery interval: Duration?) {
-        guard let interval else {
-            allowance = Double(perHour)
+    mutating func expect(_ token: TokenSet, renewedBy policy: RenewalPolicy) {
+        guard let lifetime = token.lifetime else {
+            allowance = Double(perHour * members)
             return
         }
+        let interval = lifetime - policy.ahead(of: lifetime)
         let seconds = max(Double(interval.wholeMilliseconds) / 1000, 0.5)
-        allowance = max(Double(perHour), 2 * 3600 / seconds)
+        allowance = max(Double(perHour), 2 * 3600 / seconds) * Double(members)
     }
+
+    var isHalfFree: Bool { spent <= allowance / 2 }
 
     /// - Returns: Whether the call may be made; only then it is counted.
     mutating func spend(at now: MonotonicTime) -> Bool {

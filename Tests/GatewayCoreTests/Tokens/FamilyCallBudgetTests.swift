@@ -1,0 +1,61 @@
+import GatewayCore
+import Testing
+
+@Suite("Calls that subjects may cause together")
+struct FamilyCallBudgetTests {
+    private static let start = MonotonicTime(nanoseconds: 1_000_000_000)
+
+    private static func spent(members: Int, _ trigger: TokenEvent.Trigger = .demand) -> FamilyCallBudget {
+        var budget = FamilyCallBudget(members: members)
+        for _ in 0..<members * 60 {
+            let verdict = budget.spend(for: trigger, at: start)
+            #expect(verdict == .granted)
+        }
+        return budget
+    }
+
+    @Test(arguments: [1, 100]) func thereAreSixtyForEachPlace(_ members: Int) {
+        var budget = Self.spent(members: members)
+        let verdict = budget.spend(for: .rejected, at: Self.start)
+        #expect(verdict == .spent(isNews: true))
+        let pause = Duration.seconds(60) / members
+        let (early, late) = (Self.start + pause - .milliseconds(1), Self.start + pause + .milliseconds(1))
+        var verdicts: [FamilyCallBudget.Verdict] = []
+        for time in [early, late, late] { verdicts.append(budget.spend(for: .demand, at: time)) }
+        #expect(verdicts == [.spent(isNews: false), .granted, .spent(isNews: false)])
+    }
+
+    @Test func whoInventsSubjectsStopsNoRenewal() {
+        var budget = Self.spent(members: 2)
+        for _ in 0..<120 {
+            let verdict = budget.spend(for: .aheadOfExpiry, at: Self.start)
+            #expect(verdict == .granted)
+        }
+        let verdict = budget.spend(for: .aheadOfExpiry, at: Self.start)
+        #expect(verdict == .spent(isNews: true))
+    }
+
+    @Test func itIsSaidAgainWhenHalfOfItWasFreeInBetween() {
+        var budget = Self.spent(members: 1)
+        let first = budget.spend(for: .demand, at: Self.start)
+        #expect(first == .spent(isNews: true))
+        let later = Self.start + .seconds(1860)
+        for _ in 0..<31 { _ = budget.spend(for: .demand, at: later) }
+        let second = budget.spend(for: .demand, at: later)
+        #expect(second == .spent(isNews: true))
+    }
+
+    @Test func shortLivedTokensAreRenewedOnSchedule() {
+        var budget = FamilyCallBudget(members: 3)
+        let obtained = UnixTime(seconds: 1_772_357_400)
+        let token = TokenSet(access: Secret("t"), obtainedAt: obtained, expiresAt: obtained + .seconds(10))
+        budget.expect(token, renewedBy: RenewalPolicy())
+        for turn in 0..<2000 {
+            let now = Self.start + .seconds(5) * turn
+            for _ in 0..<3 {
+                let verdict = budget.spend(for: .aheadOfExpiry, at: now)
+                #expect(verdict == .granted)
+            }
+        }
+    }
+}
