@@ -147,42 +147,57 @@ def test_a_file_that_others_can_read_is_refused(make_authority, make_gateway):
     assert "chmod 600" in result.stdout + result.stderr
 
 
-@pytest.mark.parametrize("algorithm", ["RS256", "PS256"])
-def test_the_generic_grant_and_the_client_assertion_verify(make_authority, make_gateway, algorithm):
-    authority = make_authority()
+def generic_gateway(authority, make_gateway, algorithm):
+    """Running, with a route for the assertion grant and one for a client that signs."""
     key = {"algorithm": algorithm, "key_id": "k1", "passphrase": {"env": "KEY_PASSPHRASE"}}
+    places = {"token_url": authority.token_url, "revoke_url": authority.url + "/oauth2/revoke"}
     gateway = make_gateway(
         {
-            "routes": {
+            "credentials": {
                 "robot": {
-                    "upstream": authority.url + "/api",
-                    "auth": {
-                        "strategy": "oauth2_jwt_bearer",
-                        "token_url": authority.token_url,
-                        "key": {"file": "key.pem"},
-                        "claims": {"iss": "robot", "sub": "ada"},
-                        **key,
-                    },
+                    "strategy": "oauth2_jwt_bearer",
+                    "key": {"file": "key.pem"},
+                    "claims": {"iss": "robot", "sub": "ada"},
+                    **places,
+                    **key,
                 },
                 "signer": {
-                    "upstream": authority.url + "/api",
-                    "auth": {
-                        "strategy": "oauth2_client_credentials",
-                        "token_url": authority.token_url,
-                        "client_id": "signer",
-                        "client_auth": "private_key_jwt",
-                        "private_key": {"file": "key.pem"},
-                        **key,
-                    },
+                    "strategy": "oauth2_client_credentials",
+                    "client_id": "signer",
+                    "client_auth": "private_key_jwt",
+                    "private_key": {"file": "key.pem"},
+                    **places,
+                    **key,
                 },
-            }
+            },
+            "routes": {
+                name: {"upstream": authority.url + "/api", "auth": name} for name in ("robot", "signer")
+            },
         },
         environment={"KEY_PASSPHRASE": PASSPHRASE},
     )
     file = gateway.folder / "key.pem"
     file.write_text(authority.keys.private("pkcs8-aes256"))
     file.chmod(0o600)
-    gateway.start()
+    return gateway.start()
+
+
+@pytest.mark.parametrize("algorithm", ["RS256", "PS256"])
+def test_the_generic_grant_and_the_client_assertion_verify(make_authority, make_gateway, algorithm):
+    gateway = generic_gateway(make_authority(), make_gateway, algorithm)
     for path in ("/robot/x", "/signer/x"):
         answer = requests.get(gateway.url + path, timeout=20)
         assert answer.status_code == 200, answer.text
+
+
+@pytest.mark.parametrize("offset", [-3600, 3600])
+def test_whatever_is_signed_is_signed_by_the_clock_of_the_authority(make_authority, make_gateway, offset):
+    gateway = generic_gateway(make_authority(clock_offset=offset), make_gateway, "RS256")
+    for name in ("robot", "signer"):
+        answer = requests.get(f"{gateway.url}/{name}/x", timeout=20)
+        assert answer.status_code == 200, answer.text
+    # Authlib names no claim when it refuses a client, so it is the clocks that tell.
+    result = gateway.run("token", "revoke", "signer")
+    assert result.returncode == 0, result.stdout + result.stderr
+    failed = [event["event"] for event in gateway.events() if event["outcome"] == "failed"]
+    assert failed == []

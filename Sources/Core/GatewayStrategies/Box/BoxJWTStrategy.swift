@@ -71,18 +71,18 @@ struct BoxJWTGrant: BoxServerGrant {
     }
 
     func firstStep(of attempt: GrantAttempt) -> GrantStep {
-        GrantStep { () throws(TokenFailure) in try request(in: attempt, at: attempt.now.wall) }
+        GrantStep { () throws(TokenFailure) in try request(in: attempt) }
     }
 
-    /// - Parameter now: The time by the clock that counts. There is no `iat` and no `nbf`: Box allows no skew on them.
-    private func request(in attempt: GrantAttempt, at now: UnixTime) throws(TokenFailure) -> TokenRequest {
+    /// There is no `iat` and no `nbf`: Box allows no skew on them.
+    private func request(in attempt: GrantAttempt) throws(TokenFailure) -> TokenRequest {
         let assertion = try signer.sign([
             "iss": .string(client.id),
             "sub": .string(subject.id),
             "box_sub_type": .string(subject.type),
             "aud": .string(Self.audience),
             "jti": .string(attempt.assertionID),
-            "exp": .time(now + Self.lifetime),
+            "exp": .time(attempt.now.wall + Self.lifetime),
         ])
         let form = [
             TokenRequest.Parameter("grant_type", Self.grantType), TokenRequest.Parameter("assertion", assertion),
@@ -91,9 +91,9 @@ struct BoxJWTGrant: BoxServerGrant {
     }
 
     func interpret(_ reply: TokenReply, in attempt: inout GrantAttempt) -> GrantAnswer {
-        AssertionRepair.answer(reply, in: &attempt, as: BoxAuthority.jwtErrors) { attempt, now throws(TokenFailure) in
-            try request(in: attempt, at: now)
-        }
+        let errors = BoxAuthority.jwtErrors
+        return AssertionRepair.box.answer(to: reply, in: attempt, from: errors.authority, sign: firstStep)
+            ?? errors.answer(reply, in: &attempt)
     }
 }
 

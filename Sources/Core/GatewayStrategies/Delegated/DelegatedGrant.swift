@@ -53,8 +53,14 @@ struct DelegatedGrant: TokenGrant {
                 return .failure(error.failure(of: "The token server at \(request.host)", status: reply.status))
             }
         case .transient: return .failure(transient(reply, at: now))
-        case .terminal, .unlisted: return .failure(refusal(reply, at: now))
+        case .terminal, .unlisted: return repair(after: reply, in: attempt) ?? .failure(refusal(reply, at: now))
         }
+    }
+
+    private func repair(after reply: TokenReply, in attempt: GrantAttempt) -> GrantAnswer? {
+        guard authorization.signs else { return nil }
+        let server = "The token server at \(request.host)"
+        return AssertionRepair.statement.answer(to: reply, in: attempt, from: server, sign: firstStep)
     }
 
     private func token(in reply: TokenReply, at now: Moment) throws(BrokenAnswer) -> TokenSet {

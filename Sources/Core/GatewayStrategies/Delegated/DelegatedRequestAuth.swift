@@ -74,6 +74,9 @@ struct DelegatedRequestAuth: Sendable {
         }
     }
 
+    /// Whether it signs every request anew.
+    var signs: Bool { if case .assertion = proof { true } else { false } }
+
     func authenticate(
         _ request: inout TokenRequest,
         with values: [String: Secret],
@@ -136,7 +139,7 @@ private struct DelegatedAssertion {
     }
 
     func token(with values: [String: Secret], in attempt: GrantAttempt) throws(TokenFailure) -> Secret {
-        var all = claims.all(in: attempt, at: attempt.now.wall)
+        var all = claims.all(in: attempt)
         for (name, template) in templates {
             guard let value = try? template.filled(from: values) else { continue }
             all[name] = value.withValue { .string($0) }

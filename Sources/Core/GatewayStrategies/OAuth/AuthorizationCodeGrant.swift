@@ -65,11 +65,16 @@ struct AuthorizationCodeGrant: TokenGrant {
     }
 
     func interpret(_ reply: TokenReply, in attempt: inout GrantAttempt) -> GrantAnswer {
+        if let repair = flow.client.repair(after: reply, in: attempt, sign: firstStep) { return repair }
         let held = attempt.held ?? seed(at: attempt.now)
         return GrantAnswer(flow.answers.refresh(reply, in: &attempt, holding: held))
     }
 
     func revocation(in attempt: GrantAttempt) -> RevocationStep { revocation.step(as: flow.client, in: attempt) }
+
+    func interpretRevocation(_ reply: TokenReply, in attempt: inout GrantAttempt) -> RevocationAnswer {
+        ClientAuthentication?(flow.client).answerToRevocation(reply, in: attempt, sign: revocation(in:))
+    }
 
     func injection(of token: TokenSet) -> Injection { .bearer(token.access) }
 

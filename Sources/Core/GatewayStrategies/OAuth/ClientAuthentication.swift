@@ -94,6 +94,19 @@ struct ClientAuthentication: Sendable {
         return request
     }
 
+    /// What to do about the answer to a request whose proof the authority's clock refuses; nil when it is not about that.
+    ///
+    /// - Parameter sign: Makes the request anew in an attempt whose time is that of the authority.
+    func repair(
+        after reply: TokenReply,
+        in attempt: GrantAttempt,
+        from authority: String = OAuthErrors.standard.authority,
+        sign: (GrantAttempt) -> GrantStep
+    ) -> GrantAnswer? {
+        guard case .assertion = proof else { return nil }
+        return AssertionRepair.client.answer(to: reply, in: attempt, from: authority, sign: sign)
+    }
+
     /// The first step of a grant that asks with one form.
     func step(_ form: [TokenRequest.Parameter], at url: AuthorityURL, in attempt: GrantAttempt) -> GrantStep {
         GrantStep { () throws(TokenFailure) in

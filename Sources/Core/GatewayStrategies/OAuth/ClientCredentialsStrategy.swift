@@ -32,6 +32,7 @@ private struct ClientCredentialsGrant: OAuthGrant {
     }
 
     func interpret(_ reply: TokenReply, in attempt: inout GrantAttempt) -> GrantAnswer {
-        OAuthErrors.standard.answer(reply, in: &attempt)
+        client.authentication?.repair(after: reply, in: attempt, sign: firstStep)
+            ?? OAuthErrors.standard.answer(reply, in: &attempt)
     }
 }

@@ -45,11 +45,11 @@ private struct JWTBearerGrant: OAuthGrant {
     }
 
     func firstStep(of attempt: GrantAttempt) -> GrantStep {
-        GrantStep { () throws(TokenFailure) in try request(in: attempt, at: attempt.now.wall) }
+        GrantStep { () throws(TokenFailure) in try request(in: attempt) }
     }
 
-    private func request(in attempt: GrantAttempt, at now: UnixTime) throws(TokenFailure) -> TokenRequest {
-        let assertion = try signer.sign(claims.all(in: attempt, at: now))
+    private func request(in attempt: GrantAttempt) throws(TokenFailure) -> TokenRequest {
+        let assertion = try signer.sign(claims.all(in: attempt))
         let form = [
             TokenRequest.Parameter("grant_type", Self.grantType), TokenRequest.Parameter("assertion", assertion),
         ]
@@ -57,9 +57,8 @@ private struct JWTBearerGrant: OAuthGrant {
     }
 
     func interpret(_ reply: TokenReply, in attempt: inout GrantAttempt) -> GrantAnswer {
-        AssertionRepair.answer(reply, in: &attempt, as: Self.errors) { attempt, now throws(TokenFailure) in
-            try request(in: attempt, at: now)
-        }
+        AssertionRepair.grant.answer(to: reply, in: attempt, from: Self.errors.authority, sign: firstStep)
+            ?? Self.errors.answer(reply, in: &attempt)
     }
 
     private static let errors = OAuthErrors(

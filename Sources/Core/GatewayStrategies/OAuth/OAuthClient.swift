@@ -56,5 +56,9 @@ extension OAuthGrant {
         client.revocation.step(as: client.authentication, in: attempt)
     }
 
+    func interpretRevocation(_ reply: TokenReply, in attempt: inout GrantAttempt) -> RevocationAnswer {
+        client.authentication.answerToRevocation(reply, in: attempt, sign: revocation(in:))
+    }
+
     var exchange: ExchangePoint? { ExchangePoint(url: client.tokenURL, client: client.authentication) }
 }

@@ -42,9 +42,14 @@ private struct PasswordGrant: OAuthGrant {
 
     func firstStep(of attempt: GrantAttempt) -> GrantStep {
         GrantStep { () throws(TokenFailure) in
-            guard let renewal = attempt.held?.renewal else { return try passwordRequest(in: attempt) }
+            guard let renewal = spent(in: attempt) else { return try passwordRequest(in: attempt) }
             return try refreshRequest(renewal, in: attempt)
         }
+    }
+
+    /// The refresh token that the last request spends; nil when it holds the password.
+    private func spent(in attempt: GrantAttempt) -> Secret? {
+        attempt.outputs[Self.fallback] == nil ? attempt.held?.renewal : nil
     }
 
     private func passwordRequest(in attempt: GrantAttempt) throws(TokenFailure) -> TokenRequest {
@@ -63,7 +68,8 @@ private struct PasswordGrant: OAuthGrant {
     }
 
     func interpret(_ reply: TokenReply, in attempt: inout GrantAttempt) -> GrantAnswer {
-        let refreshed = attempt.outputs[Self.fallback] == nil ? attempt.held?.renewal : nil
+        if let repair = client.authentication?.repair(after: reply, in: attempt, sign: firstStep) { return repair }
+        let refreshed = spent(in: attempt)
         switch Self.errors.read(reply, in: &attempt) {
         case .success(let answer):
             var token = answer.tokenSet(at: attempt.now)

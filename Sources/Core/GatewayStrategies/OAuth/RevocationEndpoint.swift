@@ -30,6 +30,33 @@ extension RevocationEndpoint? {
     }
 }
 
+extension ClientAuthentication? {
+    /// What the answer to a revocation means.
+    ///
+    /// - Parameter sign: Makes the request anew in an attempt whose time is that of the authority.
+    func answerToRevocation(
+        _ reply: TokenReply,
+        in attempt: GrantAttempt,
+        sign: (GrantAttempt) -> RevocationStep
+    ) -> RevocationAnswer {
+        switch self?.repair(after: reply, in: attempt, sign: { GrantStep(sign($0)) }) {
+        case .next(let request): .next(request)
+        case .failure(let failure): .failure(failure.problem)
+        case .token, .parentRefused, nil: RevocationAnswer(reply)
+        }
+    }
+}
+
+extension GrantStep {
+    fileprivate init(_ step: RevocationStep) {
+        switch step {
+        case .request(let request): self = .request(request)
+        case .impossible(let reason):
+            self = .impossible(TokenFailure(.terminal, problem: GatewayProblem(.requestRefused, reason)))
+        }
+    }
+}
+
 extension ConfigFields {
     /// `revoke_url`.
     func revocationEndpoint() -> RevocationEndpoint? { authorityURL("revoke_url").map { RevocationEndpoint(url: $0) } }

@@ -51,6 +51,7 @@ struct TokenExchangeGrant: BearerGrant {
     }
 
     func interpret(_ reply: TokenReply, in attempt: inout GrantAttempt) -> GrantAnswer {
+        if let repair = point?.client?.repair(after: reply, in: attempt, sign: firstStep) { return repair }
         let errors = point?.isBox == true ? Self.boxErrors : Self.errors
         let answer = errors.answer(reply, in: &attempt)
         guard case .failure(let failure) = answer, case .terminal = failure.class else { return answer }
@@ -126,8 +127,17 @@ struct TokenExchangeGrant: BearerGrant {
     /// The parent's authority ends the token as it would end the parent's own. A token that another one gave is not for the
     /// parent's authority to see.
     func revocation(in attempt: GrantAttempt) -> RevocationStep {
-        if let parent, let point, point.revocation == nil, point.isParents { return parent.revocation(in: attempt) }
-        return (point?.revocation).step(as: point?.client, in: attempt)
+        endsWithParents?.revocation(in: attempt) ?? (point?.revocation).step(as: point?.client, in: attempt)
+    }
+
+    func interpretRevocation(_ reply: TokenReply, in attempt: inout GrantAttempt) -> RevocationAnswer {
+        endsWithParents?.interpretRevocation(reply, in: &attempt)
+            ?? (point?.client).answerToRevocation(reply, in: attempt, sign: revocation(in:))
+    }
+
+    private var endsWithParents: (any TokenGrant)? {
+        guard let point, point.revocation == nil, point.isParents else { return nil }
+        return parent
     }
 }
 

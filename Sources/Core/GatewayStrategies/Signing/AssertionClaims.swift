@@ -46,10 +46,10 @@ struct AssertionClaims: Hashable, Sendable {
         }
     }
 
-    func all(in attempt: GrantAttempt, at now: UnixTime) -> [String: JSONValue] {
+    func all(in attempt: GrantAttempt) -> [String: JSONValue] {
         var claims = fixed
-        claims["iat"] = .time(now)
-        claims["exp"] = .time(now + lifetime)
+        claims["iat"] = .time(attempt.now.wall)
+        claims["exp"] = .time(attempt.now.wall + lifetime)
         claims["jti"] = .string(attempt.assertionID)
         return claims
     }

@@ -2,52 +2,83 @@ import GatewayCore
 
 /// What to do when an authority does not accept the times or the `jti` of an assertion: its clock, which stands in the
 /// `Date` field of the refusal (RFC 9110 §6.6.1), takes the place of ours, and the assertion is signed anew.
-enum AssertionRepair {
+struct AssertionRepair {
     /// How often within one attempt.
     static let limit = 3
+    /// Clocks that differ by more make a refusal that does not say why one about the times; it is repaired once.
+    private static let tolerance: Duration = .seconds(5)
+
+    private let statuses: Set<Int>
+    /// nil where the authority has no names for errors.
+    private let code: String?
+    private let comparesClocks: Bool
+
+    /// Box always says what is wrong with an assertion.
+    static let box = AssertionRepair(statuses: [400], code: "invalid_grant", comparesClocks: false)
+    /// An assertion that a token is given for (RFC 7521 §4.1.1).
+    static let grant = AssertionRepair(statuses: [400], code: "invalid_grant", comparesClocks: true)
+    /// One by which a client proves who it is (RFC 7521 §4.2.1).
+    static let client = AssertionRepair(statuses: [400, 401], code: "invalid_client", comparesClocks: true)
+    /// One for a server that keeps to no standard.
+    static let statement = AssertionRepair(statuses: [400, 401, 403], code: nil, comparesClocks: true)
 
     private static let claims: Set<Substring> = ["exp", "jti", "iat", "nbf"]
 
-    /// What the answer to an assertion means: a token, a failure, or the request to send instead.
+    /// What to do about the answer to an assertion; nil when it complains about something else, or not at all.
     ///
-    /// - Parameter sign: Makes the request anew as if it were that time.
-    static func answer(
-        _ reply: TokenReply,
-        in attempt: inout GrantAttempt,
-        as errors: OAuthErrors,
-        sign: (GrantAttempt, UnixTime) throws(TokenFailure) -> TokenRequest
-    ) -> GrantAnswer {
-        guard let complaint = complaint(in: reply) else { return errors.answer(reply, in: &attempt) }
-        guard attempt.answers <= limit,
+    /// - Parameters:
+    ///   - authority: Who answered, as a sentence begins.
+    ///   - sign: Makes the request anew in an attempt whose time is that of the authority.
+    func answer(
+        to reply: TokenReply,
+        in attempt: GrantAttempt,
+        from authority: String,
+        sign: (GrantAttempt) -> GrantStep
+    ) -> GrantAnswer? {
+        guard let complaint = complaint(in: reply, to: attempt) else { return nil }
+        guard attempt.answers <= Self.limit,
             let now = complaint.date ?? (complaint.isAboutTime ? nil : attempt.now.wall)
-        else { return .failure(failure(after: complaint, from: errors.authority, at: attempt.now)) }
-        do throws(TokenFailure) {
-            return .next(try sign(attempt, now))
-        } catch {
-            return .failure(error)
+        else { return .failure(Self.failure(after: complaint, reply, from: authority, at: attempt.now)) }
+        var attempt = attempt
+        attempt.now = Moment(monotonic: attempt.now.monotonic, wall: now)
+        switch sign(attempt) {
+        case .request(let request): return .next(request)
+        case .impossible(let failure): return .failure(failure)
+        case .run: return nil
         }
     }
 
     /// A complaint about the claims that signing again can change.
     private struct Complaint {
+        let code: String?
         /// What the authority's clock said; nil when it did not say.
         let date: UnixTime?
         let isAboutTime: Bool
     }
 
-    /// nil when `reply` complains about something else, or not at all.
-    private static func complaint(in reply: TokenReply) -> Complaint? {
-        guard reply.status == 400, let answer = JSONValue(reply.body), answer["error"]?.string == "invalid_grant",
-            let description = answer["error_description"]?.string
-        else { return nil }
+    private func complaint(in reply: TokenReply, to attempt: GrantAttempt) -> Complaint? {
+        guard statuses.contains(reply.status) else { return nil }
+        let answer = JSONValue(reply.body)
+        let error = answer?["error"]?.string
+        guard code == nil || error == code else { return nil }
+        let date = reply.field("Date").flatMap { UnixTime(httpDate: $0) }
+        let description = answer?["error_description"]?.string ?? ""
         let words = Set(description.lowercased().split { !$0.isLetter && !$0.isNumber && $0 != "_" })
-        let named = words.intersection(claims)
-        guard !named.isEmpty else { return nil }
-        return Complaint(date: reply.field("Date").flatMap { UnixTime(httpDate: $0) }, isAboutTime: named != ["jti"])
+        let named = words.intersection(Self.claims)
+        if !named.isEmpty { return Complaint(code: code, date: date, isAboutTime: named != ["jti"]) }
+        guard comparesClocks, attempt.answers == 1, let date,
+            max(attempt.now.wall - date, date - attempt.now.wall) > Self.tolerance
+        else { return nil }
+        return Complaint(code: code, date: date, isAboutTime: true)
     }
 
     /// Clocks are set without touching the configuration, so this is tried again later.
-    private static func failure(after complaint: Complaint, from authority: String, at now: Moment) -> TokenFailure {
+    private static func failure(
+        after complaint: Complaint,
+        _ reply: TokenReply,
+        from authority: String,
+        at now: Moment
+    ) -> TokenFailure {
         var detail = "\(authority) does not accept the assertion's times or its jti, although it was signed again."
         if let date = complaint.date {
             let seconds = (now.wall - date).components.seconds
@@ -63,7 +94,7 @@ enum AssertionRepair {
             problem: GatewayProblem(
                 .tokenTemporarilyUnavailable,
                 detail,
-                cause: GatewayProblem.Cause(code: "invalid_grant", httpStatus: 400)
+                cause: GatewayProblem.Cause(code: complaint.code, httpStatus: reply.status)
             )
         )
     }
