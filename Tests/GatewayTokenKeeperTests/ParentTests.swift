@@ -247,6 +247,40 @@ struct ParentTests {
         }
     }
 
+    /// The new token may be somebody else's.
+    @Test(arguments: [false, true])
+    func whatWasMadeFromATokenIsForgottenWhenAPersonBringsAnother(byLogin: Bool) async throws {
+        let store = RecordingTokenStore()
+        try await Family(parent: tokens("parent"), child: tokens("child"), store: store).running { family in
+            _ = try await family.child.vend(for: .sample, within: .seconds(20)).get()
+            if byLogin {
+                let now = family.parent.clock.now().wall
+                _ = try await family.parent.keeper.logIn(with: TokenSet(access: Secret("new"), obtainedAt: now)).get()
+            } else {
+                _ = try await family.parent.order(.import(ImportedToken(access: Secret("new"))))
+            }
+            #expect(store[Family.key] == nil)
+            #expect(family.audit.last(.cleared)?.generation == 1)
+            let token = try await family.child.vend(for: .sample, within: .seconds(20)).get()
+            #expect(token.access == Secret("child-2"))
+            #expect(family.exchanged == ["parent-1", "new"])
+        }
+    }
+
+    @Test func anImportThatIsPutBackLeavesWhatWasMadeBefore() async throws {
+        let refusal = ScriptedTokenEndpoint { _, _ in .error("invalid_grant") }
+        let seed = TokenSet(access: Secret("seed"), renewal: Secret("renewal"), obtainedAt: ManualClock().now().wall)
+        let grant = SampleGrant(rotates: true, initial: seed)
+        try await Family(parent: refusal, grant: grant, child: tokens("child")).running { family in
+            _ = try await family.child.vend(for: .sample, within: .seconds(20)).get()
+            let pair = ImportedToken(access: Secret("a"), renewal: Secret("r"))
+            let problem = await family.parent.keeper.perform(.import(pair)).problem
+            #expect(problem?.detail.hasPrefix("Nothing was imported") == true)
+            #expect(family.audit.count(of: .cleared) == 0)
+            #expect(try await family.child.vend(for: .sample, within: .seconds(20)).get().access == Secret("child-1"))
+        }
+    }
+
     @Test func whatWasMadeFromARevokedTokenIsForgottenWithItWhenNobodyRunsTheKeepers() async throws {
         let now = ManualClock().now().wall
         let token = TokenSet(access: Secret("old"), obtainedAt: now, expiresAt: now + .seconds(3600))

@@ -8,7 +8,8 @@ struct Child: Sendable {
 
 /// Forgetting what was made from a token, as soon as the token itself is forgotten.
 extension TokenKeeper {
-    /// From now on the token of `child` ends with the own one when that is revoked, cleared or refused for good.
+    /// From now on the token of `child` ends with the own one when that is revoked, cleared or refused for good, or when a
+    /// person brings another in its place: that may be somebody else's.
     package func adopt(_ child: TokenKeeper) {
         children.withLock { children in
             children.removeAll { $0.keeper == nil }

@@ -13,7 +13,7 @@ extension TokenKeeper {
 
     /// Takes what a person's login has just brought, in the place of any other.
     package func logIn(with token: TokenSet) async -> Result<TokenStatus, GatewayProblem> {
-        report(await carriedOut(Order(.login(token)))).map(\.token)
+        report(await settled(carriedOut(Order(.login(token))))).map(\.token)
     }
 
     private func report(_ outcome: Order.Outcome) -> Result<OperationReport, GatewayProblem> {
@@ -120,7 +120,10 @@ extension TokenKeeper {
             let outcome = await clear(&worker)
             dropDescendantsForOperator()
             return outcome
-        case .import(let token): return await take(token, &worker)
+        case .import(let token):
+            let outcome = await take(token, &worker)
+            if case .success = outcome { dropDescendantsForOperator() }
+            return outcome
         case .lock:
             await setup.note(setup.event(.locked, trigger: .operator))
             return .success("\(name) is locked: it is neither injected nor renewed.")
@@ -137,6 +140,7 @@ extension TokenKeeper {
         case .failure(let failure): return .failure(failure.problem)
         case .success(let fresh): install(fresh)
         }
+        dropDescendantsForOperator()
         return .success("\(name) is logged in.")
     }
 
