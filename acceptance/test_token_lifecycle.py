@@ -1,6 +1,7 @@
 """Tokens of a real authority (django-oauth-toolkit): renewed before anyone notices, fetched once, kept over a crash."""
 
 import collections
+import json
 import os
 import threading
 import time
@@ -277,3 +278,31 @@ def test_an_authority_that_is_down_is_a_502_and_heals_by_itself(make_authority, 
     assert answer.json()["type"].endswith(("token-endpoint-unreachable", "token-temporarily-unavailable"))
     assert str(port) in answer.text or "service" in answer.text
     assert origin.count() == 0
+
+
+def test_with_renew_false_only_a_person_renews(make_authority, make_origin, start_gateway):
+    authority = make_authority(lifetime=5)
+    origin = make_origin(guarded_by(authority))
+    credential = {**authority.credential(), "renew": False}
+    gateway = start_gateway({**config(authority, origin.url), "credentials": {"service": credential}})
+    assert authority.tokens() == []
+    assert requests.get(gateway.url + "/api/x", timeout=20).status_code == 200
+    # It ends soon, and nobody but a person sees to that.
+    assert gateway.run("status").returncode == 1
+    wait_until(lambda: gateway.events("--event", "expired"), 20, "the end of the token")
+
+    refused = requests.get(gateway.url + "/api/x", timeout=20)
+    assert refused.json()["code"] == "static-token-expired"
+    assert "authgateway token refresh service" in refused.text
+    assert len(authority.tokens()) == 1
+    shown = json.loads(gateway.run("token", "show", "service", "--json").stdout)
+    assert (shown["state"], shown["action"]) == ("expired", "authgateway token refresh service")
+
+    assert gateway.run("token", "refresh", "service").returncode == 0
+    assert requests.get(gateway.url + "/api/x", timeout=20).status_code == 200
+    authority.revoke_all()
+    # The 401 is passed on, and the token is not used again.
+    assert requests.get(gateway.url + "/api/x", timeout=20).status_code == 401
+    reached = origin.count()
+    assert requests.get(gateway.url + "/api/x", timeout=20).json()["code"] == "static-token-expired"
+    assert (origin.count(), len(authority.tokens())) == (reached, 2)

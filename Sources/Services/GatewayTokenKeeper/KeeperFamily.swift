@@ -11,6 +11,7 @@ package final class KeeperFamily: CredentialSelection {
     package let strategy: String
 
     private let grants: any SubjectGrants
+    private let policy: RenewalPolicy
     private let make: @Sendable (_ name: String, any TokenGrant, FamilyBudget) -> TokenKeeper
     private let start: @Sendable (TokenKeeper) -> Void
     private let budget: FamilyBudget
@@ -60,12 +61,14 @@ package final class KeeperFamily: CredentialSelection {
         name: String,
         strategy: String,
         grants: any SubjectGrants,
+        policy: RenewalPolicy = RenewalPolicy(),
         make: @escaping @Sendable (_ name: String, any TokenGrant, FamilyBudget) -> TokenKeeper,
         start: @escaping @Sendable (TokenKeeper) -> Void
     ) {
         self.name = name
         self.strategy = strategy
         self.grants = grants
+        self.policy = policy
         budget = FamilyBudget(name: name, limit: grants.limit)
         self.make = make
         self.start = start
@@ -73,7 +76,7 @@ package final class KeeperFamily: CredentialSelection {
     }
 
     package var field: String { grants.field }
-    package var isRenewable: Bool { grants.isRenewable }
+    package var isRenewable: Bool { grants.isRenewable && policy.isAutomatic }
 
     /// In the order of their subjects.
     package var keepers: [TokenKeeper] {

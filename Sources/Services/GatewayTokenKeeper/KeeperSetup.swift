@@ -24,15 +24,27 @@ struct KeeperSetup: Sendable {
     /// What it shares with the other subjects of a credential whose requests name them.
     let family: FamilyBudget?
 
+    /// Whether the next token is had without a person.
+    var isRenewable: Bool { grant.isRenewable && policy.isAutomatic }
+
     func attempt(holding token: TokenSet?) -> GrantAttempt {
         GrantAttempt(holding: token, at: clock.now(), nonce: nonce())
     }
 
     /// What a person types to log in; nil when nobody can.
     var loginCommand: String? {
-        guard grant.login != nil else { return nil }
-        // Only a subject puts anything into a name that a shell would read.
-        return "authgateway login \(name.contains("[") ? "'\(name)'" : name)"
+        grant.login.map { _ in "authgateway login \(shellName)" }
+    }
+
+    /// Only a subject puts anything into a name that a shell would read.
+    var shellName: String { name.contains("[") ? "'\(name)'" : name }
+
+    /// Why nobody but a person gets the next token, although there is a way to it; nil when it is not so.
+    var manualRenewal: TokenFailure? {
+        guard grant.isRenewable, !policy.isAutomatic else { return nil }
+        let detail = "The token of \(name) has expired or was rejected, and only a person renews it (renew: false)."
+        let command = "authgateway token refresh \(shellName)"
+        return TokenFailure(.terminal, problem: GatewayProblem(.staticTokenExpired, detail, command: command))
     }
 
     /// Names the login to whoever has to go on.

@@ -82,7 +82,7 @@ package final class TokenKeeper: CredentialSource, Service {
             family: family
         )
         self.jitter = jitter
-        machine = Mutex(Machine(.init(name: name, isRenewable: grant.isRenewable, policy: policy, begunBy: trigger)))
+        machine = Mutex(Machine(.init(name: name, isRenewable: setup.isRenewable, policy: policy, begunBy: trigger)))
     }
 
     @Sendable package static func randomNonce() -> String {
@@ -96,7 +96,7 @@ package final class TokenKeeper: CredentialSource, Service {
     package var strategy: String { setup.strategyKind }
     /// Which token it keeps.
     package var key: CredentialKey { setup.key }
-    package var isRenewable: Bool { setup.grant.isRenewable }
+    package var isRenewable: Bool { setup.isRenewable }
     /// Whether a renewal needs the store, because it spends what the next one needs.
     package var rotates: Bool { setup.grant.rotates }
     /// How a person logs in for this token; nil when nobody can.

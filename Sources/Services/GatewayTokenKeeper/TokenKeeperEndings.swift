@@ -6,7 +6,7 @@ extension TokenKeeper {
         guard let token = look({ $0.held?.token }) else { return [] }
         var endings: [Ending] = []
         if !isRenewable, let end = token.expiresAt {
-            let action = "authgateway token import \(name)"
+            let action = setup.manualRenewal?.problem.command ?? "authgateway token import \(name)"
             endings.append(Ending(.token, of: name, from: token.obtainedAt, to: end, at: now.wall, action: action))
         }
         if let command = setup.loginCommand, let end = token.renewalExpiresAt {

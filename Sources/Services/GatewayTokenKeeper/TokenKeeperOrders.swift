@@ -148,7 +148,7 @@ extension TokenKeeper {
 
     private func refresh(_ worker: inout TokenWorker) async -> Result<Void, GatewayProblem> {
         // What no person can renew must not lose the token it still has to a refusal.
-        if !isRenewable {
+        if !setup.grant.isRenewable {
             let attempt = setup.attempt(holding: look { $0.held?.token })
             if case .impossible(let failure) = setup.grant.firstStep(of: attempt) { return .failure(failure.problem) }
         }

@@ -24,6 +24,7 @@ extension TokenWorker {
     }
 
     mutating func renew(_ call: TokenCall, after generation: Int, waiters: () -> Int) async -> End {
+        if call.trigger != .operator, let manualRenewal { return await refused(manualRenewal, call) }
         if isUncertain, let adopted = await adoptFromStore(), let end = await use(adopted, after: generation, call) {
             return end
         }

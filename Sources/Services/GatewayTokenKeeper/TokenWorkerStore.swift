@@ -38,11 +38,18 @@ extension TokenWorker {
 
     /// Why no token can be had without a person; nil when one can.
     var obstacle: TokenFailure? {
+        if let manualRenewal { return manualRenewal }
         // What such a grant lacks is the parent's token, and that is asked for with the call.
         guard setup.parent == nil else { return nil }
         let attempt = setup.attempt(holding: record?.token)
         guard case .impossible(let failure) = setup.grant.firstStep(of: attempt) else { return nil }
         return failure
+    }
+
+    /// Why the token that there is gets no successor without a person; nil when it does, or when there is none.
+    var manualRenewal: TokenFailure? {
+        guard let record, !record.isRevoked, !record.token.access.isEmpty else { return nil }
+        return setup.manualRenewal
     }
 
     private mutating func use(
@@ -70,7 +77,7 @@ extension TokenWorker {
         guard call.trigger != .operator else { return nil }
         if found.isRejected, let obstacle { return await refused(obstacle, call) }
         var token = fresh(found)
-        token.isRenewalDue = isUncertain || renewing
+        token.isRenewalDue = (isUncertain || renewing) && manualRenewal == nil
         return .obtained(token)
     }
 

@@ -11,7 +11,8 @@ struct LifecycleScript: ~Copyable {
         isRenewable: Bool = true,
         policy: RenewalPolicy = RenewalPolicy(),
         maximumWaiters: Int = 10_000,
-        callsPerHour: Int = 60
+        callsPerHour: Int = 60,
+        begunBy: TokenEvent.Trigger = .startup
     ) {
         machine = TokenLifecycle(
             .init(
@@ -19,7 +20,8 @@ struct LifecycleScript: ~Copyable {
                 isRenewable: isRenewable,
                 policy: policy,
                 maximumWaiters: maximumWaiters,
-                callsPerHour: callsPerHour
+                callsPerHour: callsPerHour,
+                begunBy: begunBy
             )
         )
     }
@@ -29,13 +31,15 @@ struct LifecycleScript: ~Copyable {
         isRenewable: Bool = true,
         policy: RenewalPolicy = RenewalPolicy(),
         maximumWaiters: Int = 10_000,
-        callsPerHour: Int = 60
+        callsPerHour: Int = 60,
+        begunBy: TokenEvent.Trigger = .startup
     ) -> LifecycleScript {
         var script = LifecycleScript(
             isRenewable: isRenewable,
             policy: policy,
             maximumWaiters: maximumWaiters,
-            callsPerHour: callsPerHour
+            callsPerHour: callsPerHour,
+            begunBy: begunBy
         )
         _ = script.next()
         script.findNothing()

@@ -141,6 +141,28 @@ struct TokenLifecycleTests {
         #expect(call == "call demand", "one a minute")
     }
 
+    @Test func aRefreshByHandThatFailedIsNotRepeatedWhereOnlyAPersonRenews() {
+        var script = LifecycleScript.ready(isRenewable: false)
+        _ = script.refresh()
+        _ = script.fail()
+        script.pass(.seconds(60))
+        let (sleep, answer, state) = (script.next(), script.answer(), script.state())
+        #expect(sleep == "sleep \(Duration.seconds(2940))")
+        #expect((answer, state) == ("use 1", .valid))
+    }
+
+    @Test func theFirstCallIsFreeAndEveryOtherOfItsTriggerIsNot() {
+        var script = LifecycleScript.started(callsPerHour: 1, begunBy: .demand)
+        _ = script.need(1)
+        let first = script.next()
+        #expect(first == "call demand")
+        _ = script.fail()
+        script.pass(.seconds(60))
+        _ = script.need(2)
+        let second = script.next()
+        #expect(second == "storm [2] token-temporarily-unavailable")
+    }
+
     @Test func shortLivedTokensThatAreRenewedOnScheduleAreNoStorm() {
         var script = LifecycleScript.ready(lifetime: .seconds(5))
         for generation in 2...2000 {

@@ -142,6 +142,7 @@ struct CredentialSources: Sendable {
                 name: credential.name,
                 strategy: credential.strategyKind,
                 grants: grants,
+                policy: credential.policy,
                 make: { name, grant, budget in
                     var member = credential
                     member.name = name

@@ -41,7 +41,7 @@ enum TokenText {
             ("obtained", token.obtainedAt),
             ("expires", token.expiresAt.map { $0 + remaining }),
             ("login ends", token.renewalExpiresAt.map { $0 + (login ?? "") }),
-            ("renews", token.isRenewable ? token.renewsAt : "never: it cannot be renewed"),
+            ("renews", token.isRenewable ? token.renewsAt : "never by itself"),
             ("last error", token.lastError),
             ("what to do", token.action),
         ]

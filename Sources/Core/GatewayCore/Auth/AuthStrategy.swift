@@ -110,6 +110,8 @@ package struct RenewalPolicy: Hashable, Sendable {
         case fail
     }
 
+    /// `renew: false`: once there is a token, the next one is a person's affair.
+    package var isAutomatic: Bool
     /// Share of the lifetime, in percent, that is left when background renewal begins.
     package var aheadPercent: Int
     package var atLeast: Duration
@@ -118,11 +120,13 @@ package struct RenewalPolicy: Hashable, Sendable {
     package var onAuthorityFailure: OnAuthorityFailure
 
     package init(
+        isAutomatic: Bool = true,
         aheadPercent: Int = 10,
         atLeast: Duration = .seconds(60),
         retryOn: [Int] = [401],
         onAuthorityFailure: OnAuthorityFailure = .serveUntilExpiry
     ) {
+        self.isAutomatic = isAutomatic
         self.aheadPercent = aheadPercent
         self.atLeast = atLeast
         self.retryOn = retryOn

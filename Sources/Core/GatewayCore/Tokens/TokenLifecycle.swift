@@ -18,7 +18,7 @@ package struct TokenLifecycle<Waiter>: ~Copyable {
     /// What the decisions depend on and what never changes.
     package struct Rules: Sendable {
         package var name: String
-        /// Whether a new token can be had without a person.
+        /// Whether the next token is had without a person.
         package var isRenewable: Bool
         package var policy: RenewalPolicy
         package var maximumWaiters: Int

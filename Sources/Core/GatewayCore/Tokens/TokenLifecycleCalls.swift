@@ -20,13 +20,14 @@ extension TokenLifecycle where Waiter: Sendable {
     package mutating func next(at now: MonotonicTime) -> Step {
         if let announcement = announcement(at: now) { return announcement }
         guard !isLocked else { return .sleep(until: nil) }
-        phase.renewWhenDue(with: newCall(.aheadOfExpiry), at: now)
+        if rules.isRenewable { phase.renewWhenDue(with: newCall(.aheadOfExpiry), at: now) }
         switch phase.kind {
         case .empty: return .sleep(until: nil)
         case .calling(let call): return call.hasBegun ? .sleep(until: nil) : begin(call, at: now)
         case .ready, .stopped: return .sleep(until: held.flatMap { wake(for: $0, at: now) })
         case .backingOff(let pause):
             guard let held, held.isLive(at: now) else { return .sleep(until: nil) }
+            guard rules.isRenewable else { return .sleep(until: wake(for: held, at: now)) }
             return .sleep(until: min(pause.until, held.credential.expiresAt ?? pause.until))
         }
     }

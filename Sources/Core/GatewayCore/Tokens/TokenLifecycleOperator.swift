@@ -71,7 +71,7 @@ extension TokenLifecycle where Waiter: Sendable {
         case .ready: return isLive ? .valid : dead(held) ?? .empty
         case .backingOff: return isLive ? .valid : dead(held) ?? .empty
         case .stopped(let failure):
-            if !rules.isRenewable, let dead = dead(held) { return dead }
+            if !rules.isRenewable, !isLive, let dead = dead(held) { return dead }
             switch failure.class {
             case .loginRequired: return .loginRequired
             case .terminal, .transient: return .failed

@@ -180,11 +180,14 @@ struct CredentialDecoder {
         case .none: return base
         case .faulty: return nil
         case .terms(let strategy, let fields):
+            var policy = plans[base].policy
+            // Whether there is a token to make it from is what a person decides with `renew: false`.
+            policy.isAutomatic = true
             let plan = CredentialPlan(
                 name: name,
                 strategyKind: type(of: strategy).kind,
                 strategy: strategy,
-                policy: plans[base].policy,
+                policy: policy,
                 definition: [fields.definition()],
                 span: fields.span
             )

@@ -12,19 +12,29 @@ enum RenewalDecoder {
             return RenewalPolicy()
         }
         var policy = RenewalPolicy()
-        if let renew = fields.fields("renew") {
+        decodeRenew(fields, &policy)
+        if let statuses = fields.elements("retry_on") {
+            policy.retryOn = statuses.compactMap { status($0.node, $0.path, fields.context) }
+        }
+        let behavior = fields.choice("on_authority_failure", of: RenewalPolicy.OnAuthorityFailure.self)
+        if let behavior { policy.onAuthorityFailure = behavior }
+        if !policy.isAutomatic, let entry = fields.entry("on_authority_failure") {
+            fields.error("\"on_authority_failure\" has no effect with renew: false", at: entry.keySpan)
+        }
+        return policy
+    }
+
+    /// `false`, or `{ahead, at_least}`.
+    private static func decodeRenew(_ fields: ConfigFields, _ policy: inout RenewalPolicy) {
+        if case .scalar(let scalar)? = fields.node("renew")?.content, !scalar.isNull {
+            policy.isAutomatic = fields.bool("renew") ?? true
+        } else if let renew = fields.fields("renew") {
             if let ahead = renew.percent("ahead", in: 1...50) { policy.aheadPercent = ahead }
             if let atLeast = renew.duration("at_least", in: .seconds(1) ... .seconds(86_400)) {
                 policy.atLeast = atLeast
             }
             renew.refuseUnknownKeys()
         }
-        if let statuses = fields.elements("retry_on") {
-            policy.retryOn = statuses.compactMap { status($0.node, $0.path, fields.context) }
-        }
-        let behavior = fields.choice("on_authority_failure", of: RenewalPolicy.OnAuthorityFailure.self)
-        if let behavior { policy.onAuthorityFailure = behavior }
-        return policy
     }
 
     private static func status(_ node: ConfigNode, _ path: ConfigPath, _ context: ConfigContext) -> Int? {

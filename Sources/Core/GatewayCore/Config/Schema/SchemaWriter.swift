@@ -171,7 +171,7 @@ struct SchemaWriter {
 extension KeyRecorder.Kind {
     fileprivate var isWord: Bool {
         switch self {
-        case .string, .choice: true
+        case .string, .choice, .bool: true
         default: false
         }
     }

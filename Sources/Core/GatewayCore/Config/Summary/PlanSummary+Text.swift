@@ -74,6 +74,7 @@ extension PlanSummary.Credential: PlanSummaryItem {
         add("subject", subject)
         if let subjectField, let mostSubjects { add("subject", "of \(subjectField), at most \(mostSubjects)") }
         add("parent", parent)
+        if renewsByItself == false { add("renew", "false") }
         if let renewAhead, let renewAtLeast { add("renew", "{ahead: \(renewAhead), at_least: \(renewAtLeast)}") }
         add("retry_on", retryOn.map { PlanSummary.list($0.map { String($0) }) })
         add("on_authority_failure", onAuthorityFailure)

@@ -21,6 +21,7 @@ package struct PlanSummary: Hashable, Sendable, Codable {
         package var parent: String?
         package var renewable: Bool
         /// For renewable credentials only.
+        package var renewsByItself: Bool?
         package var renewAhead: String?
         package var renewAtLeast: String?
         package var retryOn: [Int]?
@@ -159,9 +160,11 @@ extension PlanSummary.Credential {
         }
         guard plan.strategy.isRenewable else { return }
         renewable = true
+        renewsByItself = plan.policy.isAutomatic
+        retryOn = plan.policy.retryOn
+        guard plan.policy.isAutomatic else { return }
         renewAhead = "\(plan.policy.aheadPercent)%"
         renewAtLeast = ConfigUnits.text(plan.policy.atLeast)
-        retryOn = plan.policy.retryOn
         onAuthorityFailure = plan.policy.onAuthorityFailure.rawValue
     }
 }
