@@ -158,6 +158,20 @@ def test_a_locked_credential_is_not_handed_out_nor_what_was_made_from_it(gateway
     assert (answer.status_code, answer.json()["code"]) == (503, "locked")
 
 
+def test_a_credential_that_is_locked_while_somebody_waits_is_not_handed_out(sandbox, gateway):
+    # The token that the weaker one is made from is at hand, and the exchange takes its time.
+    assert requests.get(gateway.url + "/box/2.0/folders/0/items", timeout=20).status_code == 200
+    sandbox.set("box", token_delay_ms=5000)
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(ask, gateway, "service")
+        wait_until(lambda: sandbox.token_calls("box") == 2, 10, "the exchange")
+        assert gateway.run("token", "lock", "service").returncode == 0
+        answer = waiting.result()
+    assert (answer.status_code, answer.json()["code"]) == (503, "locked"), answer.text
+    # It was obtained: what refuses it is the second look.
+    assert len(gateway.events("--event", "acquired", "--credential", "service[vend]")) == 1
+
+
 @pytest.mark.parametrize("verb", ["revoke", "clear"])
 def test_what_was_made_from_a_token_goes_with_it(sandbox, gateway, verb):
     before = ask(gateway, "service").json()["access_token"]
