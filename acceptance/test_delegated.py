@@ -476,6 +476,47 @@ def test_invented_users_cause_no_more_calls_than_the_places_may(server, api, sta
     assert gateway.text().count("Too many token requests") == 1
 
 
+def hand_out(gateway, client, **fields):
+    fields["Authorization"] = f"Bearer {client}"
+    return requests.post(gateway.admin_url + "/tokens/app-user", headers=fields, timeout=20)
+
+
+def test_a_client_is_handed_the_token_of_the_user_that_it_names(server, api, start_gateway):
+    whole = named(server, api, allow=["ada", "bob"])
+    whole["access"] = {"clients": {"widget": {"token": "widget-token-1"}, "other": {"token": "other-token-2"}}, "require_client": False}
+    whole["credentials"]["app-user"]["vend"] = {"clients": ["widget"], "whole_token": True}
+    gateway = start_gateway(whole)
+    tokens = [hand_out(gateway, "widget-token-1", **{"X-Box-User": user}).json()["access_token"] for user in ("ada", "bob", "ada")]
+    assert tokens == ["token-1-of-ada", "token-2-of-bob", "token-1-of-ada"]
+    # The same token as on a route.
+    assert get(gateway, **{"X-Box-User": "bob"}).text == "Bearer token-2-of-bob"
+    vended = gateway.events("--event", "vended")
+    assert [(event["credential"], event["subject"], event["client"]) for event in vended] == [
+        (f"app-user[{user}]", user, "widget") for user in ("ada", "bob", "ada")
+    ]
+    refused = [
+        hand_out(gateway, "widget-token-1"),
+        hand_out(gateway, "widget-token-1", **{"X-Box-User": "eve"}),
+        hand_out(gateway, "other-token-2", **{"X-Box-User": "ada"}),
+    ]
+    assert [(answer.status_code, answer.json()["code"]) for answer in refused] == [
+        (400, "subject-required"),
+        (403, "route-forbidden"),
+        (403, "route-forbidden"),
+    ]
+    denied = processes.wait_until(
+        lambda: len(events := gateway.events("--event", "client_denied")) == 2 and events, 10, "the events"
+    )
+    assert [(event["client"], event["route"]) for event in denied] == [
+        ("widget", "tokens/app-user"),
+        ("other", "tokens/app-user"),
+    ]
+    assert gateway.run("token", "lock", "app-user[ada]").returncode == 0
+    assert hand_out(gateway, "widget-token-1", **{"X-Box-User": "ada"}).json()["code"] == "locked"
+    assert hand_out(gateway, "widget-token-1", **{"X-Box-User": "bob"}).status_code == 200
+    assert server.users() == ["ada", "bob"]
+
+
 def test_who_leaves_while_waiting_leaves_nothing_behind(server, api, start_gateway):
     gateway = start_gateway(named(server, api, regex="[a-z]+", at_most=1))
     server.open.clear()

@@ -39,6 +39,15 @@ struct AdminVendingTests {
         }
     }
 
+    @Test func theFieldsThatNameASubjectAreHandedOn() async throws {
+        try await serving { port in
+            let fields = [("Authorization", "Bearer widget-token"), ("x-box-user", "ada"), ("X-Box-User", "bob")]
+            let answer = try await ask("/tokens/app-user", port, fields)
+            #expect(answer.status == .ok)
+            #expect(vending.asked == ["app-user: widget-token for ada for bob"])
+        }
+    }
+
     @Test func whoIsNobodyIsAskedForAClientToken() async throws {
         try await serving { port in
             let nobody = try await ask("/tokens/box-service", port, [])
@@ -135,11 +144,16 @@ private final class ScriptedVending: VendingControl {
 
     func accept(_ token: String) { state.withLock { _ = $0.known.insert(token) } }
 
-    func vend(_ credential: String, presenting tokens: [[UInt8]]) async -> Result<VendedToken, GatewayProblem> {
+    func vend(
+        _ credential: String,
+        presenting tokens: [[UInt8]],
+        naming subjects: @Sendable (_ field: String) -> [String]
+    ) async -> Result<VendedToken, GatewayProblem> {
         let texts = tokens.map { String(decoding: $0, as: UTF8.self) }
         let token = state.withLock { state -> String? in
             let token = texts.first(where: state.known.contains)
-            if let token { state.asked.append("\(credential): \(token)") }
+            let named = subjects("X-Box-User").map { " for \($0)" }.joined()
+            if let token { state.asked.append("\(credential): \(token)\(named)") }
             return token
         }
         guard token != nil else {

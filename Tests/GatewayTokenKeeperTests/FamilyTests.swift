@@ -144,6 +144,18 @@ struct FamilyTests {
         #expect(bench.names == [])
     }
 
+    @Test(
+        arguments: [
+            ([], .subjectRequired), ([""], .subjectRequired), (["a", "a"], .subjectRequired),
+            (["a b"], .subjectRequired), (["foreign"], .routeForbidden), (["a"], nil),
+        ] as [([String], ProblemKind?)]
+    )
+    func aFieldNamesOneSubject(_ values: [String], _ problem: ProblemKind?) {
+        let bench = FamilyBench(ScriptedTokenEndpoint(), limit: 10)
+        #expect(bench.family.subject(named: values).problem?.kind == problem)
+        #expect(bench.names == [])
+    }
+
     @Test func aSubjectThatIsNotAllowedIsRefused() async throws {
         let bench = FamilyBench(ScriptedTokenEndpoint(), limit: 10)
         #expect(bench.family.keeper(for: "foreign").problem?.kind == .routeForbidden)

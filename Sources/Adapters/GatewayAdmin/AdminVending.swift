@@ -25,8 +25,12 @@ struct AdminVending: Sendable {
         }
         // What cannot be read is no credential's name, and is not told before the client is known.
         let name = context.parameters.get("name").flatMap(PercentEncoding.decode) ?? ""
-        switch await control.vend(name, presenting: tokens) {
-        case .success(let token): return answer(token)
+        let headers = request.headers
+        let answer = await control.vend(name, presenting: tokens) { field in
+            HTTPField.Name(field).map { headers[values: $0] } ?? []
+        }
+        switch answer {
+        case .success(let token): return self.answer(token)
         case .failure(let problem): return refusal(problem)
         }
     }

@@ -12,16 +12,10 @@ extension DownstreamHandler {
         let bytes = head.readableBytesUInt8Span
         var value: Range<Int>?
         for candidate in decoder.head.section.fields where bytes.equalsLowercased(candidate.name, field) {
-            guard value == nil else {
-                let detail = "\(selection.field) stands there more than once."
-                return .failure(GatewayProblem(.subjectRequired, detail))
-            }
+            guard value == nil else { return .failure(selection.repeatedSubject) }
             value = candidate.value
         }
-        guard let value, !value.isEmpty else {
-            let detail = "\(selection.field) is missing: it names the subject whose token the request goes with."
-            return .failure(GatewayProblem(.subjectRequired, detail))
-        }
+        guard let value, !value.isEmpty else { return .failure(selection.missingSubject) }
         // Longer ones are refused in any case, and need not be read to their end for that.
         return selection.source(for: bytes.string(value.prefix(SubjectSyntax.longest + 1)))
     }

@@ -87,6 +87,13 @@ package final class KeeperFamily: CredentialSelection {
         keeper(for: subject).map { $0 }
     }
 
+    /// The subject that a field with these values names. Makes no keeper.
+    package func subject(named values: [String]) -> Result<String, GatewayProblem> {
+        guard values.count < 2 else { return .failure(repeatedSubject) }
+        guard let subject = values.first, !subject.isEmpty else { return .failure(missingSubject) }
+        return refusal(of: subject).map { .failure($0) } ?? .success(subject)
+    }
+
     /// The keeper that there is; nil when nobody has asked for this subject lately. Makes none, and is no use of one.
     package func member(_ subject: String) -> Result<TokenKeeper?, GatewayProblem> {
         if let problem = refusal(of: subject) { return .failure(problem) }

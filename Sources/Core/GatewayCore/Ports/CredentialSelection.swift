@@ -12,3 +12,13 @@ package protocol CredentialSelection: AnyObject, Sendable {
     /// - Parameter subject: As the request names it, unchecked.
     func source(for subject: String) -> Result<any CredentialSource, GatewayProblem>
 }
+
+extension CredentialSelection {
+    package var missingSubject: GatewayProblem {
+        GatewayProblem(.subjectRequired, "\(field) is missing: it names the subject whose token the request goes with.")
+    }
+
+    package var repeatedSubject: GatewayProblem {
+        GatewayProblem(.subjectRequired, "\(field) stands there more than once.")
+    }
+}

@@ -5,7 +5,12 @@ package protocol VendingControl: Sendable {
     /// - Parameters:
     ///   - credential: As the configuration names it.
     ///   - tokens: What the client presented; one that is known is enough.
-    func vend(_ credential: String, presenting tokens: [[UInt8]]) async -> Result<VendedToken, GatewayProblem>
+    ///   - subjects: The values of a field of the request, for a credential whose requests name the subject.
+    func vend(
+        _ credential: String,
+        presenting tokens: [[UInt8]],
+        naming subjects: @Sendable (_ field: String) -> [String]
+    ) async -> Result<VendedToken, GatewayProblem>
 }
 
 /// An access token on its way to a client that uses it by itself. Never the token that renews it.

@@ -78,9 +78,12 @@ struct CredentialDecoder {
         switch plans[index].strategy.behavior {
         case .token: break
         case .tokenPerSubject(let grants):
-            return vending.fields.error(
-                "\(name) has a token for each \(grants.field); only a single one can be handed out"
-            )
+            guard case .none = vending.narrowing else {
+                return vending.fields.error(
+                    "downscope",
+                    "\(name) has a token for each \(grants.field), and only a whole one can be handed out (whole_token: true)"
+                )
+            }
         case .none, .fixed, .onChallenge:
             let kind = plans[index].strategyKind
             return vending.fields.error("\(kind) has no token with a life of its own that could be handed out")
