@@ -150,6 +150,26 @@ class TestRefusal:
         assert origin.last().value("authorization") == "Bearer third"
         assert len(events(gateway, "config_loaded")) == loaded + 1
 
+    @pytest.mark.parametrize("place", ["listener", "route"])
+    def test_a_mended_certificate_is_noticed(self, start_gateway, origin, certificate_authority, tmp_path, place):
+        certificate = tmp_path / "certificate.pem"
+        good, key = certificate_authority.issue("localhost-mended", "IP:127.0.0.1")
+        certificate.write_bytes(good.read_bytes())
+        if place == "listener":
+            tls = {"certificate": str(certificate), "private_key": {"file": str(key)}}
+            gateway = start_gateway(
+                routes(a={"upstream": origin.url}),
+                listeners=[{"address": f"127.0.0.1:{processes.free_port()}", "tls": tls}],
+            )
+        else:
+            route = {"upstream": "https://127.0.0.1:9", "tls": {"ca": str(certificate)}}
+            gateway = start_gateway(routes(a={"upstream": origin.url}, b=route))
+        certificate.write_text("no certificate\n")
+        assert gateway.run("reload").returncode == 1
+        assert "TLS settings cannot be used" in " ".join(readiness(gateway)["reasons"])
+        certificate.write_bytes(good.read_bytes())
+        processes.wait_until(lambda: readiness(gateway)["reasons"] == [], 20, lambda: str(readiness(gateway)))
+
     def test_an_address_in_use_is_refused(self, start_gateway, origin):
         gateway = start_gateway(routes(a={"upstream": origin.url}))
         gateway.configure(routes(a={"upstream": origin.url}), listeners=[{"address": f"127.0.0.1:{origin.port}"}])

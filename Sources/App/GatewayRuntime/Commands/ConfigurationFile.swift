@@ -37,6 +37,8 @@ package struct ConfigurationFile: Sendable {
         let outcome = loader.plan(at: path, catalog: .builtIn, secrets: secrets)
         let report = outcome.report(consequence: consequence)
         guard let plan = outcome.plan else { throw CommandFailure(.configuration, report) }
+        // Read by whoever serves with them, which is later.
+        for path in plan.certificatePaths { files.note(secret: path) }
         self.plan = plan
         warnings = report
         watched = files.watched

@@ -24,7 +24,7 @@ package struct ConfigurationSource: Sendable {
     struct Reading: Sendable {
         let outcome: Result<ConfigurationFile, CommandFailure>
         let files: WatchedFiles
-        /// The same and the secret files: what may have to be mended when the reload fails.
+        /// The same, secret files and certificates: what may have to be mended when the reload fails.
         let all: WatchedFiles
     }
 

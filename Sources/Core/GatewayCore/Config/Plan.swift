@@ -43,6 +43,12 @@ package struct Plan: Sendable {
         self.credentials = credentials
         self.routes = routes
     }
+
+    /// The files with certificates that listeners and routes name; the plan holds their paths alone.
+    package var certificatePaths: [String] {
+        listeners.compactMap(\.tls).flatMap { [$0.certificatePath, $0.clientCAPath] }.compactMap(\.self)
+            + routes.flatMap { [$0.tls.caPath, $0.tls.certificatePath] }.compactMap(\.self)
+    }
 }
 
 package struct ListenerPlan: Hashable, Sendable {
