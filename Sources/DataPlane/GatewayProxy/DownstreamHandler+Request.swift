@@ -302,11 +302,9 @@ extension DownstreamHandler {
             requestOut.writeBuffer(&slice)
             return
         }
-        if requestOut.readableBytes > 0 {
-            exchange?.upstream?.write(requestOut)
-            requestOut = buffers.empty
-        }
-        exchange?.upstream?.send(slice)
+        var out = buffers.empty
+        swap(&out, &requestOut)
+        exchange?.upstream?.send(out, slice)
     }
 
     private func hold(_ bytes: ByteBuffer) {

@@ -132,52 +132,50 @@ extension DownstreamHandler {
     }
 
     func forward(_ bytes: ByteBuffer) {
-        sent(bytes.readableBytes)
-        if responseOut.readableBytes > 0, bytes.readableBytes <= Self.joinedBytes {
-            responseOut.writeImmutableBuffer(bytes)
-            return
-        }
-        writeStaged()
-        outlet.write(bytes)
+        var bytes = bytes
+        forward(bytes.readableBytes, of: &bytes)
     }
 
     /// Takes the first bytes of `source`.
     func forward(_ count: Int, of source: inout ByteBuffer) {
-        guard responseOut.readableBytes > 0, count <= Self.joinedBytes else {
-            if count == source.readableBytes {
-                forward(source)
-                source = buffers.empty
-            } else if let slice = source.readSlice(length: count) {
-                forward(slice)
-            }
-            return
-        }
         sent(count)
-        unsafe source.withUnsafeReadableBytes { bytes in
-            _ = unsafe responseOut.writeBytes(UnsafeRawBufferPointer(rebasing: bytes.prefix(count)))
+        if count <= (responseOut.readableBytes > 0 ? Self.joinedBytes : Self.stagedBytes) {
+            stage(count, of: source)
+        } else if count == source.readableBytes {
+            sendStaged(with: source)
+        } else if let slice = source.getSlice(at: source.readerIndex, length: count) {
+            sendStaged(with: slice)
         }
         source.moveReaderIndex(forwardBy: count)
     }
 
-    /// Up to here copying behind the head is cheaper than writing from two places.
+    /// Up to here copying behind what is staged is cheaper than writing from two places.
     private static let joinedBytes = 16_384
+    /// Up to here what comes next is waited for until the read is dealt with.
+    private static let stagedBytes = 1024
+
+    private func stage(_ count: Int, of source: ByteBuffer) {
+        if responseOut.readableBytes == 0 { responseOut = buffers.take() }
+        unsafe source.withUnsafeReadableBytes { bytes in
+            _ = unsafe responseOut.writeBytes(UnsafeRawBufferPointer(rebasing: bytes.prefix(count)))
+        }
+    }
+
+    private func sendStaged(with bytes: ByteBuffer) {
+        // Taken out: sending can lead back to here.
+        var out = buffers.empty
+        swap(&out, &responseOut)
+        outlet.send(out, bytes)
+        if out.readableBytes > 0 { buffers.giveBack(out) }
+    }
 
     private func sent(_ count: Int) {
         exchange?.bytesSent += count
         if phase == .responding || phase == .tunnel { setDeadline(timeouts.response) }
     }
 
-    private func writeStaged() {
-        guard responseOut.readableBytes > 0 else { return }
-        outlet.write(responseOut)
-        responseOut = buffers.empty
-    }
-
     func flushResponse() {
-        guard responseOut.readableBytes > 0 else {
-            outlet.flush()
-            return
-        }
+        guard responseOut.readableBytes > 0 else { return }
         var out = buffers.empty
         swap(&out, &responseOut)
         outlet.send(out)

@@ -33,7 +33,7 @@ import NIOCore
         text.withUTF8Buffer { unsafe write(UnsafeRawBufferPointer($0)) }
     }
 
-    mutating func write(_ text: String) {
+    mutating func write(text: String) {
         var text = text
         text.withUTF8 { unsafe write(UnsafeRawBufferPointer($0)) }
     }

@@ -32,13 +32,12 @@ final class Outlet {
         socket = nil
     }
 
-    /// Leaves with the next flush.
-    func write(_ bytes: ByteBuffer) {
+    private func write(_ bytes: ByteBuffer) {
         mayHoldBytes = true
         if let core { core.write0(NIOAny(bytes), promise: nil) } else { context?.write(NIOAny(bytes), promise: nil) }
     }
 
-    func flush() {
+    private func flush() {
         if let core { core.flush0() } else { context?.flush() }
     }
 
@@ -46,27 +45,45 @@ final class Outlet {
     ///
     /// What the socket does not take at once, and every error, is the channel's: it waits, counts and closes.
     func send(_ bytes: ByteBuffer) {
-        let sent = sendDirectly(bytes)
+        let sent = sendDirectly { descriptor in
+            unsafe bytes.withUnsafeReadableBytes { bytes in
+                unsafe Self.send(bytes, to: descriptor)
+            }
+        }
         guard sent < bytes.readableBytes else { return }
-        var rest = bytes
-        rest.moveReaderIndex(forwardBy: sent)
-        write(rest)
+        queue(bytes, from: sent)
         flush()
     }
 
-    /// - Returns: How many bytes the socket took.
-    private func sendDirectly(_ bytes: ByteBuffer) -> Int {
-        #if canImport(Glibc)
-            guard let socket, !isHoldingBytes() else { return 0 }
-            let sent = try? socket.withUnsafeTransport { descriptor in
-                unsafe bytes.withUnsafeReadableBytes { bytes in
-                    unsafe Glibc.send(descriptor, bytes.baseAddress, bytes.count, Int32(MSG_NOSIGNAL))
+    /// Writes and flushes both, one behind the other.
+    func send(_ first: ByteBuffer, _ second: ByteBuffer) {
+        guard first.readableBytes > 0 else { return send(second) }
+        let sent = sendDirectly { descriptor in
+            unsafe first.withUnsafeReadableBytes { first in
+                unsafe second.withUnsafeReadableBytes { second in
+                    unsafe Self.send(first, second, to: descriptor)
                 }
             }
-            return max(0, sent ?? 0)
-        #else
-            return 0
-        #endif
+        }
+        guard sent < first.readableBytes + second.readableBytes else { return }
+        queue(first, from: min(sent, first.readableBytes))
+        queue(second, from: max(0, sent - first.readableBytes))
+        flush()
+    }
+
+    private func queue(_ bytes: ByteBuffer, from start: Int) {
+        var rest = bytes
+        rest.moveReaderIndex(forwardBy: start)
+        guard rest.readableBytes > 0 else { return }
+        // A socket that takes no more may do so for long: a few bytes must not keep a large buffer all the while.
+        let isWasteful = socket != nil && rest.readableBytes < rest.storageCapacity / 4
+        write(isWasteful ? ByteBuffer(buffer: rest) : rest)
+    }
+
+    /// - Returns: How many bytes the socket took.
+    private func sendDirectly(_ send: (NIOBSDSocket.Handle) -> Int) -> Int {
+        guard let socket, !isHoldingBytes() else { return 0 }
+        return max(0, (try? socket.withUnsafeTransport(send)) ?? 0)
     }
 
     private func isHoldingBytes() -> Bool {
@@ -81,4 +98,38 @@ final class Outlet {
 
     /// Asks for the next bytes before the channel does, which would take the way through the pipeline.
     func readAhead() { core?.read0() }
+}
+
+// MARK: System calls
+
+extension Outlet {
+    #if canImport(Glibc)
+        private static func send(_ bytes: UnsafeRawBufferPointer, to descriptor: NIOBSDSocket.Handle) -> Int {
+            unsafe Glibc.send(descriptor, bytes.baseAddress, bytes.count, Int32(MSG_NOSIGNAL))
+        }
+
+        private static func send(
+            _ first: UnsafeRawBufferPointer,
+            _ second: UnsafeRawBufferPointer,
+            to descriptor: NIOBSDSocket.Handle
+        ) -> Int {
+            unsafe withUnsafeTemporaryAllocation(of: iovec.self, capacity: 2) { parts in
+                unsafe parts[0] = Self.part(first)
+                unsafe parts[1] = Self.part(second)
+                var message = unsafe msghdr()
+                unsafe message.msg_iov = parts.baseAddress
+                unsafe message.msg_iovlen = 2
+                return unsafe sendmsg(descriptor, &message, Int32(MSG_NOSIGNAL))
+            }
+        }
+
+        private static func part(_ bytes: UnsafeRawBufferPointer) -> iovec {
+            unsafe iovec(iov_base: UnsafeMutableRawPointer(mutating: bytes.baseAddress), iov_len: bytes.count)
+        }
+    #else
+        // Without MSG_NOSIGNAL a closed connection would end the process: the channel knows how to write there.
+        private static func send(_: UnsafeRawBufferPointer, to _: NIOBSDSocket.Handle) -> Int { 0 }
+        private static func send(_: UnsafeRawBufferPointer, _: UnsafeRawBufferPointer, to _: NIOBSDSocket.Handle) -> Int
+        { 0 }
+    #endif
 }

@@ -41,7 +41,7 @@ final class ResponseWriter: Sendable {
             }
             if let tokenNote {
                 cursor.write("Gateway-Token: ")
-                cursor.write(tokenNote)
+                cursor.write(text: tokenNote)
                 cursor.write("\r\n")
             }
             switch persistence {

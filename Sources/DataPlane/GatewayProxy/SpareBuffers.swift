@@ -1,14 +1,22 @@
 import NIOCore
 
-/// Buffers of one event loop for what is about to be written, so that a connection that waits holds none.
+/// Buffers of one event loop, so that a connection that waits holds none and what is used next is still in the cache.
 final class SpareBuffers {
     /// Stands for "nothing": the library's own empty buffer belongs to all threads, which would meet at its count.
     let empty = ByteBufferAllocator().buffer(capacity: 1)
     private var spare: ByteBuffer?
+    /// What reads went into, the latest last; a client's connection may still hold one.
+    private var reads: [ByteBuffer] = []
 
     private static let capacity = 4096
     private static let largest = 65_536
+    /// More than a read brings most of the time, and small enough to stay in the cache of a processor.
+    private static let readCapacity = 131_072
+    private static let mostReads = 8
+    /// Up to here the rest of a read is copied, so that it does not keep the buffer that the loop reads into.
+    private static let smallRest = 16_384
 
+    /// For what is about to be written.
     func take() -> ByteBuffer {
         spare.take() ?? ByteBufferAllocator().buffer(capacity: Self.capacity)
     }
@@ -19,5 +27,49 @@ final class SpareBuffers {
         // While the channel still holds it, this makes a new one.
         buffer.clear()
         spare = buffer
+    }
+
+    func takeForReading() -> ByteBuffer {
+        for index in reads.indices.reversed() where reads[index].modifyIfUniquelyOwned({ $0.clear() }) != nil {
+            return reads.remove(at: index)
+        }
+        return ByteBufferAllocator().buffer(capacity: Self.readCapacity)
+    }
+
+    /// A read is dealt with: takes back what it was read into. What is left of the read stays in `buffer`.
+    func finishReading(_ buffer: inout ByteBuffer) {
+        guard buffer.storageCapacity >= Self.readCapacity else {
+            if buffer.readableBytes == 0 { buffer = empty }
+            return
+        }
+        let rest = buffer.readableBytes
+        guard rest <= Self.smallRest else { return }
+        var read = rest == 0 ? empty : ByteBuffer(buffer: buffer)
+        swap(&read, &buffer)
+        if reads.count == Self.mostReads { reads.removeFirst() }
+        reads.append(read)
+    }
+}
+
+/// Has the connections of one event loop read into one buffer, one after the other.
+///
+/// Only for channels with `maxMessagesPerRead` 1 whose reader calls ``SpareBuffers/finishReading(_:)`` before the next
+/// channel reads. The library keeps the first buffer of a channel for itself, whatever it is: that one is small.
+struct SharedReadAllocator: RecvByteBufferAllocator {
+    private let buffers: NIOLoopBound<SpareBuffers>
+    private var isFirst = true
+
+    init(_ buffers: SpareBuffers, of loop: any EventLoop) {
+        self.buffers = NIOLoopBound(buffers, eventLoop: loop)
+    }
+
+    func buffer(allocator: ByteBufferAllocator) -> ByteBuffer {
+        isFirst ? allocator.buffer(capacity: 2048) : buffers.value.takeForReading()
+    }
+
+    /// - Returns: Always that the next buffer has to be another one.
+    mutating func record(actualReadBytes: Int) -> Bool {
+        isFirst = false
+        return true
     }
 }

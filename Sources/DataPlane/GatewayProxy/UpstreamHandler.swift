@@ -51,7 +51,7 @@ final class UpstreamHandler: ChannelDuplexHandler {
     private let loop: any EventLoop
     private let clock: LoopClock
     private let timeouts: Timeouts
-    private let emptyBuffer: ByteBuffer
+    private let buffers: SpareBuffers
     /// The upstream takes more: what is on its way to it is below the high-water mark.
     private(set) var isWritable = true
     /// Of the TLS handshake, and of the time without a request.
@@ -63,16 +63,16 @@ final class UpstreamHandler: ChannelDuplexHandler {
         clock: LoopClock,
         limits: Limits,
         timeouts: Timeouts,
-        emptyBuffer: ByteBuffer
+        buffers: SpareBuffers
     ) {
         self.pool = pool
         self.isAlone = isAlone
         loop = pool.loop
         self.clock = clock
         self.timeouts = timeouts
-        self.emptyBuffer = emptyBuffer
-        buffer = emptyBuffer
-        parkedHead = emptyBuffer
+        self.buffers = buffers
+        buffer = buffers.empty
+        parkedHead = buffers.empty
         decoder = ResponseHeadDecoder(maxBytes: limits.headerBytes, maxFields: limits.headerFields)
         trailers = TrailerSection(maxBytes: limits.headerBytes, maxFields: limits.headerFields)
     }
@@ -154,9 +154,8 @@ final class UpstreamHandler: ChannelDuplexHandler {
         resumeReading()
     }
 
-    func write(_ bytes: ByteBuffer) { outlet.write(bytes) }
-    func flush() { outlet.flush() }
     func send(_ bytes: ByteBuffer) { outlet.send(bytes) }
+    func send(_ first: ByteBuffer, _ second: ByteBuffer) { outlet.send(first, second) }
     func closeOutput() { context?.close(mode: .output, promise: nil) }
 
     /// The exchange is over before its response was: nothing of this connection can be trusted any more.
@@ -177,7 +176,7 @@ final class UpstreamHandler: ChannelDuplexHandler {
     func resumeParked() {
         guard phase == .parked, let client else { return }
         let head = parkedHead
-        parkedHead = emptyBuffer
+        parkedHead = buffers.empty
         guard client.forwardHead(decoder.head, head) else { return fail("Its head could not be rewritten.") }
         afterHead(client)
         process()
@@ -191,7 +190,7 @@ final class UpstreamHandler: ChannelDuplexHandler {
         // What is still missing of the first request's body would be taken out of the next request.
         let isSentWhole = client?.requestIsComplete ?? false
         client = nil
-        parkedHead = emptyBuffer
+        parkedHead = buffers.empty
         if !body.isComplete, buffer.readableBytes > 0 {
             let bytes = buffer
             switch body.receive(bytes.readableBytesUInt8Span) {
@@ -259,9 +258,8 @@ final class UpstreamHandler: ChannelDuplexHandler {
 
     func channelReadComplete(context: ChannelHandlerContext) {
         clock.end()
-        // A buffer that nobody holds is used for the next read.
-        if buffer.readableBytes == 0 { buffer = emptyBuffer }
         flushClient()
+        buffers.finishReading(&buffer)
         if wantsInput { outlet.readAhead() }
     }
 
@@ -318,9 +316,8 @@ final class UpstreamHandler: ChannelDuplexHandler {
             case .body: guard readBody() else { return }
             case .trailers: guard readTrailers() else { return }
             case .tunnel:
-                client?.forward(buffer)
                 hasUnflushedResponse = true
-                buffer = emptyBuffer
+                client?.forward(buffer.readableBytes, of: &buffer)
             case .parked, .opening: return
             case .idle:
                 // Bytes nobody asked for: the end of the last response was not where we thought, or it was a lie.

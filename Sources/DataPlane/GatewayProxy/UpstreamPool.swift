@@ -19,7 +19,7 @@ final class UpstreamPool {
     private let limits: Limits
     private let timeouts: Timeouts
     private let clock: LoopClock
-    private let emptyBuffer: ByteBuffer
+    private let buffers: SpareBuffers
     /// Connections, open or being opened, and requests that wait for one.
     private let most: Int
     private let mostWaiting: Int
@@ -36,7 +36,7 @@ final class UpstreamPool {
         loop = slot.loop
         resolver = UpstreamResolver(loop: slot.loop)
         clock = slot.clock
-        emptyBuffer = slot.buffers.empty
+        buffers = slot.buffers
         limits = shared.limits
         timeouts = shared.timeouts
         most = shared.connectionsPerUpstream
@@ -154,10 +154,8 @@ final class UpstreamPool {
             .resolver(resolver)
             .connectTimeout(timeouts.connect)
             .channelOption(.socketOption(.tcp_nodelay), value: 1)
-            .channelOption(
-                .recvAllocator,
-                value: AdaptiveRecvByteBufferAllocator(minimum: 2048, initial: 4096, maximum: 262_144)
-            )
+            .channelOption(.recvAllocator, value: receiveAllocator)
+            .channelOption(.maxMessagesPerRead, value: UInt(target.tlsContext == nil ? 1 : 4))
             .channelOption(.writeBufferWaterMark, value: .init(low: 32_768, high: 131_072))
             .channelInitializer { channel in
                 channel.eventLoop.makeCompletedFuture {
@@ -180,6 +178,13 @@ final class UpstreamPool {
             }
     }
 
+    private var receiveAllocator: any RecvByteBufferAllocator {
+        // The TLS handler keeps what it reads until a record is whole.
+        target.tlsContext == nil
+            ? SharedReadAllocator(buffers, of: loop)
+            : AdaptiveRecvByteBufferAllocator(minimum: 2048, initial: 4096, maximum: 262_144)
+    }
+
     private func makeHandler() -> UpstreamHandler {
         UpstreamHandler(
             pool: self,
@@ -187,7 +192,7 @@ final class UpstreamPool {
             clock: clock,
             limits: limits,
             timeouts: timeouts,
-            emptyBuffer: emptyBuffer
+            buffers: buffers
         )
     }
 

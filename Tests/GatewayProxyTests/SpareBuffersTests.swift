@@ -1,0 +1,58 @@
+import NIOCore
+import Testing
+
+@testable import GatewayProxy
+
+@Suite struct SpareBuffersTests {
+    private let buffers = SpareBuffers()
+
+    private func read(_ text: String) -> ByteBuffer {
+        var buffer = buffers.takeForReading()
+        buffer.writeString(text)
+        return buffer
+    }
+
+    private func address(_ buffer: ByteBuffer) -> UInt {
+        unsafe buffer.withVeryUnsafeBytes { UInt(bitPattern: $0.baseAddress) }
+    }
+
+    @Test func whatIsReadNextGoesWhereTheLastReadWent() {
+        var first = read("first")
+        let place = address(first)
+        first.moveReaderIndex(forwardBy: 5)
+        buffers.finishReading(&first)
+        #expect(first.storageCapacity < 100)
+        #expect(address(read("second")) == place)
+    }
+
+    @Test func whatSomebodyHoldsIsNotWrittenOver() {
+        var buffer = read("kept")
+        var slice: ByteBuffer? = buffer.readSlice(length: 4)
+        let place = address(buffer)
+        buffers.finishReading(&buffer)
+        let other = read("other")
+        #expect(address(other) != place)
+        #expect(slice == ByteBuffer(string: "kept"))
+        slice = nil
+        #expect(address(read("third")) == place)
+    }
+
+    @Test func theRestOfAReadIsKeptInASmallBuffer() {
+        var buffer = read("HTTP/1.1 200 OK\r\nHTTP/1.1 2")
+        let place = address(buffer)
+        buffer.moveReaderIndex(forwardBy: 17)
+        buffers.finishReading(&buffer)
+        #expect(buffer == ByteBuffer(string: "HTTP/1.1 2"))
+        #expect(buffer.storageCapacity < 100)
+        #expect(address(read("next")) == place)
+    }
+
+    @Test func aLargeRestKeepsItsBuffer() {
+        var buffer = read(String(repeating: "x", count: 40_000))
+        let place = address(buffer)
+        buffers.finishReading(&buffer)
+        #expect(buffer.readableBytes == 40_000)
+        #expect(address(buffer) == place)
+    }
+
+}
