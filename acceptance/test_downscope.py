@@ -5,6 +5,7 @@ import time
 
 import pytest
 import requests
+from harness.gateway import command
 from harness.processes import wait_until
 
 CCG = "client_credentials"
@@ -153,6 +154,13 @@ def test_a_child_survives_a_restart_without_a_call(sandbox, start):
     gateway.start()
     assert get(gateway, "/narrow/2.0/files/1/content").status_code == 302
     assert calls(sandbox) == {CCG: 1, EXCHANGE: 1}
+
+
+def test_the_usage_names_the_credential_first(tmp_path):
+    """Behind the scopes it would be taken for one of them."""
+    for arguments in (["--help"], ["service"]):
+        result = command("token", "downscope", *arguments, cwd=tmp_path)
+        assert "downscope <name> " in result.stdout + result.stderr, result
 
 
 def test_a_weaker_token_is_printed_for_somebody_else(sandbox, start):

@@ -101,11 +101,19 @@ def test_enter_without_a_paste_asks_again(gateway):
     assert works(gateway)
 
 
+def test_an_address_as_an_argument_is_refused_and_not_repeated(gateway):
+    refused = gateway.run("login", "me", "http://127.0.0.1/callback?code=c0de&state=st4te")
+    assert refused.returncode == 2 and "Use --manual, and paste it" in refused.stderr
+    assert "c0de" not in refused.stderr + refused.stdout
+    assert gateway.events("--event", "login_started") == []
+
+
 def test_the_end_of_input_ends_the_login(gateway):
     login = Login(gateway, "me", "--manual")
     login.process.stdin.close()
     code, output, words = login.end()
     assert (code, output, words) == (1, "", "nothing was pasted; nothing was changed\n")
+    assert "press Enter: \nauthgateway: " in login.text(), "the reason has a line of its own"
     [failed] = [event for event in gateway.events("--failed") if event["event"] == "login_failed"]
     assert failed["detail"] == {"reason": "cancelled"}
 

@@ -41,7 +41,7 @@ struct StaticStrategyTests {
         )
         #expect(try problems("basic", [:]) == ["missing key \"username\"", "missing key \"password\""])
         #expect(
-            try problems("basic", ["username": "a", "password": .plain("")]) == ["missing key \"password\""]
+            try problems("basic", ["username": "a", "password": .plain("")]) == ["\"password\" has no value"]
         )
     }
 

@@ -29,6 +29,18 @@ struct LoginCommand: AsyncParsableCommand {
 
     @OptionGroup var config: ConfigOption
 
+    @Argument(help: .hidden)
+    var others: [String] = []
+
+    func validate() throws {
+        guard others.isEmpty else {
+            throw ValidationError(
+                "What the browser ended on is not given as an argument, where other users and the shell's history see it."
+                    + " Use --manual, and paste it when you are asked."
+            )
+        }
+    }
+
     func run() async throws {
         let login = try LoginOperation(
             configuration: config.path,

@@ -95,7 +95,11 @@ package struct LoginOperation: Sendable {
         let interruption = Interruption()
         defer { interruption.end() }
         var paste = invitation.isManual ? PastedLine() : nil
-        defer { paste?.end() }
+        defer {
+            paste?.end()
+            // What comes next is not to stand behind the prompt.
+            if invitation.isManual { Console.writeError("\n") }
+        }
         while !interruption.hasCome {
             switch paste?.read() ?? .waiting {
             case .waiting: break
@@ -137,7 +141,7 @@ package struct LoginOperation: Sendable {
         }
         let end = token.remainingSeconds.map { "; the token ends in \(ConfigUnits.countdown($0))" } ?? ""
         let renewal = token.renewsAt == nil ? "" : ", and is renewed before that"
-        return "\nLogged in: \(token.credential) is \(token.state.rawValue)\(end)\(renewal).\n"
+        return "Logged in: \(token.credential) is \(token.state.rawValue)\(end)\(renewal).\n"
     }
 }
 

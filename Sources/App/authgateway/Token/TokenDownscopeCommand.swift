@@ -22,6 +22,9 @@ struct TokenDownscopeCommand: AsyncParsableCommand {
             """
     )
 
+    // First, because a name behind the scopes would be taken for one of them.
+    @OptionGroup var options: TokenOptions
+
     @Option(
         name: .customLong("scope"),
         parsing: .upToNextOption,
@@ -31,8 +34,6 @@ struct TokenDownscopeCommand: AsyncParsableCommand {
 
     @Option(help: ArgumentHelp("The one file or folder that it is for, as the URL of its resource.", valueName: "url"))
     var resource: String?
-
-    @OptionGroup var options: TokenOptions
 
     func run() async throws {
         Console.write(try await options.commands().downscope(options.name, scopes: scopes, resource: resource))

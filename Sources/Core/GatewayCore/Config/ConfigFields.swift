@@ -131,8 +131,15 @@ package final class ConfigFields {
         context.warning(message, at: span, path: path.appending(key))
     }
 
+    /// Where `key` is not there, or nothing stands behind it.
+    func reportAbsence(of key: String, hint: String = "") {
+        guard let entry = entries.first(where: { $0.key == key }) else { return error("missing key \"\(key)\"\(hint)") }
+        error("\"\(key)\" has no value\(hint)", at: entry.keySpan)
+    }
+
     package func missing(_ key: String) {
         context.recorder?.miss(key, of: path)
+        guard !entries.contains(where: { $0.key == key }) else { return reportAbsence(of: key) }
         let diagnostic = ConfigDiagnostic(.error, "missing key \"\(key)\"", at: span, path: path)
         missed[key] = diagnostic
         context.report(diagnostic)

@@ -219,7 +219,7 @@ struct CredentialDecoder {
 
     mutating func decodeAuth(of route: ConfigFields, named name: String) -> Authentication? {
         guard route.has("auth"), let node = route.node("auth") else {
-            route.error("missing key \"auth\"; write \"auth: none\" to forward without a credential")
+            route.reportAbsence(of: "auth", hint: "; write \"auth: none\" to forward without a credential")
             return nil
         }
         let path = route.path.appending("auth")

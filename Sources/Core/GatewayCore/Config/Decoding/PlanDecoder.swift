@@ -65,11 +65,12 @@ package enum PlanDecoder {
 
     private static func version(_ fields: ConfigFields) {
         guard fields.has("version") else {
-            fields.error("missing key \"version\"; this version of the gateway reads \"version: 1\"")
+            fields.reportAbsence(of: "version", hint: "; this version of the gateway reads \"version: 1\"")
             return
         }
         guard let scalar = fields.scalar("version")?.scalar, scalar.text != "1" || scalar.isQuoted else { return }
-        fields.error("version", "this version of the gateway reads \"version: 1\"")
+        let quotes = scalar.text == "1" ? ", without quotes" : ""
+        fields.error("version", "this version of the gateway reads \"version: 1\"\(quotes)")
     }
 
     private static func workers(_ fields: ConfigFields) -> Plan.WorkerCount {

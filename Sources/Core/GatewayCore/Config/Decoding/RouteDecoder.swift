@@ -6,7 +6,7 @@ enum RouteDecoder {
         credentials: inout CredentialDecoder
     ) -> [RoutePlan] {
         guard root.has("routes") else {
-            root.error("missing key \"routes\"")
+            root.reportAbsence(of: "routes")
             return []
         }
         guard let fields = root.fields("routes") else { return [] }
