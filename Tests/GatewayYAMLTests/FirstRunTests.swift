@@ -39,7 +39,7 @@ private struct AnyVariable: SecretSource {
 
     func file(_ path: String) throws(SecretSourceError) -> Secret { throw SecretSourceError("no files here") }
 
-    func program(_ arguments: [String], timeout: Duration) throws(SecretSourceError) -> Secret {
+    func program(_ program: SecretProgram) throws(SecretSourceError) -> Secret {
         throw SecretSourceError("no programs here")
     }
 

@@ -32,8 +32,8 @@ struct MemorySecrets: SecretSource {
         return Secret(text)
     }
 
-    func program(_ arguments: [String], timeout: Duration) throws(SecretSourceError) -> Secret {
-        throw SecretSourceError("the program \(arguments[0]) failed with status 1")
+    func program(_ program: SecretProgram) throws(SecretSourceError) -> Secret {
+        throw SecretSourceError("the program \(program.name) failed with status 1")
     }
 
     func systemdCredential(_ name: String) throws(SecretSourceError) -> Secret {

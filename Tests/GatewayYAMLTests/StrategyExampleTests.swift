@@ -55,7 +55,7 @@ private struct AnySecret: SecretSource {
         SampleKeys.open(pem, passphrase: passphrase)
     }
 
-    func program(_ arguments: [String], timeout: Duration) throws(SecretSourceError) -> Secret {
+    func program(_ program: SecretProgram) throws(SecretSourceError) -> Secret {
         throw SecretSourceError("no such program")
     }
 

@@ -62,14 +62,18 @@ struct SystemSecretSourceTests {
     }
 
     @Test func aProgramIsRunWithoutAShell() throws {
-        #expect(try source.program(["echo", "$NAME; `id`"], timeout: .seconds(10)) == Secret("$NAME; `id`"))
-        #expect(try source.program(["printenv", "NAME"], timeout: .seconds(10)) == Secret("value"))
+        #expect(
+            try source.program(SecretProgram(["echo", "$NAME; `id`"], timeout: .seconds(10))) == Secret("$NAME; `id`")
+        )
+        #expect(try source.program(SecretProgram(["printenv", "NAME"], timeout: .seconds(10))) == Secret("value"))
     }
 
     @Test func aProgramThatFailsSaysHowAndNotWhatItPrinted() {
-        let failing = message { try source.program(["sh", "-c", "echo hunter2; exit 3"], timeout: .seconds(10)) }
+        let failing = message {
+            try source.program(SecretProgram(["sh", "-c", "echo hunter2; exit 3"], timeout: .seconds(10)))
+        }
         #expect(failing == "sh ended with status 3; run it by hand to see why")
-        let missing = message { try source.program(["/nowhere/program"], timeout: .seconds(10)) }
+        let missing = message { try source.program(SecretProgram(["/nowhere/program"], timeout: .seconds(10))) }
         #expect(missing?.hasPrefix("/nowhere/program cannot be started: ") == true)
     }
 
@@ -77,7 +81,7 @@ struct SystemSecretSourceTests {
         let clock = ContinuousClock()
         let elapsed = clock.measure {
             let waiting = message {
-                try source.program(["sh", "-c", "sleep 60 & sleep 60"], timeout: .milliseconds(200))
+                try source.program(SecretProgram(["sh", "-c", "sleep 60 & sleep 60"], timeout: .milliseconds(200)))
             }
             #expect(waiting == "sh did not end within 200ms")
         }
@@ -85,7 +89,7 @@ struct SystemSecretSourceTests {
     }
 
     @Test func aProgramThatPrintsTooMuchIsStopped() {
-        let message = message { try source.program(["yes"], timeout: .seconds(30)) }
+        let message = message { try source.program(SecretProgram(["yes"], timeout: .seconds(30))) }
         #expect(message == "yes printed too much")
     }
 

@@ -1,4 +1,3 @@
-import Foundation
 package import GatewayCore
 import GatewayStrategies
 import GatewayYAML
@@ -10,6 +9,8 @@ package struct ConfigurationFile: Sendable {
     package let warnings: String
     /// Which files it came from.
     let watched: WatchedFiles
+    /// What programs with a `ttl` said.
+    let programs: [SecretProgram: ProgramAnswer]
 
     /// - Parameters:
     ///   - path: As diagnostics shall print it.
@@ -24,15 +25,18 @@ package struct ConfigurationFile: Sendable {
         try self.init(path: path, overlay: overlay, files: RecordingConfigFiles(), consequence: consequence)
     }
 
-    /// - Parameter files: Knows afterwards which files were read, also when they have problems.
+    /// - Parameters:
+    ///   - files: Knows afterwards which files were read, also when they have problems.
+    ///   - remembered: Programs that are not asked again.
     init(
         path: String,
         overlay: [String: String],
         files: RecordingConfigFiles,
+        remembering remembered: [SecretProgram: ProgramAnswer] = [:],
         consequence: String
     ) throws(CommandFailure) {
-        let environment = ProcessInfo.processInfo.environment.merging(overlay) { _, ours in ours }
-        let secrets = RecordingSecretSource(SystemSecretSource(environment: environment), in: files)
+        let system = SystemSecretSource(overlay: overlay)
+        let secrets = RecordingSecretSource(system, in: files, remembering: remembered)
         let loader = ConfigLoader(files: files) { secrets.environment($0) }
         let outcome = loader.plan(at: path, catalog: .builtIn, secrets: secrets)
         let report = outcome.report(consequence: consequence)
@@ -42,5 +46,6 @@ package struct ConfigurationFile: Sendable {
         self.plan = plan
         warnings = report
         watched = files.watched
+        programs = secrets.programs
     }
 }

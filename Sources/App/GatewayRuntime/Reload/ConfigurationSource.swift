@@ -9,6 +9,8 @@ package struct ConfigurationSource: Sendable {
     let path: String
     /// What the plan of the start came from.
     let files: WatchedFiles
+    /// What programs with a `ttl` said at the start.
+    let programs: [SecretProgram: ProgramAnswer]
     private let overlay: [String: String]
 
     /// - Parameters:
@@ -19,6 +21,7 @@ package struct ConfigurationSource: Sendable {
         self.path = path
         self.overlay = overlay
         files = file.watched
+        programs = file.programs
     }
 
     struct Reading: Sendable {
@@ -29,22 +32,35 @@ package struct ConfigurationSource: Sendable {
     }
 
     /// On a thread of its own: secrets may come from programs, which take their time.
-    func read() async -> Reading {
+    ///
+    /// - Parameter remembered: Programs that are not asked again.
+    func read(remembering remembered: [SecretProgram: ProgramAnswer]) async -> Reading {
         do {
-            return try await NIOThreadPool.singleton.runIfActive { read() }
+            return try await NIOThreadPool.singleton.runIfActive { reading(remembered) }
         } catch {
             let failure = CommandFailure(.failed, "the configuration was not read: the gateway is stopping")
             return Reading(outcome: .failure(failure), files: files, all: files)
         }
     }
 
-    private func read() -> Reading {
+    /// Asks one program of the configuration.
+    func ask(_ program: SecretProgram) async -> Result<Secret, SecretSourceError> {
+        let secrets = SystemSecretSource(overlay: overlay)
+        return await OwnThread.run { isCancelled in
+            Result { () throws(SecretSourceError) in
+                try secrets.program(program, isCancelled: isCancelled)
+            }
+        }
+    }
+
+    private func reading(_ remembered: [SecretProgram: ProgramAnswer]) -> Reading {
         let files = RecordingConfigFiles()
         let outcome = Result { () throws(CommandFailure) in
             try ConfigurationFile(
                 path: path,
                 overlay: overlay,
                 files: files,
+                remembering: remembered,
                 consequence: "the running configuration was kept"
             )
         }

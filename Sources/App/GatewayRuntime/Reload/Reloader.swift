@@ -23,9 +23,19 @@ final class Reloader: Service {
     }
 
     private struct Pending {
-        var cause: ReloadReport.Cause?
+        private(set) var cause: ReloadReport.Cause?
         var waiters: [CheckedContinuation<ReloadReport, Never>] = []
         var isClosed = false
+
+        /// A new secret counts least: whoever asks for a reload wants everything read again.
+        mutating func want(_ new: ReloadReport.Cause) {
+            if cause == nil || cause == .secret || new == .operator { cause = new }
+        }
+
+        mutating func take() -> (ReloadReport.Cause?, [CheckedContinuation<ReloadReport, Never>]) {
+            defer { (cause, waiters) = (nil, []) }
+            return (cause, waiters)
+        }
     }
 
     static let pollInterval = Duration.seconds(1)
@@ -39,15 +49,22 @@ final class Reloader: Service {
     private let pending = Mutex(Pending())
     private let bell = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
     private let watched = Mutex<WatchedFiles?>(nil)
+    private let secrets: SecretWatch
 
     init(source: ConfigurationSource, parts: Parts) {
         self.source = source
         self.parts = parts
+        secrets = SecretWatch(
+            answers: source.programs,
+            ask: { [source] in await source.ask($0) },
+            clock: parts.clock,
+            logger: parts.logger
+        )
     }
 
     /// Several requests that come while a reload is under way are one.
     func request(_ cause: ReloadReport.Cause) {
-        pending.withLock { $0.cause = $0.cause ?? cause }
+        pending.withLock { $0.want(cause) }
         bell.continuation.yield()
     }
 
@@ -59,7 +76,7 @@ final class Reloader: Service {
                 guard pending.waiters.count < Self.mostWaiting else {
                     return .failed(cause, "too many reloads are waiting")
                 }
-                pending.cause = cause
+                pending.want(cause)
                 pending.waiters.append(done)
                 return nil
             }
@@ -77,22 +94,24 @@ final class Reloader: Service {
         await cancelWhenGracefulShutdown {
             await withDiscardingTaskGroup { tasks in
                 tasks.addTask { await self.watch() }
+                tasks.addTask { await self.secrets.run { await self.reload(.secret).outcome } }
                 for await _ in self.bell.stream { await self.takeTurn() }
+                // Before the tasks are waited for: they may wait for a reload themselves.
+                self.close()
             }
         }
-        let left = pending.withLock { pending in
+    }
+
+    private func close() {
+        let (_, left) = pending.withLock { pending in
             pending.isClosed = true
-            defer { pending.waiters = [] }
-            return pending.waiters
+            return pending.take()
         }
         for waiter in left { waiter.resume(returning: .failed(.operator, "the gateway is stopping")) }
     }
 
     private func takeTurn() async {
-        let (cause, waiters) = pending.withLock { pending in
-            defer { (pending.cause, pending.waiters) = (nil, []) }
-            return (pending.cause, pending.waiters)
-        }
+        let (cause, waiters) = pending.withLock { $0.take() }
         guard let cause else { return }
         let report = await perform(cause)
         for waiter in waiters { waiter.resume(returning: report) }
@@ -119,7 +138,7 @@ final class Reloader: Service {
     // MARK: One reload
 
     private func perform(_ cause: ReloadReport.Cause) async -> ReloadReport {
-        let reading = await source.read()
+        let reading = await source.read(remembering: cause == .secret ? secrets.answers : [:])
         watched.withLock { $0 = reading.files }
         let report: ReloadReport
         switch reading.outcome {
@@ -131,8 +150,12 @@ final class Reloader: Service {
             )
         case .success(let file): report = await apply(file, cause)
         }
-        // Until a reload succeeds: a secret that is rotated in its file is read again when somebody asks for it.
-        if report.outcome != .loaded { watched.withLock { $0 = reading.all } }
+        if report.outcome == .loaded, case .success(let file) = reading.outcome {
+            secrets.replace(with: file.programs)
+        } else {
+            // Until a reload succeeds: a secret that is rotated in its file is read again when somebody asks for it.
+            watched.withLock { $0 = reading.all }
+        }
         return await announce(report)
     }
 

@@ -1,6 +1,5 @@
 import Foundation
 package import GatewayCore
-import Synchronization
 
 #if canImport(Glibc)
     import Glibc
@@ -35,39 +34,18 @@ package struct SystemProgramRunner: ProgramRunner {
         var environment = variables
         for variable in program.environment { environment[variable.name] = variable.value.withValue { $0 } }
         let bytes = input.map { $0.withValue { Array($0.utf8) } }
-        let cancellation = Cancellation()
-        return await withTaskCancellationHandler {
-            await withCheckedContinuation { [environment] done in
-                Thread.detachNewThread {
-                    done.resume(returning: Self.run(program.command, environment, bytes, deadline, cancellation))
-                }
-            }
-        } onCancel: {
-            cancellation.isCancelled.store(true, ordering: .relaxed)
+        return await OwnThread.run { [environment] isCancelled in
+            Result { () throws(SpawnedProgram.Failure) in
+                try SpawnedProgram.output(
+                    of: program.command,
+                    environment: environment,
+                    input: bytes,
+                    limit: Self.largestOutput,
+                    timeout: deadline,
+                    isCancelled: isCancelled
+                )
+            }.mapError { ProgramFailure($0.reason, $0.message, output: $0.output) }
         }
-    }
-
-    private final class Cancellation: Sendable {
-        let isCancelled = Atomic(false)
-    }
-
-    private static func run(
-        _ command: [String],
-        _ environment: [String: String],
-        _ input: [UInt8]?,
-        _ deadline: Duration,
-        _ cancellation: Cancellation
-    ) -> Result<[UInt8], ProgramFailure> {
-        Result { () throws(SpawnedProgram.Failure) in
-            try SpawnedProgram.output(
-                of: command,
-                environment: environment,
-                input: input,
-                limit: largestOutput,
-                timeout: deadline,
-                isCancelled: { cancellation.isCancelled.load(ordering: .relaxed) }
-            )
-        }.mapError { ProgramFailure($0.reason, $0.message, output: $0.output) }
     }
 }
 

@@ -18,6 +18,11 @@ package struct SystemSecretSource: SecretSource {
     /// - Parameter environment: The process's own unless told; programs are given it too.
     package init(environment: [String: String] = ProcessInfo.processInfo.environment) { variables = environment }
 
+    /// - Parameter overlay: Variables that count before those of the process.
+    init(overlay: [String: String]) {
+        self.init(environment: ProcessInfo.processInfo.environment.merging(overlay) { _, ours in ours })
+    }
+
     package func environment(_ name: String) -> String? { variables[name] }
 
     package func file(_ path: String) throws(SecretSourceError) -> Secret {
@@ -29,20 +34,25 @@ package struct SystemSecretSource: SecretSource {
         return try secret(in: file.bytes, of: path)
     }
 
-    package func program(_ arguments: [String], timeout: Duration) throws(SecretSourceError) -> Secret {
-        let name = arguments.first ?? ""
+    package func program(_ program: SecretProgram) throws(SecretSourceError) -> Secret {
+        try self.program(program, isCancelled: { false })
+    }
+
+    /// - Parameter isCancelled: Asked ten times a second.
+    func program(_ program: SecretProgram, isCancelled: () -> Bool) throws(SecretSourceError) -> Secret {
         let output: [UInt8]
         do throws(SpawnedProgram.Failure) {
             output = try SpawnedProgram.output(
-                of: arguments,
+                of: program.command,
                 environment: variables,
                 limit: Self.largestSecret,
-                timeout: timeout
+                timeout: program.timeout,
+                isCancelled: isCancelled
             )
         } catch {
-            throw SecretSourceError("\(name) \(error.message)")
+            throw SecretSourceError("\(program.name) \(error.message)")
         }
-        return try secret(in: output, of: name)
+        return try secret(in: output, of: program.name)
     }
 
     package func systemdCredential(_ name: String) throws(SecretSourceError) -> Secret {

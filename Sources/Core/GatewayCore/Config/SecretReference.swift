@@ -23,7 +23,9 @@ enum SecretReference {
     }
 
     private static func resolve(_ fields: ConfigFields) -> Secret? {
-        if !fields.has("exec"), fields.has("timeout") { fields.error("timeout", "is for exec only") }
+        for key in ["timeout", "ttl"] where !fields.has("exec") && fields.has(key) {
+            fields.error(key, "is for exec only")
+        }
         let sources = ["env", "file", "exec", "systemd_credential"].filter { fields.has($0) }
         guard sources.count == 1, let source = sources.first else {
             // A misspelt source is reported as the unknown key that it is.
@@ -45,10 +47,10 @@ enum SecretReference {
                 guard let path = fields.string("file"), let span = fields.node("file")?.span else { return nil }
                 return try secrets.file(fields.context.resolve(path, at: span))
             case "exec":
-                fields.refuseUnbuilt("ttl")
                 let timeout = fields.duration("timeout", in: .milliseconds(1) ... .seconds(60)) ?? .seconds(5)
+                let ttl = fields.duration("ttl", in: .seconds(1) ... .seconds(30 * 86_400))
                 guard let arguments = fields.command("exec") else { return nil }
-                return try secrets.program(arguments, timeout: timeout)
+                return try secrets.program(SecretProgram(arguments, timeout: timeout, ttl: ttl))
             default:
                 guard let name = fields.string("systemd_credential") else { return nil }
                 return try secrets.systemdCredential(name)

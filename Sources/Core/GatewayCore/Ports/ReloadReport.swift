@@ -5,6 +5,8 @@ package struct ReloadReport: Hashable, Sendable, Codable {
         case signal
         /// The files changed.
         case files
+        /// A program printed another secret when its `ttl` had ended.
+        case secret
         case `operator`
     }
 

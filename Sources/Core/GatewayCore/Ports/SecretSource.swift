@@ -6,7 +6,7 @@ package protocol SecretSource: Sendable {
     func file(_ path: String) throws(SecretSourceError) -> Secret
 
     /// Runs a program without a shell and takes its standard output.
-    func program(_ arguments: [String], timeout: Duration) throws(SecretSourceError) -> Secret
+    func program(_ program: SecretProgram) throws(SecretSourceError) -> Secret
 
     /// A file of `$CREDENTIALS_DIRECTORY` (systemd.exec, `LoadCredential=`).
     func systemdCredential(_ name: String) throws(SecretSourceError) -> Secret

@@ -87,7 +87,7 @@ package struct FixtureSecrets: SecretSource {
         throw SecretSourceError("there are no files")
     }
 
-    package func program(_ arguments: [String], timeout: Duration) throws(SecretSourceError) -> Secret {
+    package func program(_ program: SecretProgram) throws(SecretSourceError) -> Secret {
         throw SecretSourceError("there are no programs")
     }
 

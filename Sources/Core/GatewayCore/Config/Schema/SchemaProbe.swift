@@ -122,7 +122,7 @@ struct SchemaProbe {
 struct ProbeSecrets: SecretSource {
     func environment(_ name: String) -> String? { SchemaProbe.name }
     func file(_ path: String) throws(SecretSourceError) -> Secret { Secret(SchemaProbe.name) }
-    func program(_ arguments: [String], timeout: Duration) throws(SecretSourceError) -> Secret {
+    func program(_ program: SecretProgram) throws(SecretSourceError) -> Secret {
         Secret(SchemaProbe.name)
     }
     func systemdCredential(_ name: String) throws(SecretSourceError) -> Secret { Secret(SchemaProbe.name) }

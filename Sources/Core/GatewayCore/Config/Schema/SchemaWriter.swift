@@ -159,7 +159,11 @@ struct SchemaWriter {
                         "anyOf",
                         .array([
                             text, source("env", text), source("file", text), source("systemd_credential", text),
-                            source("exec", program, [("timeout", reference("duration"))]),
+                            source(
+                                "exec",
+                                program,
+                                [("timeout", reference("duration")), ("ttl", reference("duration"))]
+                            ),
                         ])
                     ),
                 ])
