@@ -202,3 +202,12 @@ def test_a_weaker_token_that_cannot_be_had_is_explained(sandbox, start, argument
     refused = gateway.run("token", "downscope", *arguments)
     assert refused.returncode == 1 and refused.stdout == "" and message in refused.stderr, refused
     assert gateway.events("--event", "downscoped") == []
+
+
+def test_weaker_tokens_are_revoked_before_their_parents(start, sandbox):
+    gateway = start()
+    assert requests.get(gateway.url + "/weaker/2.0/files/1/content", timeout=20).status_code < 500
+    done = gateway.run("token", "revoke", "--all")
+    assert done.returncode == 0, done
+    revoked = [event["credential"] for event in gateway.events("--event", "revoked")]
+    assert revoked == ["weaker", "weak", "service"]

@@ -125,6 +125,69 @@ def test_destroy_is_revoke_and_lock_and_survives_a_kill(gateway, sandbox):
     assert [name for name in names if name in ("locked", "revoked", "unlocked")] == ["locked", "revoked", "unlocked"]
 
 
+def test_all_tokens_are_revoked_with_one_command(gateway, sandbox):
+    assert status(gateway, "/box/2.0/users/me") == 200
+    done = gateway.run("token", "revoke", "--all")
+    assert done.returncode == 0 and not done.stderr, done
+    lines = done.stdout.splitlines()
+    # Nobody has asked for the token of reports yet.
+    assert [line.split()[0] for line in lines] == ["box-service", "devbox", "campus"]
+    assert all("revoked at the authority" in line for line in lines)
+    assert revocations(sandbox, "box") == 2 and revocations(sandbox, "duke") == 1
+    assert status(gateway, "/dev/2.0/users/me") == 503
+    assert status(gateway, "/box/2.0/users/me") == 200
+
+
+def test_one_that_cannot_be_revoked_does_not_keep_the_others(gateway, sandbox):
+    assert status(gateway, "/reports/echo") == 200
+    assert status(gateway, "/box/2.0/users/me") == 200
+    failed = gateway.run("token", "revoke", "--all")
+    assert failed.returncode == 1 and "failed for reports" in failed.stderr, failed
+    assert "reports: failed: The token of reports cannot be revoked" in failed.stdout
+    assert revocations(sandbox, "box") == 2 and revocations(sandbox, "duke") == 1
+    again = gateway.run("token", "revoke", "--all", "--json")
+    assert again.returncode == 1
+    outcomes = {row["credential"]: row["outcome"] for row in json.loads(again.stdout)}
+    assert outcomes.pop("reports") == "failed" and set(outcomes.values()) <= {"ok"}, again.stdout
+    assert gateway.run("token", "clear", "--all").returncode == 0
+    # What stands in the configuration counts again; that it was revoked is the authority's to say.
+    assert status(gateway, "/dev/2.0/users/me") == 401
+
+
+def test_all_are_locked_before_the_first_is_revoked(gateway, sandbox):
+    assert status(gateway, "/box/2.0/users/me") == 200
+    assert gateway.run("token", "revoke", "--all", "--lock").returncode == 0
+    listed = json.loads(gateway.run("token", "list", "--json").stdout)
+    assert {token["state"] for token in listed} == {"locked"}
+    names = [event["event"] for event in gateway.events() if event["event"] in ("locked", "revoked")]
+    assert names == ["locked"] * 4 + ["revoked"] * 3
+
+
+def test_all_that_can_be_renewed_are_refreshed(gateway, sandbox):
+    assert status(gateway, "/box/2.0/users/me") == 200
+    done = gateway.run("token", "refresh", "--all")
+    assert done.returncode == 0, done
+    assert done.stdout.splitlines() == ["box-service has a new token.", "campus has a new token."]
+
+
+def test_a_name_and_all_is_a_mistake(gateway):
+    for verb in ("revoke", "clear", "refresh"):
+        for arguments, problem in ((["box-service", "--all"], "exclude each other"), ([], "say --all")):
+            refused = gateway.run("token", verb, *arguments)
+            assert refused.returncode == 2 and problem in refused.stderr, refused
+    assert gateway.events("--event", "revoked") == []
+
+
+def test_all_are_revoked_without_a_gateway(gateway, sandbox):
+    assert status(gateway, "/box/2.0/users/me") == 200
+    gateway.kill()
+    done = gateway.run("token", "revoke", "--all")
+    assert done.returncode == 0 and done.stdout.count("revoked at the authority") == 3, done
+    assert revocations(sandbox, "box") == 2 and revocations(sandbox, "duke") == 1
+    assert gateway.run("token", "refresh", "--all").returncode == 4
+    assert gateway.run("audit", "verify").returncode == 0
+
+
 def test_a_revoked_developer_token_needs_a_person_until_one_is_imported(gateway, sandbox):
     assert status(gateway, "/dev/2.0/users/me") == 200
     assert gateway.run("status").returncode == 0

@@ -31,6 +31,7 @@ extension TokenKeeper {
         }
         status.canLogIn = setup.grant.login != nil
         status.family = family
+        status.parent = setup.parent?.name
         status.lastError = failure?.detail
         if state == .locked {
             status.action = "authgateway token unlock \(name)"

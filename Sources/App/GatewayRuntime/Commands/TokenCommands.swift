@@ -10,7 +10,7 @@ package struct TokenCommands: Sendable {
         case lock
         case unlock
 
-        fileprivate var operation: TokenOperation {
+        var operation: TokenOperation {
             switch self {
             case .refresh: .refresh
             case .revoke: .revoke
@@ -22,8 +22,8 @@ package struct TokenCommands: Sendable {
     }
 
     private let configuration: String
-    private let client: AdminClient
-    private let asJSON: Bool
+    let client: AdminClient
+    let asJSON: Bool
 
     /// - Parameter configuration: The path of `gateway.yaml`, for the admin address and the state directory.
     package init(configuration: String, asJSON: Bool) throws(CommandFailure) {
@@ -124,7 +124,7 @@ package struct TokenCommands: Sendable {
     }
 
     /// - Parameter mayBegin: Whether it makes sense before there was ever a gateway.
-    private func reaching<Value: Sendable>(
+    func reaching<Value: Sendable>(
         mayBegin: Bool = false,
         _ online: () async throws(CommandFailure) -> Value,
         otherwise: (OfflineTokens) async throws(CommandFailure) -> Value

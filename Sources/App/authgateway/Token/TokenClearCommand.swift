@@ -8,6 +8,7 @@ struct TokenClearCommand: AsyncParsableCommand {
         discussion: """
             Examples:
               authgateway token clear box-service
+              authgateway token clear --all
 
             The next request gets a new one. Tokens that stand in the configuration
             count again, so that this is also the way back after they were revoked or
@@ -15,9 +16,7 @@ struct TokenClearCommand: AsyncParsableCommand {
             """
     )
 
-    @OptionGroup var options: TokenOptions
+    @OptionGroup var selection: TokenSelection
 
-    func run() async throws {
-        Console.write(try await options.commands().perform(.clear, on: options.name))
-    }
+    func run() async throws { try await selection.perform(.clear) }
 }

@@ -10,6 +10,7 @@ struct TokenCommand: ParsableCommand {
               authgateway token list
               authgateway token show box-service
               authgateway token revoke box-service --lock
+              authgateway token revoke --all
               authgateway token import devbox < token.txt
               authgateway token get box-service | wl-copy
 

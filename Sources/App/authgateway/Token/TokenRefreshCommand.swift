@@ -8,14 +8,13 @@ struct TokenRefreshCommand: AsyncParsableCommand {
         discussion: """
             Examples:
               authgateway token refresh box-service
+              authgateway token refresh --all      those that can be renewed
 
             A token that lives goes on to be used when the authority refuses.
             """
     )
 
-    @OptionGroup var options: TokenOptions
+    @OptionGroup var selection: TokenSelection
 
-    func run() async throws {
-        Console.write(try await options.commands().perform(.refresh, on: options.name))
-    }
+    func run() async throws { try await selection.perform(.refresh) }
 }

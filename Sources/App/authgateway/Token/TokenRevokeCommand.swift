@@ -9,26 +9,25 @@ struct TokenRevokeCommand: AsyncParsableCommand {
             Examples:
               authgateway token revoke box-service
               authgateway token revoke box-service --lock   until `token unlock`
+              authgateway token revoke --all                every credential that has a token
+              authgateway token revoke --all --lock         all are locked before the first is revoked
 
             What comes after depends on the strategy: box_ccg gets a new token with the
             next request; a login or a new developer token is needed where a person
             brought the first. When the authority cannot be reached, the token is kept
             so that you can try again (duke_session forgets it all the same), and the
             exit code is 1. Nothing stored: nothing to do, exit code 0.
+
+            With --all there is a line for each credential, weaker tokens before those
+            that they were made from; one that fails does not keep the others, and the
+            exit code is 1 then.
             """
     )
 
     @Flag(name: .customLong("lock"), help: "Lock the credential first: what the Box SDK calls destroy.")
     var locks = false
 
-    @OptionGroup var options: TokenOptions
+    @OptionGroup var selection: TokenSelection
 
-    func run() async throws {
-        let commands = try options.commands()
-        if locks {
-            Console.write(try await commands.destroy(options.name))
-        } else {
-            Console.write(try await commands.perform(.revoke, on: options.name))
-        }
-    }
+    func run() async throws { try await selection.perform(.revoke, locking: locks) }
 }

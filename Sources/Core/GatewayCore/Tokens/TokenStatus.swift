@@ -42,6 +42,8 @@ package struct TokenStatus: Hashable, Sendable, Codable {
     package var canLogIn = false
     /// The credential whose requests name the subject; nil for one that the configuration names.
     package var family: String?
+    /// The credential whose token this one is made from.
+    package var parent: String?
 
     package init(
         credential: String,

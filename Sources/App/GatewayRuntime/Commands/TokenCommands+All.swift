@@ -1,0 +1,97 @@
+import GatewayCore
+
+/// One operation on every credential that has a token.
+extension TokenCommands {
+    /// What came of it for one credential.
+    private struct Outcome: Encodable, Sendable {
+        enum Result: String, Encodable {
+            case ok
+            case failed
+        }
+
+        let credential: String
+        let outcome: Result
+        let message: String
+    }
+
+    private typealias Perform = (Verb, String) async throws(CommandFailure) -> OperationReport
+
+    /// - Parameter locks: Lock every credential first, those without a token too.
+    /// - Returns: What is for standard output, and the credentials for which it failed.
+    package func performOnAll(
+        _ verb: Verb,
+        locking locks: Bool = false
+    ) async throws(CommandFailure) -> (output: String, failed: [String]) {
+        let online = { () async throws(CommandFailure) in
+            let client = self.client
+            return await Self.outcomes(of: verb, on: try await client.tokens(), locks) {
+                (verb, name) async throws(CommandFailure) in try await client.perform(verb.rawValue, on: name)
+            }
+        }
+        let outcomes: [Outcome]
+        // A gateway renews by itself when it starts.
+        if verb == .refresh {
+            outcomes = try await online()
+        } else {
+            outcomes = try await reaching(online) { (offline) async throws(CommandFailure) in
+                await Self.outcomes(of: verb, on: await offline.control.tokens(), locks) {
+                    (verb, name) async throws(CommandFailure) in
+                    try AdminClient.value(of: await offline.control.perform(verb.operation, on: name))
+                }
+            }
+        }
+        let failed = outcomes.filter { $0.outcome == .failed }.map(\.credential)
+        if asJSON { return (try JSONText.pretty(outcomes), failed) }
+        guard !outcomes.isEmpty else { return ("No credential has a token.\n", []) }
+        return (Self.table(of: outcomes), failed)
+    }
+
+    private static func outcomes(
+        of verb: Verb,
+        on tokens: [TokenStatus],
+        _ locks: Bool,
+        _ perform: Perform
+    ) async -> [Outcome] {
+        var outcomes: [Outcome] = []
+        // All of them at once out of use, before the first authority is waited for.
+        if locks {
+            for token in tokens { outcomes.append(await outcome(.lock, token.credential, perform)) }
+        }
+        for token in descendantsFirst(tokens) where token.state != .empty {
+            // What nothing renews has no use for it.
+            if verb == .refresh, !token.isRenewable { continue }
+            outcomes.append(await outcome(verb, token.credential, perform))
+        }
+        return outcomes
+    }
+
+    private static func outcome(_ verb: Verb, _ name: String, _ perform: Perform) async -> Outcome {
+        do throws(CommandFailure) {
+            return Outcome(credential: name, outcome: .ok, message: try await perform(verb, name).message)
+        } catch {
+            return Outcome(credential: name, outcome: .failed, message: error.description)
+        }
+    }
+
+    /// Once a parent's token is gone, what was made from it is only forgotten, and lives on at its authority.
+    private static func descendantsFirst(_ tokens: [TokenStatus]) -> [TokenStatus] {
+        let parents = Dictionary(tokens.map { ($0.credential, $0.parent) }) { first, _ in first }
+        func depth(_ token: TokenStatus) -> Int {
+            var (depth, ancestor) = (0, token.parent)
+            while let name = ancestor, depth <= tokens.count { (depth, ancestor) = (depth + 1, parents[name] ?? nil) }
+            return depth
+        }
+        let deepest = tokens.map { ($0, depth($0)) }
+        return deepest.enumerated().sorted {
+            ($1.element.1, $0.offset) < ($0.element.1, $1.offset)
+        }.map(\.element.0)
+    }
+
+    private static func table(of outcomes: [Outcome]) -> String {
+        outcomes.map { outcome in
+            let message = LogText.clean(outcome.message.replacing("\n", with: "; "))
+            return outcome.outcome == .ok
+                ? "\(message)\n" : "\(LogText.clean(outcome.credential)): failed: \(message)\n"
+        }.joined()
+    }
+}
