@@ -147,6 +147,22 @@ def test_the_initial_token_is_used_until_it_is_rejected(server, make_origin, sta
     assert server.count() == 1
 
 
+def test_the_initial_token_is_renewed_ahead_of_its_end(server, api, start_gateway):
+    gateway = start_gateway(
+        config(server, api, initial_token=CANARY, initial_token_expires=soon(4).isoformat(), renew={"at_least": "1s"})
+    )
+    processes.wait_until(lambda: get(gateway).text == "Bearer token-1-of-42", 20, "a token of the server")
+    assert server.count() == 1
+    renewed = gateway.events("--event", "renewed")
+    assert [event["trigger"] for event in renewed] == ["ahead_of_expiry"], gateway.events()
+
+
+def test_an_initial_token_that_has_ended_is_not_used(server, api, start_gateway):
+    gateway = start_gateway(config(server, api, initial_token=CANARY, initial_token_expires="2026-01-31"))
+    assert get(gateway).text == "Bearer token-1-of-42"
+    assert all(CANARY not in request.value("authorization") for request in api.requests)
+
+
 def test_a_token_is_renewed_ahead_of_its_end(server, api, start_gateway):
     server.answer = lambda asked, token: (200, {}, json.dumps({"access_token": token, "expires_in": 4}))
     gateway = start_gateway(config(server, api))

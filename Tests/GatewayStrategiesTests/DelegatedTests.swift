@@ -75,6 +75,21 @@ struct DelegatedTests {
         #expect(try grant("delegated", ["url": url]).seed(at: now) == nil)
     }
 
+    @Test func theEndOfTheInitialTokenCanBeGiven() throws {
+        let end = now.wall + .seconds(600)
+        let block: FixtureNode = [
+            "url": "https://tokens.example.com/token", "initial_token": "abc",
+            "initial_token_expires": "\(end.rfc3339)",
+        ]
+        #expect(try grant("delegated", block).seed(at: now)?.expiresAt == end)
+        let earlier = jwt(#"{"exp":\#((end + .seconds(-60)).milliseconds / 1000)}"#)
+        let signed: FixtureNode = [
+            "url": "https://tokens.example.com/token", "initial_token": "\(earlier)",
+            "initial_token_expires": "\(end.rfc3339)",
+        ]
+        #expect(try grant("delegated", signed).seed(at: now)?.expiresAt == end + .seconds(-60))
+    }
+
     @Test(arguments: [401, 403, 404, 302, 409])
     func aRefusalIsFinalAndSaysWhereToLook(_ status: Int) throws {
         let failure = try #require(token(TokenReply(status, "canary")).failure)

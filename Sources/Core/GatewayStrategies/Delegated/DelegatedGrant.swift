@@ -11,6 +11,8 @@ struct DelegatedGrant: TokenGrant {
     let response: DelegatedResponse
     let defaultLifetime: Duration
     let initial: Secret?
+    /// nil: it is used until it is rejected, unless it says its end itself.
+    let initialEnd: UnixTime?
     let placement: TokenPlacement
 
     let isRenewable = true
@@ -21,11 +23,15 @@ struct DelegatedGrant: TokenGrant {
         for input in inputs { identity.add(input.name, secret: input.value) }
         authorization.addInputs(to: &identity)
         identity.add("initial_token", secret: initial)
+        identity.add("initial_token_expires", initialEnd?.rfc3339)
         return identity
     }
 
     func seed(at now: Moment) -> TokenSet? {
-        initial.map { TokenSet(access: $0, obtainedAt: now.wall, expiresAt: UnverifiedJWT($0)?.expiresAt) }
+        initial.map { token in
+            let ends = [initialEnd, UnverifiedJWT(token)?.expiresAt].compactMap(\.self)
+            return TokenSet(access: token, obtainedAt: now.wall, expiresAt: ends.min())
+        }
     }
 
     func firstStep(of attempt: GrantAttempt) -> GrantStep {
@@ -176,6 +182,7 @@ struct DelegatedSubjects: SubjectGrants {
             response: common.response,
             defaultLifetime: common.defaultLifetime,
             initial: nil,
+            initialEnd: nil,
             placement: common.placement
         )
     }

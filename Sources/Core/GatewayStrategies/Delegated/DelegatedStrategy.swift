@@ -22,6 +22,10 @@ struct DelegatedStrategy: AuthStrategy {
         let response = DelegatedResponse(in: fields)
         let lifetime = fields.duration("default_ttl", in: .seconds(1) ... .seconds(366 * 86_400))
         let initial = fields.bearerToken("initial_token")
+        let initialEnd = fields.time("initial_token_expires")
+        if fields.has("initial_token_expires"), !fields.has("initial_token") {
+            fields.error("initial_token_expires", "is the end of \"initial_token\", which is missing")
+        }
         let placement = TokenPlacement(in: fields)
         subject?.check(in: fields, besides: placement)
         guard let subject, let request, let response, let placement, fields.context.errorCount == errors else {
@@ -38,6 +42,7 @@ struct DelegatedStrategy: AuthStrategy {
             // What the sample of Box's content SDK takes for granted.
             defaultLifetime: lifetime ?? .seconds(2700),
             initial: initial,
+            initialEnd: initialEnd,
             placement: placement
         )
         certificates = authorization.certificates

@@ -3,12 +3,19 @@ enum SecretEndDecoder {
     /// - Parameter strategy: nil when its own keys were faulty.
     static func decode(_ fields: ConfigFields, for strategy: (any AuthStrategy)?) -> UnixTime? {
         if let strategy, !strategy.hasSecret { return nil }
-        guard let text = fields.string("expires") else { return nil }
-        guard let end = UnixTime(rfc3339: text) ?? UnixTime(rfc3339: text + "T00:00:00Z") else {
-            fields.error("expires", "expected a date such as 2027-01-31, or a time such as 2027-01-31T12:00:00Z")
+        return fields.time("expires")
+    }
+}
+
+extension ConfigFields {
+    /// A time with its zone, or a date, which begins at midnight UTC.
+    package func time(_ key: String) -> UnixTime? {
+        guard let text = string(key) else { return nil }
+        guard let time = UnixTime(rfc3339: text) ?? UnixTime(rfc3339: text + "T00:00:00Z") else {
+            error(key, "expected a date such as 2027-01-31, or a time such as 2027-01-31T12:00:00Z")
             return nil
         }
-        return end
+        return time
     }
 }
 
