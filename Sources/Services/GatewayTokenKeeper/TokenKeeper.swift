@@ -97,6 +97,8 @@ package final class TokenKeeper: CredentialSource, Service {
     /// Which token it keeps.
     package var key: CredentialKey { setup.key }
     package var isRenewable: Bool { setup.isRenewable }
+    /// Whether its token is obtained before it is needed.
+    package var acquiresAtStart: Bool { setup.policy.acquireOn == .startup }
     /// Whether a renewal needs the store, because it spends what the next one needs.
     package var rotates: Bool { setup.grant.rotates }
     /// How a person logs in for this token; nil when nobody can.

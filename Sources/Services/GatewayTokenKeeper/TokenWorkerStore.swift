@@ -5,7 +5,8 @@ import Logging
 extension TokenWorker {
     /// Looks for a token in the store, then in the configuration.
     ///
-    /// - Returns: nil when a call has to be made: a request waits for it, or a renewal was cut off half-way.
+    /// - Returns: nil when a call has to be made: a request waits for it, a renewal was cut off half-way, or the token is
+    ///   to be obtained before it is needed.
     mutating func open(_ call: TokenCall, after generation: Int) async -> End? {
         do throws(TokenStoreError) {
             record = isForgotten ? nil : try await setup.store.load(setup.key)
@@ -24,7 +25,8 @@ extension TokenWorker {
         hasOpened = true
         guard call.isFirstLook else { return nil }
         if record?.isRevoked == true, let obstacle { return await refused(obstacle, call) }
-        return .nothing
+        // What only a person can bring is not asked for; the status says so.
+        return setup.policy.acquireOn == .startup && obstacle == nil ? nil : .nothing
     }
 
     /// What is there, for an order that comes before the first call; nothing is used by this.
@@ -77,7 +79,8 @@ extension TokenWorker {
         guard call.trigger != .operator else { return nil }
         if found.isRejected, let obstacle { return await refused(obstacle, call) }
         var token = fresh(found)
-        token.isRenewalDue = (isUncertain || renewing) && manualRenewal == nil
+        let isDue = isUncertain || renewing || (found.isRejected && setup.policy.acquireOn == .startup)
+        token.isRenewalDue = isDue && manualRenewal == nil
         return .obtained(token)
     }
 

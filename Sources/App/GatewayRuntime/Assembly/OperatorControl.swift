@@ -283,11 +283,13 @@ struct OperatorControl: GatewayControl {
         )
     }
 
-    /// What people have to do. Of the subjects that requests have named, the first stands for all of one credential.
+    /// What people have to do, and what could not be obtained when it should have been. Of the subjects that requests have named, the first stands for all of one credential.
     private func needs() -> [String] {
         var counts: [String: Int] = [:]
         var needs: [(family: String?, text: String)] = []
-        for status in sources.allKeepers.map({ $0.status(at: clock.now()) }) where status.needsPerson {
+        for keeper in sources.allKeepers {
+            let status = keeper.status(at: clock.now())
+            guard status.needsPerson || (keeper.acquiresAtStart && status.isWithoutToken) else { continue }
             if let family = status.family {
                 counts[family, default: 0] += 1
                 if counts[family, default: 0] > 1 { continue }

@@ -1,5 +1,7 @@
 import GatewayCore
 import GatewayStrategies
+import GatewayTokenClient
+import Logging
 
 /// What `check` and `plan` do. They read the configuration and touch nothing.
 package enum PlanOperation {
@@ -11,6 +13,36 @@ package enum PlanOperation {
         let (routes, credentials) = (file.plan.routes.count, file.plan.credentials.count)
         let output = "\(configuration): \(count(routes, "route")), \(count(credentials, "credential")), no problem.\n"
         return (output, file.warnings)
+    }
+
+    /// Fetches one token of each credential whose grant does not rotate, and keeps none.
+    ///
+    /// - Returns: What is for standard output, and the credentials for which it failed.
+    package static func acquire(_ configuration: String) async throws(CommandFailure) -> (
+        output: String, failed: [String]
+    ) {
+        let plan = try ConfigurationFile(path: configuration, consequence: "nothing was started").plan
+        let endpoint: AsyncHTTPTokenEndpoint
+        do throws(AsyncHTTPTokenEndpoint.TrustRootsError) {
+            endpoint = try AsyncHTTPTokenEndpoint(version: GatewayVersion.current)
+        } catch {
+            throw CommandFailure(.failed, error.message)
+        }
+        let logger = LogOutput.standardError.logger("authgateway.tokens", level: .critical)
+        let outcomes = await AcquireTrial(plan, endpoint: endpoint, logger: logger).run()
+        await endpoint.shutdown()
+        var (text, failed): (String, [String]) = ("", [])
+        for outcome in outcomes {
+            text += LogText.clean(outcome.credential)
+            switch outcome.result {
+            case .obtained: text += ": a token was obtained.\n"
+            case .notTried(let reason): text += ": not tried: \(reason).\n"
+            case .failed(let reason):
+                text += ": failed: \(LogText.clean(reason))\n"
+                failed.append(LogText.clean(outcome.credential))
+            }
+        }
+        return (text, failed)
     }
 
     /// The plan, and what it changes: of the gateway that runs, or of another configuration.

@@ -103,8 +103,15 @@ extension TokenGrant {
     package func completing(_ token: TokenSet) -> TokenSet { token }
 }
 
-/// When a token is renewed and what happens while it cannot be.
+/// When a token is obtained and renewed, and what happens while it cannot be.
 package struct RenewalPolicy: Hashable, Sendable {
+    package enum AcquireOn: String, CaseIterable, Sendable {
+        /// With the first request that needs it.
+        case demand
+        /// As soon as the gateway has started, or a reload has brought the credential.
+        case startup
+    }
+
     package enum OnAuthorityFailure: String, CaseIterable, Sendable {
         case serveUntilExpiry = "serve_until_expiry"
         case fail
@@ -118,18 +125,21 @@ package struct RenewalPolicy: Hashable, Sendable {
     /// Upstream statuses that may mean that the token was rejected.
     package var retryOn: [Int]
     package var onAuthorityFailure: OnAuthorityFailure
+    package var acquireOn: AcquireOn
 
     package init(
         isAutomatic: Bool = true,
         aheadPercent: Int = 10,
         atLeast: Duration = .seconds(60),
         retryOn: [Int] = [401],
-        onAuthorityFailure: OnAuthorityFailure = .serveUntilExpiry
+        onAuthorityFailure: OnAuthorityFailure = .serveUntilExpiry,
+        acquireOn: AcquireOn = .demand
     ) {
         self.isAutomatic = isAutomatic
         self.aheadPercent = aheadPercent
         self.atLeast = atLeast
         self.retryOn = retryOn
         self.onAuthorityFailure = onAuthorityFailure
+        self.acquireOn = acquireOn
     }
 }

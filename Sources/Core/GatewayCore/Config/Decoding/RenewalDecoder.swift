@@ -1,6 +1,6 @@
-/// Reads the keys that all renewable strategies share: `renew`, `retry_on`, `on_authority_failure`.
+/// Reads the keys that all renewable strategies share: `renew`, `retry_on`, `on_authority_failure`, `acquire_on`.
 enum RenewalDecoder {
-    private static let keys = ["renew", "retry_on", "on_authority_failure"]
+    private static let keys = ["renew", "retry_on", "on_authority_failure", "acquire_on"]
 
     /// - Parameter strategy: nil when its own keys were faulty; the shared ones are checked all the same.
     static func decode(_ fields: ConfigFields, for strategy: (any AuthStrategy)?, kind: String) -> RenewalPolicy {
@@ -20,6 +20,10 @@ enum RenewalDecoder {
         if let behavior { policy.onAuthorityFailure = behavior }
         if !policy.isAutomatic, let entry = fields.entry("on_authority_failure") {
             fields.error("\"on_authority_failure\" has no effect with renew: false", at: entry.keySpan)
+        }
+        if let acquire = fields.choice("acquire_on", of: RenewalPolicy.AcquireOn.self) { policy.acquireOn = acquire }
+        if policy.acquireOn == .startup, case .tokenPerSubject? = strategy?.behavior {
+            fields.error("acquire_on", "is demand here: whose token is needed is known with each request (unique_id)")
         }
         return policy
     }

@@ -78,6 +78,7 @@ extension PlanSummary.Credential: PlanSummaryItem {
         if let renewAhead, let renewAtLeast { add("renew", "{ahead: \(renewAhead), at_least: \(renewAtLeast)}") }
         add("retry_on", retryOn.map { PlanSummary.list($0.map { String($0) }) })
         add("on_authority_failure", onAuthorityFailure)
+        add("acquire_on", acquireOn)
         if let vend, let vendedToken { add("vend", "\(vendedToken) to \(PlanSummary.list(vend))") }
         add("used by", routes.isEmpty ? "no route" : routes.joined(separator: ", "))
         return facts

@@ -26,6 +26,7 @@ package struct PlanSummary: Hashable, Sendable, Codable {
         package var renewAtLeast: String?
         package var retryOn: [Int]?
         package var onAuthorityFailure: String?
+        package var acquireOn: String?
         /// The clients that are handed a token.
         package var vend: [String]?
         /// The credential of that token: this one, or a weaker one.
@@ -166,6 +167,7 @@ extension PlanSummary.Credential {
         renewAhead = "\(plan.policy.aheadPercent)%"
         renewAtLeast = ConfigUnits.text(plan.policy.atLeast)
         onAuthorityFailure = plan.policy.onAuthorityFailure.rawValue
+        acquireOn = plan.policy.acquireOn.rawValue
     }
 }
 

@@ -1,0 +1,102 @@
+import GatewayCore
+import GatewayTokenClient
+import GatewayTokenKeeper
+import GatewayTokenStores
+import Logging
+
+/// Fetches one token of each credential and keeps none: what `check --acquire` does.
+///
+/// What rotates is left alone: a token that nobody keeps would have cost the one that renews.
+struct AcquireTrial: Sendable {
+    struct Outcome: Sendable {
+        enum Result: Sendable {
+            case obtained
+            case failed(String)
+            case notTried(String)
+        }
+
+        let credential: String
+        let result: Result
+    }
+
+    private let plan: Plan
+    /// By index into ``Plan/credentials``.
+    private var keepers: [Int: TokenKeeper] = [:]
+
+    init(_ plan: Plan, endpoint: any TokenEndpoint, logger: Logger) {
+        self.plan = plan
+        for index in plan.credentials.indices { _ = makeKeeper(index, endpoint, logger) }
+    }
+
+    func run() async -> [Outcome] {
+        await withTaskGroup(of: Void.self) { running in
+            for keeper in keepers.values { running.addTask { try? await keeper.run() } }
+            let outcomes = await withTaskGroup(of: (Int, Outcome.Result).self) { trials in
+                for index in plan.credentials.indices { trials.addTask { (index, await self.result(index)) } }
+                return await trials.reduce(into: [:]) { $0[$1.0] = $1.1 }
+            }
+            running.cancelAll()
+            return outcomes.sorted { $0.key < $1.key }.map {
+                Outcome(credential: plan.credentials[$0.key].name, result: $0.value)
+            }
+        }
+    }
+
+    private func result(_ index: Int) async -> Outcome.Result {
+        if let reason = obstacle(index) { return .notTried(reason) }
+        switch await keepers[index]?.perform(.refresh) {
+        case .success?: return .obtained
+        case .failure(let problem)?: return .failed(problem.detail)
+        case nil: return .notTried("its parent is not tried")
+        }
+    }
+
+    /// Why no token is fetched for it.
+    private func obstacle(_ index: Int) -> String? {
+        switch plan.credentials[index].strategy.behavior {
+        case .none, .fixed, .onChallenge: "it is what the configuration says"
+        case .tokenPerSubject: "each request names whose token it needs"
+        case .token(let grant):
+            if !grant.isRenewable {
+                "nothing fetches it"
+            } else if grant.rotates {
+                "it would spend the token that renews it"
+            } else {
+                nil
+            }
+        }
+    }
+
+    /// A parent may stand further down.
+    private mutating func makeKeeper(_ index: Int, _ endpoint: any TokenEndpoint, _ logger: Logger) -> TokenKeeper? {
+        if let known = keepers[index] { return known }
+        let credential = plan.credentials[index]
+        guard obstacle(index) == nil, case .token(let grant) = credential.strategy.behavior else { return nil }
+        let parent = credential.parent.flatMap { makeKeeper($0, endpoint, logger) }
+        if credential.parent != nil, parent == nil { return nil }
+        let keeper = TokenKeeper(
+            name: credential.name,
+            strategyKind: credential.strategyKind,
+            grant: grant,
+            policy: RenewalPolicy(),
+            key: CredentialKey(digest: String(index)),
+            store: MemoryTokenStore(),
+            endpoint: endpoint,
+            programs: SystemProgramRunner(),
+            audit: Unrecorded(),
+            onAuditFailure: .block,
+            clock: SystemClock(),
+            logger: logger,
+            parent: parent
+        )
+        parent?.adopt(keeper)
+        keepers[index] = keeper
+        return keeper
+    }
+}
+
+/// None of these tokens is used, and the log belongs to the gateway that may be running.
+private struct Unrecorded: AuditLog {
+    func record(_ event: TokenEvent) async throws(AuditError) {}
+    func count(_ use: TokenUse) {}
+}
