@@ -23,6 +23,7 @@ struct TrafficObserverTests {
             metrics: metrics,
             clock: clock,
             accessLog: nil,
+            logger: quiet,
             lanes: 1
         )
         for route in ["box", "open"] { _ = observer.number(of: route) }
@@ -77,6 +78,64 @@ struct TrafficObserverTests {
         #expect(text.contains("gateway_problems_total{route=\"\",problem=\"no-route\"} 1\n"))
         #expect(text.contains("gateway_request_duration_seconds_bucket{route=\"open\",le=\"0.05\"} 1\n"))
         #expect(text.contains("gateway_request_duration_seconds_bucket{route=\"open\",le=\"0.025\"} 0\n"))
+    }
+
+    /// Another one for the same routes, with `audit.usage: request`.
+    private func keepingRequests() -> TrafficObserver {
+        let observer = TrafficObserver(
+            audit: audit,
+            usage: .request,
+            feed: feed,
+            metrics: metrics,
+            clock: clock,
+            accessLog: nil,
+            logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() },
+            lanes: 1
+        )
+        for route in ["box", "open"] { _ = observer.number(of: route) }
+        return observer
+    }
+
+    @Test func everyRequestThatWasSentOnIsKeptAndTheCountsStay() {
+        let observer = keepingRequests()
+        let credential = Credential(name: "service", generation: 2, injection: Injection())
+        observer.finished(record(route: 0, status: 200, credential: credential))
+        observer.finished(record(route: 0, status: 502, credential: credential, problem: .upstreamUnreachable))
+        observer.finished(record(route: 1, status: 200, credential: nil))
+        // Refused before anything was sent on.
+        observer.finished(record(route: 1, status: 401, credential: nil, problem: .clientAuthRequired))
+        observer.finished(record(route: nil, status: 404, credential: nil, problem: .noRoute))
+        observer.collect()
+        observer.collect()
+        #expect(audit.requests.map(\.route) == ["box", "box", "open"])
+        #expect(audit.requests.map(\.status) == [200, 502, 200])
+        #expect(audit.requests.map(\.credential) == ["service", "service", nil])
+        #expect(audit.requests[0].generation == 2 && audit.requests[0].client == "laptop")
+        #expect(audit.requests[0].duration == .milliseconds(30) && audit.requests[0].requestID == "1")
+        #expect(audit.requests[0].at == clock.now().wall + .milliseconds(30))
+        #expect(audit.requests[1].problem == .upstreamUnreachable)
+        #expect(audit.uses.map(\.requests).reduce(0, +) == 2)
+        #expect(metrics.text().contains("gateway_audit_requests_lost_total 0\n"))
+    }
+
+    @Test func countsPerMinuteKeepNoRequests() {
+        let credential = Credential(name: "service", generation: 2, injection: Injection())
+        observer.finished(record(route: 0, status: 200, credential: credential))
+        observer.collect()
+        #expect(audit.requests == [])
+        #expect(!metrics.text().contains("gateway_audit_requests_lost_total"))
+    }
+
+    @Test func whatIsTooMuchIsCountedAsLost() {
+        let observer = keepingRequests()
+        let credential = Credential(name: "service", generation: 2, injection: Injection())
+        for _ in 0..<(TrafficRequests.limit + 5) {
+            observer.finished(record(route: 0, status: 200, credential: credential))
+        }
+        audit.limitRequests(to: TrafficRequests.limit - 2)
+        observer.collect()
+        #expect(audit.requests.count == TrafficRequests.limit - 2)
+        #expect(metrics.text().contains("gateway_audit_requests_lost_total 7\n"))
     }
 
     @Test func aGuesserDoesNotFillTheAuditLog() async throws {

@@ -40,8 +40,15 @@ package struct AuditFilter: Hashable, Sendable {
         self.limit = limit
     }
 
-    /// The condition and what to bind to its question marks.
-    var condition: (sql: String, arguments: [DatabaseValue]) {
+    /// The condition for `token_events` and what to bind to its question marks.
+    var condition: (sql: String, arguments: [DatabaseValue]) { condition(failed: "outcome = 'failed'") }
+
+    /// The same for `token_requests`.
+    var requestCondition: (sql: String, arguments: [DatabaseValue]) {
+        condition(failed: "(problem IS NOT NULL OR status >= 400 OR status = 0)")
+    }
+
+    private func condition(failed: String) -> (sql: String, arguments: [DatabaseValue]) {
         var terms: [String] = []
         var arguments: [DatabaseValue] = []
         func add(_ term: String, _ values: DatabaseValue...) {
@@ -62,7 +69,7 @@ package struct AuditFilter: Hashable, Sendable {
         if let event { add("event = ?", event.rawValue.databaseValue) }
         if let since { add("at >= ?", since.rfc3339.databaseValue) }
         if let until { add("at < ?", until.rfc3339.databaseValue) }
-        if failedOnly { add("outcome = 'failed'") }
+        if failedOnly { add(failed) }
         if let after { add("id > ?", after.databaseValue) }
         return (terms.isEmpty ? "1" : terms.joined(separator: " AND "), arguments)
     }

@@ -26,6 +26,29 @@ package struct AuditFormatter: Sendable {
         return parts.joined(separator: "  ")
     }
 
+    package func line(_ row: AuditRequestRow) -> String {
+        var facts: [String] = []
+        func add(_ name: String, _ value: String?) {
+            if let value { facts.append("\(name)=\(SafeText.singleLine(value))") }
+        }
+        add("problem", row.problem)
+        if row.wasReplayed { facts.append("replayed") }
+        add("took", "\(row.durationMilliseconds)ms")
+        add("received", String(row.bytesReceived))
+        add("sent", String(row.bytesSent))
+        add("client", row.client)
+        add("request", row.requestID)
+        let parts = [
+            paint(time(row.at), .dim),
+            pad(SafeText.singleLine(row.method), to: 7),
+            paint(pad(String(row.status), to: 3), row.failed ? .red : .green),
+            pad(SafeText.singleLine(row.route), to: 16),
+            pad(SafeText.singleLine(row.credential ?? "-"), to: 20),
+            pad(row.generation.map { "gen \($0)" } ?? "", to: 7),
+        ]
+        return (parts + facts).joined(separator: "  ")
+    }
+
     private func facts(_ row: AuditRow) -> [String] {
         var facts: [String] = []
         func add(_ name: String, _ value: String?) {

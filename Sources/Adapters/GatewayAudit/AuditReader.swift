@@ -30,10 +30,44 @@ package final class AuditReader: Sendable {
         _ filter: AuditFilter,
         _ body: @escaping @Sendable (AuditRow) throws -> Void
     ) async throws {
+        try await hand(over: body) { try Self.visit(filter, in: $0, $1) }
+    }
+
+    /// The same for the requests of `audit.usage: request`; `limit` and `event` of the filter mean nothing here.
+    package func forEachRequest(
+        _ filter: AuditFilter,
+        _ body: @escaping @Sendable (AuditRequestRow) throws -> Void
+    ) async throws {
+        try await hand(over: body) { database, body in
+            // Made when a gateway of this version opens the log.
+            guard try database.tableExists("token_requests") else { return }
+            let (condition, arguments) = filter.requestCondition
+            let rows = try Row.fetchCursor(
+                database,
+                sql: """
+                    SELECT \(AuditSchema.requestColumns.joined(separator: ", ")) FROM token_requests
+                    WHERE \(condition) ORDER BY id
+                    """,
+                arguments: StatementArguments(arguments)
+            )
+            while let row = try rows.next() {
+                guard let row = AuditRequestRow(Array(row.databaseValues)) else {
+                    throw AuditError("a row of token_requests was changed")
+                }
+                try body(row)
+            }
+        }
+    }
+
+    /// What `body` throws ends the reading and is thrown as it is.
+    private func hand<Line>(
+        over body: @escaping @Sendable (Line) throws -> Void,
+        _ visit: @escaping @Sendable (Database, (Line) throws -> Void) throws -> Void
+    ) async throws {
         let stopped: (any Error)? = try await read { database in
             var stopped: (any Error)?
             do {
-                try Self.visit(filter, in: database) { row in
+                try visit(database) { row in
                     do {
                         try body(row)
                     } catch {

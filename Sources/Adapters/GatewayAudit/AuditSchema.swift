@@ -11,6 +11,12 @@ enum AuditSchema {
 
     static let allColumns = columns + ["previous_hash", "hash"]
 
+    /// Of `token_requests`, which is outside the chain.
+    static let requestColumns = [
+        "id", "at", "request_id", "route", "client", "method", "status", "problem", "credential", "generation",
+        "replayed", "bytes_received", "bytes_sent", "duration_ms", "instance",
+    ]
+
     /// `trigger` is a word of SQL.
     static let columnList = allColumns.map { "\"\($0)\"" }.joined(separator: ", ")
 
@@ -75,6 +81,23 @@ enum AuditSchema {
             bytes_sent INTEGER NOT NULL,
             PRIMARY KEY (minute, route, client, credential, generation, status_class)
         ) STRICT, WITHOUT ROWID;
+        CREATE TABLE IF NOT EXISTS token_requests (
+            id INTEGER PRIMARY KEY,
+            at TEXT NOT NULL,
+            request_id TEXT NOT NULL,
+            route TEXT NOT NULL,
+            client TEXT,
+            method TEXT NOT NULL,
+            status INTEGER NOT NULL,
+            problem TEXT,
+            credential TEXT,
+            generation INTEGER,
+            replayed INTEGER NOT NULL,
+            bytes_received INTEGER NOT NULL,
+            bytes_sent INTEGER NOT NULL,
+            duration_ms INTEGER NOT NULL,
+            instance TEXT NOT NULL
+        ) STRICT;
         """
 
     private static let triggers = """

@@ -12,6 +12,7 @@ extension SQLiteAuditLog {
     package func prune() async {
         guard let retention = options.retention else { return }
         let now = clock.now().wall
+        await pruneRequests(before: now + (.zero - retention))
         var more = true
         while more, !Task.isCancelled {
             let result: Result<Bool, any Error> = await withCheckedContinuation { done in
@@ -32,6 +33,39 @@ extension SQLiteAuditLog {
     }
 
     private static let pruneLimit: Int64 = 2000
+    private static let requestPruneLimit = 10_000
+
+    /// Requests are outside the chain, so nothing takes their place.
+    private func pruneRequests(before cutoff: UnixTime) async {
+        var removed = Self.requestPruneLimit
+        while removed == Self.requestPruneLimit, !Task.isCancelled {
+            let result: Result<Int, any Error> = await withCheckedContinuation { done in
+                database.asyncWriteWithoutTransaction { database in
+                    done.resume(returning: Result { try Self.pruneRequests(before: cutoff, in: database) })
+                }
+            }
+            switch result {
+            case .success(let count): removed = count
+            case .failure(let error):
+                removed = 0
+                let reason = auditError(error, file: options.path).reason
+                logger.warning("old requests were not removed from the audit log", metadata: ["reason": "\(reason)"])
+            }
+        }
+    }
+
+    /// The oldest up to the first one that is to stay.
+    private static func pruneRequests(before cutoff: UnixTime, in database: Database) throws -> Int {
+        try database.execute(
+            sql: """
+                DELETE FROM token_requests WHERE id IN (SELECT id FROM token_requests WHERE id < coalesce(
+                    (SELECT id FROM token_requests WHERE at >= ? ORDER BY id LIMIT 1),
+                    (SELECT max(id) + 1 FROM token_requests)) ORDER BY id LIMIT ?)
+                """,
+            arguments: [cutoff.rfc3339, requestPruneLimit]
+        )
+        return database.changesCount
+    }
 
     /// - Returns: Whether there may be more to remove.
     private func prune(before cutoff: UnixTime, at now: UnixTime, in database: Database) throws -> Bool {

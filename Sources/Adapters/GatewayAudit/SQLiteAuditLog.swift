@@ -57,6 +57,7 @@ package final class SQLiteAuditLog: AuditLog {
     let chain: AuditChain
     let state: Mutex<State>
     let usage = Mutex(UsageCounts())
+    let requests = Mutex(PendingRequests())
     private let rows: AuditEventRow
     private let identity: AuditFile.Identity?
 
@@ -240,6 +241,7 @@ package final class SQLiteAuditLog: AuditLog {
         }
         guard wasOpen else { return }
         await flushUsage()
+        await flushRequests()
         await withCheckedContinuation { (done: CheckedContinuation<Void, Never>) in
             database.asyncWriteWithoutTransaction { _ in
                 self.exportHead()

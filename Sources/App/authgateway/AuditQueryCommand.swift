@@ -9,6 +9,9 @@ struct AuditQueryCommand: AsyncParsableCommand {
             Examples:
               authgateway audit query --since 24h --failed
               authgateway audit query --event renewed --credential box-service --json
+              authgateway audit query --requests --since 10m --failed
+
+            With audit.usage: request, --requests shows the requests instead of the events.
             """
     )
 
@@ -16,9 +19,16 @@ struct AuditQueryCommand: AsyncParsableCommand {
     @OptionGroup var output: AuditOutput
     @OptionGroup var rows: AuditFilterOptions
 
+    @Flag(name: .customLong("requests"), help: "Requests (audit.usage: request) instead of events.")
+    var showsRequests = false
+
     func run() async throws {
         let commands = try source.commands(output.style)
-        try await commands.query(rows.filter) { Console.write($0) }
+        if showsRequests {
+            try await commands.requests(rows.filter) { Console.write($0) }
+        } else {
+            try await commands.query(rows.filter) { Console.write($0) }
+        }
     }
 }
 
@@ -30,14 +40,22 @@ struct AuditExportCommand: AsyncParsableCommand {
             Examples:
               authgateway audit export > events.jsonl
               authgateway audit export --since 30d | gzip > month.jsonl.gz
+              authgateway audit export --requests > requests.jsonl
             """
     )
 
     @OptionGroup var source: AuditSource
     @OptionGroup var rows: AuditFilterOptions
 
+    @Flag(name: .customLong("requests"), help: "Requests (audit.usage: request) instead of events.")
+    var showsRequests = false
+
     func run() async throws {
         let commands = try source.commands(AuditCommands.Style(asJSON: true))
-        try await commands.query(rows.filter) { Console.write($0) }
+        if showsRequests {
+            try await commands.requests(rows.filter) { Console.write($0) }
+        } else {
+            try await commands.query(rows.filter) { Console.write($0) }
+        }
     }
 }

@@ -58,6 +58,7 @@ struct Assembly: Sendable {
             metrics: options.metrics,
             clock: clock,
             accessLog: options.logsAccess ? options.logger("access") : nil,
+            logger: options.logger("audit"),
             lanes: plan.workers.count
         )
         self.observer = observer

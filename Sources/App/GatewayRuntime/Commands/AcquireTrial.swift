@@ -99,4 +99,5 @@ struct AcquireTrial: Sendable {
 private struct Unrecorded: AuditLog {
     func record(_ event: TokenEvent) async throws(AuditError) {}
     func count(_ use: TokenUse) {}
+    func keep(_ requests: [RequestUse]) -> Int { 0 }
 }

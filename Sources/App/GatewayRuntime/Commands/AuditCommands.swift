@@ -81,11 +81,31 @@ package struct AuditCommands: Sendable {
 
     package func query(_ filter: Filter, emit: @escaping @Sendable (String) -> Bool) async throws(CommandFailure) {
         let filter = try resolve(filter)
-        do {
+        try await reading {
             try await AuditReader(path: path).forEach(filter) { row in
                 guard emit(line(row)) else { throw CommandFailure(.ok) }
             }
+        }
+    }
+
+    /// The requests of `audit.usage: request`.
+    package func requests(_ filter: Filter, emit: @escaping @Sendable (String) -> Bool) async throws(CommandFailure) {
+        guard filter.event == nil else {
+            throw CommandFailure(.usage, "requests are no events: leave out --event, or --requests")
+        }
+        let filter = try resolve(filter)
+        try await reading {
+            try await AuditReader(path: path).forEachRequest(filter) { row in
+                guard emit(line(row)) else { throw CommandFailure(.ok) }
+            }
+        }
+    }
+
+    private func reading(_ body: () async throws -> Void) async throws(CommandFailure) {
+        do {
+            try await body()
         } catch let failure as CommandFailure {
+            // Nobody takes the lines any more.
             guard failure.status == .ok else { throw failure }
         } catch {
             throw CommandFailure(.failed, (error as? AuditError)?.reason ?? "the audit log cannot be read")
@@ -122,9 +142,15 @@ package struct AuditCommands: Sendable {
     }
 
     private func line(_ row: AuditRow) -> String {
-        if style.asJSON { return row.json + "\n" }
-        let zone = style.usesLocalTime ? TimeZone.current : nil
-        return AuditFormatter(coloured: style.usesColor, timeZone: zone).line(row) + "\n"
+        style.asJSON ? row.json + "\n" : formatter.line(row) + "\n"
+    }
+
+    private func line(_ row: AuditRequestRow) -> String {
+        style.asJSON ? row.json + "\n" : formatter.line(row) + "\n"
+    }
+
+    private var formatter: AuditFormatter {
+        AuditFormatter(coloured: style.usesColor, timeZone: style.usesLocalTime ? TimeZone.current : nil)
     }
 
     private func resolve(_ filter: Filter) throws(CommandFailure) -> AuditFilter {

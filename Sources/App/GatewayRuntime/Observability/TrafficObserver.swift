@@ -15,6 +15,8 @@ final class TrafficObserver: ExchangeObserver, Service {
     private let metrics: MetricRegistry
     private let clock: any GatewayClock
     private let accessLog: Logger?
+    /// nil but with `audit.usage: request`.
+    private let ledger: RequestLedger?
     private let series = Mutex<[TrafficSeries.Key: TrafficSeries]>([:])
     /// One for each event loop of the data plane, in its numbering.
     private let shards: [TrafficShard]
@@ -29,6 +31,7 @@ final class TrafficObserver: ExchangeObserver, Service {
         metrics: MetricRegistry,
         clock: any GatewayClock,
         accessLog: Logger?,
+        logger: Logger,
         lanes: Int
     ) {
         self.audit = audit
@@ -37,7 +40,10 @@ final class TrafficObserver: ExchangeObserver, Service {
         self.metrics = metrics
         self.clock = clock
         self.accessLog = accessLog
-        shards = (0..<max(1, lanes)).map { _ in TrafficShard() }
+        let lanes = max(1, lanes)
+        shards = (0..<lanes).map { _ in TrafficShard() }
+        ledger =
+            usage == .request ? RequestLedger(audit: audit, metrics: metrics, logger: logger, lanes: lanes) : nil
         wallOffset = Atomic(Self.offset(clock.now()))
     }
 
@@ -57,6 +63,7 @@ final class TrafficObserver: ExchangeObserver, Service {
     func finished(_ record: borrowing ExchangeRecord) {
         let wall = record.finishedAt.nanoseconds &+ wallOffset.load(ordering: .relaxed)
         shards[record.lane % shards.count].add(record, minute: wall / 60_000_000_000)
+        if let ledger { ledger.add(record, finishedAt: wall) }
         if let accessLog { log(record, to: accessLog) }
     }
 
@@ -92,6 +99,7 @@ final class TrafficObserver: ExchangeObserver, Service {
         for shard in shards {
             for (key, tally) in shard.take() { publish(key, tally) }
         }
+        ledger?.collect(at: clock.monotonic(), name: name)
     }
 
     private func publish(_ key: TrafficShard.Key, _ tally: TrafficShard.Tally) {

@@ -5,6 +5,11 @@ package protocol AuditLog: Sendable {
 
     /// Counts a use. Never blocks; drops and counts the drop when its queue is full.
     func count(_ use: TokenUse)
+
+    /// Takes what is to be written of single requests. Never blocks.
+    ///
+    /// - Returns: How many it had no place for.
+    func keep(_ requests: [RequestUse]) -> Int
 }
 
 package struct AuditError: Error, Hashable, Sendable {

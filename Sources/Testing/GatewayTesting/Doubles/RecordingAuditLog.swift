@@ -5,6 +5,8 @@ package final class RecordingAuditLog: AuditLog {
     private struct State: Sendable {
         var events: [TokenEvent] = []
         var uses: [TokenUse] = []
+        var requests: [RequestUse] = []
+        var requestLimit = Int.max
         var failing: (@Sendable (TokenEvent) -> Bool)?
         var refused = 0
     }
@@ -45,4 +47,17 @@ package final class RecordingAuditLog: AuditLog {
     }
 
     package func count(_ use: TokenUse) { state.update { $0.uses.append(use) } }
+
+    package var requests: [RequestUse] { state.value.requests }
+
+    /// From now on there is place for so many requests.
+    package func limitRequests(to limit: Int) { state.update { $0.requestLimit = limit } }
+
+    package func keep(_ requests: [RequestUse]) -> Int {
+        state.update { state in
+            let accepted = min(requests.count, max(0, state.requestLimit - state.requests.count))
+            state.requests += requests.prefix(accepted)
+            return requests.count - accepted
+        }
+    }
 }

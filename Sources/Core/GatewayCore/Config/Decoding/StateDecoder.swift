@@ -11,7 +11,6 @@ enum StateDecoder {
         if let path = fields.filePath("path") { plan.path = path }
         if let usage = fields.choice("usage", of: AuditPlan.Usage.self) {
             plan.usage = usage
-            if usage == .request { fields.error("usage", "\"request\" is not supported by this version; use minute") }
         }
         if let retention = fields.duration("retention", in: .seconds(3600) ... .seconds(3650 * 86_400)) {
             plan.retention = retention

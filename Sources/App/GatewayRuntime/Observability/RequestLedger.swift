@@ -1,0 +1,54 @@
+import GatewayCore
+import Logging
+import Synchronization
+
+/// Brings single requests from the event loops to the audit log, and says when some are lost.
+final class RequestLedger: Sendable {
+    /// How often the same trouble is said.
+    static let interval = Duration.seconds(60)
+
+    /// What was lost and not said yet, and when something was said last.
+    private struct Loss {
+        var unsaid = 0
+        var saidAt: MonotonicTime?
+    }
+
+    private let audit: any AuditLog
+    private let lost: CounterSeries
+    private let logger: Logger
+    private let lanes: [TrafficRequests]
+    private let loss = Mutex(Loss())
+
+    init(audit: any AuditLog, metrics: MetricRegistry, logger: Logger, lanes: Int) {
+        self.audit = audit
+        self.logger = logger
+        lost = metrics.counter("gateway_audit_requests_lost_total")
+        self.lanes = (0..<lanes).map { _ in TrafficRequests() }
+    }
+
+    func add(_ record: borrowing ExchangeRecord, finishedAt: Int64) {
+        lanes[record.lane % lanes.count].add(record, finishedAt: finishedAt)
+    }
+
+    /// Hands over what has been kept so far.
+    func collect(at now: MonotonicTime, name: (Int) -> String?) {
+        let taken = lanes.map { $0.take() }
+        let requests = taken.flatMap(\.requests).sorted { $0.finishedAt < $1.finishedAt }
+        let uses = requests.compactMap { request in name(request.route).map { RequestUse(request, route: $0) } }
+        var lostNow = taken.map(\.lost).reduce(0, +)
+        if !uses.isEmpty { lostNow += audit.keep(uses) }
+        lost.increment(by: Int64(lostNow))
+        guard let count = sayable(lostNow, at: now) else { return }
+        logger.warning("Requests are not in the audit log: more than it can write", metadata: ["lost": "\(count)"])
+    }
+
+    /// - Returns: How many to say; nil when there is nothing to say, or something was said a moment ago.
+    private func sayable(_ lostNow: Int, at now: MonotonicTime) -> Int? {
+        loss.withLock { loss in
+            loss.unsaid += lostNow
+            guard loss.unsaid > 0, loss.saidAt.map({ now - $0 >= Self.interval }) ?? true else { return nil }
+            defer { loss = Loss(saidAt: now) }
+            return loss.unsaid
+        }
+    }
+}
