@@ -52,6 +52,33 @@ extension Span<UInt8> {
         return count
     }
 
+    /// The index of the first byte in `range` that no token has, or its end.
+    ///
+    /// Names are mostly letters, digits and hyphens: those are passed over eight at a time.
+    ///
+    /// - Parameter hasUnderscore: Set when one was passed over.
+    @inline(__always)
+    func endOfToken(in range: Range<Int>, hasUnderscore: inout Bool) -> Int {
+        var index = range.lowerBound
+        while index < range.upperBound {
+            if index &+ 8 <= range.upperBound, index &+ 8 <= count {
+                // Bounds: the condition above.
+                let word = unsafe bytes.unsafeLoadUnaligned(fromByteOffset: index, as: UInt64.self)
+                let others = word.bytesThatAreNoWordBytes
+                if others == 0 {
+                    index &+= 8
+                    continue
+                }
+                index &+= UInt64(littleEndian: others).trailingZeroBitCount >> 3
+            }
+            let byte = self[index]
+            guard byte.isTokenByte else { return index }
+            if byte == 0x5F { hasUnderscore = true }
+            index &+= 1
+        }
+        return index
+    }
+
     /// Whether `range` reads exactly `word`.
     @inline(__always)
     func equals(_ range: Range<Int>, _ word: StaticString) -> Bool {
@@ -75,6 +102,41 @@ extension Span<UInt8> {
             }
             return true
         }
+    }
+
+    /// Whether the token in `name` reads `word` without regard to case; `word` has lower-case letters and hyphens only.
+    ///
+    /// Compares words of memory, the last of which may overlap the one before it. Setting the bit that makes letters small
+    /// makes no other byte of a token a letter or a hyphen.
+    @inline(__always)
+    func isToken(_ name: Range<Int>, _ word: StaticString) -> Bool {
+        let length = word.utf8CodeUnitCount
+        guard name.count == length, name.lowerBound >= 0, name.upperBound <= count else { return false }
+        guard length >= 4 else { return equalsLowercased(name, word) }
+        let from = name.lowerBound
+        if length < 8 {
+            return reads(word, 0, at: from, UInt32.self) && reads(word, length &- 4, at: from, UInt32.self)
+        }
+        var offset = 0
+        while offset &+ 8 < length {
+            guard reads(word, offset, at: from, UInt64.self) else { return false }
+            offset &+= 8
+        }
+        return reads(word, length &- 8, at: from, UInt64.self)
+    }
+
+    /// Whether the bytes from `start + offset` on read `word` from `offset` on; both must have as many.
+    @inline(__always)
+    private func reads<Word: FixedWidthInteger & BitwiseCopyable>(
+        _ word: StaticString,
+        _ offset: Int,
+        at start: Int,
+        _: Word.Type
+    ) -> Bool {
+        let small = Word(truncatingIfNeeded: 0x2020_2020_2020_2020 as UInt64)
+        // Bounds: those of the caller.
+        let ours = unsafe bytes.unsafeLoadUnaligned(fromByteOffset: start &+ offset, as: Word.self) | small
+        return unsafe ours == UnsafeRawPointer(word.utf8Start).loadUnaligned(fromByteOffset: offset, as: Word.self)
     }
 
     /// Like ``equalsLowercased(_:_:)-(_,StaticString)``, with `_` read as `-`.
@@ -125,5 +187,20 @@ extension Span<UInt8> {
         while low < high, self[low].isOptionalWhitespace { low &+= 1 }
         while low < high, self[high &- 1].isOptionalWhitespace { high &-= 1 }
         return low..<high
+    }
+}
+
+extension UInt64 {
+    /// The highest bit of each byte that is no letter, digit or hyphen.
+    @inline(__always)
+    var bytesThatAreNoWordBytes: UInt64 {
+        let high: UInt64 = 0x8080_8080_8080_8080
+        // Without its highest bit no byte carries into the next.
+        let low = self & ~high
+        let lowercased = low | 0x2020_2020_2020_2020
+        let letters = (lowercased &+ 0x1F1F_1F1F_1F1F_1F1F) & ~(lowercased &+ 0x0505_0505_0505_0505)
+        let digits = (low &+ 0x5050_5050_5050_5050) & ~(low &+ 0x4646_4646_4646_4646)
+        let hyphens = ~((low ^ 0x2D2D_2D2D_2D2D_2D2D) &+ 0x7F7F_7F7F_7F7F_7F7F)
+        return (~(letters | digits | hyphens) | self) & high
     }
 }

@@ -74,11 +74,7 @@ package struct FieldSection: Sendable {
 
     @inline(__always)
     private mutating func add(_ bytes: borrowing Span<UInt8>, _ line: Range<Int>) -> HeadRefusal? {
-        var index = line.lowerBound
-        while index < line.upperBound, bytes[index].isTokenByte {
-            if bytes[index] == 0x5F { hasUnderscore = true }
-            index &+= 1
-        }
+        let index = bytes.endOfToken(in: line, hasUnderscore: &hasUnderscore)
         guard index > line.lowerBound else {
             return bytes[index].isOptionalWhitespace ? .foldedLine : .invalidFieldName
         }

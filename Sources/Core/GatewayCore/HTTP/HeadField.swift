@@ -59,31 +59,31 @@ package enum FieldKind: UInt8, Sendable {
         }
     }
 
-    /// Names a field by its length first, so that most fields cost one comparison at the most.
+    /// Names a field by its length first, so that most fields cost one comparison at the most. `name` must be a token.
     @inline(__always)
     static func classify(_ bytes: borrowing Span<UInt8>, _ name: Range<Int>) -> FieldKind {
         switch name.count {
-        case 2: bytes.equalsLowercased(name, "te") ? .te : .other
-        case 3: bytes.equalsLowercased(name, "via") ? .via : .other
-        case 4: bytes.equalsLowercased(name, "host") ? .host : .other
+        case 2: bytes.isToken(name, "te") ? .te : .other
+        case 3: bytes.isToken(name, "via") ? .via : .other
+        case 4: bytes.isToken(name, "host") ? .host : .other
         case 6:
-            bytes.equalsLowercased(name, "expect")
-                ? .expect : bytes.equalsLowercased(name, "origin") ? .origin : .other
-        case 7: bytes.equalsLowercased(name, "upgrade") ? .upgrade : .other
+            bytes.isToken(name, "expect")
+                ? .expect : bytes.isToken(name, "origin") ? .origin : .other
+        case 7: bytes.isToken(name, "upgrade") ? .upgrade : .other
         case 10:
-            bytes.equalsLowercased(name, "connection")
-                ? .connection : bytes.equalsLowercased(name, "keep-alive") ? .keepAlive : .other
-        case 12: bytes.equalsLowercased(name, "x-request-id") ? .xRequestID : .other
-        case 13: bytes.equalsLowercased(name, "authorization") ? .authorization : .other
+            bytes.isToken(name, "connection")
+                ? .connection : bytes.isToken(name, "keep-alive") ? .keepAlive : .other
+        case 12: bytes.isToken(name, "x-request-id") ? .xRequestID : .other
+        case 13: bytes.isToken(name, "authorization") ? .authorization : .other
         case 14:
-            bytes.equalsLowercased(name, "content-length")
-                ? .contentLength : bytes.equalsLowercased(name, "sec-fetch-site") ? .secFetchSite : .other
+            bytes.isToken(name, "content-length")
+                ? .contentLength : bytes.isToken(name, "sec-fetch-site") ? .secFetchSite : .other
         case 16:
-            bytes.equalsLowercased(name, "proxy-connection")
-                ? .proxyConnection : bytes.equalsLowercased(name, "www-authenticate") ? .wwwAuthenticate : .other
-        case 17: bytes.equalsLowercased(name, "transfer-encoding") ? .transferEncoding : .other
-        case 18: bytes.equalsLowercased(name, "proxy-authenticate") ? .proxyAuthenticate : .other
-        case 19: bytes.equalsLowercased(name, "proxy-authorization") ? .proxyAuthorization : .other
+            bytes.isToken(name, "proxy-connection")
+                ? .proxyConnection : bytes.isToken(name, "www-authenticate") ? .wwwAuthenticate : .other
+        case 17: bytes.isToken(name, "transfer-encoding") ? .transferEncoding : .other
+        case 18: bytes.isToken(name, "proxy-authenticate") ? .proxyAuthenticate : .other
+        case 19: bytes.isToken(name, "proxy-authorization") ? .proxyAuthorization : .other
         default: .other
         }
     }
