@@ -27,6 +27,38 @@ struct StrategyExampleTests {
         }
     }
 
+    /// Where its requests go, of the whole file.
+    private static let endpoints: [String: Set<String>] = [
+        "box_ccg": box, "box_developer_token": box, "box_jwt": box, "box_oauth": box, "oauth2_token_exchange": box,
+        "delegated": ["https://tokens.example.com/token", "https://tokens.corp.example.com/token"],
+        "duke_session": [
+            "https://mobile-authorizer.api.oit.duke.edu/dukemobile/ios/refresh",
+            "https://mobile-authorizer.api.oit.duke.edu/dukemobile/ios/revoke",
+        ],
+        "oauth2_authorization_code": tokens, "oauth2_client_credentials": tokens, "oauth2_jwt_bearer": tokens,
+        "oauth2_password": ["https://archive.example.com/oauth/token", "https://archive.example.com/oauth/revoke"],
+        "recipe": [
+            "https://acme.portal.example.com/login", "https://acme.portal.example.com/refresh",
+            "https://acme.portal.example.com/session",
+        ],
+        "session_refresh": [
+            "https://authorizer.example.com/portal/refresh", "https://authorizer.example.com/portal/revoke",
+        ],
+    ]
+    private static let box: Set = ["https://api.box.com/oauth2/token", "https://api.box.com/oauth2/revoke"]
+    private static let tokens: Set = ["https://id.example.com/oauth2/token", "https://id.example.com/oauth2/revoke"]
+
+    @Test(arguments: StrategyCatalog.builtIn.kinds)
+    func everyStrategySaysWhereItAsks(_ kind: String) throws {
+        let loader = ConfigLoader(files: FolderFiles(folder: Self.folder.path), environment: { _ in "value" })
+        let plan = try #require(loader.plan(at: "\(kind).yaml", catalog: .builtIn, secrets: AnySecret()).plan)
+        let endpoints = plan.credentials.flatMap(\.strategy.behavior.authorityEndpoints)
+        #expect(Set(endpoints.map { "\($0.origin)\($0.path)" }) == Self.endpoints[kind] ?? [])
+        for route in plan.routes where route.upstream.host == "api.box.com" && Self.endpoints[kind] == Self.box {
+            #expect(Set(route.endpoints.map(\.path)) == ["/oauth2/token", "/oauth2/revoke"])
+        }
+    }
+
     @Test func thereIsNoExampleOfAnythingElse() throws {
         let names = try FileManager.default.contentsOfDirectory(atPath: Self.folder.path)
         #expect(names.sorted() == StrategyCatalog.builtIn.kinds.map { "\($0).yaml" }.sorted())

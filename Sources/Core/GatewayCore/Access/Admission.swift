@@ -167,6 +167,7 @@ package final class Admission: Sendable {
         if let ambiguity = CanonicalPath.check(bytes, head.path, strictness: gate.strictness) {
             return GatewayProblem(.requestRefused, "The path has \(ambiguity.rawValue).")
         }
-        return gate.allow.isEmpty ? nil : gate.forbidByRule(match, head, bytes)
+        if !gate.allow.isEmpty, let problem = gate.forbidByRule(match, head, bytes) { return problem }
+        return gate.endpoints.isEmpty ? nil : gate.forbidEndpoint(match, head, bytes)
     }
 }

@@ -6,12 +6,15 @@ final class RouteGate: Sendable {
     let clients: [String]?
     let allow: [RoutePlan.Allow]
     let strictness: CanonicalPath.Strictness
+    /// Those of its credential that are reached through it.
+    let endpoints: [AuthorityEndpoint]
     private let prefix: PathPrefix
 
     init(_ route: RoutePlan) {
         name = route.name
         clients = route.clients
         allow = route.allow
+        endpoints = route.endpoints
         strictness = route.allow.isEmpty ? (route.credential == nil ? .open : .credentialed) : .ruled
         prefix = PathPrefix(route)
     }
@@ -27,6 +30,36 @@ final class RouteGate: Sendable {
             if rule.path.matches(path.isEmpty ? [0x2F] : path) { return nil }
         }
         return GatewayProblem(.routeForbidden, "The route \(name) does not allow this method and path.")
+    }
+
+    /// What the gateway says to its authority itself is nobody else's to say, unless a rule names the path.
+    func forbidEndpoint(
+        _ match: RouteTable.Match,
+        _ head: borrowing RequestHead,
+        _ bytes: borrowing Span<UInt8>
+    ) -> GatewayProblem? {
+        let path = head.forwardedPath(match, without: prefix)
+        for endpoint in endpoints where endpoint.isMeant(by: path, in: bytes) {
+            return isNamed(path, head, bytes) ? nil : forbidden(endpoint)
+        }
+        return nil
+    }
+
+    /// A wildcard that covers the endpoint does not name it.
+    private func isNamed(_ path: Range<Int>, _ head: borrowing RequestHead, _ bytes: borrowing Span<UInt8>) -> Bool {
+        let method = head.methodName(bytes)
+        let path = path.isEmpty ? [0x2F] : bytes.array(path)
+        return allow.contains {
+            $0.path.isExact && ($0.methods.isEmpty || $0.methods.contains(method)) && $0.path.matches(path)
+        }
+    }
+
+    private func forbidden(_ endpoint: AuthorityEndpoint) -> GatewayProblem {
+        GatewayProblem(
+            .routeForbidden,
+            "\(endpoint.path) belongs to the authority of the credential of the route \(name), and the gateway alone asks there."
+                + " A rule of the route's allow that names this path without a wildcard lets clients ask, too."
+        )
     }
 }
 

@@ -83,11 +83,15 @@ package protocol TokenGrant: Sendable {
 
     /// Whether ``seed(at:)`` is to be renewed as soon as it is read, to see that it can be.
     var renewsSeed: Bool { get }
+
+    /// Where its requests go: clients do not get there through a route that carries its token.
+    var authorityEndpoints: [AuthorityEndpoint] { get }
 }
 
 extension TokenGrant {
     package var login: (any LoginFlow)? { nil }
     package var renewsSeed: Bool { false }
+    package var authorityEndpoints: [AuthorityEndpoint] { [] }
 }
 
 extension TokenGrant {

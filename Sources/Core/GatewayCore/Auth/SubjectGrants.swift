@@ -11,10 +11,17 @@ package protocol SubjectGrants: Sendable {
 
     var isRenewable: Bool { get }
 
+    /// Where the requests of all of them go.
+    var authorityEndpoints: [AuthorityEndpoint] { get }
+
     /// Whether requests may name this subject, which has passed ``SubjectSyntax``.
     func allows(_ subject: String) -> Bool
 
     func grant(for subject: String) -> any TokenGrant
+}
+
+extension SubjectGrants {
+    package var authorityEndpoints: [AuthorityEndpoint] { [] }
 }
 
 /// What a subject that a request names may look like, whatever the configuration allows.

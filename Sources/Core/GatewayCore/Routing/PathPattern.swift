@@ -9,6 +9,9 @@ package struct PathPattern: Hashable, Sendable, CustomStringConvertible {
     package let segments: [Segment]
     package let description: String
 
+    /// Whether it stands for one path only.
+    package var isExact: Bool { !segments.contains(.any) && !segments.contains(.rest) }
+
     /// `/**`
     package static let all = PathPattern(segments: [.rest], description: "/**")
 

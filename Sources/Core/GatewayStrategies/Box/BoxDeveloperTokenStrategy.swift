@@ -89,6 +89,8 @@ private struct BoxDeveloperTokenGrant: TokenGrant {
         return token
     }
 
+    var authorityEndpoints: [AuthorityEndpoint] { [AuthorityEndpoint](exchange?.url, revokeURL) }
+
     func injection(of token: TokenSet) -> Injection { .bearer(token.access) }
 }
 

@@ -71,6 +71,8 @@ extension BoxServerGrant {
         return client.revocation(at: url, in: attempt)
     }
 
+    var authorityEndpoints: [AuthorityEndpoint] { [AuthorityEndpoint](endpoints.tokenURL, endpoints.revokeURL) }
+
     var exchange: ExchangePoint? { ExchangePoint(url: endpoints.tokenURL, isBox: true) }
 }
 

@@ -27,6 +27,8 @@ struct DelegatedGrant: TokenGrant {
         return identity
     }
 
+    var authorityEndpoints: [AuthorityEndpoint] { [AuthorityEndpoint](request.destination) }
+
     func seed(at now: Moment) -> TokenSet? {
         initial.map { token in
             let ends = [initialEnd, UnverifiedJWT(token)?.expiresAt].compactMap(\.self)
@@ -163,6 +165,7 @@ struct DelegatedSubjects: SubjectGrants {
     var field: String { subjects.field }
     var limit: Int { subjects.limit }
     var isRenewable: Bool { common.isRenewable }
+    var authorityEndpoints: [AuthorityEndpoint] { common.authorityEndpoints }
 
     var identity: GrantIdentity {
         var identity = common.identity

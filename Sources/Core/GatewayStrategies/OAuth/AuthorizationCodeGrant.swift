@@ -76,6 +76,8 @@ struct AuthorizationCodeGrant: TokenGrant {
         ClientAuthentication?(flow.client).answerToRevocation(reply, in: attempt, sign: revocation(in:))
     }
 
+    var authorityEndpoints: [AuthorityEndpoint] { [AuthorityEndpoint](flow.tokenURL, revocation?.url) }
+
     func injection(of token: TokenSet) -> Injection { .bearer(token.access) }
 
     private func loginRequired(hadToken: Bool) -> TokenFailure {

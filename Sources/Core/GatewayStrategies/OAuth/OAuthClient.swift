@@ -60,5 +60,7 @@ extension OAuthGrant {
         client.authentication.answerToRevocation(reply, in: attempt, sign: revocation(in:))
     }
 
+    var authorityEndpoints: [AuthorityEndpoint] { [AuthorityEndpoint](client.tokenURL, client.revocation?.url) }
+
     var exchange: ExchangePoint? { ExchangePoint(url: client.tokenURL, client: client.authentication) }
 }

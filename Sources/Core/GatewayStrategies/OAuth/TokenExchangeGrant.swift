@@ -124,6 +124,11 @@ struct TokenExchangeGrant: BearerGrant {
         ),
     ]
 
+    /// The parent's among them: its token is renewed and ended there.
+    var authorityEndpoints: [AuthorityEndpoint] {
+        [AuthorityEndpoint](point?.url, point?.revocation?.url) + (parent?.authorityEndpoints ?? [])
+    }
+
     /// The parent's authority ends the token as it would end the parent's own. A token that another one gave is not for the
     /// parent's authority to see.
     func revocation(in attempt: GrantAttempt) -> RevocationStep {

@@ -48,6 +48,10 @@ struct RecipeGrant: TokenGrant {
         return identity
     }
 
+    var authorityEndpoints: [AuthorityEndpoint] {
+        (acquire + refresh + revoke).filter { !$0.onlyReads }.flatMap { [AuthorityEndpoint]($0.request.destination) }
+    }
+
     func seed(at now: Moment) -> TokenSet? {
         guard let initial, let access = initial["token"] else { return nil }
         let expiresAt: UnixTime? =

@@ -58,6 +58,11 @@ struct RecipeStep: Sendable {
         }
     }
 
+    /// A page on the way to a token, a form for example: nothing is asked of an authority there.
+    var onlyReads: Bool {
+        request.method == .get && !outputs.contains { $0.name == "token" || $0.name == "renewal" }
+    }
+
     enum Verdict {
         case success([String: Secret])
         case broken(BrokenAnswer)

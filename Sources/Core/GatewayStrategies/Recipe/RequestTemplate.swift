@@ -138,11 +138,13 @@ struct RequestTemplate: Hashable, Sendable {
         return Set(names)
     }
 
-    /// Where it goes; never depends on what is filled in.
-    var origin: Origin? {
-        let sample = url.settling(Dictionary(uniqueKeysWithValues: Set(url.names).map { ($0, "x") })).shown
-        return (try? AuthorityURL(sample))?.origin
+    /// Where it goes, with `*` for what is filled in later.
+    var destination: AuthorityURL? {
+        try? AuthorityURL(url.settling(Dictionary(uniqueKeysWithValues: Set(url.names).map { ($0, "*") })).shown)
     }
+
+    /// Never depends on what is filled in.
+    var origin: Origin? { destination?.origin }
 
     /// For messages.
     var host: String { origin?.host ?? "the authority" }

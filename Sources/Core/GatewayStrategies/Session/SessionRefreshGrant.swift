@@ -54,6 +54,8 @@ struct SessionRefreshGrant: TokenGrant {
         return identity
     }
 
+    var authorityEndpoints: [AuthorityEndpoint] { [AuthorityEndpoint](refresh.url, revoke?.url) }
+
     func seed(at now: Moment) -> TokenSet? {
         seeds.access.map { completing(TokenSet(access: $0, renewal: seeds.session, obtainedAt: now.wall)) }
     }

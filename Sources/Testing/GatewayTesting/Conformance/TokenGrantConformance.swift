@@ -42,6 +42,7 @@ package struct TokenGrantConformance: Sendable {
         if case .run(let program) = grant.firstStep(holding: token, at: now) { return try runsAProgram(program) }
         try describesTheSameRequestEveryTime()
         try keepsSecretsOutOfTheURL()
+        try listsWhereItAsks()
         try takesTheTokenFromTheAnswer()
         try triesAgainLater()
         try givesUpOnRefusals()
@@ -85,6 +86,18 @@ package struct TokenGrantConformance: Sendable {
             !values.contains { $0.withValue { $0.contains(renewal) } },
             "the renewal token never goes upstream"
         )
+    }
+
+    /// Clients are kept from there.
+    private func listsWhereItAsks() throws {
+        for request in [try request(), grant.revocation(of: token, at: now)].compactMap(\.self) {
+            let place = AuthorityEndpoint(request.url)
+            let path = Array(place.path.utf8)
+            let isListed = grant.authorityEndpoints.contains {
+                $0.origin == place.origin && $0.isMeant(by: path.indices, in: path.span)
+            }
+            try promise(isListed, "authorityEndpoints lists \(request.url)")
+        }
     }
 
     private func asksForAPerson() throws {

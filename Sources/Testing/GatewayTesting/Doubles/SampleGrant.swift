@@ -104,6 +104,10 @@ package struct SampleGrant: TokenGrant {
         return .request(TokenRequest(url: url, body: .form([.init("token", token.access)])))
     }
 
+    package var authorityEndpoints: [AuthorityEndpoint] {
+        ["token", "revoke"].flatMap { [AuthorityEndpoint](try? AuthorityURL("https://authority.example/\($0)")) }
+    }
+
     package func injection(of token: TokenSet) -> Injection { .authorization(scheme: "Bearer", token.access) }
 }
 

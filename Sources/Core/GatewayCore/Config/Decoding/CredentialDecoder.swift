@@ -276,6 +276,17 @@ struct CredentialDecoder {
         }
     }
 
+    /// Where the requests of a credential go, as far as they go to this upstream.
+    func endpoints(of credential: Int, at upstream: UpstreamURL) -> [AuthorityEndpoint] {
+        var endpoints: [AuthorityEndpoint] = []
+        for endpoint in plans[credential].strategy.behavior.authorityEndpoints where endpoint.origin == upstream.origin
+        {
+            guard let endpoint = endpoint.behind(upstream.path), !endpoints.contains(endpoint) else { continue }
+            endpoints.append(endpoint)
+        }
+        return endpoints
+    }
+
     /// The credential for another subject; routes that ask for the same one share it.
     private mutating func switched(_ base: Int, _ fields: ConfigFields) -> Int? {
         let plan = plans[base]

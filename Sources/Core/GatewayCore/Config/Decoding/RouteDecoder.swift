@@ -54,6 +54,7 @@ enum RouteDecoder {
             credential: auth.credential,
             asUser: auth.asUser,
             allow: allow,
+            endpoints: auth.credential.map { credentials.endpoints(of: $0, at: upstream) } ?? [],
             clients: allowedClients,
             tls: tls,
             span: span

@@ -1,0 +1,95 @@
+/// Where requests go and what they carry.
+///
+/// A route is found by host (``matchHosts``; exact before wildcard, the path is then forwarded as it is), else by path
+/// (``matchPath``; the longest wins and is stripped), else, in absolute form, by the upstream's own host
+/// (``matchesUpstreamHost``). Loading has refused routes that share a path; those that share a host are told apart by
+/// their paths.
+package struct RoutePlan: Hashable, Sendable {
+    package struct TLS: Hashable, Sendable {
+        /// PEM of the authorities that the upstream's certificate must come from; nil trusts the system's.
+        package var caPath: String?
+        /// Sent as SNI and verified; nil means the upstream's host.
+        package var serverName: String?
+        /// Our own certificate for mutual TLS.
+        package var certificatePath: String?
+        package var privateKey: Secret?
+
+        package init(
+            caPath: String? = nil,
+            serverName: String? = nil,
+            certificatePath: String? = nil,
+            privateKey: Secret? = nil
+        ) {
+            self.caPath = caPath
+            self.serverName = serverName
+            self.certificatePath = certificatePath
+            self.privateKey = privateKey
+        }
+    }
+
+    package struct Allow: Hashable, Sendable {
+        /// Upper case; empty means every method.
+        package var methods: [String]
+        package var path: PathPattern
+
+        package init(methods: [String], path: PathPattern) {
+            self.methods = methods
+            self.path = path
+        }
+    }
+
+    package var name: String
+    package var upstream: Origin
+    /// What is put before the forwarded path: empty, or `/v2` without a slash at the end.
+    package var upstreamPath: String
+    /// Begins with `/`, has no slash at the end unless it is the root; stripped before forwarding.
+    package var matchPath: String
+    /// Lower case, exact or `*.example.com`.
+    package var matchHosts: [String]
+    /// Whether a request in absolute form for the upstream's own host finds this route: false when several routes
+    /// share that upstream, because then nothing says which one is meant.
+    package var matchesUpstreamHost: Bool
+    /// The index into ``Plan/credentials``; nil forwards without authentication.
+    package var credential: Int?
+    /// Box's `As-User`: pinned, and stripped from what the client sent.
+    package var asUser: String?
+    /// Empty allows everything.
+    package var allow: [Allow]
+    /// Where the credential's own requests to its authority go, as far as this route leads there: only a rule that names
+    /// such a path lets clients reach it.
+    package var endpoints: [AuthorityEndpoint]
+    /// nil lets in every client that the listener lets in.
+    package var clients: [String]?
+    package var tls: TLS
+    package var span: SourceSpan
+
+    package init(
+        name: String,
+        upstream: Origin,
+        upstreamPath: String,
+        matchPath: String,
+        matchHosts: [String],
+        matchesUpstreamHost: Bool = true,
+        credential: Int?,
+        asUser: String? = nil,
+        allow: [Allow] = [],
+        endpoints: [AuthorityEndpoint] = [],
+        clients: [String]? = nil,
+        tls: TLS = TLS(),
+        span: SourceSpan
+    ) {
+        self.name = name
+        self.upstream = upstream
+        self.upstreamPath = upstreamPath
+        self.matchPath = matchPath
+        self.matchHosts = matchHosts
+        self.matchesUpstreamHost = matchesUpstreamHost
+        self.credential = credential
+        self.asUser = asUser
+        self.allow = allow
+        self.endpoints = endpoints
+        self.clients = clients
+        self.tls = tls
+        self.span = span
+    }
+}
