@@ -18,6 +18,7 @@ enum SecretReaders {
         "Core/GatewayCore/Access/ClientRegistry.swift",
         "Core/GatewayCore/Auth/Injection.swift",
         "Core/GatewayCore/Config/ConfigFields.swift",
+        "Core/GatewayCore/Config/Decoding/RouteHeaders.swift",
         "Core/GatewayCore/Config/Summary/PlanDigest.swift",
         "Core/GatewayCore/HTTP/FormEncoding.swift",
         "Core/GatewayCore/Tokens/DownscopeTerms.swift",

@@ -109,6 +109,34 @@ struct PlanTests {
         #expect(plan.credentials.map(\.name) == ["routes.reports"])
     }
 
+    @Test func aRouteMaySetAndRemoveFields() throws {
+        let text = """
+            version: 1
+            routes:
+              box:
+                upstream: https://api.box.com
+                auth: none
+                headers:
+                  set: {X-Tenant: acme, X-Api-Key: {env: TOKEN}}
+                  remove: [Cookie, authorization]
+
+            """
+        let plan = try plan(text)
+        let headers = try #require(plan.routes.first?.headers)
+        #expect(headers.set.map(\.name) == ["X-Tenant", "X-Api-Key"])
+        #expect(headers.set.map(\.value) == [Secret("acme"), Secret("t-secret")])
+        #expect(headers.remove == ["Cookie", "authorization"])
+        let shown = PlanSummary(plan)
+        #expect(shown.text().contains("headers.set: [X-Tenant, X-Api-Key]"))
+        #expect(shown.text().contains("headers.remove: [Cookie, authorization]"))
+        #expect(!shown.text().contains("acme") && !shown.json().contains("t-secret"))
+        #expect(!"\(plan)".contains("t-secret"))
+        let other = try self.plan(text.replacing("acme", with: "other"))
+        let mark = { (bytes: [UInt8]) in String(decoding: bytes, as: UTF8.self) }
+        let changes = PlanChange.between(PlanDigest(plan, mark: mark), PlanDigest(other, mark: mark))
+        #expect(PlanChange.effective(changes).map(\.path) == ["routes.box"])
+    }
+
     @Test func theTokenStoreMayHaveAKeyOfItsOwn() throws {
         let rest = "routes: {box: {upstream: https://api.box.com, auth: none}}\n"
         let keys = "encryption_key: {file: store.key}, previous_encryption_key: {env: TOKEN}"

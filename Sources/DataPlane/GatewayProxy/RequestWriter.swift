@@ -12,10 +12,14 @@ struct RequestWriter {
     ///
     /// Exact names are dropped when the head is written; a look-alike is refused, because nobody sends one by accident.
     func hasLookAlike(_ head: borrowing RequestHead, _ bytes: borrowing Span<UInt8>) -> Bool {
-        guard head.section.hasUnderscore, block.credential != nil else { return false }
+        guard head.section.hasUnderscore, !block.keepsAuthorization || !block.ownedNames.isEmpty else { return false }
         for field in head.section.fields {
             guard let name = normalizedIfUnderscored(bytes, field.name) else { continue }
-            if name == Array("authorization".utf8) || block.ownedNames.contains(name) { return true }
+            if name == Array("authorization".utf8) {
+                if !block.keepsAuthorization { return true }
+            } else if block.ownedNames.contains(name), !isOwned(field, bytes) {
+                return true
+            }
         }
         return false
     }
@@ -137,13 +141,19 @@ struct RequestWriter {
     ) -> Bool {
         switch field.kind {
         case .host: return false
-        case .authorization: return block.credential == nil && !stripsAuthorization
+        case .authorization: return block.keepsAuthorization && !stripsAuthorization
         case .contentLength, .transferEncoding, .expect: return true
         default:
             if field.kind.isHopByHop { return false }
-            for name in block.ownedNames where bytes.equalsLowercased(field.name, name) { return false }
+            if isOwned(field, bytes) { return false }
             for name in head.options.nominated where bytes.equalsLowercased(field.name, name) { return false }
             return true
         }
+    }
+
+    @inline(__always)
+    private func isOwned(_ field: HeadField, _ bytes: borrowing Span<UInt8>) -> Bool {
+        for name in block.ownedNames where bytes.equalsLowercased(field.name, name) { return true }
+        return false
     }
 }

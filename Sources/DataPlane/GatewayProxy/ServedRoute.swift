@@ -24,6 +24,8 @@ final class ServedRoute: Sendable {
     let ownedNames: [[UInt8]]
     /// Those among them that the credential goes into.
     let credentialFields: [[UInt8]]
+    /// Without a credential, what the client sends there is forwarded.
+    let keepsAuthorization: Bool
     /// The query parameter that carries the credential, when it is a fixed one that goes there.
     let querySlot: [UInt8]?
     /// When the log was last told why the upstream refuses what the route asks for, in monotonic nanoseconds.
@@ -43,7 +45,10 @@ final class ServedRoute: Sendable {
         basePath = Array(route.plan.upstreamPath.utf8)
         asUserLine = route.plan.asUser.map { Array("As-User: \($0)\r\n".utf8) } ?? []
         credentialFields = Self.credentialFields(of: route, now: now)
-        ownedNames = credentialFields + (subjectField.isEmpty ? [] : [subjectField])
+        ownedNames =
+            credentialFields + (subjectField.isEmpty ? [] : [subjectField]) + (asUserLine.isEmpty ? [] : [Self.asUser])
+            + Self.names(of: route.plan.headers)
+        keepsAuthorization = !route.plan.headers.remove.contains { FieldSyntax.slot($0) == "authorization" }
         querySlot =
             if case .ready(let credential)? = route.source?.current(at: now) {
                 (credential.injection.query?.name.utf8).map(Array.init)
@@ -63,6 +68,8 @@ final class ServedRoute: Sendable {
             .exchanged
     }
 
+    private static let asUser = Array("as-user".utf8)
+
     /// Fixed credentials show what they inject; a token's name is known when it comes (``InjectedBlock``).
     private static func credentialFields(of route: ProxyRoute, now: MonotonicTime) -> [[UInt8]] {
         var names: [[UInt8]] = []
@@ -71,9 +78,19 @@ final class ServedRoute: Sendable {
                 names = InjectedBlock.ownedNames(of: credential.injection)
             }
             // Box acts for another user when told so: a privilege that callers must not help themselves to.
-            if source.strategy.hasPrefix("box_") { names.append(Array("as-user".utf8)) }
+            if source.strategy.hasPrefix("box_") { names.append(asUser) }
         }
         return names
+    }
+}
+
+extension ServedRoute {
+    /// As they are compared, and those with `_` also as they are written: what a route sets or removes itself is not
+    /// mistaken for something else.
+    fileprivate static func names(of headers: RoutePlan.Headers) -> [[UInt8]] {
+        (headers.set.map(\.name) + headers.remove).flatMap { name in
+            Set([FieldSyntax.slot(name), name.lowercased()]).map { Array($0.utf8) }
+        }.filter { $0 != Array("authorization".utf8) }
     }
 }
 
@@ -81,10 +98,12 @@ final class ServedRoute: Sendable {
 final class InjectedBlock {
     let route: ServedRoute
     let credential: Credential?
-    /// `Host`, the credential's fields and `As-User`, each with its CRLF.
+    /// `Host`, the credential's fields, `As-User` and those that the route sets, each with its CRLF.
     let bytes: [UInt8]
     /// Lower-case names, `_` read as `-`, that must not come from the client; `authorization` is not among them.
     let ownedNames: [[UInt8]]
+    /// Whether the client's own `Authorization` is forwarded.
+    let keepsAuthorization: Bool
     /// `name=value`, percent-encoded, and the bare name.
     let query: (name: [UInt8], pair: [UInt8])?
     let basePath: [UInt8]
@@ -96,26 +115,35 @@ final class InjectedBlock {
         basePath = route.basePath
         tail = viaLine + [0x0D, 0x0A]
         self.credential = credential
+        keepsAuthorization = credential == nil && route.keepsAuthorization
         var bytes = route.hostLine
+        var own: [[UInt8]] = []
         var names = route.ownedNames
         var query: (name: [UInt8], pair: [UInt8])?
         if let credential {
-            for field in credential.injection.fields {
-                bytes.append(contentsOf: Array(field.name.utf8))
-                bytes.append(contentsOf: [0x3A, 0x20])
-                field.value.withValue { bytes.append(contentsOf: Array($0.utf8)) }
-                bytes.append(contentsOf: [0x0D, 0x0A])
-            }
-            for name in Self.ownedNames(of: credential.injection) where !names.contains(name) { names.append(name) }
+            for field in credential.injection.fields { Self.append(field, to: &bytes) }
+            own = Self.ownedNames(of: credential.injection)
+            for name in own where !names.contains(name) { names.append(name) }
             query = credential.injection.query.map { parameter in
                 let name = Self.percentEncoded(parameter.name)
                 return (name, parameter.value.withValue { name + [0x3D] + Self.percentEncoded($0) })
             }
         }
         bytes.append(contentsOf: route.asUserLine)
+        // A token can bring more fields than were known when the configuration was checked; they come first.
+        for field in route.plan.headers.set where !own.contains(Array(FieldSyntax.slot(field.name).utf8)) {
+            Self.append(field, to: &bytes)
+        }
         self.bytes = bytes
         ownedNames = names
         self.query = query
+    }
+
+    private static func append(_ field: Injection.Field, to bytes: inout [UInt8]) {
+        bytes.append(contentsOf: Array(field.name.utf8))
+        bytes.append(contentsOf: [0x3A, 0x20])
+        field.value.withValue { bytes.append(contentsOf: Array($0.utf8)) }
+        bytes.append(contentsOf: [0x0D, 0x0A])
     }
 
     static func ownedNames(of injection: Injection) -> [[UInt8]] {

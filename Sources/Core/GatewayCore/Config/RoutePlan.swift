@@ -27,6 +27,19 @@ package struct RoutePlan: Hashable, Sendable {
         }
     }
 
+    /// Header fields of the request that the route has a say in.
+    package struct Headers: Hashable, Sendable {
+        /// Sent with every request, in the place of what the client sends under the name.
+        package var set: [Injection.Field]
+        /// Never forwarded.
+        package var remove: [String]
+
+        package init(set: [Injection.Field] = [], remove: [String] = []) {
+            self.set = set
+            self.remove = remove
+        }
+    }
+
     package struct Allow: Hashable, Sendable {
         /// Upper case; empty means every method.
         package var methods: [String]
@@ -53,6 +66,7 @@ package struct RoutePlan: Hashable, Sendable {
     package var credential: Int?
     /// Box's `As-User`: pinned, and stripped from what the client sent.
     package var asUser: String?
+    package var headers: Headers
     /// Empty allows everything.
     package var allow: [Allow]
     /// Where the credential's own requests to its authority go, as far as this route leads there: only a rule that names
@@ -72,6 +86,7 @@ package struct RoutePlan: Hashable, Sendable {
         matchesUpstreamHost: Bool = true,
         credential: Int?,
         asUser: String? = nil,
+        headers: Headers = Headers(),
         allow: [Allow] = [],
         endpoints: [AuthorityEndpoint] = [],
         clients: [String]? = nil,
@@ -86,6 +101,7 @@ package struct RoutePlan: Hashable, Sendable {
         self.matchesUpstreamHost = matchesUpstreamHost
         self.credential = credential
         self.asUser = asUser
+        self.headers = headers
         self.allow = allow
         self.endpoints = endpoints
         self.clients = clients

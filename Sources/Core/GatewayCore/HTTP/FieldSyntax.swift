@@ -11,6 +11,19 @@ package enum FieldSyntax {
         return text.utf8.allSatisfy { (0x20...0x7E).contains($0) }
     }
 
+    /// Hop-by-hop, routing and framing fields (RFC 9110 §7.2, §7.6.1, §8.6; RFC 9112 §6): the gateway writes them itself.
+    ///
+    /// In lower case.
+    package static let reserved: Set<String> = [
+        "connection", "content-encoding", "content-length", "expect", "host", "http2-settings", "keep-alive",
+        "proxy-authenticate", "proxy-authorization", "proxy-connection", "te", "trailer", "transfer-encoding",
+        "upgrade", "via",
+    ]
+
+    /// What servers make of a name that turn `_` into `-`, in lower case: names that are equal then can be mistaken for each
+    /// other.
+    package static func slot(_ name: String) -> String { name.lowercased().replacing("_", with: "-") }
+
     private static func isTokenByte(_ byte: UInt8) -> Bool {
         switch byte {
         case 0x30...0x39, 0x41...0x5A, 0x61...0x7A: true

@@ -24,12 +24,11 @@ extension ConfigFields {
     func fieldName(named key: String) -> String? { checkedFieldName(key, at: key) }
 
     private func checkedFieldName(_ name: String, at key: String) -> String? {
-        let lowercased = name.lowercased()
         if name.hasPrefix(":") {
             error(key, "names a pseudo-header field of HTTP/2, not a header field")
         } else if !FieldSyntax.isToken(name) {
             error(key, "not a valid header field name")
-        } else if reservedFieldNames.contains(lowercased) {
+        } else if FieldSyntax.reserved.contains(name.lowercased()) {
             error(key, "this field belongs to the connection, not to a credential")
         } else {
             return name
@@ -37,10 +36,3 @@ extension ConfigFields {
         return nil
     }
 }
-
-/// Hop-by-hop, routing and framing fields (RFC 9110 §7.2, §7.6.1, §8.6; RFC 9112 §6): the gateway writes them itself.
-private let reservedFieldNames: Set<String> = [
-    "connection", "content-encoding", "content-length", "expect", "host", "http2-settings", "keep-alive",
-    "proxy-authenticate", "proxy-authorization", "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade",
-    "via",
-]

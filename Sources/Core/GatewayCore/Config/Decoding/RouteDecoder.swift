@@ -43,6 +43,13 @@ enum RouteDecoder {
         let auth = credentials.decodeAuth(of: fields, named: name)
         let allow = RouteAccess.allow(fields)
         let allowedClients = RouteAccess.clients(fields, known: clients)
+        let credential = auth?.credential.map { credentials.plans[$0] }
+        let headers = RouteHeaders.decode(
+            fields,
+            beside: credential?.strategy.behavior,
+            of: credential?.strategyKind,
+            asUser: auth?.asUser
+        )
         let tls = tls(fields, of: upstream)
         guard let upstream, let auth else { return nil }
         return RoutePlan(
@@ -53,6 +60,7 @@ enum RouteDecoder {
             matchHosts: match.hosts.map(\.value),
             credential: auth.credential,
             asUser: auth.asUser,
+            headers: headers,
             allow: allow,
             endpoints: auth.credential.map { credentials.endpoints(of: $0, at: upstream) } ?? [],
             clients: allowedClients,

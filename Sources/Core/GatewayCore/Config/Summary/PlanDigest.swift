@@ -57,7 +57,8 @@ package struct PlanDigest: Hashable, Sendable, Codable {
         plain.span = SourceSpan(file: 0, line: 0, column: 0)
         plain.credential = nil
         plain.tls.privateKey = nil
-        return Array("\(plain)".utf8) + (route.tls.privateKey?.withValue { Array($0.utf8) } ?? [])
+        let secrets = [route.tls.privateKey].compactMap(\.self) + route.headers.set.map(\.value)
+        return Array("\(plain)".utf8) + secrets.flatMap { $0.withValue { Array($0.utf8) + [0] } }
     }
 }
 

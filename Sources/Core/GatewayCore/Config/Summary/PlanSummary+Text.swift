@@ -96,6 +96,8 @@ extension PlanSummary.Route: PlanSummaryItem {
         add("hosts", PlanSummary.list(hosts))
         add("credential", credential ?? "none")
         add("as_user", asUser)
+        if let headers, !headers.set.isEmpty { add("headers.set", PlanSummary.list(headers.set)) }
+        if let headers, !headers.remove.isEmpty { add("headers.remove", PlanSummary.list(headers.remove)) }
         for rule in allow ?? [] {
             add("allow", "\(rule.methods.isEmpty ? "any method" : rule.methods.joined(separator: ", ")) \(rule.path)")
         }

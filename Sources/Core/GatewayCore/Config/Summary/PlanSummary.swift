@@ -40,6 +40,12 @@ package struct PlanSummary: Hashable, Sendable, Codable {
         package var path: String
     }
 
+    /// The values are left out: they may be secrets.
+    package struct Headers: Hashable, Sendable, Codable {
+        package var set: [String]
+        package var remove: [String]
+    }
+
     package struct Route: Hashable, Sendable, Codable {
         package var name: String
         package var upstream: String
@@ -49,6 +55,7 @@ package struct PlanSummary: Hashable, Sendable, Codable {
         package var absoluteForm: Bool
         package var credential: String?
         package var asUser: String?
+        package var headers: Headers?
         package var allow: [Allow]?
         package var clients: [String]?
         package var plaintext: Bool
@@ -180,6 +187,9 @@ extension PlanSummary.Route {
         absoluteForm = plan.matchesUpstreamHost
         self.credential = credential
         asUser = plan.asUser
+        if !plan.headers.set.isEmpty || !plan.headers.remove.isEmpty {
+            headers = PlanSummary.Headers(set: plan.headers.set.map(\.name), remove: plan.headers.remove)
+        }
         allow =
             plan.allow.isEmpty
             ? nil : plan.allow.map { PlanSummary.Allow(methods: $0.methods, path: $0.path.description) }

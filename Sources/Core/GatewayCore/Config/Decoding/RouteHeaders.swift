@@ -1,0 +1,108 @@
+/// Reads `headers` of a route: the fields that it sets and those that it takes away.
+struct RouteHeaders {
+    /// Names that are not for `headers`, each with what to do instead.
+    private let owned: [String: String]
+    private var headers = RoutePlan.Headers()
+    private var slots: Set<String> = []
+
+    /// - Parameters:
+    ///   - behavior: Of the route's credential; nil without one.
+    ///   - strategy: Its kind.
+    static func decode(
+        _ route: ConfigFields,
+        beside behavior: AuthBehavior?,
+        of strategy: String?,
+        asUser: String?
+    ) -> RoutePlan.Headers {
+        guard let fields = route.fields("headers") else { return RoutePlan.Headers() }
+        let keepsAsUser = asUser != nil || strategy?.hasPrefix("box_") == true
+        var decoder = RouteHeaders(owned: owned(by: behavior, keepsAsUser: keepsAsUser))
+        decoder.readSet(fields)
+        decoder.readRemove(fields)
+        if !fields.has("set"), !fields.has("remove"), fields.unknownKeys.isEmpty {
+            fields.error("sets and removes nothing; leave it out")
+        }
+        fields.refuseUnknownKeys()
+        return decoder.headers
+    }
+
+    private init(owned: [String: String]) { self.owned = owned }
+
+    private static func owned(by behavior: AuthBehavior?, keepsAsUser: Bool) -> [String: String] {
+        var owned: [String: String] = [:]
+        for name in behavior?.injectedFields ?? [] {
+            owned[FieldSyntax.slot(name)] = "the route's credential takes the place of this field"
+        }
+        if case .tokenPerSubject(let grants)? = behavior {
+            owned[FieldSyntax.slot(grants.field)] =
+                "this field names the user whose token goes along; it is not forwarded"
+        }
+        if keepsAsUser {
+            owned["as-user"] = "the gateway keeps this field from clients; to set it, use \"auth: {…, as_user: …}\""
+        }
+        return owned
+    }
+
+    // MARK: Fields
+
+    private mutating func readSet(_ fields: ConfigFields) {
+        guard let own = fields.fields("set") else { return }
+        guard let values = fields.valueMap("set") else { return }
+        if values.isEmpty, own.keys.isEmpty { fields.error("set", "sets nothing; leave it out") }
+        for name in own.keys where !own.has(name) { own.error(name, "has no value") }
+        for (name, value) in values {
+            if let reason = obstacle(to: name) {
+                own.error(name, reason)
+            } else if FieldSyntax.slot(name) == "authorization" {
+                own.error(name, "credentials belong to \"auth\": strategy bearer, basic or header sends this field")
+            } else if !value.withValue(FieldSyntax.isValue) {
+                own.error(name, "a header field takes visible ASCII without a space at either end (RFC 9110)")
+            } else if !slots.insert(FieldSyntax.slot(name)).inserted {
+                own.error(name, "the field is set twice; case, \"_\" and \"-\" make no difference")
+            } else {
+                headers.set.append(Injection.Field(name: name, value: value))
+            }
+        }
+    }
+
+    private mutating func readRemove(_ fields: ConfigFields) {
+        guard let elements = fields.elements("remove") else { return }
+        if elements.isEmpty { fields.error("remove", "removes nothing; leave it out") }
+        for (node, path) in elements {
+            let name = if case .scalar(let scalar) = node.content { scalar.text } else { "" }
+            if let reason = obstacle(to: name) {
+                fields.context.error(reason, at: node.span, path: path)
+            } else if slots.contains(FieldSyntax.slot(name)) {
+                let reason = "the field is in \"set\" too, which replaces what the client sends"
+                fields.context.error(reason, at: node.span, path: path)
+            } else if !headers.remove.contains(where: { FieldSyntax.slot($0) == FieldSyntax.slot(name) }) {
+                headers.remove.append(name)
+            }
+        }
+    }
+
+    /// Why a name is not for `headers`; nil when it is.
+    private func obstacle(to name: String) -> String? {
+        if !FieldSyntax.isToken(name) { return "not a valid header field name" }
+        if FieldSyntax.reserved.contains(FieldSyntax.slot(name)) {
+            return "this field belongs to the connection; the gateway writes it itself"
+        }
+        return owned[FieldSyntax.slot(name)]
+    }
+}
+
+extension AuthBehavior {
+    /// The header fields that it is known to put its credential into.
+    fileprivate var injectedFields: [String] {
+        let token = TokenSet(access: Secret("token"), obtainedAt: UnixTime(seconds: 0))
+        let injection: Injection? =
+            switch self {
+            case .none: nil
+            case .fixed(let injection), .onChallenge(let injection, _): injection
+            case .token(let grant): grant.injection(of: token)
+            case .tokenPerSubject(let grants): grants.grant(for: "user").injection(of: token)
+            }
+        // What clients send there never goes along with a credential, wherever that stands.
+        return injection.map { $0.fields.map(\.name) + ["Authorization"] } ?? []
+    }
+}
