@@ -81,7 +81,7 @@ final class ProxyShared: Sendable {
         pendingPerRoute = max(1, configuration.limits.pendingPerRoute / lanes)
         connectionsPerUpstream = max(1, configuration.limits.connectionsPerUpstream / lanes)
         pendingPerUpstream = max(1, configuration.limits.pendingPerUpstream / lanes)
-        (targets, targetOfRoute) = try Self.targets(of: configuration.routes.map(\.plan))
+        (targets, targetOfRoute) = try Self.targets(of: configuration.routes.map(\.plan), sha256: configuration.sha256)
     }
 
     var isDraining: Bool { state.isDraining }
@@ -90,7 +90,10 @@ final class ProxyShared: Sendable {
     func connectionOpened() -> Bool { state.connectionOpened() <= limits.connections }
     func connectionClosed() { state.connectionClosed() }
 
-    private static func targets(of routes: [RoutePlan]) throws -> ([UpstreamTarget], [Int]) {
+    private static func targets(
+        of routes: [RoutePlan],
+        sha256: @escaping @Sendable ([UInt8]) -> [UInt8]
+    ) throws -> ([UpstreamTarget], [Int]) {
         var targets: [UpstreamTarget] = []
         var known: [UpstreamTarget.Key: Int] = [:]
         var indices: [Int] = []
@@ -101,7 +104,7 @@ final class ProxyShared: Sendable {
             } else {
                 known[key] = targets.count
                 indices.append(targets.count)
-                targets.append(try UpstreamTarget(route, key: key))
+                targets.append(try UpstreamTarget(route, key: key, sha256: sha256))
             }
         }
         return (targets, indices)

@@ -296,6 +296,7 @@ final class UpstreamHandler: ChannelDuplexHandler {
     }
 
     func errorCaught(context: ChannelHandlerContext, error: any Error) {
+        if let mismatch = error as? PinMismatch { pool.showedWrongKey(mismatch.seen) }
         if let origin, ready != nil { settle(.failure(UpstreamFailure.problem(error, origin))) }
         // A TLS close without close_notify may be a cut: such a body has no trustworthy end.
         if phase == .body, body.endsWithConnection, let client {

@@ -1,4 +1,5 @@
 import GatewayCore
+import Logging
 import NIOCore
 import NIOPosix
 import NIOSSL
@@ -20,6 +21,9 @@ final class UpstreamPool {
     private let timeouts: Timeouts
     private let clock: LoopClock
     private let buffers: SpareBuffers
+    private let logger: Logger
+    /// Said once, not for every connection.
+    private var wrongKey: CertificatePin?
     /// Connections, open or being opened, and requests that wait for one.
     private let most: Int
     private let mostWaiting: Int
@@ -37,6 +41,7 @@ final class UpstreamPool {
         resolver = UpstreamResolver(loop: slot.loop)
         clock = slot.clock
         buffers = slot.buffers
+        logger = shared.logger
         limits = shared.limits
         timeouts = shared.timeouts
         most = shared.connectionsPerUpstream
@@ -145,6 +150,16 @@ final class UpstreamPool {
         serveWaiters()
     }
 
+    /// The upstream is trusted and shows a key that is not among the pinned ones.
+    func showedWrongKey(_ seen: CertificatePin) {
+        guard seen != wrongKey else { return }
+        wrongKey = seen
+        logger.warning(
+            "Upstream shows a key that tls.pin does not name",
+            metadata: ["gateway.upstream": "\(target.origin)", "gateway.pin": "\(seen)"]
+        )
+    }
+
     /// Resolved asynchronously, happy eyeballs (RFC 8305), bounded by `connect_timeout`.
     private func open(_ done: @escaping Done) {
         count += 1
@@ -225,6 +240,11 @@ enum UpstreamFailure {
         case let error as NIOSSLError: tlsProblem(error, origin)
         case is NIOSSLExtraError, is PeerNameMismatch:
             unreachable("The certificate of \(origin) does not name this host.", .certificateRefused)
+        case let error as PinMismatch:
+            unreachable(
+                "The certificate of \(origin) has a key that tls.pin does not name: \(error.seen).",
+                .certificateRefused
+            )
         case is BoringSSLError: unreachable("The TLS handshake with \(origin) failed.", .handshakeFailed)
         default: unreachable("\(origin) refused the connection or reset it.", nil)
         }

@@ -22,9 +22,11 @@ struct UpstreamTarget: Sendable {
     let tlsContext: NIOSSLContext?
     /// Sent as SNI and verified; nil for addresses, whose certificate must name the address.
     let serverName: String?
+    private let pinned: PinnedKeys
 
     /// - Throws: ``ListenerError`` naming the route when a certificate or key cannot be used.
-    init(_ route: RoutePlan, key: Key) throws {
+    init(_ route: RoutePlan, key: Key, sha256: @escaping @Sendable ([UInt8]) -> [UInt8]) throws {
+        pinned = PinnedKeys(pins: route.tls.pins, sha256: sha256)
         self.key = key
         origin = route.upstream
         guard route.upstream.scheme == .https else {
@@ -55,12 +57,17 @@ struct UpstreamTarget: Sendable {
     }
 
     func tlsHandler(_ context: NIOSSLContext) throws -> NIOSSLClientHandler {
-        guard let serverName else { return try NIOSSLClientHandler(context: context, serverHostname: nil) }
-        let expected = PeerName(serverName)
+        let (pinned, expected) = (pinned, serverName.map(PeerName.init))
+        guard expected != nil || !pinned.pins.isEmpty else {
+            return try NIOSSLClientHandler(context: context, serverHostname: nil)
+        }
         return try NIOSSLClientHandler._makeSSLClientHandler(context: context, serverHostname: serverName) {
             certificate,
             channel in
-            channel.eventLoop.makeCompletedFuture { try expected.check(certificate) }
+            channel.eventLoop.makeCompletedFuture {
+                try expected?.check(certificate)
+                try pinned.check(certificate)
+            }
         }
     }
 

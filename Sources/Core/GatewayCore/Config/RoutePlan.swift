@@ -13,6 +13,8 @@ package struct RoutePlan: Hashable, Sendable {
         /// Our own certificate for mutual TLS.
         package var certificatePath: String?
         package var privateKey: Secret?
+        /// One of these keys the upstream's certificate must have; empty asks for none.
+        package var pins: [CertificatePin] = []
 
         package init(
             caPath: String? = nil,

@@ -50,7 +50,7 @@ enum RouteDecoder {
             of: credential?.strategyKind,
             asUser: auth?.asUser
         )
-        let tls = tls(fields, of: upstream)
+        let tls = RouteTLS.decode(fields, of: upstream)
         guard let upstream, let auth else { return nil }
         return RoutePlan(
             name: name,
@@ -88,27 +88,5 @@ enum RouteDecoder {
             fields.error("upstream", "everything would be sent in clear over http; \(advice)")
         }
         return url
-    }
-
-    private static func tls(_ fields: ConfigFields, of upstream: UpstreamURL?) -> RoutePlan.TLS {
-        guard let own = fields.fields("tls") else { return RoutePlan.TLS() }
-        own.refuseUnbuilt("pin")
-        if let upstream, upstream.origin.scheme == .http {
-            fields.error("tls", "has no effect: the upstream is http")
-        }
-        var tls = RoutePlan.TLS(caPath: own.filePath("ca"), certificatePath: own.filePath("certificate"))
-        if let name = own.string("server_name") {
-            if let origin = Origin(scheme: .https, authority: name), !name.contains(":") {
-                tls.serverName = origin.host
-            } else {
-                own.error("server_name", "expected the name of a host")
-            }
-        }
-        if own.has("private_key") { tls.privateKey = own.requiredSecretText("private_key") }
-        if own.has("certificate") != own.has("private_key") {
-            own.error("certificate and private_key belong together")
-        }
-        own.refuseUnknownKeys()
-        return tls
     }
 }

@@ -49,6 +49,15 @@ package enum ConfigSchema {
                 ])
             )
         ]),
+        "routes.*.tls.pin": .object([
+            (
+                "anyOf",
+                .array([
+                    SchemaWriter.reference("string"),
+                    .object([("type", .string("array")), ("items", SchemaWriter.reference("string"))]),
+                ])
+            )
+        ]),
         "credentials.*": SchemaWriter.reference("credential"),
         "routes.*.auth": SchemaWriter.reference("auth"),
     ]

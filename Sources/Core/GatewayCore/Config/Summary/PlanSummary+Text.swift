@@ -101,6 +101,7 @@ extension PlanSummary.Route: PlanSummaryItem {
         for rule in allow ?? [] {
             add("allow", "\(rule.methods.isEmpty ? "any method" : rule.methods.joined(separator: ", ")) \(rule.path)")
         }
+        add("tls.pin", pins.map(PlanSummary.list))
         add("clients", clients.map(PlanSummary.list))
         return facts
     }

@@ -58,6 +58,7 @@ package struct PlanSummary: Hashable, Sendable, Codable {
         package var headers: Headers?
         package var allow: [Allow]?
         package var clients: [String]?
+        package var pins: [String]?
         package var plaintext: Bool
     }
 
@@ -194,6 +195,7 @@ extension PlanSummary.Route {
             plan.allow.isEmpty
             ? nil : plan.allow.map { PlanSummary.Allow(methods: $0.methods, path: $0.path.description) }
         clients = plan.clients
+        pins = plan.tls.pins.isEmpty ? nil : plan.tls.pins.map(\.description)
         plaintext = plan.upstream.scheme == .http
     }
 }

@@ -1,0 +1,54 @@
+/// Reads `tls` of a route: how its upstream is known, and how we are known to it.
+enum RouteTLS {
+    static func decode(_ route: ConfigFields, of upstream: UpstreamURL?) -> RoutePlan.TLS {
+        guard let fields = route.fields("tls") else { return RoutePlan.TLS() }
+        if let upstream, upstream.origin.scheme == .http {
+            route.error("tls", "has no effect: the upstream is http")
+        }
+        var tls = RoutePlan.TLS(caPath: fields.filePath("ca"), certificatePath: fields.filePath("certificate"))
+        if let name = fields.string("server_name") {
+            if let origin = Origin(scheme: .https, authority: name), !name.contains(":") {
+                tls.serverName = origin.host
+            } else {
+                fields.error("server_name", "expected the name of a host")
+            }
+        }
+        if fields.has("private_key") { tls.privateKey = fields.requiredSecretText("private_key") }
+        if fields.has("certificate") != fields.has("private_key") {
+            fields.error("certificate and private_key belong together")
+        }
+        tls.pins = pins(fields)
+        fields.refuseUnknownKeys()
+        return tls
+    }
+
+    /// One pin, or a list of them: the next key is named before the server changes to it.
+    private static func pins(_ fields: ConfigFields) -> [CertificatePin] {
+        guard let node = fields.node("pin"), !node.isNull else { return [] }
+        guard case .sequence = node.content else {
+            guard let text = fields.string("pin") else { return [] }
+            return [pin(text, at: node.span, fields.path.appending("pin"), fields.context)].compactMap(\.self)
+        }
+        let elements = fields.elements("pin") ?? []
+        if elements.isEmpty { fields.error("pin", "names no key; remove it to accept any that is trusted") }
+        return elements.compactMap { node, path in
+            guard case .scalar(let scalar) = node.content else { return pin("", at: node.span, path, fields.context) }
+            return pin(scalar.text, at: node.span, path, fields.context)
+        }
+    }
+
+    private static func pin(
+        _ text: String,
+        at span: SourceSpan,
+        _ path: ConfigPath,
+        _ context: ConfigContext
+    ) -> CertificatePin? {
+        if let pin = CertificatePin(text) { return pin }
+        context.error(
+            "expected sha256/ and 44 characters of base64: the SHA-256 of the public key of the server's certificate",
+            at: span,
+            path: path
+        )
+        return nil
+    }
+}
