@@ -34,6 +34,36 @@ struct UpstreamPoolTests {
         try await group.shutdownGracefully()
     }
 
+    /// What a connection that ended has left free belongs to who waits, also before its turn has come.
+    @Test func whoComesLaterDoesNotGoFirst() async throws {
+        let group = MultiThreadedEventLoopGroup(numberOfThreads: 1)
+        let server = try await ServerBootstrap(group: group).bind(host: "127.0.0.1", port: 0).get()
+        let shared = try Self.shared(port: try #require(server.localAddress?.port))
+        let loop = group.next()
+        let first = loop.makePromise(of: String.self)
+        try await loop.submit {
+            let slot = LaneSlot(number: 0, loop: loop, shared: shared)
+            let pool = UpstreamPool(target: shared.targets[0], slot: slot, shared: shared)
+            func connect(_ name: String) {
+                _ = pool.connect { result in
+                    switch result {
+                    case .success: first.succeed(name)
+                    case .failure(let problem): first.fail(problem)
+                    }
+                }
+            }
+            _ = pool.connect { _ in
+                connect("who waits")
+                pool.connectionEnded()
+                connect("who comes later")
+            }
+        }
+        .get()
+        #expect(try await first.futureResult.get() == "who waits")
+        try await server.close().get()
+        try await group.shutdownGracefully()
+    }
+
     /// One connection at a time.
     private static func shared(port: Int) throws -> ProxyShared {
         let plan = RoutePlan(

@@ -88,7 +88,8 @@ final class UpstreamPool {
     /// - Parameter done: May be called before this returns.
     /// - Returns: The place of who has to wait, to be given up with ``leave(_:)``.
     func connect(_ done: @escaping Done) -> UInt64? {
-        guard count >= most else {
+        // Who has waited is served first, on the turn that is about to come.
+        guard count >= most || !waiters.isEmpty else {
             open(done)
             return nil
         }
