@@ -17,10 +17,18 @@ PEERS = ROOT / ".build/bench"
 TOKEN = "0123456789abcdef0123456789abcdef01234567"
 
 
+#: What was given out: nobody listens there yet, so the system could name it once more.
+GIVEN = set()
+
+
 def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+    while True:
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = probe.getsockname()[1]
+        if port not in GIVEN:
+            GIVEN.add(port)
+            return port
 
 
 def program(name, *places):
