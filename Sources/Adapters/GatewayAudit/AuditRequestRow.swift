@@ -40,25 +40,22 @@ package struct AuditRequestRow: Hashable, Sendable {
 
     /// One line of JSON Lines, members named and ordered as the columns of the table.
     package var json: String {
-        var members: [String] = ["\"id\":\(id)"]
-        func add(_ name: String, _ text: String?) { members.append("\"\(name)\":\(text.map(SafeText.json) ?? "null")") }
-        func add(_ name: String, _ number: Int64?) {
-            members.append("\"\(name)\":\(number.map(String.init) ?? "null")")
-        }
-        add("at", at)
-        add("request_id", requestID)
-        add("route", route)
-        add("client", client)
-        add("method", method)
-        add("status", status)
-        add("problem", problem)
-        add("credential", credential)
-        add("generation", generation)
-        members.append("\"replayed\":\(wasReplayed)")
-        add("bytes_received", bytesReceived)
-        add("bytes_sent", bytesSent)
-        add("duration_ms", durationMilliseconds)
-        add("instance", instance)
-        return "{\(members.joined(separator: ","))}"
+        var line = JSONLine()
+        line.add("id", id)
+        line.add("at", at)
+        line.add("request_id", requestID)
+        line.add("route", route)
+        line.add("client", client)
+        line.add("method", method)
+        line.add("status", status)
+        line.add("problem", problem)
+        line.add("credential", credential)
+        line.add("generation", generation)
+        line.add("replayed", wasReplayed)
+        line.add("bytes_received", bytesReceived)
+        line.add("bytes_sent", bytesSent)
+        line.add("duration_ms", durationMilliseconds)
+        line.add("instance", instance)
+        return line.text
     }
 }

@@ -75,33 +75,30 @@ package struct AuditRow: Hashable, Sendable {
 extension AuditRow {
     /// One line of JSON Lines, members named and ordered as the columns of the table.
     package var json: String {
-        var members: [String] = ["\"id\":\(id)"]
-        func add(_ name: String, _ text: String?) { members.append("\"\(name)\":\(text.map(SafeText.json) ?? "null")") }
-        func add(_ name: String, _ number: Int64?) {
-            members.append("\"\(name)\":\(number.map(String.init) ?? "null")")
-        }
-        add("at", at)
-        add("event", event)
-        add("credential", credential)
-        add("strategy", strategy)
-        add("subject", subject)
-        add("generation", generation)
-        add("trigger", trigger)
-        add("route", route)
-        add("client", client)
-        add("request_id", requestID)
-        add("outcome", outcome)
-        add("http_status", httpStatus)
-        add("error_code", errorCode)
-        add("expires_at", expiresAt)
-        add("duration_ms", durationMilliseconds)
-        add("waiters", waiters)
-        add("token_fingerprint", tokenFingerprint)
-        add("instance", instance)
-        members.append("\"detail\":\(detailIsObject ? detail : SafeText.json(detail))")
-        add("previous_hash", previousHash)
-        add("hash", hash)
-        return "{\(members.joined(separator: ","))}"
+        var line = JSONLine()
+        line.add("id", id)
+        line.add("at", at)
+        line.add("event", event)
+        line.add("credential", credential)
+        line.add("strategy", strategy)
+        line.add("subject", subject)
+        line.add("generation", generation)
+        line.add("trigger", trigger)
+        line.add("route", route)
+        line.add("client", client)
+        line.add("request_id", requestID)
+        line.add("outcome", outcome)
+        line.add("http_status", httpStatus)
+        line.add("error_code", errorCode)
+        line.add("expires_at", expiresAt)
+        line.add("duration_ms", durationMilliseconds)
+        line.add("waiters", waiters)
+        line.add("token_fingerprint", tokenFingerprint)
+        line.add("instance", instance)
+        line.add("detail", verbatim: detailIsObject ? detail : SafeText.json(detail))
+        line.add("previous_hash", previousHash)
+        line.add("hash", hash)
+        return line.text
     }
 
     /// Only what certainly is an object on one line may stand in the output unquoted.
