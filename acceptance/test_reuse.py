@@ -6,11 +6,13 @@ import pathlib
 import random
 import subprocess
 import sys
+import threading
 
 import pytest
 import requests
 from conftest import CANARY
 from harness import processes
+from harness.script import connect, wait
 
 CLIENTS = 16
 
@@ -64,3 +66,41 @@ def test_connections_that_die_between_requests(hasty, start_gateway, count):
     # A POST whose connection died may have been done: the client is told, and decides.
     assert set(posted) <= {200, 502}
     print(f"{posted.count(502)} of {len(posted)} POSTs met a dying connection")
+
+
+def test_a_connection_that_dies_under_the_last_bytes_of_a_body_is_replaced(make_script, start_gateway):
+    """The gateway finds the client's bytes and the end of the connection in one turn, so that sending them is what fails."""
+    answer = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+    has_half, may_die, is_dead = threading.Event(), threading.Event(), threading.Event()
+
+    def steps(wire, number):
+        if number == 0:
+            wire.head()
+            wire.send(answer)
+            wire.head()
+            assert wire.exactly(5) == b"hello"
+            has_half.set()
+            may_die.wait(15)
+            wire.reset()
+            is_dead.set()
+        else:
+            wire.head()
+            assert wire.exactly(10) == b"helloworld"
+            wire.send(answer)
+
+    script = make_script(steps)
+    gateway = start_gateway(
+        {"routes": {"api": {"upstream": script.url, "auth": {"strategy": "bearer", "token": CANARY}}}}
+    )
+    host = f"Host: 127.0.0.1:{gateway.port}\r\n"
+    with connect(gateway.port) as client:
+        client.send(f"GET /api/x HTTP/1.1\r\n{host}\r\n".encode())
+        assert client.head().startswith(b"HTTP/1.1 200") and client.exactly(2) == b"ok"
+        client.send(f"PUT /api/x HTTP/1.1\r\n{host}Content-Length: 10\r\n\r\nhello".encode())
+        wait(has_half, 15, "the first half of the body is there")
+        with gateway.halted():
+            client.send(b"world")
+            may_die.set()
+            wait(is_dead, 15, "the connection is reset")
+        assert client.head().startswith(b"HTTP/1.1 200") and client.exactly(2) == b"ok"
+    assert script.failures == []

@@ -140,6 +140,41 @@ def test_a_reset_of_one_side_ends_the_other(tunnel, side):
             assert client.to_end() == b""
 
 
+def test_a_tunnel_both_ends_of_which_are_reset_in_the_same_turn_harms_nobody(tunnel):
+    """What fails to go out to the one end makes the gateway read what is left of the other, and again."""
+    may_fill, is_reset = threading.Event(), threading.Event()
+
+    def steps(wire):
+        wire.send(SWITCH)
+        # Until the kernel lets more wait in the gateway's socket than one read takes.
+        wire.send(bytes(30_000_000))
+        may_fill.wait(15)
+        wire.connection.settimeout(0)
+        try:
+            while True:
+                wire.send(bytes(65_536))
+        except BlockingIOError:
+            pass
+        wire.reset()
+        is_reset.set()
+
+    gateway = tunnel(steps)
+    client = connect(gateway.port)
+    client.send(handshake(gateway))
+    client.head()
+    assert len(client.exactly(30_000_000)) == 30_000_000
+    with gateway.halted():
+        may_fill.set()
+        wait(is_reset, 15, "the origin's end is reset")
+        client.send(b"more")
+        client.reset()
+    # Any answer will do: the gateway is there.
+    with connect(gateway.port) as other:
+        other.send(f"GET /nowhere HTTP/1.1\r\nHost: 127.0.0.1:{gateway.port}\r\n\r\n".encode())
+        assert other.head().startswith(b"HTTP/1.1 404")
+    assert gateway.process.poll() is None
+
+
 def test_a_refused_upgrade_leaves_an_ordinary_connection(origin, start_gateway):
     gateway = start_gateway(config(origin.url))
     origin.answer = lambda request: b"HTTP/1.1 426 Upgrade Required\r\nContent-Length: 2\r\n\r\nno"

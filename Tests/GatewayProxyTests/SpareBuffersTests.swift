@@ -55,4 +55,11 @@ import Testing
         #expect(address(buffer) == place)
     }
 
+    @Test func aBufferThatHasGrownIsNotReadInto() {
+        var buffer = read("HTTP/1.1 2")
+        buffer.writeRepeatingByte(0, count: 200_000)
+        buffer.moveReaderIndex(to: buffer.writerIndex)
+        buffers.finishReading(&buffer)
+        #expect(buffers.takeForReading().storageCapacity == 131_072)
+    }
 }

@@ -135,6 +135,15 @@ class Gateway:
         """A subcommand with this gateway's configuration, for example `run("audit", "verify")`."""
         return command(*arguments, "--config", self.file, cwd=self.folder, **self.environment, **options)
 
+    @contextlib.contextmanager
+    def halted(self):
+        """Takes no turn, and then finds at once all that happened meanwhile."""
+        self.process.send_signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            self.process.send_signal(signal.SIGCONT)
+
     def kill(self):
         self.process.send_signal(signal.SIGKILL)
         self.process.wait()

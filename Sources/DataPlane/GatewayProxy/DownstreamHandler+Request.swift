@@ -282,11 +282,12 @@ extension DownstreamHandler {
         case .forward(let count):
             sendBody(count)
         case .last(let count):
-            sendBody(count)
             requestCompleted()
-        case .trailers(let count):
             sendBody(count)
+            flushRequest()
+        case .trailers(let count):
             trailers.reset()
+            sendBody(count)
         case .broken, nil:
             refuse(GatewayProblem(.requestRefused, "The chunked body is not valid."))
             return false
@@ -338,13 +339,14 @@ extension DownstreamHandler {
             requestOut.writeImmutableBuffer(bytes)
             self.exchange?.body.trailersReceived()
             requestCompleted()
+            flushRequest()
             return true
         }
     }
 
+    /// Before its last bytes are sent, which can lead to the answer, or to another connection and a phase of its own.
     private func requestCompleted() {
         phase = .responding
-        flushRequest()
         setDeadline(timeouts.response)
     }
 

@@ -132,42 +132,35 @@ extension DownstreamHandler {
     }
 
     func forward(_ bytes: ByteBuffer) {
-        var bytes = bytes
-        forward(bytes.readableBytes, of: &bytes)
-    }
-
-    /// Takes the first bytes of `source`.
-    func forward(_ count: Int, of source: inout ByteBuffer) {
-        sent(count)
-        if count <= (responseOut.readableBytes > 0 ? Self.joinedBytes : Self.stagedBytes) {
-            stage(count, of: source)
-        } else if count == source.readableBytes {
-            sendStaged(with: source)
-        } else if let slice = source.getSlice(at: source.readerIndex, length: count) {
-            sendStaged(with: slice)
-        }
-        source.moveReaderIndex(forwardBy: count)
-    }
-
-    /// Up to here copying behind what is staged is cheaper than writing from two places.
-    private static let joinedBytes = 16_384
-    /// Up to here what comes next is waited for until the read is dealt with.
-    private static let stagedBytes = 1024
-
-    private func stage(_ count: Int, of source: ByteBuffer) {
-        if responseOut.readableBytes == 0 { responseOut = buffers.take() }
-        unsafe source.withUnsafeReadableBytes { bytes in
-            _ = unsafe responseOut.writeBytes(UnsafeRawBufferPointer(rebasing: bytes.prefix(count)))
-        }
-    }
-
-    private func sendStaged(with bytes: ByteBuffer) {
+        var rest = bytes
+        guard !stage(rest.readableBytes, of: &rest) else { return }
+        sent(bytes.readableBytes)
         // Taken out: sending can lead back to here.
         var out = buffers.empty
         swap(&out, &responseOut)
         outlet.send(out, bytes)
         if out.readableBytes > 0 { buffers.giveBack(out) }
     }
+
+    /// Takes the first bytes of `source`, unless they are so many that they are better sent from where they are.
+    ///
+    /// - Returns: Whether they were taken.
+    func stage(_ count: Int, of source: inout ByteBuffer) -> Bool {
+        let isFirst = responseOut.readableBytes == 0
+        guard count <= (isFirst ? Self.stagedBytes : Self.joinedBytes) else { return false }
+        sent(count)
+        if isFirst { responseOut = buffers.take() }
+        unsafe source.withUnsafeReadableBytes { bytes in
+            _ = unsafe responseOut.writeBytes(UnsafeRawBufferPointer(rebasing: bytes.prefix(count)))
+        }
+        source.moveReaderIndex(forwardBy: count)
+        return true
+    }
+
+    /// Up to here copying behind what is staged is cheaper than writing from two places.
+    private static let joinedBytes = 16_384
+    /// Up to here what comes next is waited for until the read is dealt with.
+    private static let stagedBytes = 1024
 
     private func sent(_ count: Int) {
         exchange?.bytesSent += count

@@ -46,6 +46,8 @@ final class SpareBuffers {
         guard rest <= Self.smallRest else { return }
         var read = rest == 0 ? empty : ByteBuffer(buffer: buffer)
         swap(&read, &buffer)
+        // One that has grown would be grown further by the next rest, until all of them hold what a socket can.
+        guard read.storageCapacity == Self.readCapacity else { return }
         if reads.count == Self.mostReads { reads.removeFirst() }
         reads.append(read)
     }

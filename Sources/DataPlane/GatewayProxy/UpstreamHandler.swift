@@ -317,8 +317,8 @@ final class UpstreamHandler: ChannelDuplexHandler {
             case .body: guard readBody() else { return }
             case .trailers: guard readTrailers() else { return }
             case .tunnel:
-                hasUnflushedResponse = true
-                client?.forward(buffer.readableBytes, of: &buffer)
+                guard let client else { return }
+                pass(buffer.readableBytes, to: client, isDone: false)
             case .parked, .opening: return
             case .idle:
                 // Bytes nobody asked for: the end of the last response was not where we thought, or it was a lie.
@@ -326,7 +326,7 @@ final class UpstreamHandler: ChannelDuplexHandler {
                 close()
                 return
             case .closed:
-                buffer.clear()
+                buffer = buffers.empty
                 return
             }
         }
@@ -370,7 +370,8 @@ final class UpstreamHandler: ChannelDuplexHandler {
             return true
         case .park:
             phase = .parked
-            parkedHead = head
+            // A copy: a slice would keep the whole of the buffer that the event loop reads into.
+            parkedHead = ByteBuffer(buffer: head)
             client.replay()
             return false
         case .refuse(let detail):
@@ -408,9 +409,9 @@ final class UpstreamHandler: ChannelDuplexHandler {
             pass(count, to: client, isDone: removesChunking)
             finish()
         case .trailers(let count):
-            pass(count, to: client, isDone: removesChunking)
             phase = .trailers
             trailers.reset()
+            pass(count, to: client, isDone: removesChunking)
         case .broken:
             fail("It sent a chunked body that is not valid.")
             return false
@@ -422,8 +423,9 @@ final class UpstreamHandler: ChannelDuplexHandler {
         hasUnflushedResponse = true
         if isDone {
             buffer.moveReaderIndex(forwardBy: count)
-        } else {
-            client.forward(count, of: &buffer)
+        } else if !client.stage(count, of: &buffer), let part = buffer.readSlice(length: count) {
+            // Taken out: sending can lead back to here, with more in the buffer.
+            client.forward(part)
         }
     }
 
