@@ -87,6 +87,24 @@ struct ClockRepairTests {
         #expect(answer.failure?.class == .terminal)
     }
 
+    /// Whoever answers in the authority's place is given nothing that will be good for long.
+    @Test(arguments: [(400, "The token is expired"), (401, "")])
+    func nothingIsSignedForADayThatIsFarAhead(_ status: Int, _ description: String) throws {
+        let body = #"{"error":"invalid_client","error_description":"\#(description)"}"#
+        let grant = try grant("oauth2_client_credentials", .mapping(Self.signed))
+        for (date, isSigned) in [("Mon, 02 Mar 2026 09:29:00 GMT", true), ("Tue, 03 Mar 2026 10:00:00 GMT", false)] {
+            var attempt = attempt()
+            let answer = grant.interpret(TokenReply(status, body, ["Date": date]), in: &attempt)
+            guard !isSigned else {
+                _ = try next(answer)
+                continue
+            }
+            let detail = try #require(answer.failure?.problem.detail)
+            #expect(detail.contains("This machine's clock is 174600 s behind the authority's: set it (NTP)."))
+            #expect(!detail.contains("signed again"))
+        }
+    }
+
     @Test func whoSignsNothingIsNotAskedAgain() throws {
         let block: FixtureNode = [
             "token_url": "https://id.example.com/token", "client_id": "app", "client_secret": "s",

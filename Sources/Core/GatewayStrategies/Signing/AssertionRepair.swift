@@ -7,6 +7,8 @@ struct AssertionRepair {
     static let limit = 3
     /// Clocks that differ by more make a refusal that does not say why one about the times; it is repaired once.
     private static let tolerance: Duration = .seconds(5)
+    /// Further ahead nothing is signed: whoever answers in the authority's place would be given what is good for years.
+    private static let mostAhead: Duration = .seconds(86_400)
 
     private let statuses: Set<Int>
     /// nil where the authority has no names for errors.
@@ -37,8 +39,9 @@ struct AssertionRepair {
     ) -> GrantAnswer? {
         guard let complaint = complaint(in: reply, to: attempt) else { return nil }
         guard attempt.answers <= Self.limit,
-            let now = complaint.date ?? (complaint.isAboutTime ? nil : attempt.now.wall)
-        else { return .failure(Self.failure(after: complaint, reply, from: authority, at: attempt.now)) }
+            let now = complaint.date ?? (complaint.isAboutTime ? nil : attempt.now.wall),
+            now - attempt.now.wall <= Self.mostAhead
+        else { return .failure(Self.failure(after: complaint, reply, from: authority, in: attempt)) }
         var attempt = attempt
         attempt.now = Moment(monotonic: attempt.now.monotonic, wall: now)
         switch sign(attempt) {
@@ -77,11 +80,12 @@ struct AssertionRepair {
         after complaint: Complaint,
         _ reply: TokenReply,
         from authority: String,
-        at now: Moment
+        in attempt: GrantAttempt
     ) -> TokenFailure {
-        var detail = "\(authority) does not accept the assertion's times or its jti, although it was signed again."
+        let isRepeated = attempt.answers > 1 ? ", although it was signed again" : ""
+        var detail = "\(authority) does not accept the assertion's times or its jti\(isRepeated)."
         if let date = complaint.date {
-            let seconds = (now.wall - date).components.seconds
+            let seconds = (attempt.now.wall - date).components.seconds
             if abs(seconds) > 1 {
                 let relation = seconds > 0 ? "ahead of" : "behind"
                 detail += " This machine's clock is \(abs(seconds)) s \(relation) the authority's: set it (NTP)."
