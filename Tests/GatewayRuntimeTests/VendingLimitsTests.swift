@@ -18,6 +18,17 @@ struct VendingLimitsTests {
         #expect(limits.enter("eager", waits: false, at: now) != nil)
     }
 
+    @Test func aFloodWithinEachMillisecondDoesNotKeepOthersFromRegainingTheirs() {
+        var limits = VendingLimits()
+        for _ in 0..<VendingLimits.burst { #expect(limits.enter("other", waits: false, at: now) == nil) }
+        #expect(limits.enter("other", waits: false, at: now) != nil)
+        for _ in 0..<2001 {
+            clock.advance(by: .microseconds(500))
+            _ = limits.enter("eager", waits: false, at: now)
+        }
+        #expect(limits.enter("other", waits: false, at: now) == nil)
+    }
+
     @Test func oneClientThatWaitsDoesNotKeepOthersAway() {
         var limits = VendingLimits()
         for _ in 0..<VendingLimits.mostWaitingOfOne { #expect(limits.enter("eager", waits: true, at: now) == nil) }

@@ -35,6 +35,16 @@ struct FamilyCallBudgetTests {
         #expect(verdict == .spent(isNews: true))
     }
 
+    @Test func aFloodWithinEachMillisecondDoesNotStopTheHour() {
+        var budget = Self.spent(members: 60)
+        var granted = 0
+        for turn in 1...4002 {
+            let verdict = budget.spend(for: .demand, at: Self.start + .microseconds(500) * turn)
+            if verdict == .granted { granted += 1 }
+        }
+        #expect(granted == 2)
+    }
+
     @Test func itIsSaidAgainWhenHalfOfItWasFreeInBetween() {
         var budget = Self.spent(members: 1)
         let first = budget.spend(for: .demand, at: Self.start)

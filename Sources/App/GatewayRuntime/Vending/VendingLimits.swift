@@ -25,7 +25,8 @@ struct VendingLimits {
     mutating func enter(_ client: String, waits: Bool, at now: MonotonicTime) -> GatewayProblem? {
         guard !waits || hasPlace(for: client) else { return Self.problem }
         accounts = accounts.compactMapValues { account in
-            let spent = account.spent - Double((now - account.updatedAt).wholeMilliseconds) / 1000
+            // Not in whole milliseconds: a client that asks several times within each would stop everybody's clock.
+            let spent = account.spent - (now - account.updatedAt) / .seconds(1)
             return spent > 0 ? Account(spent: spent, updatedAt: now) : nil
         }
         let spent = accounts[client]?.spent ?? 0

@@ -71,7 +71,8 @@ package struct CallBudget: Sendable {
     /// - Returns: Whether the call may be made; only then it is counted.
     mutating func spend(at now: MonotonicTime) -> Bool {
         if let updatedAt {
-            let hours = Double((now - updatedAt).wholeMilliseconds) / 3_600_000
+            // Not in whole milliseconds: a flood of calls within each would stop the hour.
+            let hours = (now - updatedAt) / .seconds(3600)
             spent = max(0, spent - max(0, hours) * allowance)
         }
         updatedAt = now
