@@ -137,6 +137,12 @@ package final class ConfigFields {
         error("\"\(key)\" has no value\(hint)", at: entry.keySpan)
     }
 
+    /// For a key that narrows something: with nothing behind it, it would not, and nobody would notice.
+    func refuseNothing(behind key: String, hint: String) {
+        guard entries.contains(where: { $0.key == key && $0.value.isNull }) else { return }
+        reportAbsence(of: key, hint: "; remove it \(hint)")
+    }
+
     package func missing(_ key: String) {
         context.recorder?.miss(key, of: path)
         guard !entries.contains(where: { $0.key == key }) else { return reportAbsence(of: key) }

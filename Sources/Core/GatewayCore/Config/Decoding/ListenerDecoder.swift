@@ -57,6 +57,7 @@ enum ListenerDecoder {
     private static func tls(_ fields: ConfigFields) -> ListenerPlan.TLS? {
         let certificate = fields.requiredFilePath("certificate")
         let key = fields.requiredSecretText("private_key")
+        fields.refuseNothing(behind: "client_ca", hint: "to ask clients for no certificate")
         let authority = fields.filePath("client_ca")
         fields.refuseUnknownKeys()
         guard let certificate, let key else { return nil }

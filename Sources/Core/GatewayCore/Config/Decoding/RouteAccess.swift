@@ -1,6 +1,7 @@
 /// Reads what narrows a route: `allow` and `clients`.
 enum RouteAccess {
     static func allow(_ fields: ConfigFields) -> [RoutePlan.Allow] {
+        fields.refuseNothing(behind: "allow", hint: "to allow everything")
         guard let elements = fields.elements("allow") else { return [] }
         if elements.isEmpty { fields.error("allow", "allows nothing; remove it to allow everything") }
         return elements.compactMap { node, path in
@@ -24,6 +25,7 @@ enum RouteAccess {
     }
 
     private static func methods(_ fields: ConfigFields) -> [String] {
+        fields.refuseNothing(behind: "methods", hint: "to allow every method")
         guard let elements = fields.elements("methods") else { return [] }
         if elements.isEmpty { fields.error("methods", "names no method; remove it to allow every method") }
         return elements.compactMap { node, path in

@@ -42,6 +42,7 @@ enum RouteDecoder {
         conflicts.add(match, path: fields.path)
         let auth = credentials.decodeAuth(of: fields, named: name)
         let allow = RouteAccess.allow(fields)
+        fields.refuseNothing(behind: "clients", hint: "to let in every client")
         let allowedClients = RouteAccess.clients(fields, known: clients)
         let credential = auth?.credential.map { credentials.plans[$0] }
         let headers = RouteHeaders.decode(

@@ -66,6 +66,7 @@ struct RouteHeaders {
     }
 
     private mutating func readRemove(_ fields: ConfigFields) {
+        fields.refuseNothing(behind: "remove", hint: "to forward what clients send")
         guard let elements = fields.elements("remove") else { return }
         if elements.isEmpty { fields.error("remove", "removes nothing; leave it out") }
         for (node, path) in elements {
