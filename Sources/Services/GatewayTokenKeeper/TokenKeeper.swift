@@ -166,9 +166,14 @@ package final class TokenKeeper: CredentialSource, Service {
     }
 
     package func rejected(generation: Int, by demand: CredentialDemand) {
-        guard case .dead = decide({ $0.rejected(generation: generation, by: demand) }) else { return }
+        let isDead = decide { machine in
+            guard case .dead = machine.rejected(generation: generation, by: demand) else { return false }
+            // Before anybody can be given the call that follows from it: see `turn`.
+            rejection.withLock { $0 = generation }
+            return true
+        }
+        guard isDead else { return }
         setup.metrics.rejected()
-        rejection.withLock { $0 = generation }
         remember(.rejected, generation: generation, by: demand)
         doorbell.ring()
     }

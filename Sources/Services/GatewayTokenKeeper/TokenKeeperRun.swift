@@ -50,7 +50,7 @@ extension TokenKeeper {
 
     /// Nobody comes back to what the store has not taken yet: the next keeper of this token begins with what is stored.
     private func storeWhatIsLeft(_ worker: inout TokenWorker) async {
-        if let generation = rejection.withLock({ $0.take() }) { await worker.storeRejection(of: generation) }
+        await storeRejection(&worker)
         if worker.saveIsDue != nil { await worker.saveAgain() }
     }
 
@@ -75,10 +75,12 @@ extension TokenKeeper {
 
     private func turn(_ worker: inout TokenWorker) async {
         if let order = nextOrder() { return await carryOut(order, &worker) }
-        if let generation = rejection.withLock({ $0.take() }) { return await worker.storeRejection(of: generation) }
+        if await storeRejection(&worker) { return }
         let now = setup.clock.now()
         switch decide({ $0.next(at: now.monotonic) }) {
         case .call(let call):
+            // One that came since has to outlive the call, however long that takes.
+            await storeRejection(&worker)
             if await isGranted(call) { await make(call, &worker) }
         case .storm(let waiters, let problem, let call):
             for waiter in waiters { waiter(.failure(problem)) }
@@ -95,6 +97,14 @@ extension TokenKeeper {
             guard due > now.monotonic else { return await worker.saveAgain() }
             await sleep(until: min(due, until ?? due), at: now.monotonic)
         }
+    }
+
+    /// - Returns: Whether there was one.
+    @discardableResult
+    private func storeRejection(_ worker: inout TokenWorker) async -> Bool {
+        guard let generation = rejection.withLock({ $0.take() }) else { return false }
+        await worker.storeRejection(of: generation)
+        return true
     }
 
     private func sleep(until: MonotonicTime?, at now: MonotonicTime) async {
