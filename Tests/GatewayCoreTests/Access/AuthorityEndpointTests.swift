@@ -31,6 +31,14 @@ import Testing
         #expect(!isMeant(try endpoint("https://api.box.com/oauth2/token"), by: path))
     }
 
+    /// Looking for the last encoding from every segment on took seconds for each of these.
+    @Test(.timeLimit(.minutes(1)))
+    func manySegmentsAreReadOnce() throws {
+        let endpoint = try endpoint("https://api.box.com/oauth2/token")
+        let path = String(repeating: "/x", count: 15_000) + "/%41"
+        for _ in 0..<300 { #expect(!isMeant(endpoint, by: path)) }
+    }
+
     @Test func whatIsFilledInLaterIsAnySegment() throws {
         let endpoint = try endpoint("https://api.example.com/users/u-*/token?x=*")
         #expect(endpoint.path == "/users/*/token")

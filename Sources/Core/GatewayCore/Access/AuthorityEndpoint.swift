@@ -61,6 +61,7 @@ package struct AuthorityEndpoint: Hashable, Sendable {
         var reader = PathReader(path)
         var (depth, matched) = (0, 0)
         var (length, isEqual, isDots) = (0, true, true)
+        var lastEncoding: Int?
         while let symbol = reader.next(bytes) {
             if case .byte(let byte) = symbol {
                 if depth < segments.count, let expected = segments[depth].bytes {
@@ -78,11 +79,22 @@ package struct AuthorityEndpoint: Hashable, Sendable {
                 if depth == matched, fits { matched += 1 }
                 depth += 1
                 // Only what is encoded could still lead back.
-                if depth > matched, !reader.hasEncoding(bytes) { return false }
+                if depth > matched {
+                    let last = lastEncoding ?? Self.lastEncoding(in: path, bytes)
+                    lastEncoding = last
+                    if reader.index > last { return false }
+                }
             }
             (length, isEqual, isDots) = (0, true, true)
         }
         return depth == matched && matched == segments.count
+    }
+
+    /// Where the last percent sign stands, or -1. Looked for once: a path of many segments would make it a long search.
+    private static func lastEncoding(in path: Range<Int>, _ bytes: borrowing Span<UInt8>) -> Int {
+        var index = path.upperBound - 1
+        while index >= path.lowerBound, bytes[index] != 0x25 { index -= 1 }
+        return index < path.lowerBound ? -1 : index
     }
 }
 
@@ -97,7 +109,7 @@ private struct PathReader {
     /// By the upstream, and by another proxy before it.
     private static let decodings = 2
 
-    private var index: Int
+    private(set) var index: Int
     private let end: Int
     private var isOver = false
     private var isInParameter = false
@@ -124,12 +136,6 @@ private struct PathReader {
         guard !isOver else { return nil }
         isOver = true
         return .end
-    }
-
-    /// Whether anything that is still to come is percent-encoded.
-    func hasEncoding(_ bytes: borrowing Span<UInt8>) -> Bool {
-        for position in index..<end where bytes[position] == 0x25 { return true }
-        return false
     }
 
     private mutating func decoded(_ bytes: borrowing Span<UInt8>, _ decodings: Int) -> UInt8 {
