@@ -37,19 +37,20 @@ def compare(gateways, scenarios, peers=("nginx",), rounds=6, seconds=1, tls=Fals
 
 
 def with_ratios(rows):
-    """Medians; the ratio to nginx is the median of the ratios of neighbouring slices."""
+    """Medians; the ratios to nginx are medians of the ratios of neighbouring slices."""
     results = {}
     for (scenario, name), slices in rows.items():
         figures = {key: statistics.median(row[key] for row in slices) for key in slices[0]}
         base = rows.get((scenario, "nginx"))
         if base:
-            figures["ratio"] = statistics.median(row["cpu"] / other["cpu"] for row, other in zip(slices, base))
+            for key, of in (("ratio", "cpu"), ("p99_ratio", "p99")):
+                figures[key] = statistics.median(row[of] / other[of] for row, other in zip(slices, base))
         results[scenario, name] = figures
     return results
 
 
 def line_of(figures):
-    ratio = f"  {figures['ratio']:5.2f} of nginx's CPU" if "ratio" in figures else ""
+    ratio = f"  of nginx: CPU {figures['ratio']:.2f}, p99 {figures['p99_ratio']:.2f}" if "ratio" in figures else ""
     return (
         f"{figures['cpu']:9.1f} us/req {figures['rate']:9.0f} req/s  p50 {figures['p50']:6.0f} us  p99 {figures['p99']:6.0f} us"
         f"  peak {figures['memory']:5.1f} MiB{ratio}"
