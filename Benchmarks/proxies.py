@@ -178,6 +178,7 @@ class Stage:
                 ssl_certificate {self.folder}/cert.pem; ssl_certificate_key {self.folder}/key.pem; ssl_protocols TLSv1.3;
                 if ($welcome = 0) {{ return 401 "not welcome"; }}
                 location = /json {{ return 200 '{{"items": [{items}]}}'; }}
+                location = /chunked {{ alias {self.folder}/www/64k; sub_filter_types *; sub_filter nowhere there; }}
                 location / {{ root {self.folder}/www; }}
               }}
             }}""",

@@ -57,6 +57,43 @@ install_packages() {
 
 build_release() {
     say "building release (the first time takes some minutes)"
-    # Exclusive access is checked while it runs by the debug build, which all tests use; docs/adr/0040.
-    swift build -c release --product authgateway --static-swift-stdlib -Xswiftc -enforce-exclusivity=unchecked
+    local profile flags=()
+    profile=$(release_profile)
+    # The compiler would keep the code of an earlier build where only the profile has changed.
+    [ -z "$profile" ] ||
+        flags=(-Xswiftc -Xfrontend -Xswiftc "-ir-profile-use=$profile" -Xswiftc -Xfrontend -Xswiftc -disable-incremental-llvm-codegen)
+    release_build "${flags[@]}"
+}
+
+# Exclusive access is checked while it runs by the debug build, which all tests use; docs/adr/0040.
+release_build() {
+    swift build -c release --product authgateway --static-swift-stdlib -Xswiftc -enforce-exclusivity=unchecked "$@"
+}
+
+# Prints where the counts are that tell the optimizer which code of the request path runs how often; docs/adr/0063. Prints
+# nothing where the toolchain cannot use them.
+release_profile() {
+    local text=Benchmarks/release.proftext tool folder profile
+    tool=$(profdata_tool) || {
+        say "building without the profile of the request path: this toolchain cannot use it" >&2
+        return 0
+    }
+    folder=$(swift build -c release --show-bin-path)
+    # Its name changes with what is in it: the build system does not see that otherwise.
+    profile=$root/.build/release-$( (echo "$folder" && cat "$text") | cksum | tr ' ' -).profdata
+    if [ ! -s "$profile" ]; then
+        # What is private to a file is named after the file that it is compiled to.
+        awk -v folder="$folder/" '/^[^\/;]+\.build\/[^;]*;/ { print folder $0; next } { print }' "$text" >"$profile.text"
+        "$tool" merge -o "$profile" "$profile.text" || fail "$text cannot be read; \`make profile\` makes it anew"
+        rm "$profile.text"
+    fi
+    echo "$profile"
+}
+
+# Prints where llvm-profdata of the toolchain is; fails where the compiler takes no profile of this kind.
+profdata_tool() {
+    local resources tool
+    resources=$(swiftc -print-target-info | sed -n 's/.*"runtimeResourcePath": "\(.*\)".*/\1/p')
+    tool=$resources/../../bin/llvm-profdata
+    [ -x "$tool" ] && swiftc -frontend -help-hidden 2>/dev/null | grep -- -ir-profile-use >/dev/null && echo "$tool"
 }

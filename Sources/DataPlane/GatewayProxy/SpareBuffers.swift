@@ -11,7 +11,7 @@ final class SpareBuffers {
     private static let capacity = 4096
     private static let largest = 65_536
     /// More than a read brings most of the time, and small enough to stay in the cache of a processor.
-    private static let readCapacity = 131_072
+    private static let readCapacity = 262_144
     private static let mostReads = 8
     /// Up to here the rest of a read is copied, so that it does not keep the buffer that the loop reads into.
     private static let smallRest = 16_384

@@ -283,7 +283,9 @@ struct OperatorControl: GatewayControl {
         )
     }
 
-    /// What people have to do, and what could not be obtained when it should have been. Of the subjects that requests have named, the first stands for all of one credential.
+    /// What people have to do, and what could not be obtained when it should have been.
+    ///
+    /// Of the subjects that requests have named, the first stands for all of one credential.
     private func needs() -> [String] {
         var counts: [String: Int] = [:]
         var needs: [(family: String?, text: String)] = []

@@ -1,0 +1,92 @@
+"""The load that the release build is optimized for, and what an instrumented gateway counted under it.
+
+The counts say how often which code ran. They are kept as text, without the code that hardly ran and without the folder that
+was built in, so that every checkout can use them. `make profile` runs this.
+
+Usage: training.py GATEWAY OUTPUT --profdata PATH-OF-LLVM-PROFDATA
+"""
+
+import argparse
+import os
+import pathlib
+import re
+import subprocess
+import tempfile
+
+import load
+import proxies
+
+# A function none of whose code ran as often is none that requests spend their time in.
+LEAST = 1000
+UPLOADS = """
+local bodies = {{string.rep("x", 200), string.rep("x", 3000), string.rep("x", 60000)}}
+local number = 0
+request = function()
+  number = number + 1
+  local body = bodies[number % #bodies + 1]
+  if number % 2 == 0 then return wrk.format("POST", "/json", {{["Content-Type"] = "text/plain"}}, body) end
+  local chunks = string.format("%x\\r\\n%s\\r\\n0\\r\\n\\r\\n", #body, body)
+  return "POST /json HTTP/1.1\\r\\nHost: 127.0.0.1:{port}\\r\\nTransfer-Encoding: chunked\\r\\n\\r\\n" .. chunks
+end
+"""
+
+
+def train(binary, raw, seconds=4):
+    """Loads the gateway with each of the kinds of requests; its counts are in the folder `raw` when it has ended."""
+    os.environ["LLVM_PROFILE_FILE"] = f"{raw}/%p.profraw"
+    for tls in (False, True):
+        with tempfile.TemporaryDirectory(prefix="training-") as folder:
+            with proxies.Stage(folder, {"gateway": binary}, tls) as stage:
+                port = stage.ports["gateway"]
+                uploads = stage.write("uploads.lua", UPLOADS.format(port=port))
+                stage.start("upstream")
+                stage.start("gateway")
+                for connections, path, _ in load.SCENARIOS.values():
+                    load.wrk(port, connections, path, seconds, stage.pin_load)
+                load.wrk(port, 32, "/chunked", seconds, stage.pin_load)
+                load.wrk(port, 32, "", seconds, stage.pin_load, uploads)
+                load.paced(port, 1000, seconds)
+
+
+COUNTS = re.compile(r"# Counter Values:\n((?:\d+\n?)+)")
+
+
+def records(text):
+    """Every function's record, without the folder that was built in."""
+    _, _, body = text.partition(":ir\n")
+    body = re.sub(r"(?m)^/\S*/(?=[^/;\s]+\.build/[^;\n]*;)", "", body)
+    return [with_bitmap(record) for record in body.split("\n\n") if record.strip()]
+
+
+def with_bitmap(record):
+    """A bitmap of 0 bytes behind the counts: the name that follows would be read as one, because it begins with a `$`."""
+    return COUNTS.sub(lambda match: match[0].rstrip("\n") + "\n# Num Bitmap Bytes:\n$0\n", record).rstrip("\n")
+
+
+def most(record):
+    """How often the busiest code of a function ran."""
+    counts = COUNTS.search(record)
+    return max(map(int, counts[1].split())) if counts else 0
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("gateway")
+    parser.add_argument("output", type=pathlib.Path)
+    parser.add_argument("--profdata", required=True)
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="counts-") as raw:
+        train(options.gateway, raw)
+        files = sorted(map(str, pathlib.Path(raw).glob("*.profraw")))
+        if not files:
+            raise SystemExit("the gateway has counted nothing: it is not an instrumented build, or it did not end by itself")
+        merged = f"{raw}/merged"
+        subprocess.run([options.profdata, "merge", "-sparse", "-text", "-o", merged, *files], check=True)
+        text = pathlib.Path(merged).read_text(encoding="utf-8")
+    kept = [record for record in records(text) if most(record) >= LEAST]
+    options.output.write_text(":ir\n" + "\n\n".join(kept) + "\n", encoding="utf-8")
+    print(f"{options.output}: {len(kept)} functions")
+
+
+if __name__ == "__main__":
+    main()
