@@ -3,7 +3,9 @@ import NIOCore
 
 /// One deadline of one connection. Moving it costs a store: the scheduled task looks again when it fires.
 struct DeadlineTimer {
-    private var deadline = NIODeadline.distantFuture
+    private(set) var deadline = NIODeadline.distantFuture
+    /// The deadline that passed last.
+    private(set) var passed = NIODeadline.distantFuture
     private var scheduledFor = NIODeadline.distantFuture
     private var scheduled: Scheduled<Void>?
 
@@ -30,6 +32,7 @@ struct DeadlineTimer {
         scheduledFor = .distantFuture
         guard deadline < .distantFuture else { return false }
         if deadline <= .now() {
+            passed = deadline
             deadline = .distantFuture
             return true
         }

@@ -139,7 +139,7 @@ extension DownstreamHandler {
     func clientClosedOutput() {
         clientHasClosedOutput = true
         switch phase {
-        case .lingering: closeNow()
+        case .lingering, .cutting: closeNow()
         // What waits here may be more requests, the last of which says whether the client still reads.
         case .head, .waiting, .forwarding, .responding, .tunnel: process()
         case .finishing, .closed: break
@@ -150,10 +150,12 @@ extension DownstreamHandler {
     func allInputTaken() {
         switch phase {
         case .waiting, .forwarding, .responding:
+            // After an early answer a client stops sending and reads on (RFC 9112 §9.5).
+            if !requestIsComplete, exchange?.responseHasBegun ?? false { return }
             if !requestIsComplete || decoder.head.clientKeepsAlive { closeNow() }
         case .tunnel: exchange?.upstream?.closeOutput()
         case .head: closeAfterWrites(lingering: false)
-        case .finishing, .lingering, .closed: break
+        case .finishing, .lingering, .cutting, .closed: break
         }
     }
 
@@ -171,8 +173,8 @@ extension DownstreamHandler {
         context?.close(promise: nil)
     }
 
-    /// Resets the connection, so that a client that reads until the end sees a failure and not an end.
-    func cut() {
+    /// Ends the connection in a way that no client takes for a good end; what it has not taken yet is lost.
+    func reset() {
         phase = .closed
         timer.cancel()
         guard let context else { return }

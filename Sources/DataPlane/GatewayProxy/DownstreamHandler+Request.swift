@@ -215,7 +215,7 @@ extension DownstreamHandler {
     func connect(_ exchange: ActiveExchange, fresh: Bool = false) {
         let pool = exchange.state.pool
         phase = .waiting
-        if !fresh, let connection = pool.takeIdle() {
+        if !fresh, let connection = pool.takeIdle(isChecked: !decoder.head.isIdempotent) {
             send(exchange, on: connection, isReused: true)
             return
         }
@@ -323,7 +323,7 @@ extension DownstreamHandler {
 
     private func readTrailers() -> Bool {
         guard let exchange else { return false }
-        let owned = exchange.block?.ownedNames ?? []
+        let owned = (exchange.block?.ownedNames ?? []) + decoder.head.options.nominatedAsOwned
         let bytes = inbound
         switch trailers.read(bytes.readableBytesUInt8Span, forbidden: owned) {
         case .needMore:

@@ -26,6 +26,8 @@ final class DownstreamHandler: ChannelDuplexHandler {
         case finishing
         /// The last response is written; what still comes is thrown away until the client closes.
         case lingering
+        /// A broken response is on its way to the client; the connection is reset when it is there.
+        case cutting
         case closed
     }
 
@@ -58,6 +60,8 @@ final class DownstreamHandler: ChannelDuplexHandler {
     var step: UInt64 = 0
     /// The client takes more: what is on its way to it is below the high-water mark.
     private(set) var isWritable = true
+    /// At how much a slow client had taken when a deadline had passed.
+    var lastLook = ProgressLook()
     private var pendingRead = false
     private var isProcessing = false
     private var isCounted = false
@@ -186,7 +190,7 @@ final class DownstreamHandler: ChannelDuplexHandler {
         switch phase {
         // A client that sends requests but reads no answers would fill the memory with them.
         case .head: isWritable
-        case .finishing, .lingering, .closed: true
+        case .finishing, .lingering, .cutting, .closed: true
         case .waiting: false
         // Not pausing saves two system calls for each request; what comes early waits, one read of it at the most.
         case .responding: inbound.readableBytes == 0
@@ -213,7 +217,7 @@ final class DownstreamHandler: ChannelDuplexHandler {
             case .forwarding: goesOn = readBody()
             case .tunnel: goesOn = readTunnel()
             case .waiting, .responding: goesOn = false
-            case .finishing, .lingering, .closed: inbound = buffers.empty
+            case .finishing, .lingering, .cutting, .closed: inbound = buffers.empty
             }
         }
         isProcessing = false
@@ -240,26 +244,5 @@ final class DownstreamHandler: ChannelDuplexHandler {
 
     private func timerFired() {
         if timer.fired(on: loop, onFire: timerFired) { deadlinePassed() }
-    }
-
-    private func deadlinePassed() {
-        switch phase {
-        case .head:
-            guard decoder.isWithinHead else { return closeNow() }
-            refuse(GatewayProblem(.requestTimeout, "The head of the request took too long."))
-        case .waiting:
-            credentialTimedOut()
-        case .forwarding:
-            guard inbound.readableBytes == 0 else {
-                refuse(GatewayProblem(.upstreamTimeout, "The upstream stopped taking the body of the request."))
-                return
-            }
-            refuse(GatewayProblem(.requestTimeout, "The body of the request stopped coming."))
-        case .responding:
-            let detail = "The upstream did not answer within \(ConfigUnits.text(limits.responseTimeout))."
-            refuse(GatewayProblem(.upstreamTimeout, detail))
-        case .finishing: cut()
-        case .tunnel, .lingering, .closed: closeNow()
-        }
     }
 }

@@ -23,7 +23,7 @@ final class Outlet {
         self.context = context
         guard isAlone else { return }
         core = context.channel._channelCore
-        socket = core as? any NIOTransportAccessibleChannelCore<NIOBSDSocket.Handle>
+        socket = Self.socket(of: context)
     }
 
     func close() {
@@ -92,6 +92,28 @@ final class Outlet {
         return mayHoldBytes
     }
 
+    /// What the other end has not taken yet: what the channel holds, and what the system has sent without being told that it came.
+    ///
+    /// Asks the system: for whom has waited already.
+    func untakenBytes() -> Int {
+        let held = (try? context?.channel.syncOptions?.getOption(.bufferedWritableBytes)) ?? 0
+        return held + (onSocket(Self.unacknowledged) ?? 0)
+    }
+
+    /// Something waits to be read, be it the end: on a connection that nothing was asked of it means that it is of no more use.
+    var hasInput: Bool { onSocket(Self.hasInput) ?? true }
+
+    private func onSocket<Result>(_ body: (NIOBSDSocket.Handle) -> Result) -> Result? {
+        let socket = socket ?? context.flatMap { Self.socket(of: $0) }
+        return try? socket?.withUnsafeTransport(body)
+    }
+
+    private static func socket(
+        of context: ChannelHandlerContext
+    ) -> (any NIOTransportAccessibleChannelCore<NIOBSDSocket.Handle>)? {
+        context.channel._channelCore as? any NIOTransportAccessibleChannelCore<NIOBSDSocket.Handle>
+    }
+
     func read() {
         if let core { core.read0() } else { context?.read() }
     }
@@ -126,10 +148,23 @@ extension Outlet {
         private static func part(_ bytes: UnsafeRawBufferPointer) -> iovec {
             unsafe iovec(iov_base: UnsafeMutableRawPointer(mutating: bytes.baseAddress), iov_len: bytes.count)
         }
+
+        private static func unacknowledged(_ descriptor: NIOBSDSocket.Handle) -> Int {
+            var count: Int32 = 0
+            return unsafe ioctl(descriptor, UInt(TIOCOUTQ), &count) == 0 ? Int(count) : 0
+        }
+
+        private static func hasInput(_ descriptor: NIOBSDSocket.Handle) -> Bool {
+            var byte: UInt8 = 0
+            let count = unsafe recv(descriptor, &byte, 1, Int32(MSG_PEEK) | Int32(MSG_DONTWAIT))
+            return count >= 0 || errno != EAGAIN
+        }
     #else
         // Without MSG_NOSIGNAL a closed connection would end the process: the channel knows how to write there.
         private static func send(_: UnsafeRawBufferPointer, to _: NIOBSDSocket.Handle) -> Int { 0 }
         private static func send(_: UnsafeRawBufferPointer, _: UnsafeRawBufferPointer, to _: NIOBSDSocket.Handle) -> Int
         { 0 }
+        private static func unacknowledged(_: NIOBSDSocket.Handle) -> Int { 0 }
+        private static func hasInput(_: NIOBSDSocket.Handle) -> Bool { false }
     #endif
 }

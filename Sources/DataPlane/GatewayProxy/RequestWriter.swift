@@ -61,7 +61,10 @@ struct RequestWriter {
         if head.form == .asterisk, !block.basePath.isEmpty {
             // The server as a whole is not ours to ask; the base path stands for it.
         } else if path.isEmpty {
-            if block.basePath.isEmpty { cursor.write(0x2F) }
+            // "The server as a whole" in absolute form (RFC 9112 §3.2.4).
+            let bytes = source.readableBytesUInt8Span
+            let isAsterisk = head.form == .absolute && head.query.isEmpty && head.isOptions(bytes)
+            if block.basePath.isEmpty { cursor.write(isAsterisk ? 0x2A : 0x2F) }
         } else {
             cursor.copy(path)
         }

@@ -32,7 +32,7 @@ final class ResponseWriter: Sendable {
         let own = tail.count + (tokenNote?.utf8.count ?? 0)
         return HeadCursor.append(to: &out, from: source, capacity: head.end + own + Self.wording) { cursor in
             cursor.write("HTTP/1.1 ")
-            cursor.copy(head.statusAndReason)
+            writeStatus(head, &cursor)
             writeFields(head, source, removesChunking: removesChunking, &cursor)
             if !head.isInformational || head.status == 101 {
                 cursor.write(tail)
@@ -58,6 +58,15 @@ final class ResponseWriter: Sendable {
 
     /// Room for the words that a writer adds by itself.
     private static let wording = 96
+
+    @inline(__always)
+    private func writeStatus(_ head: borrowing ResponseHead, _ cursor: inout HeadCursor) {
+        let line = head.statusAndReason
+        guard line.count == "200\r\n".utf8.count else { return cursor.copy(line) }
+        // The space is due even where no reason follows (RFC 9112 §4).
+        cursor.copy(line.lowerBound..<line.lowerBound + 3)
+        cursor.write(" \r\n")
+    }
 
     private func writeFields(
         _ head: borrowing ResponseHead,

@@ -128,9 +128,18 @@ final class UpstreamHandler: ChannelDuplexHandler {
     func becameIdle() {
         phase = .idle
         hasBeenIdle = true
-        setDeadline(timeouts.idle)
+        setDeadline(idleTime)
         resumeReading()
     }
+
+    /// Shorter than what the upstream said of its own: whoever closes first must not be the one who does not know.
+    private var idleTime: TimeAmount {
+        guard let seconds = decoder.head.keepAliveSeconds else { return timeouts.idle }
+        return min(timeouts.idle, .milliseconds(Int64(seconds) * 1000 - min(1000, Int64(seconds) * 500)))
+    }
+
+    /// Its end, or bytes that nobody asked for, have come and were not looked at yet.
+    var hasInput: Bool { outlet.hasInput }
 
     private var lost: GatewayProblem {
         GatewayProblem(.upstreamUnreachable, "The upstream closed the connection.", hopError: .connectionTerminated)
@@ -372,6 +381,8 @@ final class UpstreamHandler: ChannelDuplexHandler {
             phase = .parked
             // A copy: a slice would keep the whole of the buffer that the event loop reads into.
             parkedHead = ByteBuffer(buffer: head)
+            // An informational response that came with it; the client may wait for it.
+            flushClient()
             client.replay()
             return false
         case .refuse(let detail):
@@ -432,7 +443,7 @@ final class UpstreamHandler: ChannelDuplexHandler {
     private func readTrailers() -> Bool {
         guard let client else { return false }
         let bytes = buffer
-        switch trailers.read(bytes.readableBytesUInt8Span) {
+        switch trailers.read(bytes.readableBytesUInt8Span, forbidden: decoder.head.options.nominatedAsOwned) {
         case .needMore: return false
         case .refused(let reason):
             fail("It sent trailers that are not valid: \(reason.rawValue).")

@@ -52,7 +52,16 @@ final class UpstreamPool {
     var key: UpstreamTarget.Key { target.key }
 
     /// A connection that was open a moment ago; it may still die on first use. None while others wait for one.
-    func takeIdle() -> UpstreamHandler? { waiters.isEmpty ? popIdle() : nil }
+    ///
+    /// - Parameter isChecked: For a request that must not be sent twice: not one whose end has come unnoticed.
+    func takeIdle(isChecked: Bool) -> UpstreamHandler? {
+        guard waiters.isEmpty else { return nil }
+        while let candidate = popIdle() {
+            guard isChecked, candidate.hasInput else { return candidate }
+            candidate.close()
+        }
+        return nil
+    }
 
     private func popIdle() -> UpstreamHandler? {
         while let candidate = idle.popLast() {

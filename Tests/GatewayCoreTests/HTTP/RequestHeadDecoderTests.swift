@@ -117,6 +117,14 @@ import Testing
                 head: "GET / HTTP/1.1\r\nHost: a\r\nConnection: close, Content-Length\r\n\r\n",
                 reason: .frameNominated
             ),
+            Refused(
+                head: "GET / HTTP/1.1\r\nHost: a\r\nConnection: Expect\r\nExpect: 100-continue\r\n\r\n",
+                reason: .frameNominated
+            ),
+            Refused(
+                head: "GET / HTTP/1.1\r\nHost: a\r\nConnection: \(String(repeating: "x,", count: 33))close\r\n\r\n",
+                reason: .tooManyFields
+            ),
         ]
     )
     func ambiguousHeadsAreRefused(_ example: Refused) {

@@ -5,12 +5,17 @@ import Testing
     struct Decoded {
         let framing: BodyFraming
         let upstreamKeepsAlive: Bool
+        let keepAliveSeconds: Int?
     }
 
     private func decode(_ text: String, answersHead: Bool = false) -> Decoded? {
         var decoder = ResponseHeadDecoder(maxBytes: 4096, maxFields: 20)
         guard case .head = decoder.decode(Array(text.utf8).span, answersHead: answersHead) else { return nil }
-        return Decoded(framing: decoder.head.framing, upstreamKeepsAlive: decoder.head.upstreamKeepsAlive)
+        return Decoded(
+            framing: decoder.head.framing,
+            upstreamKeepsAlive: decoder.head.upstreamKeepsAlive,
+            keepAliveSeconds: decoder.head.keepAliveSeconds
+        )
     }
 
     @Test(arguments: [
@@ -28,6 +33,31 @@ import Testing
         let head = decode(text)
         #expect(head?.framing == framing)
         #expect(head?.upstreamKeepsAlive == keepsAlive)
+    }
+
+    @Test(
+        arguments: [
+            ("timeout=5", 5), ("Timeout=5, max=100", 5), ("max=100 , timeout=7", 7), ("timeout=0", 0),
+            ("timeout=99999999999", 86_400), ("timeout=", nil), ("timeout=x", nil), ("timeout=-1", nil), ("max=5", nil),
+            ("", nil),
+        ] as [(String, Int?)]
+    )
+    func theUpstreamSaysHowLongItKeepsTheConnection(_ value: String, _ seconds: Int?) {
+        let head = decode("HTTP/1.1 200 OK\r\nContent-Length: 0\r\nKeep-Alive: \(value)\r\n\r\n")
+        #expect(head != nil)
+        #expect(head?.keepAliveSeconds == seconds)
+    }
+
+    @Test func whatTheLastHeadSaidIsForgotten() {
+        var decoder = ResponseHeadDecoder(maxBytes: 4096, maxFields: 20)
+        let heads = ["HTTP/1.1 200 OK\r\nKeep-Alive: timeout=5\r\n\r\n", "HTTP/1.1 200 OK\r\n\r\n"]
+        for head in heads {
+            decoder.reset()
+            guard case .head = decoder.decode(Array(head.utf8).span, answersHead: false) else {
+                return #expect(Bool(false))
+            }
+        }
+        #expect(decoder.head.keepAliveSeconds == nil)
     }
 
     @Test func anAnswerToHeadHasNoBody() {

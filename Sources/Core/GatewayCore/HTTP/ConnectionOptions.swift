@@ -6,6 +6,11 @@ package struct ConnectionOptions: Hashable, Sendable {
     /// Names of fields that end here, lower case; empty for nearly every message.
     package var nominated: [[UInt8]] = []
 
+    /// The same as names of trailers that must not pass, where `_` and `-` are one.
+    package var nominatedAsOwned: [[UInt8]] {
+        nominated.map { name in name.map { $0 == 0x5F ? 0x2D : $0 } }
+    }
+
     package init() {}
 
     mutating func add(_ bytes: borrowing Span<UInt8>, _ value: Range<Int>) {

@@ -52,8 +52,8 @@ package enum FieldKind: UInt8, Sendable {
     /// Fields that a `Connection` option must not take away: the message would change its meaning.
     package var cannotBeNominated: Bool {
         switch self {
-        case .contentLength, .transferEncoding, .host, .authorization: true
-        case .other, .connection, .expect, .keepAlive, .origin, .proxyAuthenticate, .proxyAuthorization,
+        case .contentLength, .transferEncoding, .host, .authorization, .expect: true
+        case .other, .connection, .keepAlive, .origin, .proxyAuthenticate, .proxyAuthorization,
             .proxyConnection, .secFetchSite, .te, .upgrade, .via, .wwwAuthenticate, .xRequestID:
             false
         }

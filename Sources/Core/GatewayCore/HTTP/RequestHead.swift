@@ -53,6 +53,10 @@ package struct RequestHead: ~Copyable, Sendable {
         }
     }
 
+    package borrowing func isOptions(_ bytes: borrowing Span<UInt8>) -> Bool {
+        isIdempotent && method.count == 7 && bytes[method.lowerBound] == 0x4F
+    }
+
     package func first(_ kind: FieldKind) -> HeadField? { section.fields.first { $0.kind == kind } }
 }
 
@@ -332,9 +336,13 @@ package struct RequestHeadDecoder: ~Copyable, Sendable {
         return false
     }
 
-    /// A client that lists a framing field, Host or Authorization in `Connection` wants the upstream to see another
+    private static var mostNominated: Int { 32 }
+
+    /// A client that lists a framing field, Host, Expect or Authorization in `Connection` wants the upstream to see another
     /// message than the one we judged.
     private func refuseNominations() -> HeadRefusal? {
+        // Each is compared with each field.
+        if head.options.nominated.count > Self.mostNominated { return .tooManyFields }
         for name in head.options.nominated {
             let kind = FieldKind.classify(name.span, 0..<name.count)
             if kind.cannotBeNominated { return .frameNominated }

@@ -7,6 +7,8 @@ package struct ResponseHead: ~Copyable, Sendable {
     package internal(set) var section = FieldSection()
     package internal(set) var framing: BodyFraming = .none
     package internal(set) var options = ConnectionOptions()
+    /// How long the upstream keeps the connection without a request, where it says so: `Keep-Alive: timeout=5`.
+    package internal(set) var keepAliveSeconds: Int?
     package internal(set) var end = 0
 
     init() {}
@@ -93,10 +95,12 @@ package struct ResponseHeadDecoder: ~Copyable, Sendable {
         if head.options != ConnectionOptions() { head.options = ConnectionOptions() }
         var contentLength: Int?
         var isChunked = false
+        head.keepAliveSeconds = nil
         for index in head.section.fields.indices {
             let field = head.section.fields[index]
             switch field.kind {
             case .connection: head.options.add(bytes, field.value)
+            case .keepAlive: head.keepAliveSeconds = Self.keepAliveSeconds(bytes, field.value)
             case .contentLength:
                 guard contentLength == nil else { return .duplicateContentLength }
                 guard let length = FieldSection.contentLength(bytes, field.value) else { return .invalidContentLength }
@@ -106,7 +110,7 @@ package struct ResponseHeadDecoder: ~Copyable, Sendable {
                     return .invalidTransferEncoding
                 }
                 isChunked = true
-            case .other, .authorization, .expect, .host, .keepAlive, .origin, .proxyAuthenticate, .proxyAuthorization,
+            case .other, .authorization, .expect, .host, .origin, .proxyAuthenticate, .proxyAuthorization,
                 .proxyConnection, .secFetchSite, .te, .upgrade, .via, .wwwAuthenticate, .xRequestID:
                 break
             }
@@ -116,6 +120,22 @@ package struct ResponseHeadDecoder: ~Copyable, Sendable {
             guard !head.isHTTP10 else { return .transferEncodingInHTTP10 }
         }
         head.framing = framing(answersHead: answersHead, isChunked: isChunked, contentLength: contentLength)
+        return nil
+    }
+
+    /// `timeout=5, max=100`; nil when it says nothing that can be read, and never more than a day.
+    private static func keepAliveSeconds(_ bytes: borrowing Span<UInt8>, _ value: Range<Int>) -> Int? {
+        var start = value.lowerBound
+        while start < value.upperBound {
+            var end = start
+            while end < value.upperBound, bytes[end] != 0x2C { end += 1 }
+            let parameter = bytes.trimmed(start..<end)
+            let number = parameter.lowerBound + "timeout=".utf8.count
+            if number < parameter.upperBound, bytes.equalsLowercased(parameter.lowerBound..<number, "timeout=") {
+                return FieldSection.contentLength(bytes, number..<parameter.upperBound).map { min($0, 86_400) }
+            }
+            start = end + 1
+        }
         return nil
     }
 
