@@ -140,9 +140,15 @@ class Gateway:
         """Takes no turn, and then finds at once all that happened meanwhile."""
         self.process.send_signal(signal.SIGSTOP)
         try:
+            processes.wait_until(self.is_halted, 5, "every thread has stopped")
             yield
         finally:
             self.process.send_signal(signal.SIGCONT)
+
+    def is_halted(self):
+        """A thread goes on for a moment after the signal is sent."""
+        stats = pathlib.Path(f"/proc/{self.process.pid}/task").glob("*/stat")
+        return all(stat.read_text().rpartition(")")[2].split()[0] == "T" for stat in stats)
 
     def kill(self):
         self.process.send_signal(signal.SIGKILL)
