@@ -115,6 +115,22 @@ def make_script():
     assert [failure for origin in made for failure in origin.failures] == []
 
 
+def plain_config(origin):
+    """One route with a token that stays."""
+    return {"routes": {"api": {"upstream": origin.url, "auth": {"strategy": "bearer", "token": CANARY}}}}
+
+
+@pytest.fixture
+def against(make_script, start_gateway):
+    """Starts an origin that follows a script, and a gateway before it."""
+
+    def start(steps, **limits):
+        origin = make_script(steps)
+        return start_gateway({**plain_config(origin), "limits": limits}), origin
+
+    return start
+
+
 @pytest.fixture
 def make_authority(tmp_path):
     """Starts django-oauth-toolkit."""

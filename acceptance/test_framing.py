@@ -4,49 +4,15 @@ import threading
 import time
 
 import pytest
-from conftest import CANARY
+from conftest import plain_config
 from harness import raw
 from harness.processes import wait_until
-from harness.script import connect, wait
-
-OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
-
-
-def config(origin):
-    return {"routes": {"api": {"upstream": origin.url, "auth": {"strategy": "bearer", "token": CANARY}}}}
+from harness.script import OK, answering, connect, get, wait
 
 
 @pytest.fixture
 def gateway(origin, start_gateway):
-    return start_gateway(config(origin))
-
-
-@pytest.fixture
-def against(make_script, start_gateway):
-    """Starts an origin that follows a script, and a gateway before it."""
-
-    def start(steps, **limits):
-        origin = make_script(steps)
-        return start_gateway({**config(origin), "limits": limits}), origin
-
-    return start
-
-
-def get(gateway, *fields, version="1.1", method="GET"):
-    lines = [f"{method} /api/x HTTP/{version}", f"Host: 127.0.0.1:{gateway.port}", *fields, "", ""]
-    return "\r\n".join(lines).encode()
-
-
-def answering(*answers):
-    """Answers each request, whatever its body, with the next of the answers; the last one repeats."""
-
-    def run(wire, number):
-        count = 0
-        while wire.head().endswith(b"\r\n\r\n"):
-            wire.send(answers[min(count, len(answers) - 1)])
-            count += 1
-
-    return run
+    return start_gateway(plain_config(origin))
 
 
 # 1xx

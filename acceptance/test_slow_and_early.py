@@ -5,47 +5,13 @@ import threading
 import time
 
 import pytest
-from conftest import CANARY
 from harness import metrics
 from harness.issuer import Issuer
 from harness.processes import wait_until
-from harness.script import Wire, connect, wait
+from harness.script import OK, Wire, answering, connect, get, wait
 
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
-OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 REJECTED = b'HTTP/1.1 401 Unauthorized\r\nWWW-Authenticate: Bearer error="invalid_token"\r\nContent-Length: 0\r\n\r\n'
-
-
-def config(origin):
-    return {"routes": {"api": {"upstream": origin.url, "auth": {"strategy": "bearer", "token": CANARY}}}}
-
-
-@pytest.fixture
-def against(make_script, start_gateway):
-    """Starts an origin that follows a script, and a gateway before it."""
-
-    def start(steps, **limits):
-        origin = make_script(steps)
-        return start_gateway({**config(origin), "limits": limits}), origin
-
-    return start
-
-
-def get(gateway, *fields, method="GET", path="/api/x"):
-    lines = [f"{method} {path} HTTP/1.1", f"Host: 127.0.0.1:{gateway.port}", *fields, "", ""]
-    return "\r\n".join(lines).encode()
-
-
-def answering(*answers):
-    """Answers each request, none of which has a body, with the next of the answers; the last one repeats."""
-
-    def run(wire, number):
-        count = 0
-        while wire.head().endswith(b"\r\n\r\n"):
-            wire.send(answers[min(count, len(answers) - 1)])
-            count += 1
-
-    return run
 
 
 def pattern(size):

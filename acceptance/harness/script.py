@@ -131,3 +131,25 @@ def wait(event, seconds, what):
     started = time.monotonic()
     assert event.wait(seconds), f"not within {seconds} s: {what}"
     return time.monotonic() - started
+
+
+# What most scripts are about
+
+OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+
+
+def get(gateway, *fields, version="1.1", method="GET", path="/api/x"):
+    lines = [f"{method} {path} HTTP/{version}", f"Host: 127.0.0.1:{gateway.port}", *fields, "", ""]
+    return "\r\n".join(lines).encode()
+
+
+def answering(*answers):
+    """Answers each request, whatever its body, with the next of the answers; the last one repeats."""
+
+    def run(wire, number):
+        count = 0
+        while wire.head().endswith(b"\r\n\r\n"):
+            wire.send(answers[min(count, len(answers) - 1)])
+            count += 1
+
+    return run
