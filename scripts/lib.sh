@@ -82,6 +82,7 @@ release_profile() {
     # Its name changes with what is in it: the build system does not see that otherwise.
     profile=$root/.build/release-$( (echo "$folder" && cat "$text") | cksum | tr ' ' -).profdata
     if [ ! -s "$profile" ]; then
+        mkdir -p "${profile%/*}"
         # What is private to a file is named after the file that it is compiled to.
         awk -v folder="$folder/" '/^[^\/;]+\.build\/[^;]*;/ { print folder $0; next } { print }' "$text" >"$profile.text"
         "$tool" merge -o "$profile" "$profile.text" || fail "$text cannot be read; \`make profile\` makes it anew"
