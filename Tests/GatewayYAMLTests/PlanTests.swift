@@ -137,6 +137,25 @@ struct PlanTests {
         #expect(PlanChange.effective(changes).map(\.path) == ["routes.box"])
     }
 
+    @Test func aRouteMayDecideWhatTellsOfTheClient() throws {
+        let text = """
+            version: 1
+            routes:
+              box: {upstream: "https://api.box.com", auth: none, headers: {forwarded: replace}}
+
+            """
+        let plan = try plan(text)
+        #expect(plan.routes.first?.headers == RoutePlan.Headers(forwarded: .replace))
+        #expect(PlanSummary(plan).text().contains("headers.forwarded: replace"))
+        let other = try self.plan(text.replacing("replace", with: "append"))
+        let mark = { (bytes: [UInt8]) in String(decoding: bytes, as: UTF8.self) }
+        let changes = PlanChange.between(PlanDigest(plan, mark: mark), PlanDigest(other, mark: mark))
+        #expect(PlanChange.effective(changes).map(\.path) == ["routes.box"])
+        let passing = try self.plan(text.replacing("replace", with: "pass"))
+        #expect(passing.routes.first?.headers == RoutePlan.Headers())
+        #expect(!PlanSummary(passing).text().contains("headers"))
+    }
+
     @Test func theTokenStoreMayHaveAKeyOfItsOwn() throws {
         let rest = "routes: {box: {upstream: https://api.box.com, auth: none}}\n"
         let keys = "encryption_key: {file: store.key}, previous_encryption_key: {env: TOKEN}"

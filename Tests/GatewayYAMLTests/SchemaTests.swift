@@ -52,7 +52,7 @@ struct SchemaTests {
         ("access.clients.*", ["token", "token_sha256"]),
         ("listeners.proxy[]", ["address", "allow_users", "tls", "unix"]),
         ("routes.*", ["allow", "auth", "clients", "headers", "match", "tls", "upstream"]),
-        ("routes.*.headers", ["remove", "set"]),
+        ("routes.*.headers", ["forwarded", "remove", "set"]),
         ("listeners.proxy[].tls", ["certificate", "client_ca", "private_key"]),
     ])
     func whatIsReadOnConditionIsFound(_ path: String, _ keys: [String]) throws {

@@ -35,10 +35,12 @@ package struct RoutePlan: Hashable, Sendable {
         package var set: [Injection.Field]
         /// Never forwarded.
         package var remove: [String]
+        package var forwarded: ForwardedPolicy
 
-        package init(set: [Injection.Field] = [], remove: [String] = []) {
+        package init(set: [Injection.Field] = [], remove: [String] = [], forwarded: ForwardedPolicy = .pass) {
             self.set = set
             self.remove = remove
+            self.forwarded = forwarded
         }
     }
 

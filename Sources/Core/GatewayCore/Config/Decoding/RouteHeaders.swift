@@ -1,7 +1,7 @@
-/// Reads `headers` of a route: the fields that it sets and those that it takes away.
+/// Reads `headers` of a route: the fields that it sets, those that it takes away, and what it tells of where a request came from.
 struct RouteHeaders {
     /// Names that are not for `headers`, each with what to do instead.
-    private let owned: [String: String]
+    private var owned: [String: String]
     private var headers = RoutePlan.Headers()
     private var slots: Set<String> = []
 
@@ -17,9 +17,10 @@ struct RouteHeaders {
         guard let fields = route.fields("headers") else { return RoutePlan.Headers() }
         let keepsAsUser = asUser != nil || strategy?.hasPrefix("box_") == true
         var decoder = RouteHeaders(owned: owned(by: behavior, keepsAsUser: keepsAsUser))
+        decoder.readForwarded(fields)
         decoder.readSet(fields)
         decoder.readRemove(fields)
-        if !fields.has("set"), !fields.has("remove"), fields.unknownKeys.isEmpty {
+        if !fields.has("set"), !fields.has("remove"), !fields.has("forwarded"), fields.unknownKeys.isEmpty {
             fields.error("sets and removes nothing; leave it out")
         }
         fields.refuseUnknownKeys()
@@ -44,6 +45,12 @@ struct RouteHeaders {
     }
 
     // MARK: Fields
+
+    private mutating func readForwarded(_ fields: ConfigFields) {
+        guard let policy = fields.choice("forwarded", of: ForwardedPolicy.self), policy != .pass else { return }
+        headers.forwarded = policy
+        for name in ForwardedPolicy.names { owned[name] = "\"forwarded: \(policy.rawValue)\" decides about this field" }
+    }
 
     private mutating func readSet(_ fields: ConfigFields) {
         guard let own = fields.fields("set") else { return }

@@ -44,6 +44,7 @@ package struct PlanSummary: Hashable, Sendable, Codable {
     package struct Headers: Hashable, Sendable, Codable {
         package var set: [String]
         package var remove: [String]
+        package var forwarded: String?
     }
 
     package struct Route: Hashable, Sendable, Codable {
@@ -188,8 +189,12 @@ extension PlanSummary.Route {
         absoluteForm = plan.matchesUpstreamHost
         self.credential = credential
         asUser = plan.asUser
-        if !plan.headers.set.isEmpty || !plan.headers.remove.isEmpty {
-            headers = PlanSummary.Headers(set: plan.headers.set.map(\.name), remove: plan.headers.remove)
+        if plan.headers != RoutePlan.Headers() {
+            headers = PlanSummary.Headers(
+                set: plan.headers.set.map(\.name),
+                remove: plan.headers.remove,
+                forwarded: plan.headers.forwarded == .pass ? nil : plan.headers.forwarded.rawValue
+            )
         }
         allow =
             plan.allow.isEmpty
