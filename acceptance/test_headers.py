@@ -1,9 +1,14 @@
 """Header fields that a route sets and removes, judged by what reached the origin."""
 
+import re
+import time
+from email.utils import parsedate_to_datetime
+
 import pytest
 import requests
 from conftest import CANARY
 from harness import raw
+from harness.script import answering, get
 
 SECRET = CANARY + "-header"
 
@@ -80,3 +85,61 @@ def test_a_reload_changes_them(origin, start_gateway):
         assert "~ routes.api changed" in result.stdout
         assert session.get(gateway.url + "/api/x", timeout=20).status_code == 200
         assert origin.last().value("x-tenant") == "two"
+
+
+FORWARDED = {
+    "Forwarded": "for=192.0.2.1",
+    "X-Forwarded-For": "192.0.2.1",
+    "X-Forwarded-Host": "theirs.example",
+    "X-Real-IP": "192.0.2.1",
+}
+
+
+@pytest.mark.parametrize(
+    "policy, seen",
+    [
+        ("pass", {name.lower(): [value] for name, value in FORWARDED.items()}),
+        ("remove", {}),
+        (
+            "replace",
+            {
+                "forwarded": ['for=127.0.0.1;host="127.0.0.1:PORT";proto=http'],
+                "x-forwarded-for": ["127.0.0.1"],
+                "x-forwarded-host": ["127.0.0.1:PORT"],
+                "x-forwarded-proto": ["http"],
+            },
+        ),
+        (
+            "append",
+            {
+                "forwarded": ["for=192.0.2.1", 'for=127.0.0.1;host="127.0.0.1:PORT";proto=http'],
+                "x-forwarded-for": ["192.0.2.1", "127.0.0.1"],
+                "x-forwarded-host": ["theirs.example"],
+                "x-real-ip": ["192.0.2.1"],
+            },
+        ),
+    ],
+)
+def test_a_route_says_what_tells_where_a_request_came_from(origin, start_gateway, policy, seen):
+    gateway = start(start_gateway, origin, headers={"forwarded": policy})
+    assert requests.get(gateway.url + "/api/x", headers=FORWARDED, timeout=20).status_code == 200
+    found = {}
+    for name, value in origin.last().fields:
+        if "forwarded" in (name := name.lower()) or name == "x-real-ip":
+            found.setdefault(name, []).append(value.replace(str(gateway.port), "PORT"))
+    assert found == seen
+
+
+@pytest.mark.parametrize("line", [b"", b"Date: Sun, 06 Nov 1994 08:49:37 GMT\r\n"])
+def test_every_answer_has_one_date(make_script, start_gateway, line):
+    gateway = start(start_gateway, make_script(answering(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n" + line + b"\r\n")))
+    before = time.time() - 1
+    answer = raw.exchange(gateway.port, get(gateway, "Connection: close"))
+    (date,) = re.findall(rb"(?im)^date: (.*)\r$", answer.head + b"\r\n")
+    if line:
+        assert line == b"Date: " + date + b"\r\n"
+    else:
+        assert before <= parsedate_to_datetime(date.decode()).timestamp() <= time.time() + 1
+    own = requests.get(gateway.url + "/nowhere", timeout=20)
+    assert own.status_code == 404
+    assert before <= parsedate_to_datetime(own.headers["Date"]).timestamp() <= time.time() + 1

@@ -96,6 +96,61 @@ import Testing
         #expect(values("As-User", head) == ["42"])
     }
 
+    // MARK: Where a request came from
+
+    private static let forwarded = [
+        "Forwarded: for=192.0.2.1", "X-Forwarded-For: 192.0.2.1", "x-forwarded-host: theirs.example",
+        "X-Forwarded-Port: 1", "X-Forwarded-Prefix: /theirs", "X-Forwarded-Proto: https", "X-Real-IP: 192.0.2.1",
+    ]
+
+    private func seen(_ policy: ForwardedPolicy, sending more: [String] = forwarded) async throws -> String? {
+        let origin = try RawOrigin.answering()
+        let request = (["GET /api/x HTTP/1.1", "Host: localhost"] + more).joined(separator: "\r\n") + "\r\n\r\n"
+        try await withProxy(origin, route: { $0.headers.forwarded = policy }) { _ = try $0.exchange(request) }
+        return origin.requests.first
+    }
+
+    @Test func whereARequestCameFromIsPassedOnAsTheClientSaysIt() async throws {
+        let head = try await seen(.pass)
+        for line in Self.forwarded { #expect(head?.contains("\r\n\(line)\r\n") == true, "\(line)") }
+        #expect(try await seen(.pass, sending: [])?.lowercased().contains("forwarded") == false)
+    }
+
+    @Test func whereARequestCameFromCanBeKeptBack() async throws {
+        let head = try await seen(.remove)
+        #expect(head?.lowercased().contains("forwarded") == false)
+        #expect(values("X-Real-IP", head) == [])
+    }
+
+    @Test func theGatewayCanSayWhereARequestCameFrom() async throws {
+        let head = try await seen(.replace)
+        #expect(values("Forwarded", head) == [#"for=127.0.0.1;host="localhost";proto=http"#])
+        #expect(values("X-Forwarded-For", head) == ["127.0.0.1"])
+        #expect(values("X-Forwarded-Host", head) == ["localhost"])
+        #expect(values("X-Forwarded-Proto", head) == ["http"])
+        for name in ["X-Forwarded-Port", "X-Forwarded-Prefix", "X-Real-IP"] { #expect(values(name, head) == []) }
+    }
+
+    @Test func theGatewayCanAddItself() async throws {
+        let head = try await seen(.append)
+        #expect(values("Forwarded", head) == ["for=192.0.2.1", #"for=127.0.0.1;host="localhost";proto=http"#])
+        #expect(values("X-Forwarded-For", head) == ["192.0.2.1", "127.0.0.1"])
+        #expect(values("X-Forwarded-Host", head) == ["theirs.example"])
+        #expect(values("X-Forwarded-Proto", head) == ["https"])
+    }
+
+    @Test func aLookAlikeOfWhatTellsIsRefused() async throws {
+        #expect(try await seen(.replace, sending: ["X_Forwarded_For: 192.0.2.1"]) == nil)
+    }
+
+    @Test func addressesAreWrittenAsTheirGrammarWantsThem() {
+        let lines = ForwardedPolicy.replace.lines(client: "2001:db8::7", host: "[::1]:8080", isTLS: true)
+        #expect(lines.hasPrefix(#"Forwarded: for="[2001:db8::7]";host="[::1]:8080";proto=https"# + "\r\n"))
+        #expect(lines.contains("X-Forwarded-For: 2001:db8::7\r\n"))
+        let fromSocket = ForwardedPolicy.append.lines(client: nil, host: "", isTLS: false)
+        #expect(fromSocket == "Forwarded: for=unknown;proto=http\r\n")
+    }
+
     @Test func trailersDoNotBringItBack() async throws {
         let origin = try RawOrigin.answering()
         let headers = set("X-Tenant", "ours")

@@ -41,7 +41,7 @@ def response(status, body=b"", *fields):
 class RecordingOrigin:
     """Answers with `answer(request)`: bytes, or an iterable of bytes. Closes when the bytes of the connection stop making sense."""
 
-    def __init__(self, answer=ok, port=0):
+    def __init__(self, answer=ok, port=0, host="127.0.0.1"):
         self.answer = answer
         self.connections = set()
         self.requests = []
@@ -54,11 +54,12 @@ class RecordingOrigin:
                 origin.serve(self.request)
 
         class Server(socketserver.ThreadingMixIn, socketserver.TCPServer):
+            address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
             allow_reuse_address = True
             daemon_threads = True
             request_queue_size = 1024
 
-        self.server = Server(("127.0.0.1", port), Handler)
+        self.server = Server((host, port), Handler)
         self.port = self.server.server_address[1]
         threading.Thread(target=self.server.serve_forever, args=(0.05,), daemon=True).start()
 

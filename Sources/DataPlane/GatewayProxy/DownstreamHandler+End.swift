@@ -48,7 +48,7 @@ extension DownstreamHandler {
             prefersText: hasHead && prefersText(head ?? exchangeHead),
             closes: closes
         )
-        .write(name: ProxyShared.name, into: &responseOut)
+        .write(name: ProxyShared.name, at: shared.clock.now().wall, into: &responseOut)
         flushResponse()
         if closes {
             closeAfterWrites(lingering: true)

@@ -88,7 +88,9 @@ extension DownstreamHandler {
     private func hasComeBack(_ head: ByteBuffer) -> Bool {
         let bytes = head.readableBytesUInt8Span
         for field in decoder.head.fields where field.kind == .via {
-            if bytes.string(field.value).contains(shared.viaName) { return true }
+            // `1.1 name (comment), …`: another gateway's name may begin as ours does.
+            let words = bytes.string(field.value).split { " \t,".contains($0) }
+            if words.contains(where: { $0 == shared.viaName }) { return true }
         }
         return false
     }
@@ -195,7 +197,7 @@ extension DownstreamHandler {
             exchange.parked = nil
             parked.discardParked()
         }
-        let block = exchange.state.block(for: credential, by: exchange, viaLine: shared.viaLine)
+        let block = exchange.state.block(for: credential, by: exchange)
         connect(with: block, for: exchange)
     }
 
@@ -241,7 +243,27 @@ extension DownstreamHandler {
     }
 
     private func requestWriter(_ exchange: ActiveExchange, _ block: InjectedBlock) -> RequestWriter {
-        RequestWriter(block: block, match: exchange.match, stripsAuthorization: exchange.stripsAuthorization)
+        RequestWriter(
+            block: block,
+            match: exchange.match,
+            stripsAuthorization: exchange.stripsAuthorization,
+            end: shared.requestEnd
+        )
+    }
+
+    private func write(_ exchange: ActiveExchange, _ block: InjectedBlock) -> Bool {
+        var writer = requestWriter(exchange, block)
+        if exchange.route.forwarded.addsOurs {
+            let head = exchange.head
+            let bytes = head.readableBytesUInt8Span
+            let host = bytes.string(decoder.head.host)
+            writer.forwarded = exchange.route.forwarded.lines(
+                client: context?.channel.remoteAddress?.ipAddress,
+                host: host,
+                isTLS: !isAlone
+            )
+        }
+        return writer.write(decoder.head, exchange.head, into: &requestOut)
     }
 
     private func send(_ exchange: ActiveExchange, on connection: UpstreamHandler, isReused: Bool) {
@@ -249,9 +271,7 @@ extension DownstreamHandler {
         exchange.upstream = connection
         exchange.isOnReusedConnection = isReused
         requestOut = buffers.take()
-        guard let block = exchange.block,
-            requestWriter(exchange, block).write(decoder.head, exchange.head, into: &requestOut)
-        else {
+        guard let block = exchange.block, write(exchange, block) else {
             return refuse(GatewayProblem(.requestRefused, "The head could not be rewritten."))
         }
         if let held = exchange.held { requestOut.writeImmutableBuffer(held) }

@@ -100,6 +100,7 @@ extension DownstreamHandler {
             persistence: .implied,
             removesChunking: false,
             tokenNote: nil,
+            date: nil,
             into: &responseOut
         )
     }
@@ -124,6 +125,7 @@ extension DownstreamHandler {
             persistence: persistence,
             removesChunking: isHTTP10,
             tokenNote: exchange.tokenNote,
+            date: head.hasDate || head.status == 101 ? nil : shared.clock.now().wall,
             into: &responseOut
         )
         exchange.responseHasBegun = isWritten

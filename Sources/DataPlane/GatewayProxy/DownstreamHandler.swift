@@ -7,7 +7,7 @@ import NIOCore
 /// Jobs: keep the bytes until they are due, pause reading while nobody takes them, hold what a replay needs, watch the
 /// deadlines, and say what happened. The rules are the core's: head decoding, admission, body framing, token rejection.
 /// Lives on one event loop.
-final class DownstreamHandler: ChannelDuplexHandler {
+final class DownstreamHandler: ChannelDuplexHandler, DeadlineKeeper {
     typealias InboundIn = ByteBuffer
     typealias OutboundIn = ByteBuffer
     typealias OutboundOut = ByteBuffer
@@ -38,8 +38,7 @@ final class DownstreamHandler: ChannelDuplexHandler {
     var context: ChannelHandlerContext?
     let outlet = Outlet()
     /// No other handler, TLS that is, is in the pipeline.
-    private let isAlone: Bool
-    private let loop: any EventLoop
+    let isAlone: Bool
     private let clock: LoopClock
     let buffers: SpareBuffers
     var phase = Phase.head
@@ -47,7 +46,7 @@ final class DownstreamHandler: ChannelDuplexHandler {
     var inbound: ByteBuffer
     var exchange: ActiveExchange?
     var trailers: TrailerSection
-    var timer = DeadlineTimer()
+    let timer: DeadlineTimer
     /// A head or small body on its way upstream, so that both leave in one write.
     var requestOut: ByteBuffer
     /// The same towards the client.
@@ -73,7 +72,7 @@ final class DownstreamHandler: ChannelDuplexHandler {
     init(lane: Lane, listener: ListenerIdentity, listenerNumber: Int, isAlone: Bool) {
         self.lane = lane
         self.isAlone = isAlone
-        loop = lane.loop
+        timer = DeadlineTimer(queue: lane.slot.deadlines)
         clock = lane.clock
         buffers = lane.buffers
         self.listener = listener
@@ -239,10 +238,6 @@ final class DownstreamHandler: ChannelDuplexHandler {
     // MARK: Deadlines
 
     func setDeadline(_ amount: TimeAmount) {
-        timer.set(clock.now + amount, on: loop, onFire: timerFired)
-    }
-
-    private func timerFired() {
-        if timer.fired(on: loop, onFire: timerFired) { deadlinePassed() }
+        timer.set(clock.now + amount, for: self)
     }
 }

@@ -46,7 +46,8 @@ final class ProxyShared: Sendable {
     let observer: any ExchangeObserver
     let logger: Logger
     let viaName: String
-    let viaLine: [UInt8]
+    /// The end of each request's head.
+    let requestEnd: ViaLines
     let responseWriter: ResponseWriter
     /// One for each distinct upstream, and which of them a route uses.
     let targets: [UpstreamTarget]
@@ -76,8 +77,8 @@ final class ProxyShared: Sendable {
         )
         limits = configuration.limits
         timeouts = Timeouts(configuration.limits)
-        viaLine = Array("Via: 1.1 \(viaName)\r\n".utf8)
-        responseWriter = ResponseWriter(viaLine: viaLine, name: Self.name)
+        requestEnd = ViaLines(name: viaName, then: "\r\n")
+        responseWriter = ResponseWriter(viaName: viaName, name: Self.name)
         pendingPerRoute = max(1, configuration.limits.pendingPerRoute / lanes)
         connectionsPerUpstream = max(1, configuration.limits.connectionsPerUpstream / lanes)
         pendingPerUpstream = max(1, configuration.limits.pendingPerUpstream / lanes)
@@ -117,6 +118,7 @@ final class LaneSlot {
     let loop: any EventLoop
     let clock = LoopClock()
     let buffers = SpareBuffers()
+    let deadlines: DeadlineQueue
     /// nil before the first and after the last.
     private(set) var current: Lane?
     fileprivate var requests: UInt64 = 0
@@ -125,6 +127,7 @@ final class LaneSlot {
     init(number: Int, loop: any EventLoop, shared: ProxyShared) {
         self.number = number
         self.loop = loop
+        deadlines = DeadlineQueue(loop: loop)
         current = Lane(slot: self, shared: shared, replacing: nil)
     }
 

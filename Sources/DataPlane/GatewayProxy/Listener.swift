@@ -130,6 +130,9 @@ final class Listener: Sendable {
     }
 
     private static let backlog: Int32 = 4096
+    /// So many are accepted before those that are connected have their turn: with a few at a time the last of many that
+    /// come together would wait until the others have been served several times over.
+    private static let accepts: UInt = 128
 
     private static func bootstrap(
         group: MultiThreadedEventLoopGroup,
@@ -141,23 +144,31 @@ final class Listener: Sendable {
             .serverChannelOption(.backlog, value: backlog)
             .serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
             .serverChannelOption(.autoRead, value: false)
-            .childChannelOption(.allowRemoteHalfClosure, value: true)
-            .childChannelOption(
-                .recvAllocator,
-                value: AdaptiveRecvByteBufferAllocator(minimum: 1024, initial: 2048, maximum: 131_072)
-            )
-            .childChannelOption(.writeBufferWaterMark, value: .init(low: 32_768, high: 131_072))
+            .serverChannelOption(.maxMessagesPerRead, value: accepts)
             .childChannelInitializer { channel in
-                guard let listener = listener() else { return channel.close() }
+                guard let listener = listener(), let options = channel.syncOptions else { return channel.close() }
                 let settings = listener.settings.withLock { $0 }
-                if !isUnix {
-                    _ = channel.setOption(.socketOption(.tcp_nodelay), value: 1)
+                do {
+                    try setOptions(options, isUnix: isUnix)
+                } catch {
+                    return channel.eventLoop.makeFailedFuture(error)
                 }
                 guard let users = settings.users else { return listener.addHandlers(channel, settings, lanes) }
                 return UnixSocket.admits(channel, users: users).flatMap { isAdmitted in
                     isAdmitted ? listener.addHandlers(channel, settings, lanes) : channel.close()
                 }
             }
+    }
+
+    /// Not through the bootstrap, which takes a future for each.
+    private static func setOptions(_ options: any NIOSynchronousChannelOptions, isUnix: Bool) throws {
+        try options.setOption(.allowRemoteHalfClosure, value: true)
+        try options.setOption(
+            .recvAllocator,
+            value: AdaptiveRecvByteBufferAllocator(minimum: 1024, initial: 2048, maximum: 131_072)
+        )
+        try options.setOption(.writeBufferWaterMark, value: .init(low: 32_768, high: 131_072))
+        if !isUnix { try options.setOption(.socketOption(.tcp_nodelay), value: 1) }
     }
 
     private func addHandlers(

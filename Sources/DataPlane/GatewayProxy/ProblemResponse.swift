@@ -24,11 +24,11 @@ struct ProblemResponse {
         )
     }
 
-    func write(name: String, into out: inout ByteBuffer) {
+    func write(name: String, at time: UnixTime, into out: inout ByteBuffer) {
         let body = body
         let mediaType = prefersText ? "text/plain; charset=utf-8" : ProblemDocument.mediaType
         var head = "HTTP/1.1 \(problem.kind.status) \(problem.kind.reasonPhrase)\r\n"
-        head += "Content-Type: \(mediaType)\r\nContent-Length: \(body.utf8.count)\r\n"
+        head += "Date: \(time.httpDate)\r\nContent-Type: \(mediaType)\r\nContent-Length: \(body.utf8.count)\r\n"
         head += "Cache-Control: no-store\r\nProxy-Status: \(name); error=\(problem.proxyStatusError)\r\n"
         switch problem.kind {
         case .clientAuthRequired:

@@ -7,6 +7,9 @@ struct RequestWriter {
     let match: RouteTable.Match
     /// The client used `Authorization` to authenticate to the gateway.
     let stripsAuthorization: Bool
+    let end: ViaLines
+    /// What tells where the request came from, where the route wants that told.
+    var forwarded = ""
 
     /// A field that an upstream could read as one that the route injects: `X_Api_Key` for `X-Api-Key`, say.
     ///
@@ -38,7 +41,8 @@ struct RequestWriter {
     /// - Returns: Whether it was written, whole.
     func write(_ head: borrowing RequestHead, _ source: ByteBuffer, into out: inout ByteBuffer) -> Bool {
         // What is kept of the head is no longer than it; the rest is ours.
-        let own = block.bytes.count + block.tail.count + block.basePath.count + (block.query?.pair.count ?? 0)
+        let query = block.query?.pair.count ?? 0
+        let own = block.bytes.count + block.basePath.count + query + forwarded.utf8.count + end.count
         return HeadCursor.append(to: &out, from: source, capacity: head.end + own + Self.wording) { cursor in
             cursor.copy(head.method)
             cursor.write(0x20)
@@ -46,7 +50,8 @@ struct RequestWriter {
             cursor.write(" HTTP/1.1\r\n")
             cursor.write(block.bytes)
             writeFields(head, source, &cursor)
-            cursor.write(block.tail)
+            if !forwarded.isEmpty { cursor.write(text: forwarded) }
+            cursor.write(end.line(isHTTP10: head.isHTTP10))
         }
     }
 

@@ -14,12 +14,13 @@ final class ResponseWriter: Sendable {
     }
 
     /// Our `Via`, and `Proxy-Status: name; received-status=` (RFC 9209).
-    private let tail: [UInt8]
+    private let tail: ViaLines
 
-    init(viaLine: [UInt8], name: String) {
-        tail = viaLine + Array("Proxy-Status: \(name); received-status=".utf8)
+    init(viaName: String, name: String) {
+        tail = ViaLines(name: viaName, then: "Proxy-Status: \(name); received-status=")
     }
 
+    /// - Parameter date: When it was received: goes to the client where the upstream has no clock (RFC 9110 §6.6.1).
     /// - Returns: Whether it was written, whole.
     func write(
         _ head: borrowing ResponseHead,
@@ -27,6 +28,7 @@ final class ResponseWriter: Sendable {
         persistence: Persistence,
         removesChunking: Bool,
         tokenNote: String?,
+        date: UnixTime?,
         into out: inout ByteBuffer
     ) -> Bool {
         let own = tail.count + (tokenNote?.utf8.count ?? 0)
@@ -35,8 +37,13 @@ final class ResponseWriter: Sendable {
             writeStatus(head, &cursor)
             writeFields(head, source, removesChunking: removesChunking, &cursor)
             if !head.isInformational || head.status == 101 {
-                cursor.write(tail)
+                cursor.write(tail.line(isHTTP10: head.isHTTP10))
                 cursor.copy(head.statusAndReason.lowerBound..<head.statusAndReason.lowerBound + 3)
+                cursor.write("\r\n")
+            }
+            if let date {
+                cursor.write("Date: ")
+                cursor.write(text: date.httpDate)
                 cursor.write("\r\n")
             }
             if let tokenNote {
@@ -57,7 +64,7 @@ final class ResponseWriter: Sendable {
     }
 
     /// Room for the words that a writer adds by itself.
-    private static let wording = 96
+    private static let wording = 136
 
     @inline(__always)
     private func writeStatus(_ head: borrowing ResponseHead, _ cursor: inout HeadCursor) {

@@ -26,11 +26,11 @@ final class RouteState {
 
     /// The block of a credential, built once for each generation; the source is told of the first use, and drops repeats
     /// from other loops.
-    func block(for credential: Credential?, by exchange: ActiveExchange, viaLine: [UInt8]) -> InjectedBlock {
+    func block(for credential: Credential?, by exchange: ActiveExchange) -> InjectedBlock {
         let source = exchange.chosen.map { ObjectIdentifier($0) }
         let known = if let source { chosen[source] } else { block }
         if let known, known.credential === credential { return known }
-        let new = InjectedBlock(route: route, credential: credential, viaLine: viaLine)
+        let new = InjectedBlock(route: route, credential: credential)
         if let source {
             if chosen.count >= Self.mostChosen { chosen = [:] }
             chosen[source] = new

@@ -26,6 +26,7 @@ final class ServedRoute: Sendable {
     let credentialFields: [[UInt8]]
     /// Without a credential, what the client sends there is forwarded.
     let keepsAuthorization: Bool
+    let forwarded: ForwardedPolicy
     /// The query parameter that carries the credential, when it is a fixed one that goes there.
     let querySlot: [UInt8]?
     /// When the log was last told why the upstream refuses what the route asks for, in monotonic nanoseconds.
@@ -49,6 +50,7 @@ final class ServedRoute: Sendable {
             credentialFields + (subjectField.isEmpty ? [] : [subjectField]) + (asUserLine.isEmpty ? [] : [Self.asUser])
             + Self.names(of: route.plan.headers)
         keepsAuthorization = !route.plan.headers.remove.contains { FieldSyntax.slot($0) == "authorization" }
+        forwarded = route.plan.headers.forwarded
         querySlot =
             if case .ready(let credential)? = route.source?.current(at: now) {
                 (credential.injection.query?.name.utf8).map(Array.init)
@@ -88,7 +90,8 @@ extension ServedRoute {
     /// As they are compared, and those with `_` also as they are written: what a route sets or removes itself is not
     /// mistaken for something else.
     fileprivate static func names(of headers: RoutePlan.Headers) -> [[UInt8]] {
-        (headers.set.map(\.name) + headers.remove).flatMap { name in
+        let forwarded = headers.forwarded.dropsTheClients ? ForwardedPolicy.names : []
+        return (headers.set.map(\.name) + headers.remove + forwarded).flatMap { name in
             Set([FieldSyntax.slot(name), name.lowercased()]).map { Array($0.utf8) }
         }.filter { $0 != Array("authorization".utf8) }
     }
@@ -107,13 +110,10 @@ final class InjectedBlock {
     /// `name=value`, percent-encoded, and the bare name.
     let query: (name: [UInt8], pair: [UInt8])?
     let basePath: [UInt8]
-    /// The gateway's own `Via` and the empty line.
-    let tail: [UInt8]
 
-    init(route: ServedRoute, credential: Credential?, viaLine: [UInt8]) {
+    init(route: ServedRoute, credential: Credential?) {
         self.route = route
         basePath = route.basePath
-        tail = viaLine + [0x0D, 0x0A]
         self.credential = credential
         keepsAuthorization = credential == nil && route.keepsAuthorization
         var bytes = route.hostLine

@@ -6,12 +6,12 @@ import NIOTLS
 /// One connection to an upstream: decodes responses and hands them to the client connection whose exchange it carries.
 ///
 /// Lives on one event loop. Back-pressure: it reads only while the client's connection takes more.
-final class UpstreamHandler: ChannelDuplexHandler {
+final class UpstreamHandler: ChannelDuplexHandler, DeadlineKeeper {
     typealias InboundIn = ByteBuffer
     typealias OutboundIn = ByteBuffer
     typealias OutboundOut = ByteBuffer
 
-    private enum Phase {
+    enum Phase {
         /// TLS handshake under way.
         case opening
         case idle
@@ -24,38 +24,37 @@ final class UpstreamHandler: ChannelDuplexHandler {
         case closed
     }
 
-    private let pool: UpstreamPool
+    let pool: UpstreamPool
     private var context: ChannelHandlerContext?
     private let outlet = Outlet()
     /// No other handler, TLS that is, is in the pipeline.
     private let isAlone: Bool
-    private var client: DownstreamHandler?
-    private var phase = Phase.opening
-    private var decoder: ResponseHeadDecoder
-    private var buffer: ByteBuffer
-    private var parkedHead: ByteBuffer
-    private var body = MessageBody(.none)
-    private var trailers: TrailerSection
-    private var answersHead = false
-    private var hasReceivedBytes = false
+    var client: DownstreamHandler?
+    var phase = Phase.opening
+    var decoder: ResponseHeadDecoder
+    var buffer: ByteBuffer
+    var parkedHead: ByteBuffer
+    var body = MessageBody(.none)
+    var trailers: TrailerSection
+    var answersHead = false
+    var hasReceivedBytes = false
     private var pendingRead = false
     /// The connection ended while an answer was kept back; its client need not know before the answer is passed on.
-    private var endedWhileParked = false
+    var endedWhileParked = false
     private var wasCutWhileParked = false
-    private var hasUnflushedResponse = false
+    var hasUnflushedResponse = false
     /// It has waited in the pool, so that it may have been closed at the other end meanwhile.
     private(set) var hasBeenIdle = false
     private var isCounted = false
     private var ready: ((Result<UpstreamHandler, GatewayProblem>) -> Void)?
     private var origin: Origin?
-    private let loop: any EventLoop
     private let clock: LoopClock
     private let timeouts: Timeouts
-    private let buffers: SpareBuffers
+    let buffers: SpareBuffers
     /// The upstream takes more: what is on its way to it is below the high-water mark.
     private(set) var isWritable = true
     /// Of the TLS handshake, and of the time without a request.
-    private var timer = DeadlineTimer()
+    private let timer: DeadlineTimer
 
     init(
         pool: UpstreamPool,
@@ -67,7 +66,7 @@ final class UpstreamHandler: ChannelDuplexHandler {
     ) {
         self.pool = pool
         self.isAlone = isAlone
-        loop = pool.loop
+        timer = DeadlineTimer(queue: pool.deadlines)
         self.clock = clock
         self.timeouts = timeouts
         self.buffers = buffers
@@ -107,11 +106,10 @@ final class UpstreamHandler: ChannelDuplexHandler {
     // MARK: Deadlines
 
     private func setDeadline(_ amount: TimeAmount) {
-        timer.set(clock.now + amount, on: loop, onFire: timerFired)
+        timer.set(clock.now + amount, for: self)
     }
 
-    private func timerFired() {
-        guard timer.fired(on: loop, onFire: timerFired) else { return }
+    func deadlinePassed() {
         switch phase {
         case .opening:
             let detail = "\(origin?.description ?? "The upstream") did not finish the TLS handshake in time."
@@ -177,46 +175,6 @@ final class UpstreamHandler: ChannelDuplexHandler {
         guard phase != .closed else { return }
         phase = .closed
         context?.close(promise: nil)
-    }
-
-    // MARK: Rejected answers
-
-    /// Sends the answer that was kept back on to the client after all.
-    func resumeParked() {
-        guard phase == .parked, let client else { return }
-        let head = parkedHead
-        parkedHead = buffers.empty
-        guard client.forwardHead(decoder.head, head) else { return fail("Its head could not be rewritten.") }
-        afterHead(client)
-        process()
-        flushClient()
-        if endedWhileParked { connectionEnded() } else { resumeReading() }
-    }
-
-    /// Drops the answer that was kept back; the connection is used again if nothing of it is still to come.
-    func discardParked() {
-        guard phase == .parked else { return }
-        // What is still missing of the first request's body would be taken out of the next request.
-        let isSentWhole = client?.requestIsComplete ?? false
-        client = nil
-        parkedHead = buffers.empty
-        if !body.isComplete, buffer.readableBytes > 0 {
-            let bytes = buffer
-            switch body.receive(bytes.readableBytesUInt8Span) {
-            case .last(let count): buffer.moveReaderIndex(forwardBy: count)
-            case .forward, .trailers, .broken: break
-            }
-        }
-        release(canReuse: body.isComplete && isSentWhole)
-    }
-
-    private func release(canReuse: Bool) {
-        if canReuse, !endedWhileParked, buffer.readableBytes == 0, decoder.head.upstreamKeepsAlive {
-            becameIdle()
-            pool.putBack(self)
-        } else {
-            close()
-        }
     }
 
     // MARK: Channel events
@@ -290,7 +248,7 @@ final class UpstreamHandler: ChannelDuplexHandler {
         if phase == .parked { endedWhileParked = true } else { connectionEnded() }
     }
 
-    private func connectionEnded() {
+    func connectionEnded() {
         let wasClosed = phase == .closed
         let endsBody = phase == .body && body.endsWithConnection && !wasCutWhileParked
         let wasTunnel = phase == .tunnel
@@ -315,167 +273,5 @@ final class UpstreamHandler: ChannelDuplexHandler {
         }
         if phase == .parked { wasCutWhileParked = true }
         context.close(promise: nil)
-    }
-
-    // MARK: Responses
-
-    private func process() {
-        while buffer.readableBytes > 0 {
-            switch phase {
-            case .head: guard readHead() else { return }
-            case .body: guard readBody() else { return }
-            case .trailers: guard readTrailers() else { return }
-            case .tunnel:
-                guard let client else { return }
-                pass(buffer.readableBytes, to: client, isDone: false)
-            case .parked, .opening: return
-            case .idle:
-                // Bytes nobody asked for: the end of the last response was not where we thought, or it was a lie.
-                pool.remove(self)
-                close()
-                return
-            case .closed:
-                buffer = buffers.empty
-                return
-            }
-        }
-    }
-
-    private func readHead() -> Bool {
-        hasReceivedBytes = true
-        guard let client else { return false }
-        let bytes = buffer
-        switch decoder.decode(bytes.readableBytesUInt8Span, answersHead: answersHead) {
-        case .needMore: return false
-        case .refused(let reason):
-            fail("It sent a response that is not valid HTTP: \(reason.rawValue).")
-            return false
-        case .head: break
-        }
-        guard let head = buffer.readSlice(length: decoder.head.end) else { return false }
-        if decoder.head.isInformational, decoder.head.status != 101 {
-            client.forwardInformational(decoder.head, head)
-            hasUnflushedResponse = true
-            decoder.reset()
-            return true
-        }
-        body = MessageBody(decoder.head.framing)
-        switch client.respond(decoder.head, head) {
-        case .forward:
-            guard client.forwardHead(decoder.head, head) else {
-                fail("Its head could not be rewritten.")
-                return false
-            }
-            afterHead(client)
-            return true
-        case .tunnel:
-            guard client.forwardHead(decoder.head, head) else {
-                fail("Its head could not be rewritten.")
-                return false
-            }
-            phase = .tunnel
-            hasUnflushedResponse = true
-            client.beginTunnel()
-            return true
-        case .park:
-            phase = .parked
-            // A copy: a slice would keep the whole of the buffer that the event loop reads into.
-            parkedHead = ByteBuffer(buffer: head)
-            // An informational response that came with it; the client may wait for it.
-            flushClient()
-            client.replay()
-            return false
-        case .refuse(let detail):
-            fail(detail)
-            return false
-        }
-    }
-
-    private func afterHead(_ client: DownstreamHandler) {
-        hasUnflushedResponse = true
-        if body.isComplete { finish() } else { phase = .body }
-    }
-
-    private func readBody() -> Bool {
-        guard let client else { return false }
-        let removesChunking = client.removesChunking
-        var runs: [Range<Int>] = []
-        let progress: MessageBody.Progress
-        if removesChunking {
-            let bytes = buffer
-            progress = body.receive(bytes.readableBytesUInt8Span) { runs.append($0) }
-            for run in runs {
-                if let slice = buffer.getSlice(at: buffer.readerIndex + run.lowerBound, length: run.count) {
-                    client.forward(slice)
-                }
-            }
-        } else {
-            let bytes = buffer
-            progress = body.receive(bytes.readableBytesUInt8Span)
-        }
-        switch progress {
-        case .forward(let count):
-            pass(count, to: client, isDone: removesChunking)
-        case .last(let count):
-            pass(count, to: client, isDone: removesChunking)
-            finish()
-        case .trailers(let count):
-            phase = .trailers
-            trailers.reset()
-            pass(count, to: client, isDone: removesChunking)
-        case .broken:
-            fail("It sent a chunked body that is not valid.")
-            return false
-        }
-        return true
-    }
-
-    private func pass(_ count: Int, to client: DownstreamHandler, isDone: Bool) {
-        hasUnflushedResponse = true
-        if isDone {
-            buffer.moveReaderIndex(forwardBy: count)
-        } else if !client.stage(count, of: &buffer), let part = buffer.readSlice(length: count) {
-            // Taken out: sending can lead back to here, with more in the buffer.
-            client.forward(part)
-        }
-    }
-
-    private func readTrailers() -> Bool {
-        guard let client else { return false }
-        let bytes = buffer
-        switch trailers.read(bytes.readableBytesUInt8Span, forbidden: decoder.head.options.nominatedAsOwned) {
-        case .needMore: return false
-        case .refused(let reason):
-            fail("It sent trailers that are not valid: \(reason.rawValue).")
-            return false
-        case .complete(let output, let consumed):
-            buffer.moveReaderIndex(forwardBy: consumed)
-            if !client.removesChunking { client.forward(ByteBuffer(bytes: output)) }
-            hasUnflushedResponse = true
-            body.trailersReceived()
-            finish()
-            return true
-        }
-    }
-
-    private func finish() {
-        guard let client else { return }
-        self.client = nil
-        release(canReuse: client.requestIsComplete)
-        hasUnflushedResponse = false
-        client.responseEnded()
-    }
-
-    private func fail(_ detail: String) {
-        let client = client
-        self.client = nil
-        close()
-        client?.upstreamBroke(detail)
-    }
-
-    private func flushClient() {
-        guard hasUnflushedResponse else { return }
-        hasUnflushedResponse = false
-        client?.flushResponse()
     }
 }

@@ -15,7 +15,8 @@ final class UpstreamPool {
     }
 
     private let target: UpstreamTarget
-    let loop: any EventLoop
+    private let loop: any EventLoop
+    let deadlines: DeadlineQueue
     private let resolver: UpstreamResolver
     private let limits: Limits
     private let timeouts: Timeouts
@@ -38,6 +39,7 @@ final class UpstreamPool {
     init(target: UpstreamTarget, slot: LaneSlot, shared: ProxyShared) {
         self.target = target
         loop = slot.loop
+        deadlines = slot.deadlines
         resolver = UpstreamResolver(loop: slot.loop)
         clock = slot.clock
         buffers = slot.buffers
@@ -196,9 +198,10 @@ final class UpstreamPool {
                 switch result {
                 case .success(let channel): opened(channel, done)
                 case .failure(let error):
+                    let isUnresolved = resolver.knowsNoAddress
                     resolver.forget()
                     connectionEnded()
-                    done(.failure(UpstreamFailure.problem(error, target.origin)))
+                    done(.failure(UpstreamFailure.problem(error, target.origin, isUnresolved: isUnresolved)))
                 }
             }
     }
@@ -222,13 +225,6 @@ final class UpstreamPool {
     }
 
     private func opened(_ channel: any Channel, _ done: @escaping Done) {
-        guard !UpstreamTarget.isProhibited(channel.remoteAddress, for: target.origin) else {
-            channel.close(promise: nil)
-            connectionEnded()
-            let detail = "\(target.origin.host) resolves to an address that may not be dialled."
-            done(.failure(GatewayProblem(.destinationProhibited, detail)))
-            return
-        }
         do {
             let handler = try channel.pipeline.syncOperations.handler(type: UpstreamHandler.self)
             if !handler.count() { connectionEnded() }
@@ -243,9 +239,11 @@ final class UpstreamPool {
 
 /// What a failed connection is called.
 enum UpstreamFailure {
-    static func problem(_ error: any Error, _ origin: Origin) -> GatewayProblem {
+    /// - Parameter isUnresolved: No address of it is known.
+    static func problem(_ error: any Error, _ origin: Origin, isUnresolved: Bool = false) -> GatewayProblem {
         switch error {
         case let error as NIOConnectionError: connectionProblem(error, origin)
+        case ChannelError.connectTimeout where isUnresolved: nameTimeout(origin)
         case ChannelError.connectTimeout: timeout(origin)
         case let error as NIOSSLError: tlsProblem(error, origin)
         case is NIOSSLExtraError, is PeerNameMismatch:
@@ -262,6 +260,10 @@ enum UpstreamFailure {
 
     private static func connectionProblem(_ error: NIOConnectionError, _ origin: Origin) -> GatewayProblem {
         guard !error.connectionErrors.isEmpty else {
+            if [error.dnsAError, error.dnsAAAAError].contains(where: { $0 is UpstreamResolver.AddressProhibited }) {
+                let detail = "\(origin.host) resolves to an address that may not be dialled."
+                return GatewayProblem(.destinationProhibited, detail)
+            }
             return unreachable("The name \(origin.host) cannot be resolved.", .nameNotResolved)
         }
         let timedOut = error.connectionErrors.allSatisfy {
@@ -283,6 +285,11 @@ enum UpstreamFailure {
     private static func timeout(_ origin: Origin) -> GatewayProblem {
         let detail = "\(origin) did not accept a connection in time."
         return GatewayProblem(.upstreamTimeout, detail, hopError: .connectionTimeout)
+    }
+
+    private static func nameTimeout(_ origin: Origin) -> GatewayProblem {
+        let detail = "The name \(origin.host) was not resolved in time; does the name server answer?"
+        return GatewayProblem(.upstreamTimeout, detail, hopError: .nameTimeout)
     }
 
     private static func unreachable(_ detail: String, _ error: GatewayProblem.HopError?) -> GatewayProblem {

@@ -74,14 +74,4 @@ struct UpstreamTarget: Sendable {
     private static func isAddress(_ host: String) -> Bool {
         (try? SocketAddress(ipAddress: host, port: 0)) != nil
     }
-
-    /// Link-local addresses, cloud metadata services among them, are dialled only when the configuration names them.
-    static func isProhibited(_ address: SocketAddress?, for origin: Origin) -> Bool {
-        guard let text = address?.ipAddress, text != origin.host else { return false }
-        let lower = text.lowercased()
-        let mapped = lower.hasPrefix("::ffff:") ? String(lower.dropFirst(7)) : lower
-        if mapped.hasPrefix("169.254.") || mapped == "100.100.100.200" || mapped.hasPrefix("0.") { return true }
-        let first = lower.prefix(4)
-        return ["fe80", "fe90", "fea0", "feb0"].contains(String(first)) || lower == "fd00:ec2::254"
-    }
 }

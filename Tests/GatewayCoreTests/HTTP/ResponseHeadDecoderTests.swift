@@ -6,6 +6,7 @@ import Testing
         let framing: BodyFraming
         let upstreamKeepsAlive: Bool
         let keepAliveSeconds: Int?
+        let hasDate: Bool
     }
 
     private func decode(_ text: String, answersHead: Bool = false) -> Decoded? {
@@ -14,7 +15,8 @@ import Testing
         return Decoded(
             framing: decoder.head.framing,
             upstreamKeepsAlive: decoder.head.upstreamKeepsAlive,
-            keepAliveSeconds: decoder.head.keepAliveSeconds
+            keepAliveSeconds: decoder.head.keepAliveSeconds,
+            hasDate: decoder.head.hasDate
         )
     }
 
@@ -58,6 +60,17 @@ import Testing
             }
         }
         #expect(decoder.head.keepAliveSeconds == nil)
+    }
+
+    @Test func aDateIsNoticed() {
+        #expect(decode("HTTP/1.1 204 No Content\r\ndate: Sun, 06 Nov 1994 08:49:37 GMT\r\n\r\n")?.hasDate == true)
+        #expect(decode("HTTP/1.1 204 No Content\r\nDates: x\r\nData: x\r\n\r\n")?.hasDate == false)
+    }
+
+    @Test(arguments: [(32, true), (33, false)])
+    func fewFieldsMayBeNominated(_ count: Int, _ isTaken: Bool) {
+        let names = (0..<count).map { "x-\($0)" }.joined(separator: ", ")
+        #expect((decode("HTTP/1.1 204 No Content\r\nConnection: \(names)\r\n\r\n") != nil) == isTaken)
     }
 
     @Test func anAnswerToHeadHasNoBody() {

@@ -12,6 +12,16 @@ import Testing
         #expect(UnixTime(rfc3339: text)?.milliseconds == milliseconds)
     }
 
+    @Test(arguments: [
+        (Int64(784_111_777), "Sun, 06 Nov 1994 08:49:37 GMT"), (0, "Thu, 01 Jan 1970 00:00:00 GMT"),
+        (951_782_400, "Tue, 29 Feb 2000 00:00:00 GMT"), (1_795_305_599, "Sat, 21 Nov 2026 23:59:59 GMT"),
+        (-86_401, "Tue, 30 Dec 1969 23:59:59 GMT"),
+    ])
+    func datesOfHTTPAreTheSameInstant(_ seconds: Int64, _ text: String) {
+        #expect(UnixTime(seconds: seconds).httpDate == text)
+        #expect(UnixTime(httpDate: text) == UnixTime(seconds: seconds))
+    }
+
     @Test func offsetsAreRead() {
         #expect(UnixTime(rfc3339: "2026-03-01T10:30:00+01:00") == UnixTime(rfc3339: "2026-03-01T09:30:00Z"))
     }

@@ -16,6 +16,7 @@ package struct GatewayProblem: Error, Hashable, Sendable {
 
     package enum HopError: String, Sendable {
         case nameNotResolved = "dns_error"
+        case nameTimeout = "dns_timeout"
         case connectionRefused = "connection_refused"
         case connectionTerminated = "connection_terminated"
         case connectionTimeout = "connection_timeout"

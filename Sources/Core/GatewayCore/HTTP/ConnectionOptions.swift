@@ -11,6 +11,9 @@ package struct ConnectionOptions: Hashable, Sendable {
         nominated.map { name in name.map { $0 == 0x5F ? 0x2D : $0 } }
     }
 
+    /// More than any honest message has: each name is compared with each field.
+    var nominatesTooMany: Bool { nominated.count > 32 }
+
     package init() {}
 
     mutating func add(_ bytes: borrowing Span<UInt8>, _ value: Range<Int>) {

@@ -21,6 +21,7 @@ package enum FieldKind: UInt8, Sendable {
     case authorization
     case connection
     case contentLength
+    case date
     case expect
     case host
     case keepAlive
@@ -43,7 +44,8 @@ package enum FieldKind: UInt8, Sendable {
     package var isHopByHop: Bool {
         switch self {
         case .connection, .keepAlive, .proxyConnection, .proxyAuthenticate, .proxyAuthorization, .te, .upgrade: true
-        case .other, .authorization, .contentLength, .expect, .host, .origin, .secFetchSite, .transferEncoding, .via,
+        case .other, .authorization, .contentLength, .date, .expect, .host, .origin, .secFetchSite, .transferEncoding,
+            .via,
             .wwwAuthenticate, .xRequestID:
             false
         }
@@ -53,7 +55,7 @@ package enum FieldKind: UInt8, Sendable {
     package var cannotBeNominated: Bool {
         switch self {
         case .contentLength, .transferEncoding, .host, .authorization, .expect: true
-        case .other, .connection, .keepAlive, .origin, .proxyAuthenticate, .proxyAuthorization,
+        case .other, .connection, .date, .keepAlive, .origin, .proxyAuthenticate, .proxyAuthorization,
             .proxyConnection, .secFetchSite, .te, .upgrade, .via, .wwwAuthenticate, .xRequestID:
             false
         }
@@ -65,7 +67,7 @@ package enum FieldKind: UInt8, Sendable {
         switch name.count {
         case 2: bytes.isToken(name, "te") ? .te : .other
         case 3: bytes.isToken(name, "via") ? .via : .other
-        case 4: bytes.isToken(name, "host") ? .host : .other
+        case 4: bytes.isToken(name, "host") ? .host : bytes.isToken(name, "date") ? .date : .other
         case 6:
             bytes.isToken(name, "expect")
                 ? .expect : bytes.isToken(name, "origin") ? .origin : .other

@@ -279,7 +279,7 @@ package struct RequestHeadDecoder: ~Copyable, Sendable {
         for index in head.section.fields.indices {
             let field = head.section.fields[index]
             switch field.kind {
-            case .other, .keepAlive, .te, .proxyConnection, .proxyAuthenticate, .wwwAuthenticate: break
+            case .other, .date, .keepAlive, .te, .proxyConnection, .proxyAuthenticate, .wwwAuthenticate: break
             case .authorization: head.present.insert(.authorization)
             case .proxyAuthorization: head.present.insert(.proxyAuthorization)
             case .origin: head.present.insert(.origin)
@@ -336,13 +336,11 @@ package struct RequestHeadDecoder: ~Copyable, Sendable {
         return false
     }
 
-    private static var mostNominated: Int { 32 }
-
     /// A client that lists a framing field, Host, Expect or Authorization in `Connection` wants the upstream to see another
     /// message than the one we judged.
     private func refuseNominations() -> HeadRefusal? {
         // Each is compared with each field.
-        if head.options.nominated.count > Self.mostNominated { return .tooManyFields }
+        if head.options.nominatesTooMany { return .tooManyFields }
         for name in head.options.nominated {
             let kind = FieldKind.classify(name.span, 0..<name.count)
             if kind.cannotBeNominated { return .frameNominated }

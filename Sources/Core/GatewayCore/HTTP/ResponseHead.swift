@@ -9,6 +9,7 @@ package struct ResponseHead: ~Copyable, Sendable {
     package internal(set) var options = ConnectionOptions()
     /// How long the upstream keeps the connection without a request, where it says so: `Keep-Alive: timeout=5`.
     package internal(set) var keepAliveSeconds: Int?
+    package internal(set) var hasDate = false
     package internal(set) var end = 0
 
     init() {}
@@ -96,10 +97,12 @@ package struct ResponseHeadDecoder: ~Copyable, Sendable {
         var contentLength: Int?
         var isChunked = false
         head.keepAliveSeconds = nil
+        head.hasDate = false
         for index in head.section.fields.indices {
             let field = head.section.fields[index]
             switch field.kind {
             case .connection: head.options.add(bytes, field.value)
+            case .date: head.hasDate = true
             case .keepAlive: head.keepAliveSeconds = Self.keepAliveSeconds(bytes, field.value)
             case .contentLength:
                 guard contentLength == nil else { return .duplicateContentLength }
@@ -115,6 +118,7 @@ package struct ResponseHeadDecoder: ~Copyable, Sendable {
                 break
             }
         }
+        guard !head.options.nominatesTooMany else { return .tooManyFields }
         if isChunked {
             guard contentLength == nil else { return .conflictingFraming }
             guard !head.isHTTP10 else { return .transferEncodingInHTTP10 }

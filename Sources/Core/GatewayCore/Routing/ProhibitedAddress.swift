@@ -1,0 +1,54 @@
+/// Addresses that no name may lead to: those of one link, and those where clouds hand out credentials to whoever asks.
+///
+/// Only an upstream that names such an address is dialled there. Addresses that carry an IPv4 address in them
+/// (RFC 4291 §2.5.5, RFC 6052, RFC 3056) are judged by it.
+package enum ProhibitedAddress {
+    /// - Parameter address: Its 4 or 16 bytes in network order; anything else is no address, and prohibited.
+    package static func contains(_ address: [UInt8]) -> Bool {
+        switch address.count {
+        case 4: containsV4(number(address[...]))
+        case 16: containsV6(address)
+        default: true
+        }
+    }
+
+    private static func containsV4(_ address: UInt32) -> Bool {
+        switch address {
+        // "This network" (RFC 1122): systems take it for themselves.
+        case 0x0000_0000...0x00FF_FFFF: true
+        // 169.254.0.0/16, link-local (RFC 3927), the metadata service of most clouds among them.
+        case 0xA9FE_0000...0xA9FE_FFFF: true
+        // The metadata services of Alibaba, Azure and Oracle, which stand outside of it.
+        case 0x6464_64C8, 0xA83F_8110, 0xC000_00C0: true
+        default: false
+        }
+    }
+
+    private static func containsV6(_ address: [UInt8]) -> Bool {
+        if address[0] == 0xFE, address[1] & 0xC0 == 0x80 { return true }
+        if metadata.contains(address) { return true }
+        guard address != loopback, let embedded = embeddedV4(address) else { return false }
+        return containsV4(embedded)
+    }
+
+    private static let loopback: [UInt8] = Array(repeating: 0, count: 15) + [1]
+    /// fd00:ec2::254 (AWS) and fd20:ce::254 (Google).
+    private static let metadata: [[UInt8]] = [
+        [0xFD, 0x00, 0x0E, 0xC2] + Array(repeating: 0, count: 10) + [0x02, 0x54],
+        [0xFD, 0x20, 0x00, 0xCE] + Array(repeating: 0, count: 10) + [0x02, 0x54],
+    ]
+
+    /// The IPv4 address of a mapped (::ffff:0:0/96), compatible (::/96), translated (64:ff9b::/96) or 6to4 (2002::/16) one.
+    private static func embeddedV4(_ address: [UInt8]) -> UInt32? {
+        let zeros = Array(repeating: UInt8(0), count: 10)
+        let prefix = Array(address[..<12])
+        if prefix == zeros + [0xFF, 0xFF] || prefix == zeros + [0, 0]
+            || prefix == [0x00, 0x64, 0xFF, 0x9B] + Array(repeating: 0, count: 8)
+        {
+            return number(address[12...])
+        }
+        return address[0] == 0x20 && address[1] == 0x02 ? number(address[2..<6]) : nil
+    }
+
+    private static func number(_ bytes: ArraySlice<UInt8>) -> UInt32 { bytes.reduce(0) { $0 << 8 | UInt32($1) } }
+}

@@ -1,0 +1,149 @@
+import GatewayCore
+import NIOCore
+
+/// Whose deadlines a ``DeadlineTimer`` watches.
+protocol DeadlineKeeper: AnyObject {
+    func deadlinePassed()
+}
+
+/// The deadlines of one event loop's connections, the earliest first.
+///
+/// The loop's own queue looks through everything that waits when a task is cancelled, and every connection that closes would
+/// cancel one. Here a timer knows its place, and the loop has one task for all of them.
+final class DeadlineQueue {
+    private let loop: any EventLoop
+    /// A binary heap by ``DeadlineTimer/due``.
+    private var heap: [DeadlineTimer] = []
+    private var wakeUp: Scheduled<Void>?
+    private var wakesAt = NIODeadline.distantFuture
+
+    init(loop: any EventLoop) { self.loop = loop }
+
+    var count: Int { heap.count }
+
+    fileprivate func add(_ timer: DeadlineTimer) {
+        heap.append(timer)
+        timer.place = heap.count - 1
+        moveUp(timer, from: heap.count - 1)
+        schedule()
+    }
+
+    /// Its time has come earlier than it was to.
+    fileprivate func advance(_ timer: DeadlineTimer) {
+        moveUp(timer, from: timer.place)
+        schedule()
+    }
+
+    /// The loop's task stays: it finds nothing to do, or the next one.
+    fileprivate func remove(_ timer: DeadlineTimer) {
+        let place = timer.place
+        timer.place = DeadlineTimer.nowhere
+        guard let last = heap.popLast(), last !== timer else { return }
+        moveUp(last, from: place)
+        moveDown(last, from: last.place)
+    }
+
+    private func schedule() {
+        guard let due = heap.first?.due, due < wakesAt else { return }
+        wakeUp?.cancel()
+        wakesAt = due
+        wakeUp = loop.assumeIsolated().scheduleTask(deadline: due) { [self] in
+            wakesAt = .distantFuture
+            let now = NIODeadline.now()
+            while let first = heap.first, first.due <= now {
+                remove(first)
+                first.wake(at: now)
+            }
+            schedule()
+        }
+    }
+
+    // MARK: Heap
+
+    private func moveUp(_ timer: DeadlineTimer, from start: Int) {
+        var place = start
+        while place > 0 {
+            let parent = (place - 1) / 2
+            guard timer.due < heap[parent].due else { break }
+            put(heap[parent], at: place)
+            place = parent
+        }
+        put(timer, at: place)
+    }
+
+    private func moveDown(_ timer: DeadlineTimer, from start: Int) {
+        var place = start
+        while true {
+            var child = 2 * place + 1
+            guard child < heap.count else { break }
+            if child + 1 < heap.count, heap[child + 1].due < heap[child].due { child += 1 }
+            guard heap[child].due < timer.due else { break }
+            put(heap[child], at: place)
+            place = child
+        }
+        put(timer, at: place)
+    }
+
+    private func put(_ timer: DeadlineTimer, at place: Int) {
+        heap[place] = timer
+        timer.place = place
+    }
+}
+
+/// One deadline of one connection. Moving it costs a store: the queue looks again when what it was told has passed.
+final class DeadlineTimer {
+    private(set) var deadline = NIODeadline.distantFuture
+    /// The deadline that passed last.
+    private(set) var passed = NIODeadline.distantFuture
+    /// When the queue looks.
+    fileprivate private(set) var due = NIODeadline.distantFuture
+    /// Where it is in the queue's heap.
+    fileprivate var place = nowhere
+    private let queue: DeadlineQueue
+    /// Kept alive while it is waited for.
+    private var keeper: (any DeadlineKeeper)?
+
+    fileprivate static let nowhere = -1
+
+    init(queue: DeadlineQueue) { self.queue = queue }
+
+    @inline(__always)
+    func set(_ deadline: NIODeadline, for keeper: any DeadlineKeeper) {
+        self.deadline = deadline
+        guard deadline < due else { return }
+        enqueue(keeper)
+    }
+
+    func clear() { deadline = .distantFuture }
+
+    func cancel() {
+        deadline = .distantFuture
+        guard place != Self.nowhere else { return }
+        queue.remove(self)
+        due = .distantFuture
+        keeper = nil
+    }
+
+    private func enqueue(_ keeper: any DeadlineKeeper) {
+        due = deadline
+        guard place == Self.nowhere else { return queue.advance(self) }
+        self.keeper = keeper
+        queue.add(self)
+    }
+
+    /// It is out of the queue; puts itself in again when the deadline was moved meanwhile.
+    fileprivate func wake(at now: NIODeadline) {
+        due = .distantFuture
+        guard let keeper else { return }
+        self.keeper = nil
+        guard deadline < .distantFuture else { return }
+        guard deadline <= now else { return enqueue(keeper) }
+        passed = deadline
+        deadline = .distantFuture
+        keeper.deadlinePassed()
+    }
+}
+
+extension TimeAmount {
+    init(_ duration: Duration) { self = .nanoseconds(duration.wholeNanoseconds) }
+}

@@ -1,0 +1,204 @@
+import GatewayCore
+import NIOCore
+
+extension UpstreamHandler {
+    func process() {
+        while buffer.readableBytes > 0 {
+            switch phase {
+            case .head: guard readHead() else { return }
+            case .body: guard readBody() else { return }
+            case .trailers: guard readTrailers() else { return }
+            case .tunnel:
+                guard let client else { return }
+                pass(buffer.readableBytes, to: client, isDone: false)
+            case .parked, .opening: return
+            case .idle:
+                // Bytes nobody asked for: the end of the last response was not where we thought, or it was a lie.
+                pool.remove(self)
+                close()
+                return
+            case .closed:
+                buffer = buffers.empty
+                return
+            }
+        }
+    }
+
+    private func readHead() -> Bool {
+        hasReceivedBytes = true
+        guard let client else { return false }
+        let bytes = buffer
+        switch decoder.decode(bytes.readableBytesUInt8Span, answersHead: answersHead) {
+        case .needMore: return false
+        case .refused(let reason):
+            fail("It sent a response that is not valid HTTP: \(reason.rawValue).")
+            return false
+        case .head: break
+        }
+        guard let head = buffer.readSlice(length: decoder.head.end) else { return false }
+        if decoder.head.isInformational, decoder.head.status != 101 {
+            client.forwardInformational(decoder.head, head)
+            hasUnflushedResponse = true
+            decoder.reset()
+            return true
+        }
+        body = MessageBody(decoder.head.framing)
+        switch client.respond(decoder.head, head) {
+        case .forward:
+            guard client.forwardHead(decoder.head, head) else {
+                fail("Its head could not be rewritten.")
+                return false
+            }
+            afterHead(client)
+            return true
+        case .tunnel:
+            guard client.forwardHead(decoder.head, head) else {
+                fail("Its head could not be rewritten.")
+                return false
+            }
+            phase = .tunnel
+            hasUnflushedResponse = true
+            client.beginTunnel()
+            return true
+        case .park:
+            phase = .parked
+            // A copy: a slice would keep the whole of the buffer that the event loop reads into.
+            parkedHead = ByteBuffer(buffer: head)
+            // An informational response that came with it; the client may wait for it.
+            flushClient()
+            client.replay()
+            return false
+        case .refuse(let detail):
+            fail(detail)
+            return false
+        }
+    }
+
+    private func afterHead(_ client: DownstreamHandler) {
+        hasUnflushedResponse = true
+        if body.isComplete { finish() } else { phase = .body }
+    }
+
+    private func readBody() -> Bool {
+        guard let client else { return false }
+        let removesChunking = client.removesChunking
+        var runs: [Range<Int>] = []
+        let progress: MessageBody.Progress
+        if removesChunking {
+            let bytes = buffer
+            progress = body.receive(bytes.readableBytesUInt8Span) { runs.append($0) }
+            for run in runs {
+                if let slice = buffer.getSlice(at: buffer.readerIndex + run.lowerBound, length: run.count) {
+                    client.forward(slice)
+                }
+            }
+        } else {
+            let bytes = buffer
+            progress = body.receive(bytes.readableBytesUInt8Span)
+        }
+        switch progress {
+        case .forward(let count):
+            pass(count, to: client, isDone: removesChunking)
+        case .last(let count):
+            pass(count, to: client, isDone: removesChunking)
+            finish()
+        case .trailers(let count):
+            phase = .trailers
+            trailers.reset()
+            pass(count, to: client, isDone: removesChunking)
+        case .broken:
+            fail("It sent a chunked body that is not valid.")
+            return false
+        }
+        return true
+    }
+
+    private func pass(_ count: Int, to client: DownstreamHandler, isDone: Bool) {
+        hasUnflushedResponse = true
+        if isDone {
+            buffer.moveReaderIndex(forwardBy: count)
+        } else if !client.stage(count, of: &buffer), let part = buffer.readSlice(length: count) {
+            // Taken out: sending can lead back to here, with more in the buffer.
+            client.forward(part)
+        }
+    }
+
+    private func readTrailers() -> Bool {
+        guard let client else { return false }
+        let bytes = buffer
+        switch trailers.read(bytes.readableBytesUInt8Span, forbidden: decoder.head.options.nominatedAsOwned) {
+        case .needMore: return false
+        case .refused(let reason):
+            fail("It sent trailers that are not valid: \(reason.rawValue).")
+            return false
+        case .complete(let output, let consumed):
+            buffer.moveReaderIndex(forwardBy: consumed)
+            if !client.removesChunking { client.forward(ByteBuffer(bytes: output)) }
+            hasUnflushedResponse = true
+            body.trailersReceived()
+            finish()
+            return true
+        }
+    }
+
+    private func finish() {
+        guard let client else { return }
+        self.client = nil
+        release(canReuse: client.requestIsComplete)
+        hasUnflushedResponse = false
+        client.responseEnded()
+    }
+
+    private func fail(_ detail: String) {
+        let client = client
+        self.client = nil
+        close()
+        client?.upstreamBroke(detail)
+    }
+
+    func flushClient() {
+        guard hasUnflushedResponse else { return }
+        hasUnflushedResponse = false
+        client?.flushResponse()
+    }
+
+    // MARK: Rejected answers
+
+    /// Sends the answer that was kept back on to the client after all.
+    func resumeParked() {
+        guard phase == .parked, let client else { return }
+        let head = parkedHead
+        parkedHead = buffers.empty
+        guard client.forwardHead(decoder.head, head) else { return fail("Its head could not be rewritten.") }
+        afterHead(client)
+        process()
+        flushClient()
+        if endedWhileParked { connectionEnded() } else { resumeReading() }
+    }
+
+    /// Drops the answer that was kept back; the connection is used again if nothing of it is still to come.
+    func discardParked() {
+        guard phase == .parked else { return }
+        // What is still missing of the first request's body would be taken out of the next request.
+        let isSentWhole = client?.requestIsComplete ?? false
+        client = nil
+        parkedHead = buffers.empty
+        if !body.isComplete, buffer.readableBytes > 0 {
+            let bytes = buffer
+            switch body.receive(bytes.readableBytesUInt8Span) {
+            case .last(let count): buffer.moveReaderIndex(forwardBy: count)
+            case .forward, .trailers, .broken: break
+            }
+        }
+        release(canReuse: body.isComplete && isSentWhole)
+    }
+
+    private func release(canReuse: Bool) {
+        if canReuse, !endedWhileParked, buffer.readableBytes == 0, decoder.head.upstreamKeepsAlive {
+            becameIdle()
+            pool.putBack(self)
+        } else {
+            close()
+        }
+    }
+}

@@ -1,0 +1,15 @@
+/// Our line in `Via`, which names the version that the message came in (RFC 9110 §7.6.3), and what always follows it.
+struct ViaLines: Sendable {
+    private let http11: [UInt8]
+    private let http10: [UInt8]
+
+    init(name: String, then rest: String) {
+        http11 = Array("Via: 1.1 \(name)\r\n\(rest)".utf8)
+        http10 = Array("Via: 1.0 \(name)\r\n\(rest)".utf8)
+    }
+
+    var count: Int { http11.count }
+
+    @inline(__always)
+    func line(isHTTP10: Bool) -> [UInt8] { isHTTP10 ? http10 : http11 }
+}
