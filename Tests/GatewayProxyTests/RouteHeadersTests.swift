@@ -147,8 +147,22 @@ import Testing
         let lines = ForwardedPolicy.replace.lines(client: "2001:db8::7", host: "[::1]:8080", isTLS: true)
         #expect(lines.hasPrefix(#"Forwarded: for="[2001:db8::7]";host="[::1]:8080";proto=https"# + "\r\n"))
         #expect(lines.contains("X-Forwarded-For: 2001:db8::7\r\n"))
+        let mapped = ForwardedPolicy.append.lines(client: "::ffff:192.0.2.7", host: "x", isTLS: false)
+        #expect(mapped.contains("for=192.0.2.7;") && mapped.contains("X-Forwarded-For: 192.0.2.7\r\n"))
         let fromSocket = ForwardedPolicy.append.lines(client: nil, host: "", isTLS: false)
         #expect(fromSocket == "Forwarded: for=unknown;proto=http\r\n")
+    }
+
+    @Test func aTrailerDoesNotSayWhereARequestCameFrom() async throws {
+        let origin = try RawOrigin.answering()
+        try await withProxy(origin, route: { $0.headers.forwarded = .append }) { proxy in
+            _ = try proxy.exchange(
+                "POST /api/x HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
+                    + "1\r\na\r\n0\r\nX-Forwarded-For: mine\r\nX-Other: kept\r\n\r\n"
+            )
+        }
+        let request = try #require(origin.requests.first)
+        #expect(!request.contains("mine"))
     }
 
     @Test func trailersDoNotBringItBack() async throws {

@@ -168,7 +168,7 @@ final class Listener: Sendable {
             value: AdaptiveRecvByteBufferAllocator(minimum: 1024, initial: 2048, maximum: 131_072)
         )
         try options.setOption(.writeBufferWaterMark, value: .init(low: 32_768, high: 131_072))
-        if !isUnix { try options.setOption(.socketOption(.tcp_nodelay), value: 1) }
+        if !isUnix { try options.setOption(.tcpOption(.tcp_nodelay), value: 1) }
     }
 
     private func addHandlers(

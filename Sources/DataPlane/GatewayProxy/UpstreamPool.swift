@@ -177,15 +177,16 @@ final class UpstreamPool {
         count += 1
         let target = target
         let bound = NIOLoopBound(self, eventLoop: loop)
+        let hasDialled = NIOLoopBoundBox(false, eventLoop: loop)
         ClientBootstrap(group: loop)
             .resolver(resolver)
             .connectTimeout(timeouts.connect)
-            .channelOption(.socketOption(.tcp_nodelay), value: 1)
             .channelOption(.recvAllocator, value: receiveAllocator)
             .channelOption(.maxMessagesPerRead, value: UInt(target.tlsContext == nil ? 1 : 4))
             .channelOption(.writeBufferWaterMark, value: .init(low: 32_768, high: 131_072))
             .channelInitializer { channel in
                 channel.eventLoop.makeCompletedFuture {
+                    hasDialled.value = true
                     if let context = target.tlsContext {
                         try channel.pipeline.syncOperations.addHandler(target.tlsHandler(context))
                     }
@@ -198,10 +199,9 @@ final class UpstreamPool {
                 switch result {
                 case .success(let channel): opened(channel, done)
                 case .failure(let error):
-                    let isUnresolved = resolver.knowsNoAddress
                     resolver.forget()
                     connectionEnded()
-                    done(.failure(UpstreamFailure.problem(error, target.origin, isUnresolved: isUnresolved)))
+                    done(.failure(UpstreamFailure.problem(error, target.origin, isUnresolved: !hasDialled.value)))
                 }
             }
     }
@@ -239,7 +239,7 @@ final class UpstreamPool {
 
 /// What a failed connection is called.
 enum UpstreamFailure {
-    /// - Parameter isUnresolved: No address of it is known.
+    /// - Parameter isUnresolved: There was no address to dial yet.
     static func problem(_ error: any Error, _ origin: Origin, isUnresolved: Bool = false) -> GatewayProblem {
         switch error {
         case let error as NIOConnectionError: connectionProblem(error, origin)
@@ -260,7 +260,7 @@ enum UpstreamFailure {
 
     private static func connectionProblem(_ error: NIOConnectionError, _ origin: Origin) -> GatewayProblem {
         guard !error.connectionErrors.isEmpty else {
-            if [error.dnsAError, error.dnsAAAAError].contains(where: { $0 is UpstreamResolver.AddressProhibited }) {
+            if [error.dnsAError, error.dnsAAAAError].contains(where: { $0 is NameLookup.AddressProhibited }) {
                 let detail = "\(origin.host) resolves to an address that may not be dialled."
                 return GatewayProblem(.destinationProhibited, detail)
             }

@@ -64,6 +64,8 @@ import Testing
 
     @Test func aDateIsNoticed() {
         #expect(decode("HTTP/1.1 204 No Content\r\ndate: Sun, 06 Nov 1994 08:49:37 GMT\r\n\r\n")?.hasDate == true)
+        // It ends here, so that the client would have none.
+        #expect(decode("HTTP/1.1 204 No Content\r\nDate: x\r\nConnection: date\r\n\r\n")?.hasDate == false)
         #expect(decode("HTTP/1.1 204 No Content\r\nDates: x\r\nData: x\r\n\r\n")?.hasDate == false)
     }
 

@@ -20,7 +20,11 @@ struct ProhibitedAddressTests {
         ("0 0 0 0 0 ffff a9fe a9fe", true), ("0 0 0 0 0 ffff 7f00 1", false), ("0 0 0 0 0 ffff 0 0", true),
         ("64 ff9b 0 0 0 0 a9fe a9fe", true), ("64 ff9b 0 0 0 0 5db8 d822", false),
         ("2002 a9fe a9fe 0 0 0 0 1", true), ("2002 5db8 d822 0 0 0 0 1", false),
-        ("fd00 ec2 0 0 0 0 0 254", true), ("fd00 ec2 0 0 0 0 0 253", false), ("fd20 ce 0 0 0 0 0 254", true),
+        ("fd00 ec2 0 0 0 0 0 254", true), ("fd00 ec2 0 0 0 0 0 23", true), ("fd20 ce 0 0 0 0 0 254", true),
+        ("fd00 c1 0 0 0 0 a9fe a9fe", true), ("fd00 100 0 0 0 0 100 200", true), ("fd00 100 0 0 0 0 100 201", false),
+        ("fd00 a9fe a9fe 0 0 0 0 1", true), ("fd00 42 0 0 0 0 0 42", true), ("fd00 42 0 0 0 0 0 43", false),
+        ("fd12 3456 789a 0 0 0 0 1", false), ("0 0 0 0 ffff 0 a9fe a9fe", true), ("0 0 0 0 ffff 0 5db8 d822", false),
+        ("64 ff9b 1 0 0 0 a9fe a9fe", true), ("64 ff9b 1 7 0 0 a9fe a9fe", true), ("64 ff9b 1 0 0 0 5db8 d822", false),
         ("2606 2800 220 1 248 1893 25c8 1946", false),
     ])
     func addressesOfVersion6(_ groups: String, _ isProhibited: Bool) throws {

@@ -11,8 +11,9 @@ package enum ForwardedPolicy: String, CaseIterable, Sendable {
 
     /// In lower case.
     package static let names = [
-        "forwarded", "x-forwarded-for", "x-forwarded-host", "x-forwarded-port", "x-forwarded-prefix",
-        "x-forwarded-proto", "x-forwarded-server", "x-real-ip",
+        "forwarded", "x-forwarded-by", "x-forwarded-for", "x-forwarded-host", "x-forwarded-port", "x-forwarded-prefix",
+        "x-forwarded-proto", "x-forwarded-protocol", "x-forwarded-scheme", "x-forwarded-server", "x-forwarded-ssl",
+        "x-original-forwarded-for", "x-real-ip",
     ]
 
     package var dropsTheClients: Bool { self == .remove || self == .replace }
@@ -26,6 +27,7 @@ package enum ForwardedPolicy: String, CaseIterable, Sendable {
     ///   - client: The address that the connection came from; nil on a unix socket.
     ///   - host: As the client named it.
     package func lines(client: String?, host: String, isTLS: Bool) -> String {
+        let client = client.map(Self.withoutMapping)
         let scheme = isTLS ? "https" : "http"
         let node = client.map { $0.contains(":") ? "\"[\($0)]\"" : $0 } ?? "unknown"
         // Requests of HTTP/1.0 may name none.
@@ -35,5 +37,10 @@ package enum ForwardedPolicy: String, CaseIterable, Sendable {
         guard self == .replace else { return lines }
         if !host.isEmpty { lines += "X-Forwarded-Host: \(host)\r\n" }
         return lines + "X-Forwarded-Proto: \(scheme)\r\n"
+    }
+
+    /// A client of IPv4 on a listener of both versions has an address like `::ffff:192.0.2.7`.
+    private static func withoutMapping(_ address: String) -> String {
+        address.hasPrefix("::ffff:") && address.contains(".") ? String(address.dropFirst(7)) : address
     }
 }

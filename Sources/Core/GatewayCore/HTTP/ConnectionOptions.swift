@@ -14,6 +14,9 @@ package struct ConnectionOptions: Hashable, Sendable {
     /// More than any honest message has: each name is compared with each field.
     var nominatesTooMany: Bool { nominated.count > 32 }
 
+    /// - Parameter name: In lower case.
+    func nominates(_ name: String) -> Bool { nominated.contains(Array(name.utf8)) }
+
     package init() {}
 
     mutating func add(_ bytes: borrowing Span<UInt8>, _ value: Range<Int>) {

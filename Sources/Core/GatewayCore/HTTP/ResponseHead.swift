@@ -119,6 +119,7 @@ package struct ResponseHeadDecoder: ~Copyable, Sendable {
             }
         }
         guard !head.options.nominatesTooMany else { return .tooManyFields }
+        if head.hasDate, head.options.nominates("date") { head.hasDate = false }
         if isChunked {
             guard contentLength == nil else { return .conflictingFraming }
             guard !head.isHTTP10 else { return .transferEncodingInHTTP10 }

@@ -26,29 +26,33 @@ package enum ProhibitedAddress {
 
     private static func containsV6(_ address: [UInt8]) -> Bool {
         if address[0] == 0xFE, address[1] & 0xC0 == 0x80 { return true }
-        if metadata.contains(address) { return true }
+        if metadata.contains(where: { address.starts(with: $0) }) { return true }
         guard address != loopback, let embedded = embeddedV4(address) else { return false }
         return containsV4(embedded)
     }
 
     private static let loopback: [UInt8] = Array(repeating: 0, count: 15) + [1]
-    /// fd00:ec2::254 (AWS) and fd20:ce::254 (Google).
+    /// How those of clouds begin, which chose parts of fd00::/8: Amazon, Google, Oracle, Alibaba, Linode and Scaleway.
     private static let metadata: [[UInt8]] = [
-        [0xFD, 0x00, 0x0E, 0xC2] + Array(repeating: 0, count: 10) + [0x02, 0x54],
-        [0xFD, 0x20, 0x00, 0xCE] + Array(repeating: 0, count: 10) + [0x02, 0x54],
+        [0xFD, 0x00, 0x0E, 0xC2],
+        [0xFD, 0x20, 0x00, 0xCE],
+        [0xFD, 0x00, 0x00, 0xC1],
+        [0xFD, 0x00, 0x01, 0x00] + zeros(8) + [0x01, 0x00, 0x02, 0x00],
+        [0xFD, 0x00, 0xA9, 0xFE, 0xA9, 0xFE],
+        [0xFD, 0x00, 0x00, 0x42] + zeros(10) + [0x00, 0x42],
     ]
 
-    /// The IPv4 address of a mapped (::ffff:0:0/96), compatible (::/96), translated (64:ff9b::/96) or 6to4 (2002::/16) one.
+    /// The IPv4 address of a compatible (::/96), mapped (::ffff:0:0/96) or translated one (::ffff:0:0:0/96, 64:ff9b::/96 and
+    /// 64:ff9b:1::/48, RFC 8215), or of 6to4 (2002::/16).
     private static func embeddedV4(_ address: [UInt8]) -> UInt32? {
-        let zeros = Array(repeating: UInt8(0), count: 10)
-        let prefix = Array(address[..<12])
-        if prefix == zeros + [0xFF, 0xFF] || prefix == zeros + [0, 0]
-            || prefix == [0x00, 0x64, 0xFF, 0x9B] + Array(repeating: 0, count: 8)
-        {
-            return number(address[12...])
-        }
+        let carriers = [
+            zeros(12), zeros(10) + [0xFF, 0xFF], zeros(8) + [0xFF, 0xFF, 0, 0],
+            [0x00, 0x64, 0xFF, 0x9B] + zeros(8), [0x00, 0x64, 0xFF, 0x9B, 0x00, 0x01],
+        ]
+        if carriers.contains(where: { address.starts(with: $0) }) { return number(address[12...]) }
         return address[0] == 0x20 && address[1] == 0x02 ? number(address[2..<6]) : nil
     }
 
+    private static func zeros(_ count: Int) -> [UInt8] { Array(repeating: 0, count: count) }
     private static func number(_ bytes: ArraySlice<UInt8>) -> UInt32 { bytes.reduce(0) { $0 << 8 | UInt32($1) } }
 }
