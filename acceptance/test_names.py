@@ -250,15 +250,18 @@ def test_of_several_addresses_only_those_allowed_are_dialled(names, make_origin,
 # How long an address is known
 
 
+def all_time(clock):
+    """Time that merely passes is the test's, too."""
+    return {name: value for name, value in clock.environment.items() if name != "FAKETIME_DONT_FAKE_MONOTONIC"}
+
+
 @pytest.fixture
 def moving(names, make_origin, clock, start):
     """An upstream that moves from the first address to the second, and a gateway before it that knows the first."""
     old = make_origin(saying(b"old"), 0, "127.0.0.1")
     make_origin(saying(b"new"), old.port, "127.0.0.2")
     names.addresses["moving.test"] = ["127.0.0.1"]
-    # Time that merely passes is the test's, too.
-    environment = {name: value for name, value in clock.environment.items() if name != "FAKETIME_DONT_FAKE_MONOTONIC"}
-    gateway = start({"api": f"http://moving.test:{old.port}"}, environment)
+    gateway = start({"api": f"http://moving.test:{old.port}"}, all_time(clock))
     yield gateway, old
     gateway.kill()
 
@@ -285,6 +288,23 @@ def test_an_address_that_fails_is_asked_for_anew_at_once(names, moving):
     assert is_problem(ask(gateway), 502, "upstream-unreachable")
     assert ask(gateway).body == b"new"
     assert names.asked == ["moving.test"] * 2
+
+
+@needs_faketime
+def test_what_was_known_too_long_ago_is_not_something_to_dial(names, make_origin, clock, start):
+    """Neither kind of address stands in for the other when both have to be asked for again."""
+    origin = make_origin(leaving)
+    names.addresses["both.test"] = ["127.0.0.1", "::1"]
+    gateway = start({"api": f"http://both.test:{origin.port}"}, all_time(clock), connect_timeout="3s")
+    assert ask(gateway).status == 200
+    clock.set("+31")
+    names.silent = {"both.test"}
+    with connect(gateway.port) as first:
+        first.send(get(gateway, "Connection: close"))
+        time.sleep(1.5)
+        second = ask(gateway)
+    gateway.kill()
+    assert is_problem(second, 504, "upstream-timeout", "dns_timeout")
 
 
 # Happy eyeballs (RFC 8305)

@@ -15,7 +15,11 @@ final class UpstreamResolver: Resolver, Sendable {
         var known: (addresses: [SocketAddress], until: NIODeadline)?
         var lookup: (answer: EventLoopFuture<[SocketAddress]>, since: NIODeadline)?
 
-        var hasAddresses: Bool { known?.addresses.isEmpty == false }
+        /// There is something to dial, whatever becomes of the other kind.
+        func hasAddresses(at now: NIODeadline) -> Bool {
+            guard let known, now < known.until else { return false }
+            return !known.addresses.isEmpty
+        }
     }
 
     private static let lifetime = TimeAmount.seconds(30)
@@ -50,7 +54,7 @@ final class UpstreamResolver: Resolver, Sendable {
         let (own, now) = (answers.value[kind], NIODeadline.now())
         if let known = own?.known, now < known.until { return loop.makeSucceededFuture(known.addresses) }
         if let lookup = own?.lookup {
-            let isOverdue = now - lookup.since > Self.patience && hasAddresses(kind.other)
+            let isOverdue = now - lookup.since > Self.patience && hasAddresses(kind.other, at: now)
             return isOverdue ? loop.makeSucceededFuture([]) : lookup.answer
         }
         if let address = try? SocketAddress(ipAddress: host, port: port) {
@@ -65,15 +69,18 @@ final class UpstreamResolver: Resolver, Sendable {
     }
 
     private func learn(_ kind: Kind, _ result: Result<[SocketAddress], any Error>) {
+        let now = NIODeadline.now()
         answers.value[kind]?.lookup = nil
         switch result {
-        case .success(let addresses): answers.value[kind]?.known = (addresses, .now() + Self.lifetime)
+        case .success(let addresses): answers.value[kind]?.known = (addresses, now + Self.lifetime)
         case .failure:
             // With the other kind there is something to dial: who comes next need not ask for this one again.
-            guard hasAddresses(kind.other) else { return }
-            answers.value[kind]?.known = ([], .now() + Self.lifetime)
+            guard hasAddresses(kind.other, at: now) else { return }
+            answers.value[kind]?.known = ([], now + Self.lifetime)
         }
     }
 
-    private func hasAddresses(_ kind: Kind) -> Bool { answers.value[kind]?.hasAddresses ?? false }
+    private func hasAddresses(_ kind: Kind, at now: NIODeadline) -> Bool {
+        answers.value[kind]?.hasAddresses(at: now) ?? false
+    }
 }
