@@ -37,15 +37,21 @@ def train(binary, raw, seconds=4):
     for tls in (False, True):
         with tempfile.TemporaryDirectory(prefix="training-") as folder:
             with proxies.Stage(folder, {"gateway": binary}, tls) as stage:
-                port = stage.ports["gateway"]
-                uploads = stage.write("uploads.lua", UPLOADS.format(port=port))
                 stage.start("upstream")
                 stage.start("gateway")
-                for connections, path, _ in load.SCENARIOS.values():
-                    load.wrk(port, connections, path, seconds, stage.pin_load)
-                load.wrk(port, 32, "/chunked", seconds, stage.pin_load)
-                load.wrk(port, 32, "", seconds, stage.pin_load, uploads)
-                load.paced(port, 1000, seconds)
+                drive(stage, seconds)
+
+
+def drive(stage, seconds, paced=True):
+    """Every kind of request, each for so many seconds."""
+    port = stage.ports["gateway"]
+    uploads = stage.write("uploads.lua", UPLOADS.format(port=port))
+    for connections, path, _ in load.SCENARIOS.values():
+        load.wrk(port, connections, path, seconds, stage.pin_load)
+    load.wrk(port, 32, "/chunked", seconds, stage.pin_load)
+    load.wrk(port, 32, "", seconds, stage.pin_load, uploads)
+    if paced:
+        load.paced(port, 1000, seconds)
 
 
 COUNTS = re.compile(r"# Counter Values:\n((?:\d+\n?)+)")

@@ -1,6 +1,9 @@
 """SIGTERM under load: readiness goes at once, what has begun ends whole, the exit code is 0."""
 
+import itertools
+import re
 import signal
+import socket
 import threading
 import time
 
@@ -34,61 +37,117 @@ def slow_origin(make_script):
     return make_script(steps)
 
 
-def get(gateway, path):
-    return f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1:{gateway.port}\r\n\r\n".encode()
+def get(gateway, path, name="one"):
+    return f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1:{gateway.port}\r\nX-Id: {name}\r\n\r\n".encode()
+
+
+class Asker(threading.Thread):
+    """Short requests on a kept connection until the gateway says that it closes, or closes; then on the next, if there is one."""
+
+    numbers = itertools.count()
+
+    def __init__(self, gateway, stopping):
+        super().__init__(daemon=True)
+        self.gateway, self.stopping = gateway, stopping
+        self.answered = []
+        #: Requests that found their connection closed: nobody has read them, and the client can tell. One, while it stops.
+        self.unread = []
+        self.faults = []
+
+    def run(self):
+        try:
+            while client := self.connected():
+                with client:
+                    while self.ask(client):
+                        pass
+        except OSError as error:
+            self.faults.append(repr(error))
+
+    def connected(self):
+        try:
+            return connect(self.gateway.port)
+        # The listener was closed before, or while the connection waited to be accepted.
+        except (ConnectionRefusedError, ConnectionResetError):
+            if not self.stopping.is_set():
+                self.faults.append("refused before the stop")
+            return None
+
+    def ask(self, client):
+        """Returns whether the connection can be used again."""
+        name = f"quick-{next(self.numbers)}"
+        head = self.exchange(client, get(self.gateway, "/api/quick", name))
+        if not head:
+            if not self.stopping.is_set() or self.unread or not is_unread(client):
+                self.faults.append(f"{name} is not answered, {len(self.unread)} were not before, {client.ended}")
+            self.unread.append(name)
+            return False
+        if not head.startswith(b"HTTP/1.1 200 ") or client.exactly(2) != b"ok":
+            self.faults.append(head)
+        self.answered.append(name)
+        return b"connection: close" not in head.lower()
+
+    def exchange(self, client, request):
+        try:
+            client.send(request)
+        except (BrokenPipeError, ConnectionResetError):
+            client.ended = "reset"
+        return client.head()
+
+
+def is_unread(client):
+    """What is sent to a socket that is closed already, or that is closed before it is read, is answered with a reset.
+
+    After a mere end the request was taken, and dropped.
+    """
+
+    def is_reset():
+        return client.ended == "reset" or client.connection.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+
+    deadline = time.monotonic() + 2
+    while not is_reset():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.01)
+    return True
 
 
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("downloads, parts", [(20, 20), pytest.param(200, 100, marks=pytest.mark.soak)])
 def test_a_stop_under_load_cuts_nothing(slow_origin, start_gateway, downloads, parts):
     gateway = start_gateway({"limits": {"drain": "60s"}, "routes": {"api": {"upstream": slow_origin.url, "auth": BEARER}}})
-    wholes, cut, over = [], [], threading.Event()
-
-    def ask():
-        """Short requests on a kept connection until the gateway says that it closes."""
-        while not over.is_set():
-            try:
-                with connect(gateway.port) as client:
-                    while not over.is_set():
-                        client.send(get(gateway, "/api/quick"))
-                        head = client.head()
-                        if not head:
-                            # Closed between two requests; one that was answered in part would be a cut.
-                            break
-                        if client.exactly(2) != b"ok":
-                            cut.append(head)
-                        if b"connection: close" in head.lower():
-                            break
-            except OSError:
-                return
+    wholes, stopping = [], threading.Event()
 
     def download():
         with connect(gateway.port, 120) as client:
             client.send(get(gateway, f"/api/slow/{parts}"))
-            client.head()
+            assert client.head().startswith(b"HTTP/1.1 200 ")
             begun.release()
             wholes.append(len(client.exactly(parts * len(PART))) == parts * len(PART))
 
     begun = threading.Semaphore(0)
-    askers = [threading.Thread(target=ask, daemon=True) for _ in range(8)]
+    askers = [Asker(gateway, stopping) for _ in range(8)]
     loaders = [threading.Thread(target=download, daemon=True) for _ in range(downloads)]
     for thread in askers + loaders:
         thread.start()
     for _ in loaders:
         assert begun.acquire(timeout=30)
 
+    wait_until(lambda: all(len(asker.answered) > 10 for asker in askers), 10, "all are at it")
+    stopping.set()
     gateway.process.send_signal(signal.SIGTERM)
     started = time.monotonic()
     wait_until(lambda: requests.get(f"{gateway.admin_url}/readyz", timeout=5).status_code == 503, 5, "it is not ready")
     assert time.monotonic() - started < 1
+    for asker in askers:
+        asker.join(5)
+        assert not asker.is_alive(), "nobody else is let in"
     for loader in loaders:
         loader.join(120)
     assert wholes == [True] * downloads
-    over.set()
     assert gateway.process.wait(20) == 0
-    for asker in askers:
-        asker.join(10)
-    assert cut == []
+    assert [fault for asker in askers for fault in asker.faults] == []
+    seen = set(re.findall(rb"(?i)x-id: (\S+)", b"".join(wire.received for wire in slow_origin.wires)))
+    assert [name for asker in askers for name in asker.unread if name.encode() in seen] == [], "what has begun ends whole"
 
 
 def test_a_drain_ends_with_its_limit(slow_origin, start_gateway):

@@ -1,5 +1,6 @@
 """Upstreams that are down, silent, flapping or nowhere: the right problem document, and nothing left behind."""
 
+import os
 import socket
 import threading
 
@@ -67,18 +68,20 @@ def test_faults_leave_no_thread_and_no_connection_behind(gateway, origin):
     for route in ("good", *FAULTS):
         raw.exchange(gateway.port, request % (route.encode(), gateway.port))
     pid = gateway.process.pid
-    wait_until(lambda: metrics.descriptors(pid), 5, "a first look")
-    threads = metrics.threads(pid)
+    # What is kept open for the next request goes with idle_timeout.
+    wait_until(lambda: not origin.connections, 5, "nothing is kept open")
+    before, threads = metrics.descriptors(pid), metrics.threads(pid)
     for route, (status, _, _) in FAULTS.items():
         answers = raw.all_at_once(gateway.port, [request % (route.encode(), gateway.port)] * REQUESTS)
         # A hundred lookups at once may take longer than connect_timeout allows.
-        assert {answer.status for answer in answers} <= {status, 504}, route
+        allowed = {status, 504} if route == "nowhere" else {status}
+        assert {answer.status for answer in answers} <= allowed, route
     assert {answer.status for answer in raw.all_at_once(gateway.port, [request % (b"good", gateway.port)] * REQUESTS)} == {200}
-    # What is kept open for the next request goes with idle_timeout.
-    baseline = 60
-    wait_until(lambda: metrics.descriptors(pid) < baseline, 15, lambda: f"connections are closed, {metrics.descriptors(pid)} are open")
-    # Name lookups have threads of their own, a bounded number.
-    assert metrics.threads(pid) <= threads + 8
+    wait_until(lambda: not origin.connections, 5, lambda: f"{len(origin.connections)} are kept open")
+    wait_until(lambda: metrics.descriptors(pid) <= before, 2, lambda: f"{metrics.descriptors(pid)} of {before} descriptors")
+    # A lookup's thread ends with it; the runtime has up to one for each processor more when there is work.
+    most = threads + os.cpu_count()
+    wait_until(lambda: metrics.threads(pid) <= most, 2, lambda: f"{metrics.threads(pid)} threads, {threads} before")
 
 
 def test_a_name_that_takes_long_to_resolve_holds_up_nobody_else(gateway, origin):

@@ -57,11 +57,15 @@ install_packages() {
 
 build_release() {
     say "building release (the first time takes some minutes)"
-    local profile flags=()
+    local profile order flags=()
     profile=$(release_profile)
     # The compiler would keep the code of an earlier build where only the profile has changed.
     [ -z "$profile" ] ||
-        flags=(-Xswiftc -Xfrontend -Xswiftc "-ir-profile-use=$profile" -Xswiftc -Xfrontend -Xswiftc -disable-incremental-llvm-codegen)
+        flags+=(-Xswiftc -Xfrontend -Xswiftc "-ir-profile-use=$profile" -Xswiftc -Xfrontend -Xswiftc -disable-incremental-llvm-codegen)
+    order=$(release_order)
+    [ -z "$order" ] ||
+        flags+=(-Xswiftc -Xfrontend -Xswiftc -function-sections -Xswiftc -use-ld=lld
+            -Xlinker "--symbol-ordering-file=$order" -Xlinker --no-warn-symbol-ordering)
     release_build "${flags[@]}"
 }
 
@@ -91,10 +95,26 @@ release_profile() {
     echo "$profile"
 }
 
+# Prints where the names of the functions are that run while the gateway serves, for the linker to lay them side by side;
+# docs/adr/0064. Prints nothing where the toolchain has no linker that takes them.
+release_order() {
+    local text=Benchmarks/release.order order
+    [ "$(uname)" = Linux ] && [ -x "$(toolchain_folder)/ld.lld" ] && [ -s "$text" ] || return 0
+    # Its name changes with what is in it, as that of the profile.
+    order=$root/.build/release-$(cksum <"$text" | tr ' ' -).order
+    [ -s "$order" ] || { mkdir -p "${order%/*}" && cp "$text" "$order"; }
+    echo "$order"
+}
+
 # Prints where llvm-profdata of the toolchain is; fails where the compiler takes no profile of this kind.
 profdata_tool() {
-    local resources tool
-    resources=$(swiftc -print-target-info | sed -n 's/.*"runtimeResourcePath": "\(.*\)".*/\1/p')
-    tool=$resources/../../bin/llvm-profdata
+    local tool
+    tool=$(toolchain_folder)/llvm-profdata
     [ -x "$tool" ] && swiftc -frontend -help-hidden 2>/dev/null | grep -- -ir-profile-use >/dev/null && echo "$tool"
+}
+
+toolchain_folder() {
+    local resources
+    resources=$(swiftc -print-target-info | sed -n 's/.*"runtimeResourcePath": "\(.*\)".*/\1/p')
+    echo "$resources/../../bin"
 }

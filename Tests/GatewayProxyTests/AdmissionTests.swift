@@ -99,6 +99,24 @@ import Testing
         }
     }
 
+    /// Some upstreams take `;` for an end as `&` is; to all others it is a part of the value that must stay.
+    @Test(arguments: [
+        ("?a=1;key=mine", "?a=1&key=ours"), ("?key=mine;a=1", "?a=1&key=ours"),
+        ("?a=1;2;3&b=4", "?a=1;2;3&b=4&key=ours"), ("?a=1;key=mine;b=2&k%65y=3", "?a=1;b=2&key=ours"),
+        ("?key=mine;key=mine", "?key=ours"), ("?;;a", "?a&key=ours"),
+    ])
+    func anInjectedParameterIsTheOnlyOneOfItsName(_ query: String, _ sent: String) async throws {
+        let origin = try RawOrigin.answering()
+        let injection = Injection(query: .init(name: "key", value: Secret("ours")))
+        let source = FixedCredentialSource(name: "key", strategy: "header", injection: injection)
+        try await withProxy(origin, source: source) { proxy in
+            let answer = try proxy.exchange("GET /api/x\(query) HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            #expect(answer.head.hasPrefix("HTTP/1.1 200"))
+            let line = origin.requests.first?.prefix { $0 != "\r\n" }
+            #expect(line == "GET /x\(sent) HTTP/1.1")
+        }
+    }
+
     @Test func aPersonWhoAsksForTextGetsText() async throws {
         let origin = try RawOrigin.answering()
         try await withProxy(origin) { proxy in

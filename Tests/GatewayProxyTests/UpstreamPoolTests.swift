@@ -17,12 +17,12 @@ struct UpstreamPoolTests {
         try await loop.submit {
             let slot = LaneSlot(number: 0, loop: loop, shared: shared)
             let pool = UpstreamPool(target: shared.targets[0], slot: slot, shared: shared)
-            _ = pool.connect { result in
+            _ = pool.connect(.any) { result in
                 guard case .success(let connection) = result else {
                     return stays.fail(ListenerError("no connection"))
                 }
                 pool.retire()
-                let place = pool.connect { _ in Issue.record("nobody waits") }
+                let place = pool.connect(.any) { _ in Issue.record("nobody waits") }
                 pool.putBack(connection)
                 if let place { pool.leave(place) }
                 loop.assumeIsolated().scheduleTask(in: .milliseconds(200)) { stays.succeed(connection.isOpen) }
@@ -34,8 +34,10 @@ struct UpstreamPoolTests {
         try await group.shutdownGracefully()
     }
 
-    /// What a connection that ended has left free belongs to who waits, also before its turn has come.
-    @Test func whoComesLaterDoesNotGoFirst() async throws {
+    /// What a connection that ended has left free belongs to who waits, also before its turn has come; but not what the
+    /// connection left free that died under somebody's request.
+    @Test(arguments: [(UpstreamPool.Reuse.any, "who waits"), (.checked, "who waits"), (.never, "who comes later")])
+    func whoComesLaterDoesNotGoFirst(_ reuse: UpstreamPool.Reuse, _ winner: String) async throws {
         let group = MultiThreadedEventLoopGroup(numberOfThreads: 1)
         let server = try await ServerBootstrap(group: group).bind(host: "127.0.0.1", port: 0).get()
         let shared = try Self.shared(port: try #require(server.localAddress?.port))
@@ -44,22 +46,22 @@ struct UpstreamPoolTests {
         try await loop.submit {
             let slot = LaneSlot(number: 0, loop: loop, shared: shared)
             let pool = UpstreamPool(target: shared.targets[0], slot: slot, shared: shared)
-            func connect(_ name: String) {
-                _ = pool.connect { result in
+            func connect(_ name: String, _ reuse: UpstreamPool.Reuse) {
+                _ = pool.connect(reuse) { result in
                     switch result {
                     case .success: first.succeed(name)
                     case .failure(let problem): first.fail(problem)
                     }
                 }
             }
-            _ = pool.connect { _ in
-                connect("who waits")
+            _ = pool.connect(.any) { _ in
+                connect("who waits", .any)
                 pool.connectionEnded()
-                connect("who comes later")
+                connect("who comes later", reuse)
             }
         }
         .get()
-        #expect(try await first.futureResult.get() == "who waits")
+        #expect(try await first.futureResult.get() == winner)
         try await server.close().get()
         try await group.shutdownGracefully()
     }

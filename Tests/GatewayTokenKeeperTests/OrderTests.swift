@@ -21,6 +21,21 @@ struct OrderTests {
         }
     }
 
+    /// What was opened with a credential, a tunnel, ends when that grows.
+    @Test func whatAnOperatorTakesAwayIsToldFromWhatIsReplaced() async throws {
+        try await KeeperBench(ScriptedTokenEndpoint(two)).running { bench in
+            _ = try await bench.credential().get()
+            _ = try await bench.order(.refresh)
+            #expect(bench.keeper.timesWithdrawn == 0)
+            _ = try await bench.order(.lock)
+            #expect(bench.keeper.timesWithdrawn == 1)
+            _ = try await bench.order(.unlock)
+            #expect(bench.keeper.timesWithdrawn == 1)
+            _ = try await bench.order(.clear)
+            #expect(bench.keeper.timesWithdrawn > 1)
+        }
+    }
+
     @Test func refreshTriesAgainAfterAFinalRefusal() async throws {
         let endpoint = ScriptedTokenEndpoint([.error("invalid_client"), .error("invalid_client"), .token("one")])
         try await KeeperBench(endpoint).running { bench in

@@ -1,24 +1,32 @@
 """An origin that closes each idle connection a random 0-5 ms after its answer, as a process: `hasty_origin.py SEED`.
 
-Prints its port. `GET /_count` answers how many requests came and which ids came more than once; everything else is answered
-with 200 and counted by its `X-Id`.
+One request in twenty it does and then resets the connection instead of answering; never the first of a connection, so that
+whoever repeats it on a new one succeeds. Prints its port. `GET /_count` answers how often each request was done, by its `X-Id`,
+and which were done without an answer; everything else is answered with 200.
 """
 
 import asyncio
 import collections
 import json
 import random
+import socket
+import struct
 import sys
+
+#: How many of the requests on a connection that is used again are done and not answered.
+UNANSWERED = 0.05
 
 
 class Hasty(asyncio.Protocol):
     source = random.Random(int(sys.argv[1]))
     ids = collections.Counter()
+    unanswered = []
 
     def connection_made(self, transport):
         self.transport = transport
         self.buffer = b""
         self.timer = None
+        self.is_reused = False
 
     def data_received(self, data):
         if self.timer:
@@ -33,15 +41,23 @@ class Hasty(asyncio.Protocol):
                 return
             self.buffer = rest[length:]
             if head.startswith(b"GET /_count"):
-                twice = [key.decode() for key, count in self.ids.items() if count > 1]
-                body = json.dumps({"requests": self.ids.total(), "twice": twice}).encode()
-            else:
-                Hasty.ids[fields[b"x-id"]] += 1
-                body = b"ok"
-            self.transport.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
-            if not head.startswith(b"GET /_count"):
-                delay = self.source.uniform(0, 0.005)
-                self.timer = asyncio.get_running_loop().call_later(delay, self.transport.close)
+                self.answer(json.dumps({"done": Hasty.ids, "unanswered": Hasty.unanswered}).encode())
+                continue
+            name = fields[b"x-id"].decode()
+            Hasty.ids[name] += 1
+            if self.is_reused and self.source.random() < UNANSWERED:
+                Hasty.unanswered.append(name)
+                return self.reset()
+            self.is_reused = True
+            self.answer(b"ok")
+            self.timer = asyncio.get_running_loop().call_later(self.source.uniform(0, 0.005), self.transport.close)
+
+    def answer(self, body):
+        self.transport.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
+
+    def reset(self):
+        self.transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self.transport.abort()
 
     def connection_lost(self, exception):
         if self.timer:

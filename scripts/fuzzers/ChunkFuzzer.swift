@@ -11,9 +11,26 @@ public func fuzzChunks(_ start: UnsafePointer<UInt8>, _ count: Int) -> CInt {
         // What comes before a fault is passed on as far as it was cut.
         precondition(whole.isBroken || other.content == whole.content)
     }
-    var trailers = TrailerSection(maxBytes: 1024, maxFields: 10)
-    if case .complete(let output, _) = trailers.read(bytes.span) { precondition(output.suffix(2) == [0x0D, 0x0A]) }
+    let trailers = readTrailers(bytes, piece: max(1, bytes.count))
+    for piece in [1, 3, 7] { precondition(readTrailers(bytes, piece: piece) == trailers) }
     return 0
+}
+
+/// What is passed on of a trailer section; nil while it is not whole, and `[]` when it is refused.
+private func readTrailers(_ bytes: [UInt8], piece: Int) -> [UInt8]? {
+    var section = TrailerSection(maxBytes: 512, maxFields: 10)
+    var end = 0
+    while end < bytes.count {
+        end = min(bytes.count, end + piece)
+        switch section.read(Array(bytes[..<end]).span) {
+        case .needMore: continue
+        case .refused: return []
+        case .complete(let output, _):
+            precondition(output.suffix(2) == [0x0D, 0x0A])
+            return output
+        }
+    }
+    return nil
 }
 
 private func read(_ bytes: [UInt8], piece: Int) -> (content: [UInt8], end: Int?, isBroken: Bool) {

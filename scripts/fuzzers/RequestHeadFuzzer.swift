@@ -4,22 +4,21 @@
 @_cdecl("LLVMFuzzerTestOneInput")
 public func fuzzRequestHead(_ start: UnsafePointer<UInt8>, _ count: Int) -> CInt {
     let bytes = [UInt8](UnsafeBufferPointer(start: start, count: count))
-    var whole = RequestHeadDecoder(maxBytes: 4096, maxFields: 50)
+    var whole = RequestHeadDecoder(maxBytes: 512, maxFields: 16)
     let verdict = describe(whole.decode(bytes.span))
 
-    var dribbling = RequestHeadDecoder(maxBytes: 4096, maxFields: 50)
+    var dribbling = RequestHeadDecoder(maxBytes: 512, maxFields: 16)
     var last = "needMore"
     for end in bytes.indices where last == "needMore" {
         last = describe(dribbling.decode(Array(bytes[...end]).span))
     }
+    precondition(last == verdict)
     if verdict == "head" {
-        precondition(last == "head" && dribbling.head.end == whole.head.end)
+        precondition(dribbling.head.end == whole.head.end)
         for field in whole.head.fields {
             for index in field.value { precondition(bytes[index] != 0x0A && bytes[index] != 0x0D && bytes[index] != 0x00) }
             for index in field.name { precondition(bytes[index].isTokenByte) }
         }
-    } else if verdict == "refused" {
-        precondition(last == "refused")
     }
     return 0
 }

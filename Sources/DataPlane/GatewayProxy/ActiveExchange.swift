@@ -25,6 +25,8 @@ final class ActiveExchange {
     /// What is injected; nil until that is known.
     var block: InjectedBlock?
     var credential: Credential? { block?.credential }
+    /// Of its credential, when the tunnel began.
+    var timesWithdrawn = 0
     var upstream: UpstreamHandler?
     var ticket: CredentialTicket?
     var isWaiting = false
@@ -37,6 +39,8 @@ final class ActiveExchange {
     var isOnReusedConnection = false
     var tokenNote: String?
 
+    /// The upstream has said that it wants the body.
+    var hasContinued = false
     var responseHasBegun = false
     var status = 0
     var problem: ProblemKind?

@@ -31,9 +31,11 @@ extension DownstreamHandler {
 
     private func forwardingTimedOut() {
         guard !answerMoves() else { return }
-        guard inbound.readableBytes == 0 else {
+        // Of trailers, what has come of them waits here until they are whole.
+        guard inbound.readableBytes == 0 || exchange?.body.awaitsTrailers ?? false else {
             return refuse(GatewayProblem(.upstreamTimeout, "The upstream stopped taking the body of the request."))
         }
+        guard !awaitsContinue else { return upstreamTimedOut() }
         refuse(GatewayProblem(.requestTimeout, "The body of the request stopped coming."))
     }
 
@@ -43,6 +45,10 @@ extension DownstreamHandler {
             refuse(GatewayProblem(.requestTimeout, "The client stopped taking the response."))
             return reset()
         }
+        upstreamTimedOut()
+    }
+
+    private func upstreamTimedOut() {
         let detail = "The upstream did not answer within \(ConfigUnits.text(limits.responseTimeout))."
         refuse(GatewayProblem(.upstreamTimeout, detail))
     }

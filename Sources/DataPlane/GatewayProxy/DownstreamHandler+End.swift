@@ -1,12 +1,5 @@
 import GatewayCore
 import NIOCore
-import NIOSSL
-
-#if canImport(Glibc)
-    import Glibc
-#elseif canImport(Darwin)
-    import Darwin
-#endif
 
 extension DownstreamHandler {
     /// Answers with a problem document, or cuts the connection when an answer has already begun.
@@ -118,14 +111,22 @@ extension DownstreamHandler {
         guard let exchange else { return }
         if let ticket = exchange.ticket { exchange.source?.cancel(ticket) }
         if let place = exchange.place { exchange.state.pool.leave(place) }
-        exchange.upstream?.abandon()
-        exchange.parked?.abandon()
+        exchange.upstream?.abandon(isCut: wasCut)
+        exchange.parked?.abandon(isCut: wasCut)
         self.exchange?.upstream = nil
         self.exchange?.parked = nil
         requestOut = buffers.empty
     }
 
     // MARK: Client
+
+    /// Both ends of a tunnel have ended: what the client sent last may not have left yet.
+    func passOnRest() {
+        guard phase == .tunnel, !wasCut, let upstream = exchange?.upstream, upstream.inputHasEnded else { return }
+        exchange?.upstream = nil
+        if inbound.readableBytes > 0, maySendOn() { upstream.send(inbound) }
+        upstream.finishTunnel()
+    }
 
     func clientLeft() {
         leaveUpstream()
@@ -139,10 +140,13 @@ extension DownstreamHandler {
     func clientClosedOutput() {
         clientHasClosedOutput = true
         switch phase {
-        case .lingering, .cutting: closeNow()
+        // Nothing more can come, so that nothing is waited for: with TLS, a close_notify.
+        case .lingering, .closed:
+            phase = .closed
+            outlet.closeAtOnce()
         // What waits here may be more requests, the last of which says whether the client still reads.
         case .head, .waiting, .forwarding, .responding, .tunnel: process()
-        case .finishing, .closed: break
+        case .finishing, .cutting: break
         }
     }
 
@@ -171,20 +175,15 @@ extension DownstreamHandler {
     func closeNow() {
         phase = .closed
         context?.close(promise: nil)
+        if clientHasClosedOutput { outlet.closeAtOnce() }
     }
 
     /// Ends the connection in a way that no client takes for a good end; what it has not taken yet is lost.
     func reset() {
         phase = .closed
+        wasCut = true
         timer.cancel()
-        guard let context else { return }
-        let channel = context.channel
-        guard let provider = channel as? any SocketOptionProvider else { return channel.close(promise: nil) }
-        provider.setSoLinger(linger(l_onoff: 1, l_linger: 0)).assumeIsolated().whenComplete { _ in
-            // Past the TLS handler: its close_notify would make the cut look like an end.
-            let tls = try? channel.pipeline.syncOperations.context(handlerType: NIOSSLServerHandler.self)
-            if let tls { tls.close(promise: nil) } else { channel.close(promise: nil) }
-        }
+        outlet.reset()
     }
 
     /// - Parameter lingering: The client may still be sending: closing at once would reset the connection and take the
@@ -194,16 +193,25 @@ extension DownstreamHandler {
         phase = .finishing
         // A slow client has as long for the rest of its answer as for any other part of it.
         setDeadline(timeouts.response)
-        let channel = context.channel
-        let written = channel.eventLoop.makePromise(of: Void.self)
+        let loop = context.channel.eventLoop
+        let written = loop.makePromise(of: Void.self)
+        let bound = NIOLoopBound(self, eventLoop: loop)
         written.futureResult.assumeIsolated().whenComplete { [self] _ in
-            guard phase == .finishing else { return }
-            phase = .lingering
-            setDeadline(timeouts.linger)
-            channel.close(mode: lingering && !clientHasClosedOutput ? .output : .all, promise: nil)
+            guard !isAlone else { return writesDone(lingering: lingering) }
+            // The channel is still flushing: a close_notify would be queued, and lost with the queue.
+            loop.execute { bound.value.writesDone(lingering: lingering) }
         }
         context.writeAndFlush(wrapOutboundOut(ByteBuffer()), promise: written)
         inbound = buffers.empty
         resumeReading()
+    }
+
+    private func writesDone(lingering: Bool) {
+        guard phase == .finishing else { return }
+        phase = .lingering
+        lingersUntil = .now() + (mayLingerOn ? timeouts.lingerInAll : timeouts.linger)
+        setDeadline(timeouts.linger)
+        context?.channel.close(mode: lingering && !clientHasClosedOutput ? .output : .all, promise: nil)
+        if clientHasClosedOutput { outlet.closeAtOnce() }
     }
 }

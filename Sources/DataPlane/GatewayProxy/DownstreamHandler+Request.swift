@@ -203,6 +203,11 @@ extension DownstreamHandler {
 
     private func connect(with block: InjectedBlock, for exchange: ActiveExchange) {
         exchange.block = block
+        let passesAuthorization = block.keepsAuthorization && !exchange.stripsAuthorization
+        if passesAuthorization, decoder.head.present.contains(.secondAuthorization) {
+            refuse(GatewayProblem(.requestRefused, "The request has more than one Authorization."))
+            return
+        }
         let head = exchange.head
         if decoder.head.section.hasUnderscore,
             requestWriter(exchange, block).hasLookAlike(decoder.head, head.readableBytesUInt8Span)
@@ -217,13 +222,14 @@ extension DownstreamHandler {
     func connect(_ exchange: ActiveExchange, fresh: Bool = false) {
         let pool = exchange.state.pool
         phase = .waiting
-        if !fresh, let connection = pool.takeIdle(isChecked: !decoder.head.isIdempotent) {
+        let reuse: UpstreamPool.Reuse = fresh ? .never : decoder.head.isIdempotent ? .any : .checked
+        if let connection = pool.takeIdle(reuse) {
             send(exchange, on: connection, isReused: true)
             return
         }
         step &+= 1
         let step = step
-        exchange.place = pool.connect { [self] result in connected(result, step: step, pool) }
+        exchange.place = pool.connect(reuse) { [self] result in connected(result, step: step, pool) }
     }
 
     private func connected(_ result: Result<UpstreamHandler, GatewayProblem>, step: UInt64, _ pool: UpstreamPool) {
@@ -277,7 +283,7 @@ extension DownstreamHandler {
         if let held = exchange.held { requestOut.writeImmutableBuffer(held) }
         let isComplete = exchange.body.isComplete
         phase = isComplete ? .responding : .forwarding
-        setDeadline(isComplete ? timeouts.response : timeouts.bodyIdle)
+        setDeadline(isComplete || awaitsContinue ? timeouts.response : timeouts.bodyIdle)
         if isComplete || inbound.readableBytes == 0 { flushRequest() }
     }
 
@@ -372,4 +378,10 @@ extension DownstreamHandler {
     }
 
     var requestIsComplete: Bool { exchange?.body.isComplete ?? false }
+
+    /// The client rightly waits for the upstream before it sends its body (RFC 9110 §10.1.1).
+    var awaitsContinue: Bool {
+        guard phase == .forwarding, decoder.head.expectsContinue, let exchange else { return false }
+        return !exchange.hasContinued && exchange.bytesReceived == 0 && inbound.readableBytes == 0
+    }
 }

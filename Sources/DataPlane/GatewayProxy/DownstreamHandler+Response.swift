@@ -8,7 +8,7 @@ enum ResponseDecision {
     case tunnel
     /// Keep it back: the token was rejected and the request can be sent again.
     case park
-    case refuse(String)
+    case refuse(String, as: ProblemKind = .upstreamInvalidResponse)
 }
 
 extension DownstreamHandler {
@@ -19,7 +19,8 @@ extension DownstreamHandler {
     func respond(_ head: borrowing ResponseHead, _ bytes: ByteBuffer) -> ResponseDecision {
         guard let exchange else { return .refuse("Its exchange is over.") }
         if head.status == 101 {
-            return decoder.head.wantsUpgrade ? .tunnel : .refuse("It switched protocols without being asked to.")
+            return offered(decoder.head, exchange.head, covers: head, bytes)
+                ? .tunnel : .refuse("It switched to a protocol that was not asked for.", as: .upgradeFailed)
         }
         if head.status == 403 { explainAsUser(head, bytes, exchange.route) }
         guard exchange.route.policy.retryOn.contains(head.status), let credential = exchange.credential,
@@ -41,6 +42,28 @@ extension DownstreamHandler {
         if exchange.canBeSentAgain { return .park }
         self.exchange?.tokenNote = "generation=\(credential.generation); retried=0; reason=\"request body not held\""
         return .forward
+    }
+
+    /// Whether the client asked for what the upstream switches to (RFC 9110 §7.8).
+    private func offered(
+        _ request: borrowing RequestHead,
+        _ requestBytes: ByteBuffer,
+        covers response: borrowing ResponseHead,
+        _ responseBytes: ByteBuffer
+    ) -> Bool {
+        guard request.wantsUpgrade else { return false }
+        let offered = Self.protocols(request.fields, requestBytes)
+        let chosen = Self.protocols(response.fields, responseBytes)
+        return !chosen.isEmpty && chosen.allSatisfy { offered.contains($0) }
+    }
+
+    private static func protocols(_ fields: [HeadField], _ head: ByteBuffer) -> [String] {
+        let bytes = head.readableBytesUInt8Span
+        var protocols: [String] = []
+        for field in fields where field.kind == .upgrade {
+            protocols += bytes.string(field.value).lowercased().split { ", \t".contains($0) }.map(String.init)
+        }
+        return protocols
     }
 
     /// A request that went bare is sent again when the upstream asked for what the source has.
@@ -92,6 +115,10 @@ extension DownstreamHandler {
     }
 
     func forwardInformational(_ head: borrowing ResponseHead, _ bytes: ByteBuffer) {
+        if head.status == 100, awaitsContinue {
+            exchange?.hasContinued = true
+            setDeadline(timeouts.bodyIdle)
+        }
         guard !decoder.head.isHTTP10 else { return }
         // One that does not fit is dropped: it is only advice.
         _ = shared.responseWriter.write(
@@ -178,10 +205,25 @@ extension DownstreamHandler {
     }
 
     func beginTunnel() {
+        if let exchange { exchange.timesWithdrawn = exchange.source?.timesWithdrawn ?? 0 }
         keepsAlive = false
         phase = .tunnel
         setDeadline(timeouts.response)
         process()
+    }
+
+    /// The upstream of a tunnel sends no more, and may still read.
+    func upstreamClosedOutput() {
+        flushResponse()
+        // It will be closed when the last bytes of the client are with the upstream.
+        guard !clientHasClosedOutput else { return }
+        context?.close(mode: .output, promise: nil)
+    }
+
+    /// Whether a tunnel may go on: not with a credential that an operator has taken away since.
+    func maySendOn() -> Bool {
+        guard let exchange, let source = exchange.source else { return true }
+        return source.timesWithdrawn == exchange.timesWithdrawn
     }
 
     /// The response is written whole; the connection goes on with the next request or ends.
@@ -224,9 +266,9 @@ extension DownstreamHandler {
         refuse(GatewayProblem(.upstreamUnreachable, detail, hopError: .connectionTerminated))
     }
 
-    func upstreamBroke(_ detail: String) {
+    func upstreamBroke(_ detail: String, as kind: ProblemKind) {
         guard let exchange else { return }
         self.exchange?.upstream = nil
-        refuse(GatewayProblem(.upstreamInvalidResponse, "\(exchange.route.plan.upstream): \(detail)"))
+        refuse(GatewayProblem(kind, "\(exchange.route.plan.upstream): \(detail)"))
     }
 }

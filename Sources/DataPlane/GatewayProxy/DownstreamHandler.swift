@@ -1,6 +1,7 @@
 import GatewayCore
 import Logging
 import NIOCore
+import NIOSSL
 
 /// One client connection: reads requests, has them admitted and authorized, forwards them, writes the responses back.
 ///
@@ -55,10 +56,16 @@ final class DownstreamHandler: ChannelDuplexHandler, DeadlineKeeper {
     /// The request at hand, or the one whose head is coming, is the last.
     var isEnding = false
     var clientHasClosedOutput = false
+    /// The connection did not end as the client wanted it to.
+    var wasCut = false
     /// Tells a late answer of a wait or a connection attempt from the current one, also from one of an earlier exchange.
     var step: UInt64 = 0
     /// The client takes more: what is on its way to it is below the high-water mark.
     private(set) var isWritable = true
+    /// There is room to wait for a client that goes on sending behind its last answer.
+    private(set) var mayLingerOn = true
+    /// When a client that goes on sending behind its last answer is waited for no longer.
+    var lingersUntil = NIODeadline.distantFuture
     /// At how much a slow client had taken when a deadline had passed.
     var lastLook = ProgressLook()
     private var pendingRead = false
@@ -124,6 +131,7 @@ final class DownstreamHandler: ChannelDuplexHandler, DeadlineKeeper {
         isCounted = true
         lane.register(self)
         guard shared.connectionOpened() else {
+            mayLingerOn = false
             refuse(GatewayProblem(.overloaded, "Too many connections.", retryAfter: .seconds(1)))
             setDeadline(timeouts.linger)
             return
@@ -137,6 +145,7 @@ final class DownstreamHandler: ChannelDuplexHandler, DeadlineKeeper {
             shared.connectionClosed()
             lane.unregister(self)
         }
+        passOnRest()
         phase = .closed
         isWritable = false
         clock.end()
@@ -148,6 +157,9 @@ final class DownstreamHandler: ChannelDuplexHandler, DeadlineKeeper {
 
     func errorCaught(context: ChannelHandlerContext, error: any Error) {
         shared.logger.debug("Client connection failed", metadata: ["gateway.error": "\(type(of: error))"])
+        // Without a close_notify it may still read its last answer.
+        if phase == .finishing, error as? NIOSSLError == .uncleanShutdown { return }
+        wasCut = true
         closeNow()
     }
 
@@ -216,7 +228,10 @@ final class DownstreamHandler: ChannelDuplexHandler, DeadlineKeeper {
             case .forwarding: goesOn = readBody()
             case .tunnel: goesOn = readTunnel()
             case .waiting, .responding: goesOn = false
-            case .finishing, .lingering, .cutting, .closed: inbound = buffers.empty
+            case .finishing, .cutting, .closed: inbound = buffers.empty
+            case .lingering:
+                inbound = buffers.empty
+                timer.set(min(clock.now + timeouts.linger, lingersUntil), for: self)
             }
         }
         isProcessing = false
@@ -229,6 +244,10 @@ final class DownstreamHandler: ChannelDuplexHandler, DeadlineKeeper {
 
     private func readTunnel() -> Bool {
         guard let upstream = exchange?.upstream, upstream.isWritable else { return false }
+        guard maySendOn() else {
+            reset()
+            return false
+        }
         setDeadline(timeouts.response)
         upstream.send(inbound)
         inbound = buffers.empty

@@ -205,6 +205,7 @@ final class Listener: Sendable {
                 privateKey: .privateKey(key)
             )
             configuration.minimumTLSVersion = .tlsv12
+            configuration.shutdownTimeout = Timeouts.tlsShutdown
             configuration.applicationProtocols = ["http/1.1"]
             if let path = plan.clientCAPath {
                 configuration.trustRoots = .file(path)

@@ -1,7 +1,10 @@
 import NIOCore
+import NIOSSL
 
 #if canImport(Glibc)
     import Glibc
+#elseif canImport(Darwin)
+    import Darwin
 #endif
 
 /// The way from a handler to its socket.
@@ -14,7 +17,7 @@ import NIOCore
 final class Outlet {
     private var context: ChannelHandlerContext?
     private var core: (any ChannelCore)?
-    private var socket: (any NIOTransportAccessibleChannelCore<NIOBSDSocket.Handle>)?
+    private var socket: (any NIOTransportAccessibleChannelCore)?
     /// The channel has been given bytes and may still hold some: whatever follows has to queue behind them.
     private var mayHoldBytes = false
 
@@ -83,7 +86,7 @@ final class Outlet {
     /// - Returns: How many bytes the socket took.
     private func sendDirectly(_ send: (NIOBSDSocket.Handle) -> Int) -> Int {
         guard let socket, !isHoldingBytes() else { return 0 }
-        return max(0, (try? socket.withUnsafeTransport(send)) ?? 0)
+        return max(0, Self.on(socket, send) ?? 0)
     }
 
     private func isHoldingBytes() -> Bool {
@@ -104,18 +107,55 @@ final class Outlet {
     var hasInput: Bool { onSocket(Self.hasInput) ?? true }
 
     private func onSocket<Result>(_ body: (NIOBSDSocket.Handle) -> Result) -> Result? {
-        let socket = socket ?? context.flatMap { Self.socket(of: $0) }
-        return try? socket?.withUnsafeTransport(body)
+        guard let socket = socket ?? context.flatMap({ Self.socket(of: $0) }) else { return nil }
+        return Self.on(socket, body)
     }
 
-    private static func socket(
-        of context: ChannelHandlerContext
-    ) -> (any NIOTransportAccessibleChannelCore<NIOBSDSocket.Handle>)? {
-        context.channel._channelCore as? any NIOTransportAccessibleChannelCore<NIOBSDSocket.Handle>
+    private static func socket(of context: ChannelHandlerContext) -> (any NIOTransportAccessibleChannelCore)? {
+        guard let core = context.channel._channelCore as? any NIOTransportAccessibleChannelCore else { return nil }
+        return isSocket(core) ? core : nil
+    }
+
+    private static func isSocket<Core: NIOTransportAccessibleChannelCore>(_: Core) -> Bool {
+        Core.Transport.self == NIOBSDSocket.Handle.self
+    }
+
+    /// Once it is known to be a socket. A cast to the protocol with its `Transport` would say so by itself, but the runtime
+    /// remembers no such cast: it was a twentieth of what a connection costs.
+    private static func on<Core: NIOTransportAccessibleChannelCore, Result>(
+        _ core: Core,
+        _ body: (NIOBSDSocket.Handle) -> Result
+    ) -> Result? {
+        try? core.withUnsafeTransport { transport in
+            unsafe body(unsafeBitCast(transport, to: NIOBSDSocket.Handle.self))
+        }
     }
 
     func read() {
         if let core { core.read0() } else { context?.read() }
+    }
+
+    /// Ends the connection in a way that nobody takes for a good end; what is not with the other end yet is lost.
+    func reset() {
+        guard let channel = context?.channel else { return }
+        guard let provider = channel as? any SocketOptionProvider else { return channel.close(promise: nil) }
+        provider.setSoLinger(linger(l_onoff: 1, l_linger: 0)).assumeIsolated().whenComplete { _ in
+            Self.closeAtOnce(channel)
+        }
+    }
+
+    /// Closes without waiting for anything: with TLS, for the other end's close_notify, nor is one sent.
+    func closeAtOnce() {
+        if let channel = context?.channel { Self.closeAtOnce(channel) }
+    }
+
+    private static func closeAtOnce(_ channel: any Channel) {
+        // Past the TLS handler.
+        let pipeline = channel.pipeline.syncOperations
+        let tls =
+            (try? pipeline.context(handlerType: NIOSSLServerHandler.self))
+            ?? (try? pipeline.context(handlerType: NIOSSLClientHandler.self))
+        if let tls { tls.close(promise: nil) } else { channel.close(promise: nil) }
     }
 
     /// Asks for the next bytes before the channel does, which would take the way through the pipeline.

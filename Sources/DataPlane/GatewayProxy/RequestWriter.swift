@@ -66,39 +66,56 @@ struct RequestWriter {
         if head.form == .asterisk, !block.basePath.isEmpty {
             // The server as a whole is not ours to ask; the base path stands for it.
         } else if path.isEmpty {
-            // "The server as a whole" in absolute form (RFC 9112 §3.2.4).
             let bytes = source.readableBytesUInt8Span
-            let isAsterisk = head.form == .absolute && head.query.isEmpty && head.isOptions(bytes)
-            if block.basePath.isEmpty { cursor.write(isAsterisk ? 0x2A : 0x2F) }
+            if block.basePath.isEmpty { cursor.write(head.asksForServer(bytes) ? 0x2A : 0x2F) }
         } else {
             cursor.copy(path)
         }
         guard let injected = block.query else { return cursor.copy(head.query) }
         cursor.write(0x3F)
-        for pair in keptPairs(head, source, without: injected.name) {
-            cursor.copy(pair)
-            cursor.write(0x26)
+        for (index, parameter) in keptParameters(head, source, without: injected.name).enumerated() {
+            if index > 0 { cursor.write(parameter.separator) }
+            cursor.copy(parameter.bytes)
+            if parameter.isLast { cursor.write(0x26) }
         }
         cursor.write(injected.pair)
     }
 
-    /// The client's query parameters but those of the injected name.
-    private func keptPairs(_ head: borrowing RequestHead, _ source: ByteBuffer, without name: [UInt8]) -> [Range<Int>] {
+    private struct Parameter {
+        let bytes: Range<Int>
+        /// What stands before it.
+        let separator: UInt8
+        var isLast = false
+    }
+
+    /// The client's query parameters but those of the injected name, also where an upstream takes `;` for an end as `&` is.
+    private func keptParameters(
+        _ head: borrowing RequestHead,
+        _ source: ByteBuffer,
+        without name: [UInt8]
+    ) -> [Parameter] {
         guard head.query.count > 1 else { return [] }
         let bytes = source.readableBytesUInt8Span
-        var pairs: [Range<Int>] = []
+        let name = Self.decoded(name.span, 0..<name.count)
+        var kept: [Parameter] = []
         var start = head.query.lowerBound + 1
-        for index in start...head.query.upperBound where index == head.query.upperBound || bytes[index] == 0x26 {
-            if start < index {
-                var equals = start
-                while equals < index, bytes[equals] != 0x3D { equals += 1 }
-                if Self.decoded(bytes, start..<equals) != Self.decoded(name.span, 0..<name.count) {
-                    pairs.append(start..<index)
-                }
+        var separator: UInt8 = 0x26
+        for index in start...head.query.upperBound {
+            guard index == head.query.upperBound || bytes[index] == 0x26 || bytes[index] == 0x3B else { continue }
+            if start < index, Self.name(bytes, start..<index) != name {
+                kept.append(Parameter(bytes: start..<index, separator: separator))
             }
             start = index + 1
+            if index < head.query.upperBound { separator = bytes[index] }
         }
-        return pairs
+        if !kept.isEmpty { kept[kept.count - 1].isLast = true }
+        return kept
+    }
+
+    private static func name(_ bytes: borrowing Span<UInt8>, _ parameter: Range<Int>) -> [UInt8] {
+        var end = parameter.lowerBound
+        while end < parameter.upperBound, bytes[end] != 0x3D { end += 1 }
+        return decoded(bytes, parameter.lowerBound..<end)
     }
 
     private static func decoded(_ bytes: borrowing Span<UInt8>, _ range: Range<Int>) -> [UInt8] {
@@ -150,7 +167,8 @@ struct RequestWriter {
         switch field.kind {
         case .host: return false
         case .authorization: return block.keepsAuthorization && !stripsAuthorization
-        case .contentLength, .transferEncoding, .expect: return true
+        case .contentLength, .transferEncoding: return true
+        case .expect: return head.expectsContinue
         default:
             if field.kind.isHopByHop { return false }
             if isOwned(field, bytes) { return false }

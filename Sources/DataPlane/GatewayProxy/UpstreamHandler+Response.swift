@@ -10,6 +10,7 @@ extension UpstreamHandler {
             case .trailers: guard readTrailers() else { return }
             case .tunnel:
                 guard let client else { return }
+                guard client.maySendOn() else { return client.reset() }
                 pass(buffer.readableBytes, to: client, isDone: false)
             case .parked, .opening: return
             case .idle:
@@ -56,7 +57,7 @@ extension UpstreamHandler {
                 fail("Its head could not be rewritten.")
                 return false
             }
-            phase = .tunnel
+            beginTunnel()
             hasUnflushedResponse = true
             client.beginTunnel()
             return true
@@ -68,8 +69,8 @@ extension UpstreamHandler {
             flushClient()
             client.replay()
             return false
-        case .refuse(let detail):
-            fail(detail)
+        case .refuse(let detail, let kind):
+            fail(detail, as: kind)
             return false
         }
     }
@@ -149,11 +150,11 @@ extension UpstreamHandler {
         client.responseEnded()
     }
 
-    private func fail(_ detail: String) {
+    private func fail(_ detail: String, as kind: ProblemKind = .upstreamInvalidResponse) {
         let client = client
         self.client = nil
         close()
-        client?.upstreamBroke(detail)
+        client?.upstreamBroke(detail, as: kind)
     }
 
     func flushClient() {

@@ -42,9 +42,13 @@ final class UpstreamHandler: ChannelDuplexHandler, DeadlineKeeper {
     /// The connection ended while an answer was kept back; its client need not know before the answer is passed on.
     var endedWhileParked = false
     private var wasCutWhileParked = false
+    /// The upstream of a tunnel has sent all it will send.
+    private(set) var inputHasEnded = false
+    private var outputIsEnding = false
     var hasUnflushedResponse = false
     /// It has waited in the pool, so that it may have been closed at the other end meanwhile.
     private(set) var hasBeenIdle = false
+    private var restsSince = NIODeadline.distantFuture
     private var isCounted = false
     private var ready: ((Result<UpstreamHandler, GatewayProblem>) -> Void)?
     private var origin: Origin?
@@ -118,7 +122,8 @@ final class UpstreamHandler: ChannelDuplexHandler, DeadlineKeeper {
         case .idle:
             pool.remove(self)
             close()
-        case .head, .body, .trailers, .parked, .tunnel, .closed: break
+        case .tunnel: if client == nil { outlet.reset() }
+        case .head, .body, .trailers, .parked, .closed: break
         }
     }
 
@@ -126,6 +131,7 @@ final class UpstreamHandler: ChannelDuplexHandler, DeadlineKeeper {
     func becameIdle() {
         phase = .idle
         hasBeenIdle = true
+        restsSince = clock.now
         setDeadline(idleTime)
         resumeReading()
     }
@@ -135,6 +141,10 @@ final class UpstreamHandler: ChannelDuplexHandler, DeadlineKeeper {
         guard let seconds = decoder.head.keepAliveSeconds else { return timeouts.idle }
         return min(timeouts.idle, .milliseconds(Int64(seconds) * 1000 - min(1000, Int64(seconds) * 500)))
     }
+
+    /// It has been idle for so long that looking whether something has come is worth a system call; an event loop that is busy
+    /// would otherwise learn of it only after the next request.
+    var hasRested: Bool { clock.now - restsSince > .milliseconds(1) }
 
     /// Its end, or bytes that nobody asked for, have come and were not looked at yet.
     var hasInput: Bool { outlet.hasInput }
@@ -161,14 +171,61 @@ final class UpstreamHandler: ChannelDuplexHandler, DeadlineKeeper {
         resumeReading()
     }
 
+    /// Becomes one way of a tunnel: its end is not the end of the other way.
+    func beginTunnel() {
+        phase = .tunnel
+        try? context?.channel.syncOptions?.setOption(.allowRemoteHalfClosure, value: true)
+    }
+
+    private func endOfInput() {
+        guard phase == .tunnel, let client else { return close() }
+        inputHasEnded = true
+        flushClient()
+        client.upstreamClosedOutput()
+    }
+
     func send(_ bytes: ByteBuffer) { outlet.send(bytes) }
     func send(_ first: ByteBuffer, _ second: ByteBuffer) { outlet.send(first, second) }
-    func closeOutput() { context?.close(mode: .output, promise: nil) }
+    /// The client of a tunnel sends no more.
+    func closeOutput() {
+        guard !outputIsEnding, let context else { return }
+        outputIsEnding = true
+        let loop = context.eventLoop
+        let bound = NIOLoopBound(self, eventLoop: loop)
+        let written = loop.makePromise(of: Void.self)
+        written.futureResult.assumeIsolated().whenComplete { _ in
+            // The channel is still flushing.
+            loop.execute { bound.value.outputEnded() }
+        }
+        // Closing both ways would drop what has not left yet, and so would the end of the second.
+        context.writeAndFlush(wrapOutboundOut(ByteBuffer()), promise: written)
+    }
+
+    private func outputEnded() {
+        if inputHasEnded { close() } else { context?.close(mode: .output, promise: nil) }
+    }
+
+    /// Its client is gone, in good order: what it sent is still to be taken.
+    func finishTunnel() {
+        client = nil
+        setDeadline(timeouts.response)
+        closeOutput()
+    }
 
     /// The exchange is over before its response was: nothing of this connection can be trusted any more.
-    func abandon() {
+    ///
+    /// - Parameter isCut: The client's end was none that a tunnel may pass on as an end.
+    func abandon(isCut: Bool = false) {
         client = nil
-        close()
+        guard phase != .closed else { return }
+        if phase == .tunnel, isCut {
+            phase = .closed
+            outlet.reset()
+        } else {
+            close()
+            // The upstream would be waited for, and could go on sending.
+            if !isAlone { outlet.closeAtOnce() }
+        }
     }
 
     func close() {
@@ -195,6 +252,7 @@ final class UpstreamHandler: ChannelDuplexHandler, DeadlineKeeper {
             timer.clear()
             settle(.success(self))
         }
+        if case .inputClosed? = event as? ChannelEvent { endOfInput() }
         context.fireUserInboundEventTriggered(event)
     }
 
@@ -251,11 +309,12 @@ final class UpstreamHandler: ChannelDuplexHandler, DeadlineKeeper {
     func connectionEnded() {
         let wasClosed = phase == .closed
         let endsBody = phase == .body && body.endsWithConnection && !wasCutWhileParked
-        let wasTunnel = phase == .tunnel
+        // A connection of which nobody has ended a half was reset.
+        let endsTunnel = phase == .tunnel && (inputHasEnded || outputIsEnding)
         phase = .closed
         guard let client, !wasClosed else { return }
         self.client = nil
-        if endsBody || wasTunnel {
+        if endsBody || endsTunnel {
             client.responseEnded()
         } else {
             client.upstreamLost(beforeAnyByte: !hasReceivedBytes)
@@ -265,8 +324,8 @@ final class UpstreamHandler: ChannelDuplexHandler, DeadlineKeeper {
     func errorCaught(context: ChannelHandlerContext, error: any Error) {
         if let mismatch = error as? PinMismatch { pool.showedWrongKey(mismatch.seen) }
         if let origin, ready != nil { settle(.failure(UpstreamFailure.problem(error, origin))) }
-        // A TLS close without close_notify may be a cut: such a body has no trustworthy end.
-        if phase == .body, body.endsWithConnection, let client {
+        // A TLS close without close_notify may be a cut: what ends with the connection has no trustworthy end.
+        if phase == .tunnel && !inputHasEnded || phase == .body && body.endsWithConnection, let client {
             phase = .closed
             self.client = nil
             client.upstreamLost(beforeAnyByte: false)

@@ -8,8 +8,19 @@ import NIOSSL
 final class UpstreamPool {
     typealias Done = (Result<UpstreamHandler, GatewayProblem>) -> Void
 
+    /// What a request takes of the connections that are open already.
+    enum Reuse {
+        /// One that dies under the request may be replaced.
+        case any
+        /// The request must not be sent twice: not one whose end has come unnoticed.
+        case checked
+        /// The last one died under the request.
+        case never
+    }
+
     private struct Waiter {
         let number: UInt64
+        let reuse: Reuse
         let done: Done
         let deadline: Scheduled<Void>
     }
@@ -54,20 +65,17 @@ final class UpstreamPool {
     var key: UpstreamTarget.Key { target.key }
 
     /// A connection that was open a moment ago; it may still die on first use. None while others wait for one.
-    ///
-    /// - Parameter isChecked: For a request that must not be sent twice: not one whose end has come unnoticed.
-    func takeIdle(isChecked: Bool) -> UpstreamHandler? {
-        guard waiters.isEmpty else { return nil }
-        while let candidate = popIdle() {
-            guard isChecked, candidate.hasInput else { return candidate }
-            candidate.close()
-        }
-        return nil
+    func takeIdle(_ reuse: Reuse) -> UpstreamHandler? {
+        waiters.isEmpty ? popIdle(reuse) : nil
     }
 
-    private func popIdle() -> UpstreamHandler? {
+    private func popIdle(_ reuse: Reuse) -> UpstreamHandler? {
+        guard reuse != .never else { return nil }
         while let candidate = idle.popLast() {
-            if candidate.isOpen { return candidate }
+            guard candidate.isOpen else { continue }
+            // Bytes that came before the request are no answer to it.
+            guard reuse == .checked || candidate.hasRested, candidate.hasInput else { return candidate }
+            candidate.close()
         }
         return nil
     }
@@ -98,9 +106,9 @@ final class UpstreamPool {
     ///
     /// - Parameter done: May be called before this returns.
     /// - Returns: The place of who has to wait, to be given up with ``leave(_:)``.
-    func connect(_ done: @escaping Done) -> UInt64? {
-        // Who has waited is served first, on the turn that is about to come.
-        guard count >= most || !waiters.isEmpty else {
+    func connect(_ reuse: Reuse, _ done: @escaping Done) -> UInt64? {
+        // Who has waited is served first, on the turn that is about to come; but who lost a connection has waited for that one.
+        guard count >= most || !(waiters.isEmpty || reuse == .never) else {
             open(done)
             return nil
         }
@@ -114,7 +122,8 @@ final class UpstreamPool {
         let deadline = loop.assumeIsolated().scheduleTask(in: timeouts.connect) { [self] in
             gaveUp(number)
         }
-        waiters.append(Waiter(number: number, done: done, deadline: deadline))
+        waiters.append(Waiter(number: number, reuse: reuse, done: done, deadline: deadline))
+        if reuse == .never { serveWaiters() }
         return number
     }
 
@@ -136,12 +145,14 @@ final class UpstreamPool {
         isServing = true
         loop.assumeIsolated().execute { [self] in
             isServing = false
-            while !waiters.isEmpty {
-                if let connection = popIdle() {
+            while let reuse = waiters.first?.reuse {
+                if let connection = popIdle(reuse) {
                     nextWaiter()?(.success(connection))
                 } else if count < most {
                     nextWaiter().map(open)
                 } else {
+                    // Its place is free when it has closed, and then it is this waiter's turn again.
+                    if reuse == .never { idle.popLast()?.close() }
                     return
                 }
             }

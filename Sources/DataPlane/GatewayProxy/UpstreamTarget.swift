@@ -36,6 +36,7 @@ struct UpstreamTarget: Sendable {
         }
         var configuration = TLSConfiguration.makeClientConfiguration()
         configuration.minimumTLSVersion = .tlsv12
+        configuration.shutdownTimeout = Timeouts.tlsShutdown
         configuration.certificateVerification = .fullVerification
         configuration.applicationProtocols = ["http/1.1"]
         do {

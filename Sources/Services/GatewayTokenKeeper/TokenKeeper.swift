@@ -35,6 +35,7 @@ package final class TokenKeeper: CredentialSource, Service {
     private let machine: Mutex<Machine>
     /// A copy of what the machine would answer, so that the request path takes no lock that is ever held for long.
     private let published = Mutex<Credential?>(nil)
+    private let withdrawals = Atomic(0)
     private let lastTicket = Atomic<UInt64>(0)
     private let firstUses = FirstUses()
 
@@ -110,6 +111,7 @@ package final class TokenKeeper: CredentialSource, Service {
             let decision = body(&machine)
             let servable = machine.servable
             publish(servable)
+            withdrawals.store(machine.withdrawals, ordering: .releasing)
             return decision
         }
     }
@@ -131,6 +133,8 @@ package final class TokenKeeper: CredentialSource, Service {
     package var isIdle: Bool { orders.withLock(\.isEmpty) && look { $0.isIdle } }
 
     // MARK: CredentialSource
+
+    package var timesWithdrawn: Int { withdrawals.load(ordering: .acquiring) }
 
     package func current(at now: MonotonicTime) -> CredentialAnswer {
         if let credential = published.withLock({ $0 }), credential.isUsable(at: now) { return .ready(credential) }

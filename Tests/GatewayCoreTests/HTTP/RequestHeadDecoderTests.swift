@@ -202,6 +202,40 @@ import Testing
         #expect(path == whole.head.path)
     }
 
+    /// What was looked at could be anything by now: nobody looks again.
+    @Test func whatWasSeenIsNotSeenAgain() {
+        let seen = "GET / HTTP/1.1\r\nHost: a\r\nX-Pad: aaaaaaaa\r\nX-Long: bbbbbbbb"
+        var bytes = Array(seen.utf8)
+        var decoder = RequestHeadDecoder(maxBytes: 4096, maxFields: 20)
+        #expect(Outcome(decoder.decode(bytes.span)) == .needMore)
+        for index in bytes.indices where [0x61, 0x62].contains(bytes[index]) && index > 30 { bytes[index] = 0 }
+        bytes += Array("cc\r\n\r\n".utf8)
+        #expect(Outcome(decoder.decode(bytes.span)) == .head)
+        var anew = RequestHeadDecoder(maxBytes: 4096, maxFields: 20)
+        #expect(Outcome(anew.decode(bytes.span)) == .refused(.invalidFieldValue))
+    }
+
+    @Test(
+        arguments: [
+            ("", []), ("Authorization: a\r\n", .authorization),
+            ("Authorization: a\r\nAUTHORIZATION: b\r\n", [.authorization, .secondAuthorization]),
+        ] as [(String, FieldPresence)]
+    )
+    func aSecondAuthorizationIsNoticed(_ fields: String, _ presence: FieldPresence) {
+        let decoded = decode("GET / HTTP/1.1\r\nHost: a\r\n\(fields)\r\n")
+        let present = decoded.decoder.head.present
+        #expect(present == presence)
+    }
+
+    /// A client that speaks 1.0 does not know what it says (RFC 9110 §10.1.1).
+    @Test(arguments: [("1.1", true), ("1.0", false)])
+    func anExpectationIsOfVersion11(_ version: String, _ expects: Bool) {
+        let decoded = decode("POST / HTTP/\(version)\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 1\r\n\r\n")
+        let expected = decoded.decoder.head.expectsContinue
+        #expect(decoded.outcome == .head)
+        #expect(expected == expects)
+    }
+
     @Test func noBytesTrapAndAcceptedHeadsAreWellFormed() {
         var random = SplitMix(seed: 20_260_301)
         let seeds = [

@@ -2,7 +2,7 @@ import GatewayCore
 import Testing
 
 @Suite struct ResponseHeadDecoderTests {
-    struct Decoded {
+    struct Decoded: Equatable {
         let framing: BodyFraming
         let upstreamKeepsAlive: Bool
         let keepAliveSeconds: Int?
@@ -18,6 +18,15 @@ import Testing
             keepAliveSeconds: decoder.head.keepAliveSeconds,
             hasDate: decoder.head.hasDate
         )
+    }
+
+    @Test func whatWasSeenIsNotSeenAgain() {
+        var bytes = Array("HTTP/1.1 200 OK\r\nX-Pad: aaaaaaaa\r\nX-Long: aaaaaaaa".utf8)
+        var decoder = ResponseHeadDecoder(maxBytes: 4096, maxFields: 20)
+        guard case .needMore = decoder.decode(bytes.span, answersHead: false) else { return #expect(Bool(false)) }
+        for index in bytes.indices where bytes[index] == 0x61 && index > 24 { bytes[index] = 0 }
+        bytes += Array("cc\r\n\r\n".utf8)
+        guard case .head = decoder.decode(bytes.span, answersHead: false) else { return #expect(Bool(false)) }
     }
 
     @Test(arguments: [
@@ -48,6 +57,14 @@ import Testing
         let head = decode("HTTP/1.1 200 OK\r\nContent-Length: 0\r\nKeep-Alive: \(value)\r\n\r\n")
         #expect(head != nil)
         #expect(head?.keepAliveSeconds == seconds)
+    }
+
+    @Test(arguments: [
+        "Content-Length:\t5", "Content-Length: 5\t", "Transfer-Encoding:\tchunked", "Transfer-Encoding: chunked\t",
+        "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked", "Transfer-Encoding: chunked\r\nContent-Length: 5",
+    ])
+    func framingThatCouldBeReadInTwoWaysIsRefused(_ fields: String) {
+        #expect(decode("HTTP/1.1 200 OK\r\n\(fields)\r\n\r\n") == nil)
     }
 
     @Test func whatTheLastHeadSaidIsForgotten() {

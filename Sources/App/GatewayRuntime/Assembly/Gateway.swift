@@ -79,7 +79,7 @@ package final class Gateway: Sendable {
 
     /// Gives back what only the start needed, and what was needed once since then: first uses come soon after the start.
     private static func settle() async {
-        var pause = Duration.seconds(2)
+        var pause = Duration.milliseconds(500)
         while (try? await Task.sleep(for: pause)) != nil {
             ProgramPages.giveBack()
             pause = min(pause * 2, .seconds(30))

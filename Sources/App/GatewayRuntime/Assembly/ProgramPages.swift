@@ -7,19 +7,23 @@ import Glibc
 /// still in the system's cache of files, and what is needed again is mapped from there in well under a millisecond.
 enum ProgramPages {
     static func giveBack() {
-        for range in executableRanges() {
+        for range in readOnlyRanges() {
             guard let start = unsafe UnsafeMutableRawPointer(bitPattern: range.lowerBound) else { continue }
             // Without effect where the kernel does not know it, which is no harm.
             _ = unsafe madvise(start, range.count, MADV_DONTNEED)
         }
     }
 
-    /// Where files are mapped for execution: read only, so that no page of them can have changed.
-    private static func executableRanges() -> [Range<Int>] {
+    /// Where files are mapped for execution, and what is mapped of them first, when that is read-only: no page of these can have
+    /// changed. What the loader has written to and made read-only afterwards comes later in its file.
+    private static func readOnlyRanges() -> [Range<Int>] {
         guard let maps = text(of: "/proc/self/maps") else { return [] }
+        var seen: Set<Substring> = []
         return maps.split(separator: "\n").compactMap { line in
             let words = line.split(separator: " ", omittingEmptySubsequences: true)
-            guard words.count > 5, words[1] == "r-xp", words[5].hasPrefix("/") else { return nil }
+            guard words.count > 5, words[5].hasPrefix("/") else { return nil }
+            let isFirst = seen.insert(words[5]).inserted
+            guard words[1] == "r-xp" || isFirst && words[1] == "r--p" else { return nil }
             let bounds = words[0].split(separator: "-").compactMap { Int($0, radix: 16) }
             return bounds.count == 2 && bounds[0] < bounds[1] ? bounds[0]..<bounds[1] : nil
         }

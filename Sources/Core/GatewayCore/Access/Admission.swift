@@ -70,9 +70,7 @@ package final class Admission: Sendable {
         let upstream =
             isAbsolute
             ? table.findUpstream(bytes, host: authority.host, port: authority.port, path: head.path) : nil
-        if upstream == nil,
-            let problem = hostRule.refusal(bytes, authority, isHTTP10: head.isHTTP10, on: listener)
-        {
+        if upstream == nil, let problem = hostRule.refusal(bytes, authority, head, on: listener) {
             return refuse(problem)
         }
         if let problem = originRule.refusal(head, bytes) { return refuse(problem) }

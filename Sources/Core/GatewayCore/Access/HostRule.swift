@@ -1,19 +1,21 @@
-/// The Host rule of loopback listeners: only names that are ours are answered.
+/// Only names that are ours are answered: in `Host` on loopback listeners, in an absolute target on all.
 ///
 /// A page that rebinds its own name to 127.0.0.1 becomes same-origin with this listener, but its requests still carry that
-/// name.
+/// name. And who takes the gateway for a proxy to anywhere must not have its request sent somewhere else.
 struct HostRule: Sendable {
     let table: RouteTable
 
     func refusal(
         _ bytes: borrowing Span<UInt8>,
         _ authority: Authority,
-        isHTTP10: Bool,
+        _ head: borrowing RequestHead,
         on listener: ListenerIdentity
     ) -> GatewayProblem? {
-        guard listener.reach == .loopback else { return nil }
+        guard listener.reach == .loopback else {
+            return head.form != .absolute || isOurs(bytes, authority.host) ? nil : Self.problem
+        }
         // HTTP/1.0 without Host: no browser does that.
-        if authority.host.isEmpty { return isHTTP10 ? nil : Self.problem }
+        if authority.host.isEmpty { return head.isHTTP10 ? nil : Self.problem }
         guard authority.port == nil || authority.port == listener.port else { return Self.problem }
         return isOurs(bytes, authority.host) ? nil : Self.problem
     }

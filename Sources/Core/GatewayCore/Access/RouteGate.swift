@@ -25,9 +25,10 @@ final class RouteGate: Sendable {
         _ bytes: borrowing Span<UInt8>
     ) -> GatewayProblem? {
         let method = head.methodName(bytes)
-        let path = bytes.array(head.forwardedPath(match, without: prefix))
+        var path = bytes.array(head.forwardedPath(match, without: prefix))
+        if path.isEmpty { path = [head.asksForServer(bytes) ? 0x2A : 0x2F] }
         for rule in allow where rule.methods.isEmpty || rule.methods.contains(method) {
-            if rule.path.matches(path.isEmpty ? [0x2F] : path) { return nil }
+            if rule.path.matches(path) { return nil }
         }
         return GatewayProblem(.routeForbidden, "The route \(name) does not allow this method and path.")
     }

@@ -147,7 +147,7 @@ package struct TrailerSection: Sendable {
     }
 
     private func mayPass(_ bytes: borrowing Span<UInt8>, _ field: HeadField, forbidden: [[UInt8]]) -> Bool {
-        guard field.kind == .other else { return false }
+        guard field.kind == .other, !FieldSection.isFramingLookAlike(bytes, field) else { return false }
         let never: [StaticString] = [
             "trailer", "cookie", "set-cookie", "content-encoding", "content-type", "content-range", "cache-control",
             "max-forwards", "range", "age", "date", "expires", "location", "retry-after", "vary", "warning",

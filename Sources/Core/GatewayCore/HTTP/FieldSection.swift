@@ -103,6 +103,18 @@ extension FieldSection {
         return false
     }
 
+    /// An upstream that reads `_` as `-`, as CGI does, would find another end of the message than we do.
+    func hasFramingLookAlike(_ bytes: borrowing Span<UInt8>) -> Bool {
+        guard hasUnderscore else { return false }
+        for field in fields where Self.isFramingLookAlike(bytes, field) { return true }
+        return false
+    }
+
+    static func isFramingLookAlike(_ bytes: borrowing Span<UInt8>, _ field: HeadField) -> Bool {
+        guard field.kind == .other else { return false }
+        return bytes.equalsDashed(field.name, "content-length") || bytes.equalsDashed(field.name, "transfer-encoding")
+    }
+
     /// Reads a `Content-Length`: digits only, at most 18 of them, no list (RFC 9110 §8.6).
     static func contentLength(_ bytes: borrowing Span<UInt8>, _ value: Range<Int>) -> Int? {
         guard !value.isEmpty, value.count <= 18 else { return nil }

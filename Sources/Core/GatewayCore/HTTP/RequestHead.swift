@@ -57,6 +57,11 @@ package struct RequestHead: ~Copyable, Sendable {
         isIdempotent && method.count == 7 && bytes[method.lowerBound] == 0x4F
     }
 
+    /// Names the server as a whole by an absolute target without a path (RFC 9112 §3.2.4).
+    package borrowing func asksForServer(_ bytes: borrowing Span<UInt8>) -> Bool {
+        form == .absolute && path.isEmpty && query.isEmpty && isOptions(bytes)
+    }
+
     package func first(_ kind: FieldKind) -> HeadField? { section.fields.first { $0.kind == kind } }
 }
 
@@ -70,6 +75,7 @@ package struct FieldPresence: OptionSet, Sendable {
     package static let secFetchSite = FieldPresence(rawValue: 1 << 3)
     package static let via = FieldPresence(rawValue: 1 << 4)
     package static let requestID = FieldPresence(rawValue: 1 << 5)
+    package static let secondAuthorization = FieldPresence(rawValue: 1 << 6)
 }
 
 /// Decodes request heads, strictly and resumably (RFC 9112 §3 and §5-§6).
@@ -280,7 +286,8 @@ package struct RequestHeadDecoder: ~Copyable, Sendable {
             let field = head.section.fields[index]
             switch field.kind {
             case .other, .date, .keepAlive, .te, .proxyConnection, .proxyAuthenticate, .wwwAuthenticate: break
-            case .authorization: head.present.insert(.authorization)
+            case .authorization:
+                head.present.insert(head.present.contains(.authorization) ? .secondAuthorization : .authorization)
             case .proxyAuthorization: head.present.insert(.proxyAuthorization)
             case .origin: head.present.insert(.origin)
             case .secFetchSite: head.present.insert(.secFetchSite)
@@ -310,7 +317,8 @@ package struct RequestHeadDecoder: ~Copyable, Sendable {
                 isChunked = true
             case .expect:
                 guard bytes.equalsLowercased(field.value, "100-continue") else { return .invalidExpectation }
-                head.expectsContinue = true
+                // Who speaks 1.0 cannot mean it (RFC 9110 §10.1.1).
+                head.expectsContinue = !head.isHTTP10
             }
         }
 
@@ -318,22 +326,11 @@ package struct RequestHeadDecoder: ~Copyable, Sendable {
             guard contentLength == nil else { return .conflictingFraming }
             guard !head.isHTTP10 else { return .transferEncodingInHTTP10 }
         }
-        if head.section.hasUnderscore, hasFramingLookAlike(bytes) { return .framingLookAlike }
+        if head.section.hasFramingLookAlike(bytes) { return .framingLookAlike }
         head.framing = isChunked ? .chunked : contentLength.map { $0 == 0 ? .none : .length($0) } ?? .none
         head.wantsUpgrade = hasUpgrade && !offersClearTextHTTP2 && head.options.upgrade && !head.isHTTP10
         if !head.options.nominated.isEmpty, let reason = refuseNominations() { return reason }
         return checkHost(bytes, hasHost: hasHost)
-    }
-
-    /// An upstream that reads `_` as `-`, as CGI does, would find another end of the message than we do.
-    private func hasFramingLookAlike(_ bytes: borrowing Span<UInt8>) -> Bool {
-        for field in head.section.fields where field.kind == .other {
-            for name: StaticString in ["content-length", "transfer-encoding"]
-            where bytes.equalsDashed(field.name, name) {
-                return true
-            }
-        }
-        return false
     }
 
     /// A client that lists a framing field, Host, Expect or Authorization in `Connection` wants the upstream to see another

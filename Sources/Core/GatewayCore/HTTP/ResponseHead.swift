@@ -106,12 +106,14 @@ package struct ResponseHeadDecoder: ~Copyable, Sendable {
             case .keepAlive: head.keepAliveSeconds = Self.keepAliveSeconds(bytes, field.value)
             case .contentLength:
                 guard contentLength == nil else { return .duplicateContentLength }
-                guard let length = FieldSection.contentLength(bytes, field.value) else { return .invalidContentLength }
+                guard !FieldSection.hasTabAround(bytes, field),
+                    let length = FieldSection.contentLength(bytes, field.value)
+                else { return .invalidContentLength }
                 contentLength = length
             case .transferEncoding:
-                guard !isChunked, bytes.equalsLowercased(field.value, "chunked") else {
-                    return .invalidTransferEncoding
-                }
+                guard !isChunked, !FieldSection.hasTabAround(bytes, field),
+                    bytes.equalsLowercased(field.value, "chunked")
+                else { return .invalidTransferEncoding }
                 isChunked = true
             case .other, .authorization, .expect, .host, .origin, .proxyAuthenticate, .proxyAuthorization,
                 .proxyConnection, .secFetchSite, .te, .upgrade, .via, .wwwAuthenticate, .xRequestID:

@@ -27,8 +27,16 @@ package protocol CredentialSource: AnyObject, Sendable {
     /// The upstream said that this generation is not valid. A thousand late calls for one generation cause one renewal.
     func rejected(generation: Int, by demand: CredentialDemand)
 
+    /// Grows whenever an operator takes the credential from those who use it, by locking, revoking or clearing it: what was
+    /// opened with it, a tunnel, ends then. A renewal does not count.
+    var timesWithdrawn: Int { get }
+
     /// A generation was used on a route for the first time, a request was replayed, or went without its credential.
     func note(_ event: CredentialUseEvent, generation: Int, by demand: CredentialDemand)
+}
+
+extension CredentialSource {
+    package var timesWithdrawn: Int { 0 }
 }
 
 package enum CredentialAnswer: Sendable {

@@ -51,6 +51,8 @@ package struct TokenLifecycle<Waiter>: ~Copyable {
     /// Of the request that has waited longest; named as the cause of a call that begins later.
     var firstDemand: CredentialDemand?
     package internal(set) var isLocked = false
+    /// How often a token was taken from those who use it: locked, revoked or cleared, not replaced.
+    package internal(set) var withdrawals = 0
     /// The token is being revoked: whoever asks waits for the end of that.
     var isSuspended = false
     var isStopped = false

@@ -14,6 +14,7 @@ extension TokenLifecycle where Waiter: Sendable {
 
     /// Forgets the token and any refusal. A call under way is no longer awaited; whoever waits causes a new one.
     package mutating func clear() {
+        withdrawals += 1
         failures = 0
         isRotationUncertain = false
         isSuspended = false
@@ -31,7 +32,10 @@ extension TokenLifecycle where Waiter: Sendable {
     }
 
     /// Hands out nothing until ``resume(at:)`` or ``clear()``; whoever asks waits.
-    package mutating func suspend() { isSuspended = true }
+    package mutating func suspend() {
+        withdrawals += 1
+        isSuspended = true
+    }
 
     /// - Returns: Those whose wait is over, and with what; nil when a call has become due for them.
     package mutating func resume(at now: MonotonicTime) -> (waiters: [Waiter], Result<Credential, GatewayProblem>)? {
@@ -54,6 +58,7 @@ extension TokenLifecycle where Waiter: Sendable {
     ///
     /// - Returns: The waiters, to be refused with the problem.
     package mutating func lock() -> (waiters: [Waiter], problem: GatewayProblem) {
+        withdrawals += 1
         isLocked = true
         return (takeWaiters(), lockedProblem)
     }

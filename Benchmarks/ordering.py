@@ -1,0 +1,88 @@
+"""Which functions run while the gateway serves: the linker lays them side by side, so that few pages of the program are in use.
+
+What only a start needs is not among them: the release is run under callgrind, which begins to count once it listens.
+`make profile` runs this.
+
+Usage: ordering.py GATEWAY OUTPUT
+"""
+
+import argparse
+import collections
+import pathlib
+import re
+import subprocess
+import tempfile
+
+import proxies
+import training
+
+
+class CountedStage(proxies.Stage):
+    """A stage whose gateway runs under callgrind."""
+
+    def command(self, name):
+        words = super().command(name)
+        if name not in self.gateways:
+            return words
+        options = ["--tool=callgrind", "--instr-atstart=no", "--demangle=no", "--compress-strings=no", "--compress-pos=no"]
+        return ["valgrind", *options, f"--callgrind-out-file={self.folder}/counts", *words]
+
+
+def instructions(binary, tls):
+    """How many instructions each function ran under the load, by its name."""
+    with tempfile.TemporaryDirectory(prefix="ordering-") as folder:
+        with CountedStage(folder, {"gateway": binary}, tls) as stage:
+            stage.start("upstream")
+            pid = stage.start("gateway")
+            subprocess.run(["callgrind_control", "--instr=on", str(pid)], check=True, capture_output=True)
+            # The counting program runs one thread at a time, some fifty times slower: pacing would only wait.
+            training.drive(stage, 2, paced=False)
+            stage.processes["gateway"].terminate()
+            stage.processes["gateway"].wait(60)
+        return counted(pathlib.Path(folder, "counts").read_text(encoding="utf-8"))
+
+
+def counted(text):
+    """Sums up what each function ran itself; the line behind `calls=` is what it called."""
+    costs, function, is_call = collections.Counter(), None, False
+    for line in text.splitlines():
+        if line.startswith("fn="):
+            # A recursion has its depth behind its name.
+            function = re.sub(r"'\d+$", "", line.removeprefix("fn="))
+        elif line.startswith("calls="):
+            is_call = True
+        elif re.match(r"\d+ \d+$", line):
+            if not is_call:
+                costs[function] += int(line.split()[1])
+            is_call = False
+    return costs
+
+
+def defined(binary):
+    """The names of all functions that are in the program itself."""
+    lines = subprocess.run(["nm", "--defined-only", binary], check=True, capture_output=True, text=True).stdout.splitlines()
+    return {line.split(maxsplit=2)[2] for line in lines if line.split(maxsplit=2)[1] in "tTwW"}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("gateway")
+    parser.add_argument("output", type=pathlib.Path)
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="stripped-") as folder:
+        # Valgrind gives up where it does not know the kind of debug information.
+        stripped = f"{folder}/authgateway"
+        subprocess.run(["objcopy", "--strip-debug", options.gateway, stripped], check=True)
+        plain, tls = instructions(stripped, tls=False), instructions(stripped, tls=True)
+    # What only TLS needs lies behind the rest.
+    order = sorted(plain, key=lambda name: (-plain[name], name)) + sorted(tls - plain, key=lambda name: (-tls[name], name))
+    names = defined(options.gateway)
+    ordered = [name for name in dict.fromkeys(order) if name in names]
+    if len(ordered) < 1000:
+        raise SystemExit(f"only {len(ordered)} functions were counted: something went wrong")
+    options.output.write_text("\n".join(ordered) + "\n", encoding="utf-8")
+    print(f"{options.output}: {len(ordered)} functions")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,135 @@
+"""The clients and origins of `script.py` over TLS, where an end may come with close_notify or without."""
+
+import contextlib
+import os
+import select
+import socket
+import ssl
+
+from . import processes
+from .script import Wire, connect, get
+
+#: The credential of the route.
+TOKEN = "CANARY-5f2c9a"
+
+
+class TLSWire(Wire):
+    """`ended` is "end" after close_notify, "cut" when the connection ends without it, "reset" when it is reset."""
+
+    def more(self):
+        if self.ended:
+            return False
+        try:
+            data = self.connection.recv(65536)
+        except ssl.SSLZeroReturnError:
+            # A close_notify, to a client that has sent its own.
+            self.ended = "end"
+            return False
+        except ssl.SSLEOFError:
+            self.ended = "cut"
+            return False
+        except (ConnectionResetError, BrokenPipeError):
+            self.ended = "reset"
+            return False
+        if not data:
+            self.ended = "end"
+        self.received += data
+        self.buffer += data
+        return bool(data)
+
+    def is_quiet(self, seconds):
+        if self.buffer or self.connection.pending():
+            return False
+        return not select.select([self.connection], [], [], seconds)[0]
+
+    def notify(self):
+        """Says that nothing more will come (close_notify), and leaves the connection open."""
+        seconds = self.connection.gettimeout()
+        self.connection.settimeout(0)
+        # It is sent; what the other end says to that is not waited for.
+        with contextlib.suppress(OSError, ValueError):
+            self.connection.unwrap()
+            # The other end had said so already.
+            self.ended = self.ended or "end"
+        self.connection.settimeout(seconds)
+
+    def end_of_writing(self):
+        self.notify()
+        socket.socket.shutdown(self.connection, socket.SHUT_WR)
+
+    def __exit__(self, *_):
+        if self.connection.fileno() >= 0:
+            self.notify()
+        self.close()
+
+    def cut(self):
+        """Ends without close_notify, as whoever cuts a line would."""
+        socket.socket.shutdown(self.connection, socket.SHUT_WR)
+
+
+def client_context(certificate_authority):
+    context = ssl.create_default_context(cafile=str(certificate_authority.certificate))
+    context.check_hostname = False
+    return context
+
+
+def server_context(certificate, key):
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate, key)
+    return context
+
+
+def tls_connect(port, context, seconds=15):
+    connection = socket.create_connection(("127.0.0.1", port), seconds)
+    return TLSWire(context.wrap_socket(connection, suppress_ragged_eofs=False), seconds)
+
+
+def over_tls(context, steps):
+    """The same script for an origin that speaks TLS; the connection ends without close_notify unless the script sent one."""
+
+    def whole(wire, number):
+        connection = context.wrap_socket(wire.connection, server_side=True, suppress_ragged_eofs=False)
+        secure = TLSWire(connection)
+        try:
+            steps(secure, number)
+        finally:
+            secure.close()
+
+    return whole
+
+
+def serving(certificate_authority, name):
+    """A certificate for this machine and its key, as paths; the key is for its owner alone."""
+    certificate, key = certificate_authority.issue(name, "IP:127.0.0.1,DNS:localhost")
+    os.chmod(key, 0o600)
+    return certificate, key
+
+
+def start_secure(make_script, start_gateway, certificate_authority, steps, side, limits):
+    """An origin that follows a script, and a gateway before it, whose `dial` connects a client.
+
+    `side` says where TLS is: "origin", "listener", "both", or "none".
+    """
+    certificate, key = serving(certificate_authority, "both-sides")
+    route = {"auth": {"strategy": "bearer", "token": TOKEN}}
+    if side in ("both", "origin"):
+        origin = make_script(over_tls(server_context(certificate, key), steps))
+        route |= {"upstream": f"https://127.0.0.1:{origin.port}", "tls": {"ca": str(certificate_authority.certificate)}}
+    else:
+        origin = make_script(steps)
+        route |= {"upstream": origin.url}
+    listeners = None
+    if side in ("both", "listener"):
+        port = processes.free_port()
+        tls = {"certificate": str(certificate), "private_key": {"file": str(key)}}
+        listeners = [{"address": f"127.0.0.1:{port}", "tls": tls}]
+    gateway = start_gateway({"routes": {"api": route}, "limits": limits}, listeners=listeners)
+    context = client_context(certificate_authority)
+    gateway.dial = (lambda: tls_connect(port, context)) if listeners else (lambda: connect(gateway.port))
+    return gateway, origin
+
+
+def request_to(gateway, client, *fields, **options):
+    """As `get`, with the port of the listener that this client is connected to."""
+    port = client.connection.getpeername()[1]
+    return get(gateway, *fields, **options).replace(b"Host: 127.0.0.1:%d" % gateway.port, b"Host: 127.0.0.1:%d" % port)

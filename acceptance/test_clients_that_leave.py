@@ -1,0 +1,156 @@
+"""What becomes of a request whose client goes away, in the clear and over TLS."""
+
+import threading
+import time
+
+import pytest
+from harness import metrics
+from harness.processes import wait_until
+from harness.script import OK, answering, wait
+from harness.tls_script import request_to, start_secure
+
+CLOSE = ("Connection: close",)
+
+
+@pytest.fixture
+def secure(make_script, start_gateway, certificate_authority):
+    """Starts an origin that follows a script, and a gateway before it; `side` says where TLS is."""
+
+    def start(steps, side, **limits):
+        return start_secure(make_script, start_gateway, certificate_authority, steps, side, limits)
+
+    return start
+
+
+class Silent:
+    """An origin that never answers, and notes when its connection ends."""
+
+    def __init__(self):
+        self.began = threading.Event()
+        self.over = threading.Event()
+
+    def __call__(self, wire, number):
+        wire.head()
+        self.began.set()
+        wire.to_end()
+        self.over.set()
+
+
+def leave(client, how):
+    if how == "reset":
+        client.reset()
+    elif how == "close":
+        # Over TLS with close_notify, as one should.
+        client.__exit__()
+    elif hasattr(client, "cut"):
+        client.cut()
+    else:
+        client.end_of_writing()
+
+
+def asked(gateway, steps, fields):
+    client = gateway.dial()
+    client.send(request_to(gateway, client, *fields))
+    wait(steps.began, 10, "the origin has the request")
+    return client
+
+
+@pytest.mark.parametrize("side", ["none", "listener", "both"])
+@pytest.mark.parametrize("fields", [(), CLOSE], ids=["kept", "close"])
+def test_a_reset_of_the_client_ends_its_request_at_the_origin(secure, side, fields):
+    """Nobody is there to read the answer, whatever was said of the connection."""
+    steps = Silent()
+    gateway, _ = secure(steps, side)
+    client = asked(gateway, steps, fields)
+    client.reset()
+    assert wait(steps.over, 5, "the origin's connection ends") < 1
+
+
+@pytest.mark.parametrize("side, how", [("none", "close"), ("listener", "close"), ("both", "close"), ("listener", "cut")])
+def test_a_client_that_ends_its_kept_connection_has_left(secure, side, how):
+    """ADR 8: who wants an answer and closes its half says `Connection: close`."""
+    steps = Silent()
+    gateway, _ = secure(steps, side)
+    client = asked(gateway, steps, ())
+    leave(client, how)
+    assert wait(steps.over, 8, "the origin's connection ends") < 1
+
+
+@pytest.mark.parametrize("framing", [b"Content-Length: 200000\r\n", b""], ids=["length", "no-length"])
+@pytest.mark.parametrize("side", ["none", "listener", "both"])
+def test_a_client_that_said_close_may_close_its_half_and_read_on(secure, side, framing):
+    may_answer = threading.Event()
+
+    def steps(wire, number):
+        wire.head()
+        wait(may_answer, 10, "the client has closed its half")
+        time.sleep(0.2)
+        wire.send(b"HTTP/1.1 200 OK\r\n" + framing + b"\r\n" + b"a" * 200_000)
+        wire.end_of_writing()
+        wire.to_end()
+
+    gateway, _ = secure(steps, side)
+    with gateway.dial() as client:
+        client.send(request_to(gateway, client, *CLOSE))
+        client.end_of_writing()
+        may_answer.set()
+        head = client.head()
+        assert head.startswith(b"HTTP/1.1 200 "), (head, client.ended)
+        assert (len(client.to_end()), client.ended) == (200_000, "end")
+
+
+@pytest.mark.parametrize("side", ["none", "listener"])
+def test_a_client_that_said_close_and_left_for_good_is_noticed_with_its_answer(secure, side):
+    """Until then its end looks like that of one that reads on; the origin has no longer than for any other answer."""
+    steps = Silent()
+    gateway, _ = secure(steps, side, response_timeout="2s")
+    client = asked(gateway, steps, CLOSE)
+    leave(client, "close")
+    assert 1.5 < wait(steps.over, 5, "the origin's connection ends") < 3
+
+
+@pytest.mark.parametrize("side", ["none", "listener", "both"])
+def test_the_origin_stops_sending_to_a_client_that_said_close_and_left(secure, side):
+    """The first bytes that it does not take say that it is gone."""
+    may_answer, over = threading.Event(), threading.Event()
+
+    def steps(wire, number):
+        wire.head()
+        wait(may_answer, 10, "the client has left")
+        wire.send(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % (1 << 30))
+        try:
+            for _ in range(1 << 14):
+                wire.send(b"x" * (1 << 16))
+        except OSError:
+            over.set()
+
+    gateway, _ = secure(steps, side)
+    client = gateway.dial()
+    client.send(request_to(gateway, client, *CLOSE))
+    leave(client, "close")
+    may_answer.set()
+    assert wait(over, 5, "the origin's connection ends") < 1
+
+
+@pytest.mark.parametrize("how", ["close", "cut", "reset"])
+@pytest.mark.parametrize("side", ["none", "listener"])
+@pytest.mark.parametrize("fields", [(), CLOSE], ids=["kept", "close"])
+def test_a_client_that_leaves_after_its_answer_leaves_nothing_behind(secure, side, how, fields):
+    """Nobody waits for a close_notify that has come already, or that will not come: many clients send none."""
+    gateway, _ = secure(answering(OK.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n")), side, idle_timeout="30s")
+    pid = gateway.process.pid
+    before = wait_until(lambda: steady(pid), 10, "it is quiet")
+    client = gateway.dial()
+    client.send(request_to(gateway, client, *fields))
+    assert client.head().startswith(b"HTTP/1.1 200 ") and client.exactly(2) == b"ok"
+    if fields:
+        assert client.to_end() == b"" and client.ended == "end"
+    leave(client, how)
+    wait_until(lambda: metrics.descriptors(pid) <= before, 2, lambda: f"{metrics.descriptors(pid)} of {before}")
+
+
+def steady(pid):
+    """The number of descriptors, once it stays the same."""
+    count = metrics.descriptors(pid)
+    time.sleep(0.2)
+    return count if metrics.descriptors(pid) == count else None
