@@ -65,7 +65,7 @@ def test_what_an_idle_connection_said_unasked_is_nobodys_answer(against, method,
         client.send(get(gateway))
         assert is_answered(client)
         # One that was put back a moment ago is not looked at: that would cost every request a system call.
-        time.sleep(0.02)
+        time.sleep(0.2)
         with gateway.halted():
             if first == "input":
                 speak()
@@ -100,7 +100,7 @@ def test_an_idle_connection_that_has_ended_is_not_used(against, method, how):
     with connect(gateway.port) as client:
         client.send(get(gateway))
         assert is_answered(client)
-        time.sleep(0.02)
+        time.sleep(0.2)
         with gateway.halted():
             client.send(asks(gateway, method))
             may_close.set()

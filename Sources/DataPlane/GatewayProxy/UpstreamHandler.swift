@@ -142,9 +142,9 @@ final class UpstreamHandler: ChannelDuplexHandler, DeadlineKeeper {
         return min(timeouts.idle, .milliseconds(Int64(seconds) * 1000 - min(1000, Int64(seconds) * 500)))
     }
 
-    /// It has been idle for so long that looking whether something has come is worth a system call; an event loop that is busy
-    /// would otherwise learn of it only after the next request.
-    var hasRested: Bool { clock.now - restsSince > .milliseconds(1) }
+    /// It has been idle for so long that looking whether something has come is worth a system call: servers that give up an
+    /// idle connection say so in a moment when a busy event loop may learn of it only after the next request.
+    var hasRested: Bool { clock.now - restsSince > .milliseconds(100) }
 
     /// Its end, or bytes that nobody asked for, have come and were not looked at yet.
     var hasInput: Bool { outlet.hasInput }
