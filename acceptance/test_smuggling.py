@@ -248,7 +248,8 @@ def test_whatever_a_damaged_request_is_read_as_it_carries_our_credential_once(ga
     for _ in range(1500):
         # Not waiting out the time that the gateway gives a half-sent request.
         answer = raw.exchange(gateway.port, mutated(source, whole), end_of_writing=True)
-        assert answer.status is None or 200 <= answer.status < 600
+        # A piece may have made it one that waits for 100 Continue.
+        assert answer.status in (None, 100) or 200 <= answer.status < 600
     assert gateway.process.poll() is None
     assert all(request.values("authorization") == [f"Bearer {CANARY}"] for request in origin.requests)
     assert send(gateway, b"GET /api/x HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n").status == 200
