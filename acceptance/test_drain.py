@@ -114,7 +114,7 @@ def is_unread(client):
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("downloads, parts", [(20, 20), pytest.param(200, 100, marks=pytest.mark.soak)])
 def test_a_stop_under_load_cuts_nothing(slow_origin, start_gateway, downloads, parts):
-    gateway = start_gateway({"limits": {"drain": "60s"}, "routes": {"api": {"upstream": slow_origin.url, "auth": BEARER}}})
+    gateway = start_gateway({"limits": {"drain": "180s"}, "routes": {"api": {"upstream": slow_origin.url, "auth": BEARER}}})
     wholes, stopping = [], threading.Event()
 
     def download():
