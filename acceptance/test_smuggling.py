@@ -175,10 +175,16 @@ def test_bytes_after_an_answer_are_not_the_next_clients(gateway, origin):
 
 
 def test_heads_beyond_the_limits_get_their_own_answers(gateway, origin):
-    assert send(gateway, b"GET /api/%s HTTP/1.1\r\nHost: {host}\r\n\r\n" % (b"a" * 40_000)).status == 414
-    assert send(gateway, b"GET /api/x HTTP/1.1\r\nHost: {host}\r\nX-A: %s\r\n\r\n" % (b"a" * 40_000)).status == 431
     many = b"".join(b"X-%d: a\r\n" % number for number in range(150))
-    assert send(gateway, b"GET /api/x HTTP/1.1\r\nHost: {host}\r\n" + many + b"\r\n").status == 431
+    names = b", ".join(b"x-%d" % number for number in range(33))
+    for target, fields, status, limit in (
+        (b"a" * 40_000, b"", 414, b"(limits.header_bytes: 32KiB)"),
+        (b"x", b"X-A: %s\r\n" % (b"a" * 40_000), 431, b"(limits.header_bytes: 32KiB)"),
+        (b"x", many, 431, b"(limits.header_fields: 100)"),
+        (b"x", b"Connection: %s\r\n" % names, 431, b"(32 at most)"),
+    ):
+        answer = send(gateway, b"GET /api/%s HTTP/1.1\r\nHost: {host}\r\n%s\r\n" % (target, fields))
+        assert answer.status == status and limit in answer.body, answer.data
     assert origin.raw() == b""
 
 

@@ -48,6 +48,7 @@ struct PlanTests {
             version: 1
             state_directory: /var/lib/gateway
             workers: 2
+            proxy_status: false
             listeners:
               proxy:
                 - address: 0.0.0.0:8443
@@ -78,6 +79,7 @@ struct PlanTests {
         )
         #expect(plan.stateDirectory == "/var/lib/gateway")
         #expect(plan.workers == .exactly(2))
+        #expect(!plan.sendsProxyStatus)
         #expect(
             plan.listeners.map(\.address) == [
                 .tcp(host: "0.0.0.0", port: 8443), .tcp(host: "::1", port: 8080),

@@ -37,6 +37,7 @@ extension DownstreamHandler {
             route: route?.plan.name,
             credential: chosen?.name ?? route?.credentialName,
             strategy: route?.strategy,
+            proxyStatus: proxyStatus(problem, route),
             omitsBody: hasHead && decoder.head.isHead,
             prefersText: hasHead && prefersText(head ?? exchangeHead),
             closes: closes
@@ -51,6 +52,12 @@ extension DownstreamHandler {
             setDeadline(timeouts.idle)
             process()
         }
+    }
+
+    private func proxyStatus(_ problem: GatewayProblem, _ route: ServedRoute?) -> String? {
+        guard shared.sendsProxyStatus else { return nil }
+        let upstream = problem.kind.concernsUpstream ? route?.plan.upstream.authority : nil
+        return ProxyStatus.member(nextHop: problem.nextHop ?? upstream)
     }
 
     /// The client accepts `text/plain` and says nothing of JSON or of anything at all.
@@ -189,19 +196,11 @@ extension DownstreamHandler {
     /// - Parameter lingering: The client may still be sending: closing at once would reset the connection and take the
     ///   answer away before it is read.
     func closeAfterWrites(lingering: Bool) {
-        guard let context else { return }
+        guard context != nil else { return }
         phase = .finishing
         // A slow client has as long for the rest of its answer as for any other part of it.
         setDeadline(timeouts.response)
-        let loop = context.channel.eventLoop
-        let written = loop.makePromise(of: Void.self)
-        let bound = NIOLoopBound(self, eventLoop: loop)
-        written.futureResult.assumeIsolated().whenComplete { [self] _ in
-            guard !isAlone else { return writesDone(lingering: lingering) }
-            // The channel is still flushing: a close_notify would be queued, and lost with the queue.
-            loop.execute { bound.value.writesDone(lingering: lingering) }
-        }
-        context.writeAndFlush(wrapOutboundOut(ByteBuffer()), promise: written)
+        outlet.afterWrites { [self] in writesDone(lingering: lingering) }
         inbound = buffers.empty
         resumeReading()
     }

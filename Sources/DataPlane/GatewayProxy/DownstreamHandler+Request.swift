@@ -18,7 +18,7 @@ extension DownstreamHandler {
             }
             return false
         case .refused(let reason):
-            refuse(GatewayProblem(reason.kind, "The request was refused: \(reason.rawValue)."))
+            refuse(reason.problem("The request was", under: lane.limits))
             return false
         case .head:
             guard let head = inbound.readSlice(length: decoder.head.end) else { return false }
@@ -357,7 +357,7 @@ extension DownstreamHandler {
             if clientHasClosedOutput { closeNow() }
             return false
         case .refused(let reason):
-            refuse(GatewayProblem(reason.kind, "The trailers were refused: \(reason.rawValue)."))
+            refuse(reason.problem("The trailers were", under: lane.limits))
             return false
         case .complete(let output, let consumed):
             inbound.moveReaderIndex(forwardBy: consumed)

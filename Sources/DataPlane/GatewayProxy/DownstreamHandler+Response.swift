@@ -119,9 +119,9 @@ extension DownstreamHandler {
             exchange?.hasContinued = true
             setDeadline(timeouts.bodyIdle)
         }
-        guard !decoder.head.isHTTP10 else { return }
+        guard !decoder.head.isHTTP10, let exchange else { return }
         // One that does not fit is dropped: it is only advice.
-        _ = shared.responseWriter.write(
+        _ = exchange.route.responseWriter.write(
             head,
             bytes,
             persistence: .implied,
@@ -146,7 +146,7 @@ extension DownstreamHandler {
         if exchange.held != nil { exchange.held = nil }
         exchange.isHolding = false
         if responseOut.readableBytes == 0 { responseOut = buffers.take() }
-        let isWritten = shared.responseWriter.write(
+        let isWritten = exchange.route.responseWriter.write(
             head,
             bytes,
             persistence: persistence,

@@ -48,7 +48,8 @@ final class ProxyShared: Sendable {
     let viaName: String
     /// The end of each request's head.
     let requestEnd: ViaLines
-    let responseWriter: ResponseWriter
+    /// Of answers that the gateway gives by itself; a route has its own for those of its upstream.
+    let sendsProxyStatus: Bool
     /// One for each distinct upstream, and which of them a route uses.
     let targets: [UpstreamTarget]
     let targetOfRoute: [Int]
@@ -67,7 +68,12 @@ final class ProxyShared: Sendable {
         logger = state.logger
         viaName = state.viaName
         let now = clock.now().monotonic
-        let served = configuration.routes.enumerated().map { ServedRoute(index: $0, route: $1, now: now) }
+        sendsProxyStatus = configuration.sendsProxyStatus
+        let served = configuration.routes.enumerated().map { [viaName, sendsProxyStatus] index, route in
+            let hop = sendsProxyStatus ? ProxyStatus.member(nextHop: route.plan.upstream.authority) : nil
+            let writer = ResponseWriter(viaName: viaName, proxyStatus: hop)
+            return ServedRoute(index: index, route: route, responseWriter: writer, now: now)
+        }
         routes = served
         admission = Admission(
             routes: configuration.routes.map(\.plan),
@@ -78,7 +84,6 @@ final class ProxyShared: Sendable {
         limits = configuration.limits
         timeouts = Timeouts(configuration.limits)
         requestEnd = ViaLines(name: viaName, then: "\r\n")
-        responseWriter = ResponseWriter(viaName: viaName, name: Self.name)
         pendingPerRoute = max(1, configuration.limits.pendingPerRoute / lanes)
         connectionsPerUpstream = max(1, configuration.limits.connectionsPerUpstream / lanes)
         pendingPerUpstream = max(1, configuration.limits.pendingPerUpstream / lanes)

@@ -95,6 +95,18 @@ final class Outlet {
         return mayHoldBytes
     }
 
+    /// Calls back when all that was written is with the system, or lost with the channel.
+    ///
+    /// On a later turn of the event loop: in this one the channel is still flushing, and what a close has yet to send (with
+    /// TLS, a close_notify) would be lost with its queue.
+    func afterWrites(_ done: @escaping () -> Void) {
+        guard let context else { return }
+        let loop = context.eventLoop.assumeIsolated()
+        let written = context.eventLoop.makePromise(of: Void.self)
+        written.futureResult.assumeIsolated().whenComplete { _ in loop.execute(done) }
+        context.writeAndFlush(NIOAny(ByteBuffer()), promise: written)
+    }
+
     /// What the other end has not taken yet: what the channel holds, and what the system has sent without being told that it came.
     ///
     /// Asks the system: for whom has waited already.

@@ -8,6 +8,8 @@ struct ProblemResponse {
     var route: String?
     var credential: String?
     var strategy: String?
+    /// ``ProxyStatus/member(nextHop:)``; nil sends none.
+    var proxyStatus: String?
     /// HEAD is answered with the head alone.
     var omitsBody = false
     var prefersText = false
@@ -29,7 +31,8 @@ struct ProblemResponse {
         let mediaType = prefersText ? "text/plain; charset=utf-8" : ProblemDocument.mediaType
         var head = "HTTP/1.1 \(problem.kind.status) \(problem.kind.reasonPhrase)\r\n"
         head += "Date: \(time.httpDate)\r\nContent-Type: \(mediaType)\r\nContent-Length: \(body.utf8.count)\r\n"
-        head += "Cache-Control: no-store\r\nProxy-Status: \(name); error=\(problem.proxyStatusError)\r\n"
+        head += "Cache-Control: no-store\r\n"
+        if let proxyStatus { head += "Proxy-Status: \(proxyStatus); error=\(problem.proxyStatusError)\r\n" }
         switch problem.kind {
         case .clientAuthRequired:
             // RFC 6750 §3.1: no error code for a request that brought no token.

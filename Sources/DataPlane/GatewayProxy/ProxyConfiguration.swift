@@ -31,6 +31,7 @@ package struct ProxyConfiguration: Sendable {
     package var routes: [ProxyRoute]
     package var access: AccessPlan
     package var limits: Limits
+    package var sendsProxyStatus: Bool
     /// SHA-256, for clients whose token is configured as a digest.
     package var sha256: @Sendable ([UInt8]) -> [UInt8]
 
@@ -38,11 +39,13 @@ package struct ProxyConfiguration: Sendable {
         routes: [ProxyRoute],
         access: AccessPlan,
         limits: Limits,
+        sendsProxyStatus: Bool = true,
         sha256: @escaping @Sendable ([UInt8]) -> [UInt8]
     ) {
         self.routes = routes
         self.access = access
         self.limits = limits
+        self.sendsProxyStatus = sendsProxyStatus
         self.sha256 = sha256
     }
 }

@@ -13,11 +13,14 @@ final class ResponseWriter: Sendable {
         case upgrade
     }
 
-    /// Our `Via`, and `Proxy-Status: name; received-status=` (RFC 9209).
+    /// Our `Via` and, where it is sent, `Proxy-Status` up to the status (RFC 9209).
     private let tail: ViaLines
+    private let sendsProxyStatus: Bool
 
-    init(viaName: String, name: String) {
-        tail = ViaLines(name: viaName, then: "Proxy-Status: \(name); received-status=")
+    /// - Parameter proxyStatus: ``ProxyStatus/member(nextHop:)``; nil sends none.
+    init(viaName: String, proxyStatus: String?) {
+        sendsProxyStatus = proxyStatus != nil
+        tail = ViaLines(name: viaName, then: proxyStatus.map { "Proxy-Status: \($0); received-status=" } ?? "")
     }
 
     /// - Parameter date: When it was received: goes to the client where the upstream has no clock (RFC 9110 §6.6.1).
@@ -38,8 +41,10 @@ final class ResponseWriter: Sendable {
             writeFields(head, source, removesChunking: removesChunking, &cursor)
             if !head.isInformational || head.status == 101 {
                 cursor.write(tail.line(isHTTP10: head.isHTTP10))
-                cursor.copy(head.statusAndReason.lowerBound..<head.statusAndReason.lowerBound + 3)
-                cursor.write("\r\n")
+                if sendsProxyStatus {
+                    cursor.copy(head.statusAndReason.lowerBound..<head.statusAndReason.lowerBound + 3)
+                    cursor.write("\r\n")
+                }
             }
             if let date {
                 cursor.write("Date: ")

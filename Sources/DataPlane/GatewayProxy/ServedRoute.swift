@@ -27,14 +27,16 @@ final class ServedRoute: Sendable {
     /// Without a credential, what the client sends there is forwarded.
     let keepsAuthorization: Bool
     let forwarded: ForwardedPolicy
+    let responseWriter: ResponseWriter
     /// The query parameter that carries the credential, when it is a fixed one that goes there.
     let querySlot: [UInt8]?
     /// When the log was last told why the upstream refuses what the route asks for, in monotonic nanoseconds.
     private let explainedAt = Atomic<Int64>(0)
     private static let explanationPause: Int64 = 600_000_000_000
 
-    init(index: Int, route: ProxyRoute, now: MonotonicTime) {
+    init(index: Int, route: ProxyRoute, responseWriter: ResponseWriter, now: MonotonicTime) {
         self.index = index
+        self.responseWriter = responseWriter
         number = route.number
         plan = route.plan
         source = route.source

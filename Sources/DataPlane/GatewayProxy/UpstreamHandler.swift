@@ -188,17 +188,10 @@ final class UpstreamHandler: ChannelDuplexHandler, DeadlineKeeper {
     func send(_ first: ByteBuffer, _ second: ByteBuffer) { outlet.send(first, second) }
     /// The client of a tunnel sends no more.
     func closeOutput() {
-        guard !outputIsEnding, let context else { return }
+        guard !outputIsEnding else { return }
         outputIsEnding = true
-        let loop = context.eventLoop
-        let bound = NIOLoopBound(self, eventLoop: loop)
-        let written = loop.makePromise(of: Void.self)
-        written.futureResult.assumeIsolated().whenComplete { _ in
-            // The channel is still flushing.
-            loop.execute { bound.value.outputEnded() }
-        }
         // Closing both ways would drop what has not left yet, and so would the end of the second.
-        context.writeAndFlush(wrapOutboundOut(ByteBuffer()), promise: written)
+        outlet.afterWrites { [self] in outputEnded() }
     }
 
     private func outputEnded() {

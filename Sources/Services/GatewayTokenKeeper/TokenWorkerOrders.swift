@@ -135,9 +135,8 @@ extension TokenWorker {
             attempt.answers += 1
             switch answer {
             case .failure(let failure):
-                let explained = TokenFailure(explaining: failure, credential: setup.name).problem
-                let detail = explained.detail.replacing("token endpoint", with: "revocation endpoint")
-                let problem = GatewayProblem(explained.kind, detail, hopError: explained.hopError)
+                var problem = TokenFailure(explaining: failure, of: request, credential: setup.name).problem
+                problem.detail = problem.detail.replacing("token endpoint", with: "revocation endpoint")
                 return RevocationEnd(problem: problem, code: failure.reason.rawValue)
             case .success(let reply):
                 var end = RevocationEnd(httpStatus: reply.status)

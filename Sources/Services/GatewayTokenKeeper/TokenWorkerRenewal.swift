@@ -138,7 +138,7 @@ extension TokenWorker {
         case .request(let request):
             return await setup.endpoint.send(request, deadline: deadline).mapError { failure in
                 NoAnswer(
-                    explained: TokenFailure(explaining: failure, credential: setup.name),
+                    explained: TokenFailure(explaining: failure, of: request, credential: setup.name),
                     code: failure.reason.rawValue,
                     isLost: failure.mayHaveBeenProcessed
                 )
@@ -316,7 +316,7 @@ extension TokenWorker {
 
 extension TokenFailure {
     /// What a call without an answer means to those who wait.
-    package init(explaining failure: TokenTransportFailure, credential: String) {
+    package init(explaining failure: TokenTransportFailure, of request: TokenRequest, credential: String) {
         let kind: ProblemKind
         let detail: String
         switch failure.reason {
@@ -343,7 +343,8 @@ extension TokenFailure {
             self.init(.terminal, problem: GatewayProblem(.credentialMisconfigured, detail))
             return
         }
-        let problem = GatewayProblem(kind, detail, hopError: failure.reason.hopError)
+        let nextHop = request.url.origin.authority
+        let problem = GatewayProblem(kind, detail, hopError: failure.reason.hopError, nextHop: nextHop)
         self.init(.transient(retryAfter: nil), problem: problem)
     }
 

@@ -123,7 +123,7 @@ import Testing
             ),
             Refused(
                 head: "GET / HTTP/1.1\r\nHost: a\r\nConnection: \(String(repeating: "x,", count: 33))close\r\n\r\n",
-                reason: .tooManyFields
+                reason: .tooManyNominated
             ),
         ]
     )

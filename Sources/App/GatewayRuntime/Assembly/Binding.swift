@@ -47,6 +47,7 @@ struct Binding {
             routes: routes,
             access: plan.access,
             limits: plan.limits,
+            sendsProxyStatus: plan.sendsProxyStatus,
             sha256: { Array(SHA256.hash(data: $0)) }
         )
     }

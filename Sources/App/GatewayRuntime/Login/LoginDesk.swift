@@ -205,7 +205,7 @@ actor LoginDesk: LoginControl {
         guard let login = logins[id] else { return }
         switch await parts.endpoint.send(request, deadline: TokenKeeper.callDeadline) {
         case .failure(let failure):
-            let explained = TokenFailure(explaining: failure, credential: login.keeper.name)
+            let explained = TokenFailure(explaining: failure, of: request, credential: login.keeper.name)
             await fail(id, explained.problem.words, reason: "no_answer", code: failure.reason.rawValue)
         case .success(let reply):
             switch login.flow.interpret(reply, at: parts.clock.now()) {

@@ -2,6 +2,8 @@
 package struct Plan: Sendable {
     package var stateDirectory: String
     package var workers: WorkerCount
+    /// Answers carry `Proxy-Status` (RFC 9209): the next hop and what it answered, or why it could not.
+    package var sendsProxyStatus: Bool
     package var listeners: [ListenerPlan]
     package var admin: AdminPlan
     package var access: AccessPlan
@@ -23,6 +25,7 @@ package struct Plan: Sendable {
     package init(
         stateDirectory: String,
         workers: WorkerCount,
+        sendsProxyStatus: Bool = true,
         listeners: [ListenerPlan],
         admin: AdminPlan,
         access: AccessPlan,
@@ -34,6 +37,7 @@ package struct Plan: Sendable {
     ) {
         self.stateDirectory = stateDirectory
         self.workers = workers
+        self.sendsProxyStatus = sendsProxyStatus
         self.listeners = listeners
         self.admin = admin
         self.access = access

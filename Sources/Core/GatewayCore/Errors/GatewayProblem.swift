@@ -13,6 +13,8 @@ package struct GatewayProblem: Error, Hashable, Sendable {
 
     /// What happened on the next hop, where the kind leaves several possibilities (RFC 9209 §2.3).
     package var hopError: HopError?
+    /// Who failed, as `Proxy-Status` names it, where that is not the route's upstream: the token endpoint.
+    package var nextHop: String?
 
     package enum HopError: String, Sendable {
         case nameNotResolved = "dns_error"
@@ -45,7 +47,8 @@ package struct GatewayProblem: Error, Hashable, Sendable {
         cause: Cause? = nil,
         retryAfter: Duration? = nil,
         command: String? = nil,
-        hopError: HopError? = nil
+        hopError: HopError? = nil,
+        nextHop: String? = nil
     ) {
         self.kind = kind
         self.detail = detail
@@ -53,5 +56,6 @@ package struct GatewayProblem: Error, Hashable, Sendable {
         self.retryAfter = retryAfter
         self.command = command
         self.hopError = hopError
+        self.nextHop = nextHop
     }
 }

@@ -132,6 +132,16 @@ extension ProblemKind {
         }
     }
 
+    /// The upstream was asked, or was to be: it is the next hop of `Proxy-Status` (RFC 9209 §2.1.2).
+    package var concernsUpstream: Bool {
+        switch self {
+        case .upstreamUnreachable, .upstreamInvalidResponse, .upstreamTimeout, .upstreamBusy, .destinationProhibited,
+            .upgradeFailed:
+            true
+        default: false
+        }
+    }
+
     package var recovery: ProblemRecovery {
         switch self {
         case .clientAuthRequired, .proxyAuthRequired, .routeForbidden, .misdirected, .originRefused, .noRoute,

@@ -8,6 +8,7 @@ package enum HeadRefusal: String, Error, Sendable, CaseIterable {
     case targetTooLong = "request target too long"
     case headTooLarge = "header section too large"
     case tooManyFields = "too many header fields"
+    case tooManyNominated = "Connection names too many fields"
     case invalidFieldName = "invalid field name"
     case invalidFieldValue = "invalid byte in a field value"
     case bareLineFeed = "line break is not CRLF"
@@ -31,8 +32,23 @@ package enum HeadRefusal: String, Error, Sendable, CaseIterable {
         case .versionNotSupported: .versionNotSupported
         case .methodRefused: .methodRefused
         case .targetTooLong: .targetTooLong
-        case .headTooLarge, .tooManyFields: .fieldsTooLarge
+        case .headTooLarge, .tooManyFields, .tooManyNominated: .fieldsTooLarge
         default: .requestRefused
+        }
+    }
+
+    /// - Parameter subject: What was refused, for example `The request was`.
+    package func problem(_ subject: String, under limits: Limits) -> GatewayProblem {
+        GatewayProblem(kind, "\(subject) refused: \(rawValue)\(limit(limits)).")
+    }
+
+    /// The limit that was reached, for whoever keeps to it or may raise it.
+    private func limit(_ limits: Limits) -> String {
+        switch self {
+        case .targetTooLong, .headTooLarge: " (limits.header_bytes: \(ConfigUnits.text(bytes: limits.headerBytes)))"
+        case .tooManyFields: " (limits.header_fields: \(limits.headerFields))"
+        case .tooManyNominated: " (\(ConnectionOptions.mostNominated) at most)"
+        default: ""
         }
     }
 }

@@ -337,7 +337,7 @@ package struct RequestHeadDecoder: ~Copyable, Sendable {
     /// message than the one we judged.
     private func refuseNominations() -> HeadRefusal? {
         // Each is compared with each field.
-        if head.options.nominatesTooMany { return .tooManyFields }
+        if head.options.nominatesTooMany { return .tooManyNominated }
         for name in head.options.nominated {
             let kind = FieldKind.classify(name.span, 0..<name.count)
             if kind.cannotBeNominated { return .frameNominated }

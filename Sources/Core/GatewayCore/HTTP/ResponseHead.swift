@@ -120,7 +120,7 @@ package struct ResponseHeadDecoder: ~Copyable, Sendable {
                 break
             }
         }
-        guard !head.options.nominatesTooMany else { return .tooManyFields }
+        guard !head.options.nominatesTooMany else { return .tooManyNominated }
         if head.hasDate, head.options.nominates("date") { head.hasDate = false }
         if isChunked {
             guard contentLength == nil else { return .conflictingFraming }

@@ -32,6 +32,7 @@ package enum PlanDecoder {
         version(fields)
         let stateDirectory = stateDirectory(fields)
         let workers = workers(fields)
+        let sendsProxyStatus = fields.bool("proxy_status") ?? true
         let access = AccessDecoder.decode(fields.fields("access"))
         let listeners = ListenerDecoder.decode(fields.fields("listeners"), at: fields.span, access: access)
         let audit = StateDecoder.audit(fields.fields("audit"), stateDirectory: stateDirectory)
@@ -45,6 +46,7 @@ package enum PlanDecoder {
         return Plan(
             stateDirectory: stateDirectory,
             workers: workers,
+            sendsProxyStatus: sendsProxyStatus,
             listeners: listeners.proxy,
             admin: listeners.admin,
             access: access,

@@ -4,6 +4,7 @@ extension PlanSummary {
         var page = IndentedText()
         page.line("state_directory", stateDirectory)
         page.line("workers", workers)
+        page.line("proxy_status", String(proxyStatus))
         page.heading("listeners")
         page.indented { page in
             for listener in listeners { page.line("proxy", listener.text) }

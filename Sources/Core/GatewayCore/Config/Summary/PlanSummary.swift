@@ -65,6 +65,7 @@ package struct PlanSummary: Hashable, Sendable, Codable {
 
     package var stateDirectory: String
     package var workers: String
+    package var proxyStatus: Bool
     package var listeners: [Listener]
     package var admin: String
     package var clients: [String]
@@ -90,6 +91,7 @@ extension PlanSummary {
     package init(_ plan: Plan) {
         stateDirectory = plan.stateDirectory
         workers = if case .exactly(let count) = plan.workers { String(count) } else { "auto" }
+        proxyStatus = plan.sendsProxyStatus
         listeners = plan.listeners.map(Listener.init)
         admin = Listener(plan.admin.address).text
         clients = plan.access.clients.map(\.name)

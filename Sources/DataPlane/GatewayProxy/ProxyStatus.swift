@@ -1,0 +1,17 @@
+import GatewayCore
+
+/// Our member of `Proxy-Status` (RFC 9209).
+enum ProxyStatus {
+    /// - Parameter nextHop: A host, with its port where that is not the scheme's; nil where nobody was asked.
+    static func member(nextHop: String?) -> String {
+        nextHop.map { "\(ProxyShared.name); next-hop=\(item($0))" } ?? ProxyShared.name
+    }
+
+    /// A token where the rules for one allow it, else a string (RFC 8941 §3.3): addresses begin with a digit or a bracket.
+    ///
+    /// Nothing in a host has to be escaped.
+    private static func item(_ host: String) -> String {
+        let startsToken = host.utf8.first.map { $0 | 0x20 }.map { (0x61...0x7A).contains($0) } ?? false
+        return startsToken ? host : "\"\(host)\""
+    }
+}
