@@ -1,6 +1,6 @@
 """Every figure of docs/performance.md, measured on this machine in one go and written there.
 
-Usage: report.py [--gateway PATH] [--rounds 6] [--print]
+Usage: report.py [--gateway PATH] [--rounds 15] [--print]
 """
 
 import argparse
@@ -65,7 +65,7 @@ def extra_rows(binary, rounds):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--gateway", default=str(proxies.ROOT / ".build/release/authgateway"))
-    parser.add_argument("--rounds", type=int, default=6, help="slices for each proxy and load")
+    parser.add_argument("--rounds", type=int, default=15, help="slices for nginx and the gateway under each load; a third of that for the others")
     parser.add_argument("--print", action="store_true", help="print, do not write the document")
     options = parser.parse_args()
     rounds = options.rounds
@@ -82,21 +82,22 @@ def main():
         ("Plaintext upstream, two workers", *compared(loads[1:], ["nginx"], workers=2)),
         ("Large bodies, nginx with tuned buffers", *compared(["64k", "10m"], ["nginx"])),
     ]
-    text = document(sections, list(extra_rows(options.gateway, rounds)), options.gateway, before)
+    text = document(sections, list(extra_rows(options.gateway, rounds)), options.gateway, rounds, before)
     print(text)
     if not options.print:
         (proxies.ROOT / "docs/performance.md").write_text(text, encoding="utf-8")
 
 
-def document(sections, rows, gateway, before):
+def document(sections, rows, gateway, rounds, before):
     versions = ", ".join(f"{name} {version(name, path)}" for name, path in proxies.binaries().items())
     parts = [
         "# Performance",
         "",
         f"Written by `make bench`. What counts are the ratios: all proxies were loaded in turn, in slices of {SECONDS} s, in one",
         "run, each in front of the same upstream (nginx) with the same header injected. CPU is the proxy's own, of all its",
-        "threads; the figures are medians. One worker: the proxy has CPU 0, load (wrk) and upstream CPU 1. The gateway runs with",
-        "everything on that is on by default: routing, access checks, usage counts, metrics. The answer is 1 KB of JSON unless",
+        f"threads. The figures are medians, of {rounds} slices for nginx and the gateway and a third of that for the others; a ratio is the",
+        "median of the ratios of neighbouring slices. One worker: the proxy has CPU 0, load (wrk) and upstream CPU 1. The gateway runs",
+        "with everything on that is on by default: routing, access checks, usage counts, metrics. The answer is 1 KB of JSON unless",
         "said otherwise. Peak memory is the process's `VmHWM` during the slice, the pages of its program file included.",
         "",
         f"- Date: {datetime.date.today().isoformat()}",

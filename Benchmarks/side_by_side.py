@@ -1,8 +1,9 @@
 """The gateway and its peers in front of the same upstream, in turn, in one run: what matters is the ratio.
 
 Printed for each: CPU microseconds per request of the proxy's own threads, requests per second, latency, peak memory. All
-are started once and loaded in short slices, one after the other, so that a machine that drifts drifts for all. With one
-worker the proxies are pinned to CPU 0, load and upstream to CPU 1. `make bench` runs report.py, which uses this.
+are started once and loaded in short slices, one after the other, so that a machine that drifts drifts for all; nginx, which
+the ratios are of, and the gateways are neighbours, and the others have one slice for three of theirs. With one worker the
+proxies are pinned to CPU 0, load and upstream to CPU 1. `make bench` runs report.py, which uses this.
 
 Usage: side_by_side.py [--gateway PATH | --gateway NAME=PATH ...] [--peers nginx,haproxy,envoy,caddy] [--rounds 6]
                        [--seconds 1] [--workers 1] [--scenarios c1,c32,c256,64k,10m] [--tls]
@@ -22,14 +23,16 @@ def compare(gateways, scenarios, peers=("nginx",), rounds=6, seconds=1, tls=Fals
     rows = {}
     with tempfile.TemporaryDirectory(prefix="side-by-side-") as folder:
         with proxies.Stage(folder, gateways, tls, workers) as stage:
-            names = [name for name in peers if name in stage.binaries] + list(gateways)
+            compared = [name for name in peers[:1] if name in stage.binaries] + list(gateways)
+            names = compared + [name for name in peers[1:] if name in stage.binaries]
             stage.start("upstream")
             pids = {name: stage.start(name) for name in names}
             for name in names:
                 load.wrk(stage.ports[name], 32, "/json", 1, stage.pin_load)
             for number in range(rounds):
                 for scenario in scenarios:
-                    for name in names if number % 2 == 0 else reversed(names):
+                    turn = names if number % 3 == 0 else compared
+                    for name in turn if number % 2 == 0 else reversed(turn):
                         figures = load.measured(pids[name], stage.ports[name], scenario, seconds, stage.pin_load)
                         rows.setdefault((scenario, name), []).append(figures)
                         print(f"{scenario:5} {name:8} {line_of(figures)}", file=sys.stderr, flush=True)
@@ -37,14 +40,15 @@ def compare(gateways, scenarios, peers=("nginx",), rounds=6, seconds=1, tls=Fals
 
 
 def with_ratios(rows):
-    """Medians; the ratios to nginx are medians of the ratios of neighbouring slices."""
+    """Medians; the ratios to nginx are medians of those to the slice of the same round."""
     results = {}
     for (scenario, name), slices in rows.items():
         figures = {key: statistics.median(row[key] for row in slices) for key in slices[0]}
         base = rows.get((scenario, "nginx"))
         if base:
             for key, of in (("ratio", "cpu"), ("p99_ratio", "p99")):
-                figures[key] = statistics.median(row[of] / other[of] for row, other in zip(slices, base))
+                rounds = base if len(slices) == len(base) else base[::3]
+                figures[key] = statistics.median(row[of] / other[of] for row, other in zip(slices, rounds))
         results[scenario, name] = figures
     return results
 

@@ -13,7 +13,8 @@ import Testing
             )
             #expect(answer.head.hasPrefix("HTTP/1.1 200 OK\r\n"))
             #expect(answer.body == "ok")
-            #expect(answer.head.contains("Proxy-Status: authgateway; next-hop=\"127.0.0.1:\(origin.port)\"; received-status=200\r\n"))
+            let hop = "next-hop=\"127.0.0.1:\(origin.port)\""
+            #expect(answer.head.contains("Proxy-Status: authgateway; \(hop); received-status=200\r\n"))
             let seen = origin.requests[0]
             #expect(seen.hasPrefix("GET /items?a=1 HTTP/1.1\r\nHost: 127.0.0.1:\(origin.port)\r\n"))
             #expect(seen.contains("\r\nAuthorization: Bearer token-1\r\n"))

@@ -11,6 +11,9 @@ import time
 class Wire:
     """One end of a connection. Reads have a deadline; `received` keeps everything that ever came."""
 
+    #: What a read may fail with, and what that says of the connection; the first that fits.
+    ENDINGS = {ConnectionResetError: "reset"}
+
     def __init__(self, connection, seconds=15):
         self.connection = connection
         self.connection.settimeout(seconds)
@@ -28,8 +31,8 @@ class Wire:
             return False
         try:
             data = self.connection.recv(65536)
-        except ConnectionResetError:
-            self.ended = "reset"
+        except tuple(self.ENDINGS) as failure:
+            self.ended = next(ending for kind, ending in self.ENDINGS.items() if isinstance(failure, kind))
             return False
         if not data:
             self.ended = "end"

@@ -16,26 +16,13 @@ TOKEN = "CANARY-5f2c9a"
 class TLSWire(Wire):
     """`ended` is "end" after close_notify, "cut" when the connection ends without it, "reset" when it is reset."""
 
-    def more(self):
-        if self.ended:
-            return False
-        try:
-            data = self.connection.recv(65536)
-        except ssl.SSLZeroReturnError:
-            # A close_notify, to a client that has sent its own.
-            self.ended = "end"
-            return False
-        except ssl.SSLEOFError:
-            self.ended = "cut"
-            return False
-        except (ConnectionResetError, BrokenPipeError):
-            self.ended = "reset"
-            return False
-        if not data:
-            self.ended = "end"
-        self.received += data
-        self.buffer += data
-        return bool(data)
+    ENDINGS = {
+        # A close_notify, to a client that has sent its own.
+        ssl.SSLZeroReturnError: "end",
+        ssl.SSLEOFError: "cut",
+        ConnectionResetError: "reset",
+        BrokenPipeError: "reset",
+    }
 
     def is_quiet(self, seconds):
         if self.buffer or self.connection.pending():

@@ -36,21 +36,6 @@ package enum HeadRefusal: String, Error, Sendable, CaseIterable {
         default: .requestRefused
         }
     }
-
-    /// - Parameter subject: What was refused, for example `The request was`.
-    package func problem(_ subject: String, under limits: Limits) -> GatewayProblem {
-        GatewayProblem(kind, "\(subject) refused: \(rawValue)\(limit(limits)).")
-    }
-
-    /// The limit that was reached, for whoever keeps to it or may raise it.
-    private func limit(_ limits: Limits) -> String {
-        switch self {
-        case .targetTooLong, .headTooLarge: " (limits.header_bytes: \(ConfigUnits.text(bytes: limits.headerBytes)))"
-        case .tooManyFields: " (limits.header_fields: \(limits.headerFields))"
-        case .tooManyNominated: " (\(ConnectionOptions.mostNominated) at most)"
-        default: ""
-        }
-    }
 }
 
 /// How the end of a body is found (RFC 9112 §6).
