@@ -99,7 +99,7 @@ extension DownstreamHandler {
             ExchangeRecord(
                 requestID: exchange.id,
                 lane: lane.slot.number,
-                route: exchange.route.number,
+                route: exchange.state.number,
                 client: exchange.client,
                 method: decoder.head.methodName(head.readableBytesUInt8Span),
                 status: exchange.status,

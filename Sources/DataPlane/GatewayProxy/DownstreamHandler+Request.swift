@@ -48,7 +48,7 @@ extension DownstreamHandler {
 
     private func begin(_ head: ByteBuffer, id: RequestID, _ admitted: Admission.Admitted, _ state: RouteState) {
         var chosen: (any CredentialSource)?
-        if let selection = state.route.selection {
+        if state.isChoosing, let selection = state.route.selection {
             switch chosenSource(selection, state.route.subjectField, head) {
             case .success(let source): chosen = source
             case .failure(let problem): return refuseSubject(problem, head, id: id, admitted, state.route)
@@ -259,7 +259,7 @@ extension DownstreamHandler {
 
     private func write(_ exchange: ActiveExchange, _ block: InjectedBlock) -> Bool {
         var writer = requestWriter(exchange, block)
-        if exchange.route.forwarded.addsOurs {
+        if block.addsForwarded {
             let head = exchange.head
             let bytes = head.readableBytesUInt8Span
             let host = bytes.string(decoder.head.host)

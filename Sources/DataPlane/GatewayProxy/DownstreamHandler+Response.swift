@@ -23,8 +23,8 @@ extension DownstreamHandler {
                 ? .tunnel : .refuse("It switched to a protocol that was not asked for.", as: .upgradeFailed)
         }
         if head.status == 403 { explainAsUser(head, bytes, exchange.route) }
-        guard exchange.route.policy.retryOn.contains(head.status), let credential = exchange.credential,
-            let source = exchange.source
+        guard head.status >= 400, exchange.route.policy.retryOn.contains(head.status),
+            let credential = exchange.credential, let source = exchange.source
         else { return .forward }
         if let answering = source as? any ChallengeAnswering {
             let challenges = AuthChallenge.all(in: head, bytes.readableBytesUInt8Span)
@@ -121,7 +121,7 @@ extension DownstreamHandler {
         }
         guard !decoder.head.isHTTP10, let exchange else { return }
         // One that does not fit is dropped: it is only advice.
-        _ = exchange.route.responseWriter.write(
+        _ = exchange.state.responseWriter.write(
             head,
             bytes,
             persistence: .implied,
@@ -146,7 +146,7 @@ extension DownstreamHandler {
         if exchange.held != nil { exchange.held = nil }
         exchange.isHolding = false
         if responseOut.readableBytes == 0 { responseOut = buffers.take() }
-        let isWritten = exchange.route.responseWriter.write(
+        let isWritten = exchange.state.responseWriter.write(
             head,
             bytes,
             persistence: persistence,

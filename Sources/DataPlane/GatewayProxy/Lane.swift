@@ -69,9 +69,12 @@ final class ProxyShared: Sendable {
         viaName = state.viaName
         let now = clock.now().monotonic
         sendsProxyStatus = configuration.sendsProxyStatus
+        var writers: [String: ResponseWriter] = [:]
         let served = configuration.routes.enumerated().map { [viaName, sendsProxyStatus] index, route in
-            let hop = sendsProxyStatus ? ProxyStatus.member(nextHop: route.plan.upstream.authority) : nil
-            let writer = ResponseWriter(viaName: viaName, proxyStatus: hop)
+            let upstream = route.plan.upstream.authority
+            let hop = sendsProxyStatus ? ProxyStatus.member(nextHop: upstream) : nil
+            let writer = writers[upstream] ?? ResponseWriter(viaName: viaName, proxyStatus: hop)
+            writers[upstream] = writer
             return ServedRoute(index: index, route: route, responseWriter: writer, now: now)
         }
         routes = served

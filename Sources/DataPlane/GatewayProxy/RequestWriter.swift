@@ -61,7 +61,7 @@ struct RequestWriter {
     // MARK: Target
 
     private func writeTarget(_ head: borrowing RequestHead, _ source: ByteBuffer, _ cursor: inout HeadCursor) {
-        let path = head.forwardedPath(match, without: block.route.prefix)
+        let path = head.forwardedPath(match, without: block.prefix)
         if !block.basePath.isEmpty { cursor.write(block.basePath) }
         if head.form == .asterisk, !block.basePath.isEmpty {
             // The server as a whole is not ours to ask; the base path stands for it.

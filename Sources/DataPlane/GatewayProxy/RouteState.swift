@@ -1,9 +1,17 @@
 import GatewayCore
 
 /// What one event loop keeps for one route.
+///
+/// Has what an ordinary request asks of its route, beside what it changes: with a thousand routes in use, each place in
+/// memory that a request has to look at is one that has left the cache meanwhile.
 final class RouteState {
     let route: ServedRoute
     let pool: UpstreamPool
+    let responseWriter: ResponseWriter
+    /// ``ServedRoute/number``.
+    let number: Int
+    /// Each request says whose token it goes with: ``ServedRoute/selection``.
+    let isChoosing: Bool
     private var block: InjectedBlock?
     /// By their source, where requests choose one, and then only here; thrown away together when there are too many.
     private var chosen: [ObjectIdentifier: InjectedBlock] = [:]
@@ -15,6 +23,9 @@ final class RouteState {
     init(route: ServedRoute, pool: UpstreamPool) {
         self.route = route
         self.pool = pool
+        responseWriter = route.responseWriter
+        number = route.number
+        isChoosing = route.selection != nil
         isBare = route.source == nil
     }
 

@@ -27,6 +27,7 @@ final class ServedRoute: Sendable {
     /// Without a credential, what the client sends there is forwarded.
     let keepsAuthorization: Bool
     let forwarded: ForwardedPolicy
+    /// Routes to one upstream share it.
     let responseWriter: ResponseWriter
     /// The query parameter that carries the credential, when it is a fixed one that goes there.
     let querySlot: [UInt8]?
@@ -101,7 +102,6 @@ extension ServedRoute {
 
 /// What one generation of a credential adds on one route, ready to be copied.
 final class InjectedBlock {
-    let route: ServedRoute
     let credential: Credential?
     /// `Host`, the credential's fields, `As-User` and those that the route sets, each with its CRLF.
     let bytes: [UInt8]
@@ -112,10 +112,14 @@ final class InjectedBlock {
     /// `name=value`, percent-encoded, and the bare name.
     let query: (name: [UInt8], pair: [UInt8])?
     let basePath: [UInt8]
+    let prefix: PathPrefix
+    /// The gateway says where the request came from: ``ServedRoute/forwarded``.
+    let addsForwarded: Bool
 
     init(route: ServedRoute, credential: Credential?) {
-        self.route = route
         basePath = route.basePath
+        prefix = route.prefix
+        addsForwarded = route.forwarded.addsOurs
         self.credential = credential
         keepsAuthorization = credential == nil && route.keepsAuthorization
         var bytes = route.hostLine

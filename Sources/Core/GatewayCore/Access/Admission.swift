@@ -27,6 +27,8 @@ package final class Admission: Sendable {
     private let originRule: OriginRule
     private let slots: [Slots]
     private let gates: [RouteGate]
+    /// How strict those gates are that ask nothing else; nil for the others. Most routes are found here, side by side.
+    private let plainGates: [CanonicalPath.Strictness?]
 
     /// Where a route puts its credential besides `Authorization`: an SDK that knows only that place can present its client
     /// token there.
@@ -55,6 +57,7 @@ package final class Admission: Sendable {
         requireClient = access.requireClient
         hostRule = HostRule(table: table)
         gates = routes.map(RouteGate.init)
+        plainGates = gates.map { $0.isPlain ? $0.strictness : nil }
         originRule = OriginRule(allowedOrigins: access.allowedOrigins.map { Array($0.lowercased().utf8) })
     }
 
@@ -158,14 +161,21 @@ package final class Admission: Sendable {
         _ head: borrowing RequestHead,
         _ bytes: borrowing Span<UInt8>
     ) -> GatewayProblem? {
+        if let strictness = plainGates[match.route] {
+            return CanonicalPath.check(bytes, head.path, strictness: strictness).map(Self.refused)
+        }
         let gate = gates[match.route]
         if let allowed = gate.clients, !(client.map(allowed.contains) ?? false) {
             return GatewayProblem(.routeForbidden, "This client may not use the route \(gate.name).")
         }
         if let ambiguity = CanonicalPath.check(bytes, head.path, strictness: gate.strictness) {
-            return GatewayProblem(.requestRefused, "The path has \(ambiguity.rawValue).")
+            return Self.refused(ambiguity)
         }
         if !gate.allow.isEmpty, let problem = gate.forbidByRule(match, head, bytes) { return problem }
         return gate.endpoints.isEmpty ? nil : gate.forbidEndpoint(match, head, bytes)
+    }
+
+    private static func refused(_ ambiguity: CanonicalPath.Ambiguity) -> GatewayProblem {
+        GatewayProblem(.requestRefused, "The path has \(ambiguity.rawValue).")
     }
 }

@@ -9,6 +9,8 @@ final class RouteGate: Sendable {
     /// Those of its credential that are reached through it.
     let endpoints: [AuthorityEndpoint]
     private let prefix: PathPrefix
+    /// Nothing is asked but that the path can be read in one way only.
+    var isPlain: Bool { clients == nil && allow.isEmpty && endpoints.isEmpty }
 
     init(_ route: RoutePlan) {
         name = route.name

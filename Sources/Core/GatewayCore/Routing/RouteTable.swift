@@ -2,30 +2,50 @@
 ///
 /// Most specific wins: an exact host before a wildcard, a host before none, a longer path before a shorter one.
 package struct RouteTable: Sendable {
-    private struct Entry: Sendable {
-        let route: Int
-        /// Empty for the root.
-        let prefix: [UInt8]
-    }
-
     /// Routes by their first path segment, longest prefix first; those for `/` apart.
+    ///
+    /// What a thousand routes have lies side by side: a request looks at places that others have kept in the cache.
     private struct PathIndex: Sendable {
-        var bySegment: [UInt64: [Entry]] = [:]
-        var root: Int?
+        private struct Entry: Sendable {
+            let route: Int32
+            /// Within ``prefixes``.
+            let prefix: Range<Int32>
+        }
 
-        mutating func add(_ route: Int, prefix: [UInt8]) {
-            guard !prefix.isEmpty else {
-                root = root ?? route
-                return
+        /// Within ``entries``.
+        private var bySegment: [UInt64: Range<Int32>] = [:]
+        private var entries: [Entry] = []
+        private var prefixes: [UInt8] = []
+        private var root: Int?
+
+        init() {}
+
+        /// - Parameter routes: With their prefixes, empty for the root. Of two with the same prefix the first counts.
+        init(_ routes: [(route: Int, prefix: [UInt8])]) {
+            root = routes.first { $0.prefix.isEmpty }?.route
+            let named = routes.filter { !$0.prefix.isEmpty }
+            let groups = Dictionary(grouping: named) { _, prefix in
+                RouteTable.hash(prefix.span, RouteTable.firstSegment(prefix.span, 0..<prefix.count))
             }
-            let key = RouteTable.hash(prefix.span, RouteTable.firstSegment(prefix.span, 0..<prefix.count))
-            bySegment[key, default: []].append(Entry(route: route, prefix: prefix))
-            bySegment[key]?.sort { $0.prefix.count > $1.prefix.count }
+            for (key, group) in groups {
+                let first = Int32(entries.count)
+                let ordered = group.sorted { ($1.prefix.count, $0.route) < ($0.prefix.count, $1.route) }
+                for (route, prefix) in ordered {
+                    let start = Int32(prefixes.count)
+                    prefixes += prefix
+                    entries.append(Entry(route: Int32(route), prefix: start..<Int32(prefixes.count)))
+                }
+                bySegment[key] = first..<Int32(entries.count)
+            }
         }
 
         func find(_ bytes: borrowing Span<UInt8>, _ path: Range<Int>) -> Int? {
-            if let entries = bySegment[RouteTable.hash(bytes, RouteTable.firstSegment(bytes, path))] {
-                for entry in entries where RouteTable.hasPrefix(bytes, path, entry.prefix) { return entry.route }
+            if let group = bySegment[RouteTable.hash(bytes, RouteTable.firstSegment(bytes, path))] {
+                for index in group {
+                    let entry = entries[Int(index)]
+                    let prefix = Int(entry.prefix.lowerBound)..<Int(entry.prefix.upperBound)
+                    if RouteTable.hasPrefix(bytes, path, prefixes, prefix) { return Int(entry.route) }
+                }
             }
             return root
         }
@@ -58,11 +78,10 @@ package struct RouteTable: Sendable {
     private var upstreams: [UInt64: [UpstreamEntry]] = [:]
 
     package init(_ routes: [RoutePlan]) {
-        for (index, route) in routes.enumerated() {
-            let prefix = route.matchPath == "/" ? [] : Array(route.matchPath.utf8)
-            anyHost.add(index, prefix: prefix)
-            if route.matchesUpstreamHost { addUpstream(index, route) }
-        }
+        anyHost = PathIndex(
+            routes.enumerated().map { ($0, $1.matchPath == "/" ? [] : Array($1.matchPath.utf8)) }
+        )
+        for (index, route) in routes.enumerated() where route.matchesUpstreamHost { addUpstream(index, route) }
         addHosts(of: routes)
         for key in upstreams.keys { upstreams[key]?.sort { $0.prefix.count > $1.prefix.count } }
         wildcardHosts.sort { $0.name.count > $1.name.count }
@@ -75,11 +94,12 @@ package struct RouteTable: Sendable {
             for host in Set(route.matchHosts.map { $0.lowercased() }) { owners[host, default: []].append(index) }
         }
         for (host, indices) in owners {
-            var paths = PathIndex()
-            for index in indices {
-                let path = indices.count == 1 || routes[index].matchPath == "/" ? "" : routes[index].matchPath
-                paths.add(index, prefix: Array(path.utf8))
-            }
+            let paths = PathIndex(
+                indices.map { index in
+                    let path = indices.count == 1 || routes[index].matchPath == "/" ? "" : routes[index].matchPath
+                    return (index, Array(path.utf8))
+                }
+            )
             add(paths, host: host, isShared: indices.count > 1)
         }
     }
@@ -146,7 +166,10 @@ package struct RouteTable: Sendable {
         guard let candidates = upstreams[Self.hash(bytes, host)] else { return nil }
         for candidate in candidates where bytes.equalsLowercased(host, candidate.host) {
             guard port == nil || port == candidate.port else { continue }
-            guard candidate.prefix.isEmpty || Self.hasPrefix(bytes, path, candidate.prefix) else { continue }
+            guard
+                candidate.prefix.isEmpty
+                    || Self.hasPrefix(bytes, path, candidate.prefix, candidate.prefix.indices)
+            else { continue }
             return candidate.route.map { .upstream($0) }
         }
         return nil
@@ -170,9 +193,17 @@ package struct RouteTable: Sendable {
     }
 
     /// On segment borders only: `/box` is a prefix of `/box` and `/box/a`, not of `/boxer`.
-    private static func hasPrefix(_ bytes: borrowing Span<UInt8>, _ path: Range<Int>, _ prefix: [UInt8]) -> Bool {
+    ///
+    /// - Parameter prefix: Within `prefixes`.
+    private static func hasPrefix(
+        _ bytes: borrowing Span<UInt8>,
+        _ path: Range<Int>,
+        _ prefixes: [UInt8],
+        _ prefix: Range<Int>
+    ) -> Bool {
         guard path.count >= prefix.count else { return false }
-        for offset in prefix.indices where bytes[path.lowerBound &+ offset] != prefix[offset] { return false }
+        for offset in 0..<prefix.count
+        where bytes[path.lowerBound &+ offset] != prefixes[prefix.lowerBound &+ offset] { return false }
         return path.count == prefix.count || bytes[path.lowerBound &+ prefix.count] == 0x2F
     }
 
