@@ -57,23 +57,24 @@ def large_configuration(binary, rounds=6, seconds=1, used=1000):
 
 
 def latency(binary, rounds=8, rate=1000, seconds=2):
-    """What the gateway adds to p50 and p99 of a paced load, in microseconds, and what direct requests take.
+    """What the gateway adds to p50 and p99 of a paced load, in microseconds, and its p99 over that of nginx in its place.
 
     In short slices, as everywhere: one pause of the machine, 20 ms of it, is the p99 of all that it falls into.
     """
     with tempfile.TemporaryDirectory(prefix="paced-") as folder:
         with proxies.Stage(folder, {"gateway": binary}) as stage:
-            stage.start("upstream")
-            stage.start("gateway")
-            ports = {"direct": stage.upstream_port, "through": stage.ports["gateway"]}
+            for name in ("upstream", "nginx", "gateway"):
+                stage.start(name)
+            ports = {"direct": stage.upstream_port, "through": stage.ports["gateway"], "nginx": stage.ports["nginx"]}
             rows = []
             for number in range(rounds):
                 row = {}
                 for name in ports if number % 2 == 0 else reversed(ports):
                     row[name] = load.paced(ports[name], rate, seconds, proxies.TOKEN)
-                direct, through = row["direct"], row["through"]
-                rows.append((direct["p50"], direct["p99"], through["p50"] - direct["p50"], through["p99"] - direct["p99"]))
-            names = ("direct_p50", "direct_p99", "added_p50", "added_p99")
+                direct, through, nginx = row["direct"], row["through"], row["nginx"]
+                added = [through[share] - direct[share] for share in ("p50", "p99")]
+                rows.append((*added, through["p99"] / nginx["p99"]))
+            names = ("added_p50", "added_p99", "p99_ratio")
             return dict(zip(names, (statistics.median(column) for column in zip(*rows))))
 
 

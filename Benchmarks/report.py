@@ -58,6 +58,7 @@ def extra_rows(binary, rounds):
     paced = extras.latency(binary, rounds)
     yield "added at 1,000 requests/s, p50", f"{paced['added_p50'] / 1e3:.2f} ms", "0.2 ms"
     yield "added at 1,000 requests/s, p99", f"{paced['added_p99'] / 1e3:.2f} ms", "1 ms"
+    yield "p99 at 1,000 requests/s over that through nginx", f"{paced['p99_ratio']:.2f}", "1.00"
     yield "p99 while a token is renewed every 2 s, over that with one that stays", f"{extras.renewal(binary):.2f}", "1.00"
     yield "resident, 8,000 idle connections", f"{extras.idle_connections(binary):.0f} MiB", "200 MB"
     yield "start to first proxied answer, token in the store", f"{extras.cold_start(binary):.0f} ms", "100 ms"
@@ -97,9 +98,10 @@ def document(sections, rows, gateway, rounds, before):
         f"Written by `make bench`. What counts are the ratios: all proxies were loaded in turn, in slices of {SECONDS} s, in one",
         "run, each in front of the same upstream (nginx) with the same header injected. CPU is the proxy's own, of all its",
         f"threads. The figures are medians, of {rounds} slices for nginx and the gateway and a third of that for the others; a ratio is the",
-        "median of the ratios of neighbouring slices. One worker: the proxy has CPU 0, load (wrk) and upstream CPU 1. The gateway runs",
-        "with everything on that is on by default: routing, access checks, usage counts, metrics. The answer is 1 KB of JSON unless",
-        "said otherwise. Peak memory is the process's `VmHWM` during the slice, the pages of its program file included.",
+        "median of those of a round, in which nginx and the gateway are neighbours. One worker: the proxy has CPU 0, load (wrk) and",
+        "upstream CPU 1. The gateway runs with everything on that is on by default: routing, access checks, usage counts, metrics. The",
+        "answer is 1 KB of JSON unless said otherwise. Peak memory is the process's `VmHWM` during the slice, the pages of its program",
+        "file included.",
         "",
         f"- Date: {datetime.date.today().isoformat()}",
         f"- Machine: {load.machine()}; load average when the run began: {before:.1f}",

@@ -23,8 +23,9 @@ def compare(gateways, scenarios, peers=("nginx",), rounds=6, seconds=1, tls=Fals
     rows = {}
     with tempfile.TemporaryDirectory(prefix="side-by-side-") as folder:
         with proxies.Stage(folder, gateways, tls, workers) as stage:
-            compared = [name for name in peers[:1] if name in stage.binaries] + list(gateways)
-            names = compared + [name for name in peers[1:] if name in stage.binaries]
+            found = [name for name in peers if name in stage.binaries]
+            compared = [name for name in found if name == "nginx"] + list(gateways)
+            names = compared + [name for name in found if name not in compared]
             stage.start("upstream")
             pids = {name: stage.start(name) for name in names}
             for name in names:

@@ -4,7 +4,7 @@ import pytest
 import requests
 from conftest import CANARY
 from harness import raw
-from harness.origin import ok
+from harness.origin import ok, response
 from harness.processes import free_port
 from harness.streams import connect, read_head
 
@@ -46,6 +46,24 @@ def test_a_failure_names_the_hop_that_failed(origin, down, start_gateway):
     assert status(gateway, "/down/x") == f"authgateway; next-hop=localhost:{down}; error=connection_refused"
     assert status(gateway, "/tokenless/x") == f"authgateway; next-hop=localhost:{down}; error=connection_refused"
     assert origin.count() == 0
+
+
+@pytest.mark.parametrize(
+    ("answer", "status_code", "error"),
+    [
+        (response(503, b"{}"), 503, "destination_unavailable"),
+        (response(401, b'{"error": "invalid_client"}'), 500, "proxy_configuration_error"),
+        (response(400, b'{"error": "invalid_grant"}'), 503, "proxy_configuration_error"),
+        (b"SSH-2.0-OpenSSH_9.2\r\n", 502, "http_protocol_error"),
+    ],
+    ids=["503", "invalid_client", "invalid_grant", "not HTTP"],
+)
+def test_an_authority_that_gives_no_token_is_the_hop_that_failed(origin, make_origin, start_gateway, answer, status_code, error):
+    authority = make_origin(lambda request: answer)
+    gateway = start_gateway(config(origin, authority.port))
+    refused = requests.get(f"{gateway.url}/tokenless/x", timeout=20)
+    assert refused.status_code == status_code, refused.text
+    assert refused.headers["Proxy-Status"] == f"authgateway; next-hop=localhost:{authority.port}; error={error}"
 
 
 def test_where_nobody_was_asked_no_hop_is_named(origin, down, start_gateway):

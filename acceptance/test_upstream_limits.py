@@ -53,6 +53,7 @@ def test_what_is_too_much_is_refused_at_once_and_what_waits_is_served(start_gate
     for refused in answers:
         assert refused.status_code == 503 and refused.headers["Retry-After"] == "1"
         assert refused.json()["code"] == "upstream-busy"
+        assert f'next-hop="127.0.0.1:{slow.origin.port}"; error=connection_limit_reached' in refused.headers["Proxy-Status"]
     assert slow.origin.count() == 1
     for _ in range(3):
         slow.permits.release()

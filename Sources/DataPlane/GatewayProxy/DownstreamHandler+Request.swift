@@ -130,7 +130,7 @@ extension DownstreamHandler {
         guard let exchange else { return }
         guard exchange.state.beginWaiting(limit: shared.pendingPerRoute) else {
             let detail = "Too many requests already wait for a credential of this route."
-            return credentialUnavailable(GatewayProblem(.upstreamBusy, detail, retryAfter: .seconds(1)))
+            return credentialUnavailable(GatewayProblem(.overloaded, detail, retryAfter: .seconds(1)))
         }
         exchange.isWaiting = true
         step &+= 1

@@ -105,14 +105,15 @@ extension TokenWorker {
             case .success(let reply):
                 let meaning = setup.grant.interpret(reply, in: &attempt)
                 setup.log(&attempt.remarks)
+                let hop = step.nextHop
                 switch meaning {
                 case .next(let next) where attempt.answers < GrantAttempt.mostSteps: step = .request(next)
-                case .next: return failed(.endless(credential: setup.name), reply, took: duration)
-                case .parentRefused(let failure): return .parentRefused(failure, reply, took: duration)
-                case .failure(let failure): return failed(failure, reply, took: duration)
+                case .next: return failed(.endless(credential: setup.name).naming(hop), reply, took: duration)
+                case .parentRefused(let failure): return .parentRefused(failure.naming(hop), reply, took: duration)
+                case .failure(let failure): return failed(failure.naming(hop), reply, took: duration)
                 case .token(let token):
                     if let end = token.expiresAt, end <= attempt.now.wall {
-                        let failure = TokenFailure.deadOnArrival(credential: setup.name)
+                        let failure = TokenFailure.deadOnArrival(credential: setup.name).naming(hop)
                         return .failure(failure, reply, code: nil, isLost: true, took: duration)
                     }
                     return .token(token, reply, took: duration)
@@ -343,8 +344,7 @@ extension TokenFailure {
             self.init(.terminal, problem: GatewayProblem(.credentialMisconfigured, detail))
             return
         }
-        let nextHop = request.url.origin.authority
-        let problem = GatewayProblem(kind, detail, hopError: failure.reason.hopError, nextHop: nextHop)
+        let problem = GatewayProblem(kind, detail, hopError: failure.reason.hopError, nextHop: request.nextHop)
         self.init(.transient(retryAfter: nil), problem: problem)
     }
 
@@ -388,7 +388,20 @@ extension TokenTransportFailure.Reason {
         case .tlsFailed: .certificateRefused
         case .responseTimeout: .responseTimeout
         case .connectionLost: .connectionTerminated
-        case .answerTooLarge, .invalidAnswer, .unsendable: nil
+        case .answerTooLarge, .invalidAnswer: .protocolError
+        case .unsendable: nil
         }
     }
+}
+
+extension GrantStep {
+    /// nil where a program is run.
+    fileprivate var nextHop: String? {
+        if case .request(let request) = self { request.nextHop } else { nil }
+    }
+}
+
+extension TokenRequest {
+    /// As `Proxy-Status` names it.
+    fileprivate var nextHop: String { url.origin.authority }
 }

@@ -25,6 +25,7 @@ package struct GatewayProblem: Error, Hashable, Sendable {
         case certificateRefused = "tls_certificate_error"
         case handshakeFailed = "tls_protocol_error"
         case responseTimeout = "http_response_timeout"
+        case protocolError = "http_protocol_error"
     }
 
     /// The `error` parameter of `Proxy-Status`.

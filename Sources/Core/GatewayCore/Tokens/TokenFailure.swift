@@ -11,7 +11,7 @@ package struct TokenFailure: Error, Hashable, Sendable {
 
     package let `class`: Class
     /// What waiting requests are answered with.
-    package let problem: GatewayProblem
+    package private(set) var problem: GatewayProblem
     /// Drop the stored token: the authority no longer knows it.
     package var clearsToken: Bool
 
@@ -19,6 +19,13 @@ package struct TokenFailure: Error, Hashable, Sendable {
         self.class = `class`
         self.problem = problem
         self.clearsToken = clearsToken
+    }
+
+    /// - Parameter nextHop: Whose answer it comes from, unless it says so already.
+    package func naming(_ nextHop: String?) -> TokenFailure {
+        var named = self
+        named.problem.nextHop = problem.nextHop ?? nextHop
+        return named
     }
 }
 
