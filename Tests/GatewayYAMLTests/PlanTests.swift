@@ -267,7 +267,8 @@ struct PlanTests {
 
     @Test func theSummaryReadsLikeTheConfiguration() throws {
         let text = PlanSummary(try plan(Self.smallest)).text()
-        #expect(text.hasPrefix("state_directory: /work/state\nworkers: auto\nlisteners:\n  proxy: 127.0.0.1:8080\n"))
+        let settings = "state_directory: /work/state\nworkers: auto\nproxy_status: true\n"
+        #expect(text.hasPrefix(settings + "listeners:\n  proxy: 127.0.0.1:8080\n"))
         #expect(
             text.hasSuffix(
                 """
