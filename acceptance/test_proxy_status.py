@@ -53,10 +53,10 @@ def test_a_failure_names_the_hop_that_failed(origin, down, start_gateway):
     [
         (response(503, b"{}"), 503, "destination_unavailable"),
         (response(401, b'{"error": "invalid_client"}'), 500, "proxy_configuration_error"),
-        (response(400, b'{"error": "invalid_grant"}'), 503, "proxy_configuration_error"),
+        (response(429, b"", "Retry-After: 7"), 503, "destination_unavailable"),
         (b"SSH-2.0-OpenSSH_9.2\r\n", 502, "http_protocol_error"),
     ],
-    ids=["503", "invalid_client", "invalid_grant", "not HTTP"],
+    ids=["503", "invalid_client", "429", "not HTTP"],
 )
 def test_an_authority_that_gives_no_token_is_the_hop_that_failed(origin, make_origin, start_gateway, answer, status_code, error):
     authority = make_origin(lambda request: answer)
