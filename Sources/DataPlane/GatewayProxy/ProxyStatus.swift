@@ -2,7 +2,7 @@ import GatewayCore
 
 /// Our member of `Proxy-Status` (RFC 9209).
 enum ProxyStatus {
-    /// - Parameter nextHop: A host, with its port where that is not the scheme's; nil where nobody was asked.
+    /// - Parameter nextHop: A host, with its port where that is not the scheme's; nil where nobody was asked, or it is not known who failed.
     static func member(nextHop: String?) -> String {
         nextHop.map { "\(ProxyShared.name); next-hop=\(item($0))" } ?? ProxyShared.name
     }

@@ -1,0 +1,92 @@
+package import GatewayCore
+
+extension TokenFailure {
+    /// What a call without an answer means to those who wait.
+    package init(explaining failure: TokenTransportFailure, of request: TokenRequest, credential: String) {
+        let kind: ProblemKind
+        let detail: String
+        switch failure.reason {
+        case .connectTimeout, .responseTimeout:
+            kind = .tokenEndpointTimeout
+            detail = "The token endpoint of \(credential) did not answer in time."
+        case .nameNotResolved:
+            kind = .tokenEndpointUnreachable
+            detail = "The host name of the token endpoint of \(credential) cannot be resolved."
+        case .connectionRefused:
+            kind = .tokenEndpointUnreachable
+            detail = "The token endpoint of \(credential) refuses connections."
+        case .tlsFailed:
+            kind = .tokenEndpointUnreachable
+            detail = "No TLS connection to the token endpoint of \(credential): is its certificate trusted?"
+        case .connectionLost:
+            kind = .tokenEndpointUnreachable
+            detail = "The connection to the token endpoint of \(credential) was lost."
+        case .answerTooLarge, .invalidAnswer:
+            kind = .tokenEndpointUnreachable
+            detail = "The token endpoint of \(credential) sent an answer that is not valid HTTP or too large."
+        case .unsendable:
+            let detail = "The token request of \(credential) cannot be written as HTTP: does a value hold a line break?"
+            self.init(.terminal, problem: GatewayProblem(.credentialMisconfigured, detail))
+            return
+        }
+        let problem = GatewayProblem(kind, detail, hopError: failure.reason.hopError, nextHop: request.nextHop)
+        self.init(.transient(retryAfter: nil), problem: problem)
+    }
+
+    /// What a program without a token means to those who wait; nothing that it printed is repeated.
+    init(explaining failure: ProgramFailure, of program: TokenProgram, credential: String) {
+        let detail = "The program \(program.command.first ?? "") of \(credential) \(failure.message)."
+        switch failure.reason {
+        case .notFound:
+            self.init(.terminal, problem: GatewayProblem(.credentialMisconfigured, detail))
+        case .timedOut:
+            self.init(.transient(retryAfter: nil), problem: GatewayProblem(.tokenEndpointTimeout, detail))
+        case .notStarted, .outputTooLarge, .failed:
+            self.init(.transient(retryAfter: nil), problem: GatewayProblem(.tokenTemporarilyUnavailable, detail))
+        }
+    }
+
+    static func endless(credential: String) -> TokenFailure {
+        let detail = "The authority of \(credential) led on for \(GrantAttempt.mostSteps) answers without a token."
+        return TokenFailure(
+            .transient(retryAfter: nil),
+            problem: GatewayProblem(.tokenTemporarilyUnavailable, detail)
+        )
+    }
+
+    static func deadOnArrival(credential: String) -> TokenFailure {
+        let detail = "The token that the authority issued for \(credential) has expired already; are both clocks right?"
+        return TokenFailure(
+            .transient(retryAfter: nil),
+            problem: GatewayProblem(.tokenTemporarilyUnavailable, detail)
+        )
+    }
+}
+
+extension TokenTransportFailure.Reason {
+    /// What `Proxy-Status` calls it; the next hop is the token endpoint.
+    fileprivate var hopError: GatewayProblem.HopError? {
+        switch self {
+        case .nameNotResolved: .nameNotResolved
+        case .connectionRefused: .connectionRefused
+        case .connectTimeout: .connectionTimeout
+        case .tlsFailed: .certificateRefused
+        case .responseTimeout: .responseTimeout
+        case .connectionLost: .connectionTerminated
+        case .answerTooLarge, .invalidAnswer: .protocolError
+        case .unsendable: nil
+        }
+    }
+}
+
+extension GrantStep {
+    /// Whom it asks, as `Proxy-Status` names it; nil where a program is run.
+    var nextHop: String? {
+        if case .request(let request) = self { request.nextHop } else { nil }
+    }
+}
+
+extension TokenRequest {
+    /// As `Proxy-Status` names it.
+    fileprivate var nextHop: String { url.origin.authority }
+}
