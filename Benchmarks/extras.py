@@ -1,5 +1,6 @@
 """Figures that no peer is needed for: large configurations, paced latency, idle connections, a cold start."""
 
+import functools
 import http.server
 import json
 import pathlib
@@ -32,7 +33,7 @@ def tokens(count):
     return "credentials:\n" + "\n".join(lines)
 
 
-def large_configuration(binary, rounds=6, seconds=1, used=1000):
+def large_configuration(binary, rounds=6, seconds=12, used=1000):
     """CPU per request with 1,000 routes and 200 credentials, so many of them used in turn, over that with one of each."""
     with tempfile.TemporaryDirectory(prefix="large-") as folder:
         with proxies.Stage(folder, {"one": binary, "many": binary}) as stage:
@@ -46,14 +47,12 @@ def large_configuration(binary, rounds=6, seconds=1, used=1000):
             # The first use of each credential on each route is written to the audit log, once: not what is measured here.
             for name in pids:
                 load.wrk(stage.ports[name], 32, "", 6, stage.pin_load, script[name])
-            costs = {"one": [], "many": []}
-            for number in range(rounds):
-                for name in costs if number % 2 == 0 else reversed(costs):
-                    before = load.cpu_seconds(pids[name])
-                    figures = load.wrk(stage.ports[name], 32, "", seconds, stage.pin_load, script[name])
-                    costs[name].append((load.cpu_seconds(pids[name]) - before) / figures["count"])
-            pairs = zip(costs["many"], costs["one"])
-            return statistics.median(many / one for many, one in pairs)
+            loads = {
+                name: (pids[name], load.wrk_command(stage.ports[name], 32, "", seconds, stage.pin_load, script[name]))
+                for name in pids
+            }
+            costs = [load.costs_in_turn(loads, seconds) for _ in range(rounds)]
+            return statistics.median(cost["many"] / cost["one"] for cost in costs)
 
 
 def latency(binary, rounds=8, rate=1000, seconds=2):
@@ -70,7 +69,8 @@ def latency(binary, rounds=8, rate=1000, seconds=2):
             for number in range(rounds):
                 row = {}
                 for name in ports if number % 2 == 0 else reversed(ports):
-                    row[name] = load.paced(ports[name], rate, seconds, proxies.TOKEN)
+                    measure = functools.partial(load.paced, ports[name], rate, seconds, proxies.TOKEN)
+                    row[name] = load.undisturbed(measure)
                 direct, through, nginx = row["direct"], row["through"], row["nginx"]
                 added = [through[share] - direct[share] for share in ("p50", "p99")]
                 rows.append((*added, through["p99"] / nginx["p99"]))
@@ -121,7 +121,8 @@ def renewal(binary, rounds=10, seconds=3):
             for number in range(rounds):
                 p99 = {}
                 for name in ("still", "renewing") if number % 2 == 0 else ("renewing", "still"):
-                    p99[name] = load.wrk(stage.ports[name], 32, "/json", seconds, stage.pin_load)["p99"]
+                    measure = functools.partial(load.wrk, stage.ports[name], 32, "/json", seconds, stage.pin_load)
+                    p99[name] = load.undisturbed(measure)["p99"]
                 ratios.append(p99["renewing"] / p99["still"])
             if renewing.count - before < rounds or still.count > 1:
                 raise SystemExit(f"{renewing.count - before} renewals where {rounds} were due, {still.count} where none was")

@@ -101,12 +101,16 @@ def document(sections, rows, gateway, rounds, before):
         "median of those of a round, in which nginx and the gateway are neighbours. One worker: the proxy has CPU 0, load (wrk) and",
         "upstream CPU 1. The gateway runs with everything on that is on by default: routing, access checks, usage counts, metrics. The",
         "answer is 1 KB of JSON unless said otherwise. Peak memory is the process's `VmHWM` during the slice, the pages of its program",
-        "file included.",
+        f"file included. A slice of nginx or the gateway that the machine's host took CPU time from was measured again, at most {load.ATTEMPTS - 1}",
+        "times; the one that it took least from counts.",
         "",
         f"- Date: {datetime.date.today().isoformat()}",
         f"- Machine: {load.machine()}; load average when the run began: {before:.1f}",
         f"- Versions: authgateway {version('gateway', gateway)}, {versions}",
     ]
+    compared = [row for _, _, results in sections for (_, name), row in results.items() if name in ("nginx", "gateway")]
+    slices, undisturbed = (sum(row[key] for row in compared) for key in ("slices", "undisturbed"))
+    parts += [f"- Slices of nginx and the gateway that the machine's host took CPU time from: {slices - undisturbed:,} of {slices:,}"]
     for title, scenarios, results in sections:
         parts += ["", f"## {title}", "", table(results, scenarios)]
     parts += ["", "## Further figures", "", "| what | measured | goal |", "|---|---|---|"]

@@ -2,14 +2,16 @@
 
 Printed for each: CPU microseconds per request of the proxy's own threads, requests per second, latency, peak memory. All
 are started once and loaded in short slices, one after the other, so that a machine that drifts drifts for all; nginx, which
-the ratios are of, and the gateways are neighbours, and the others have one slice for three of theirs. With one worker the
-proxies are pinned to CPU 0, load and upstream to CPU 1. `make bench` runs report.py, which uses this.
+the ratios are of, and the gateways are neighbours, and the others have one slice for three of theirs. Where the machine's
+host took time from a slice of nginx or a gateway, it is measured again (load.py). With one worker the proxies are pinned to
+CPU 0, load and upstream to CPU 1. `make bench` runs report.py, which uses this.
 
 Usage: side_by_side.py [--gateway PATH | --gateway NAME=PATH ...] [--peers nginx,haproxy,envoy,caddy] [--rounds 6]
                        [--seconds 1] [--workers 1] [--scenarios c1,c32,c256,64k,10m] [--tls]
 """
 
 import argparse
+import functools
 import statistics
 import sys
 import tempfile
@@ -34,7 +36,10 @@ def compare(gateways, scenarios, peers=("nginx",), rounds=6, seconds=1, tls=Fals
                 for scenario in scenarios:
                     turn = names if number % 3 == 0 else compared
                     for name in turn if number % 2 == 0 else reversed(turn):
-                        figures = load.measured(pids[name], stage.ports[name], scenario, seconds, stage.pin_load)
+                        measure = functools.partial(
+                            load.measured, pids[name], stage.ports[name], scenario, seconds, stage.pin_load
+                        )
+                        figures = load.undisturbed(measure, load.ATTEMPTS if name in compared else 1)
                         rows.setdefault((scenario, name), []).append(figures)
                         print(f"{scenario:5} {name:8} {line_of(figures)}", file=sys.stderr, flush=True)
     return with_ratios(rows)
@@ -45,6 +50,8 @@ def with_ratios(rows):
     results = {}
     for (scenario, name), slices in rows.items():
         figures = {key: statistics.median(row[key] for row in slices) for key in slices[0]}
+        figures["slices"] = len(slices)
+        figures["undisturbed"] = sum(row["stolen"] == 0 for row in slices)
         base = rows.get((scenario, "nginx"))
         if base:
             for key, of in (("ratio", "cpu"), ("p99_ratio", "p99")):
@@ -56,9 +63,10 @@ def with_ratios(rows):
 
 def line_of(figures):
     ratio = f"  of nginx: CPU {figures['ratio']:.2f}, p99 {figures['p99_ratio']:.2f}" if "ratio" in figures else ""
+    lost = f"  stolen {figures['stolen']:.0f} ms" if figures["stolen"] else ""
     return (
         f"{figures['cpu']:9.1f} us/req {figures['rate']:9.0f} req/s  p50 {figures['p50']:6.0f} us  p99 {figures['p99']:6.0f} us"
-        f"  peak {figures['memory']:5.1f} MiB{ratio}"
+        f"  peak {figures['memory']:5.1f} MiB{ratio}{lost}"
     )
 
 

@@ -42,6 +42,7 @@ enum SecretReaders {
         "Core/GatewayStrategies/Static/BasicStrategy.swift",
         "Core/GatewayStrategies/Static/HeaderStrategy.swift",
         "DataPlane/GatewayProxy/Listener.swift",
+        "DataPlane/GatewayProxy/RequestWriter.swift",
         "DataPlane/GatewayProxy/ServedRoute.swift",
         "DataPlane/GatewayProxy/UpstreamTarget.swift",
         "Testing/GatewayTesting/Config/SampleKeys.swift",

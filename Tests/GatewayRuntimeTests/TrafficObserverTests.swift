@@ -33,7 +33,8 @@ struct TrafficObserverTests {
         route: Int?,
         status: Int,
         credential: Credential?,
-        problem: ProblemKind? = nil
+        problem: ProblemKind? = nil,
+        duration: Duration = .milliseconds(30)
     ) -> ExchangeRecord {
         let now = clock.now().monotonic
         return ExchangeRecord(
@@ -47,7 +48,7 @@ struct TrafficObserverTests {
             bytesReceived: 10,
             bytesSent: 100,
             startedAt: now,
-            finishedAt: now + .milliseconds(30)
+            finishedAt: now + duration
         )
     }
 
@@ -65,6 +66,45 @@ struct TrafficObserverTests {
         let keys = audit.uses.map(\.key)
         #expect(keys.allSatisfy { $0.route == "box" && $0.credential == "service" && $0.generation == 2 })
         #expect(keys.allSatisfy { $0.minute == UnixTime(seconds: 1_772_357_400) && $0.client == "laptop" })
+    }
+
+    @Test func everyDurationHasItsPlace() {
+        let bounds = MetricRegistry.durationBounds
+        for seconds in bounds + [3600] {
+            observer.finished(record(route: 0, status: 200, credential: nil, duration: .seconds(seconds)))
+        }
+        observer.collect()
+        let text = metrics.text()
+        for (bound, count) in [("0.001", 1), ("0.0025", 2), ("60", bounds.count), ("+Inf", bounds.count + 1)] {
+            #expect(text.contains("gateway_request_duration_seconds_bucket{route=\"box\",le=\"\(bound)\"} \(count)\n"))
+        }
+    }
+
+    /// Kinds of exchanges that take turns, over the end of a minute and over collections.
+    @Test func nothingIsLostAndNothingIsCountedTwice() {
+        let credential = Credential(name: "service", generation: 2, injection: Injection())
+        let started = clock.now().wall
+        for round in 0..<120 {
+            for route in [0, 1] {
+                for status in [200, 401, 200] {
+                    observer.finished(record(route: route, status: status, credential: credential))
+                }
+            }
+            if round.isMultiple(of: 7) { observer.collect() }
+            clock.advance(by: .seconds(1))
+        }
+        observer.collect()
+        for route in ["box", "open"] {
+            let uses = audit.uses.filter { $0.key.route == route }
+            #expect(uses.map(\.requests).reduce(0, +) == 360 && uses.map(\.bytesReceived).reduce(0, +) == 3600)
+            #expect(uses.filter { $0.key.statusClass == 4 }.map(\.requests).reduce(0, +) == 120)
+            let text = metrics.text()
+            #expect(text.contains("gateway_requests_total{route=\"\(route)\",status=\"200\"} 240\n"))
+            #expect(text.contains("gateway_request_duration_seconds_count{route=\"\(route)\"} 360\n"))
+        }
+        // Two minutes from a start within one.
+        let minutes = Set(audit.uses.map(\.key.minute))
+        #expect(minutes.count == (started.milliseconds.isMultiple(of: 60_000) ? 2 : 3))
     }
 
     @Test func anExchangeWithoutACredentialIsMeasuredAndNotCounted() {

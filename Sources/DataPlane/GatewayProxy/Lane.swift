@@ -69,13 +69,12 @@ final class ProxyShared: Sendable {
         viaName = state.viaName
         let now = clock.now().monotonic
         sendsProxyStatus = configuration.sendsProxyStatus
-        var writers: [String: ResponseWriter] = [:]
+        var words: [String: UpstreamWords] = [:]
         let served = configuration.routes.enumerated().map { [viaName, sendsProxyStatus] index, route in
-            let upstream = route.plan.upstream.authority
-            let hop = sendsProxyStatus ? ProxyStatus.member(nextHop: upstream) : nil
-            let writer = writers[upstream] ?? ResponseWriter(viaName: viaName, proxyStatus: hop)
-            writers[upstream] = writer
-            return ServedRoute(index: index, route: route, responseWriter: writer, now: now)
+            let authority = route.plan.upstream.authority
+            let known = words[authority] ?? UpstreamWords(authority, viaName: viaName, sendsProxyStatus)
+            words[authority] = known
+            return ServedRoute(index: index, route: route, upstream: known, now: now)
         }
         routes = served
         admission = Admission(

@@ -42,13 +42,16 @@ struct RequestWriter {
     func write(_ head: borrowing RequestHead, _ source: ByteBuffer, into out: inout ByteBuffer) -> Bool {
         // What is kept of the head is no longer than it; the rest is ours.
         let query = block.query?.pair.count ?? 0
-        let own = block.bytes.count + block.basePath.count + query + forwarded.utf8.count + end.count
+        let injected = block.hostLine.count + (block.credential?.fieldLines.count ?? 0) + block.routeLines.count
+        let own = injected + block.basePath.count + query + forwarded.utf8.count + end.count
         return HeadCursor.append(to: &out, from: source, capacity: head.end + own + Self.wording) { cursor in
             cursor.copy(head.method)
             cursor.write(0x20)
             writeTarget(head, source, &cursor)
             cursor.write(" HTTP/1.1\r\n")
-            cursor.write(block.bytes)
+            cursor.write(block.hostLine)
+            block.credential?.fieldLines.withValue { cursor.write($0) }
+            cursor.write(block.routeLines)
             writeFields(head, source, &cursor)
             if !forwarded.isEmpty { cursor.write(text: forwarded) }
             cursor.write(end.line(isHTTP10: head.isHTTP10))

@@ -5,20 +5,20 @@ import GatewayCore
 /// Has what an ordinary request asks of its route, beside what it changes: with a thousand routes in use, each place in
 /// memory that a request has to look at is one that has left the cache meanwhile.
 final class RouteState {
-    let route: ServedRoute
     let pool: UpstreamPool
     let responseWriter: ResponseWriter
+    private var block: InjectedBlock?
     /// ``ServedRoute/number``.
     let number: Int
     /// Each request says whose token it goes with: ``ServedRoute/selection``.
     let isChoosing: Bool
-    private var block: InjectedBlock?
+    /// Nothing is injected.
+    private let isBare: Bool
+    let route: ServedRoute
     /// By their source, where requests choose one, and then only here; thrown away together when there are too many.
     private var chosen: [ObjectIdentifier: InjectedBlock] = [:]
     private static let mostChosen = 256
     private var pending = 0
-    /// Nothing is injected.
-    private let isBare: Bool
 
     init(route: ServedRoute, pool: UpstreamPool) {
         self.route = route

@@ -1,6 +1,19 @@
 import GatewayCore
 import Synchronization
 
+/// What the heads say of one upstream; all its routes share it.
+struct UpstreamWords {
+    /// `Host: api.example.com` with its CRLF.
+    let hostLine: [UInt8]
+    let responseWriter: ResponseWriter
+
+    init(_ authority: String, viaName: String, _ sendsProxyStatus: Bool) {
+        hostLine = Array("Host: \(authority)\r\n".utf8)
+        let hop = sendsProxyStatus ? ProxyStatus.member(nextHop: authority) : nil
+        responseWriter = ResponseWriter(viaName: viaName, proxyStatus: hop)
+    }
+}
+
 /// A route with everything that can be worked out before a request comes.
 final class ServedRoute: Sendable {
     /// Into the routes of its configuration.
@@ -14,7 +27,6 @@ final class ServedRoute: Sendable {
     /// The field that says so, in lower case.
     let subjectField: [UInt8]
     let policy: RenewalPolicy
-    /// `Host: api.example.com` with its CRLF.
     let hostLine: [UInt8]
     let basePath: [UInt8]
     let prefix: PathPrefix
@@ -27,7 +39,6 @@ final class ServedRoute: Sendable {
     /// Without a credential, what the client sends there is forwarded.
     let keepsAuthorization: Bool
     let forwarded: ForwardedPolicy
-    /// Routes to one upstream share it.
     let responseWriter: ResponseWriter
     /// The query parameter that carries the credential, when it is a fixed one that goes there.
     let querySlot: [UInt8]?
@@ -35,16 +46,16 @@ final class ServedRoute: Sendable {
     private let explainedAt = Atomic<Int64>(0)
     private static let explanationPause: Int64 = 600_000_000_000
 
-    init(index: Int, route: ProxyRoute, responseWriter: ResponseWriter, now: MonotonicTime) {
+    init(index: Int, route: ProxyRoute, upstream: UpstreamWords, now: MonotonicTime) {
         self.index = index
-        self.responseWriter = responseWriter
+        hostLine = upstream.hostLine
+        responseWriter = upstream.responseWriter
         number = route.number
         plan = route.plan
         source = route.source
         selection = route.selection
         subjectField = (route.selection?.field.utf8).map { $0.map(\.asciiLowercased) } ?? []
         policy = route.policy
-        hostLine = Array("Host: \(route.plan.upstream.authority)\r\n".utf8)
         prefix = PathPrefix(route.plan)
         basePath = Array(route.plan.upstreamPath.utf8)
         asUserLine = route.plan.asUser.map { Array("As-User: \($0)\r\n".utf8) } ?? []
@@ -103,53 +114,37 @@ extension ServedRoute {
 /// What one generation of a credential adds on one route, ready to be copied.
 final class InjectedBlock {
     let credential: Credential?
-    /// `Host`, the credential's fields, `As-User` and those that the route sets, each with its CRLF.
-    let bytes: [UInt8]
+    let hostLine: [UInt8]
+    /// `As-User` and the fields that the route sets, each with its CRLF; they go behind those of the credential.
+    let routeLines: [UInt8]
     /// Lower-case names, `_` read as `-`, that must not come from the client; `authorization` is not among them.
     let ownedNames: [[UInt8]]
-    /// Whether the client's own `Authorization` is forwarded.
-    let keepsAuthorization: Bool
-    /// `name=value`, percent-encoded, and the bare name.
-    let query: (name: [UInt8], pair: [UInt8])?
     let basePath: [UInt8]
     let prefix: PathPrefix
+    /// `name=value`, percent-encoded, and the bare name.
+    let query: (name: [UInt8], pair: [UInt8])?
+    /// Whether the client's own `Authorization` is forwarded.
+    let keepsAuthorization: Bool
     /// The gateway says where the request came from: ``ServedRoute/forwarded``.
     let addsForwarded: Bool
 
     init(route: ServedRoute, credential: Credential?) {
+        hostLine = route.hostLine
         basePath = route.basePath
         prefix = route.prefix
         addsForwarded = route.forwarded.addsOurs
         self.credential = credential
         keepsAuthorization = credential == nil && route.keepsAuthorization
-        var bytes = route.hostLine
-        var own: [[UInt8]] = []
-        var names = route.ownedNames
-        var query: (name: [UInt8], pair: [UInt8])?
-        if let credential {
-            for field in credential.injection.fields { Self.append(field, to: &bytes) }
-            own = Self.ownedNames(of: credential.injection)
-            for name in own where !names.contains(name) { names.append(name) }
-            query = credential.injection.query.map { parameter in
-                let name = Self.percentEncoded(parameter.name)
-                return (name, parameter.value.withValue { name + [0x3D] + Self.percentEncoded($0) })
-            }
+        let own = credential.map { Self.ownedNames(of: $0.injection) } ?? []
+        let more = own.filter { !route.ownedNames.contains($0) }
+        ownedNames = more.isEmpty ? route.ownedNames : route.ownedNames + more
+        query = credential?.injection.query.map { parameter in
+            let name = Self.percentEncoded(parameter.name)
+            return (name, parameter.value.withValue { name + [0x3D] + Self.percentEncoded($0) })
         }
-        bytes.append(contentsOf: route.asUserLine)
         // A token can bring more fields than were known when the configuration was checked; they come first.
-        for field in route.plan.headers.set where !own.contains(Array(FieldSyntax.slot(field.name).utf8)) {
-            Self.append(field, to: &bytes)
-        }
-        self.bytes = bytes
-        ownedNames = names
-        self.query = query
-    }
-
-    private static func append(_ field: Injection.Field, to bytes: inout [UInt8]) {
-        bytes.append(contentsOf: Array(field.name.utf8))
-        bytes.append(contentsOf: [0x3A, 0x20])
-        field.value.withValue { bytes.append(contentsOf: Array($0.utf8)) }
-        bytes.append(contentsOf: [0x0D, 0x0A])
+        let set = route.plan.headers.set.filter { !own.contains(Array(FieldSyntax.slot($0.name).utf8)) }
+        routeLines = route.asUserLine + set.flatMap { $0.line.withValue(\.self) }
     }
 
     static func ownedNames(of injection: Injection) -> [[UInt8]] {

@@ -50,6 +50,24 @@ import Testing
         #expect(find(host, path) == name)
     }
 
+    /// Numbers of routes around powers of two: where segments share a place in the table, each still finds its own.
+    @Test(arguments: [1, 2, 3, 4, 63, 64, 65, 1000, 1024])
+    func everyOneOfManyRoutesIsFound(_ count: Int) {
+        let routes = (0..<count).flatMap { number in
+            [Self.route("r\(number)"), Self.route("r\(number)-deep", path: "/r\(number)/deep")]
+        }
+        let table = RouteTable(routes)
+        func find(_ path: String) -> String? {
+            let bytes = Array(path.utf8)
+            return table.find(bytes.span, host: 0..<0, path: 0..<bytes.count).map { routes[$0.route].name }
+        }
+        for number in 0..<count {
+            #expect(find("/r\(number)/x") == "r\(number)" && find("/r\(number)/deep/x") == "r\(number)-deep")
+            #expect(find("/R\(number)") == nil && find("/q\(number)") == nil)
+        }
+        #expect(find("/") == nil && find("/r\(count)") == nil)
+    }
+
     @Test func anAbsoluteTargetFindsTheUpstreamItNames() {
         let table = RouteTable([
             Self.route("one", upstream: "one.example"), Self.route("two", upstream: "two.example", base: "/v2"),

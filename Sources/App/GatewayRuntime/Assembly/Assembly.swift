@@ -97,7 +97,13 @@ struct Assembly: Sendable {
             )
             self.logins = logins
             let vending = VendingDesk(live: live, observer: observer, clock: clock)
-            admin = binding.makeAdmin(control: { makeControl() }, logins: logins, vending: vending, storage: storage)
+            admin = binding.makeAdmin(
+                control: { makeControl() },
+                logins: logins,
+                vending: vending,
+                storage: storage,
+                observer: observer
+            )
             adminPlace = try await binding.bind(admin, closing: proxy)
         } catch {
             await Self.close(storage, endpoint, group)

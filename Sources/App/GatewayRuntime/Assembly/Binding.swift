@@ -64,7 +64,8 @@ struct Binding {
         control: @escaping @Sendable () -> any GatewayControl,
         logins: LoginDesk,
         vending: VendingDesk,
-        storage: Storage
+        storage: Storage,
+        observer: TrafficObserver
     ) -> AdminServer {
         let reader = AuditReader(path: plan.audit.path)
         let metrics = options.metrics
@@ -76,6 +77,7 @@ struct Binding {
             token: storage.adminToken,
             metrics: {
                 let control = control()
+                observer.collect()
                 TokenMetrics.record(await control.tokens(), await control.endings(), in: metrics)
                 return metrics.text()
             },

@@ -55,7 +55,7 @@ final class HistogramSeries: TimerHandler, RecorderHandler {
     }
 
     /// Adds what was counted elsewhere with the same bounds.
-    func merge(counts: [Int64], sum: Double) {
+    func merge(counts: some Sequence<Int64>, sum: Double) {
         reading.withLock { reading in
             for (index, count) in counts.enumerated() where reading.counts.indices.contains(index) {
                 reading.counts[index] += count

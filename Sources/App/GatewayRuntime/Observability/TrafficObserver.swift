@@ -5,7 +5,7 @@ import Synchronization
 
 /// Turns finished exchanges into usage counts, metrics and, when asked for, an access log; refused clients into events.
 ///
-/// Event loops only add to a shard; once a second the service collects what they counted.
+/// Event loops only add to a shard. What they counted is collected every few seconds, and before metrics are shown.
 final class TrafficObserver: ExchangeObserver, Service {
     /// Every route there has been, by the number that ``number(of:)`` gave it.
     private let routes = Mutex<[String]>([])
@@ -23,6 +23,8 @@ final class TrafficObserver: ExchangeObserver, Service {
     /// What to add to a monotonic reading to get civil time, in nanoseconds.
     private let wallOffset: Atomic<Int64>
     private let denials = Mutex(DenialBudget())
+    /// Whoever collects has what was taken before him counted, too.
+    private let collecting = Mutex(())
 
     init(
         audit: any AuditLog,
@@ -85,21 +87,37 @@ final class TrafficObserver: ExchangeObserver, Service {
         feed.offer(event)
     }
 
+    /// Seconds. With a thousand routes in use a collection takes milliseconds, which requests have to do without.
+    private static let collectionPause = 5
+
     func run() async throws {
+        var seconds = 0
         while !Task.isShuttingDownGracefully, !Task.isCancelled {
-            // A cancelled sleep is the stop; what was counted until then is collected by `finish()`.
+            // A cancelled sleep is the stop; what was counted until then is collected by whoever stops the gateway.
             try? await cancelWhenGracefulShutdown { [clock] in try await clock.sleep(for: .seconds(1)) }
             wallOffset.store(Self.offset(clock.now()), ordering: .relaxed)
-            collect()
+            seconds += 1
+            if seconds.isMultiple(of: Self.collectionPause) {
+                collect()
+            } else {
+                collectRequests()
+            }
         }
     }
 
     /// Hands over what has been counted so far.
     func collect() {
-        for shard in shards {
-            for (key, tally) in shard.take() { publish(key, tally) }
+        collecting.withLock { _ in
+            for shard in shards {
+                for (key, tally) in shard.take() { publish(key, tally) }
+            }
+            ledger?.collect(at: clock.monotonic(), name: name)
         }
-        ledger?.collect(at: clock.monotonic(), name: name)
+    }
+
+    /// What is kept of each request has less room.
+    private func collectRequests() {
+        collecting.withLock { _ in ledger?.collect(at: clock.monotonic(), name: name) }
     }
 
     private func publish(_ key: TrafficShard.Key, _ tally: TrafficShard.Tally) {

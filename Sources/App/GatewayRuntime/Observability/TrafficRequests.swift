@@ -3,7 +3,7 @@ import Synchronization
 
 /// The requests of one event loop since the last collection, one by one: `audit.usage: request`.
 ///
-/// The lock is only ever contended by the collector, once a second.
+/// The lock is only ever contended by the collector, once a second and when metrics are shown.
 final class TrafficRequests: Sendable {
     /// More between two collections are counted and not kept.
     static let limit = 16_384

@@ -39,11 +39,12 @@ struct TrafficSeries {
     }
 
     func add(_ tally: TrafficShard.Tally) {
-        requests.increment(by: Int64(tally.requests))
+        let count = Int64(tally.requests)
+        requests.increment(by: count)
         received.increment(by: Int64(tally.bytesReceived))
         sent.increment(by: Int64(tally.bytesSent))
         replays.increment(by: Int64(tally.replays))
-        duration.merge(counts: tally.buckets, sum: tally.seconds)
-        problems?.increment(by: Int64(tally.requests))
+        duration.merge(counts: tally.buckets.indices.lazy.map { Int64(tally.buckets[$0]) }, sum: tally.seconds)
+        problems?.increment(by: count)
     }
 }

@@ -3,7 +3,7 @@ import Synchronization
 
 /// What one event loop has counted since the last collection.
 ///
-/// The lock is only ever contended by the collector, once a second.
+/// The lock is only ever contended by the collector, every few seconds and when metrics are shown.
 final class TrafficShard: Sendable {
     struct Key: Hashable {
         let minute: Int64
@@ -14,15 +14,6 @@ final class TrafficShard: Sendable {
         let credential: Credential?
         let status: Int
         let problem: ProblemKind?
-
-        init(_ record: borrowing ExchangeRecord, _ minute: Int64) {
-            self.minute = minute
-            route = record.route
-            client = record.client
-            credential = record.credential
-            status = record.status
-            problem = record.problem
-        }
 
         static func == (lhs: Self, rhs: Self) -> Bool {
             lhs.minute == rhs.minute && lhs.route == rhs.route && lhs.status == rhs.status
@@ -39,82 +30,125 @@ final class TrafficShard: Sendable {
     }
 
     struct Tally {
-        var requests = 0
-        var replays = 0
         var bytesReceived = 0
         var bytesSent = 0
         var seconds = 0.0
-        var buckets = [Int64](repeating: 0, count: MetricRegistry.durationBounds.count + 1)
+        var replays: UInt32 = 0
+        /// How many took up to each of ``MetricRegistry/durationBounds``, and longer. No array: that would be one more
+        /// place in memory for each route in use.
+        var buckets = SIMD16<UInt32>()
+
+        var requests: Int { buckets.indices.reduce(0) { $0 + Int(buckets[$1]) } }
 
         mutating func add(_ record: borrowing ExchangeRecord) {
             let duration = Double(record.finishedAt.nanoseconds &- record.startedAt.nanoseconds) / 1e9
             let bounds = MetricRegistry.durationBounds
-            requests += 1
-            replays += record.wasReplayed ? 1 : 0
-            bytesReceived += record.bytesReceived
-            bytesSent += record.bytesSent
+            replays &+= record.wasReplayed ? 1 : 0
+            bytesReceived &+= record.bytesReceived
+            bytesSent &+= record.bytesSent
             seconds += duration
-            buckets[bounds.firstIndex { duration <= $0 } ?? bounds.count] += 1
+            buckets[bounds.firstIndex { duration <= $0 } ?? bounds.count] &+= 1
+        }
+
+        mutating func add(_ other: Tally) {
+            bytesReceived &+= other.bytesReceived
+            bytesSent &+= other.bytesSent
+            seconds += other.seconds
+            replays &+= other.replays
+            buckets &+= other.buckets
         }
     }
 
-    /// Exchanges of one route that follow each other are mostly alike, so the last one's tally is kept at hand, out of the
-    /// table.
-    private final class Latest {
-        let key: Key
-        var tally: Tally
+    /// Exchanges of one route that follow each other are mostly alike: the tally of the last one is kept at hand, beside
+    /// what tells whether the next one is like it.
+    private struct Latest {
+        var client: String?
+        var credential: Credential?
+        /// Of no exchange at first. Short, so that all of it is 128 bytes.
+        var status: Int32 = -1
+        var problem: ProblemKind?
+        var tally = Tally()
 
-        init(key: Key, tally: Tally) {
-            self.key = key
-            self.tally = tally
-        }
-
-        /// Field by field: a copy of the key would be counted at the credential, which all event loops share.
-        func fits(_ record: borrowing ExchangeRecord, _ minute: Int64) -> Bool {
-            key.minute == minute && key.route == record.route && key.status == record.status
-                && key.credential === record.credential && key.problem == record.problem && key.client == record.client
+        func fits(_ record: borrowing ExchangeRecord) -> Bool {
+            Int(status) == record.status && credential === record.credential && problem == record.problem
+                && client == record.client
         }
     }
 
     private struct State {
+        /// Of ``latest``.
+        var minute: Int64
         /// By the number of the route; the first is for exchanges without one.
-        var latest: [Latest?] = []
+        var latest: [Latest]
+        /// Those that others have taken the place of.
         var others: [Key: Tally] = [:]
+        /// What ``latest`` was when its minute ended.
+        var past: [(minute: Int64, latest: [Latest])] = []
 
         mutating func add(_ record: borrowing ExchangeRecord, minute: Int64) {
+            if minute != self.minute { begin(minute) }
             let index = (record.route ?? -1) + 1
             if index >= latest.count {
-                latest.append(contentsOf: repeatElement(nil, count: index + 1 - latest.count))
+                latest.append(contentsOf: repeatElement(Latest(), count: index + 1 - latest.count))
             }
-            if let found = latest[index], found.fits(record, minute) { return found.tally.add(record) }
-            makeLatest(Key(record, minute), at: index).tally.add(record)
+            if !latest[index].fits(record) { replace(index, with: record) }
+            latest[index].tally.add(record)
         }
 
-        private mutating func makeLatest(_ key: Key, at index: Int) -> Latest {
-            if let old = latest[index] { others[old.key] = old.tally }
-            let new = Latest(key: key, tally: others.removeValue(forKey: key) ?? Tally())
-            latest[index] = new
-            return new
+        private mutating func begin(_ minute: Int64) {
+            past.append((self.minute, latest))
+            latest = Array(repeating: Latest(), count: latest.count)
+            self.minute = minute
         }
 
-        func all() -> [Key: Tally] {
-            var tallies = others
-            for latest in latest { if let latest { tallies[latest.key] = latest.tally } }
-            return tallies
+        private mutating func replace(_ index: Int, with record: borrowing ExchangeRecord) {
+            if let (key, tally) = Self.counted(latest[index], index, minute) {
+                others[key, default: Tally()].add(tally)
+            }
+            latest[index] = Latest(
+                client: record.client,
+                credential: record.credential,
+                status: Int32(truncatingIfNeeded: record.status),
+                problem: record.problem
+            )
+        }
+
+        private static func counted(_ latest: Latest, _ index: Int, _ minute: Int64) -> (Key, Tally)? {
+            guard latest.status >= 0 else { return nil }
+            let key = Key(
+                minute: minute,
+                route: index == 0 ? nil : index - 1,
+                client: latest.client,
+                credential: latest.credential,
+                status: Int(latest.status),
+                problem: latest.problem
+            )
+            return (key, latest.tally)
+        }
+
+        func all() -> [(Key, Tally)] {
+            let kept = (past + [(minute, latest)]).flatMap { minute, latest in
+                latest.enumerated().compactMap { Self.counted($1, $0, minute) }
+            }
+            return others.map { ($0.key, $0.value) } + kept
         }
     }
 
-    private let state = Mutex(State())
+    private let state = Mutex(State(minute: 0, latest: []))
 
     func add(_ record: borrowing ExchangeRecord, minute: Int64) {
         state.withLock { $0.add(record, minute: minute) }
     }
 
-    func take() -> [Key: Tally] {
-        let taken = state.withLock { state in
-            defer { state = State() }
-            return state
+    /// What was counted since the last time; the same key can be there twice.
+    func take() -> [(Key, Tally)] {
+        let routes = state.withLock { $0.latest.count }
+        // Made before the lock is taken: an event loop may be waiting for it.
+        var state = State(minute: 0, latest: Array(repeating: Latest(), count: routes))
+        self.state.withLock {
+            state.minute = $0.minute
+            swap(&$0, &state)
         }
-        return taken.all()
+        return state.all()
     }
 }

@@ -68,12 +68,12 @@ final class RouteGate: Sendable {
 
 /// How many bytes of a request's path stand for the route itself, by how the request found it.
 package struct PathPrefix: Sendable {
-    let matched: Int
-    let upstream: Int
+    let matched: Int32
+    let upstream: Int32
 
     package init(_ route: RoutePlan) {
-        matched = route.matchPath == "/" ? 0 : route.matchPath.utf8.count
-        upstream = route.upstreamPath.utf8.count
+        matched = route.matchPath == "/" ? 0 : Int32(clamping: route.matchPath.utf8.count)
+        upstream = Int32(clamping: route.upstreamPath.utf8.count)
     }
 }
 
@@ -82,9 +82,9 @@ extension RequestHead {
     package borrowing func forwardedPath(_ match: RouteTable.Match, without prefix: PathPrefix) -> Range<Int> {
         switch match {
         case .host: path
-        case .path: path.lowerBound + prefix.matched..<path.upperBound
+        case .path: path.lowerBound + Int(prefix.matched)..<path.upperBound
         // An absolute target names the upstream's own path, base path included.
-        case .upstream: path.lowerBound + prefix.upstream..<path.upperBound
+        case .upstream: path.lowerBound + Int(prefix.upstream)..<path.upperBound
         }
     }
 }

@@ -4,19 +4,26 @@ import Synchronization
 ///
 /// A class, so that the request path compares and passes it without copying what is inside.
 package final class Credential: Sendable {
+    // First what every request asks, so that it lies together.
+
+    /// The fields of ``injection`` as they are sent, each with its CRLF: once for all routes and event loops, a token can
+    /// be long.
+    package let fieldLines: SecretBytes
+    /// Not to be injected from this moment on; nil for a credential that does not expire by itself.
+    package let expiresAt: MonotonicTime?
+    private let isWithdrawn = Atomic(false)
+
     /// The name from the configuration, with the subject when the route switched it: `box-service[user:42]`.
     package let name: String
     /// Starts at 1 and grows with every new token. A rejection names the generation that was rejected.
     package let generation: Int
     package let injection: Injection
-    /// Not to be injected from this moment on; nil for a credential that does not expire by itself.
-    package let expiresAt: MonotonicTime?
-    private let isWithdrawn = Atomic(false)
 
     package init(name: String, generation: Int, injection: Injection, expiresAt: MonotonicTime? = nil) {
         self.name = name
         self.generation = generation
         self.injection = injection
+        fieldLines = injection.lines
         self.expiresAt = expiresAt
     }
 

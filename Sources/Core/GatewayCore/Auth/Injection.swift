@@ -9,6 +9,9 @@ package struct Injection: Hashable, Sendable {
             self.name = name
             self.value = value
         }
+
+        /// As it is sent, with its CRLF.
+        package var line: SecretBytes { SecretBytes(value.withValue { Array("\(name): \($0)\r\n".utf8) }) }
     }
 
     package struct QueryParameter: Hashable, Sendable {
@@ -22,6 +25,7 @@ package struct Injection: Hashable, Sendable {
     }
 
     package var fields: [Field]
+    package var lines: SecretBytes { SecretBytes(fields.flatMap { $0.line.withValue(\.self) }) }
     package var query: QueryParameter?
 
     package init(fields: [Field] = [], query: QueryParameter? = nil) {

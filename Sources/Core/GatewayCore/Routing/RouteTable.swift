@@ -7,13 +7,17 @@ package struct RouteTable: Sendable {
     /// What a thousand routes have lies side by side: a request looks at places that others have kept in the cache.
     private struct PathIndex: Sendable {
         private struct Entry: Sendable {
+            /// Of the first segment.
+            let hash: UInt64
             let route: Int32
             /// Within ``prefixes``.
             let prefix: Range<Int32>
         }
 
-        /// Within ``entries``.
-        private var bySegment: [UInt64: Range<Int32>] = [:]
+        /// Where in ``entries`` those of a segment begin, at the place that its hash names or, where that is taken, soon
+        /// after; -1 is free. A power of two of places, at most half of them taken.
+        private var places: [Int32] = []
+        /// Those of one segment side by side, the longest prefix first.
         private var entries: [Entry] = []
         private var prefixes: [UInt8] = []
         private var root: Int?
@@ -24,28 +28,40 @@ package struct RouteTable: Sendable {
         init(_ routes: [(route: Int, prefix: [UInt8])]) {
             root = routes.first { $0.prefix.isEmpty }?.route
             let named = routes.filter { !$0.prefix.isEmpty }
+            guard !named.isEmpty else { return }
+            places = [Int32](repeating: -1, count: 2 << (Int.bitWidth - named.count.leadingZeroBitCount))
             let groups = Dictionary(grouping: named) { _, prefix in
                 RouteTable.hash(prefix.span, RouteTable.firstSegment(prefix.span, 0..<prefix.count))
             }
-            for (key, group) in groups {
-                let first = Int32(entries.count)
+            for (hash, group) in groups {
+                places[place(of: hash)] = Int32(entries.count)
                 let ordered = group.sorted { ($1.prefix.count, $0.route) < ($0.prefix.count, $1.route) }
                 for (route, prefix) in ordered {
                     let start = Int32(prefixes.count)
                     prefixes += prefix
-                    entries.append(Entry(route: Int32(route), prefix: start..<Int32(prefixes.count)))
+                    entries.append(Entry(hash: hash, route: Int32(route), prefix: start..<Int32(prefixes.count)))
                 }
-                bySegment[key] = first..<Int32(entries.count)
             }
         }
 
+        /// Where the entries of a segment are found, or would be.
+        private func place(of hash: UInt64) -> Int {
+            let last = places.count &- 1
+            var place = Int(truncatingIfNeeded: hash) & last
+            while places[place] >= 0, entries[Int(places[place])].hash != hash { place = (place &+ 1) & last }
+            return place
+        }
+
         func find(_ bytes: borrowing Span<UInt8>, _ path: Range<Int>) -> Int? {
-            if let group = bySegment[RouteTable.hash(bytes, RouteTable.firstSegment(bytes, path))] {
-                for index in group {
-                    let entry = entries[Int(index)]
-                    let prefix = Int(entry.prefix.lowerBound)..<Int(entry.prefix.upperBound)
-                    if RouteTable.hasPrefix(bytes, path, prefixes, prefix) { return Int(entry.route) }
-                }
+            guard !places.isEmpty else { return root }
+            let hash = RouteTable.hash(bytes, RouteTable.firstSegment(bytes, path))
+            let first = places[place(of: hash)]
+            guard first >= 0 else { return root }
+            for index in Int(first)..<entries.count {
+                let entry = entries[index]
+                guard entry.hash == hash else { break }
+                let prefix = Int(entry.prefix.lowerBound)..<Int(entry.prefix.upperBound)
+                if RouteTable.hasPrefix(bytes, path, prefixes, prefix) { return Int(entry.route) }
             }
             return root
         }
