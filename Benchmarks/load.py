@@ -76,7 +76,9 @@ def measured(pid, port, scenario, seconds, pin=()):
     """One slice of load: CPU of the process for each request (microseconds), rate, latency, peak memory of the slice."""
     connections, path = SCENARIOS[scenario]
     reset_peak(pid)
-    figures = costed(pid, port, connections, path, seconds, pin)
+    before = cpu_seconds(pid)
+    figures = wrk(port, connections, path, seconds, pin)
+    figures["cpu"] = (cpu_seconds(pid) - before) / figures["count"] * 1e6
     figures["memory"] = memory(pid, "VmHWM")
     return figures
 
@@ -107,14 +109,6 @@ def costs_in_turn(loads, seconds):
             process.send_signal(signal.SIGCONT)
     counts = {name: wrk_figures(process.communicate()[0])["count"] for name, process in running.items()}
     return {name: (cpu_seconds(pid) - before[name]) / counts[name] * 1e6 for name, (pid, _) in loads.items()}
-
-
-def costed(pid, *load):
-    """A load of `wrk`, and the CPU of the process for each of its requests in microseconds."""
-    before = cpu_seconds(pid)
-    figures = wrk(*load)
-    figures["cpu"] = (cpu_seconds(pid) - before) / figures["count"] * 1e6
-    return figures
 
 
 def paced(port, rate, seconds, token="brought-by-the-client"):
