@@ -4,6 +4,8 @@ import itertools
 import re
 import signal
 import socket
+import subprocess
+import sys
 import threading
 import time
 
@@ -15,6 +17,22 @@ from harness.script import connect
 
 BEARER = {"strategy": "bearer", "token": CANARY}
 PART = b"p" * 100_000
+#: Sends SIGTERM to a ready gateway and prints how many seconds later it was not ready.
+STOP = """
+import http.client, os, signal, sys, time
+
+def status():
+    connection = http.client.HTTPConnection(sys.argv[2], timeout=5)
+    connection.request("GET", "/readyz")
+    return connection.getresponse().status
+
+assert status() == 200
+os.kill(int(sys.argv[1]), signal.SIGTERM)
+started = time.monotonic()
+while status() == 200:
+    time.sleep(0.01)
+print(time.monotonic() - started)
+"""
 
 
 @pytest.fixture
@@ -111,6 +129,12 @@ def is_unread(client):
     return True
 
 
+def seconds_until_not_ready(gateway):
+    """Stops it. In a process of its own: in this one, hundreds of threads wait for each other."""
+    words = [sys.executable, "-c", STOP, str(gateway.process.pid), gateway.admin_url.removeprefix("http://")]
+    return float(subprocess.run(words, stdout=subprocess.PIPE, check=True, timeout=30).stdout)
+
+
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("downloads, parts", [(20, 20), pytest.param(200, 100, marks=pytest.mark.soak)])
 def test_a_stop_under_load_cuts_nothing(slow_origin, start_gateway, downloads, parts):
@@ -134,10 +158,7 @@ def test_a_stop_under_load_cuts_nothing(slow_origin, start_gateway, downloads, p
 
     wait_until(lambda: all(len(asker.answered) > 10 for asker in askers), 10, "all are at it")
     stopping.set()
-    gateway.process.send_signal(signal.SIGTERM)
-    started = time.monotonic()
-    wait_until(lambda: requests.get(f"{gateway.admin_url}/readyz", timeout=5).status_code == 503, 5, "it is not ready")
-    assert time.monotonic() - started < 1
+    assert seconds_until_not_ready(gateway) < 1
     for asker in askers:
         asker.join(5)
         assert not asker.is_alive(), "nobody else is let in"

@@ -65,7 +65,7 @@ struct PlanTests {
               require_client: true
             audit: {path: log.sqlite, usage: none, retention: 1d, on_failure: degrade}
             tokens: {store: memory, key: {env: TOKEN}}
-            limits: {header_bytes: 64KiB, drain: 0s, replay_body_bytes: 0}
+            limits: {header_bytes: 64KiB, drain: 0s, request_body_bytes: 5GiB, replay_body_bytes: 0}
             routes:
               reports:
                 upstream: http://Reports.example.com:8000/v2/
@@ -99,6 +99,7 @@ struct PlanTests {
         #expect(plan.tokens.key == .value(Secret("t-secret")))
         #expect(plan.limits.headerBytes == 64 << 10)
         #expect(plan.limits.drain == .zero)
+        #expect(plan.limits.requestBodyBytes == 5 << 30)
         #expect(plan.limits.replayBodyBytes == 0)
         let route = try #require(plan.routes.first)
         #expect(route.upstream == Origin(scheme: .http, host: "reports.example.com", port: 8000))

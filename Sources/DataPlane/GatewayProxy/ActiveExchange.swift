@@ -44,7 +44,10 @@ final class ActiveExchange {
     var responseHasBegun = false
     var status = 0
     var problem: ProblemKind?
+    /// Of the body, framing included.
     var bytesReceived = 0
+    /// Of the body, without the framing of chunks.
+    var contentReceived = 0
     var bytesSent = 0
 
     init(

@@ -42,8 +42,18 @@ extension DownstreamHandler {
                 refuse(problem, head: head, id: id, route: state.route)
                 return
             }
+            if case .length(let length) = decoder.head.framing, let problem = tooLong(length) {
+                return refuse(problem, head: head, id: id, route: state.route)
+            }
             begin(head, id: id, admitted, state)
         }
+    }
+
+    /// - Parameter length: Of the content, so far as it is known.
+    private func tooLong(_ length: Int) -> GatewayProblem? {
+        guard let most = limits.requestBodyBytes, length > most else { return nil }
+        let limit = "limits.request_body_bytes: \(ConfigUnits.text(bytes: most))"
+        return GatewayProblem(.contentTooLarge, "The request was refused: body too long (\(limit)).")
     }
 
     private func begin(_ head: ByteBuffer, id: RequestID, _ admitted: Admission.Admitted, _ state: RouteState) {
@@ -304,7 +314,14 @@ extension DownstreamHandler {
         setDeadline(timeouts.bodyIdle)
         if exchange?.body.awaitsTrailers == true { return readTrailers() }
         let bytes = inbound
-        switch exchange?.body.receive(bytes.readableBytesUInt8Span) {
+        var length = 0
+        let progress = exchange?.body.receive(bytes.readableBytesUInt8Span) { length += $0.count }
+        exchange?.contentReceived += length
+        if let problem = tooLong(exchange?.contentReceived ?? 0) {
+            refuse(problem)
+            return false
+        }
+        switch progress {
         case .forward(let count):
             sendBody(count)
         case .last(let count):

@@ -7,6 +7,8 @@ package struct Limits: Hashable, Sendable {
     package var headerTimeout: Duration = .seconds(10)
     /// The longest silence while a request body is expected.
     package var bodyIdleTimeout: Duration = .seconds(30)
+    /// Content of a request, the framing of chunks not counted; nil where none is too long.
+    package var requestBodyBytes: Int?
     /// Memory per request held so that a 401 can be replayed.
     package var replayBodyBytes = 64 << 10
     package var connections = 8192

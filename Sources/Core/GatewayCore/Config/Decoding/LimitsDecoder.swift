@@ -16,6 +16,7 @@ enum LimitsDecoder {
         count("header_fields", \.headerFields, 8...1000)
         time("header_timeout", \.headerTimeout, .milliseconds(100) ... .seconds(600))
         time("body_idle_timeout", \.bodyIdleTimeout, .milliseconds(100) ... .seconds(3600))
+        limits.requestBodyBytes = fields.size("request_body_bytes", in: 1...(1 << 50))
         size("replay_body_bytes", \.replayBodyBytes, 0...(16 << 20))
         count("connections", \.connections, 1...1_000_000)
         count("pending_per_route", \.pendingPerRoute, 1...1_000_000)

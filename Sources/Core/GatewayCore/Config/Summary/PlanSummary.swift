@@ -124,6 +124,7 @@ extension PlanSummary {
             "header_fields": String(limits.headerFields),
             "header_timeout": ConfigUnits.text(limits.headerTimeout),
             "body_idle_timeout": ConfigUnits.text(limits.bodyIdleTimeout),
+            "request_body_bytes": limits.requestBodyBytes.map { ConfigUnits.text(bytes: $0) } ?? "none",
             "replay_body_bytes": ConfigUnits.text(bytes: limits.replayBodyBytes),
             "connections": String(limits.connections),
             "pending_per_route": String(limits.pendingPerRoute),

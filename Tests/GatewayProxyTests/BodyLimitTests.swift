@@ -1,0 +1,72 @@
+import GatewayCore
+import Synchronization
+import Testing
+
+/// `limits.request_body_bytes`.
+@Suite struct BodyLimitTests {
+    private let limits: Limits = {
+        var limits = Limits()
+        limits.requestBodyBytes = 10
+        return limits
+    }()
+
+    private func chunked(_ chunks: [String]) -> String {
+        let head = "POST /api HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
+        return head + chunks.map { "\(String($0.utf8.count, radix: 16))\r\n\($0)\r\n" }.joined()
+    }
+
+    @Test func aBodyThatIsAnnouncedAsTooLongTakesNoTokenAndReachesNobody() async throws {
+        let origin = try RawOrigin.answering()
+        let source = ScriptedSource()
+        try await withProxy(origin, source: source, limits: limits) { proxy in
+            let client = try proxy.client()
+            client.send("POST /api HTTP/1.1\r\nHost: localhost\r\nContent-Length: 11\r\nExpect: 100-continue\r\n\r\n")
+            let answer = try #require(client.readMessage())
+            #expect(answer.head.hasPrefix("HTTP/1.1 413 Content Too Large\r\n"))
+            #expect(answer.head.contains("Connection: close\r\n"))
+            #expect(answer.body.contains("content-too-large"))
+            #expect(answer.body.contains("limits.request_body_bytes: 10"))
+            #expect(client.readToEnd().isEmpty)
+            #expect(origin.requests.isEmpty)
+            #expect(source.state.withLock { $0.events } == [])
+        }
+    }
+
+    @Test func aChunkedBodyIsStoppedWhereItGetsTooLong() async throws {
+        let origin = try RawOrigin { connection, _, origin in
+            origin.record(connection.readToEnd())
+        }
+        let start = chunked(["12345", "67890"])
+        try await withProxy(origin, limits: limits) { proxy in
+            let client = try proxy.client()
+            client.send(start)
+            client.send("1\r\n!\r\n0\r\n\r\n")
+            let answer = try #require(client.readMessage())
+            #expect(answer.head.hasPrefix("HTTP/1.1 413 "))
+            #expect(client.readToEnd().isEmpty)
+            while origin.requests.isEmpty {}
+            #expect(!origin.requests[0].contains("!") && !origin.requests[0].contains("\r\n0\r\n"))
+        }
+    }
+
+    @Test func whatJustFitsPassesAndTheFramingOfChunksDoesNotCount() async throws {
+        let origin = try RawOrigin { connection, _, origin in
+            while let message = connection.readMessage() {
+                let isChunked = message.head.lowercased().contains("transfer-encoding")
+                origin.record(message.body + (isChunked ? connection.read(through: "0\r\n\r\n") ?? "" : ""))
+                connection.send("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+            }
+        }
+        let inChunks = chunked("1234567890".map(String.init)) + "0\r\n\r\n"
+        try await withProxy(origin, limits: limits) { proxy in
+            let client = try proxy.client()
+            for request in ["POST /api HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\n1234567890", inChunks] {
+                client.send(request)
+                #expect(client.readMessage()?.body == "ok")
+            }
+            // What frames the chunks has only ones and zeros.
+            #expect(origin.requests.map { $0.filter("23456789".contains) } == ["23456789", "23456789"])
+            client.close()
+        }
+    }
+}
