@@ -10,13 +10,17 @@ import statistics
 import subprocess
 import time
 
-# Connections and path of the load.
+#: Has every connection wait for a random while before each request, so many milliseconds at most.
+PAUSES = pathlib.Path(__file__).with_name("pauses.lua")
+# Connections and path of the load, and its longest pause.
 SCENARIOS = {
-    "c1": (1, "/json"),
-    "c32": (32, "/json"),
-    "c256": (256, "/json"),
-    "64k": (32, "/64k"),
-    "10m": (4, "/10m"),
+    "c1": (1, "/json", 0),
+    "c32": (32, "/json", 0),
+    "c256": (256, "/json", 0),
+    "c32p": (32, "/json", 4),
+    "c256p": (256, "/json", 32),
+    "64k": (32, "/64k", 0),
+    "10m": (4, "/10m", 0),
 }
 UNITS = {"us": 1, "ms": 1e3, "s": 1e6}
 #: How often a slice is measured again because the machine's host took some of its time.
@@ -46,16 +50,16 @@ def stolen():
     return int(total[8]) * 1000 // os.sysconf("SC_CLK_TCK")
 
 
-def wrk(port, connections, path, seconds, pin=(), script=None, token="brought-by-the-client"):
-    """The token that the client brings is to be replaced."""
-    words = wrk_command(port, connections, path, seconds, pin, script, token)
+def wrk(port, connections, path, seconds, pin=(), script=None, arguments=()):
+    words = wrk_command(port, connections, path, seconds, pin, script, arguments)
     return wrk_figures(subprocess.run(words, capture_output=True, text=True, check=True).stdout)
 
 
-def wrk_command(port, connections, path, seconds, pin=(), script=None, token="brought-by-the-client"):
+def wrk_command(port, connections, path, seconds, pin=(), script=None, arguments=()):
+    """The token that the client brings is to be replaced."""
     words = ["wrk", "-t1", f"-c{connections}", f"-d{seconds}s", "--timeout", "10s", "--latency"]
-    words += ["-H", f"Authorization: Bearer {token}", *(["-s", str(script)] if script else [])]
-    return [*pin, *words, f"http://127.0.0.1:{port}{path}"]
+    words += ["-H", "Authorization: Bearer brought-by-the-client", *(["-s", str(script)] if script else [])]
+    return [*pin, *words, f"http://127.0.0.1:{port}{path}", "--", *map(str, arguments)]
 
 
 def wrk_figures(text):
@@ -74,10 +78,10 @@ def wrk_figures(text):
 
 def measured(pid, port, scenario, seconds, pin=()):
     """One slice of load: CPU of the process for each request (microseconds), rate, latency, peak memory of the slice."""
-    connections, path = SCENARIOS[scenario]
+    connections, path, pause = SCENARIOS[scenario]
     reset_peak(pid)
     before = cpu_seconds(pid)
-    figures = wrk(port, connections, path, seconds, pin)
+    figures = wrk(port, connections, path, seconds, pin, *([PAUSES, [pause]] if pause else []))
     figures["cpu"] = (cpu_seconds(pid) - before) / figures["count"] * 1e6
     figures["memory"] = memory(pid, "VmHWM")
     return figures

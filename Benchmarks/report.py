@@ -22,6 +22,8 @@ WORDS = {
     "c1": "1 connection",
     "c32": "32 connections",
     "c256": "256 connections",
+    "c32p": "32 connections, pauses of 0 to 4 ms",
+    "c256p": "256 connections, pauses of 0 to 32 ms",
     "64k": "64 KB bodies, 32 connections",
     "10m": "10 MB bodies, 4 connections",
 }
@@ -80,6 +82,7 @@ def main():
 
     sections = [
         ("Plaintext upstream, one worker", *compared(loads)),
+        ("The same number of requests for each, one worker", *compared(["c32p", "c256p"], ["nginx", "haproxy"])),
         ("TLS 1.3 upstream, one worker", *compared(loads[1:], tls=True)),
         ("Plaintext upstream, two workers", *compared(loads[1:], ["nginx"], workers=2)),
         ("Large bodies, nginx with tuned buffers", *compared(["64k", "10m"], ["nginx"])),
@@ -100,9 +103,11 @@ def document(sections, rows, gateway, rounds, before):
         f"threads. The figures are medians, of {rounds} slices for nginx and the gateway and a third of that for the others; a ratio is the",
         "median of those of a round, in which nginx and the gateway are neighbours. One worker: the proxy has CPU 0, load (wrk) and",
         "upstream CPU 1. The gateway runs with everything on that is on by default: routing, access checks, usage counts, metrics. The",
-        "answer is 1 KB of JSON unless said otherwise. Peak memory is the process's `VmHWM` during the slice, the pages of its program",
-        f"file included. A slice of nginx or the gateway that the machine's host took CPU time from was measured again, at most {load.ATTEMPTS - 1}",
-        "times; the one that it took least from counts.",
+        "answer is 1 KB of JSON unless said otherwise. With pauses, every connection waits for a random while before each request, and",
+        "all proxies get about the same load, half of what they can do; without, each proxy gets what it can take, and where load and",
+        "upstream are what is busy, how they share their CPU makes most of the latency. Peak memory is the process's `VmHWM` during the",
+        "slice, the pages of its program file included. A slice of nginx or the gateway that the machine's host took CPU time from was",
+        f"measured again, at most {load.ATTEMPTS - 1} times; the one that it took least from counts.",
         "",
         f"- Date: {datetime.date.today().isoformat()}",
         f"- Machine: {load.machine()}; load average when the run began: {before:.1f}",

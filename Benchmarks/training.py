@@ -46,7 +46,7 @@ def drive(stage, seconds, paced=True):
     """Every kind of request, each for so many seconds."""
     port = stage.ports["gateway"]
     uploads = stage.write("uploads.lua", UPLOADS.format(port=port))
-    for connections, path in load.SCENARIOS.values():
+    for connections, path, _ in load.SCENARIOS.values():
         load.wrk(port, connections, path, seconds, stage.pin_load)
     load.wrk(port, 32, "/chunked", seconds, stage.pin_load)
     load.wrk(port, 32, "", seconds, stage.pin_load, uploads)

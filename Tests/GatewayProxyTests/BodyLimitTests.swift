@@ -1,3 +1,4 @@
+import Foundation
 import GatewayCore
 import Synchronization
 import Testing
@@ -13,6 +14,19 @@ import Testing
     private func chunked(_ chunks: [String]) -> String {
         let head = "POST /api HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
         return head + chunks.map { "\(String($0.utf8.count, radix: 16))\r\n\($0)\r\n" }.joined()
+    }
+
+    @Test func whoseBodyIsTooLongIsKnown() async throws {
+        let origin = try RawOrigin.answering()
+        let clients = [AccessPlan.Client(name: "laptop", proof: .token(Secret("t")))]
+        let access = AccessPlan(clients: clients, allowedOrigins: [], requireClient: .true)
+        try await withProxy(origin, access: access, limits: limits) { proxy in
+            for (token, status) in [("t", "413"), ("u", "401")] {
+                let head = "POST /api HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer \(token)\r\n"
+                try #expect(proxy.exchange(head + "Content-Length: 11\r\n\r\n").head.hasPrefix("HTTP/1.1 \(status) "))
+            }
+            #expect(proxy.observer.uses.map(\.client) == ["laptop", nil])
+        }
     }
 
     @Test func aBodyThatIsAnnouncedAsTooLongTakesNoTokenAndReachesNobody() async throws {
@@ -32,21 +46,42 @@ import Testing
         }
     }
 
-    @Test func aChunkedBodyIsStoppedWhereItGetsTooLong() async throws {
+    /// - Parameter answer: What the origin sends when all that fits has come.
+    /// - Returns: What the client got, the request that the origin got, and whether that was all within a second.
+    private func excess(_ answer: String) async throws -> (answer: String, request: String, isCutSoon: Bool) {
+        let (forwarded, cut) = (DispatchSemaphore(value: 0), DispatchSemaphore(value: 0))
         let origin = try RawOrigin { connection, _, origin in
+            origin.record(connection.read(through: "67890\r\n") ?? "")
+            connection.send(answer)
+            forwarded.signal()
             origin.record(connection.readToEnd())
+            cut.signal()
         }
         let start = chunked(["12345", "67890"])
+        let got = Mutex(("", false))
         try await withProxy(origin, limits: limits) { proxy in
             let client = try proxy.client()
             client.send(start)
+            #expect(forwarded.wait(timeout: .now() + 5) == .success)
+            let begun = answer.isEmpty ? "" : try #require(client.read(through: answer.suffix(3).description))
             client.send("1\r\n!\r\n0\r\n\r\n")
-            let answer = try #require(client.readMessage())
-            #expect(answer.head.hasPrefix("HTTP/1.1 413 "))
-            #expect(client.readToEnd().isEmpty)
-            while origin.requests.isEmpty {}
-            #expect(!origin.requests[0].contains("!") && !origin.requests[0].contains("\r\n0\r\n"))
+            let rest = client.readToEnd()
+            got.withLock { $0 = (begun + rest, cut.wait(timeout: .now() + 1) == .success) }
         }
+        let (received, isCutSoon) = got.withLock(\.self)
+        return (received, origin.requests.joined(), isCutSoon)
+    }
+
+    @Test func aChunkedBodyIsStoppedWhereItGetsTooLong() async throws {
+        let (answer, request, isCutSoon) = try await excess("")
+        #expect(answer.hasPrefix("HTTP/1.1 413 "))
+        #expect(isCutSoon && request.hasSuffix("67890\r\n"))
+    }
+
+    @Test func anAnswerThatHasBegunIsCut() async throws {
+        let (answer, request, isCutSoon) = try await excess("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nabc")
+        #expect(answer.hasPrefix("HTTP/1.1 200 ") && answer.hasSuffix("\r\n\r\nabc"))
+        #expect(isCutSoon && request.hasSuffix("67890\r\n"))
     }
 
     @Test func whatJustFitsPassesAndTheFramingOfChunksDoesNotCount() async throws {

@@ -65,7 +65,7 @@ struct PlanTests {
               require_client: true
             audit: {path: log.sqlite, usage: none, retention: 1d, on_failure: degrade}
             tokens: {store: memory, key: {env: TOKEN}}
-            limits: {header_bytes: 64KiB, drain: 0s, request_body_bytes: 5GiB, replay_body_bytes: 0}
+            limits: {header_bytes: 64KiB, drain: 0s, request_body_bytes: 5368709120, replay_body_bytes: 0}
             routes:
               reports:
                 upstream: http://Reports.example.com:8000/v2/

@@ -42,9 +42,6 @@ extension DownstreamHandler {
                 refuse(problem, head: head, id: id, route: state.route)
                 return
             }
-            if case .length(let length) = decoder.head.framing, let problem = tooLong(length) {
-                return refuse(problem, head: head, id: id, route: state.route)
-            }
             begin(head, id: id, admitted, state)
         }
     }
@@ -77,6 +74,7 @@ extension DownstreamHandler {
         )
         self.exchange = exchange
         phase = .waiting
+        if case .length(let length) = decoder.head.framing, let problem = tooLong(length) { return refuse(problem) }
         authorize(exchange, at: now)
     }
 

@@ -15,13 +15,17 @@ package enum ConfigUnits {
 
     package static func size(_ text: String) -> Int? {
         let digits = text.prefix { $0.isASCII && $0.isNumber }
-        guard !digits.isEmpty, digits.count <= 9, let number = Int(digits) else { return nil }
-        switch text.dropFirst(digits.count) {
-        case "", "B": return number
-        case "KiB": return number << 10
-        case "MiB": return number << 20
-        case "GiB": return number << 30
-        default: return nil
+        guard !digits.isEmpty, digits.count <= 16, let number = Int(digits) else { return nil }
+        func times(_ unit: Int) -> Int? {
+            let (product, overflows) = number.multipliedReportingOverflow(by: unit)
+            return overflows ? nil : product
+        }
+        return switch text.dropFirst(digits.count) {
+        case "", "B": number
+        case "KiB": times(1 << 10)
+        case "MiB": times(1 << 20)
+        case "GiB": times(1 << 30)
+        default: nil
         }
     }
 

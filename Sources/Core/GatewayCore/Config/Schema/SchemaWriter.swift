@@ -142,7 +142,7 @@ struct SchemaWriter {
                         "anyOf",
                         .array([
                             .object([("type", .string("integer")), ("minimum", .number(0))]),
-                            pattern("^[0-9]{1,9}(B|KiB|MiB|GiB)?$", "A size such as 64KiB or 1MiB."),
+                            pattern("^[0-9]{1,16}(B|KiB|MiB|GiB)?$", "A size such as 64KiB or 1MiB."),
                         ])
                     )
                 ])
