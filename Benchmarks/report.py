@@ -75,14 +75,13 @@ def main():
     rounds = options.rounds
     gateway = {"gateway": options.gateway}
     before = os.getloadavg()[0]
-    loads = ["c1", "c32", "c256"]
+    loads = ["c1", "c32", "c256", "c32p", "c256p"]
 
     def compared(loads, peers=ORDER, **more):
         return loads, compare(gateway, loads, peers, rounds, SECONDS, **more)
 
     sections = [
         ("Plaintext upstream, one worker", *compared(loads)),
-        ("The same number of requests for each, one worker", *compared(["c32p", "c256p"], ["nginx", "haproxy"])),
         ("TLS 1.3 upstream, one worker", *compared(loads[1:], tls=True)),
         ("Plaintext upstream, two workers", *compared(loads[1:], ["nginx"], workers=2)),
         ("Large bodies, nginx with tuned buffers", *compared(["64k", "10m"], ["nginx"])),

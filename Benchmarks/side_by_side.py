@@ -7,7 +7,7 @@ host took time from a slice of nginx or a gateway, it is measured again (load.py
 CPU 0, load and upstream to CPU 1. `make bench` runs report.py, which uses this.
 
 Usage: side_by_side.py [--gateway PATH | --gateway NAME=PATH ...] [--peers nginx,haproxy,envoy,caddy] [--rounds 6]
-                       [--seconds 1] [--workers 1] [--scenarios c1,c32,c256,64k,10m] [--tls]
+                       [--seconds 1] [--workers 1] [--scenarios c1,c32,c256,c32p,c256p,64k,10m] [--tls]
 """
 
 import argparse

@@ -72,6 +72,8 @@ def test_a_program_that_prints_another_one_each_time(start_gateway, origin, prog
 
 def test_the_same_secret_is_no_news(start_gateway, origin, program):
     gateway = start_gateway(config(origin, program))
+    # It says so when it has become ready.
+    processes.wait_until(lambda: "Gateway started" in gateway.text(), 20, lambda: gateway.text())
     before = gateway.text()
     wait_for_runs(gateway, program, 4)
     assert len(loaded(gateway)) == 1
