@@ -46,8 +46,9 @@ def drive(stage, seconds, paced=True):
     """Every kind of request, each for so many seconds."""
     port = stage.ports["gateway"]
     uploads = stage.write("uploads.lua", UPLOADS.format(port=port))
-    for connections, path, _ in load.SCENARIOS.values():
-        load.wrk(port, connections, path, seconds, stage.pin_load)
+    for connections, path, pause in load.SCENARIOS.values():
+        if not pause:
+            load.wrk(port, connections, path, seconds, stage.pin_load)
     load.wrk(port, 32, "/chunked", seconds, stage.pin_load)
     load.wrk(port, 32, "", seconds, stage.pin_load, uploads)
     if paced:
