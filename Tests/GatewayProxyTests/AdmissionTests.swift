@@ -1,3 +1,4 @@
+import Foundation
 import GatewayCore
 import Testing
 
@@ -71,6 +72,28 @@ import Testing
             #expect(origin.requests.allSatisfy { !$0.lowercased().contains("authorization") })
             #expect(proxy.observer.denials == [.clientAuthRequired, .clientAuthRequired])
             #expect(proxy.observer.uses.last?.client == "laptop")
+        }
+    }
+
+    @Test func aRefusedRequestIsRecordedWithTheClientThatSentIt() async throws {
+        let origin = try RawOrigin.answering()
+        let access = AccessPlan(
+            clients: [.init(name: "laptop", proof: .token(Secret("client-token")))],
+            allowedOrigins: [],
+            requireClient: .auto
+        )
+        try await withProxy(origin, source: nil, access: access) { proxy in
+            func status(_ path: String, _ fields: String...) throws -> String {
+                let lines = ["GET \(path) HTTP/1.1", "Host: localhost", "Authorization: Bearer client-token"] + fields
+                let answer = try proxy.exchange(lines.joined(separator: "\r\n") + "\r\n\r\n")
+                return String(answer.head.dropFirst(9).prefix(3))
+            }
+            try #expect(status("/api") == "200")
+            let via = try #require(origin.requests[0].components(separatedBy: "\r\n").first { $0.hasPrefix("Via: ") })
+            try #expect(status("/api", via) == "502")
+            try #expect(status("/api/%zz") == "400")
+            try #expect(status("/nowhere") == "404")
+            #expect(proxy.observer.uses.map(\.client) == ["laptop", "laptop", "laptop", "laptop"])
         }
     }
 

@@ -9,7 +9,8 @@ extension DownstreamHandler {
         _ problem: GatewayProblem,
         head: ByteBuffer? = nil,
         id: RequestID? = nil,
-        route: ServedRoute? = nil
+        route: ServedRoute? = nil,
+        client: String? = nil
     ) {
         let hadBegun = exchange?.responseHasBegun ?? false
         let id = id ?? exchange?.id ?? lane.nextRequestID()
@@ -19,7 +20,7 @@ extension DownstreamHandler {
         let isComplete = exchange.map(\.body.isComplete) ?? (head != nil && decoder.head.framing == .none)
         exchange?.problem = problem.kind
         if !hadBegun { exchange?.status = problem.kind.status }
-        if exchange == nil { recordRefusal(problem, id: id, route: route, head: head) }
+        if exchange == nil { recordRefusal(problem, id, route, client, head) }
         leaveUpstream()
         finishExchange()
         guard !hadBegun else {
@@ -70,14 +71,20 @@ extension DownstreamHandler {
         return false
     }
 
-    private func recordRefusal(_ problem: GatewayProblem, id: RequestID, route: ServedRoute?, head: ByteBuffer?) {
+    private func recordRefusal(
+        _ problem: GatewayProblem,
+        _ id: RequestID,
+        _ route: ServedRoute?,
+        _ client: String?,
+        _ head: ByteBuffer?
+    ) {
         let now = shared.clock.monotonic()
         shared.observer.finished(
             ExchangeRecord(
                 requestID: id,
                 lane: lane.slot.number,
                 route: route?.number,
-                client: nil,
+                client: client,
                 method: head.map { decoder.head.methodName($0.readableBytesUInt8Span) } ?? "",
                 status: problem.kind.status,
                 problem: problem.kind,

@@ -34,12 +34,13 @@ extension DownstreamHandler {
         switch shared.admission.judge(decoder.head, head.readableBytesUInt8Span, on: listener) {
         case .refused(let refusal):
             observeDenial(refusal, id: id)
-            refuse(refusal.problem, head: head, id: id, route: refusal.route.map { shared.routes[$0] })
+            let route = refusal.route.map { shared.routes[$0] }
+            refuse(refusal.problem, head: head, id: id, route: route, client: refusal.client)
         case .admitted(let admitted):
             let state = lane.routes[admitted.match.route]
             if decoder.head.present.contains(.via), hasComeBack(head) {
                 let problem = GatewayProblem(.loop, "The request has already passed this gateway.")
-                refuse(problem, head: head, id: id, route: state.route)
+                refuse(problem, head: head, id: id, route: state.route, client: admitted.client)
                 return
             }
             begin(head, id: id, admitted, state)

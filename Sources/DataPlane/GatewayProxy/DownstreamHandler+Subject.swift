@@ -31,6 +31,6 @@ extension DownstreamHandler {
             let demand = CredentialDemand(route: route.plan.name, client: admitted.client, requestID: id.description)
             shared.observer.denied(demand, requestID: id.description, reason: problem.kind)
         }
-        refuse(problem, head: head, id: id, route: route)
+        refuse(problem, head: head, id: id, route: route, client: admitted.client)
     }
 }
