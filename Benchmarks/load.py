@@ -1,17 +1,19 @@
 """Load, and what it costs the process that is measured."""
 
+import math
 import os
 import pathlib
 import re
 import resource
-import signal
 import socket
 import statistics
 import subprocess
 import time
 
-#: Has every connection wait for a random while before each request, so many milliseconds at most.
-PAUSES = pathlib.Path(__file__).with_name("pauses.lua")
+#: Has several loads take turns, with random pauses before requests where the load wants them.
+TURNS = pathlib.Path(__file__).with_name("turns.lua")
+#: Milliseconds of a turn, and of the silence behind it, in which slow answers come to their end.
+TURN, SILENCE = 400, 100
 # Connections and path of the load, and its longest pause.
 SCENARIOS = {
     "c1": (1, "/json", 0),
@@ -76,43 +78,32 @@ def wrk_figures(text):
     return {"count": count, "rate": rate, "p50": latency(50), "p99": latency(99)}
 
 
-def measured(pid, port, scenario, seconds, pin=()):
-    """One slice of load: CPU of the process for each request (microseconds), rate, latency, peak memory of the slice."""
-    connections, path, pause = SCENARIOS[scenario]
-    reset_peak(pid)
-    before = cpu_seconds(pid)
-    figures = wrk(port, connections, path, seconds, pin, *([PAUSES, [pause]] if pause else []))
-    figures["cpu"] = (cpu_seconds(pid) - before) / figures["count"] * 1e6
-    figures["memory"] = memory(pid, "VmHWM")
-    return figures
+def in_turn(served, scenario, seconds, pin=(), scripts=None):
+    """CPU of each process for each of its requests (microseconds), rate, latency and peak memory, under loads that take turns.
 
+    What comes and goes on the machine within seconds meets all of them alike, and connections stay, so that their first
+    requests are few among the rest. Much shorter turns would leave none of them time to have its memory in the cache again.
 
-def costs_in_turn(loads, seconds):
-    """CPU of each process for each of its requests in microseconds, the processes loaded in turn for half a second.
-
-    What comes and goes on the machine within seconds meets all of them alike; latencies would tell of the pauses. Much
-    shorter turns would leave none of them time to have its memory in the cache again.
-
-    `loads` are the process and the command of its load by name.
+    `served` are the process and its port by name, `scripts` those of them that have more in their script than the turns; each
+    is under load for so many seconds.
     """
-    before = {name: cpu_seconds(pid) for name, (pid, _) in loads.items()}
-    running = {name: subprocess.Popen(words, stdout=subprocess.PIPE, text=True) for name, (_, words) in loads.items()}
-    try:
-        # All have begun to count their time before one is stopped.
-        time.sleep(0.2)
-        for process in running.values():
-            process.send_signal(signal.SIGSTOP)
-        deadline = time.monotonic() + seconds - 0.2
-        while time.monotonic() < deadline:
-            for process in running.values():
-                process.send_signal(signal.SIGCONT)
-                time.sleep(0.5)
-                process.send_signal(signal.SIGSTOP)
-    finally:
-        for process in running.values():
-            process.send_signal(signal.SIGCONT)
-    counts = {name: wrk_figures(process.communicate()[0])["count"] for name, process in running.items()}
-    return {name: (cpu_seconds(pid) - before[name]) / counts[name] * 1e6 for name, (pid, _) in loads.items()}
+    connections, path, pause = SCENARIOS[scenario]
+    for pid, _ in served.values():
+        reset_peak(pid)
+    before = {name: cpu_seconds(pid) for name, (pid, _) in served.items()}
+    whole = math.ceil(seconds * len(served) * (TURN + SILENCE) / TURN)
+    running = []
+    for number, (name, (_, port)) in enumerate(served.items()):
+        arguments = [number, len(served), TURN, SILENCE, pause]
+        words = wrk_command(port, connections, path, whole, pin, (scripts or {}).get(name, TURNS), arguments)
+        running.append(subprocess.Popen(words, stdout=subprocess.PIPE, text=True))
+    results = {name: wrk_figures(process.communicate()[0]) for name, process in zip(served, running)}
+    for name, (pid, _) in served.items():
+        figures = results[name]
+        figures["rate"] *= whole / seconds
+        figures["cpu"] = (cpu_seconds(pid) - before[name]) / figures["count"] * 1e6
+        figures["memory"] = memory(pid, "VmHWM")
+    return results
 
 
 def paced(port, rate, seconds, token="brought-by-the-client"):

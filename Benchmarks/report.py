@@ -8,13 +8,14 @@ import datetime
 import os
 import re
 import subprocess
+import time
 
 import extras
 import load
 import proxies
 from side_by_side import compare
 
-#: Of a slice. In shorter ones the first requests of 256 connections, which wait to be accepted, are most of the slowest hundredth.
+#: Under each load in each round.
 SECONDS = 4
 ORDER = ["nginx", "haproxy", "envoy", "caddy", "gateway"]
 HEADER = "| load | proxy | CPU µs/request | of nginx | requests/s | p50 µs | p99 µs | of nginx | peak MiB |\n|---|---|---|---|---|---|---|---|---|"
@@ -69,12 +70,13 @@ def extra_rows(binary, rounds):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--gateway", default=str(proxies.ROOT / ".build/release/authgateway"))
-    parser.add_argument("--rounds", type=int, default=9, help="slices for nginx and the gateway under each load; a third of that for the others")
+    parser.add_argument("--rounds", type=int, default=9, help="for nginx and the gateway under each load; a third of that for the others")
     parser.add_argument("--print", action="store_true", help="print, do not write the document")
     options = parser.parse_args()
     rounds = options.rounds
     gateway = {"gateway": options.gateway}
     before = os.getloadavg()[0]
+    began, stolen = time.monotonic(), load.stolen()
     loads = ["c1", "c32", "c256", "c32p", "c256p"]
 
     def compared(loads, peers=ORDER, **more):
@@ -86,35 +88,32 @@ def main():
         ("Plaintext upstream, two workers", *compared(loads[1:], ["nginx"], workers=2)),
         ("Large bodies, nginx with tuned buffers", *compared(["64k", "10m"], ["nginx"])),
     ]
-    text = document(sections, list(extra_rows(options.gateway, rounds)), options.gateway, rounds, before)
+    rows = list(extra_rows(options.gateway, rounds))
+    taken = (load.stolen() - stolen) / 1e3 / (time.monotonic() - began) / os.cpu_count()
+    text = document(sections, rows, options.gateway, rounds, before, taken)
     print(text)
     if not options.print:
         (proxies.ROOT / "docs/performance.md").write_text(text, encoding="utf-8")
 
 
-def document(sections, rows, gateway, rounds, before):
+def document(sections, rows, gateway, rounds, before, taken):
     versions = ", ".join(f"{name} {version(name, path)}" for name, path in proxies.binaries().items())
     parts = [
         "# Performance",
         "",
-        f"Written by `make bench`. What counts are the ratios: all proxies were loaded in turn, in slices of {SECONDS} s, in one",
-        "run, each in front of the same upstream (nginx) with the same header injected. CPU is the proxy's own, of all its",
-        f"threads. The figures are medians, of {rounds} slices for nginx and the gateway and a third of that for the others; a ratio is the",
-        "median of those of a round, in which nginx and the gateway are neighbours. One worker: the proxy has CPU 0, load (wrk) and",
-        "upstream CPU 1. The gateway runs with everything on that is on by default: routing, access checks, usage counts, metrics. The",
-        "answer is 1 KB of JSON unless said otherwise. With pauses, every connection waits for a random while before each request, and",
-        "all that can take it get about the same load; without, each proxy gets what it can take. The slices begin with cold",
-        "connections, whose first requests are among the slowest. Peak memory is the process's `VmHWM` during the",
-        "slice, the pages of its program file included. A slice of nginx or the gateway that the machine's host took CPU time from was",
-        f"measured again, at most {load.ATTEMPTS - 1} times; the one that it took least from counts.",
+        "Written by `make bench`. What counts are the ratios: in one run all proxies, each in front of the same upstream (nginx) with",
+        f"the same header injected, were loaded in turn, for {load.TURN / 1e3} s at a time, over connections that stay. CPU is the proxy's own, of",
+        f"all its threads. The figures are medians of rounds, {rounds} for nginx and the gateway and a third of that for the others, in which",
+        f"each was under load for {SECONDS} s; a ratio is the median of those of each round. One worker: the proxy has CPU 0, load (wrk)",
+        "and upstream CPU 1. The gateway runs with everything on that is on by default: routing, access checks, usage counts, metrics.",
+        "The answer is 1 KB of JSON unless said otherwise. With pauses, every connection waits for a random while before each request, and",
+        "all that can take it get about the same load; without, each proxy gets what it can take, and the load generator and the",
+        "upstream are as busy as it is. Peak memory is the process's `VmHWM` during the round, the pages of its program file included.",
         "",
         f"- Date: {datetime.date.today().isoformat()}",
-        f"- Machine: {load.machine()}; load average when the run began: {before:.1f}",
+        f"- Machine: {load.machine()}; load average when the run began: {before:.1f}; CPU time that its host took meanwhile: {taken:.1%}",
         f"- Versions: authgateway {version('gateway', gateway)}, {versions}",
     ]
-    compared = [row for _, _, results in sections for (_, name), row in results.items() if name in ("nginx", "gateway")]
-    slices, undisturbed = (sum(row[key] for row in compared) for key in ("slices", "undisturbed"))
-    parts += [f"- Slices of nginx and the gateway that the machine's host took CPU time from: {slices - undisturbed:,} of {slices:,}"]
     for title, scenarios, results in sections:
         parts += ["", f"## {title}", "", table(results, scenarios)]
     parts += ["", "## Further figures", "", "| what | measured | goal |", "|---|---|---|"]

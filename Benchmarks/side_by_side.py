@@ -1,17 +1,15 @@
 """The gateway and its peers in front of the same upstream, in turn, in one run: what matters is the ratio.
 
 Printed for each: CPU microseconds per request of the proxy's own threads, requests per second, latency, peak memory. All
-are started once and loaded in short slices, one after the other, so that a machine that drifts drifts for all; nginx, which
-the ratios are of, and the gateways are neighbours, and the others have one slice for three of theirs. Where the machine's
-host took time from a slice of nginx or a gateway, it is measured again (load.py). With one worker the proxies are pinned to
-CPU 0, load and upstream to CPU 1. `make bench` runs report.py, which uses this.
+are started once and loaded in short turns, over connections that stay (load.py), so that a machine that drifts drifts for
+all; HAProxy, Envoy and Caddy take part in every third round. With one worker the proxies are pinned to CPU 0, load and
+upstream to CPU 1. `make bench` runs report.py, which uses this.
 
 Usage: side_by_side.py [--gateway PATH | --gateway NAME=PATH ...] [--peers nginx,haproxy,envoy,caddy] [--rounds 6]
-                       [--seconds 1] [--workers 1] [--scenarios c1,c32,c256,c32p,c256p,64k,10m] [--tls]
+                       [--seconds 4] [--workers 1] [--scenarios c1,c32,c256,c32p,c256p,64k,10m] [--tls]
 """
 
 import argparse
-import functools
 import statistics
 import sys
 import tempfile
@@ -20,7 +18,7 @@ import load
 import proxies
 
 
-def compare(gateways, scenarios, peers=("nginx",), rounds=6, seconds=1, tls=False, workers=1):
+def compare(gateways, scenarios, peers=("nginx",), rounds=6, seconds=4, tls=False, workers=1):
     """The medians of the figures by scenario and name."""
     rows = {}
     with tempfile.TemporaryDirectory(prefix="side-by-side-") as folder:
@@ -29,44 +27,38 @@ def compare(gateways, scenarios, peers=("nginx",), rounds=6, seconds=1, tls=Fals
             compared = [name for name in found if name == "nginx"] + list(gateways)
             names = compared + [name for name in found if name not in compared]
             stage.start("upstream")
-            pids = {name: stage.start(name) for name in names}
-            for name in names:
-                load.wrk(stage.ports[name], 32, "/json", 1, stage.pin_load)
+            served = {name: (stage.start(name), stage.ports[name]) for name in names}
+            for _, port in served.values():
+                load.wrk(port, 32, "/json", 1, stage.pin_load)
             for number in range(rounds):
+                turns = names if number % 3 == 0 else compared
+                turns = {name: served[name] for name in (turns if number % 2 == 0 else reversed(turns))}
                 for scenario in scenarios:
-                    turn = names if number % 3 == 0 else compared
-                    for name in turn if number % 2 == 0 else reversed(turn):
-                        measure = functools.partial(
-                            load.measured, pids[name], stage.ports[name], scenario, seconds, stage.pin_load
-                        )
-                        figures = load.undisturbed(measure, load.ATTEMPTS if name in compared else 1)
+                    for name, figures in load.in_turn(turns, scenario, seconds, stage.pin_load).items():
                         rows.setdefault((scenario, name), []).append(figures)
                         print(f"{scenario:5} {name:8} {line_of(figures)}", file=sys.stderr, flush=True)
     return with_ratios(rows)
 
 
 def with_ratios(rows):
-    """Medians; the ratios to nginx are medians of those to the slice of the same round."""
+    """Medians; the ratios to nginx are medians of those of each round."""
     results = {}
-    for (scenario, name), slices in rows.items():
-        figures = {key: statistics.median(row[key] for row in slices) for key in slices[0]}
-        figures["slices"] = len(slices)
-        figures["undisturbed"] = sum(row["stolen"] == 0 for row in slices)
+    for (scenario, name), rounds in rows.items():
+        figures = {key: statistics.median(row[key] for row in rounds) for key in rounds[0]}
         base = rows.get((scenario, "nginx"))
         if base:
+            same = base if len(rounds) == len(base) else base[::3]
             for key, of in (("ratio", "cpu"), ("p99_ratio", "p99")):
-                rounds = base if len(slices) == len(base) else base[::3]
-                figures[key] = statistics.median(row[of] / other[of] for row, other in zip(slices, rounds))
+                figures[key] = statistics.median(row[of] / other[of] for row, other in zip(rounds, same))
         results[scenario, name] = figures
     return results
 
 
 def line_of(figures):
     ratio = f"  of nginx: CPU {figures['ratio']:.2f}, p99 {figures['p99_ratio']:.2f}" if "ratio" in figures else ""
-    lost = f"  stolen {figures['stolen']:.0f} ms" if figures["stolen"] else ""
     return (
         f"{figures['cpu']:9.1f} us/req {figures['rate']:9.0f} req/s  p50 {figures['p50']:6.0f} us  p99 {figures['p99']:6.0f} us"
-        f"  peak {figures['memory']:5.1f} MiB{ratio}{lost}"
+        f"  peak {figures['memory']:5.1f} MiB{ratio}"
     )
 
 
@@ -79,7 +71,7 @@ def main():
     parser.add_argument("--gateway", action="append", help="PATH, or NAME=PATH; several are compared with each other")
     parser.add_argument("--peers", type=words, default=["nginx"])
     parser.add_argument("--rounds", type=int, default=6)
-    parser.add_argument("--seconds", type=int, default=1)
+    parser.add_argument("--seconds", type=int, default=4, help="under load in each round")
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--scenarios", type=words, default=["c1", "c32", "c256"])
     parser.add_argument("--tls", action="store_true", help="TLS 1.3 to the upstream")
