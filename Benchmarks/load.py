@@ -29,13 +29,13 @@ UNITS = {"us": 1, "ms": 1e3, "s": 1e6}
 ATTEMPTS = 4
 
 
-def undisturbed(measure, attempts=ATTEMPTS):
+def undisturbed(measure):
     """The figures of one slice, of several the one that the machine's host took the least CPU time from.
 
     One pause of 20 ms is the p99 of two seconds, and says nothing of a proxy. Where nothing is taken, the first is the one.
     """
     best = None
-    for _ in range(attempts):
+    for _ in range(ATTEMPTS):
         before = stolen()
         figures = measure()
         figures["stolen"] = stolen() - before

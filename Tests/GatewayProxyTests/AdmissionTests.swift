@@ -3,6 +3,14 @@ import GatewayCore
 import Testing
 
 @Suite struct AdmissionTests {
+    private static var oneClient: AccessPlan {
+        AccessPlan(
+            clients: [.init(name: "laptop", proof: .token(Secret("client-token")))],
+            allowedOrigins: [],
+            requireClient: .auto
+        )
+    }
+
     @Test(arguments: [
         ("GET /api HTTP/1.1\r\nHost: evil.example\r\n\r\n", 421),
         ("GET /api HTTP/1.1\r\nHost: localhost:1\r\n\r\n", 421),
@@ -51,11 +59,7 @@ import Testing
 
     @Test func aClientTokenIsAskedForAcceptedInItsSlotsAndStripped() async throws {
         let origin = try RawOrigin.answering()
-        let access = AccessPlan(
-            clients: [.init(name: "laptop", proof: .token(Secret("client-token")))],
-            allowedOrigins: [],
-            requireClient: .auto
-        )
+        let access = Self.oneClient
         try await withProxy(origin, source: nil, access: access) { proxy in
             let request = "GET /api HTTP/1.1\r\nHost: localhost\r\n"
             let refused = try proxy.exchange(request + "\r\n")
@@ -77,11 +81,7 @@ import Testing
 
     @Test func aRefusedRequestIsRecordedWithTheClientThatSentIt() async throws {
         let origin = try RawOrigin.answering()
-        let access = AccessPlan(
-            clients: [.init(name: "laptop", proof: .token(Secret("client-token")))],
-            allowedOrigins: [],
-            requireClient: .auto
-        )
+        let access = Self.oneClient
         try await withProxy(origin, source: nil, access: access) { proxy in
             func status(_ path: String, _ fields: String...) throws -> String {
                 let lines = ["GET \(path) HTTP/1.1", "Host: localhost", "Authorization: Bearer client-token"] + fields
@@ -98,11 +98,7 @@ import Testing
     }
 
     @Test func aClientTokenIsAcceptedWhereTheSDKPutsItsKeyAndReplacedThere() async throws {
-        let access = AccessPlan(
-            clients: [.init(name: "laptop", proof: .token(Secret("client-token")))],
-            allowedOrigins: [],
-            requireClient: .auto
-        )
+        let access = Self.oneClient
         let inField = Injection(fields: [.init(name: "X-Api-Key", value: Secret("real"))])
         let origin = try RawOrigin.answering()
         let source = FixedCredentialSource(name: "key", strategy: "header", injection: inField)
