@@ -34,22 +34,29 @@ def tokens(count):
 
 
 def large_configuration(binary, rounds=6, seconds=6, used=1000):
-    """CPU per request with 1,000 routes and 200 credentials, so many of them used in turn, over that with one of each."""
+    """CPU per request with 1,000 routes and 200 credentials, so many of them used in turn, over that with one of each; the same
+    of nginx with locations; and the gateway's over nginx's, both with 1,000."""
     with tempfile.TemporaryDirectory(prefix="large-") as folder:
         with proxies.Stage(folder, {"one": binary, "many": binary}) as stage:
             stage.write_gateway("one", tokens(1), routes(1, 1))
             stage.write_gateway("many", tokens(200), routes(1000, 200))
+            stage.write_nginx("nginx-one", ["/r1"])
+            stage.write_nginx("nginx-many", [f"/r{number}" for number in range(1, 1001)])
             stage.start("upstream")
-            served = {name: (stage.start(name), stage.ports[name]) for name in ("one", "many")}
-            scripts = {}
-            for name, count in (("one", 1), ("many", used)):
+            served, scripts = {}, {}
+            for name, count in (("one", 1), ("many", used), ("nginx-one", 1), ("nginx-many", used)):
+                served[name] = (stage.start(name), stage.ports[name])
                 rotation = ROTATION.format(count=count)
                 scripts[name] = stage.write(f"{name}.lua", load.TURNS.read_text(encoding="ascii") + rotation)
                 # The first use of each credential on each route is written to the audit log, once: not what is measured here.
                 first = stage.write(f"{name}-first.lua", rotation)
                 load.wrk(stage.ports[name], 32, "", 6, stage.pin_load, first)
             costs = [load.in_turn(served, "c32", seconds, stage.pin_load, scripts) for _ in range(rounds)]
-            return statistics.median(cost["many"]["cpu"] / cost["one"]["cpu"] for cost in costs)
+
+            def over(first, second):
+                return statistics.median(cost[first]["cpu"] / cost[second]["cpu"] for cost in costs)
+
+            return over("many", "one"), over("nginx-many", "nginx-one"), over("many", "nginx-many")
 
 
 def latency(binary, rounds=8, rate=1000, seconds=2):

@@ -91,17 +91,15 @@ class Stage:
     def command(self, name):
         if name in self.gateways:
             return [self.gateways[name], "run", "--config", str(self.folder / f"{name}.yaml")]
-        if name == "upstream":
-            binary, file = nginx_binary(), "upstream.conf"
-        else:
-            binary = self.binaries[name]
-            file = {"nginx": "nginx.conf", "haproxy": "haproxy.cfg", "envoy": "envoy.yaml", "caddy": "Caddyfile"}[name]
-        path = str(self.folder / file)
+        if name == "upstream" or name.startswith("nginx"):
+            return [nginx_binary(), "-e", str(self.folder / "start.log"), "-c", str(self.folder / f"{name}.conf")]
+        binary = self.binaries[name]
+        path = str(self.folder / {"haproxy": "haproxy.cfg", "envoy": "envoy.yaml", "caddy": "Caddyfile"}[name])
         return {
             "haproxy": [binary, "-f", path],
             "envoy": [binary, "-c", path, "--concurrency", str(self.workers), "-l", "error", "--disable-hot-restart"],
             "caddy": [binary, "run", "--config", path, "--adapter", "caddyfile"],
-        }.get(name, [binary, "-e", str(self.folder / "start.log"), "-c", path])
+        }[name]
 
     def start(self, name):
         pin = self.pin_load if name == "upstream" else self.pin_proxy
@@ -141,6 +139,7 @@ class Stage:
         for name, size in (("64k", 65536), ("10m", 10485760)):
             (self.folder / "www" / name).write_bytes(os.urandom(size))
         self.folder.chmod(0o755)
+        self.write_upstream()
         self.write_nginx()
         self.write_haproxy()
         self.write_envoy()
@@ -158,20 +157,29 @@ class Stage:
         signing = ("-CA", ca, "-CAkey", ca_key, "-CAcreateserial", "-extfile", extensions, "-days", 2)
         run_quietly("openssl", "x509", "-req", "-in", self.folder / "leaf.csr", *signing, "-out", self.folder / "cert.pem")
 
-    def write_nginx(self):
+    def write_configuration(self, name, workers, http):
+        """Of an nginx: the upstream is one, too."""
         user = "user root;" if os.getuid() == 0 else ""
         temporary = " ".join(
             f"{kind}_temp_path {self.folder}/{kind};" for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
         )
-        common = f"{temporary} access_log off; keepalive_requests 1000000000; keepalive_timeout 600s; client_max_body_size 64m;"
-        items = ", ".join(f'{{"id": {number}, "name": "item-{number:04}", "ok": true}}' for number in range(23))
         self.write(
-            "upstream.conf",
+            f"{name}.conf",
             f"""
-            {user} worker_processes 1; daemon off; pid {self.folder}/upstream.pid; error_log {self.folder}/upstream.log;
+            {user} worker_processes {workers}; daemon off; pid {self.folder}/{name}.pid; error_log {self.folder}/{name}.log;
             events {{ worker_connections 8192; }}
             http {{
-              {common} sendfile on; tcp_nopush on; default_type application/json; map_hash_bucket_size 128;
+              {temporary} access_log off; keepalive_requests 1000000000; keepalive_timeout 600s; client_max_body_size 64m;
+              {http}
+            }}""",
+        )
+
+    def write_upstream(self):
+        items = ", ".join(f'{{"id": {number}, "name": "item-{number:04}", "ok": true}}' for number in range(23))
+        self.write_configuration(
+            "upstream",
+            1,
+            f"""sendfile on; tcp_nopush on; default_type application/json; map_hash_bucket_size 128;
               map $http_authorization $welcome {{ default 0; "Bearer {TOKEN}" 1; }}
               server {{
                 listen 127.0.0.1:{self.upstream_port} {"ssl" if self.tls else ""} backlog=4096;
@@ -180,28 +188,30 @@ class Stage:
                 location = /json {{ return 200 '{{"items": [{items}]}}'; }}
                 location = /chunked {{ alias {self.folder}/www/64k; sub_filter_types *; sub_filter nowhere there; }}
                 location / {{ root {self.folder}/www; }}
-              }}
-            }}""",
+              }}""",
         )
-        self.write(
-            "nginx.conf",
-            f"""
-            {user} worker_processes {self.workers}; daemon off; pid {self.folder}/nginx.pid;
-            error_log {self.folder}/nginx.log;
-            events {{ worker_connections 8192; }}
-            http {{
-              {common} proxy_buffers 16 64k; proxy_buffer_size 64k; proxy_busy_buffers_size 128k; proxy_max_temp_file_size 0;
-              upstream up {{ server 127.0.0.1:{self.upstream_port}; keepalive 512; keepalive_requests 1000000000; }}
-              server {{
-                listen 127.0.0.1:{self.ports["nginx"]} backlog=4096;
-                location / {{
-                  proxy_pass {self.scheme}://up; proxy_http_version 1.1; proxy_set_header Connection "";
+
+    def write_nginx(self, name="nginx", prefixes=("",)):
+        """Prefixes are stripped, as the gateway strips those of its routes."""
+        port = self.ports.setdefault(name, free_port())
+        locations = "\n".join(
+            f"""location {prefix}/ {{
+                  proxy_pass {self.scheme}://up{prefix and "/"}; proxy_http_version 1.1; proxy_set_header Connection "";
                   proxy_set_header Host 127.0.0.1:{self.upstream_port}; proxy_set_header Authorization "Bearer {TOKEN}";
                   proxy_ssl_protocols TLSv1.3; proxy_ssl_session_reuse on; proxy_ssl_verify on; proxy_ssl_server_name on;
                   proxy_ssl_trusted_certificate {self.folder}/ca.pem; proxy_ssl_name upstream.test;
-                }}
-              }}
-            }}""",
+                }}"""
+            for prefix in prefixes
+        )
+        self.write_configuration(
+            name,
+            self.workers,
+            f"""proxy_buffers 16 64k; proxy_buffer_size 64k; proxy_busy_buffers_size 128k; proxy_max_temp_file_size 0;
+              upstream up {{ server 127.0.0.1:{self.upstream_port}; keepalive 512; keepalive_requests 1000000000; }}
+              server {{
+                listen 127.0.0.1:{port} backlog=4096;
+                {locations}
+              }}""",
         )
 
     def write_haproxy(self):

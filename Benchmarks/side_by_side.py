@@ -10,6 +10,7 @@ Usage: side_by_side.py [--gateway PATH | --gateway NAME=PATH ...] [--peers nginx
 """
 
 import argparse
+import math
 import statistics
 import sys
 import tempfile
@@ -49,17 +50,32 @@ def with_ratios(rows):
         if base:
             same = base if len(rounds) == len(base) else base[::3]
             for key, of in (("ratio", "cpu"), ("p99_ratio", "p99")):
-                figures[key] = statistics.median(row[of] / other[of] for row, other in zip(rounds, same))
+                ratios = [row[of] / other[of] for row, other in zip(rounds, same)]
+                figures[key], figures[f"{key}_range"] = statistics.median(ratios), likely(ratios)
         results[scenario, name] = figures
     return results
 
 
+def likely(values):
+    """Between which two of the values the median of infinitely many would lie, 95 times in 100 (order statistics)."""
+    ordered = sorted(values)
+    left_out = max(0, int((len(ordered) - 1.96 * math.sqrt(len(ordered))) / 2))
+    return ordered[left_out], ordered[-1 - left_out]
+
+
 def line_of(figures):
-    ratio = f"  of nginx: CPU {figures['ratio']:.2f}, p99 {figures['p99_ratio']:.2f}" if "ratio" in figures else ""
+    ratio = ""
+    if "ratio" in figures:
+        cpu, p99 = (f"{figures[key]:.2f} ({between(figures[f'{key}_range'])})" for key in ("ratio", "p99_ratio"))
+        ratio = f"  of nginx: CPU {cpu}, p99 {p99}"
     return (
         f"{figures['cpu']:9.1f} us/req {figures['rate']:9.0f} req/s  p50 {figures['p50']:6.0f} us  p99 {figures['p99']:6.0f} us"
         f"  peak {figures['memory']:5.1f} MiB{ratio}"
     )
+
+
+def between(limits):
+    return "{:.2f}-{:.2f}".format(*limits)
 
 
 def words(text):

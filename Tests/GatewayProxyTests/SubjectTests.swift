@@ -69,6 +69,22 @@ private final class TwoSubjects: CredentialSelection {
         }
     }
 
+    /// Tokens must not stay in memory when what they were for is gone.
+    @Test func nothingOfARouteOutlivesItsConfiguration() async throws {
+        weak var ended: TwoSubjects?
+        do {
+            let origin = try RawOrigin.answering()
+            let subjects = TwoSubjects()
+            ended = subjects
+            try await withProxy(origin, selection: subjects) { proxy in
+                try #expect(proxy.exchange(get("X-Box-User: 1")).head.hasPrefix("HTTP/1.1 200"))
+            }
+        }
+        let deadline = ContinuousClock.now + .seconds(5)
+        while ended != nil, ContinuousClock.now < deadline { try await Task.sleep(for: .milliseconds(5)) }
+        #expect(ended == nil)
+    }
+
     @Test func aTrailerCannotNameOne() async throws {
         let origin = try RawOrigin { connection, _, origin in
             guard let head = connection.read(through: "\r\n\r\n") else { return }

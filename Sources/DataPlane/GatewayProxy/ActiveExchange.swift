@@ -8,23 +8,25 @@ final class ActiveExchange {
     let id: RequestID
     let head: ByteBuffer
     let match: RouteTable.Match
-    /// The route, and what this event loop keeps for it.
-    let state: RouteState
     var route: ServedRoute { state.route }
+    /// What this event loop keeps for the route.
+    var state: RouteState { prepared.state }
     let client: String?
     let stripsAuthorization: Bool
     /// Where the route leaves the choice to the request.
     let chosen: (any CredentialSource)?
-    var source: (any CredentialSource)? { chosen ?? state.route.source }
+    var source: (any CredentialSource)? { chosen ?? route.source }
     let startedAt: MonotonicTime
 
     var body: MessageBody
     /// The body as it came, framing included, while it can still be sent again; nil when there is none.
     var held: ByteBuffer?
     var isHolding: Bool
-    /// What is injected; nil until that is known.
-    var block: InjectedBlock?
-    var credential: Credential? { block?.credential }
+    /// The route; what it injects counts once the request is authorized.
+    private(set) var prepared: PreparedRoute
+    /// It is known what is injected: ``credential``, or nothing.
+    private(set) var isAuthorized = false
+    var credential: Credential? { isAuthorized ? prepared.credential : nil }
     /// Of its credential, when the tunnel began.
     var timesWithdrawn = 0
     var upstream: UpstreamHandler?
@@ -54,7 +56,7 @@ final class ActiveExchange {
         id: RequestID,
         head: ByteBuffer,
         admitted: Admission.Admitted,
-        state: RouteState,
+        prepared: PreparedRoute,
         chosen: (any CredentialSource)? = nil,
         startedAt: MonotonicTime,
         body: MessageBody,
@@ -65,11 +67,16 @@ final class ActiveExchange {
         match = admitted.match
         client = admitted.client
         stripsAuthorization = admitted.stripsAuthorization
-        self.state = state
+        self.prepared = prepared
         self.chosen = chosen
         self.startedAt = startedAt
         self.body = body
         self.isHolding = isHolding
+    }
+
+    func authorize(with prepared: PreparedRoute) {
+        self.prepared = prepared
+        isAuthorized = true
     }
 
     var demand: CredentialDemand { CredentialDemand(route: route.plan.name, client: client, requestID: id.description) }

@@ -68,7 +68,7 @@ extension DownstreamHandler {
     private func readTrailers() -> Bool {
         guard let exchange else { return false }
         let forwarded = exchange.route.forwarded == .pass ? [] : ForwardedPolicy.names.map { Array($0.utf8) }
-        let owned = (exchange.block?.ownedNames ?? []) + decoder.head.options.nominatedAsOwned + forwarded
+        let owned = exchange.prepared.ownedNames + decoder.head.options.nominatedAsOwned + forwarded
         let bytes = inbound
         switch trailers.read(bytes.readableBytesUInt8Span, forbidden: owned) {
         case .needMore:

@@ -106,7 +106,7 @@ extension DownstreamHandler {
             ExchangeRecord(
                 requestID: exchange.id,
                 lane: lane.slot.number,
-                route: exchange.state.number,
+                route: Int(exchange.prepared.number),
                 client: exchange.client,
                 method: decoder.head.methodName(head.readableBytesUInt8Span),
                 status: exchange.status,
@@ -124,7 +124,7 @@ extension DownstreamHandler {
     private func leaveUpstream() {
         guard let exchange else { return }
         if let ticket = exchange.ticket { exchange.source?.cancel(ticket) }
-        if let place = exchange.place { exchange.state.pool.leave(place) }
+        if let place = exchange.place { exchange.prepared.pool.leave(place) }
         exchange.upstream?.abandon(isCut: wasCut)
         exchange.parked?.abandon(isCut: wasCut)
         self.exchange?.upstream = nil

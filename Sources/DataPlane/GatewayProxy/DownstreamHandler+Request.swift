@@ -37,22 +37,23 @@ extension DownstreamHandler {
             let route = refusal.route.map { shared.routes[$0] }
             refuse(refusal.problem, head: head, id: id, route: route, client: refusal.client)
         case .admitted(let admitted):
-            let state = lane.routes[admitted.match.route]
+            let prepared = lane.routes[admitted.match.route]
             if decoder.head.present.contains(.via), hasComeBack(head) {
                 let problem = GatewayProblem(.loop, "The request has already passed this gateway.")
-                refuse(problem, head: head, id: id, route: state.route, client: admitted.client)
+                refuse(problem, head: head, id: id, route: prepared.state.route, client: admitted.client)
                 return
             }
-            begin(head, id: id, admitted, state)
+            begin(head, id: id, admitted, prepared)
         }
     }
 
-    private func begin(_ head: ByteBuffer, id: RequestID, _ admitted: Admission.Admitted, _ state: RouteState) {
+    private func begin(_ head: ByteBuffer, id: RequestID, _ admitted: Admission.Admitted, _ prepared: PreparedRoute) {
         var chosen: (any CredentialSource)?
-        if state.isChoosing, let selection = state.route.selection {
-            switch chosenSource(selection, state.route.subjectField, head) {
+        if prepared.isChoosing, let selection = prepared.state.route.selection {
+            let route = prepared.state.route
+            switch chosenSource(selection, route.subjectField, head) {
             case .success(let source): chosen = source
-            case .failure(let problem): return refuseSubject(problem, head, id: id, admitted, state.route)
+            case .failure(let problem): return refuseSubject(problem, head, id: id, admitted, route)
             }
         }
         let now = shared.clock.monotonic()
@@ -60,11 +61,11 @@ extension DownstreamHandler {
             id: id,
             head: head,
             admitted: admitted,
-            state: state,
+            prepared: prepared,
             chosen: chosen,
             startedAt: now,
             body: MessageBody(decoder.head.framing),
-            isHolding: decoder.head.isIdempotent || (chosen ?? state.route.source)?.isRenewable ?? false
+            isHolding: decoder.head.isIdempotent || (chosen ?? prepared.state.route.source)?.isRenewable ?? false
         )
         self.exchange = exchange
         phase = .waiting
@@ -117,8 +118,8 @@ extension DownstreamHandler {
     /// Takes the credential that is at hand, or waits for one.
     func authorize(_ exchange: ActiveExchange, at now: MonotonicTime) {
         // One that is sent again has to be noted first.
-        if exchange.parked == nil, exchange.chosen == nil, let block = exchange.state.offeredBlock(at: now) {
-            return connect(with: block, for: exchange)
+        if exchange.parked == nil, exchange.chosen == nil, exchange.prepared.isOffered(at: now) {
+            return connect(with: exchange.prepared, for: exchange)
         }
         guard let source = exchange.source else { return connect(with: nil, for: exchange) }
         switch source.current(at: now) {
@@ -199,20 +200,19 @@ extension DownstreamHandler {
             exchange.parked = nil
             parked.discardParked()
         }
-        let block = exchange.state.block(for: credential, by: exchange)
-        connect(with: block, for: exchange)
+        connect(with: lane.prepare(exchange, with: credential), for: exchange)
     }
 
-    private func connect(with block: InjectedBlock, for exchange: ActiveExchange) {
-        exchange.block = block
-        let passesAuthorization = block.keepsAuthorization && !exchange.stripsAuthorization
+    private func connect(with prepared: PreparedRoute, for exchange: ActiveExchange) {
+        exchange.authorize(with: prepared)
+        let passesAuthorization = prepared.keepsAuthorization && !exchange.stripsAuthorization
         if passesAuthorization, decoder.head.present.contains(.secondAuthorization) {
             refuse(GatewayProblem(.requestRefused, "The request has more than one Authorization."))
             return
         }
         let head = exchange.head
         if decoder.head.section.hasUnderscore,
-            requestWriter(exchange, block).hasLookAlike(decoder.head, head.readableBytesUInt8Span)
+            requestWriter(exchange).hasLookAlike(decoder.head, head.readableBytesUInt8Span)
         {
             refuse(GatewayProblem(.requestRefused, "A field's name could be read as one that the gateway sets."))
             return
@@ -222,7 +222,7 @@ extension DownstreamHandler {
 
     /// - Parameter fresh: Never a pooled connection: the last one died under this request.
     func connect(_ exchange: ActiveExchange, fresh: Bool = false) {
-        let pool = exchange.state.pool
+        let pool = exchange.prepared.pool
         phase = .waiting
         let reuse: UpstreamPool.Reuse = fresh ? .never : decoder.head.isIdempotent ? .any : .checked
         if let connection = pool.takeIdle(reuse) {
@@ -250,18 +250,18 @@ extension DownstreamHandler {
         process()
     }
 
-    private func requestWriter(_ exchange: ActiveExchange, _ block: InjectedBlock) -> RequestWriter {
+    private func requestWriter(_ exchange: ActiveExchange) -> RequestWriter {
         RequestWriter(
-            block: block,
+            route: exchange.prepared,
             match: exchange.match,
             stripsAuthorization: exchange.stripsAuthorization,
             end: shared.requestEnd
         )
     }
 
-    private func write(_ exchange: ActiveExchange, _ block: InjectedBlock) -> Bool {
-        var writer = requestWriter(exchange, block)
-        if block.addsForwarded {
+    private func write(_ exchange: ActiveExchange) -> Bool {
+        var writer = requestWriter(exchange)
+        if exchange.prepared.addsForwarded {
             let head = exchange.head
             let bytes = head.readableBytesUInt8Span
             let host = bytes.string(decoder.head.host)
@@ -279,7 +279,7 @@ extension DownstreamHandler {
         exchange.upstream = connection
         exchange.isOnReusedConnection = isReused
         requestOut = buffers.take()
-        guard let block = exchange.block, write(exchange, block) else {
+        guard exchange.isAuthorized, write(exchange) else {
             return refuse(GatewayProblem(.requestRefused, "The head could not be rewritten."))
         }
         if let held = exchange.held { requestOut.writeImmutableBuffer(held) }

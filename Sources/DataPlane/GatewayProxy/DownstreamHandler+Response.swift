@@ -121,7 +121,7 @@ extension DownstreamHandler {
         }
         guard !decoder.head.isHTTP10, let exchange else { return }
         // One that does not fit is dropped: it is only advice.
-        _ = exchange.state.responseWriter.write(
+        _ = exchange.prepared.responseWriter.write(
             head,
             bytes,
             persistence: .implied,
@@ -146,7 +146,7 @@ extension DownstreamHandler {
         if exchange.held != nil { exchange.held = nil }
         exchange.isHolding = false
         if responseOut.readableBytes == 0 { responseOut = buffers.take() }
-        let isWritten = exchange.state.responseWriter.write(
+        let isWritten = exchange.prepared.responseWriter.write(
             head,
             bytes,
             persistence: persistence,

@@ -176,8 +176,12 @@ final class Lane {
     let timeouts: Timeouts
     /// A reload has put another one in its place.
     private(set) var isReplaced = false
-    /// By index into ``ProxyShared/routes``.
-    let routes: [RouteState]
+    /// By index into ``ProxyShared/routes``; with the credential in use, or the last one that was. Without one where nothing is
+    /// injected, where none has come yet, and where requests choose their source.
+    private(set) var routes: [PreparedRoute]
+    /// By index and source, where requests choose one; those of a route are thrown away together when there are too many.
+    private var chosen: [Int: [ObjectIdentifier: PreparedRoute]] = [:]
+    private static let mostChosen = 256
     private let pools: [UpstreamPool]
 
     /// - Parameter old: Hands over the connections to upstreams that are reached as before.
@@ -193,13 +197,36 @@ final class Lane {
         let byKey = Dictionary(kept.map { ($0.key, $0) }) { first, _ in first }
         let pools = shared.targets.map { byKey[$0.key] ?? UpstreamPool(target: $0, slot: slot, shared: shared) }
         self.pools = pools
-        routes = shared.routes.map { RouteState(route: $0, pool: pools[shared.targetOfRoute[$0.index]]) }
+        routes = shared.routes.map { route in
+            let state = RouteState(route: route, pool: pools[shared.targetOfRoute[route.index]])
+            return PreparedRoute(state, credential: nil)
+        }
         old?.retire(keeping: pools)
     }
 
     private func retire(keeping kept: [UpstreamPool]) {
         isReplaced = true
         for pool in pools where !kept.contains(where: { $0 === pool }) { pool.retire() }
+    }
+
+    /// The exchange's route with this credential: prepared once for each generation. The source is told of the first use, and
+    /// drops repeats from other loops.
+    func prepare(_ exchange: ActiveExchange, with credential: Credential?) -> PreparedRoute {
+        let index = exchange.route.index
+        let source = exchange.chosen.map { ObjectIdentifier($0) }
+        let known: PreparedRoute? = if let source { chosen[index]?[source] } else { routes[index] }
+        if let known, known.credential === credential { return known }
+        let new = PreparedRoute(exchange.state, credential: credential)
+        if let source { keep(new, for: source, of: index) } else { routes[index] = new }
+        if let credential {
+            exchange.source?.note(.injected, generation: credential.generation, by: exchange.demand)
+        }
+        return new
+    }
+
+    private func keep(_ route: PreparedRoute, for source: ObjectIdentifier, of index: Int) {
+        if chosen[index]?.count ?? 0 >= Self.mostChosen { chosen[index] = nil }
+        chosen[index, default: [:]][source] = route
     }
 
     func nextRequestID() -> RequestID {

@@ -3,7 +3,7 @@ import NIOCore
 
 /// Writes the head that goes upstream: hop-by-hop fields dropped first, the credential injected, the rest copied as it came.
 struct RequestWriter {
-    let block: InjectedBlock
+    let route: PreparedRoute
     let match: RouteTable.Match
     /// The client used `Authorization` to authenticate to the gateway.
     let stripsAuthorization: Bool
@@ -15,12 +15,12 @@ struct RequestWriter {
     ///
     /// Exact names are dropped when the head is written; a look-alike is refused, because nobody sends one by accident.
     func hasLookAlike(_ head: borrowing RequestHead, _ bytes: borrowing Span<UInt8>) -> Bool {
-        guard head.section.hasUnderscore, !block.keepsAuthorization || !block.ownedNames.isEmpty else { return false }
+        guard head.section.hasUnderscore, !route.keepsAuthorization || !route.ownedNames.isEmpty else { return false }
         for field in head.section.fields {
             guard let name = normalizedIfUnderscored(bytes, field.name) else { continue }
             if name == Array("authorization".utf8) {
-                if !block.keepsAuthorization { return true }
-            } else if block.ownedNames.contains(name), !isOwned(field, bytes) {
+                if !route.keepsAuthorization { return true }
+            } else if route.ownedNames.contains(name), !isOwned(field, bytes) {
                 return true
             }
         }
@@ -41,17 +41,15 @@ struct RequestWriter {
     /// - Returns: Whether it was written, whole.
     func write(_ head: borrowing RequestHead, _ source: ByteBuffer, into out: inout ByteBuffer) -> Bool {
         // What is kept of the head is no longer than it; the rest is ours.
-        let query = block.query?.pair.count ?? 0
-        let injected = block.hostLine.count + (block.credential?.fieldLines.count ?? 0) + block.routeLines.count
-        let own = injected + block.basePath.count + query + forwarded.utf8.count + end.count
+        let own = route.injectedBytes + forwarded.utf8.count + end.count
         return HeadCursor.append(to: &out, from: source, capacity: head.end + own + Self.wording) { cursor in
             cursor.copy(head.method)
             cursor.write(0x20)
             writeTarget(head, source, &cursor)
             cursor.write(" HTTP/1.1\r\n")
-            cursor.write(block.hostLine)
-            block.credential?.fieldLines.withValue { cursor.write($0) }
-            cursor.write(block.routeLines)
+            cursor.write(route.hostLine)
+            route.fieldLines.withValue { cursor.write($0) }
+            cursor.write(route.routeLines)
             writeFields(head, source, &cursor)
             if !forwarded.isEmpty { cursor.write(text: forwarded) }
             cursor.write(end.line(isHTTP10: head.isHTTP10))
@@ -64,17 +62,17 @@ struct RequestWriter {
     // MARK: Target
 
     private func writeTarget(_ head: borrowing RequestHead, _ source: ByteBuffer, _ cursor: inout HeadCursor) {
-        let path = head.forwardedPath(match, without: block.prefix)
-        if !block.basePath.isEmpty { cursor.write(block.basePath) }
-        if head.form == .asterisk, !block.basePath.isEmpty {
+        let path = head.forwardedPath(match, without: route.prefix)
+        if !route.basePath.isEmpty { cursor.write(route.basePath) }
+        if head.form == .asterisk, !route.basePath.isEmpty {
             // The server as a whole is not ours to ask; the base path stands for it.
         } else if path.isEmpty {
             let bytes = source.readableBytesUInt8Span
-            if block.basePath.isEmpty { cursor.write(head.asksForServer(bytes) ? 0x2A : 0x2F) }
+            if route.basePath.isEmpty { cursor.write(head.asksForServer(bytes) ? 0x2A : 0x2F) }
         } else {
             cursor.copy(path)
         }
-        guard let injected = block.query else { return cursor.copy(head.query) }
+        guard let injected = route.query else { return cursor.copy(head.query) }
         cursor.write(0x3F)
         for (index, parameter) in keptParameters(head, source, without: injected.name).enumerated() {
             if index > 0 { cursor.write(parameter.separator) }
@@ -169,7 +167,7 @@ struct RequestWriter {
     ) -> Bool {
         switch field.kind {
         case .host: return false
-        case .authorization: return block.keepsAuthorization && !stripsAuthorization
+        case .authorization: return route.keepsAuthorization && !stripsAuthorization
         case .contentLength, .transferEncoding: return true
         case .expect: return head.expectsContinue
         default:
@@ -182,7 +180,7 @@ struct RequestWriter {
 
     @inline(__always)
     private func isOwned(_ field: HeadField, _ bytes: borrowing Span<UInt8>) -> Bool {
-        for name in block.ownedNames where bytes.equalsLowercased(field.name, name) { return true }
+        for name in route.ownedNames where bytes.equalsLowercased(field.name, name) { return true }
         return false
     }
 }

@@ -86,12 +86,12 @@ final class ServedRoute: Sendable {
 
     private static let asUser = Array("as-user".utf8)
 
-    /// Fixed credentials show what they inject; a token's name is known when it comes (``InjectedBlock``).
+    /// Fixed credentials show what they inject; a token's name is known when it comes (``PreparedRoute``).
     private static func credentialFields(of route: ProxyRoute, now: MonotonicTime) -> [[UInt8]] {
         var names: [[UInt8]] = []
         if let source = route.source {
             if case .ready(let credential) = source.current(at: now) {
-                names = InjectedBlock.ownedNames(of: credential.injection)
+                names = PreparedRoute.ownedNames(of: credential.injection)
             }
             // Box acts for another user when told so: a privilege that callers must not help themselves to.
             if source.strategy.hasPrefix("box_") { names.append(asUser) }
@@ -108,61 +108,5 @@ extension ServedRoute {
         return (headers.set.map(\.name) + headers.remove + forwarded).flatMap { name in
             Set([FieldSyntax.slot(name), name.lowercased()]).map { Array($0.utf8) }
         }.filter { $0 != Array("authorization".utf8) }
-    }
-}
-
-/// What one generation of a credential adds on one route, ready to be copied.
-final class InjectedBlock {
-    let credential: Credential?
-    let hostLine: [UInt8]
-    /// `As-User` and the fields that the route sets, each with its CRLF; they go behind those of the credential.
-    let routeLines: [UInt8]
-    /// Lower-case names, `_` read as `-`, that must not come from the client; `authorization` is not among them.
-    let ownedNames: [[UInt8]]
-    let basePath: [UInt8]
-    let prefix: PathPrefix
-    /// `name=value`, percent-encoded, and the bare name.
-    let query: (name: [UInt8], pair: [UInt8])?
-    /// Whether the client's own `Authorization` is forwarded.
-    let keepsAuthorization: Bool
-    /// The gateway says where the request came from: ``ServedRoute/forwarded``.
-    let addsForwarded: Bool
-
-    init(route: ServedRoute, credential: Credential?) {
-        hostLine = route.hostLine
-        basePath = route.basePath
-        prefix = route.prefix
-        addsForwarded = route.forwarded.addsOurs
-        self.credential = credential
-        keepsAuthorization = credential == nil && route.keepsAuthorization
-        let own = credential.map { Self.ownedNames(of: $0.injection) } ?? []
-        let more = own.filter { !route.ownedNames.contains($0) }
-        ownedNames = more.isEmpty ? route.ownedNames : route.ownedNames + more
-        query = credential?.injection.query.map { parameter in
-            let name = Self.percentEncoded(parameter.name)
-            return (name, parameter.value.withValue { name + [0x3D] + Self.percentEncoded($0) })
-        }
-        // A token can bring more fields than were known when the configuration was checked; they come first.
-        let set = route.plan.headers.set.filter { !own.contains(Array(FieldSyntax.slot($0.name).utf8)) }
-        routeLines = route.asUserLine + set.flatMap { $0.line.withValue(\.self) }
-    }
-
-    static func ownedNames(of injection: Injection) -> [[UInt8]] {
-        injection.fields.compactMap { field in
-            let name = field.name.utf8.map { $0 == 0x5F ? 0x2D : $0.asciiLowercased }
-            return name == Array("authorization".utf8) ? nil : name
-        }
-    }
-
-    private static func percentEncoded(_ text: String) -> [UInt8] {
-        let digits = Array("0123456789ABCDEF".utf8)
-        var encoded: [UInt8] = []
-        for byte in text.utf8 {
-            switch byte {
-            case 0x30...0x39, 0x41...0x5A, 0x61...0x7A, 0x2D, 0x2E, 0x5F, 0x7E: encoded.append(byte)
-            default: encoded.append(contentsOf: [0x25, digits[Int(byte >> 4)], digits[Int(byte & 15)]])
-            }
-        }
-        return encoded
     }
 }

@@ -68,6 +68,20 @@ import Testing
         #expect(find("/") == nil && find("/r\(count)") == nil)
     }
 
+    /// Of several prefixes in one segment the longest that fits counts, whatever stands beside them in the table.
+    @Test func eachPrefixEndsWhereItEnds() {
+        let paths = ["/a", "/a/bc", "/a/b", "/ab", "/a/b/c/d/e/f/g/h/i/j/k/l/m/n/o/p", "/b/a", "/b"]
+        let routes = paths.map { Self.route($0, path: $0, hosts: []) }
+        let table = RouteTable(routes)
+        func find(_ path: String) -> String? {
+            let bytes = Array(path.utf8)
+            return table.find(bytes.span, host: 0..<0, path: 0..<bytes.count).map { routes[$0.route].name }
+        }
+        for path in paths { #expect(find(path) == path && find("\(path)/") == path && find("\(path)/x") == path) }
+        #expect(find("/a/bcd") == "/a" && find("/a/b/c/d/e/f/g/h/i/j/k/l/m/n/o") == "/a/b" && find("/b/ab") == "/b")
+        #expect(find("/abc") == nil && find("/") == nil && find("/c") == nil)
+    }
+
     @Test func anAbsoluteTargetFindsTheUpstreamItNames() {
         let table = RouteTable([
             Self.route("one", upstream: "one.example"), Self.route("two", upstream: "two.example", base: "/v2"),

@@ -1,0 +1,100 @@
+import GatewayCore
+
+/// A route as an event loop has it ready, with one generation of its credential.
+///
+/// Has all that an ordinary request asks of its route: with a thousand routes in use, each place in memory that a request has
+/// to look at is one that has left the cache meanwhile, and those that lead to each other are waited for one by one.
+final class PreparedRoute {
+    // First what every request asks, so that it lies together.
+
+    /// nil where nothing is injected, and before the first generation has come.
+    let credential: Credential?
+    /// Of ``credential``.
+    let fieldLines: SecretBytes
+    let pool: UpstreamPool
+    let responseWriter: ResponseWriter
+    let hostLine: [UInt8]
+    /// `As-User` and the fields that the route sets, each with its CRLF; they go behind those of the credential.
+    let routeLines: [UInt8]
+    let basePath: [UInt8]
+    /// Lower-case names, `_` read as `-`, that must not come from the client; `authorization` is not among them.
+    let ownedNames: [[UInt8]]
+    let prefix: PathPrefix
+    /// ``ServedRoute/number``.
+    let number: Int32
+    /// Each request says whose token it goes with: ``ServedRoute/selection``.
+    let isChoosing: Bool
+    /// Nothing is injected.
+    let isBare: Bool
+    /// Whether the client's own `Authorization` is forwarded.
+    let keepsAuthorization: Bool
+    /// The gateway says where the request came from: ``ServedRoute/forwarded``.
+    let addsForwarded: Bool
+    let query: InjectedQuery?
+    /// How many bytes all of what is injected has, base path and query included.
+    let injectedBytes: Int
+
+    let state: RouteState
+
+    init(_ state: RouteState, credential: Credential?) {
+        let route = state.route
+        self.state = state
+        self.credential = credential
+        fieldLines = credential?.fieldLines ?? SecretBytes([])
+        pool = state.pool
+        responseWriter = route.responseWriter
+        hostLine = route.hostLine
+        basePath = route.basePath
+        prefix = route.prefix
+        number = Int32(clamping: route.number)
+        isChoosing = route.selection != nil
+        isBare = route.source == nil && route.selection == nil
+        keepsAuthorization = isBare && route.keepsAuthorization
+        addsForwarded = route.forwarded.addsOurs
+        let own = credential.map { Self.ownedNames(of: $0.injection) } ?? []
+        let more = own.filter { !route.ownedNames.contains($0) }
+        ownedNames = more.isEmpty ? route.ownedNames : route.ownedNames + more
+        query = credential?.injection.query.map(InjectedQuery.init)
+        // A token can bring more fields than were known when the configuration was checked; they come first.
+        let set = route.plan.headers.set.filter { !own.contains(Array(FieldSyntax.slot($0.name).utf8)) }
+        routeLines = route.asUserLine + set.flatMap { $0.line.withValue(\.self) }
+        injectedBytes =
+            hostLine.count + fieldLines.count + routeLines.count + basePath.count + (query?.pair.count ?? 0)
+    }
+
+    /// Whether requests may take it while nobody has to be asked. Not where they choose their source.
+    func isOffered(at now: MonotonicTime) -> Bool { credential?.isOffered(at: now) ?? isBare }
+
+    static func ownedNames(of injection: Injection) -> [[UInt8]] {
+        injection.fields.compactMap { field in
+            let name = field.name.utf8.map { $0 == 0x5F ? 0x2D : $0.asciiLowercased }
+            return name == Array("authorization".utf8) ? nil : name
+        }
+    }
+}
+
+/// A credential that goes into the query. A class, because few routes have one: the others keep room for a reference only.
+final class InjectedQuery {
+    /// Percent-encoded, as in ``pair``.
+    let name: [UInt8]
+    /// `name=value`, percent-encoded.
+    let pair: [UInt8]
+
+    init(_ parameter: Injection.QueryParameter) {
+        let name = Self.percentEncoded(parameter.name)
+        self.name = name
+        pair = parameter.value.withValue { name + [0x3D] + Self.percentEncoded($0) }
+    }
+
+    private static func percentEncoded(_ text: String) -> [UInt8] {
+        let digits = Array("0123456789ABCDEF".utf8)
+        var encoded: [UInt8] = []
+        for byte in text.utf8 {
+            switch byte {
+            case 0x30...0x39, 0x41...0x5A, 0x61...0x7A, 0x2D, 0x2E, 0x5F, 0x7E: encoded.append(byte)
+            default: encoded.append(contentsOf: [0x25, digits[Int(byte >> 4)], digits[Int(byte & 15)]])
+            }
+        }
+        return encoded
+    }
+}
