@@ -2,15 +2,18 @@ import GatewayCore
 import Synchronization
 import Testing
 
-/// Two subjects, each with a source of its own.
-private final class TwoSubjects: CredentialSelection {
+/// Subjects by their number from 1 on, each with a source of its own, whose generation is that number.
+private final class Subjects: CredentialSelection {
     let name = "app-user"
     let strategy = "delegated"
     let field = "X-Box-User"
     let sources: [String: ScriptedSource]
 
-    init(_ configure: (inout ScriptedSource.State) -> Void = { _ in }) {
-        sources = ["1": ScriptedSource(configure), "2": ScriptedSource { $0.generation = 2 }]
+    /// - Parameter configure: The first one's source.
+    init(_ count: Int = 2, _ configure: (inout ScriptedSource.State) -> Void = { _ in }) {
+        var sources = ["1": ScriptedSource(configure)]
+        for number in 2...count { sources[String(number)] = ScriptedSource { $0.generation = number } }
+        self.sources = sources
     }
 
     func source(for subject: String) -> Result<any CredentialSource, GatewayProblem> {
@@ -25,7 +28,7 @@ private final class TwoSubjects: CredentialSelection {
 
     @Test func theFieldChoosesTheTokenAndStaysHere() async throws {
         let origin = try RawOrigin.answering()
-        try await withProxy(origin, selection: TwoSubjects()) { proxy in
+        try await withProxy(origin, selection: Subjects()) { proxy in
             let client = try proxy.client()
             for (field, token) in [("X-Box-User: 1", 1), ("x-box-user:2", 2), ("X-BOX-USER:  1 ", 1)] {
                 client.send(get(field, "X-Other: 1"))
@@ -40,13 +43,27 @@ private final class TwoSubjects: CredentialSelection {
         }
     }
 
+    /// More than an event loop keeps ready for one route.
+    @Test func eachOfManySubjectsHasItsOwnToken() async throws {
+        let origin = try RawOrigin.answering()
+        try await withProxy(origin, selection: Subjects(300)) { proxy in
+            let client = try proxy.client()
+            for number in Array(1...300) + [1, 150, 256, 257, 300] {
+                client.send(get("X-Box-User: \(number)"))
+                #expect(client.readMessage()?.head.hasPrefix("HTTP/1.1 200") == true)
+                #expect(origin.requests.last?.contains("Authorization: Bearer token-\(number)\r\n") == true)
+            }
+            client.close()
+        }
+    }
+
     @Test(arguments: [
         ([], 400), (["X-Box-User:"], 400), (["X-Box-User: 1", "X-Box-User: 1"], 400), (["X-Box-User: 3"], 403),
         (["X-Box-User: 1", "X_Box_User: 2"], 400), (["X-Box-User: 1, 2"], 403),
     ])
     func whoDoesNotSayItWellGetsNothing(_ fields: [String], _ status: Int) async throws {
         let origin = try RawOrigin.answering()
-        try await withProxy(origin, selection: TwoSubjects()) { proxy in
+        try await withProxy(origin, selection: Subjects()) { proxy in
             let request = "GET /api HTTP/1.1\r\nHost: localhost\r\n" + fields.map { "\($0)\r\n" }.joined() + "\r\n"
             let answer = try proxy.exchange(request)
             #expect(answer.head.hasPrefix("HTTP/1.1 \(status) "), "\(answer.head)\(answer.body)")
@@ -59,7 +76,7 @@ private final class TwoSubjects: CredentialSelection {
 
     @Test func aRefusedSubjectDoesNotCostTheConnection() async throws {
         let origin = try RawOrigin.answering()
-        try await withProxy(origin, selection: TwoSubjects()) { proxy in
+        try await withProxy(origin, selection: Subjects()) { proxy in
             let client = try proxy.client()
             for (request, status) in [(get(), 400), (get("X-Box-User: 3"), 403), (get("X-Box-User: 2"), 200)] {
                 client.send(request)
@@ -71,10 +88,10 @@ private final class TwoSubjects: CredentialSelection {
 
     /// Tokens must not stay in memory when what they were for is gone.
     @Test func nothingOfARouteOutlivesItsConfiguration() async throws {
-        weak var ended: TwoSubjects?
+        weak var ended: Subjects?
         do {
             let origin = try RawOrigin.answering()
-            let subjects = TwoSubjects()
+            let subjects = Subjects()
             ended = subjects
             try await withProxy(origin, selection: subjects) { proxy in
                 try #expect(proxy.exchange(get("X-Box-User: 1")).head.hasPrefix("HTTP/1.1 200"))
@@ -92,7 +109,7 @@ private final class TwoSubjects: CredentialSelection {
             connection.send("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
             origin.record(connection.readToEnd())
         }
-        try await withProxy(origin, selection: TwoSubjects()) { proxy in
+        try await withProxy(origin, selection: Subjects()) { proxy in
             let client = try proxy.client()
             client.send(
                 "POST /api HTTP/1.1\r\nHost: localhost\r\nX-Box-User: 1\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -113,7 +130,7 @@ private final class TwoSubjects: CredentialSelection {
                 connection.send("HTTP/1.1 \(answer)\r\nContent-Length: 0\r\n\r\n")
             }
         }
-        let subjects = TwoSubjects()
+        let subjects = Subjects()
         try await withProxy(origin, selection: subjects) { proxy in
             try #expect(proxy.exchange(get("X-Box-User: 1")).head.hasPrefix("HTTP/1.1 200"))
         }
@@ -124,7 +141,7 @@ private final class TwoSubjects: CredentialSelection {
 
     @Test func whoLeavesWhileWaitingIsNoLongerWaitedFor() async throws {
         let origin = try RawOrigin.answering()
-        let subjects = TwoSubjects { $0.isCold = true }
+        let subjects = Subjects { $0.isCold = true }
         try await withProxy(origin, selection: subjects) { proxy in
             let source = try #require(subjects.sources["1"])
             let client = try proxy.client()
