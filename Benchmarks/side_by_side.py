@@ -57,7 +57,10 @@ def with_ratios(rows):
 
 
 def likely(values):
-    """Between which two of the values the median of infinitely many would lie, 95 times in 100 (order statistics)."""
+    """Between which two of the values the median of infinitely many would lie, 95 times in 100 (order statistics).
+
+    With fewer than six it is all of them, and says less.
+    """
     ordered = sorted(values)
     left_out = max(0, int((len(ordered) - 1.96 * math.sqrt(len(ordered))) / 2))
     return ordered[left_out], ordered[-1 - left_out]
