@@ -4,7 +4,9 @@ import functools
 import http.server
 import json
 import pathlib
+import re
 import statistics
+import subprocess
 import tempfile
 import threading
 import time
@@ -73,13 +75,33 @@ def latency(binary, rounds=8, rate=1000, seconds=2):
             for number in range(rounds):
                 row = {}
                 for name in ports if number % 2 == 0 else reversed(ports):
-                    measure = functools.partial(load.paced, ports[name], rate, seconds, proxies.TOKEN)
+                    token = proxies.TOKEN if name == "direct" else load.CLIENT_TOKEN
+                    measure = functools.partial(load.paced, ports[name], rate, seconds, token)
                     row[name] = load.undisturbed(measure)
                 direct, through, nginx = row["direct"], row["through"], row["nginx"]
                 added = [through[share] - direct[share] for share in ("p50", "p99")]
                 rows.append((*added, through["p99"] / nginx["p99"]))
             names = ("added_p50", "added_p99", "p99_ratio")
             return dict(zip(names, (statistics.median(column) for column in zip(*rows))))
+
+
+def allocations(binary, seconds=3):
+    """How often the program asks for memory for each request."""
+    source = pathlib.Path(__file__).with_name("Micro") / "CAllocationCount"
+    with tempfile.TemporaryDirectory(prefix="allocations-") as folder:
+        library, count = f"{folder}/count.so", pathlib.Path(folder, "count")
+        words = ["-shared", "-fPIC", "-O2", "-fno-builtin", f"-I{source}/include", f"{source}/allocation_count.c"]
+        proxies.run_quietly("clang", *words, "-o", library)
+        count.write_bytes(bytes(8))
+        with proxies.Stage(folder, {"gateway": binary}) as stage:
+            stage.start("upstream")
+            stage.start("gateway", {"LD_PRELOAD": library, "ALLOCATION_COUNT": str(count)})
+            load.wrk(stage.ports["gateway"], 32, "/json", 1, stage.pin_load)
+            before = int.from_bytes(count.read_bytes(), "little")
+            if before == 0:
+                raise SystemExit("the program's allocations are not counted")
+            requests = load.wrk(stage.ports["gateway"], 32, "/json", seconds, stage.pin_load)["count"]
+            return (int.from_bytes(count.read_bytes(), "little") - before) / requests
 
 
 def idle_connections(binary, count=8000):
@@ -103,6 +125,8 @@ def cold_start(binary, rounds=5):
                 load.paced(stage.ports["gateway"], 1, 1)
                 times.append((time.perf_counter() - start) * 1e3)
                 stage.stop("gateway")
+            if server.count != 1:
+                raise SystemExit(f"{server.count} tokens were fetched where one is in the store after the first start")
             return statistics.median(times[1:])
 
 
@@ -175,5 +199,12 @@ class TokenEndpoint(http.server.BaseHTTPRequestHandler):
         pass
 
 
-def size(binary):
-    return pathlib.Path(binary).stat().st_size
+def micro_benchmarks():
+    """Name, time and allocations of each; nothing where they were not built."""
+    binary = proxies.ROOT / ".build/release/GatewayBenchmarks"
+    if not binary.exists():
+        return []
+    done = subprocess.run([binary], capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise SystemExit(f"a micro-benchmark asks for more memory than it may:\n{done.stdout}{done.stderr}")
+    return re.findall(r"(?m)^(.+): (\d+ ns), ([\d.]+) allocations", done.stdout)

@@ -24,6 +24,8 @@ SCENARIOS = {
     "64k": (32, "/64k", 0),
     "10m": (4, "/10m", 0),
 }
+#: The gateway knows its client by it, and replaces it; the others replace it only.
+CLIENT_TOKEN = "brought-by-the-client"
 UNITS = {"us": 1, "ms": 1e3, "s": 1e6}
 #: How often a slice is measured again because the machine's host took some of its time.
 ATTEMPTS = 4
@@ -58,9 +60,8 @@ def wrk(port, connections, path, seconds, pin=(), script=None, arguments=()):
 
 
 def wrk_command(port, connections, path, seconds, pin=(), script=None, arguments=()):
-    """The token that the client brings is to be replaced."""
     words = ["wrk", "-t1", f"-c{connections}", f"-d{seconds}s", "--timeout", "10s", "--latency"]
-    words += ["-H", "Authorization: Bearer brought-by-the-client", *(["-s", str(script)] if script else [])]
+    words += ["-H", f"Authorization: Bearer {CLIENT_TOKEN}", *(["-s", str(script)] if script else [])]
     return [*pin, *words, f"http://127.0.0.1:{port}{path}", "--", *map(str, arguments)]
 
 
@@ -106,9 +107,9 @@ def in_turn(served, scenario, seconds, pin=(), scripts=None):
     return results
 
 
-def paced(port, rate, seconds, token="brought-by-the-client"):
+def paced(port, rate, seconds, token=CLIENT_TOKEN):
     """Latencies in microseconds at so many requests a second, each counted from when it was due, not from when it left."""
-    request = f"GET /json HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nAuthorization: Bearer {token}\r\n\r\n".encode()
+    request = get(port, token)
     connections = [socket.create_connection(("127.0.0.1", port), 5) for _ in range(8)]
     for connection in connections:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -125,6 +126,10 @@ def paced(port, rate, seconds, token="brought-by-the-client"):
         connection.close()
     latencies = sorted(latencies[rate // 2 :])
     return {"p50": statistics.median(latencies), "p99": latencies[int(len(latencies) * 0.99)]}
+
+
+def get(port, token=CLIENT_TOKEN):
+    return f"GET /json HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nAuthorization: Bearer {token}\r\n\r\n".encode()
 
 
 def exchange(connection, request):
@@ -151,7 +156,7 @@ def received(connection):
 def idle_memory(pid, port, count):
     """Resident memory in MiB while so many connections stay open after one request each."""
     resource.setrlimit(resource.RLIMIT_NOFILE, (count + 1000, max(count + 1000, resource.getrlimit(resource.RLIMIT_NOFILE)[1])))
-    request = f"GET /json HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n\r\n".encode()
+    request = get(port)
     connections = []
     for _ in range(count):
         connection = socket.create_connection(("127.0.0.1", port), 5)

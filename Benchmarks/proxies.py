@@ -11,6 +11,8 @@ import socket
 import subprocess
 import time
 
+import load
+
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 DEBIAN = ROOT / ".build/debian"
 PEERS = ROOT / ".build/bench"
@@ -101,12 +103,13 @@ class Stage:
             "caddy": [binary, "run", "--config", path, "--adapter", "caddyfile"],
         }[name]
 
-    def start(self, name):
+    def start(self, name, more=None):
+        """`more` is for the environment of a gateway."""
         pin = self.pin_load if name == "upstream" else self.pin_proxy
         libraries = f"{DEBIAN}/usr/lib/x86_64-linux-gnu"
         surroundings = os.environ | {"GOMAXPROCS": str(self.workers), "LD_LIBRARY_PATH": libraries, "HOME": str(self.folder)}
         if name in self.gateways:
-            surroundings = os.environ | {"CLIENT_SECRET": "bench"}
+            surroundings = os.environ | {"CLIENT_SECRET": "bench"} | (more or {})
         output = self.folder / f"{name}.out"
         with open(output, "wb") as log:
             process = subprocess.Popen(pin + self.command(name), stdout=log, stderr=log, env=surroundings)
@@ -320,8 +323,11 @@ http://127.0.0.1:{self.ports.get("caddy", 0)} {{
         )
 
     def write_gateway(self, name, credentials="", routes=None):
+        """Clients are known by their tokens. Unless told otherwise there are two routes, with rules of who may do what."""
         secured = f"tls: {{ca: {self.folder}/ca.pem, server_name: upstream.test}}" if self.tls else ""
-        routes = routes or f'bench: {{match: {{path: /}}, auth: {{strategy: bearer, token: "{TOKEN}"}}, TO}}'
+        rules = "clients: [wrk], allow: [{methods: [GET, POST], path: /**}]"
+        routes = routes or f"""bench: {{match: {{path: /}}, auth: {{strategy: bearer, token: "{TOKEN}"}}, {rules}, TO}}
+  other: {{match: {{path: /other}}, auth: {{strategy: bearer, token: "{TOKEN}"}}, {rules}, TO}}"""
         target = f"upstream: '{self.scheme}://127.0.0.1:{self.upstream_port}'" + (f", {secured}" if secured else "")
         self.write(
             f"{name}.yaml",
@@ -331,6 +337,7 @@ workers: {self.workers}
 listeners:
   proxy: [{{address: "127.0.0.1:{self.ports[name]}"}}]
   admin: {{address: "127.0.0.1:{free_port()}"}}
+access: {{clients: {{wrk: {{token: {load.CLIENT_TOKEN}}}}}}}
 {credentials}
 routes:
   {routes.replace("TO", target)}

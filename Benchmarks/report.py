@@ -58,6 +58,16 @@ def surroundings():
     return {"LD_LIBRARY_PATH": f"{proxies.DEBIAN}/usr/lib/x86_64-linux-gnu", "HOME": "/nonexistent"}
 
 
+def envoy_row(*compared):
+    ratios = [
+        results[scenario, "gateway"]["cpu"] / row["cpu"]
+        for results in compared
+        for (scenario, name), row in results.items()
+        if name == "envoy"
+    ]
+    return [("CPU per request of Envoy's, the most under any load", f"{max(ratios):.2f}", "0.45")] if ratios else []
+
+
 def extra_rows(binary, rounds):
     for used, words in ((1, "one of them busy"), (1000, "each as busy as the others")):
         own, of_nginx, over_nginx = extras.large_configuration(binary, rounds, used=used)
@@ -69,6 +79,7 @@ def extra_rows(binary, rounds):
     yield "added at 1,000 requests/s, p99", f"{paced['added_p99'] / 1e3:.2f} ms", "1 ms"
     yield "p99 at 1,000 requests/s over that through nginx", f"{paced['p99_ratio']:.2f}", "1.00"
     yield "p99 while a token is renewed every 2 s, over that with one that stays", f"{extras.renewal(binary):.2f}", "1.00"
+    yield "allocations for each request", f"{extras.allocations(binary):.2f}", "1.1"
     yield "resident, 8,000 idle connections", f"{extras.idle_connections(binary):.0f} MiB", "200 MB"
     yield "start to first proxied answer, token in the store", f"{extras.cold_start(binary):.0f} ms", "100 ms"
 
@@ -94,7 +105,7 @@ def main():
         ("Plaintext upstream, two workers", *compared(loads[1:], ["nginx"], workers=2)),
         ("Large bodies, nginx with tuned buffers", *compared(["64k", "10m"], ["nginx"])),
     ]
-    rows = list(extra_rows(options.gateway, rounds))
+    rows = envoy_row(*(results for _, _, results in sections)) + list(extra_rows(options.gateway, rounds))
     taken = (load.stolen() - stolen) / 1e3 / (time.monotonic() - began) / os.cpu_count()
     text = document(sections, rows, options.gateway, rounds, before, taken)
     print(text)
@@ -112,7 +123,8 @@ def document(sections, rows, gateway, rounds, before, taken):
         f"all its threads. The figures are medians of rounds, {rounds} for nginx and the gateway and a third of that for the others, in which",
         f"each was under load for {SECONDS} s; a ratio is the median of those of each round, and behind the gateway's stands between which",
         "two of them it would lie with any number of rounds, 95 times in 100. One worker: the proxy has CPU 0, load (wrk) and upstream",
-        "CPU 1. The gateway runs with everything on that is on by default: routing, access checks, usage counts, metrics.",
+        "CPU 1. The gateway does everything that a fleet has it do: two routes, a client that is known by its token (which is",
+        "replaced), a rule of methods and paths, usage counts, metrics; nginx and the others only replace the header.",
         "The answer is 1 KB of JSON unless said otherwise. With pauses, every connection waits for a random while before each request, and",
         "all that can take it get about the same load; without, each proxy gets what it can take, and the load generator and the",
         "upstream are as busy as it is. Peak memory is the process's `VmHWM` during the round, the pages of its program file included.",
@@ -125,6 +137,8 @@ def document(sections, rows, gateway, rounds, before, taken):
         parts += ["", f"## {title}", "", table(results, scenarios)]
     parts += ["", "## Further figures", "", "| what | measured | goal |", "|---|---|---|"]
     parts += [f"| {what} | {value} | {goal} |" for what, value, goal in rows]
+    parts += ["", "## Alone, without other processes", "", "| what | time | allocations |", "|---|---|---|"]
+    parts += [f"| {what} | {time} | {count} |" for what, time, count in extras.micro_benchmarks()]
     return "\n".join(parts) + "\n"
 
 

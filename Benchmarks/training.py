@@ -26,7 +26,8 @@ request = function()
   local body = bodies[number % #bodies + 1]
   if number % 2 == 0 then return wrk.format("POST", "/json", {{["Content-Type"] = "text/plain"}}, body) end
   local chunks = string.format("%x\\r\\n%s\\r\\n0\\r\\n\\r\\n", #body, body)
-  return "POST /json HTTP/1.1\\r\\nHost: 127.0.0.1:{port}\\r\\nTransfer-Encoding: chunked\\r\\n\\r\\n" .. chunks
+  return "POST /json HTTP/1.1\\r\\nHost: 127.0.0.1:{port}\\r\\nAuthorization: Bearer {token}\\r\\n"
+    .. "Transfer-Encoding: chunked\\r\\n\\r\\n" .. chunks
 end
 """
 
@@ -45,7 +46,7 @@ def train(binary, raw, seconds=4):
 def drive(stage, seconds, paced=True):
     """Every kind of request, each for so many seconds."""
     port = stage.ports["gateway"]
-    uploads = stage.write("uploads.lua", UPLOADS.format(port=port))
+    uploads = stage.write("uploads.lua", UPLOADS.format(port=port, token=load.CLIENT_TOKEN))
     for connections, path, pause in load.SCENARIOS.values():
         if not pause:
             load.wrk(port, connections, path, seconds, stage.pin_load)

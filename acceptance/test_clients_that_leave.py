@@ -1,13 +1,15 @@
 """What becomes of a request whose client goes away, in the clear and over TLS."""
 
+import socket
 import threading
 import time
 
 import pytest
-from harness import metrics
+from harness import metrics, raw
 from harness.processes import wait_until
-from harness.script import OK, answering, wait
-from harness.tls_script import request_to, start_secure
+from harness.script import OK, Wire, answering, connect, get, wait
+from harness.tls_script import over_tls, request_to, server_context, serving, start_secure
+from harness.token_server import TokenServer
 
 CLOSE = ("Connection: close",)
 
@@ -154,3 +156,122 @@ def steady(pid):
     count = metrics.descriptors(pid)
     time.sleep(0.2)
     return count if metrics.descriptors(pid) == count else None
+
+
+# Before the origin has anything of it
+
+
+@pytest.fixture
+def token_server():
+    server = TokenServer()
+    yield server
+    server.stop()
+
+
+def has_given_up(gateway):
+    """What waits until the gateway has one descriptor less than now: that of a client that has left."""
+    pid = gateway.process.pid
+    left = metrics.descriptors(pid) - 1
+    return lambda: wait_until(lambda: metrics.descriptors(pid) <= left, 1, "the client's connection is given up")
+
+
+@pytest.mark.parametrize("how", ["close", "reset"])
+@pytest.mark.parametrize("method, body", [("GET", b""), ("POST", b"hi"), ("PUT", b"h")], ids=["none", "whole", "part"])
+def test_a_request_whose_client_left_while_its_token_was_fetched_is_not_sent(
+    origin, start_gateway, token_server, method, body, how
+):
+    token_server.open.clear()
+    auth = {"strategy": "delegated", "url": token_server.url + "/token?id={{unique_id}}", "unique_id": "42"}
+    gateway = start_gateway({"routes": {"api": {"upstream": origin.url, "auth": auth}}, "limits": {"drain": "2s"}})
+    client = connect(gateway.port)
+    client.send(get(gateway, *(["Content-Length: 2"] if body else []), path="/api/left", method=method) + body)
+    wait_until(lambda: token_server.count() == 1, 10, "the token is asked for")
+    assert client.is_quiet(0.2)
+    given_up = has_given_up(gateway)
+    leave(client, how)
+    try:
+        given_up()
+    finally:
+        token_server.open.set()
+    answer = raw.exchange(gateway.port, get(gateway, "Connection: close", path="/api/stayed"))
+    assert answer.status == 200
+    # What is still under way is so no longer.
+    gateway.stop()
+    assert b"/left" not in origin.raw() and [request.target for request in origin.requests] == ["/stayed"]
+
+
+def one_upstream(url, **more):
+    """With one worker: each has connections of its own."""
+    return {"workers": 1, "routes": {"api": {"upstream": url, "auth": "none", **more}}}
+
+
+def leaves_while_it_waits(gateway, how):
+    with connect(gateway.port) as client:
+        client.send(get(gateway, path="/api/left"))
+        assert client.is_quiet(0.2)
+        given_up = has_given_up(gateway)
+        leave(client, how)
+        given_up()
+
+
+@pytest.mark.parametrize("how", ["close", "reset"])
+def test_a_tls_connection_that_was_being_opened_for_who_left_serves_others(
+    make_script, start_gateway, certificate_authority, how
+):
+    """What is under way to the upstream is not thrown away, but nothing of the request of who left is sent over it."""
+    heads, may_answer, is_open = [], threading.Event(), threading.Event()
+
+    def steps(wire, number):
+        is_open.set()
+        while head := wire.head():
+            heads.append(head.split(b"\r\n")[0])
+            wire.send(OK)
+
+    handshake = over_tls(server_context(*serving(certificate_authority, "slow")), steps)
+
+    def slowly(wire, number):
+        wait(may_answer, 10, "the client has left")
+        handshake(wire, number)
+
+    origin = make_script(slowly)
+    tls = {"ca": str(certificate_authority.certificate)}
+    gateway = start_gateway(one_upstream(f"https://127.0.0.1:{origin.port}", tls=tls))
+    leaves_while_it_waits(gateway, how)
+    may_answer.set()
+    wait(is_open, 5, "the handshake is through")
+    assert raw.exchange(gateway.port, get(gateway, "Connection: close", path="/api/stayed")).status == 200
+    gateway.stop()
+    assert heads == [b"GET /stayed HTTP/1.1"] and len(origin.wires) == 1
+
+
+@pytest.mark.parametrize("how", ["close", "reset"])
+def test_a_connection_that_was_being_opened_for_who_left_serves_others(start_gateway, how):
+    """It is not answered: the queue of the upstream is full until the client has left."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen(0)
+        listener.settimeout(5)
+        port = listener.getsockname()[1]
+        gateway = start_gateway(one_upstream(f"http://127.0.0.1:{port}"))
+        with socket.create_connection(("127.0.0.1", port)):
+            leaves_while_it_waits(gateway, how)
+            listener.accept()[0].close()
+            # The gateway's system asks once more after a second.
+            with Wire(listener.accept()[0]) as wire:
+                assert wire.is_quiet(0.2), "nothing is sent for who left"
+                with connect(gateway.port) as client:
+                    client.send(get(gateway, path="/api/stayed"))
+                    assert wire.head().startswith(b"GET /stayed HTTP/1.1\r\n")
+                    wire.send(OK)
+                    assert client.head().startswith(b"HTTP/1.1 200 ")
+
+
+def test_a_tls_handshake_for_who_left_is_not_waited_for_for_ever(make_script, start_gateway, certificate_authority):
+    """An upstream that never answers it has as long as for anybody."""
+    over = threading.Event()
+    origin = make_script(lambda wire, number: wire.to_end() and over.set())
+    tls = {"ca": str(certificate_authority.certificate)}
+    config = one_upstream(f"https://127.0.0.1:{origin.port}", tls=tls)
+    gateway = start_gateway({**config, "limits": {"connect_timeout": "1s"}})
+    leaves_while_it_waits(gateway, "reset")
+    wait(over, 2, "the origin's connection ends")

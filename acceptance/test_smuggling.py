@@ -72,8 +72,7 @@ REFUSED = {
 @pytest.mark.parametrize("request_bytes", REFUSED.values(), ids=[name.replace(" ", "-") for name in REFUSED])
 def test_it_is_refused_and_nothing_of_it_reaches_the_origin(gateway, origin, request_bytes):
     answer = send(gateway, request_bytes + SMUGGLED)
-    assert answer.status is not None and 400 <= answer.status < 600, answer.data
-    assert answer.data.count(b"HTTP/1.1 ") == 1, "what followed was not served"
+    assert answer.refuses(400, 405, 505), answer.data
     assert origin.raw() == b""
 
 
@@ -84,8 +83,8 @@ def test_it_is_refused_and_nothing_of_it_reaches_the_origin(gateway, origin, req
 )
 def test_a_broken_chunk_ends_the_connection(gateway, origin, body):
     head = b"POST /api/x HTTP/1.1\r\nHost: {host}\r\nTransfer-Encoding: chunked\r\n\r\n"
-    answer = send(gateway, head + body + SMUGGLED, end_of_writing=True)
-    assert answer.status in (None, 400, 502), answer.data
+    answer = send(gateway, head + body + SMUGGLED)
+    assert answer.refuses(400), answer.data
     assert b"/smuggled" not in origin.raw().split(b"\r\n\r\n")[0]
     assert all(request.target != "/smuggled" for request in origin.requests)
     assert origin.count() == 0, "the origin saw no whole request"

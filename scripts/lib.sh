@@ -55,9 +55,10 @@ install_packages() {
     as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@"
 }
 
+# Builds the gateway, or another product as it is built.
 build_release() {
-    say "building release (the first time takes some minutes)"
-    local profile order flags=()
+    local product=${1:-authgateway} profile order flags=()
+    say "building release of $product (the first time takes some minutes)"
     profile=$(release_profile)
     # The compiler would keep the code of an earlier build where only the profile has changed.
     [ -z "$profile" ] ||
@@ -66,12 +67,12 @@ build_release() {
     [ -z "$order" ] ||
         flags+=(-Xswiftc -Xfrontend -Xswiftc -function-sections -Xswiftc -use-ld=lld
             -Xlinker "--symbol-ordering-file=$order" -Xlinker --no-warn-symbol-ordering)
-    release_build "${flags[@]}"
+    release_build --product "$product" "${flags[@]}"
 }
 
 # Exclusive access is checked while it runs by the debug build, which all tests use; docs/adr/0040.
 release_build() {
-    swift build -c release --product authgateway --static-swift-stdlib -Xswiftc -enforce-exclusivity=unchecked "$@"
+    swift build -c release --static-swift-stdlib -Xswiftc -enforce-exclusivity=unchecked "$@"
 }
 
 # Prints where the counts are that tell the optimizer which code of the request path runs how often; docs/adr/0063. Prints

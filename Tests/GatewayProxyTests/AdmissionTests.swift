@@ -1,5 +1,6 @@
 import Foundation
 import GatewayCore
+import Synchronization
 import Testing
 
 @Suite struct AdmissionTests {
@@ -76,6 +77,34 @@ import Testing
             #expect(origin.requests.allSatisfy { !$0.lowercased().contains("authorization") })
             #expect(proxy.observer.denials == [.clientAuthRequired, .clientAuthRequired])
             #expect(proxy.observer.uses.last?.client == "laptop")
+        }
+    }
+
+    @Test func aClientIsKnownByItsFieldAgainUntilItBringsAnother() async throws {
+        let origin = try RawOrigin.answering()
+        let digested = Mutex<[String]>([])
+        let digest: @Sendable ([UInt8]) -> [UInt8] = { token in
+            digested.withLock { $0.append(String(decoding: token, as: UTF8.self)) }
+            return token
+        }
+        try await withProxy(origin, access: Self.oneClient, sha256: digest) { proxy in
+            let client = try proxy.client()
+            digested.withLock { $0 = [] }
+            func status(_ field: String) -> String? {
+                client.send("GET /api HTTP/1.1\r\nHost: localhost\r\n\(field)\r\n\r\n")
+                return client.readMessage().map { String($0.head.dropFirst(9).prefix(3)) }
+            }
+            let right = "Authorization: Bearer client-token"
+            for _ in 0..<3 { #expect(status(right) == "200") }
+            #expect(digested.withLock { $0 } == ["client-token"])
+            let wrong = ["client-tokeN", "Client-token", "client-toke", "client-token2", "client-token client-token"]
+            for token in wrong { #expect(status("Authorization: Bearer \(token)") == "401", "\(token)") }
+            #expect(status("X-Other: Bearer client-token") == "401")
+            #expect(status(right) == "200")
+            #expect(status("Proxy-Authorization: Bearer client-token") == "200")
+            #expect(digested.withLock { $0 } == ["client-token"] + wrong)
+            #expect(proxy.observer.uses.filter { $0.client == "laptop" }.count == 5)
+            client.close()
         }
     }
 

@@ -175,6 +175,7 @@ func withProxy(
     access: AccessPlan = AccessPlan(clients: [], allowedOrigins: [], requireClient: .auto),
     limits: Limits = Limits(),
     route: (inout RoutePlan) -> Void = { _ in },
+    sha256: @escaping @Sendable ([UInt8]) -> [UInt8] = { $0 },
     _ body: @escaping @Sendable (ProxyFixture) throws -> Void
 ) async throws {
     let proxy = try await ProxyFixture(
@@ -183,6 +184,7 @@ func withProxy(
         selection: selection,
         access: access,
         limits: limits,
+        sha256: sha256,
         route: route
     )
     let result: Result<Void, any Error> = await withCheckedContinuation { continuation in

@@ -1,6 +1,7 @@
 """Requests byte by byte, for what no well-behaved client sends."""
 
 import asyncio
+import json
 import socket
 
 
@@ -10,6 +11,19 @@ class Answer:
         self.head, _, self.body = data.partition(b"\r\n\r\n")
         line = self.head.split(b"\r\n")[0].split(b" ")
         self.status = int(line[1]) if len(line) > 1 and line[0].startswith(b"HTTP/1.") else None
+
+    def values(self, name):
+        """Of the fields of that name, which is in small letters."""
+        fields = [line.decode("latin-1").partition(":") for line in self.head.split(b"\r\n")[1:]]
+        return [value.strip() for found, _, value in fields if found.lower() == name]
+
+    def refuses(self, *statuses):
+        """One answer and no other: a problem document of one of these statuses, which says that the connection ends."""
+        if self.status not in statuses or self.data.count(b"HTTP/1.1 ") != 1:
+            return False
+        if self.values("content-type") != ["application/problem+json"] or self.values("connection") != ["close"]:
+            return False
+        return json.loads(self.body)["status"] == self.status
 
 
 def exchange(port, request, seconds=15, end_of_writing=False):

@@ -50,11 +50,14 @@ def read_head(connection):
 
 
 class StreamingOrigin:
-    """GET /N sends N blocks; POST counts what arrives."""
+    """GET /N sends N blocks; POST counts what arrives. `reads` is cleared by a test that wants bodies to wait."""
 
     def __init__(self):
         self.received = []
+        #: What the kernel took of the bodies.
         self.sent = 0
+        self.reads = threading.Event()
+        self.reads.set()
         origin = self
 
         class Handler(socketserver.BaseRequestHandler):
@@ -82,20 +85,51 @@ class StreamingOrigin:
                 count = int(head.split(" ")[1].rsplit("/", 1)[1])
                 connection.sendall(f"HTTP/1.1 200 OK\r\nContent-Length: {count << 20}\r\n\r\n".encode())
                 for _ in range(count):
-                    connection.sendall(BLOCK)
-                    self.sent += len(BLOCK)
+                    self.send(connection, BLOCK)
             else:
                 length = next(
                     int(line.split(":")[1]) for line in head.split("\r\n") if line.lower().startswith("content-length:")
                 )
                 flow = Flow()
+                self.reads.wait(60)
                 receive(connection, length, flow)
                 self.received.append(flow)
                 connection.sendall(b"HTTP/1.1 204 No Content\r\n\r\n")
 
+    def send(self, connection, block):
+        # With a deadline it takes what there is room for, and what it took is known when it takes no more.
+        connection.settimeout(60)
+        rest = memoryview(block)
+        while rest:
+            count = connection.send(rest)
+            self.sent += count
+            rest = rest[count:]
+
     def stop(self):
+        self.reads.set()
         self.server.shutdown()
         self.server.server_close()
+
+
+def queues():
+    """Of each end of a connection its port, the other's, and what waits: sent and not taken, and come and not read."""
+    listening = "0A"
+    with open("/proc/net/tcp", encoding="ascii") as table:
+        for _, local, remote, state, waiting, *_ in map(str.split, list(table)[1:]):
+            if state != listening:
+                here, there = (int(end.partition(":")[2], 16) for end in (local, remote))
+                untaken, unread = (int(queue, 16) for queue in waiting.split(":"))
+                yield here, there, untaken, unread
+
+
+def in_the_kernel(*ports):
+    """What waits in all connections to and from these ports."""
+    return sum(untaken + unread for here, there, untaken, unread in queues() if {here, there} & set(ports))
+
+
+def waiting(here, there):
+    """What waits at one end of a connection: sent and not taken, and come and not read."""
+    return next(found[2:] for found in queues() if found[:2] == (here, there))
 
 
 def connect(port, seconds=60):

@@ -24,15 +24,16 @@ extension DownstreamHandler {
         // A slow client has as long for the rest of its answer as for any other part of it.
         case .finishing: if !clientTakes(within: timeouts.response) { reset() }
         case .cutting: resetWhenTaken()
-        case .tunnel: if isWritable || !clientTakes(within: timeouts.response) { closeNow() }
+        // Nobody has said that this was all.
+        case .tunnel: if isWritable || !clientTakes(within: timeouts.response) { reset() }
         case .lingering, .closed: closeNow()
         }
     }
 
     private func forwardingTimedOut() {
         guard !answerMoves() else { return }
-        // Of trailers, what has come of them waits here until they are whole.
-        guard inbound.readableBytes == 0 || exchange?.body.awaitsTrailers ?? false else {
+        // Nothing is read from the client while the upstream takes nothing.
+        guard exchange?.upstream?.isWritable ?? true else {
             return refuse(GatewayProblem(.upstreamTimeout, "The upstream stopped taking the body of the request."))
         }
         guard !awaitsContinue else { return upstreamTimedOut() }

@@ -164,8 +164,20 @@ extension DownstreamHandler {
         }
     }
 
-    /// The client sends no more, and nothing of what it sent waits here any longer.
-    func allInputTaken() {
+    /// The client sends no more; what it sent may still wait here.
+    func allInputCame() {
+        guard inbound.readableBytes > 0 else { return allInputTaken() }
+        guard phase == .waiting || phase == .forwarding, let exchange, !exchange.responseHasBegun else { return }
+        let bytes = inbound
+        switch exchange.body.extent(of: bytes.readableBytesUInt8Span) {
+        case .part: closeNow()
+        case .rest: if decoder.head.clientKeepsAlive { closeNow() }
+        // More requests, the last of which says whether the client still reads.
+        case .more: break
+        }
+    }
+
+    private func allInputTaken() {
         switch phase {
         case .waiting, .forwarding, .responding:
             // After an early answer a client stops sending and reads on (RFC 9112 §9.5).
@@ -190,6 +202,12 @@ extension DownstreamHandler {
         phase = .closed
         context?.close(promise: nil)
         if clientHasClosedOutput { outlet.closeAtOnce() }
+    }
+
+    /// The gateway ends, whatever is under way: nobody may take a part of an answer for the whole.
+    func stop() {
+        let hasPart = exchange?.responseHasBegun ?? false
+        if hasPart || phase == .cutting || outlet.isHoldingBytes() { reset() } else { closeNow() }
     }
 
     /// Ends the connection in a way that no client takes for a good end; what it has not taken yet is lost.

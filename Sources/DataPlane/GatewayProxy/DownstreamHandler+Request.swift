@@ -31,7 +31,7 @@ extension DownstreamHandler {
     private func admit(_ head: ByteBuffer) {
         keepsAlive = decoder.head.clientKeepsAlive && !isEnding && !shared.isDraining
         let id = requestID(head)
-        switch shared.admission.judge(decoder.head, head.readableBytesUInt8Span, on: listener) {
+        switch shared.admission.judge(decoder.head, head.readableBytesUInt8Span, on: listener, last: &lastClient) {
         case .refused(let refusal):
             observeDenial(refusal, id: id)
             let route = refusal.route.map { shared.routes[$0] }

@@ -47,6 +47,8 @@ final class DownstreamHandler: ChannelDuplexHandler, DeadlineKeeper {
     var inbound: ByteBuffer
     var exchange: ActiveExchange?
     var trailers: TrailerSection
+    /// Under ``shared``.
+    var lastClient = LastClient()
     let timer: DeadlineTimer
     /// A head or small body on its way upstream, so that both leave in one write.
     var requestOut: ByteBuffer
@@ -99,6 +101,7 @@ final class DownstreamHandler: ChannelDuplexHandler, DeadlineKeeper {
         guard let current = lane.slot.current else { return }
         let (old, new) = (limits, current.shared.limits)
         lane = current
+        lastClient = LastClient()
         guard old.headerBytes != new.headerBytes || old.headerFields != new.headerFields else { return }
         decoder = RequestHeadDecoder(maxBytes: new.headerBytes, maxFields: new.headerFields)
         trailers = TrailerSection(maxBytes: new.headerBytes, maxFields: new.headerFields)
@@ -236,7 +239,7 @@ final class DownstreamHandler: ChannelDuplexHandler, DeadlineKeeper {
         }
         isProcessing = false
         flushRequest()
-        if clientHasClosedOutput, inbound.readableBytes == 0 { allInputTaken() }
+        if clientHasClosedOutput { allInputCame() }
         resumeReading()
     }
 

@@ -55,7 +55,6 @@ final class ProxyShared: Sendable {
     let targetOfRoute: [Int]
     /// An event loop's part of these limits.
     let pendingPerRoute: Int
-    let connectionsPerUpstream: Int
     let pendingPerUpstream: Int
 
     static let name = "authgateway"
@@ -87,9 +86,8 @@ final class ProxyShared: Sendable {
         timeouts = Timeouts(configuration.limits)
         requestEnd = ViaLines(name: viaName, then: "\r\n")
         pendingPerRoute = max(1, configuration.limits.pendingPerRoute / lanes)
-        connectionsPerUpstream = max(1, configuration.limits.connectionsPerUpstream / lanes)
         pendingPerUpstream = max(1, configuration.limits.pendingPerUpstream / lanes)
-        (targets, targetOfRoute) = try Self.targets(of: configuration.routes.map(\.plan), sha256: configuration.sha256)
+        (targets, targetOfRoute) = try Self.targets(of: configuration, lanes: lanes)
     }
 
     var isDraining: Bool { state.isDraining }
@@ -99,20 +97,21 @@ final class ProxyShared: Sendable {
     func connectionClosed() { state.connectionClosed() }
 
     private static func targets(
-        of routes: [RoutePlan],
-        sha256: @escaping @Sendable ([UInt8]) -> [UInt8]
+        of configuration: ProxyConfiguration,
+        lanes: Int
     ) throws -> ([UpstreamTarget], [Int]) {
         var targets: [UpstreamTarget] = []
         var known: [UpstreamTarget.Key: Int] = [:]
         var indices: [Int] = []
-        for route in routes {
+        for route in configuration.routes.map(\.plan) {
             let key = UpstreamTarget.Key(route)
             if let index = known[key] {
                 indices.append(index)
             } else {
                 known[key] = targets.count
                 indices.append(targets.count)
-                targets.append(try UpstreamTarget(route, key: key, sha256: sha256))
+                let budget = ConnectionBudget(most: configuration.limits.connectionsPerUpstream, lanes: lanes)
+                targets.append(try UpstreamTarget(route, key: key, budget: budget, sha256: configuration.sha256))
             }
         }
         return (targets, indices)
@@ -158,7 +157,7 @@ final class LaneSlot {
     }
 
     func closeAll() {
-        for connection in Array(connections.values) { connection.closeNow() }
+        for connection in Array(connections.values) { connection.stop() }
         current?.closeIdle()
         current = nil
     }

@@ -89,7 +89,8 @@ final class Outlet {
         return max(0, Self.on(socket, send) ?? 0)
     }
 
-    private func isHoldingBytes() -> Bool {
+    /// The channel has bytes that the system has not taken yet.
+    func isHoldingBytes() -> Bool {
         guard mayHoldBytes else { return false }
         mayHoldBytes = (try? context?.channel.syncOptions?.getOption(.bufferedWritableBytes)) != 0
         return mayHoldBytes

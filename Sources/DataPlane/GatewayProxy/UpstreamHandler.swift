@@ -211,7 +211,8 @@ final class UpstreamHandler: ChannelDuplexHandler, DeadlineKeeper {
     func abandon(isCut: Bool = false) {
         client = nil
         guard phase != .closed else { return }
-        if phase == .tunnel, isCut {
+        // The end of a connection would wait behind what the upstream does not take.
+        if phase == .tunnel ? isCut : outlet.untakenBytes() > 0 {
             phase = .closed
             outlet.reset()
         } else {

@@ -36,9 +36,8 @@ final class UpstreamPool {
     private let logger: Logger
     /// Said once, not for every connection.
     private var wrongKey: CertificatePin?
-    /// Connections, open or being opened, and requests that wait for one.
-    private let most: Int
     private let mostWaiting: Int
+    /// Open or being opened.
     private var count = 0
     private var waiters: CircularBuffer<Waiter> = []
     private var lastWaiter: UInt64 = 0
@@ -57,7 +56,6 @@ final class UpstreamPool {
         logger = shared.logger
         limits = shared.limits
         timeouts = shared.timeouts
-        most = shared.connectionsPerUpstream
         mostWaiting = shared.pendingPerUpstream
         idle.reserveCapacity(64)
     }
@@ -81,7 +79,8 @@ final class UpstreamPool {
     }
 
     func putBack(_ connection: UpstreamHandler) {
-        guard !isRetired || !waiters.isEmpty else { return connection.close() }
+        let isKept = !isRetired && !target.budget.isNeededElsewhere(having: count)
+        guard isKept || !waiters.isEmpty else { return connection.close() }
         idle.append(connection)
         serveWaiters()
     }
@@ -108,7 +107,7 @@ final class UpstreamPool {
     /// - Returns: The place of who has to wait, to be given up with ``leave(_:)``.
     func connect(_ reuse: Reuse, _ done: @escaping Done) -> UInt64? {
         // Who has waited is served first, on the turn that is about to come; but who lost a connection has waited for that one.
-        guard count >= most || !(waiters.isEmpty || reuse == .never) else {
+        if waiters.isEmpty || reuse == .never, target.budget.take(having: count) {
             open(done)
             return nil
         }
@@ -148,7 +147,7 @@ final class UpstreamPool {
             while let reuse = waiters.first?.reuse {
                 if let connection = popIdle(reuse) {
                     nextWaiter()?(.success(connection))
-                } else if count < most {
+                } else if target.budget.take(having: count) {
                     nextWaiter().map(open)
                 } else {
                     // Its place is free when it has closed, and then it is this waiter's turn again.
@@ -169,6 +168,7 @@ final class UpstreamPool {
 
     /// A counted connection is closed, or could not be opened.
     func connectionEnded() {
+        target.budget.giveBack(having: count)
         count -= 1
         serveWaiters()
     }
@@ -183,7 +183,7 @@ final class UpstreamPool {
         )
     }
 
-    /// Resolved asynchronously, happy eyeballs (RFC 8305), bounded by `connect_timeout`.
+    /// Resolved asynchronously, happy eyeballs (RFC 8305), bounded by `connect_timeout`. The budget has been asked.
     private func open(_ done: @escaping Done) {
         count += 1
         let target = target

@@ -19,15 +19,22 @@ struct UpstreamTarget: Sendable {
 
     let key: Key
     let origin: Origin
+    let budget: ConnectionBudget
     let tlsContext: NIOSSLContext?
     /// Sent as SNI and verified; nil for addresses, whose certificate must name the address.
     let serverName: String?
     private let pinned: PinnedKeys
 
     /// - Throws: ``ListenerError`` naming the route when a certificate or key cannot be used.
-    init(_ route: RoutePlan, key: Key, sha256: @escaping @Sendable ([UInt8]) -> [UInt8]) throws {
+    init(
+        _ route: RoutePlan,
+        key: Key,
+        budget: ConnectionBudget,
+        sha256: @escaping @Sendable ([UInt8]) -> [UInt8]
+    ) throws {
         pinned = PinnedKeys(pins: route.tls.pins, sha256: sha256)
         self.key = key
+        self.budget = budget
         origin = route.upstream
         guard route.upstream.scheme == .https else {
             tlsContext = nil

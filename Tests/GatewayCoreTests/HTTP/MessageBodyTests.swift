@@ -36,6 +36,20 @@ import Testing
     ])
     func brokenChunksAreSeen(_ text: String) { #expect(follow(text, piece: 3).end == "broken") }
 
+    @Test(arguments: [
+        (BodyFraming.length(5), "hell", MessageBody.Extent.part), (.length(5), "hello", .rest),
+        (.length(5), "hello!", .more), (.none, "G", .more), (.chunked, "5\r\nhel", .part),
+        (.chunked, "5\r\nhello\r\n", .part), (.chunked, "0\r\n", .part), (.chunked, "5\r\nhello\r\n0\r\n\r\n", .rest),
+        (.chunked, "0\r\n\r\nG", .more), (.chunked, "0\r\nA: b\r\n", .part), (.chunked, "0\r\nA: b\r\n\r\n", .rest),
+        (.chunked, "0\r\nA: b\r\n\r\nGET", .more), (.chunked, "5\r\nhello!\r\n", .more),
+    ])
+    func itIsSeenWhetherBytesEndABody(_ framing: BodyFraming, _ text: String, _ extent: MessageBody.Extent) {
+        let bytes = Array(text.utf8)
+        let body = MessageBody(framing)
+        #expect(body.extent(of: bytes.span) == extent)
+        #expect(body.received == 0)
+    }
+
     @Test func aLengthIsCountedDown() {
         var body = MessageBody(.length(5))
         let bytes = Array("helloGET".utf8)

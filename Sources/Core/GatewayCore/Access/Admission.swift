@@ -61,10 +61,12 @@ package final class Admission: Sendable {
         originRule = OriginRule(allowedOrigins: access.allowedOrigins.map { Array($0.lowercased().utf8) })
     }
 
+    /// - Parameter last: Of the connection, since this configuration is in use.
     package func judge(
         _ head: borrowing RequestHead,
         _ bytes: borrowing Span<UInt8>,
-        on listener: ListenerIdentity
+        on listener: ListenerIdentity,
+        last: inout LastClient
     ) -> Verdict {
         let isAbsolute = head.form == .absolute
         guard let authority = Authority(bytes, isAbsolute ? head.targetAuthority : head.host) else {
@@ -78,7 +80,7 @@ package final class Admission: Sendable {
         }
         if let problem = originRule.refusal(head, bytes) { return refuse(problem) }
         let match = upstream ?? table.find(bytes, host: authority.host, path: head.path)
-        return authenticate(head, bytes, match: match, isProxyRequest: upstream != nil, on: listener)
+        return authenticate(head, bytes, match: match, isProxyRequest: upstream != nil, on: listener, last: &last)
     }
 
     private func refuse(_ problem: GatewayProblem, route: Int? = nil, client: String? = nil) -> Verdict {
@@ -92,7 +94,8 @@ package final class Admission: Sendable {
         _ bytes: borrowing Span<UInt8>,
         match: RouteTable.Match?,
         isProxyRequest: Bool,
-        on listener: ListenerIdentity
+        on listener: ListenerIdentity,
+        last: inout LastClient
     ) -> Verdict {
         var client: String?
         var stripsAuthorization = false
@@ -100,7 +103,7 @@ package final class Admission: Sendable {
         if !clients.isEmpty {
             for field in head.section.fields where isCredentialField(field, bytes, match) {
                 presented = true
-                guard let name = clients.client(presenting: PresentedToken.read(bytes, field.value)) else { continue }
+                guard let name = clients.client(presenting: bytes, field.value, last: &last) else { continue }
                 client = name
                 if field.kind == .authorization { stripsAuthorization = true }
             }

@@ -11,7 +11,7 @@ struct Authority {
             hostStart += 1
             hostEnd = hostStart
             while hostEnd < range.upperBound, bytes[hostEnd] != 0x5D { hostEnd += 1 }
-            guard hostEnd < range.upperBound else { return nil }
+            guard hostEnd < range.upperBound, Self.mayBeIPv6(bytes, hostStart..<hostEnd) else { return nil }
         } else {
             while hostEnd < range.upperBound, bytes[hostEnd] != 0x3A { hostEnd += 1 }
         }
@@ -30,5 +30,18 @@ struct Authority {
             index += 1
         }
         port = number
+    }
+
+    /// A name or an address of IPv4 has no brackets around it (RFC 3986 §3.2.2): it would be another spelling of the same host.
+    private static func mayBeIPv6(_ bytes: borrowing Span<UInt8>, _ range: Range<Int>) -> Bool {
+        var colons = 0
+        for index in range {
+            switch bytes[index] {
+            case 0x3A: colons += 1
+            case let byte where byte.isHexDigit || byte == 0x2E: break
+            default: return false
+            }
+        }
+        return colons >= 2
     }
 }

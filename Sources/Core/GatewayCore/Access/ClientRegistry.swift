@@ -17,6 +17,16 @@ package struct ClientRegistry: Sendable {
 
     package var isEmpty: Bool { names.isEmpty }
 
+    /// The client whose token this field has.
+    ///
+    /// - Parameter last: Of the connection; asked first, and told of whoever is found.
+    func client(presenting bytes: borrowing Span<UInt8>, _ value: Range<Int>, last: inout LastClient) -> String? {
+        if let name = last.name(proving: bytes, value) { return name }
+        guard let name = client(presenting: PresentedToken.read(bytes, value)) else { return nil }
+        last = LastClient(name, proof: bytes.array(value))
+        return name
+    }
+
     /// The client whose token this is.
     ///
     /// Digests are compared, all of them and to their ends, so the time tells nothing about how near a guess was.

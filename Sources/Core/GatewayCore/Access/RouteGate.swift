@@ -26,12 +26,10 @@ final class RouteGate: Sendable {
         _ head: borrowing RequestHead,
         _ bytes: borrowing Span<UInt8>
     ) -> GatewayProblem? {
-        let method = head.methodName(bytes)
-        var path = bytes.array(head.forwardedPath(match, without: prefix))
-        if path.isEmpty { path = [head.asksForServer(bytes) ? 0x2A : 0x2F] }
-        for rule in allow where rule.methods.isEmpty || rule.methods.contains(method) {
-            if rule.path.matches(path) { return nil }
-        }
+        let path = head.forwardedPath(match, without: prefix)
+        // `*` is no path, and no rule is about it.
+        let asksForServer = path.isEmpty && head.asksForServer(bytes)
+        if !asksForServer, isAllowed(path, head, bytes) { return nil }
         return GatewayProblem(.routeForbidden, "The route \(name) does not allow this method and path.")
     }
 
@@ -50,11 +48,22 @@ final class RouteGate: Sendable {
 
     /// A wildcard that covers the endpoint does not name it.
     private func isNamed(_ path: Range<Int>, _ head: borrowing RequestHead, _ bytes: borrowing Span<UInt8>) -> Bool {
+        isAllowed(path, head, bytes, onlyExactly: true)
+    }
+
+    /// - Parameter path: As it is forwarded; empty is the root.
+    private func isAllowed(
+        _ path: Range<Int>,
+        _ head: borrowing RequestHead,
+        _ bytes: borrowing Span<UInt8>,
+        onlyExactly: Bool = false
+    ) -> Bool {
         let method = head.methodName(bytes)
-        let path = path.isEmpty ? [0x2F] : bytes.array(path)
-        return allow.contains {
-            $0.path.isExact && ($0.methods.isEmpty || $0.methods.contains(method)) && $0.path.matches(path)
+        for rule in allow where rule.methods.isEmpty || rule.methods.contains(method) {
+            if onlyExactly, !rule.path.isExact { continue }
+            if path.isEmpty ? rule.path.matchesRoot : rule.path.matches(bytes, path) { return true }
         }
+        return false
     }
 
     private func forbidden(_ endpoint: AuthorityEndpoint) -> GatewayProblem {

@@ -86,4 +86,40 @@ package struct MessageBody: Sendable {
     }
 
     package mutating func trailersReceived() { state = .complete }
+
+    /// What bytes are of a body when nothing comes behind them.
+    package enum Extent: Sendable {
+        case part
+        case rest
+        /// The next request's, too; or nothing that can be a part of the body.
+        case more
+    }
+
+    package func extent(of bytes: borrowing Span<UInt8>) -> Extent {
+        var body = self
+        var taken = 0
+        while taken < bytes.count, !body.isComplete, !body.awaitsTrailers {
+            switch body.receive(bytes.extracting(taken..<bytes.count)) {
+            case .forward(0): return .part
+            case .forward(let count), .last(let count), .trailers(let count): taken += count
+            case .broken: return .more
+            }
+        }
+        if body.awaitsTrailers {
+            guard let end = Self.endOfTrailers(bytes, from: taken) else { return .part }
+            taken = end
+        } else if !body.isComplete {
+            return .part
+        }
+        return taken == bytes.count ? .rest : .more
+    }
+
+    private static func endOfTrailers(_ bytes: borrowing Span<UInt8>, from start: Int) -> Int? {
+        var lineStart = start
+        for index in start..<bytes.count where bytes[index] == 0x0A {
+            if index - lineStart == 1 { return index + 1 }
+            lineStart = index + 1
+        }
+        return nil
+    }
 }

@@ -151,6 +151,13 @@ extension Span<UInt8> {
         }
     }
 
+    /// Whether `range` reads exactly `expected`.
+    func equals(_ range: Range<Int>, _ expected: [UInt8]) -> Bool {
+        guard range.count == expected.count else { return false }
+        for offset in expected.indices where self[range.lowerBound &+ offset] != expected[offset] { return false }
+        return true
+    }
+
     /// Whether `range` reads `bytes` without regard to case; `bytes` are lower case.
     package func equalsLowercased(_ range: Range<Int>, _ bytes: [UInt8]) -> Bool {
         guard range.count == bytes.count else { return false }

@@ -16,7 +16,7 @@ package struct ConnectionOptions: Hashable, Sendable {
     static let mostNominated = 32
 
     /// - Parameter name: In lower case.
-    func nominates(_ name: String) -> Bool { nominated.contains(Array(name.utf8)) }
+    func nominates(_ name: String) -> Bool { nominated.contains { $0.elementsEqual(name.utf8) } }
 
     package init() {}
 

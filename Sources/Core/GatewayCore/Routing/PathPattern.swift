@@ -41,25 +41,30 @@ package struct PathPattern: Hashable, Sendable, CustomStringConvertible {
         description = text
     }
 
+    /// Whether `/` fits.
+    package var matchesRoot: Bool {
+        guard let first = segments.first else { return true }
+        return if case .rest = first { true } else { false }
+    }
+
     /// Whether a canonical path (no dot segments, no ambiguous encodings, query removed) fits.
-    package func matches(_ path: some BidirectionalCollection<UInt8>) -> Bool {
-        var rest = path[...]
-        guard rest.first == UInt8(ascii: "/") else { return false }
-        rest = rest.dropFirst()
-        var atEnd = rest.isEmpty
+    package func matches(_ bytes: borrowing Span<UInt8>, _ path: Range<Int>) -> Bool {
+        guard !path.isEmpty, bytes[path.lowerBound] == 0x2F else { return false }
+        var start = path.lowerBound + 1
+        var isAtEnd = start == path.upperBound
         for segment in segments {
-            if segment == .rest { return true }
-            guard !atEnd else { return false }
-            let part = rest.prefix { $0 != UInt8(ascii: "/") }
+            if case .rest = segment { return true }
+            guard !isAtEnd else { return false }
+            var end = start
+            while end < path.upperBound, bytes[end] != 0x2F { end += 1 }
             switch segment {
-            case .literal(let bytes): guard part.elementsEqual(bytes) else { return false }
-            case .any: guard !part.isEmpty else { return false }
+            case .literal(let literal): guard bytes.equals(start..<end, literal) else { return false }
+            case .any: guard start < end else { return false }
             case .rest: return true
             }
-            rest = rest[part.endIndex...]
-            atEnd = rest.isEmpty
-            if !atEnd { rest = rest.dropFirst() }
+            isAtEnd = end == path.upperBound
+            start = min(end + 1, path.upperBound)
         }
-        return atEnd
+        return isAtEnd
     }
 }

@@ -1,0 +1,32 @@
+/// Who sent the last request of a connection, with the field that proved it.
+///
+/// Most connections bring the same field with every request; to read and digest it each time would cost more than all other
+/// checks together. Of one configuration: the next may not know the client any more.
+package struct LastClient: Sendable {
+    private let name: String?
+    private let proof: SecretBytes
+
+    /// What is longer is not kept: every connection that is open may have one.
+    private static let longest = 512
+
+    /// Nobody yet.
+    package init() {
+        name = nil
+        proof = SecretBytes([])
+    }
+
+    init(_ name: String, proof: [UInt8]) {
+        let isKept = proof.count <= Self.longest
+        self.name = isKept ? name : nil
+        self.proof = SecretBytes(isKept ? proof : [])
+    }
+
+    /// The client, when this value is the same to the byte. How long that takes tells nothing about how near it is.
+    func name(proving bytes: borrowing Span<UInt8>, _ value: Range<Int>) -> String? {
+        guard let name, value.count == proof.count else { return nil }
+        let proof = proof.withValue(\.self)
+        var difference: UInt8 = 0
+        for offset in 0..<proof.count { difference |= proof[offset] ^ bytes[value.lowerBound &+ offset] }
+        return difference == 0 ? name : nil
+    }
+}
