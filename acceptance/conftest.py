@@ -21,6 +21,7 @@ from harness.other_user import OtherUser
 from harness.sandbox import Sandbox
 from harness.script import ScriptedOrigin
 from harness.tls import CertificateAuthority, Nginx
+from harness.tls_script import start_secure
 
 # Planted where a secret belongs; none of it may ever be found in an output.
 CANARY = "CANARY-5f2c9a"
@@ -127,6 +128,16 @@ def against(make_script, start_gateway):
     def start(steps, **limits):
         origin = make_script(steps)
         return start_gateway({**plain_config(origin), "limits": limits}), origin
+
+    return start
+
+
+@pytest.fixture
+def secure(make_script, start_gateway, certificate_authority):
+    """As `against`, with TLS on both sides or where `side` says; the gateway's `dial` connects a client."""
+
+    def start(steps, side="both", **limits):
+        return start_secure(make_script, start_gateway, certificate_authority, steps, side, limits)
 
     return start
 

@@ -9,6 +9,7 @@ import requests
 from conftest import CANARY
 from harness.origin import response
 from harness.processes import environment
+from harness.script import OK
 
 
 def curl(*arguments, cwd=None, **changes):
@@ -64,12 +65,24 @@ def test_curl_with_http_1_0_gets_what_it_can_read(gateway, origin):
     authenticated(origin)
 
 
-def test_curl_uploads_with_expect_100_continue(gateway, origin, tmp_path):
-    body = tmp_path / "body"
-    body.write_bytes(b"x" * 2_000_000)
-    result = curl("-i", "-H", "Expect: 100-continue", "--data-binary", f"@{body}", f"{gateway.url}/api/x")
-    assert " 200 " in result.stdout, result
-    assert authenticated(origin).body == body.read_bytes()
+def test_curl_uploads_when_the_origin_has_said_100_continue(against, tmp_path):
+    """It would wait for that longer than it may take in all, so that it was told to go on, and by the origin."""
+    body, arrived = tmp_path / "body", []
+    body.write_bytes(b"0123456\n" * 250_000)
+
+    def steps(wire, number):
+        assert b"\r\nexpect: 100-continue\r\n" in wire.head().lower()
+        assert wire.is_quiet(0.3), "no body before it is asked for"
+        wire.send(b"HTTP/1.1 100 Continue\r\n\r\n")
+        arrived.append(wire.exactly(2_000_000) == body.read_bytes())
+        wire.send(OK)
+
+    gateway, _ = against(steps)
+    patience = ("--expect100-timeout", "20", "--max-time", "10")
+    result = curl("-i", *patience, "-H", "Expect: 100-continue", "--data-binary", f"@{body}", f"{gateway.url}/api/x")
+    interim, _, final = result.stdout.partition("\n\n")
+    assert interim.startswith("HTTP/1.1 100 ") and final.startswith("HTTP/1.1 200 ") and final.endswith("ok"), result
+    assert arrived == [True]
 
 
 def test_a_session_of_requests(gateway, origin):

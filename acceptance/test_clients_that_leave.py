@@ -8,20 +8,10 @@ import pytest
 from harness import metrics, raw
 from harness.processes import wait_until
 from harness.script import OK, Wire, answering, connect, get, wait
-from harness.tls_script import over_tls, request_to, server_context, serving, start_secure
+from harness.tls_script import over_tls, request_to, server_context, serving
 from harness.token_server import TokenServer
 
 CLOSE = ("Connection: close",)
-
-
-@pytest.fixture
-def secure(make_script, start_gateway, certificate_authority):
-    """Starts an origin that follows a script, and a gateway before it; `side` says where TLS is."""
-
-    def start(steps, side, **limits):
-        return start_secure(make_script, start_gateway, certificate_authority, steps, side, limits)
-
-    return start
 
 
 class Silent:

@@ -1,5 +1,6 @@
 """SIGTERM under load: readiness goes at once, what has begun ends whole, the exit code is 0."""
 
+import contextlib
 import itertools
 import re
 import signal
@@ -13,7 +14,11 @@ import pytest
 import requests
 from conftest import CANARY
 from harness.processes import wait_until
-from harness.script import connect
+from harness.script import OK, connect
+from harness.tls_script import request_to
+from harness.token_server import TokenServer
+from test_slow_and_early import connect_narrow
+from test_tls_framing import NOT_AN_END, SWITCH, content_of
 
 BEARER = {"strategy": "bearer", "token": CANARY}
 PART = b"p" * 100_000
@@ -37,24 +42,50 @@ print(time.monotonic() - started, flush=True)
 """
 
 
+SIDES = pytest.mark.parametrize("side", ["none", "listener"], ids=["clear", "tls"])
+#: The fields that say where an answer of so many bytes ends.
+FIELDS = {
+    "length": "Content-Length: {}\r\n",
+    "chunked": "Transfer-Encoding: chunked\r\n",
+    "events": "Content-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n",
+    "until-close": "",
+}
+
+
+def slowly(wire, number):
+    """/FRAMING/N sends N parts, 100 ms apart; /tunnel echoes; anything else is answered at once."""
+    while head := wire.head():
+        framing, _, count = head.split(b" ")[1].decode()[1:].partition("/")
+        if framing == "tunnel":
+            wire.send(SWITCH)
+            while data := wire.until(b"\n"):
+                wire.send(data)
+            return
+        if framing not in FIELDS:
+            wire.send(OK)
+            continue
+        fields, is_chunked = FIELDS[framing], "chunked" in FIELDS[framing]
+        wire.send(f"HTTP/1.1 200 OK\r\n{fields.format(int(count) * len(PART))}\r\n".encode())
+        pause = threading.Event()
+        for _ in range(int(count)):
+            pause.wait(0.1)
+            wire.send(b"%x\r\n%s\r\n" % (len(PART), PART) if is_chunked else PART)
+        if is_chunked:
+            wire.send(b"0\r\n\r\n")
+        if framing == "until-close":
+            return
+
+
 @pytest.fixture
 def slow_origin(make_script):
-    """/slow/N sends N parts, 100 ms apart, once `go_on` is set; anything else is answered at once."""
+    return make_script(slowly)
 
-    def steps(wire, number):
-        while head := wire.head():
-            target = head.split(b" ")[1]
-            if not target.startswith(b"/slow/"):
-                wire.send(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
-                continue
-            count = int(target.rsplit(b"/", 1)[1])
-            wire.send(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % (count * len(PART)))
-            pause = threading.Event()
-            for _ in range(count):
-                pause.wait(0.1)
-                wire.send(PART)
 
-    return make_script(steps)
+@pytest.fixture
+def server():
+    server = TokenServer()
+    yield server
+    server.stop()
 
 
 def get(gateway, path, name="one"):
@@ -148,7 +179,7 @@ def test_a_stop_under_load_cuts_nothing(slow_origin, start_gateway, downloads, p
 
     def download():
         with connect(gateway.port, 120) as client:
-            client.send(get(gateway, f"/api/slow/{parts}"))
+            client.send(get(gateway, f"/api/length/{parts}"))
             assert client.head().startswith(b"HTTP/1.1 200 ")
             begun.release()
             wholes.append(len(client.exactly(parts * len(PART))) == parts * len(PART))
@@ -176,15 +207,117 @@ def test_a_stop_under_load_cuts_nothing(slow_origin, start_gateway, downloads, p
     assert [name for asker in askers for name in asker.unread if name.encode() in seen] == [], "what has begun ends whole"
 
 
-def test_a_drain_ends_with_its_limit(slow_origin, start_gateway):
-    gateway = start_gateway({"limits": {"drain": "1s"}, "routes": {"api": {"upstream": slow_origin.url, "auth": BEARER}}})
+@contextlib.contextmanager
+def downloads(gateway, parts):
+    """A client for each framing and version, by these, each within its answer."""
+    with contextlib.ExitStack() as stack:
+        clients = {}
+        for framing, version in itertools.product(FIELDS, ("1.1", "1.0")):
+            client = clients[framing, version] = stack.enter_context(gateway.dial())
+            client.send(request_to(gateway, client, path=f"/api/{framing}/{parts}", version=version))
+            head = client.head()
+            assert head.startswith(b"HTTP/1.1 200 "), (framing, version, head)
+            client.is_chunked = b"chunked" in head
+        yield clients
+
+
+def enter_tunnel(gateway, client):
+    client.send(request_to(gateway, client, "Connection: Upgrade", "Upgrade: echo", path="/api/tunnel"))
+    assert client.head().startswith(b"HTTP/1.1 101 ")
+    assert echo(client, b"before\n") == b"before\n"
+
+
+def echo(client, line):
+    client.send(line)
+    return client.until(b"\n")
+
+
+def begin_to_stop(gateway):
+    gateway.process.send_signal(signal.SIGTERM)
+    wait_until(lambda: requests.get(f"{gateway.admin_url}/readyz", timeout=5).status_code == 503, 5, "it drains")
+
+
+@SIDES
+def test_answers_of_every_framing_end_whole_during_a_drain(secure, side):
+    """And as they would have ended without it: with TLS, by a close_notify."""
+    gateway, _ = secure(slowly, side)
+    with downloads(gateway, 6) as clients:
+        begin_to_stop(gateway)
+        ends = {}
+        for name, client in clients.items():
+            body = content_of(client) if client.is_chunked else b""
+            body += client.to_end()
+            ends[name] = (body == 6 * PART, client.ended)
+        assert [end for end in ends.items() if end[1] != (True, "end")] == []
+    assert gateway.process.wait(20) == 0
+
+
+@SIDES
+def test_a_tunnel_goes_on_during_a_drain_until_one_end_closes_it(secure, side):
+    gateway, _ = secure(slowly, side)
+    with gateway.dial() as client:
+        enter_tunnel(gateway, client)
+        begin_to_stop(gateway)
+        for count in range(3):
+            assert client.is_quiet(0.1)
+            assert echo(client, b"during %d\n" % count) == b"during %d\n" % count
+        client.end_of_writing()
+        assert client.to_end() == b"" and client.ended == "end"
+        # It was all that was left to wait for.
+        assert gateway.process.wait(5) == 0
+
+
+def test_a_request_that_waits_for_its_token_is_answered_during_a_drain(origin, server, start_gateway):
+    """The authority answers only when the gateway drains already: tokens are still fetched then."""
+    server.open.clear()
+    auth = {"strategy": "delegated", "url": server.url + "/token?id=1"}
+    gateway = start_gateway({"routes": {"api": {"upstream": origin.url, "auth": auth}}})
     with connect(gateway.port, 30) as client:
-        client.send(get(gateway, "/api/slow/200"))
-        assert client.head().startswith(b"HTTP/1.1 200")
+        client.send(get(gateway, "/api/x"))
+        wait_until(lambda: server.count() == 1, 5, "the token is asked for")
+        begin_to_stop(gateway)
+        assert client.is_quiet(0.2), "it still waits"
+        server.open.set()
+        assert client.head().startswith(b"HTTP/1.1 200 ")
+        assert client.to_end() == b"hello from the origin\n" and client.ended == "end"
+    assert origin.last().values("authorization") == ["Bearer token-1-of-1"]
+    assert gateway.process.wait(20) == 0
+
+
+@SIDES
+def test_what_is_left_when_the_drain_is_over_is_cut_and_looks_like_it(secure, side):
+    """Where only the end of the connection says that this was all, a plain one would make a part the whole."""
+    gateway, _ = secure(slowly, side, drain="500ms")
+    with downloads(gateway, 200) as clients, gateway.dial() as tunnel:
+        enter_tunnel(gateway, tunnel)
+        assert all(client.exactly(1000) for client in clients.values())
         started = time.monotonic()
         assert gateway.stop(20) == 0
-        assert 0.9 < time.monotonic() - started < 8
-        assert len(client.to_end()) < 200 * len(PART)
+        assert 0.4 < time.monotonic() - started < 8
+        assert all(len(client.to_end()) < 200 * len(PART) for client in clients.values())
+        tunnel.to_end()
+        ends = {**clients, "tunnel": tunnel}
+        assert [(name, client.ended) for name, client in ends.items() if client.ended not in NOT_AN_END] == []
+
+
+def test_an_answer_that_is_written_and_not_taken_when_the_drain_is_over_is_whole_or_cut(against):
+    """Of what the gateway has taken from the origin, the system holds a part and the gateway the rest."""
+    sizes = [size << 20 for size in (1, 2, 3, 4, 6)]
+
+    def steps(wire, number):
+        size = int(wire.head().split(b" ")[1][1:])
+        wire.send(b"HTTP/1.1 200 OK\r\n\r\n" + b"p" * size)
+
+    gateway, _ = against(steps, drain="500ms")
+    with contextlib.ExitStack() as stack:
+        clients = {size: stack.enter_context(connect_narrow(gateway.port)) for size in sizes}
+        for size, client in clients.items():
+            client.send(get(gateway, f"/api/{size}"))
+            assert client.head().startswith(b"HTTP/1.1 200 ")
+        assert gateway.stop(20) == 0
+        taken = {size: (len(client.to_end()), client.ended) for size, client in clients.items()}
+    assert {size: end for size, end in taken.items() if end not in ((size, "end"), (end[0], "reset"))} == {}
+    assert "reset" in dict(taken.values()).values(), "or nothing is proved"
 
 
 def test_an_upload_that_has_begun_arrives_whole(origin, start_gateway):
@@ -192,8 +325,7 @@ def test_an_upload_that_has_begun_arrives_whole(origin, start_gateway):
     with connect(gateway.port, 30) as client:
         client.send(f"POST /api/x HTTP/1.1\r\nHost: 127.0.0.1:{gateway.port}\r\nContent-Length: 10\r\n\r\nhello".encode())
         wait_until(lambda: origin.raw().endswith(b"hello"), 5, "the upload has begun")
-        gateway.process.send_signal(signal.SIGTERM)
-        wait_until(lambda: requests.get(f"{gateway.admin_url}/readyz", timeout=5).status_code == 503, 5, "it drains")
+        begin_to_stop(gateway)
         client.send(b"world")
         head = client.head()
         assert head.startswith(b"HTTP/1.1 200") and b"connection: close" in head.lower()

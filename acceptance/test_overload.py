@@ -1,26 +1,37 @@
 """Far more than it can serve: what is taken is served, what is not is told so at once, and afterwards all is as before."""
 
+import concurrent.futures
 import pathlib
 import re
 import statistics
 import subprocess
 import sys
-import threading
 import time
 
 import pytest
 from conftest import CANARY
 from harness import metrics, processes
 from harness.processes import peak_memory_mib
-from harness.script import connect
+from harness.script import connect, get
 
 #: What the upstream is allowed to have under way; ten times as many clients come.
 AT_ONCE = 32
 MILLISECONDS = 20
 COUNTS = """
+local threads = {}
+setup = function(thread) table.insert(threads, thread) end
+init = function() good, refused, others = 0, 0, 0 end
+response = function(status)
+  if status == 200 then good = good + 1 elseif status == 503 then refused = refused + 1 else others = others + 1 end
+end
 done = function(summary, latency, requests)
-  local bad = summary.errors.status
-  io.write(string.format("good %d bad %d microseconds %d\\n", summary.requests - bad, bad, summary.duration))
+  local sums = {good = 0, refused = 0, others = 0}
+  for _, thread in ipairs(threads) do
+    for name in pairs(sums) do sums[name] = sums[name] + thread:get(name) end
+  end
+  local failed = summary.errors
+  io.write(string.format("counts %d %d %d %d %d %d %d %d\\n", summary.duration, sums.good, sums.refused, sums.others,
+    failed.connect, failed.read, failed.write, failed.timeout))
 end
 """
 
@@ -39,31 +50,36 @@ def config(upstream, **limits):
 
 
 def load(gateway, folder, connections, seconds, pause=0):
-    """Good answers a second, and refusals a second; each connection waits so many milliseconds before it asks again."""
+    """Good answers a second, and refusals a second; each connection waits so many milliseconds before it asks again.
+
+    Nothing else may come: no other status, no connection that fails or is silent.
+    """
     delay = f"delay = function() return {pause} end\n" if pause else ""
     (folder / "counts.lua").write_text(delay + COUNTS)
     command = ["wrk", "-t", "1", "-c", str(connections), "-d", f"{seconds}s", "-s", folder / "counts.lua"]
     result = subprocess.run([*command, f"{gateway.url}/api/x"], capture_output=True, text=True, timeout=seconds + 60)
-    good, bad, duration = map(int, re.search(r"good (\d+) bad (\d+) microseconds (\d+)", result.stdout).groups())
-    return good * 1e6 / duration, bad * 1e6 / duration
+    duration, good, refused, *others = map(int, re.search(r"counts (.*)", result.stdout)[1].split())
+    assert others == [0] * 5, result.stdout
+    return good * 1e6 / duration, refused * 1e6 / duration
 
 
 def overload(gateway, folder, connections, seconds, pause=0):
     """The load of `load`, and meanwhile how long single refusals take, connecting included."""
-    result, refusals = [], []
-    attack = threading.Thread(target=lambda: result.append(load(gateway, folder, connections, seconds, pause)))
-    attack.start()
-    while attack.is_alive():
-        started = time.monotonic()
-        with connect(gateway.port) as client:
-            client.send(f"GET /api/x HTTP/1.1\r\nHost: 127.0.0.1:{gateway.port}\r\nConnection: close\r\n\r\n".encode())
-            head = client.head()
-        if head.startswith(b"HTTP/1.1 503"):
-            refusals.append(time.monotonic() - started)
-            assert b"\r\nretry-after: " in head.lower() and b"problem+json" in head
-        time.sleep(0.02)
+    refusals = []
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        attack = pool.submit(load, gateway, folder, connections, seconds, pause)
+        while not attack.done():
+            started = time.monotonic()
+            with connect(gateway.port) as client:
+                client.send(get(gateway, "Connection: close"))
+                head = client.head()
+            if not head.startswith(b"HTTP/1.1 200 "):
+                refusals.append(time.monotonic() - started)
+                assert head.startswith(b"HTTP/1.1 503 ") and b"problem+json" in head, head
+                assert b"\r\nretry-after: " in head.lower(), head
+            time.sleep(0.02)
     assert len(refusals) > seconds
-    return *result[0], refusals
+    return *attack.result(), refusals
 
 
 def report(peak, good, refused, refusals, gateway):
@@ -76,15 +92,28 @@ def report(peak, good, refused, refusals, gateway):
     assert memory < 64
 
 
+def becomes_normal(gateway, folder, connections, least):
+    """Who comes in the first moment may find the place of one that has just left still taken."""
+    seen = []
+
+    def is_normal():
+        seen.append(load(gateway, folder, connections, 2))
+        after, refused = seen[-1]
+        return refused == 0 and after >= least
+
+    processes.wait_until(is_normal, 5, lambda: f"{least:.0f}/s again, and nothing refused: {seen}")
+    print(f"afterwards {seen}")
+
+
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize(
     ("seconds", "is_paced", "share"),
+    # A short run on a busy machine says less than a long one.
     [
-        # A short run on a busy machine says less than a long one.
         (3, False, 0.3),
         pytest.param(60, True, 0.8, marks=pytest.mark.soak),
         # Who asks again at once, tens of thousands of times a second, takes the CPU that the upstream of this test needs.
-        pytest.param(60, False, 0.6, marks=pytest.mark.soak),
+        pytest.param(60, False, 0.7, marks=pytest.mark.soak),
     ],
 )
 def test_ten_times_what_the_upstream_can_serve(upstream, start_gateway, tmp_path, seconds, is_paced, share):
@@ -96,11 +125,9 @@ def test_ten_times_what_the_upstream_can_serve(upstream, start_gateway, tmp_path
     good, refused, refusals = overload(gateway, tmp_path, 10 * AT_ONCE, seconds, pause)
     report(peak, good, refused, refusals, gateway)
     assert refused > 0
-    assert good >= share * peak
     assert statistics.quantiles(refusals, n=100)[98] < (0.1 if seconds >= 60 else 0.5)
-    began = time.monotonic()
-    after, none = load(gateway, tmp_path, AT_ONCE, 2)
-    assert none == 0 and time.monotonic() - began < 5 and after >= 0.5 * peak
+    assert good >= share * peak
+    becomes_normal(gateway, tmp_path, AT_ONCE, peak * (0.9 if seconds >= 60 else 0.5))
 
 
 @pytest.mark.timeout(300)
@@ -112,9 +139,8 @@ def test_ten_times_the_connections_that_it_takes(upstream, start_gateway, tmp_pa
     assert none == 0
     good, refused, refusals = overload(gateway, tmp_path, 10 * AT_ONCE, seconds)
     report(peak, good, refused, refusals, gateway)
-    assert good > 0 and refused > 0
+    assert refused > 0
     assert statistics.quantiles(refusals, n=100)[98] < (0.1 if seconds >= 60 else 0.5)
-    began = time.monotonic()
-    after, none = load(gateway, tmp_path, AT_ONCE // 2, 2)
-    assert none == 0 and time.monotonic() - began < 5 and after >= 0.5 * peak
+    assert good >= (0.8 if seconds >= 60 else 0.1) * peak
+    becomes_normal(gateway, tmp_path, AT_ONCE // 2, peak * (0.9 if seconds >= 60 else 0.5))
     assert metrics.threads(gateway.process.pid) < 64

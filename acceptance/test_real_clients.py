@@ -5,6 +5,7 @@ import gzip
 import hashlib
 import os
 import re
+import select
 import subprocess
 import threading
 
@@ -15,6 +16,7 @@ from conftest import CANARY
 from harness import debian
 from harness.origin import response
 from harness.processes import environment
+from harness.script import ScriptedOrigin, connect
 from test_clients import curl
 
 BEARER = {"strategy": "bearer", "token": CANARY}
@@ -125,10 +127,11 @@ def test_aiohttp_streams_both_ways(gateway, origin):
                 assert (answer.status, await answer.read()) == (200, b"hello from the origin\n")
             async with session.get(f"{gateway.url}/api/x", expect100=True, data=b"body") as answer:
                 assert answer.status == 200
-            calls = [session.get(f"{gateway.url}/api/{number}") for number in range(200)]
-            return [answer.status for answer in await asyncio.gather(*calls)]
+            origin.answer = lambda request: response(200, request.target.encode() + request.body)
+            calls = [session.put(f"{gateway.url}/api/{number}", data=b"%d" % number) for number in range(200)]
+            return [(answer.status, await answer.read()) for answer in await asyncio.gather(*calls)]
 
-    assert set(asyncio.run(run())) == {200}
+    assert asyncio.run(run()) == [(200, b"/%d%d" % (number, number)) for number in range(200)]
     assert origin.requests[0].framing == "chunked" and len(origin.requests[0].body) == 20_000
     assert all(request.values("authorization") == [f"Bearer {CANARY}"] for request in origin.requests)
 
@@ -197,6 +200,22 @@ def test_git_clones_and_pushes_over_smart_http(servers, start_gateway, tmp_path,
 # apt
 
 
+def passing(port, depths):
+    """Between a client and the gateway: passes all on, and notes how many requests wait for their answer to begin."""
+
+    def steps(wire, number):
+        with connect(port) as gateway:
+            ends = {wire.connection: (wire, gateway), gateway.connection: (gateway, wire)}
+            while ready := select.select(list(ends), [], [], 30)[0]:
+                for source, other in map(ends.get, ready):
+                    if not source.more():
+                        return
+                    other.send(source.exactly(len(source.buffer)))
+                depths.append(wire.received.count(b"\r\n\r\n") - gateway.received.count(b"HTTP/1.1 "))
+
+    return steps
+
+
 @pytest.mark.parametrize("way", ["by path", "as a proxy"])
 def test_apt_installs_from_a_repository_with_pipelining(servers, start_gateway, tmp_path, way):
     repository = tmp_path / "repository"
@@ -224,14 +243,17 @@ def test_apt_installs_from_a_repository_with_pipelining(servers, start_gateway, 
     guard = f'if ($http_authorization != "Bearer {CANARY}") {{ return 403; }}'
     server = servers(debian.nginx, f"root {repository}; {guard}")
     gateway = start_gateway({"routes": {"apt": {"upstream": server.url, "auth": BEARER}}})
+    depths = []
+    # The same port, because the gateway answers for its own only.
+    tap = servers(lambda _: ScriptedOrigin(passing(gateway.port, depths), port=gateway.port, host="127.0.0.2"))
 
     root = tmp_path / "apt"
     for folder in ("lists/partial", "archives/partial", "etc", "out"):
         (root / folder).mkdir(parents=True)
     (root / "status").touch()
-    url = f"{gateway.url}/apt/" if way == "by path" else f"{server.url}/"
+    url = f"{tap.url}/apt/" if way == "by path" else f"{server.url}/"
     (root / "etc/sources.list").write_text(f"deb [trusted=yes] {url} stable main\n")
-    proxy = "false" if way == "by path" else gateway.url
+    proxy = "false" if way == "by path" else tap.url
 
     def apt(*words):
         options = {
@@ -248,7 +270,9 @@ def test_apt_installs_from_a_repository_with_pipelining(servers, start_gateway, 
         assert result.returncode == 0 and "Err:" not in result.stdout, result.stdout + result.stderr
 
     apt("update")
+    depths.clear()
     apt("install", "--download-only", "--yes", *(f"authgateway-test-{number}" for number in range(12)))
+    assert max(depths) > 3, "many requests were under way on one connection"
     fetched = {file.name: file.read_bytes() for file in (root / "archives").glob("*.deb")}
     assert len(fetched) == 12
     for number in range(12):

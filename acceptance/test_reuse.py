@@ -1,6 +1,7 @@
 """Connections that the origin closes just when they are used again: no request is lost, and none is done twice."""
 
 import asyncio
+import hashlib
 import os
 import pathlib
 import random
@@ -28,21 +29,27 @@ def hasty():
 
 
 async def client(port, number, count, method):
-    """One connection to the gateway, as long as it lives, with pauses of the length of the origin's: the statuses by id."""
+    """One connection to the gateway, as long as it lives, with pauses as long as the origin's: the statuses by id.
+
+    What succeeds is the answer to this request and to its body, no other's.
+    """
     source = random.Random(number)
     statuses = {}
     reader = writer = None
     for request in range(count):
         if writer is None:
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
-        body = b"" if method == "GET" else b"Content-Length: 5\r\n"
         name = f"{method}-{number}-{request}".lower()
-        head = f"{method} /api/x HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nX-Id: {name}\r\n".encode()
-        writer.write(head + body + b"\r\n" + (b"" if method == "GET" else b"hello"))
+        body = b"" if method == "GET" else f"body of {name}".encode()
+        length = "" if method == "GET" else f"Content-Length: {len(body)}\r\n"
+        head = f"{method} /api/x HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nX-Id: {name}\r\n{length}\r\n"
+        writer.write(head.encode() + body)
         answer = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 30)
         statuses[name] = int(answer.split(b" ")[1])
         length = next(int(line[15:]) for line in answer.split(b"\r\n") if line.lower().startswith(b"content-length:"))
-        await reader.readexactly(length)
+        content = (await reader.readexactly(length)).decode()
+        if statuses[name] == 200:
+            assert content == f"{name} {hashlib.sha256(body).hexdigest()}", "the answer is another's"
         if b"connection: close" in answer.lower():
             writer.close()
             writer = None

@@ -7,21 +7,11 @@ import pytest
 from conftest import CANARY
 from harness import processes
 from harness.script import OK, answering, wait
-from harness.tls_script import request_to, start_secure
+from harness.tls_script import request_to
 
 CHUNKED = "Transfer-Encoding: chunked"
 SWITCH = b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n"
 NOT_AN_END = ("cut", "reset")
-
-
-@pytest.fixture
-def secure(make_script, start_gateway, certificate_authority):
-    """Starts an origin that follows a script, and a gateway before it; TLS is on both sides, or on one of them."""
-
-    def start(steps, side="both", **limits):
-        return start_secure(make_script, start_gateway, certificate_authority, steps, side, limits)
-
-    return start
 
 
 def pattern(size):

@@ -20,15 +20,20 @@ def config(authority, upstream, **more):
     }
 
 
-def guarded_by(authority):
+def guarded_by(authority, welcome=ok):
     """An origin's answer: refuses what the authority does not know, the way RFC 6750 says."""
 
     def answer(request):
         if authority.accepts(token_of(request)):
-            return ok(request)
+            return welcome(request)
         return response(401, b"", 'WWW-Authenticate: Bearer error="invalid_token"')
 
     return answer
+
+
+def named(request):
+    """What tells a request from others."""
+    return request.target.encode() + b" " + request.body
 
 
 def token_of(request):
@@ -123,19 +128,22 @@ def test_a_chunked_post_is_replayed_too(make_authority, make_origin, start_gatew
 
 def test_a_hundred_late_refusals_cause_one_renewal(make_authority, make_origin, start_gateway):
     authority = make_authority(token_delay=0.5)
-    origin = make_origin(guarded_by(authority))
+    origin = make_origin(guarded_by(authority, lambda request: response(200, named(request))))
     gateway = start_gateway(config(authority, origin.url))
     requests.get(gateway.url + "/api/warm", timeout=20)
     authority.revoke_all()
     origin.forget()
 
-    head = f"POST /api/%d HTTP/1.1\r\nHost: 127.0.0.1:{gateway.port}\r\nContent-Length: 5\r\nConnection: close\r\n\r\nbody!"
-    answers = raw.all_at_once(gateway.port, [(head % number).encode() for number in range(100)])
+    fields = f"Host: 127.0.0.1:{gateway.port}\r\nContent-Length: 8\r\nConnection: close"
+    asked = [f"POST /api/{number} HTTP/1.1\r\n{fields}\r\n\r\nbody {number:03}".encode() for number in range(100)]
+    answers = raw.all_at_once(gateway.port, asked)
 
     assert collections.Counter(answer.status for answer in answers) == {200: 100}
+    names = [b"/%d body %03d" % (number, number) for number in range(100)]
+    assert [answer.body for answer in answers] == names, "each is answered what it asked"
     assert len(authority.tokens()) == 2
     accepted = [request for request in origin.requests if authority.accepts(token_of(request))]
-    assert sorted(int(request.target[1:]) for request in accepted) == list(range(100))
+    assert sorted(map(named, accepted)) == sorted(names)
 
 
 def test_a_body_too_large_to_hold_is_not_replayed_and_the_next_request_works(

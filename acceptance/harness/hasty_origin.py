@@ -2,11 +2,13 @@
 
 One request in twenty it does and then resets the connection instead of answering; never the first of a connection, so that
 whoever repeats it on a new one succeeds. Prints its port. `GET /_count` answers how often each request was done, by its `X-Id`,
-and which were done without an answer; everything else is answered with 200.
+and which were done without an answer; everything else is answered with that id and the hash of the body, which tell an answer
+from another's.
 """
 
 import asyncio
 import collections
+import hashlib
 import json
 import random
 import socket
@@ -39,7 +41,7 @@ class Hasty(asyncio.Protocol):
             length = int(fields.get(b"content-length", 0))
             if len(rest) < length:
                 return
-            self.buffer = rest[length:]
+            body, self.buffer = rest[:length], rest[length:]
             if head.startswith(b"GET /_count"):
                 self.answer(json.dumps({"done": Hasty.ids, "unanswered": Hasty.unanswered}).encode())
                 continue
@@ -49,7 +51,7 @@ class Hasty(asyncio.Protocol):
                 Hasty.unanswered.append(name)
                 return self.reset()
             self.is_reused = True
-            self.answer(b"ok")
+            self.answer(f"{name} {hashlib.sha256(body).hexdigest()}".encode())
             self.timer = asyncio.get_running_loop().call_later(self.source.uniform(0, 0.005), self.transport.close)
 
     def answer(self, body):

@@ -90,8 +90,9 @@ def connect(port, seconds=15):
 class ScriptedOrigin:
     """Runs `script(wire, number)` for each connection, the first having number 0, and closes it afterwards."""
 
-    def __init__(self, script):
+    def __init__(self, script, port=0, host="127.0.0.1"):
         self.script = script
+        self.host = host
         self.wires = []
         #: What went wrong in a script; a test that ends well looks here.
         self.failures = []
@@ -116,13 +117,13 @@ class ScriptedOrigin:
             daemon_threads = True
             request_queue_size = 1024
 
-        self.server = Server(("127.0.0.1", 0), Handler)
+        self.server = Server((host, port), Handler)
         self.port = self.server.server_address[1]
         threading.Thread(target=self.server.serve_forever, args=(0.05,), daemon=True).start()
 
     @property
     def url(self):
-        return f"http://127.0.0.1:{self.port}"
+        return f"http://{self.host}:{self.port}"
 
     def stop(self):
         self.server.shutdown()
