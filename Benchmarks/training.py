@@ -24,7 +24,7 @@ local number = 0
 request = function()
   number = number + 1
   local body = bodies[number % #bodies + 1]
-  if number % 2 == 0 then return wrk.format("POST", "/json", {{["Content-Type"] = "text/plain"}}, body) end
+  if number % 2 == 0 then return wrk.format("POST", "/json", {{["Content-Type"] = "text/plain", Authorization = "Bearer {token}"}}, body) end
   local chunks = string.format("%x\\r\\n%s\\r\\n0\\r\\n\\r\\n", #body, body)
   return "POST /json HTTP/1.1\\r\\nHost: 127.0.0.1:{port}\\r\\nAuthorization: Bearer {token}\\r\\n"
     .. "Transfer-Encoding: chunked\\r\\n\\r\\n" .. chunks

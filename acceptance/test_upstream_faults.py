@@ -257,3 +257,55 @@ def test_an_upstream_that_stops_taking_the_upload_is_a_504(against, framing):
         wait(is_left, 5, "its connection is closed")
     sender.join(15)
     assert not sender.is_alive()
+
+
+# Those that are slow, and not silent
+
+
+def slowly(wire, size, seconds):
+    """Takes so many bytes in about so many seconds; returns what came."""
+    came, at_once = 0, 1 << 16
+    while came < size:
+        time.sleep(seconds * at_once / size)
+        data = wire.exactly(min(at_once, size - came))
+        wire.received = b""
+        if not data:
+            break
+        came += len(data)
+    return came
+
+
+def test_an_upstream_that_takes_an_upload_slowly_is_waited_for(make_script, start_gateway):
+    """However long its system makes no room for more: what has been written is still taken."""
+    size, came = 10 << 20, []
+
+    def steps(wire, number):
+        wire.head()
+        came.append(slowly(wire, size, 3))
+        wire.send(b"HTTP/1.1 204 No Content\r\n\r\n")
+
+    gateway = start_gateway(
+        {"limits": {"body_idle_timeout": "100ms"}, "routes": {"api": {"upstream": make_script(steps).url, "auth": BEARER}}}
+    )
+    with connect(gateway.port) as client:
+        client.send(get(gateway, f"Content-Length: {size}", method="POST") + bytes(size))
+        assert client.head().startswith(b"HTTP/1.1 204 ")
+    assert came == [size]
+
+
+def test_an_upstream_that_takes_what_a_tunnel_brings_slowly_is_waited_for(secure):
+    size, came = 1 << 20, []
+
+    def steps(wire, number):
+        wire.head()
+        wire.send(SWITCH)
+        came.append(slowly(wire, size, 2))
+
+    gateway, _ = secure(steps, "none", response_timeout="300ms")
+    with gateway.dial() as client:
+        client.send(request_to(gateway, client, "Connection: Upgrade", "Upgrade: echo"))
+        assert client.head().startswith(b"HTTP/1.1 101 ")
+        client.send(bytes(size))
+        client.end_of_writing()
+        wait_until(lambda: came, 10, "it has taken all it gets")
+    assert came == [size]

@@ -66,63 +66,143 @@ struct UpstreamPoolTests {
         try await group.shutdownGracefully()
     }
 
-    /// Half of what there may be is shared out; the rest is for whichever loop needs more, and goes back where it is needed.
-    @Test func aLoopHasMoreThanItsShareWhileOthersNeedLess() {
-        let budget = ConnectionBudget(most: 8, lanes: 2)
-        var (one, other) = (0, 0)
-        while budget.take(having: one) { one += 1 }
-        while budget.take(having: other) { other += 1 }
-        #expect((one, other) == (6, 2))
-        #expect(budget.isNeededElsewhere(having: one))
-        #expect(!budget.isNeededElsewhere(having: other))
-        budget.giveBack(having: one)
-        one -= 1
-        #expect(!budget.isNeededElsewhere(having: one))
-        #expect(budget.take(having: other))
-        #expect(!budget.take(having: one))
-        #expect(!budget.take(having: other + 1))
-    }
+    // MARK: Several event loops
 
-    @Test(arguments: [(1, 1, 1), (1, 4, 4), (3, 2, 3), (1024, 1, 1024), (1024, 5, 1024)])
-    func allLoopsTogetherHaveWhatThereMayBe(_ most: Int, _ lanes: Int, _ opened: Int) {
-        let budget = ConnectionBudget(most: most, lanes: lanes)
-        var counts = Array(repeating: 0, count: lanes)
-        for lane in counts.indices {
-            while budget.take(having: counts[lane]) { counts[lane] += 1 }
-        }
-        #expect(counts.reduce(0, +) == opened)
-        #expect(counts.allSatisfy { $0 > 0 })
-    }
+    /// Pools of different event loops, which for once are one and the same, before one upstream.
+    private final class Loops {
+        let loop: any EventLoop
+        let pools: [UpstreamPool]
+        /// What has been answered, in order: the pool, and the connection unless there was none.
+        var answers: [(pool: Int, connection: UpstreamHandler?)] = []
 
-    /// While another loop needs connections, none rests here beyond this loop's share.
-    @Test func aConnectionThatOthersNeedIsNotKept() async throws {
-        let group = MultiThreadedEventLoopGroup(numberOfThreads: 1)
-        let server = try await ServerBootstrap(group: group).bind(host: "127.0.0.1", port: 0).get()
-        let shared = try Self.shared(port: try #require(server.localAddress?.port), most: 4, lanes: 2)
-        let loop = group.next()
-        let open = loop.makePromise(of: [Bool].self)
-        try await loop.submit {
-            let pools = (0..<2).map { number in
+        init(_ count: Int, on loop: any EventLoop, _ shared: ProxyShared) {
+            self.loop = loop
+            pools = (0..<count).map { number in
                 let slot = LaneSlot(number: number, loop: loop, shared: shared)
                 return UpstreamPool(target: shared.targets[0], slot: slot, shared: shared)
             }
-            var connections: [UpstreamHandler] = []
-            func collect(_ result: Result<UpstreamHandler, GatewayProblem>) {
-                guard case .success(let connection) = result else { return open.fail(ListenerError("no connection")) }
-                connections.append(connection)
-                guard connections.count == 3 else { return }
-                for connection in connections { pools[0].putBack(connection) }
-                loop.assumeIsolated().scheduleTask(in: .milliseconds(200)) {
-                    open.succeed(connections.map(\.isOpen))
-                }
-            }
-            for _ in 0..<3 { _ = pools[0].connect(.any, collect) }
         }
-        .get()
-        // The first is closed; by that the others are no longer needed elsewhere.
-        #expect(try await open.futureResult.get() == [false, true, true])
+
+        @discardableResult
+        func connect(_ pool: Int) -> UInt64? {
+            pools[pool].connect(.any) { [self] result in
+                answers.append((pool, try? result.get()))
+            }
+        }
+
+        /// The connection that was the answer of this number goes back to its pool.
+        func putBack(_ answer: Int) {
+            let (pool, connection) = answers[answer]
+            guard let connection else { return }
+            connection.becameIdle()
+            pools[pool].putBack(connection)
+        }
+
+        var order: [Int] { answers.map(\.pool) }
+        var areOpen: [Bool] { answers.map { $0.connection?.isOpen ?? false } }
+    }
+
+    /// Runs the steps 50 ms apart on the loop of `count` pools.
+    private func withLoops(
+        _ count: Int,
+        most: Int,
+        _ steps: [@Sendable (Loops) -> Void],
+        _ check: @escaping @Sendable (Loops) -> Void
+    ) async throws {
+        let group = MultiThreadedEventLoopGroup(numberOfThreads: 1)
+        let server = try await ServerBootstrap(group: group).bind(host: "127.0.0.1", port: 0).get()
+        let shared = try Self.shared(port: try #require(server.localAddress?.port), most: most, lanes: count)
+        let loop = group.next()
+        let box = try await loop.submit { NIOLoopBound(Loops(count, on: loop, shared), eventLoop: loop) }.get()
+        for step in steps {
+            try await loop.submit { step(box.value) }.get()
+            try await Task.sleep(for: .milliseconds(50))
+        }
+        try await loop.submit { check(box.value) }.get()
         try await server.close().get()
         try await group.shutdownGracefully()
+    }
+
+    @Test func aLoopThatNeedsAConnectionGetsThePlaceOfOneThatRestsElsewhere() async throws {
+        try await withLoops(
+            2,
+            most: 2,
+            [
+                { for _ in 0..<2 { $0.connect(0) } }, { for number in 0..<2 { $0.putBack(number) } },
+                { $0.connect(1) },
+            ]
+        ) { loops in
+            #expect(loops.order == [0, 0, 1])
+            // The one that has rested longest.
+            #expect(loops.areOpen == [false, true, true])
+        }
+    }
+
+    @Test func whoHasWaitedLongestGetsWhatBecomesFree() async throws {
+        try await withLoops(
+            3,
+            most: 3,
+            [
+                { for _ in 0..<3 { $0.connect(0) } }, { $0.connect(2) }, { $0.connect(1) }, { $0.connect(2) },
+                { $0.putBack(0) }, { $0.putBack(1) }, { $0.putBack(2) },
+            ]
+        ) { loops in
+            // The loop that waits twice is not served twice before the other is.
+            #expect(loops.order == [0, 0, 0, 2, 1, 2])
+            #expect(loops.areOpen == [false, false, false, true, true, true])
+        }
+    }
+
+    @Test func aLoopThatHasMoreThanItsShareGivesWayAlsoWhileItsOwnWait() async throws {
+        try await withLoops(
+            2,
+            most: 2,
+            [
+                { for _ in 0..<2 { $0.connect(0) } }, { $0.connect(0) }, { $0.connect(1) }, { $0.connect(1) },
+                { $0.putBack(0) }, { $0.putBack(1) },
+            ]
+        ) { loops in
+            #expect(loops.order == [0, 0, 1, 0])
+            // The last took over what came back.
+            #expect(loops.areOpen == [false, true, true, true])
+        }
+    }
+
+    @Test func noConnectionIsClosedForNobody() async throws {
+        try await withLoops(
+            2,
+            most: 2,
+            [
+                { for _ in 0..<2 { $0.connect(0) } },
+                { loops in
+                    guard let place = loops.connect(1) else { return }
+                    loops.pools[1].leave(place)
+                },
+                { for number in 0..<2 { $0.putBack(number) } },
+            ]
+        ) { loops in
+            #expect(loops.order == [0, 0])
+            #expect(loops.areOpen == [true, true])
+        }
+    }
+
+    @Test func aPlaceThatIsNotNeededAfterAllGoesToTheNext() async throws {
+        try await withLoops(
+            3,
+            most: 1,
+            [
+                { $0.connect(0) },
+                { loops in
+                    let place = loops.connect(1)
+                    loops.connect(2)
+                    loops.putBack(0)
+                    if let place { loops.pools[1].leave(place) }
+                },
+            ]
+        ) { loops in
+            #expect(loops.order == [0, 2])
+            #expect(loops.areOpen == [false, true])
+        }
     }
 
     /// - Parameter most: Connections at a time.

@@ -72,7 +72,6 @@ extension DownstreamHandler {
         let bytes = inbound
         switch trailers.read(bytes.readableBytesUInt8Span, forbidden: owned) {
         case .needMore:
-            if clientHasClosedOutput { closeNow() }
             return false
         case .refused(let reason):
             refuse(reason.problem("The trailers were", under: lane.limits))

@@ -5,7 +5,9 @@ import NIOCore
 struct ProgressLook {
     /// The deadline that was set after the look: if it is the next to pass, nothing else has moved it.
     var next = NIODeadline.distantFuture
+    /// By the client.
     var untaken = 0
+    var untakenUpstream = 0
     var sent = 0
 }
 
@@ -25,7 +27,7 @@ extension DownstreamHandler {
         case .finishing: if !clientTakes(within: timeouts.response) { reset() }
         case .cutting: resetWhenTaken()
         // Nobody has said that this was all.
-        case .tunnel: if isWritable || !clientTakes(within: timeouts.response) { reset() }
+        case .tunnel: if !clientTakes(within: timeouts.response), !upstreamTakes(within: timeouts.response) { reset() }
         case .lingering, .closed: closeNow()
         }
     }
@@ -34,6 +36,7 @@ extension DownstreamHandler {
         guard !answerMoves() else { return }
         // Nothing is read from the client while the upstream takes nothing.
         guard exchange?.upstream?.isWritable ?? true else {
+            guard !upstreamTakes(within: timeouts.bodyIdle) else { return }
             return refuse(GatewayProblem(.upstreamTimeout, "The upstream stopped taking the body of the request."))
         }
         guard !awaitsContinue else { return upstreamTimedOut() }
@@ -65,10 +68,24 @@ extension DownstreamHandler {
 
     /// Whether the client takes what was written, however slowly; then it has `amount` to take more.
     private func clientTakes(within amount: TimeAmount) -> Bool {
-        let untaken = outlet.untakenBytes()
-        guard untaken > 0, timer.passed != lastLook.next || untaken < lastLook.untaken else { return false }
+        takes(outlet.untakenBytes(), than: lastLook.untaken, within: amount) { $0.untaken = $1 }
+    }
+
+    /// The same of the upstream and what it was sent of the request, or of the tunnel.
+    private func upstreamTakes(within amount: TimeAmount) -> Bool {
+        let untaken = exchange?.upstream?.untakenBytes ?? 0
+        return takes(untaken, than: lastLook.untakenUpstream, within: amount) { $0.untakenUpstream = $1 }
+    }
+
+    private func takes(
+        _ untaken: Int,
+        than before: Int,
+        within amount: TimeAmount,
+        _ note: (inout ProgressLook, Int) -> Void
+    ) -> Bool {
+        guard untaken > 0, timer.passed != lastLook.next || untaken < before else { return false }
         lookAgain(after: amount)
-        lastLook.untaken = untaken
+        note(&lastLook, untaken)
         return true
     }
 

@@ -222,6 +222,9 @@ final class UpstreamHandler: ChannelDuplexHandler, DeadlineKeeper {
         }
     }
 
+    /// What it has not taken yet of what was sent to it.
+    var untakenBytes: Int { outlet.untakenBytes() }
+
     func close() {
         guard phase != .closed else { return }
         phase = .closed

@@ -39,6 +39,8 @@ final class UpstreamPool {
     private let mostWaiting: Int
     /// Open or being opened.
     private var count = 0
+    /// Holds this pool, while it has connections or waiters.
+    private var seat: ConnectionBudget.Seat?
     private var waiters: CircularBuffer<Waiter> = []
     private var lastWaiter: UInt64 = 0
     private var isServing = false
@@ -79,8 +81,9 @@ final class UpstreamPool {
     }
 
     func putBack(_ connection: UpstreamHandler) {
-        let isKept = !isRetired && !target.budget.isNeededElsewhere(having: count)
-        guard isKept || !waiters.isEmpty else { return connection.close() }
+        let givesWay = waiters.isEmpty || count > target.budget.share
+        guard !givesWay || !target.budget.promise(by: seat) else { return connection.abandon() }
+        guard !isRetired || !waiters.isEmpty else { return connection.close() }
         idle.append(connection)
         serveWaiters()
     }
@@ -107,7 +110,7 @@ final class UpstreamPool {
     /// - Returns: The place of who has to wait, to be given up with ``leave(_:)``.
     func connect(_ reuse: Reuse, _ done: @escaping Done) -> UInt64? {
         // Who has waited is served first, on the turn that is about to come; but who lost a connection has waited for that one.
-        if waiters.isEmpty || reuse == .never, target.budget.take(having: count) {
+        if waiters.isEmpty || reuse == .never, hasPlace() {
             open(done)
             return nil
         }
@@ -121,21 +124,59 @@ final class UpstreamPool {
         let deadline = loop.assumeIsolated().scheduleTask(in: timeouts.connect) { [self] in
             gaveUp(number)
         }
-        waiters.append(Waiter(number: number, reuse: reuse, done: done, deadline: deadline))
-        if reuse == .never { serveWaiters() }
+        let waiter = Waiter(number: number, reuse: reuse, done: done, deadline: deadline)
+        if reuse == .never {
+            waiters.prepend(waiter)
+            serveWaiters()
+        } else {
+            waiters.append(waiter)
+        }
         return number
+    }
+
+    private func hasPlace() -> Bool {
+        let seat = seat ?? ConnectionBudget.Seat(self, on: loop)
+        if self.seat == nil { target.budget.join(seat) }
+        self.seat = seat
+        return target.budget.take(for: seat)
+    }
+
+    private func leaveSeatIfDone() {
+        guard let seat, waiters.isEmpty else { return }
+        target.budget.withdraw(seat)
+        guard count == 0 else { return }
+        target.budget.leave(seat)
+        self.seat = nil
+    }
+
+    /// The place that was waited for; it is this pool's.
+    func placeGranted() {
+        guard let done = nextWaiter() else { return target.budget.giveBack() }
+        open(done)
+        serveWaiters()
+    }
+
+    /// Closes what nobody uses, for loops that wait; the connections that have rested longest.
+    func spareIdle() {
+        guard waiters.isEmpty else { return }
+        while !idle.isEmpty, target.budget.promise(by: seat) { idle.removeFirst().abandon() }
     }
 
     /// Nobody waits in this place any longer; without effect when its turn has come already.
     func leave(_ place: UInt64) {
-        guard let index = waiters.firstIndex(where: { $0.number == place }) else { return }
-        waiters.remove(at: index).deadline.cancel()
+        remove(place)?.deadline.cancel()
+    }
+
+    private func remove(_ number: UInt64) -> Waiter? {
+        guard let index = waiters.firstIndex(where: { $0.number == number }) else { return nil }
+        defer { leaveSeatIfDone() }
+        return waiters.remove(at: index)
     }
 
     private func gaveUp(_ number: UInt64) {
-        guard let index = waiters.firstIndex(where: { $0.number == number }) else { return }
+        guard let waiter = remove(number) else { return }
         let detail = "No connection to \(target.origin) became free within \(ConfigUnits.text(limits.connectTimeout))."
-        waiters.remove(at: index).done(.failure(GatewayProblem(.upstreamBusy, detail, retryAfter: .seconds(1))))
+        waiter.done(.failure(GatewayProblem(.upstreamBusy, detail, retryAfter: .seconds(1))))
     }
 
     /// On a turn of its own: whoever put a connection back is still busy with it.
@@ -147,30 +188,31 @@ final class UpstreamPool {
             while let reuse = waiters.first?.reuse {
                 if let connection = popIdle(reuse) {
                     nextWaiter()?(.success(connection))
-                } else if target.budget.take(having: count) {
+                } else if hasPlace() {
                     nextWaiter().map(open)
                 } else {
-                    // Its place is free when it has closed, and then it is this waiter's turn again.
-                    if reuse == .never { idle.popLast()?.close() }
+                    // Its place is free when it has closed, and is granted then.
+                    if reuse == .never { idle.popLast()?.abandon() }
                     return
                 }
             }
             // Who it was put back for has left meanwhile.
-            if isRetired { closeIdle() }
+            if isRetired { closeIdle() } else { spareIdle() }
         }
     }
 
     private func nextWaiter() -> Done? {
         guard let waiter = waiters.popFirst() else { return nil }
+        if waiters.isEmpty, let seat { target.budget.withdraw(seat) }
         waiter.deadline.cancel()
         return waiter.done
     }
 
-    /// A counted connection is closed, or could not be opened.
+    /// A connection that has a place is closed, or could not be opened.
     func connectionEnded() {
-        target.budget.giveBack(having: count)
         count -= 1
-        serveWaiters()
+        target.budget.giveBack()
+        leaveSeatIfDone()
     }
 
     /// The upstream is trusted and shows a key that is not among the pinned ones.
@@ -183,7 +225,7 @@ final class UpstreamPool {
         )
     }
 
-    /// Resolved asynchronously, happy eyeballs (RFC 8305), bounded by `connect_timeout`. The budget has been asked.
+    /// Resolved asynchronously, happy eyeballs (RFC 8305), bounded by `connect_timeout`. There is a place for it.
     private func open(_ done: @escaping Done) {
         count += 1
         let target = target
