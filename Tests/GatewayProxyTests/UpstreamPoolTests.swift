@@ -84,8 +84,8 @@ struct UpstreamPoolTests {
         }
 
         @discardableResult
-        func connect(_ pool: Int) -> UInt64? {
-            pools[pool].connect(.any) { [self] result in
+        func connect(_ pool: Int, _ reuse: UpstreamPool.Reuse = .any) -> UInt64? {
+            pools[pool].connect(reuse) { [self] result in
                 answers.append((pool, try? result.get()))
             }
         }
@@ -165,6 +165,56 @@ struct UpstreamPoolTests {
             #expect(loops.order == [0, 0, 1, 0])
             // The last took over what came back.
             #expect(loops.areOpen == [false, true, true, true])
+        }
+    }
+
+    /// They would hand the same connection round for ever.
+    @Test func loopsThatHaveTheSameKeepWhatTheyHave() async throws {
+        try await withLoops(
+            3,
+            most: 4,
+            [
+                { for pool in [1, 1, 2, 2] { $0.connect(pool) } }, { for pool in [1, 2, 1, 2] { $0.connect(pool) } },
+                { for number in 0..<4 { $0.putBack(number) } },
+            ]
+        ) { loops in
+            #expect(loops.order.dropFirst(4).sorted() == [1, 1, 2, 2])
+            #expect(loops.areOpen == Array(repeating: true, count: 8))
+        }
+    }
+
+    @Test func loopsTakeTurnsWhereThereIsNotOneForEach() async throws {
+        try await withLoops(
+            2,
+            most: 1,
+            [
+                { $0.connect(0) }, { for pool in [0, 1, 0, 1] { $0.connect(pool) } }, { $0.putBack(0) },
+                { $0.putBack(1) },
+                { $0.putBack(2) }, { $0.putBack(3) },
+            ]
+        ) { loops in
+            #expect(loops.order == [0, 1, 0, 1, 0])
+        }
+    }
+
+    /// Whoever lost a connection takes the place of one that rests, and those behind it get theirs.
+    @Test func whoNeedsANewConnectionHoldsUpNobody() async throws {
+        try await withLoops(
+            2,
+            most: 2,
+            [
+                { for _ in 0..<2 { $0.connect(0) } },
+                { loops in
+                    loops.connect(0)
+                    loops.connect(0, .never)
+                    loops.connect(1)
+                    for number in 0..<2 { loops.putBack(number) }
+                },
+                { loops in loops.order.firstIndex(of: 1).map { loops.putBack($0) } },
+            ]
+        ) { loops in
+            #expect(loops.order.count == 5)
+            #expect(loops.areOpen.count { $0 } == 2)
         }
     }
 

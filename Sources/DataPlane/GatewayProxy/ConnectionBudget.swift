@@ -3,11 +3,11 @@ import Synchronization
 
 /// How many connections there may be to one target, over all event loops.
 ///
-/// Whoever wants one more than there may be waits for a place. One that becomes free goes to the loop that has waited longest, and
-/// a connection that rests on another loop is closed for it; so is one that does not rest where a loop has more than its share.
-/// Asked when connections are opened and closed, not by every request.
+/// Whoever wants one more than there may be waits for a place. One that becomes free goes to the loop that has waited longest;
+/// what rests on another loop is closed for it, and what does not rest where a loop has more. Asked when connections are opened and
+/// closed, and with requests only while some wait.
 final class ConnectionBudget: Sendable {
-    /// A pool as other loops know it, while it has connections or requests that wait for one.
+    /// A pool as other loops know it, while it has places or waits for one.
     final class Seat: Sendable {
         private let pool: NIOLoopBound<UpstreamPool>
 
@@ -21,38 +21,48 @@ final class ConnectionBudget: Sendable {
     private struct State {
         /// None while somebody waits.
         var free: Int
+        /// How many places each has.
+        var places: [ObjectIdentifier: Int] = [:]
         var seats: [Seat] = []
         /// Each once, who has waited longest first.
         var waiting: [Seat] = []
         /// Those for whom a connection is being closed.
         var promised: [Seat] = []
+
+        func count(_ seat: Seat) -> Int { places[ObjectIdentifier(seat), default: 0] }
+        mutating func add(_ number: Int, to seat: Seat) { places[ObjectIdentifier(seat), default: 0] += number }
     }
 
-    /// What a loop keeps while others wait; one at least.
-    let share: Int
     private let state: Mutex<State>
     /// For those who would otherwise take the lock with every request.
-    private let isWaitedFor = Atomic<Bool>(false)
+    private let waits = Atomic<Bool>(false)
 
-    init(most: Int, lanes: Int) {
-        share = max(1, most / lanes)
-        state = Mutex(State(free: most))
-    }
+    init(most: Int) { state = Mutex(State(free: most)) }
+
+    /// Whether a loop waits for a place.
+    var isWaitedFor: Bool { waits.load(ordering: .relaxed) }
 
     func join(_ seat: Seat) { state.withLock { $0.seats.append(seat) } }
 
-    func leave(_ seat: Seat) { state.withLock { $0.seats.removeAll { $0 === seat } } }
+    /// It has no places and waits for none.
+    func leave(_ seat: Seat) {
+        state.withLock { state in
+            state.seats.removeAll { $0 === seat }
+            state.places[ObjectIdentifier(seat)] = nil
+        }
+    }
 
-    /// - Returns: Whether there is a place. If not, ``UpstreamPool/placeGranted()`` follows when there is.
+    /// - Returns: Whether there is a place. If not, ``UpstreamPool/placeGranted()`` follows when there is; ask only once for that.
     func take(for seat: Seat) -> Bool {
         let others: [Seat]? = change { state in
             guard state.free == 0 else {
                 state.free -= 1
+                state.add(1, to: seat)
                 return nil
             }
-            guard !state.waiting.contains(where: { $0 === seat }) else { return [] }
             state.waiting.append(seat)
-            return state.seats.filter { $0 !== seat }
+            // While others wait everybody knows already.
+            return state.waiting.count == 1 ? state.seats.filter { $0 !== seat } : []
         }
         guard let others else { return true }
         for other in others { other.tell { $0.spareIdle() } }
@@ -60,25 +70,53 @@ final class ConnectionBudget: Sendable {
     }
 
     /// It waits no longer.
-    func withdraw(_ seat: Seat) { change { $0.waiting.removeAll { $0 === seat } } }
+    ///
+    /// - Returns: false when a place is on its way already.
+    func withdraw(_ seat: Seat) -> Bool {
+        change { state in
+            guard let index = state.waiting.firstIndex(where: { $0 === seat }) else { return false }
+            state.waiting.remove(at: index)
+            return true
+        }
+    }
 
     /// A connection has ended, or a place is not needed after all.
-    func giveBack() {
+    func giveBack(by seat: Seat) {
         let next: Seat? = change { state in
-            if !state.promised.isEmpty { return state.promised.removeFirst() }
-            if !state.waiting.isEmpty { return state.waiting.removeFirst() }
-            state.free += 1
-            return nil
+            state.add(-1, to: seat)
+            guard !state.promised.isEmpty || !state.waiting.isEmpty else {
+                state.free += 1
+                return nil
+            }
+            let next = state.promised.isEmpty ? state.waiting.removeFirst() : state.promised.removeFirst()
+            state.add(1, to: next)
+            return next
         }
         next?.tell { $0.placeGranted() }
     }
 
+    /// - Parameter isBusy: Requests of its own wait for the connection, and it gives way only to a loop that has less.
     /// - Returns: Whether the caller is to close a connection that nobody uses, for another loop that waits.
-    func promise(by seat: Seat?) -> Bool {
-        guard isWaitedFor.load(ordering: .relaxed) else { return false }
+    func promise(by seat: Seat, isBusy: Bool) -> Bool {
+        guard isWaitedFor else { return false }
         return change { state in
-            guard let next = state.waiting.firstIndex(where: { $0 !== seat }) else { return false }
+            let own = state.count(seat)
+            let next = state.waiting.firstIndex { other in
+                guard other !== seat else { return false }
+                let places = state.count(other)
+                return !isBusy || places == 0 || places + 1 < own
+            }
+            guard let next else { return false }
             state.promised.append(state.waiting.remove(at: next))
+            return true
+        }
+    }
+
+    /// - Returns: Whether the caller is to close a connection of its own, and will have its place.
+    func promiseToItself(_ seat: Seat) -> Bool {
+        change { state in
+            guard let own = state.waiting.firstIndex(where: { $0 === seat }) else { return false }
+            state.promised.insert(state.waiting.remove(at: own), at: 0)
             return true
         }
     }
@@ -86,7 +124,7 @@ final class ConnectionBudget: Sendable {
     private func change<Result>(_ body: (inout State) -> sending Result) -> sending Result {
         state.withLock { state in
             let result = body(&state)
-            isWaitedFor.store(!state.waiting.isEmpty, ordering: .relaxed)
+            waits.store(!state.waiting.isEmpty, ordering: .relaxed)
             return result
         }
     }

@@ -6,9 +6,10 @@ struct ProgressLook {
     /// The deadline that was set after the look: if it is the next to pass, nothing else has moved it.
     var next = NIODeadline.distantFuture
     /// By the client.
-    var untaken = 0
-    var untakenUpstream = 0
-    var sent = 0
+    var untaken = Int.max
+    var untakenUpstream = Int.max
+    /// Of the answer.
+    var sent = -1
 }
 
 extension DownstreamHandler {
@@ -27,16 +28,22 @@ extension DownstreamHandler {
         case .finishing: if !clientTakes(within: timeouts.response) { reset() }
         case .cutting: resetWhenTaken()
         // Nobody has said that this was all.
-        case .tunnel: if !clientTakes(within: timeouts.response), !upstreamTakes(within: timeouts.response) { reset() }
+        case .tunnel: if !tunnelMoves() { reset() }
         case .lingering, .closed: closeNow()
         }
     }
 
     private func forwardingTimedOut() {
-        guard !answerMoves() else { return }
+        // An answer that comes while the body is missing is an answer all the same (RFC 9110 §10.1.1).
+        let hasAnswer = exchange?.responseHasBegun ?? false
         // Nothing is read from the client while the upstream takes nothing.
-        guard exchange?.upstream?.isWritable ?? true else {
-            guard !upstreamTakes(within: timeouts.bodyIdle) else { return }
+        let isBlocked = !(exchange?.upstream?.isWritable ?? true)
+        let hasMoved = moves(within: hasAnswer ? timeouts.response : timeouts.bodyIdle) { last, now in
+            hasAnswer && now.sent > last.sent
+                || isBlocked && now.untakenUpstream > 0 && now.untakenUpstream < last.untakenUpstream
+        }
+        guard !hasMoved else { return }
+        guard !isBlocked else {
             return refuse(GatewayProblem(.upstreamTimeout, "The upstream stopped taking the body of the request."))
         }
         guard !awaitsContinue else { return upstreamTimedOut() }
@@ -57,41 +64,33 @@ extension DownstreamHandler {
         refuse(GatewayProblem(.upstreamTimeout, detail))
     }
 
-    /// An answer that comes while the body is missing is an answer all the same (RFC 9110 §10.1.1).
-    private func answerMoves() -> Bool {
-        guard let exchange, exchange.responseHasBegun else { return false }
-        guard timer.passed != lastLook.next || exchange.bytesSent > lastLook.sent else { return false }
-        lookAgain(after: timeouts.response)
-        lastLook.sent = exchange.bytesSent
-        return true
-    }
-
     /// Whether the client takes what was written, however slowly; then it has `amount` to take more.
     private func clientTakes(within amount: TimeAmount) -> Bool {
-        takes(outlet.untakenBytes(), than: lastLook.untaken, within: amount) { $0.untaken = $1 }
+        moves(within: amount) { last, now in now.untaken > 0 && now.untaken < last.untaken }
     }
 
-    /// The same of the upstream and what it was sent of the request, or of the tunnel.
-    private func upstreamTakes(within amount: TimeAmount) -> Bool {
-        let untaken = exchange?.upstream?.untakenBytes ?? 0
-        return takes(untaken, than: lastLook.untakenUpstream, within: amount) { $0.untakenUpstream = $1 }
+    /// Whether either end takes what was written to it. One that has taken the last of it has moved, too.
+    private func tunnelMoves() -> Bool {
+        moves(within: timeouts.response) { last, now in
+            guard last.sent >= 0 else { return now.untaken > 0 || now.untakenUpstream > 0 }
+            return now.untaken < last.untaken || now.untakenUpstream < last.untakenUpstream
+        }
     }
 
-    private func takes(
-        _ untaken: Int,
-        than before: Int,
-        within amount: TimeAmount,
-        _ note: (inout ProgressLook, Int) -> Void
-    ) -> Bool {
-        guard untaken > 0, timer.passed != lastLook.next || untaken < before else { return false }
-        lookAgain(after: amount)
-        note(&lastLook, untaken)
-        return true
-    }
-
-    private func lookAgain(after amount: TimeAmount) {
+    /// Looks again after `amount` if something has moved.
+    ///
+    /// - Parameter hasMoved: Given the last look, which knows of nothing when anything else has set the deadline since, and this one.
+    private func moves(within amount: TimeAmount, _ hasMoved: (ProgressLook, ProgressLook) -> Bool) -> Bool {
+        let last = timer.passed == lastLook.next ? lastLook : ProgressLook()
+        var now = ProgressLook()
+        now.untaken = outlet.untakenBytes()
+        now.untakenUpstream = exchange?.upstream?.untakenBytes ?? 0
+        now.sent = exchange?.bytesSent ?? 0
+        guard hasMoved(last, now) else { return false }
         setDeadline(amount)
-        lastLook.next = timer.deadline
+        now.next = timer.deadline
+        lastLook = now
+        return true
     }
 
     // MARK: Cutting

@@ -87,7 +87,7 @@ final class ProxyShared: Sendable {
         requestEnd = ViaLines(name: viaName, then: "\r\n")
         pendingPerRoute = max(1, configuration.limits.pendingPerRoute / lanes)
         pendingPerUpstream = max(1, configuration.limits.pendingPerUpstream / lanes)
-        (targets, targetOfRoute) = try Self.targets(of: configuration, lanes: lanes)
+        (targets, targetOfRoute) = try Self.targets(of: configuration)
     }
 
     var isDraining: Bool { state.isDraining }
@@ -96,10 +96,7 @@ final class ProxyShared: Sendable {
     func connectionOpened() -> Bool { state.connectionOpened() <= limits.connections }
     func connectionClosed() { state.connectionClosed() }
 
-    private static func targets(
-        of configuration: ProxyConfiguration,
-        lanes: Int
-    ) throws -> ([UpstreamTarget], [Int]) {
+    private static func targets(of configuration: ProxyConfiguration) throws -> ([UpstreamTarget], [Int]) {
         var targets: [UpstreamTarget] = []
         var known: [UpstreamTarget.Key: Int] = [:]
         var indices: [Int] = []
@@ -110,7 +107,7 @@ final class ProxyShared: Sendable {
             } else {
                 known[key] = targets.count
                 indices.append(targets.count)
-                let budget = ConnectionBudget(most: configuration.limits.connectionsPerUpstream, lanes: lanes)
+                let budget = ConnectionBudget(most: configuration.limits.connectionsPerUpstream)
                 targets.append(try UpstreamTarget(route, key: key, budget: budget, sha256: configuration.sha256))
             }
         }

@@ -41,6 +41,8 @@ final class UpstreamPool {
     private var count = 0
     /// Holds this pool, while it has connections or waiters.
     private var seat: ConnectionBudget.Seat?
+    /// For a place, on behalf of whoever waits first.
+    private var isAsking = false
     private var waiters: CircularBuffer<Waiter> = []
     private var lastWaiter: UInt64 = 0
     private var isServing = false
@@ -81,8 +83,7 @@ final class UpstreamPool {
     }
 
     func putBack(_ connection: UpstreamHandler) {
-        let givesWay = waiters.isEmpty || count > target.budget.share
-        guard !givesWay || !target.budget.promise(by: seat) else { return connection.abandon() }
+        guard !givesWay(isBusy: !waiters.isEmpty) else { return connection.abandon() }
         guard !isRetired || !waiters.isEmpty else { return connection.close() }
         idle.append(connection)
         serveWaiters()
@@ -125,41 +126,52 @@ final class UpstreamPool {
             gaveUp(number)
         }
         let waiter = Waiter(number: number, reuse: reuse, done: done, deadline: deadline)
-        if reuse == .never {
-            waiters.prepend(waiter)
-            serveWaiters()
-        } else {
-            waiters.append(waiter)
-        }
+        // Who lost a connection has waited for that one.
+        let lost = reuse == .never ? waiters.firstIndex { $0.reuse != .never } : nil
+        waiters.insert(waiter, at: lost ?? waiters.endIndex)
+        if reuse == .never { serveWaiters() }
         return number
     }
 
     private func hasPlace() -> Bool {
+        guard !isAsking else { return false }
         let seat = seat ?? ConnectionBudget.Seat(self, on: loop)
         if self.seat == nil { target.budget.join(seat) }
         self.seat = seat
-        return target.budget.take(for: seat)
+        isAsking = !target.budget.take(for: seat)
+        return !isAsking
+    }
+
+    private func givesWay(isBusy: Bool) -> Bool {
+        seat.map { target.budget.promise(by: $0, isBusy: isBusy) } ?? false
     }
 
     private func leaveSeatIfDone() {
         guard let seat, waiters.isEmpty else { return }
-        target.budget.withdraw(seat)
-        guard count == 0 else { return }
+        if isAsking { isAsking = !target.budget.withdraw(seat) }
+        guard count == 0, !isAsking else { return }
         target.budget.leave(seat)
         self.seat = nil
     }
 
     /// The place that was waited for; it is this pool's.
     func placeGranted() {
-        guard let done = nextWaiter() else { return target.budget.giveBack() }
-        open(done)
+        isAsking = false
+        count += 1
+        guard let reuse = waiters.first?.reuse else { return connectionEnded() }
+        if let connection = popIdle(reuse) {
+            connectionEnded()
+            nextWaiter()?(.success(connection))
+        } else if let done = nextWaiter() {
+            dial(done)
+        }
         serveWaiters()
     }
 
     /// Closes what nobody uses, for loops that wait; the connections that have rested longest.
     func spareIdle() {
         guard waiters.isEmpty else { return }
-        while !idle.isEmpty, target.budget.promise(by: seat) { idle.removeFirst().abandon() }
+        while !idle.isEmpty, givesWay(isBusy: false) { idle.removeFirst().abandon() }
     }
 
     /// Nobody waits in this place any longer; without effect when its turn has come already.
@@ -169,7 +181,10 @@ final class UpstreamPool {
 
     private func remove(_ number: UInt64) -> Waiter? {
         guard let index = waiters.firstIndex(where: { $0.number == number }) else { return nil }
-        defer { leaveSeatIfDone() }
+        defer {
+            leaveSeatIfDone()
+            serveWaiters()
+        }
         return waiters.remove(at: index)
     }
 
@@ -179,9 +194,10 @@ final class UpstreamPool {
         waiter.done(.failure(GatewayProblem(.upstreamBusy, detail, retryAfter: .seconds(1))))
     }
 
-    /// On a turn of its own: whoever put a connection back is still busy with it.
+    /// On a turn of its own: whoever put a connection back is still busy with it. Where nobody waits, what rests is for others.
     private func serveWaiters() {
-        guard !waiters.isEmpty, !isServing else { return }
+        let isSpare = !idle.isEmpty && (isRetired || target.budget.isWaitedFor)
+        guard !waiters.isEmpty || isSpare, !isServing else { return }
         isServing = true
         loop.assumeIsolated().execute { [self] in
             isServing = false
@@ -191,8 +207,9 @@ final class UpstreamPool {
                 } else if hasPlace() {
                     nextWaiter().map(open)
                 } else {
-                    // Its place is free when it has closed, and is granted then.
-                    if reuse == .never { idle.popLast()?.abandon() }
+                    if reuse == .never, !idle.isEmpty, let seat, target.budget.promiseToItself(seat) {
+                        idle.removeLast().abandon()
+                    }
                     return
                 }
             }
@@ -203,7 +220,7 @@ final class UpstreamPool {
 
     private func nextWaiter() -> Done? {
         guard let waiter = waiters.popFirst() else { return nil }
-        if waiters.isEmpty, let seat { target.budget.withdraw(seat) }
+        if waiters.isEmpty, isAsking, let seat { isAsking = !target.budget.withdraw(seat) }
         waiter.deadline.cancel()
         return waiter.done
     }
@@ -211,7 +228,7 @@ final class UpstreamPool {
     /// A connection that has a place is closed, or could not be opened.
     func connectionEnded() {
         count -= 1
-        target.budget.giveBack()
+        if let seat { target.budget.giveBack(by: seat) }
         leaveSeatIfDone()
     }
 
@@ -225,9 +242,14 @@ final class UpstreamPool {
         )
     }
 
-    /// Resolved asynchronously, happy eyeballs (RFC 8305), bounded by `connect_timeout`. There is a place for it.
+    /// There is a place for it.
     private func open(_ done: @escaping Done) {
         count += 1
+        dial(done)
+    }
+
+    /// Resolved asynchronously, happy eyeballs (RFC 8305), bounded by `connect_timeout`.
+    private func dial(_ done: @escaping Done) {
         let target = target
         let bound = NIOLoopBound(self, eventLoop: loop)
         let hasDialled = NIOLoopBoundBox(false, eventLoop: loop)
