@@ -102,10 +102,11 @@ struct UpstreamPoolTests {
         var areOpen: [Bool] { answers.map { $0.connection?.isOpen ?? false } }
     }
 
-    /// Runs the steps 50 ms apart on the loop of `count` pools.
+    /// Runs the steps one behind the other on the loop of `count` pools.
     private func withLoops(
         _ count: Int,
         most: Int,
+        pause: Duration = .milliseconds(50),
         _ steps: [@Sendable (Loops) -> Void],
         _ check: @escaping @Sendable (Loops) -> Void
     ) async throws {
@@ -116,7 +117,7 @@ struct UpstreamPoolTests {
         let box = try await loop.submit { NIOLoopBound(Loops(count, on: loop, shared), eventLoop: loop) }.get()
         for step in steps {
             try await loop.submit { step(box.value) }.get()
-            try await Task.sleep(for: .milliseconds(50))
+            try await Task.sleep(for: pause)
         }
         try await loop.submit { check(box.value) }.get()
         try await server.close().get()
@@ -187,6 +188,7 @@ struct UpstreamPoolTests {
         try await withLoops(
             2,
             most: 1,
+            pause: .milliseconds(300),
             [
                 { $0.connect(0) }, { for pool in [0, 1, 0, 1] { $0.connect(pool) } }, { $0.putBack(0) },
                 { $0.putBack(1) },

@@ -83,6 +83,6 @@ struct BenchClock: GatewayClock {
 }
 
 struct SilentObserver: ExchangeObserver {
-    func finished(_ record: ExchangeRecord) {}
+    func finished(_ record: borrowing ExchangeRecord) {}
     func denied(_ demand: CredentialDemand?, requestID: String, reason: ProblemKind) {}
 }

@@ -4,8 +4,8 @@ import Synchronization
 /// How many connections there may be to one target, over all event loops.
 ///
 /// Whoever wants one more than there may be waits for a place. One that becomes free goes to the loop that has waited longest;
-/// what rests on another loop is closed for it, and what does not rest where a loop has more. Asked when connections are opened and
-/// closed, and with requests only while some wait.
+/// what rests on another loop is closed for it, and what does not rest where a loop has more, or when it has waited for long. Asked
+/// when connections are opened and closed, and with requests only while some wait.
 final class ConnectionBudget: Sendable {
     /// A pool as other loops know it, while it has places or waits for one.
     final class Seat: Sendable {
@@ -25,13 +25,16 @@ final class ConnectionBudget: Sendable {
         var places: [ObjectIdentifier: Int] = [:]
         var seats: [Seat] = []
         /// Each once, who has waited longest first.
-        var waiting: [Seat] = []
+        var waiting: [(seat: Seat, since: NIODeadline)] = []
         /// Those for whom a connection is being closed.
         var promised: [Seat] = []
 
         func count(_ seat: Seat) -> Int { places[ObjectIdentifier(seat), default: 0] }
         mutating func add(_ number: Int, to seat: Seat) { places[ObjectIdentifier(seat), default: 0] += number }
     }
+
+    /// What may be taken from a loop that has no more: one connection in so much time.
+    private static let patience = TimeAmount.milliseconds(250)
 
     private let state: Mutex<State>
     /// For those who would otherwise take the lock with every request.
@@ -60,7 +63,7 @@ final class ConnectionBudget: Sendable {
                 state.add(1, to: seat)
                 return nil
             }
-            state.waiting.append(seat)
+            state.waiting.append((seat, .now()))
             // While others wait everybody knows already.
             return state.waiting.count == 1 ? state.seats.filter { $0 !== seat } : []
         }
@@ -74,7 +77,7 @@ final class ConnectionBudget: Sendable {
     /// - Returns: false when a place is on its way already.
     func withdraw(_ seat: Seat) -> Bool {
         change { state in
-            guard let index = state.waiting.firstIndex(where: { $0 === seat }) else { return false }
+            guard let index = state.waiting.firstIndex(where: { $0.seat === seat }) else { return false }
             state.waiting.remove(at: index)
             return true
         }
@@ -88,26 +91,26 @@ final class ConnectionBudget: Sendable {
                 state.free += 1
                 return nil
             }
-            let next = state.promised.isEmpty ? state.waiting.removeFirst() : state.promised.removeFirst()
+            let next = state.promised.isEmpty ? state.waiting.removeFirst().seat : state.promised.removeFirst()
             state.add(1, to: next)
             return next
         }
         next?.tell { $0.placeGranted() }
     }
 
-    /// - Parameter isBusy: Requests of its own wait for the connection, and it gives way only to a loop that has less.
-    /// - Returns: Whether the caller is to close a connection that nobody uses, for another loop that waits.
-    func promise(by seat: Seat, isBusy: Bool) -> Bool {
+    /// - Parameter rests: Nobody has needed the connection for a while. Otherwise somebody here soon will, and it is given away only
+    ///   to a loop that has less by two, or has waited for long: to hand it round would be a handshake for each request.
+    /// - Returns: Whether the caller is to close the connection, for another loop that waits.
+    func promise(by seat: Seat, rests: Bool) -> Bool {
         guard isWaitedFor else { return false }
+        let longAgo = NIODeadline.now() - Self.patience
         return change { state in
             let own = state.count(seat)
-            let next = state.waiting.firstIndex { other in
-                guard other !== seat else { return false }
-                let places = state.count(other)
-                return !isBusy || places == 0 || places + 1 < own
+            let next = state.waiting.firstIndex { other, since in
+                other !== seat && (rests || since < longAgo || state.count(other) + 1 < own)
             }
             guard let next else { return false }
-            state.promised.append(state.waiting.remove(at: next))
+            state.promised.append(state.waiting.remove(at: next).seat)
             return true
         }
     }
@@ -115,8 +118,8 @@ final class ConnectionBudget: Sendable {
     /// - Returns: Whether the caller is to close a connection of its own, and will have its place.
     func promiseToItself(_ seat: Seat) -> Bool {
         change { state in
-            guard let own = state.waiting.firstIndex(where: { $0 === seat }) else { return false }
-            state.promised.insert(state.waiting.remove(at: own), at: 0)
+            guard let own = state.waiting.firstIndex(where: { $0.seat === seat }) else { return false }
+            state.promised.insert(state.waiting.remove(at: own).seat, at: 0)
             return true
         }
     }

@@ -8,7 +8,7 @@ struct ProgressLook {
     /// By the client.
     var untaken = Int.max
     var untakenUpstream = Int.max
-    /// Of the answer.
+    /// Of the answer; -1 before it has begun.
     var sent = -1
 }
 
@@ -56,7 +56,10 @@ extension DownstreamHandler {
             refuse(GatewayProblem(.requestTimeout, "The client stopped taking the response."))
             return reset()
         }
-        upstreamTimedOut()
+        let isTaken = moves(within: timeouts.response) { last, now in
+            now.sent < 0 && now.untakenUpstream > 0 && now.untakenUpstream < last.untakenUpstream
+        }
+        if !isTaken { upstreamTimedOut() }
     }
 
     private func upstreamTimedOut() {
@@ -72,7 +75,7 @@ extension DownstreamHandler {
     /// Whether either end takes what was written to it. One that has taken the last of it has moved, too.
     private func tunnelMoves() -> Bool {
         moves(within: timeouts.response) { last, now in
-            guard last.sent >= 0 else { return now.untaken > 0 || now.untakenUpstream > 0 }
+            guard last.untaken < .max else { return now.untaken > 0 || now.untakenUpstream > 0 }
             return now.untaken < last.untaken || now.untakenUpstream < last.untakenUpstream
         }
     }
@@ -85,7 +88,7 @@ extension DownstreamHandler {
         var now = ProgressLook()
         now.untaken = outlet.untakenBytes()
         now.untakenUpstream = exchange?.upstream?.untakenBytes ?? 0
-        now.sent = exchange?.bytesSent ?? 0
+        if let exchange, exchange.responseHasBegun { now.sent = exchange.bytesSent }
         guard hasMoved(last, now) else { return false }
         setDeadline(amount)
         now.next = timer.deadline

@@ -142,9 +142,8 @@ final class UpstreamHandler: ChannelDuplexHandler, DeadlineKeeper {
         return min(timeouts.idle, .milliseconds(Int64(seconds) * 1000 - min(1000, Int64(seconds) * 500)))
     }
 
-    /// It has been idle for so long that looking whether something has come is worth a system call: servers that give up an
-    /// idle connection say so in a moment when a busy event loop may learn of it only after the next request.
-    var hasRested: Bool { clock.now - restsSince > .milliseconds(100) }
+    /// Whether it has been idle for longer than that.
+    func hasRested(for amount: TimeAmount) -> Bool { clock.now - restsSince > amount }
 
     /// Its end, or bytes that nobody asked for, have come and were not looked at yet.
     var hasInput: Bool { outlet.hasInput }

@@ -46,6 +46,8 @@ final class UpstreamPool {
     private var waiters: CircularBuffer<Waiter> = []
     private var lastWaiter: UInt64 = 0
     private var isServing = false
+    /// For what it can spare.
+    private var isLooking = false
     private var isRetired = false
     /// The most recently used last: it is the least likely to have been closed meanwhile.
     private var idle: [UpstreamHandler] = []
@@ -75,15 +77,18 @@ final class UpstreamPool {
         guard reuse != .never else { return nil }
         while let candidate = idle.popLast() {
             guard candidate.isOpen else { continue }
-            // Bytes that came before the request are no answer to it.
-            guard reuse == .checked || candidate.hasRested, candidate.hasInput else { return candidate }
+            // Bytes that came before the request are no answer to it. A server that gives up an idle connection says so in a
+            // moment when a busy event loop may learn of it only after the next request: after a while looking is worth a system call.
+            guard reuse == .checked || candidate.hasRested(for: .milliseconds(100)), candidate.hasInput else {
+                return candidate
+            }
             candidate.close()
         }
         return nil
     }
 
     func putBack(_ connection: UpstreamHandler) {
-        guard !givesWay(isBusy: !waiters.isEmpty) else { return connection.abandon() }
+        guard !givesWay(rests: false) else { return connection.abandon() }
         guard !isRetired || !waiters.isEmpty else { return connection.close() }
         idle.append(connection)
         serveWaiters()
@@ -142,8 +147,8 @@ final class UpstreamPool {
         return !isAsking
     }
 
-    private func givesWay(isBusy: Bool) -> Bool {
-        seat.map { target.budget.promise(by: $0, isBusy: isBusy) } ?? false
+    private func givesWay(rests: Bool) -> Bool {
+        seat.map { target.budget.promise(by: $0, rests: rests) } ?? false
     }
 
     private func leaveSeatIfDone() {
@@ -158,21 +163,25 @@ final class UpstreamPool {
     func placeGranted() {
         isAsking = false
         count += 1
-        guard let reuse = waiters.first?.reuse else { return connectionEnded() }
-        if let connection = popIdle(reuse) {
-            connectionEnded()
-            nextWaiter()?(.success(connection))
-        } else if let done = nextWaiter() {
-            dial(done)
-        }
+        while let reuse = waiters.first?.reuse, let connection = popIdle(reuse) { nextWaiter()?(.success(connection)) }
+        if let done = nextWaiter() { dial(done) } else { connectionEnded() }
         serveWaiters()
     }
 
     /// Closes what nobody uses, for loops that wait; the connections that have rested longest.
     func spareIdle() {
         guard waiters.isEmpty else { return }
-        while !idle.isEmpty, givesWay(isBusy: false) { idle.removeFirst().abandon() }
+        while idle.first?.hasRested(for: Self.rest) ?? false, givesWay(rests: true) { idle.removeFirst().abandon() }
+        guard !idle.isEmpty, target.budget.isWaitedFor, !isLooking else { return }
+        isLooking = true
+        loop.assumeIsolated().scheduleTask(in: Self.rest) { [self] in
+            isLooking = false
+            spareIdle()
+        }
     }
+
+    /// Whoever has just been answered may ask again.
+    private static let rest = TimeAmount.milliseconds(10)
 
     /// Nobody waits in this place any longer; without effect when its turn has come already.
     func leave(_ place: UInt64) {
@@ -208,7 +217,7 @@ final class UpstreamPool {
                     nextWaiter().map(open)
                 } else {
                     if reuse == .never, !idle.isEmpty, let seat, target.budget.promiseToItself(seat) {
-                        idle.removeLast().abandon()
+                        idle.removeFirst().abandon()
                     }
                     return
                 }
