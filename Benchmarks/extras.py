@@ -13,6 +13,7 @@ import time
 
 import load
 import proxies
+from side_by_side import between, likely
 
 ROTATION = """
 local count, number = {count}, 0
@@ -56,7 +57,7 @@ def large_configuration(binary, rounds=6, seconds=6, used=1000):
             costs = [load.in_turn(served, "c32", seconds, stage.pin_load, scripts) for _ in range(rounds)]
 
             def over(first, second):
-                return statistics.median(cost[first]["cpu"] / cost[second]["cpu"] for cost in costs)
+                return in_words(cost[first]["cpu"] / cost[second]["cpu"] for cost in costs)
 
             return over("many", "one"), over("nginx-many", "nginx-one"), over("many", "nginx-many")
 
@@ -71,7 +72,7 @@ def latency(binary, rounds=8, rate=1000, seconds=2):
             for name in ("upstream", "nginx", "gateway"):
                 stage.start(name)
             ports = {"direct": stage.upstream_port, "through": stage.ports["gateway"], "nginx": stage.ports["nginx"]}
-            rows = []
+            added, ratios = [], []
             for number in range(rounds):
                 row = {}
                 for name in ports if number % 2 == 0 else reversed(ports):
@@ -79,10 +80,10 @@ def latency(binary, rounds=8, rate=1000, seconds=2):
                     measure = functools.partial(load.paced, ports[name], rate, seconds, token)
                     row[name] = load.undisturbed(measure)
                 direct, through, nginx = row["direct"], row["through"], row["nginx"]
-                added = [through[share] - direct[share] for share in ("p50", "p99")]
-                rows.append((*added, through["p99"] / nginx["p99"]))
-            names = ("added_p50", "added_p99", "p99_ratio")
-            return dict(zip(names, (statistics.median(column) for column in zip(*rows))))
+                added.append([through[share] - direct[share] for share in ("p50", "p99")])
+                ratios.append(through["p99"] / nginx["p99"])
+            p50, p99 = (statistics.median(column) for column in zip(*added))
+            return {"added_p50": p50, "added_p99": p99, "p99_ratio": in_words(ratios)}
 
 
 def allocations(binary, seconds=3):
@@ -154,7 +155,13 @@ def renewal(binary, rounds=10, seconds=3):
                 ratios.append(p99["renewing"] / p99["still"])
             if renewing.count - before < rounds or still.count > 1:
                 raise SystemExit(f"{renewing.count - before} renewals where {rounds} were due, {still.count} where none was")
-            return statistics.median(ratios)
+            return in_words(ratios)
+
+
+def in_words(ratios):
+    """Their median, and within which limits it lies."""
+    ratios = list(ratios)
+    return f"{statistics.median(ratios):.3f} ({between(likely(ratios))})"
 
 
 class TokenServer:

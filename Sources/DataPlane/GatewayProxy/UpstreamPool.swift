@@ -131,7 +131,6 @@ final class UpstreamPool {
             gaveUp(number)
         }
         let waiter = Waiter(number: number, reuse: reuse, done: done, deadline: deadline)
-        // Who lost a connection has waited for that one.
         let lost = reuse == .never ? waiters.firstIndex { $0.reuse != .never } : nil
         waiters.insert(waiter, at: lost ?? waiters.endIndex)
         if reuse == .never { serveWaiters() }

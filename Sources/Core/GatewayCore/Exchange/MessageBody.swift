@@ -87,7 +87,7 @@ package struct MessageBody: Sendable {
 
     package mutating func trailersReceived() { state = .complete }
 
-    /// What bytes are of a body when nothing comes behind them.
+    /// What bytes are of a body of which nothing comes behind them.
     package enum Extent: Sendable {
         case part
         case rest
@@ -95,6 +95,7 @@ package struct MessageBody: Sendable {
         case more
     }
 
+    /// Whether `bytes`, which come next, are the end of this body; takes nothing of them.
     package func extent(of bytes: borrowing Span<UInt8>) -> Extent {
         var body = self
         var taken = 0
