@@ -102,7 +102,6 @@ final class ConnectionBudget: Sendable {
     ///   to a loop that has less by two, or has waited for long: to hand it round would be a handshake for each request.
     /// - Returns: Whether the caller is to close the connection, for another loop that waits.
     func promise(by seat: Seat, rests: Bool) -> Bool {
-        guard isWaitedFor else { return false }
         let longAgo = NIODeadline.now() - Self.patience
         return change { state in
             let own = state.count(seat)

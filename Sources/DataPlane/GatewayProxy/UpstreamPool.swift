@@ -26,6 +26,7 @@ final class UpstreamPool {
     }
 
     private let target: UpstreamTarget
+    private let budget: ConnectionBudget
     private let loop: any EventLoop
     let deadlines: DeadlineQueue
     private let resolver: UpstreamResolver
@@ -54,6 +55,7 @@ final class UpstreamPool {
 
     init(target: UpstreamTarget, slot: LaneSlot, shared: ProxyShared) {
         self.target = target
+        budget = target.budget
         loop = slot.loop
         deadlines = slot.deadlines
         resolver = UpstreamResolver(loop: slot.loop)
@@ -140,21 +142,23 @@ final class UpstreamPool {
     private func hasPlace() -> Bool {
         guard !isAsking else { return false }
         let seat = seat ?? ConnectionBudget.Seat(self, on: loop)
-        if self.seat == nil { target.budget.join(seat) }
+        if self.seat == nil { budget.join(seat) }
         self.seat = seat
-        isAsking = !target.budget.take(for: seat)
+        isAsking = !budget.take(for: seat)
         return !isAsking
     }
 
     private func givesWay(rests: Bool) -> Bool {
-        seat.map { target.budget.promise(by: $0, rests: rests) } ?? false
+        // Asked with every request: mostly one look.
+        guard budget.isWaitedFor, let seat else { return false }
+        return budget.promise(by: seat, rests: rests)
     }
 
     private func leaveSeatIfDone() {
         guard let seat, waiters.isEmpty else { return }
-        if isAsking { isAsking = !target.budget.withdraw(seat) }
+        if isAsking { isAsking = !budget.withdraw(seat) }
         guard count == 0, !isAsking else { return }
-        target.budget.leave(seat)
+        budget.leave(seat)
         self.seat = nil
     }
 
@@ -171,7 +175,7 @@ final class UpstreamPool {
     func spareIdle() {
         guard waiters.isEmpty else { return }
         while idle.first?.hasRested(for: Self.rest) ?? false, givesWay(rests: true) { idle.removeFirst().abandon() }
-        guard !idle.isEmpty, target.budget.isWaitedFor, !isLooking else { return }
+        guard !idle.isEmpty, budget.isWaitedFor, !isLooking else { return }
         isLooking = true
         loop.assumeIsolated().scheduleTask(in: Self.rest) { [self] in
             isLooking = false
@@ -204,8 +208,8 @@ final class UpstreamPool {
 
     /// On a turn of its own: whoever put a connection back is still busy with it. Where nobody waits, what rests is for others.
     private func serveWaiters() {
-        let isSpare = !idle.isEmpty && (isRetired || target.budget.isWaitedFor)
-        guard !waiters.isEmpty || isSpare, !isServing else { return }
+        guard !waiters.isEmpty || isRetired || budget.isWaitedFor, !isServing else { return }
+        guard !waiters.isEmpty || !idle.isEmpty else { return }
         isServing = true
         loop.assumeIsolated().execute { [self] in
             isServing = false
@@ -215,7 +219,7 @@ final class UpstreamPool {
                 } else if hasPlace() {
                     nextWaiter().map(open)
                 } else {
-                    if reuse == .never, !idle.isEmpty, let seat, target.budget.promiseToItself(seat) {
+                    if reuse == .never, !idle.isEmpty, let seat, budget.promiseToItself(seat) {
                         idle.removeFirst().abandon()
                     }
                     return
@@ -228,7 +232,7 @@ final class UpstreamPool {
 
     private func nextWaiter() -> Done? {
         guard let waiter = waiters.popFirst() else { return nil }
-        if waiters.isEmpty, isAsking, let seat { isAsking = !target.budget.withdraw(seat) }
+        if waiters.isEmpty, isAsking, let seat { isAsking = !budget.withdraw(seat) }
         waiter.deadline.cancel()
         return waiter.done
     }
@@ -236,7 +240,7 @@ final class UpstreamPool {
     /// A connection that has a place is closed, or could not be opened.
     func connectionEnded() {
         count -= 1
-        if let seat { target.budget.giveBack(by: seat) }
+        if let seat { budget.giveBack(by: seat) }
         leaveSeatIfDone()
     }
 
