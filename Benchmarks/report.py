@@ -68,6 +68,19 @@ def envoy_row(*compared):
     return [("CPU per request of Envoy's, the most under any load", f"{max(ratios):.2f}", "0.45")] if ratios else []
 
 
+def p99_rows(*compared):
+    """A p99 of one load moves by a tenth from run to run; all of them together say more."""
+    for words, loads in (("32 and 256 connections without pauses", ("c32", "c256")), ("every load", WORDS)):
+        ratios = [
+            ratio
+            for results in compared
+            for (scenario, name), row in results.items()
+            if name == "gateway" and scenario in loads
+            for ratio in row["p99_ratios"]
+        ]
+        yield f"p99 over nginx's, all rounds of {words}", extras.in_words(ratios), "1.00"
+
+
 def extra_rows(binary, rounds):
     for used, words in ((1, "one of them busy"), (1000, "each as busy as the others")):
         own, of_nginx, over_nginx = extras.large_configuration(binary, rounds, used=used)
@@ -106,7 +119,8 @@ def main():
         ("Plaintext upstream, two workers", *compared(loads[1:], ["nginx"], workers=2)),
         ("Large bodies, nginx with tuned buffers", *compared(["64k", "10m"], ["nginx"])),
     ]
-    rows = envoy_row(*(results for _, _, results in sections)) + list(extra_rows(options.gateway, rounds))
+    measured = [results for _, _, results in sections]
+    rows = [*envoy_row(*measured), *p99_rows(*measured), *extra_rows(options.gateway, rounds)]
     taken = (load.stolen() - stolen) / 1e3 / (time.monotonic() - began) / os.cpu_count()
     text = document(sections, rows, alone, options.gateway, rounds, before, taken)
     print(text)

@@ -51,6 +51,7 @@ def with_ratios(rows):
             same = base if len(rounds) == len(base) else base[::3]
             for key, of in (("ratio", "cpu"), ("p99_ratio", "p99")):
                 ratios = [row[of] / other[of] for row, other in zip(rounds, same)]
+                figures[f"{key}s"] = ratios
                 figures[key], figures[f"{key}_range"] = statistics.median(ratios), likely(ratios)
         results[scenario, name] = figures
     return results
