@@ -50,10 +50,11 @@ enum ExchangeBenchmark {
         server.start()
         let client = try PlainSocket.connect(port: bound[0].port ?? 0)
         let request = Array(
-            "GET /json HTTP/1.1\r\nHost: 127.0.0.1\r\nAccept: */*\r\nAuthorization: Bearer token-of-a-client\r\n\r\n".utf8
+            "GET /json HTTP/1.1\r\nHost: 127.0.0.1\r\nAccept: */*\r\nAuthorization: Bearer token-of-a-client\r\n\r\n"
+                .utf8
         )
         var answer = [UInt8](repeating: 0, count: 4096)
-        return Benchmark(name: "one exchange", allocations: 1.1, repetitions: 20_000) {
+        return Benchmark(name: "one exchange, there and back over sockets", allocations: 1.1, repetitions: 20_000) {
             guard client.write(request), client.read(into: &answer, until: 1024) else {
                 throw BenchmarkFailure.noAnswer
             }
