@@ -16,7 +16,9 @@ public func fuzzRequestHead(_ start: UnsafePointer<UInt8>, _ count: Int) -> CInt
     if verdict == "head" {
         precondition(dribbling.head.end == whole.head.end)
         for field in whole.head.fields {
-            for index in field.value { precondition(bytes[index] != 0x0A && bytes[index] != 0x0D && bytes[index] != 0x00) }
+            for index in field.value {
+                precondition(bytes[index] != 0x0A && bytes[index] != 0x0D && bytes[index] != 0x00)
+            }
             for index in field.name { precondition(bytes[index].isTokenByte) }
         }
     }
