@@ -63,7 +63,7 @@ def large_configuration(binary, rounds=6, seconds=6, used=1000):
 
 
 def latency(binary, rounds=8, rate=1000, seconds=2):
-    """What the gateway adds to p50 and p99 of a paced load, in microseconds, and its p99 over that of nginx in its place.
+    """What the gateway adds to p50 and p99 of a paced load, and its p99 over that of nginx in its place.
 
     In short slices, as everywhere: one pause of the machine, 20 ms of it, is the p99 of all that it falls into.
     """
@@ -82,7 +82,7 @@ def latency(binary, rounds=8, rate=1000, seconds=2):
                 direct, through, nginx = row["direct"], row["through"], row["nginx"]
                 added.append([through[share] - direct[share] for share in ("p50", "p99")])
                 ratios.append(through["p99"] / nginx["p99"])
-            p50, p99 = (statistics.median(column) for column in zip(*added))
+            p50, p99 = (in_words((value / 1e3 for value in column), "ms") for column in zip(*added))
             return {"added_p50": p50, "added_p99": p99, "p99_ratio": in_words(ratios)}
 
 
@@ -158,10 +158,10 @@ def renewal(binary, rounds=10, seconds=3):
             return in_words(ratios)
 
 
-def in_words(ratios):
+def in_words(values, unit=""):
     """Their median, and within which limits it lies."""
-    ratios = list(ratios)
-    return f"{statistics.median(ratios):.3f} ({between(likely(ratios))})"
+    values = list(values)
+    return f"{statistics.median(values):.3f}{unit and ' '}{unit} ({between(likely(values))})"
 
 
 class TokenServer:

@@ -120,6 +120,32 @@ def test_when_both_have_ended_nothing_is_left(against):
         wait_until(lambda: metrics.descriptors(pid) <= before, 5, lambda: f"{metrics.descriptors(pid)} of {before}")
 
 
+@pytest.mark.parametrize("first", ["client", "origin"])
+def test_when_both_end_at_the_same_time_each_sees_the_end_of_the_other(against, first):
+    """The gateway is halted, so that it learns of both ends in one turn of its event loop."""
+    may_end, ended, got = threading.Event(), threading.Event(), []
+
+    def steps(wire, number):
+        wire.head()
+        wire.send(SWITCH)
+        wait(may_end, 10, "the gateway is halted")
+        wire.send(b"of the origin")
+        wire.end_of_writing()
+        ended.set()
+        got.append(wire.to_end())
+
+    gateway, origin = against(steps)
+    with connect(gateway.port) as client:
+        enter(gateway, client)
+        ends = [lambda: (client.send(b"of the client"), client.end_of_writing()), lambda: (may_end.set(), wait(ended, 5, "it ends"))]
+        with gateway.halted():
+            for end in ends if first == "client" else reversed(ends):
+                end()
+        assert client.to_end() == b"of the origin" and client.ended == "end"
+        wait_until(lambda: got, 5, "the origin sees the end")
+    assert got == [b"of the client"] and origin.wires[0].ended == "end"
+
+
 # Beginnings
 
 

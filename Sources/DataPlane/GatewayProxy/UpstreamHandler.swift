@@ -194,7 +194,8 @@ final class UpstreamHandler: ChannelDuplexHandler, DeadlineKeeper {
     }
 
     private func outputEnded() {
-        if inputHasEnded { close() } else { context?.close(mode: .output, promise: nil) }
+        // Still a tunnel: when it is closed its client is told that this was its end.
+        context?.close(mode: inputHasEnded ? .all : .output, promise: nil)
     }
 
     /// Its client is gone, in good order: what it sent is still to be taken.
