@@ -140,7 +140,7 @@ def document(sections, rows, alone, gateway, rounds, before, taken):
         "two of them it would lie with any number of rounds, 95 times in 100. One worker: the proxy has CPU 0, load (wrk) and upstream",
         "CPU 1. The gateway does everything that a fleet has it do: two routes, a client that is known by its token (which is",
         "replaced), a rule of methods and paths, usage counts, metrics; nginx and the others only replace the header.",
-        "Where routes, credentials, renewals or starts are measured (further figures) it has those, and no clients and rules.",
+        "Where routes, credentials, renewals or starts are measured (further figures) it has those, and no rules.",
         "The answer is 1 KB of JSON unless said otherwise. With pauses, every connection waits for a random while before each request, and",
         "all that can take it get about the same load; without, each proxy gets what it can take, and the load generator and the",
         "upstream are as busy as it is. Peak memory is the process's `VmHWM` during the round, the pages of its program file included.",
