@@ -87,7 +87,7 @@ package struct MessageBody: Sendable {
 
     package mutating func trailersReceived() { state = .complete }
 
-    /// What bytes are of a body of which nothing comes behind them.
+    /// What bytes are of a body when nothing comes behind them.
     package enum Extent: Sendable {
         case part
         case rest
