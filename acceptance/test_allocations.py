@@ -1,5 +1,6 @@
 """How often the program asks for memory for a request, with all on that a fleet uses; counted in the program that is released."""
 
+import itertools
 import pathlib
 import shutil
 import subprocess
@@ -14,7 +15,7 @@ ANSWER = (
     b"HTTP/1.1 200 OK\r\nDate: Sun, 01 Mar 2026 09:30:00 GMT\r\nContent-Type: application/json\r\nContent-Length: 2\r\n"
     b"Connection: keep-alive\r\n\r\n{}"
 )
-REQUESTS = 5000
+ROUNDS, REQUESTS = 3, 5000
 
 
 @pytest.fixture
@@ -50,12 +51,13 @@ def test_a_request_asks_for_memory_once(counter, make_script, start_gateway):
         for _ in range(number):
             client.send(request)
             assert client.head().startswith(b"HTTP/1.1 200 ") and client.exactly(2) == b"{}"
+            client.received = b""
         return int.from_bytes(count.read_bytes(), "little")
 
     with connect(gateway.port) as client:
-        before = ask(500)
-        assert before > 0, "the program's allocations are counted"
-        each = (ask(REQUESTS) - before) / REQUESTS
-    print(f"{each:.2f} allocations for each request")
-    # What the rest of the program does in these seconds is counted, too.
-    assert each < 1.9
+        counts = [ask(500), *(ask(REQUESTS) for _ in range(ROUNDS))]
+    assert counts[0] > 0, "the program's allocations are counted"
+    each = [(after - before) / REQUESTS for before, after in itertools.pairwise(counts)]
+    print("allocations for each request: " + ", ".join(f"{one:.2f}" for one in each))
+    # What the rest of the program does in these seconds is counted, too; a second one for each request would make this two.
+    assert max(each) < 1.5

@@ -1,16 +1,19 @@
-"""nginx, HAProxy and gunicorn before and behind the gateway: no request of one reader becomes two of another."""
+"""nginx, HAProxy and gunicorn before and behind the gateway: no request of one reader becomes two of another, and no answer."""
 
 import concurrent.futures
+import contextlib
 import json
 import os
 import random
 import re
+import threading
+import time
 
 import pytest
 from conftest import CANARY
 from harness import debian, raw
 from harness.origin import response
-from harness.script import connect
+from harness.script import connect, wait
 from test_tls_framing import body_of
 
 BEARER = {"strategy": "bearer", "token": CANARY}
@@ -128,11 +131,8 @@ def test_all_of_a_chain_see_the_same_requests(chain, origin, front, back):
         assert [request.body for request in origin.requests[before:]] == bodies(name, arrived), name
         if front is None:
             assert arrived in ([], ["/x"], ["/x", "/follower"]), name
-        # Nor is a connection of the chain left behind with a rest of it for somebody else.
-        for number in range(3):
-            clean = raw.exchange(port, b"GET /clean%d HTTP/1.1\r\nHost: %s\r\nConnection: close\r\n\r\n" % (number, host))
-            assert clean.status == 200 and answered(clean) == [f"/clean{number}"], (name, clean.data)
-            assert origin.last().target == f"/clean{number}" and origin.last().body == b"", name
+        others_are_served(port, name)
+        assert [(request.target, request.body) for request in origin.requests[-3:]] == [(f"/clean{n}", b"") for n in range(3)], name
     assert all(request.values("authorization") == [f"Bearer {CANARY}"] for request in origin.requests)
 
 
@@ -157,6 +157,197 @@ def test_gunicorn_behind_the_gateway_sees_the_same_requests(tmp_path, start_gate
     finally:
         for server in reversed(made):
             server.stop()
+
+
+# Answers that readers disagree about
+
+
+POISON = b"HTTP/1.1 200 OK\r\nX-Target: /poison\r\nContent-Length: 6\r\n\r\npoison"
+
+
+def said(fields, body=b"", line=b"HTTP/1.1 200 OK"):
+    return line + b"\r\n" + fields + b"\r\n" + body
+
+
+def chunks(body):
+    return said(b"Transfer-Encoding: chunked\r\n", body)
+
+
+HELLO = b"5\r\nhello\r\n" + CHUNKED_END
+#: Each with the content that it has, or None where it must not pass for a whole answer. A second answer follows each of them.
+HOSTILE = {
+    "honest": (said(b"Content-Length: 5\r\n", b"hello"), b"hello"),
+    "honest chunks": (chunks(HELLO), b"hello"),
+    "no content": (said(b"Content-Length: 0\r\n"), b""),
+    "length that reaches into a second answer": (said(b"Content-Length: 10\r\n", b"hello"), b"helloHTTP/"),
+    "204 with a body": (said(b"Content-Length: 5\r\n", b"hello", b"HTTP/1.1 204 No Content"), b""),
+    "204 with chunks": (said(b"Transfer-Encoding: chunked\r\n", HELLO, b"HTTP/1.1 204 No Content"), b""),
+    "204 with nothing but a second answer": (said(b"", line=b"HTTP/1.1 204 No Content"), b""),
+    "304 with a body": (said(b"Content-Length: 5\r\n", b"hello", b"HTTP/1.1 304 Not Modified"), b""),
+    "length and coding": (said(b"Content-Length: 5\r\nTransfer-Encoding: chunked\r\n", HELLO), None),
+    "coding and length": (said(b"Transfer-Encoding: chunked\r\nContent-Length: 5\r\n", CHUNKED_END), None),
+    "coding and all of it as length": (said(b"Transfer-Encoding: chunked\r\nContent-Length: %d\r\n" % (5 + len(POISON)), CHUNKED_END), None),
+    "two lengths": (said(b"Content-Length: 5\r\nContent-Length: %d\r\n" % (5 + len(POISON)), b"hello"), None),
+    "two lengths turned": (said(b"Content-Length: %d\r\nContent-Length: 5\r\n" % (5 + len(POISON)), b"hello"), None),
+    "equal lengths": (said(b"Content-Length: 5\r\nContent-Length: 5\r\n", b"hello"), None),
+    "list of lengths": (said(b"Content-Length: 5, 5\r\n", b"hello"), None),
+    "plus": (said(b"Content-Length: +5\r\n", b"hello"), None),
+    "minus": (said(b"Content-Length: -5\r\n", b"hello"), None),
+    "length of 64 bits and more": (said(b"Content-Length: 18446744073709551621\r\n", b"hello"), None),
+    "space in the length's name": (said(b"Content-Length : 5\r\n", b"hello"), None),
+    "folded coding": (said(b"Transfer-Encoding:\r\n chunked\r\n", HELLO), None),
+    "coding that goes on": (said(b"Transfer-Encoding: chunked\r\n , identity\r\n", HELLO), None),
+    "length that goes on": (said(b"Content-Length: 5\r\n 0\r\n", b"hello"), None),
+    "unknown coding": (said(b"Transfer-Encoding: xchunked\r\n", HELLO), None),
+    "identity": (said(b"Transfer-Encoding: identity\r\nContent-Length: 5\r\n", b"hello"), None),
+    "list of codings": (said(b"Transfer-Encoding: gzip, chunked\r\n", HELLO), None),
+    "chunked twice": (said(b"Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n", HELLO), None),
+    "vertical tab": (said(b"Transfer-Encoding: \x0bchunked\r\n", HELLO), None),
+    "space in the coding's name": (said(b"Transfer-Encoding : chunked\r\n", HELLO), None),
+    "1.0 with coding": (said(b"Transfer-Encoding: chunked\r\nConnection: keep-alive\r\n", HELLO, b"HTTP/1.0 200 OK"), None),
+    "line feeds": (b"HTTP/1.1 200 OK\nContent-Length: 5\n\nhello", None),
+    "line feed before the length": (said(b"X: a\nContent-Length: 5\r\n", b"hello"), None),
+    "return before the length": (said(b"X: a\rContent-Length: 5\r\n", b"hello"), None),
+    "head that ends with line feeds": (b"HTTP/1.1 200 OK\r\nContent-Length: 5\n\nhello", None),
+    "switch that nobody asked for": (said(b"Connection: Upgrade\r\nUpgrade: echo\r\n", line=b"HTTP/1.1 101 Switching Protocols"), None),
+    "chunks with line feeds": (chunks(b"5\nhello\n0\n\n"), None),
+    "chunk with a sign": (chunks(b"-5\r\nhello\r\n" + CHUNKED_END), None),
+    "chunk with a space": (chunks(b"5 \r\nhello\r\n" + CHUNKED_END), None),
+    "chunk with a prefix": (chunks(b"0x5\r\nhello\r\n" + CHUNKED_END), None),
+    "chunk of no number": (chunks(b"xyz\r\nhello\r\n" + CHUNKED_END), None),
+    "chunk of 64 bits and more": (chunks(b"10000000000000005\r\nhello\r\n" + CHUNKED_END), None),
+    "chunk longer than said": (chunks(b"5\r\nhelloXX\r\n" + CHUNKED_END), None),
+    "chunk shorter than said": (chunks(b"7\r\nhello\r\n" + CHUNKED_END), None),
+    "chunk extension with a line feed": (chunks(b"5;a\nb\r\nhello\r\n" + CHUNKED_END), None),
+    "trailer with a line feed": (chunks(b"5\r\nhello\r\n0\r\nX: a\nContent-Length: 5\r\n\r\n"), None),
+    "trailer that is folded": (chunks(b"5\r\nhello\r\n0\r\nX: a\r\n b\r\n\r\n"), None),
+}
+#: Whose connection ends before they do.
+SHORT = {
+    "short body": said(b"Content-Length: 10\r\n", b"hello"),
+    "short chunk": chunks(b"a\r\nhello"),
+    "no last chunk": chunks(b"5\r\nhello\r\n"),
+    "no end of the trailers": chunks(b"5\r\nhello\r\n0\r\n"),
+    "short head": b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n",
+}
+
+
+class TwoFaced:
+    """Answers /hostile as it is told and adds a second answer, at once or in a segment 5 ms later; to all else it is honest."""
+
+    def __init__(self, answer, is_late):
+        self.answer = answer
+        self.is_late = is_late
+        self.is_over = threading.Event()
+
+    def __call__(self, request):
+        if not request.target.startswith("/hostile"):
+            return response(200, request.target.encode(), f"X-Target: {request.target}")
+        return self.late() if self.is_late else self.at_once()
+
+    def at_once(self):
+        yield self.answer + POISON
+        self.is_over.set()
+
+    def late(self):
+        try:
+            yield self.answer
+            time.sleep(0.005)
+            yield POISON
+        finally:
+            self.is_over.set()
+
+
+class CutsShort(TwoFaced):
+    def at_once(self):
+        yield self.answer
+        self.is_over.set()
+        raise ConnectionError("it ends here")
+
+
+def content(client):
+    """Of the next answer: its status, and its content or None where it is cut."""
+    head = client.head()
+    if not head.endswith(b"\r\n\r\n"):
+        return None, None
+    status = int(head.split(b" ")[1])
+    if status in (204, 304):
+        return status, b""
+    with contextlib.suppress(ValueError, AssertionError):
+        body = body_of(client, head)
+        length = re.search(rb"(?i)\r\ncontent-length: (\d+)", head)
+        return status, body if length is None or len(body) == int(length[1]) else None
+    return status, None
+
+
+def is_an_error(answer):
+    status, body = answer
+    return body is None or status >= 500
+
+
+def ask_both(port, origin, number):
+    """What a hostile answer comes out as, what the next request gets, and all bytes that came.
+
+    Both go over one connection where that is left to the client.
+    """
+    host = b"Host: 127.0.0.1:%d\r\n\r\n" % port
+    with connect(port) as client, connect(port) as another:
+        client.send(b"GET /hostile%d HTTP/1.1\r\n" % number + host)
+        first = content(client)
+        # A second answer that comes when the next request is on its way could not be told from the answer to that.
+        wait(origin.answer.is_over, 10, "the origin has said all it says")
+        for each in (client, another):
+            with contextlib.suppress(ConnectionError):
+                each.send(b"GET /follower%d HTTP/1.1\r\n" % number + host)
+                if each.buffer or each.more():
+                    return first, content(each), client.received + another.received
+    raise AssertionError("no answer to the second request")
+
+
+def connections_of(origin, target):
+    """What was asked over each connection that this request came over, from it on."""
+    with origin.lock:
+        streams = [bytes(stream).partition(b"GET " + target + b" ") for stream in origin.streams]
+    return [rest.count(b"\r\n\r\n") for _, found, rest in streams if found]
+
+
+@pytest.mark.parametrize("is_late", [False, True], ids=["at-once", "later"])
+@pytest.mark.parametrize("front", [None, "nginx", "haproxy"])
+def test_nobody_gets_what_comes_behind_a_hostile_answer(chain, origin, front, is_late):
+    port = chain(front)
+    for number, (name, (answer, expected)) in enumerate(HOSTILE.items()):
+        origin.answer = TwoFaced(answer, is_late)
+        first, second, received = ask_both(port, origin, number)
+        if expected is None:
+            assert is_an_error(first), (name, first)
+        else:
+            assert first == (int(answer.split(b" ")[1]), expected), (name, first)
+        assert second == (200, b"/follower%d" % number) and b"poison" not in received, (name, second, received)
+        assert [request.target for request in origin.requests[-2:]] == [f"/hostile{number}", f"/follower{number}"], name
+        assert connections_of(origin, b"/hostile%d" % number) == [1], f"{name}: nothing more goes over its connection"
+        others_are_served(port, name)
+    assert len(origin.streams) < origin.count(), "connections are used again, or nothing is proved"
+
+
+@pytest.mark.parametrize("front", [None, "nginx", "haproxy"])
+def test_an_answer_that_ends_too_soon_is_cut_for_the_client_of_a_chain_too(chain, origin, front):
+    port = chain(front)
+    for number, (name, answer) in enumerate(SHORT.items()):
+        origin.answer = CutsShort(answer, is_late=False)
+        first, second, _ = ask_both(port, origin, number)
+        assert is_an_error(first), (name, first)
+        assert second == (200, b"/follower%d" % number), (name, second)
+        others_are_served(port, name)
+
+
+def others_are_served(port, name):
+    """Nor is a connection of the chain left behind with a rest of it for somebody else."""
+    for number in range(3):
+        clean = raw.exchange(port, b"GET /clean%d HTTP/1.1\r\nHost: 127.0.0.1:%d\r\nConnection: close\r\n\r\n" % (number, port))
+        assert clean.status == 200 and answered(clean) == [f"/clean{number}"], (name, clean.data)
+
+
+# Many at once
 
 
 AT_ONCE, PER_CLIENT = 16, 125

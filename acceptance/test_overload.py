@@ -20,17 +20,20 @@ MILLISECONDS = 20
 COUNTS = """
 local threads = {}
 setup = function(thread) table.insert(threads, thread) end
-init = function() good, refused, others = 0, 0, 0 end
-response = function(status)
-  if status == 200 then good = good + 1 elseif status == 503 then refused = refused + 1 else others = others + 1 end
+init = function() good, refused, bare, others = 0, 0, 0, 0 end
+response = function(status, fields)
+  if status == 200 then good = good + 1
+  elseif status ~= 503 then others = others + 1
+  elseif (fields["Retry-After"] or ""):find("^[1-9]%d*$") then refused = refused + 1
+  else bare = bare + 1 end
 end
 done = function(summary, latency, requests)
-  local sums = {good = 0, refused = 0, others = 0}
+  local sums = {good = 0, refused = 0, bare = 0, others = 0}
   for _, thread in ipairs(threads) do
     for name in pairs(sums) do sums[name] = sums[name] + thread:get(name) end
   end
   local failed = summary.errors
-  io.write(string.format("counts %d %d %d %d %d %d %d %d\\n", summary.duration, sums.good, sums.refused, sums.others,
+  io.write(string.format("counts %d %d %d %d %d %d %d %d %d\\n", summary.duration, sums.good, sums.refused, sums.bare, sums.others,
     failed.connect, failed.read, failed.write, failed.timeout))
 end
 """
@@ -52,14 +55,15 @@ def config(upstream, **limits):
 def load(gateway, folder, connections, seconds, pause=0):
     """Good answers a second, and refusals a second; each connection waits so many milliseconds before it asks again.
 
-    Nothing else may come: no other status, no connection that fails or is silent.
+    Nothing else may come: no refusal that does not say when to come back, no other status, no connection that fails or is silent.
     """
     delay = f"delay = function() return {pause} end\n" if pause else ""
     (folder / "counts.lua").write_text(delay + COUNTS)
     command = ["wrk", "-t", "1", "-c", str(connections), "-d", f"{seconds}s", "-s", folder / "counts.lua"]
     result = subprocess.run([*command, f"{gateway.url}/api/x"], capture_output=True, text=True, timeout=seconds + 60)
     duration, good, refused, *others = map(int, re.search(r"counts (.*)", result.stdout)[1].split())
-    assert others == [0] * 5, result.stdout
+    assert others == [0] * 6, result.stdout
+    print(f"{good} good answers, {refused} refusals, each with Retry-After")
     return good * 1e6 / duration, refused * 1e6 / duration
 
 

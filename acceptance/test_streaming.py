@@ -1,12 +1,14 @@
 """A gibibyte in each direction (ten of them under soak) through memory that does not grow, and back-pressure."""
 
 import pathlib
+import subprocess
 import time
 
 import pytest
+from conftest import CANARY
 from harness import streams
 from harness.metrics import resident_mib
-from harness.processes import peak_memory_mib, wait_until
+from harness.processes import environment, peak_memory_mib, wait_until
 
 BLOCKS = 1024
 LIMIT_MIB = 32
@@ -18,7 +20,7 @@ GIBIBYTES = [1, pytest.param(10, marks=pytest.mark.soak)]
 
 @pytest.fixture
 def upstream():
-    origin = streams.StreamingOrigin()
+    origin = streams.StreamingOrigin(f"Bearer {CANARY}")
     yield origin
     origin.stop()
 
@@ -26,7 +28,8 @@ def upstream():
 @pytest.fixture
 def gateway(upstream, start_gateway):
     """What its start took, which is more than streaming takes, is given back after a moment; its peak is forgotten."""
-    gateway = start_gateway({"routes": {"big": {"upstream": upstream.url, "auth": "none"}}})
+    auth = {"strategy": "bearer", "token": CANARY}
+    gateway = start_gateway({"routes": {"big": {"upstream": upstream.url, "auth": auth}}})
     pid = gateway.process.pid
     wait_until(lambda: resident_mib(pid) < LIMIT_MIB, 10, lambda: f"{resident_mib(pid)} MiB, less than {LIMIT_MIB}")
     pathlib.Path(f"/proc/{pid}/clear_refs").write_text("5", encoding="ascii")
@@ -64,20 +67,32 @@ def test_gibibytes_upload_in_little_memory(upstream, gateway, gibibytes):
     assert (received.bytes, received.checksum) == (expected.bytes, expected.checksum)
 
 
+def curl(url):
+    """Its standard output is what it downloads; behind that it says on the other one what it has seen."""
+    command = ["curl", "--fail", "--silent", "--max-time", "500", "--write-out", "%{stderr}%{http_code} %{size_download}"]
+    # Without a buffer, what is read here is all that was taken from curl.
+    return subprocess.Popen([*command, url], bufsize=0, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment())
+
+
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("gibibytes", GIBIBYTES)
-def test_gibibytes_download_in_little_memory(upstream, gateway, gibibytes):
+def test_curl_downloads_gibibytes_through_little_memory(upstream, gateway, gibibytes):
     count = gibibytes * BLOCKS
     expected = streams.blocks(count)
     received = streams.Flow()
-    with streams.connect(gateway.port) as connection:
-        connection.sendall(f"GET /big/{count} HTTP/1.1\r\nHost: 127.0.0.1:{gateway.port}\r\n\r\n".encode())
-        assert streams.read_head(connection).startswith(b"HTTP/1.1 200")
-        streams.receive(connection, BLOCKS << 20, received)
+    with curl(f"{gateway.url}/big/{count}") as download:
+        streams.receive(download.stdout.readinto, BLOCKS << 20, received)
         first = memory(gateway)
-        streams.receive(connection, count << 20, received)
+        streams.receive(download.stdout.readinto, count << 20, received)
         assert is_flat(gateway, first, "download")
+        assert download.communicate() == (b"", b"200 %d" % (count << 20))
+    assert download.returncode == 0
     assert (received.bytes, received.checksum) == (expected.bytes, expected.checksum)
+
+
+def test_the_origin_of_these_bodies_wants_our_credential(upstream):
+    with curl(f"{upstream.url}/1") as download:
+        assert download.communicate() == (b"", b"401 0") and download.returncode == 22
 
 
 def stands_still(count):

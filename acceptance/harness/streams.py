@@ -28,11 +28,12 @@ def blocks(count):
     return flow
 
 
-def receive(connection, length, flow):
+def receive(read_into, length, flow):
+    """Through what reads into a buffer, as a socket and a pipe can."""
     buffer = bytearray(1 << 20)
     view = memoryview(buffer)
     while flow.bytes < length:
-        received = connection.recv_into(view[: min(len(buffer), length - flow.bytes)])
+        received = read_into(view[: min(len(buffer), length - flow.bytes)])
         if not received:
             break
         flow.add(view[:received])
@@ -50,9 +51,13 @@ def read_head(connection):
 
 
 class StreamingOrigin:
-    """GET /N sends N blocks; POST counts what arrives. `reads` is cleared by a test that wants bodies to wait."""
+    """GET /N sends N blocks; POST counts what arrives. Who has not exactly this `authorization` gets a 401.
 
-    def __init__(self):
+    `reads` is cleared by a test that wants bodies to wait.
+    """
+
+    def __init__(self, authorization):
+        self.authorization = authorization
         self.received = []
         #: What the kernel took of the bodies.
         self.sent = 0
@@ -81,6 +86,9 @@ class StreamingOrigin:
     def serve(self, connection):
         while True:
             head = read_head(connection).decode("latin-1")
+            if not self.is_allowed(head):
+                connection.sendall(b"HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+                return
             if head.startswith("GET"):
                 count = int(head.split(" ")[1].rsplit("/", 1)[1])
                 connection.sendall(f"HTTP/1.1 200 OK\r\nContent-Length: {count << 20}\r\n\r\n".encode())
@@ -92,9 +100,13 @@ class StreamingOrigin:
                 )
                 flow = Flow()
                 self.reads.wait(60)
-                receive(connection, length, flow)
+                receive(connection.recv_into, length, flow)
                 self.received.append(flow)
                 connection.sendall(b"HTTP/1.1 204 No Content\r\n\r\n")
+
+    def is_allowed(self, head):
+        fields = [line.partition(":") for line in head.split("\r\n")]
+        return [value.strip() for name, _, value in fields if name.lower() == "authorization"] == [self.authorization]
 
     def send(self, connection, block):
         # With a deadline it takes what there is room for, and what it took is known when it takes no more.
