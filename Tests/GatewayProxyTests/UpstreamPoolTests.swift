@@ -17,12 +17,12 @@ struct UpstreamPoolTests {
         try await loop.submit {
             let slot = LaneSlot(number: 0, loop: loop, shared: shared)
             let pool = UpstreamPool(target: shared.targets[0], slot: slot, shared: shared)
-            _ = pool.connect(.any) { result in
+            _ = pool.connect(isFresh: false) { result in
                 guard case .success(let connection) = result else {
                     return stays.fail(ListenerError("no connection"))
                 }
                 pool.retire()
-                let place = pool.connect(.any) { _ in Issue.record("nobody waits") }
+                let place = pool.connect(isFresh: false) { _ in Issue.record("nobody waits") }
                 pool.putBack(connection)
                 if let place { pool.leave(place) }
                 loop.assumeIsolated().scheduleTask(in: .milliseconds(200)) { stays.succeed(connection.isOpen) }
@@ -36,8 +36,8 @@ struct UpstreamPoolTests {
 
     /// What a connection that ended has left free belongs to who waits, also before its turn has come; but not what the
     /// connection left free that died under somebody's request.
-    @Test(arguments: [(UpstreamPool.Reuse.any, "who waits"), (.checked, "who waits"), (.never, "who comes later")])
-    func whoComesLaterDoesNotGoFirst(_ reuse: UpstreamPool.Reuse, _ winner: String) async throws {
+    @Test(arguments: [(false, "who waits"), (true, "who comes later")])
+    func whoComesLaterDoesNotGoFirst(_ isFresh: Bool, _ winner: String) async throws {
         let group = MultiThreadedEventLoopGroup(numberOfThreads: 1)
         let server = try await ServerBootstrap(group: group).bind(host: "127.0.0.1", port: 0).get()
         let shared = try Self.shared(port: try #require(server.localAddress?.port))
@@ -46,18 +46,18 @@ struct UpstreamPoolTests {
         try await loop.submit {
             let slot = LaneSlot(number: 0, loop: loop, shared: shared)
             let pool = UpstreamPool(target: shared.targets[0], slot: slot, shared: shared)
-            func connect(_ name: String, _ reuse: UpstreamPool.Reuse) {
-                _ = pool.connect(reuse) { result in
+            func connect(_ name: String, isFresh: Bool) {
+                _ = pool.connect(isFresh: isFresh) { result in
                     switch result {
                     case .success: first.succeed(name)
                     case .failure(let problem): first.fail(problem)
                     }
                 }
             }
-            _ = pool.connect(.any) { _ in
-                connect("who waits", .any)
+            _ = pool.connect(isFresh: false) { _ in
+                connect("who waits", isFresh: false)
                 pool.connectionEnded()
-                connect("who comes later", reuse)
+                connect("who comes later", isFresh: isFresh)
             }
         }
         .get()
@@ -84,8 +84,8 @@ struct UpstreamPoolTests {
         }
 
         @discardableResult
-        func connect(_ pool: Int, _ reuse: UpstreamPool.Reuse = .any) -> UInt64? {
-            pools[pool].connect(reuse) { [self] result in
+        func connect(_ pool: Int, isFresh: Bool = false) -> UInt64? {
+            pools[pool].connect(isFresh: isFresh) { [self] result in
                 answers.append((pool, try? result.get()))
             }
         }
@@ -208,7 +208,7 @@ struct UpstreamPoolTests {
                 { for _ in 0..<2 { $0.connect(0) } },
                 { loops in
                     loops.connect(0)
-                    loops.connect(0, .never)
+                    loops.connect(0, isFresh: true)
                     loops.connect(1)
                     for number in 0..<2 { loops.putBack(number) }
                 },

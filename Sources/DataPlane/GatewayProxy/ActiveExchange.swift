@@ -5,18 +5,17 @@ import NIOCore
 ///
 /// A class, so that looking at it copies one reference and not all that it holds. Belongs to its connection's event loop.
 final class ActiveExchange {
-    let id: RequestID
+    /// What will be said of it when it is over; the rest of it is known as it goes on.
+    var record: ExchangeRecord
     let head: ByteBuffer
     let match: RouteTable.Match
     var route: ServedRoute { state.route }
     /// What this event loop keeps for the route.
     var state: RouteState { prepared.state }
-    let client: String?
     let stripsAuthorization: Bool
     /// Where the route leaves the choice to the request.
     let chosen: (any CredentialSource)?
     var source: (any CredentialSource)? { chosen ?? route.source }
-    let startedAt: MonotonicTime
 
     var body: MessageBody
     /// The body as it came, framing included, while it can still be sent again; nil when there is none.
@@ -36,7 +35,6 @@ final class ActiveExchange {
     var place: UInt64?
     /// The connection whose answer rejected the token, while the request waits to be sent again.
     var parked: UpstreamHandler?
-    var hasReplayed = false
     var hasReconnected = false
     var isOnReusedConnection = false
     var tokenNote: String?
@@ -44,42 +42,36 @@ final class ActiveExchange {
     /// The upstream has said that it wants the body.
     var hasContinued = false
     var responseHasBegun = false
-    var status = 0
-    var problem: ProblemKind?
-    /// Of the body, framing included.
-    var bytesReceived = 0
     /// Of the body, without the framing of chunks.
     var contentReceived = 0
-    var bytesSent = 0
 
     init(
-        id: RequestID,
+        _ record: consuming ExchangeRecord,
         head: ByteBuffer,
         admitted: Admission.Admitted,
         prepared: PreparedRoute,
         chosen: (any CredentialSource)? = nil,
-        startedAt: MonotonicTime,
         body: MessageBody,
         isHolding: Bool
     ) {
-        self.id = id
+        self.record = record
         self.head = head
         match = admitted.match
-        client = admitted.client
         stripsAuthorization = admitted.stripsAuthorization
         self.prepared = prepared
         self.chosen = chosen
-        self.startedAt = startedAt
         self.body = body
         self.isHolding = isHolding
     }
 
     func authorize(with prepared: PreparedRoute) {
-        self.prepared = prepared
+        if self.prepared !== prepared { self.prepared = prepared }
         isAuthorized = true
     }
 
-    var demand: CredentialDemand { CredentialDemand(route: route.plan.name, client: client, requestID: id.description) }
+    var demand: CredentialDemand {
+        CredentialDemand(route: route.plan.name, client: record.client, requestID: record.requestID.description)
+    }
 
     /// Everything that has come of the body can be sent again.
     var canBeSentAgain: Bool { isHolding && !responseHasBegun }

@@ -41,7 +41,7 @@ extension DownstreamHandler {
 
     private func sendBody(_ count: Int) {
         guard var slice = inbound.readSlice(length: count) else { return }
-        exchange?.bytesReceived += count
+        exchange?.record.bytesReceived += count
         hold(slice)
         if requestOut.readableBytes > 0, count <= 16_384 {
             requestOut.writeBuffer(&slice)
@@ -99,6 +99,6 @@ extension DownstreamHandler {
     /// The client rightly waits for the upstream before it sends its body (RFC 9110 §10.1.1).
     var awaitsContinue: Bool {
         guard phase == .forwarding, decoder.head.expectsContinue, let exchange else { return false }
-        return !exchange.hasContinued && exchange.bytesReceived == 0 && inbound.readableBytes == 0
+        return !exchange.hasContinued && exchange.record.bytesReceived == 0 && inbound.readableBytes == 0
     }
 }

@@ -88,7 +88,7 @@ extension DownstreamHandler {
         var now = ProgressLook()
         now.untaken = outlet.untakenBytes()
         now.untakenUpstream = exchange?.upstream?.untakenBytes ?? 0
-        if let exchange, exchange.responseHasBegun { now.sent = exchange.bytesSent }
+        if let exchange, exchange.responseHasBegun { now.sent = exchange.record.bytesSent }
         guard hasMoved(last, now) else { return false }
         setDeadline(amount)
         now.next = timer.deadline

@@ -13,13 +13,13 @@ extension DownstreamHandler {
         client: String? = nil
     ) {
         let hadBegun = exchange?.responseHasBegun ?? false
-        let id = id ?? exchange?.id ?? lane.nextRequestID()
+        let id = id ?? exchange?.record.requestID ?? lane.nextRequestID()
         let route = route ?? exchange?.route
         let chosen = exchange?.chosen
         let exchangeHead = exchange?.head
         let isComplete = exchange.map(\.body.isComplete) ?? (head != nil && decoder.head.framing == .none)
-        exchange?.problem = problem.kind
-        if !hadBegun { exchange?.status = problem.kind.status }
+        exchange?.record.problem = problem.kind
+        if !hadBegun { exchange?.record.status = problem.kind.status }
         if exchange == nil { recordRefusal(problem, id, route, client, head) }
         leaveUpstream()
         finishExchange()
@@ -78,7 +78,6 @@ extension DownstreamHandler {
         _ client: String?,
         _ head: ByteBuffer?
     ) {
-        let now = shared.clock.monotonic()
         shared.observer.finished(
             ExchangeRecord(
                 requestID: id,
@@ -88,10 +87,7 @@ extension DownstreamHandler {
                 method: head.map { decoder.head.methodName($0.readableBytesUInt8Span) } ?? "",
                 status: problem.kind.status,
                 problem: problem.kind,
-                bytesReceived: 0,
-                bytesSent: 0,
-                startedAt: now,
-                finishedAt: now
+                startedAt: shared.clock.monotonic()
             )
         )
     }
@@ -99,26 +95,10 @@ extension DownstreamHandler {
     /// Reports the exchange and forgets it.
     func finishExchange() {
         stopWaiting()
-        guard let exchange else { return }
-        self.exchange = nil
-        let head = exchange.head
-        shared.observer.finished(
-            ExchangeRecord(
-                requestID: exchange.id,
-                lane: lane.slot.number,
-                route: Int(exchange.prepared.number),
-                client: exchange.client,
-                method: decoder.head.methodName(head.readableBytesUInt8Span),
-                status: exchange.status,
-                problem: exchange.problem,
-                credential: exchange.credential,
-                wasReplayed: exchange.hasReplayed,
-                bytesReceived: exchange.bytesReceived,
-                bytesSent: exchange.bytesSent,
-                startedAt: exchange.startedAt,
-                finishedAt: shared.clock.monotonic()
-            )
-        )
+        guard let exchange = self.exchange.take() else { return }
+        exchange.record.credential = exchange.credential
+        exchange.record.finishedAt = shared.clock.monotonic()
+        shared.observer.finished(exchange.record)
     }
 
     private func leaveUpstream() {

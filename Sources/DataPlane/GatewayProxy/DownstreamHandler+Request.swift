@@ -28,7 +28,7 @@ extension DownstreamHandler {
         }
     }
 
-    private func admit(_ head: ByteBuffer) {
+    private func admit(_ head: consuming ByteBuffer) {
         keepsAlive = decoder.head.clientKeepsAlive && !isEnding && !shared.isDraining
         let id = requestID(head)
         switch shared.admission.judge(decoder.head, head.readableBytesUInt8Span, on: listener, last: &lastClient) {
@@ -47,7 +47,12 @@ extension DownstreamHandler {
         }
     }
 
-    private func begin(_ head: ByteBuffer, id: RequestID, _ admitted: Admission.Admitted, _ prepared: PreparedRoute) {
+    private func begin(
+        _ head: consuming ByteBuffer,
+        id: consuming RequestID,
+        _ admitted: consuming Admission.Admitted,
+        _ prepared: consuming PreparedRoute
+    ) {
         var chosen: (any CredentialSource)?
         if prepared.isChoosing, let selection = prepared.state.route.selection {
             let route = prepared.state.route
@@ -57,15 +62,23 @@ extension DownstreamHandler {
             }
         }
         let now = shared.clock.monotonic()
+        let isHolding = decoder.head.isIdempotent || (chosen ?? prepared.state.route.source)?.isRenewable ?? false
+        let record = ExchangeRecord(
+            requestID: id,
+            lane: lane.slot.number,
+            route: Int(prepared.number),
+            client: admitted.client,
+            method: decoder.head.methodName(head.readableBytesUInt8Span),
+            startedAt: now
+        )
         let exchange = ActiveExchange(
-            id: id,
+            record,
             head: head,
             admitted: admitted,
             prepared: prepared,
             chosen: chosen,
-            startedAt: now,
             body: MessageBody(decoder.head.framing),
-            isHolding: decoder.head.isIdempotent || (chosen ?? prepared.state.route.source)?.isRenewable ?? false
+            isHolding: isHolding
         )
         self.exchange = exchange
         phase = .waiting
@@ -210,28 +223,30 @@ extension DownstreamHandler {
             refuse(GatewayProblem(.requestRefused, "The request has more than one Authorization."))
             return
         }
-        let head = exchange.head
-        if decoder.head.section.hasUnderscore,
-            requestWriter(exchange).hasLookAlike(decoder.head, head.readableBytesUInt8Span)
-        {
+        guard !hasLookAlike(exchange) else {
             refuse(GatewayProblem(.requestRefused, "A field's name could be read as one that the gateway sets."))
             return
         }
-        connect(exchange)
+        connect(exchange, by: prepared)
     }
 
-    /// - Parameter fresh: Never a pooled connection: the last one died under this request.
-    func connect(_ exchange: ActiveExchange, fresh: Bool = false) {
-        let pool = exchange.prepared.pool
+    private func hasLookAlike(_ exchange: ActiveExchange) -> Bool {
+        guard decoder.head.section.hasUnderscore else { return false }
+        let head = exchange.head
+        return requestWriter(exchange, exchange.prepared).hasLookAlike(decoder.head, head.readableBytesUInt8Span)
+    }
+
+    /// - Parameter isFresh: Never a pooled connection: the last one died under this request.
+    func connect(_ exchange: ActiveExchange, by prepared: PreparedRoute, isFresh: Bool = false) {
+        let pool = prepared.pool
         phase = .waiting
-        let reuse: UpstreamPool.Reuse = fresh ? .never : decoder.head.isIdempotent ? .any : .checked
-        if let connection = pool.takeIdle(reuse) {
-            send(exchange, on: connection, isReused: true)
+        if !isFresh, let connection = pool.takeIdle(mayRepeat: decoder.head.isIdempotent) {
+            send(exchange, by: prepared, on: connection, isReused: true)
             return
         }
         step &+= 1
         let step = step
-        exchange.place = pool.connect(reuse) { [self] result in connected(result, step: step, pool) }
+        exchange.place = pool.connect(isFresh: isFresh) { [self] result in connected(result, step: step, pool) }
     }
 
     private func connected(_ result: Result<UpstreamHandler, GatewayProblem>, step: UInt64, _ pool: UpstreamPool) {
@@ -244,24 +259,20 @@ extension DownstreamHandler {
         }
         exchange.place = nil
         switch result {
-        case .success(let connection): send(exchange, on: connection, isReused: connection.hasBeenIdle)
+        case .success(let connection):
+            send(exchange, by: exchange.prepared, on: connection, isReused: connection.hasBeenIdle)
         case .failure(let problem): refuse(problem)
         }
         process()
     }
 
-    private func requestWriter(_ exchange: ActiveExchange) -> RequestWriter {
-        RequestWriter(
-            route: exchange.prepared,
-            match: exchange.match,
-            stripsAuthorization: exchange.stripsAuthorization,
-            end: shared.requestEnd
-        )
+    private func requestWriter(_ exchange: ActiveExchange, _ prepared: PreparedRoute) -> RequestWriter {
+        RequestWriter(route: prepared, match: exchange.match, stripsAuthorization: exchange.stripsAuthorization)
     }
 
-    private func write(_ exchange: ActiveExchange) -> Bool {
-        var writer = requestWriter(exchange)
-        if exchange.prepared.addsForwarded {
+    private func write(_ exchange: ActiveExchange, by prepared: PreparedRoute, into out: inout ByteBuffer) -> Bool {
+        var writer = requestWriter(exchange, prepared)
+        if prepared.addsForwarded {
             let head = exchange.head
             let bytes = head.readableBytesUInt8Span
             let host = bytes.string(decoder.head.host)
@@ -271,22 +282,34 @@ extension DownstreamHandler {
                 isTLS: !isAlone
             )
         }
-        return writer.write(decoder.head, exchange.head, into: &requestOut)
+        let end = shared.requestEnd.line(isHTTP10: decoder.head.isHTTP10)
+        return writer.write(decoder.head, exchange.head, end: end, into: &out)
     }
 
-    private func send(_ exchange: ActiveExchange, on connection: UpstreamHandler, isReused: Bool) {
+    private func send(
+        _ exchange: ActiveExchange,
+        by prepared: PreparedRoute,
+        on connection: UpstreamHandler,
+        isReused: Bool
+    ) {
         connection.begin(self, answersHead: decoder.head.isHead)
         exchange.upstream = connection
         exchange.isOnReusedConnection = isReused
-        requestOut = buffers.take()
-        guard exchange.isAuthorized, write(exchange) else {
+        var out = buffers.take()
+        guard exchange.isAuthorized, write(exchange, by: prepared, into: &out) else {
             return refuse(GatewayProblem(.requestRefused, "The head could not be rewritten."))
         }
-        if let held = exchange.held { requestOut.writeImmutableBuffer(held) }
+        if let held = exchange.held { out.writeImmutableBuffer(held) }
         let isComplete = exchange.body.isComplete
         phase = isComplete ? .responding : .forwarding
         setDeadline(isComplete || awaitsContinue ? timeouts.response : timeouts.bodyIdle)
-        if isComplete || inbound.readableBytes == 0 { flushRequest() }
+        // What has come of a body goes in the same write.
+        guard isComplete || inbound.readableBytes == 0 else {
+            requestOut = consume out
+            return
+        }
+        connection.send(out)
+        buffers.giveBack(consume out)
     }
 
     func flushRequest() {

@@ -4,7 +4,9 @@ import NIOCore
 
 /// What becomes of a response head.
 enum ResponseDecision {
+    /// It is written for the client.
     case forward
+    /// The same; what follows it is no HTTP.
     case tunnel
     /// Keep it back: the token was rejected and the request can be sent again.
     case park
@@ -15,9 +17,23 @@ extension DownstreamHandler {
     /// HTTP/1.0 clients know no chunks: they get the content, and the end of the connection as its end.
     var removesChunking: Bool { decoder.head.isHTTP10 }
 
-    /// Decides about the head of a final response.
+    /// Decides about the head of a final response, and forwards it unless it is kept back.
     func respond(_ head: borrowing ResponseHead, _ bytes: ByteBuffer) -> ResponseDecision {
         guard let exchange else { return .refuse("Its exchange is over.") }
+        let decision = decide(about: head, bytes, to: exchange)
+        switch decision {
+        case .forward, .tunnel: return forwardHead(head, bytes, of: exchange) ? decision : .refuse(Self.notRewritten)
+        case .park, .refuse: return decision
+        }
+    }
+
+    private static let notRewritten = "Its head could not be rewritten."
+
+    private func decide(
+        about head: borrowing ResponseHead,
+        _ bytes: ByteBuffer,
+        to exchange: ActiveExchange
+    ) -> ResponseDecision {
         if head.status == 101 {
             return offered(decoder.head, exchange.head, covers: head, bytes)
                 ? .tunnel : .refuse("It switched to a protocol that was not asked for.", as: .upgradeFailed)
@@ -31,7 +47,7 @@ extension DownstreamHandler {
             return answer(challenges, to: credential, from: answering, exchange)
         }
         guard TokenRejection.isRejection(head, bytes.readableBytesUInt8Span) else { return .forward }
-        guard !exchange.hasReplayed else {
+        guard !exchange.record.wasReplayed else {
             // Renewing for this one too would never end where the upstream refuses every token.
             self.exchange?.tokenNote = "generation=\(credential.generation); fresh; retried=1"
             return .forward
@@ -73,7 +89,9 @@ extension DownstreamHandler {
         from source: any ChallengeAnswering,
         _ exchange: ActiveExchange
     ) -> ResponseDecision {
-        guard !exchange.hasReplayed, source.answers(challenges, to: credential.generation) else { return .forward }
+        guard !exchange.record.wasReplayed, source.answers(challenges, to: credential.generation) else {
+            return .forward
+        }
         if exchange.canBeSentAgain { return .park }
         exchange.tokenNote = "retried=0; reason=\"request body not held\""
         return .forward
@@ -104,7 +122,7 @@ extension DownstreamHandler {
     /// Sends the request again with a newer token; the rejected answer waits in `upstream` until one is there.
     func replay() {
         guard let exchange, let upstream = exchange.upstream else { return }
-        exchange.hasReplayed = true
+        exchange.record.wasReplayed = true
         exchange.parked = upstream
         exchange.upstream = nil
         requestOut = buffers.empty
@@ -132,9 +150,16 @@ extension DownstreamHandler {
         )
     }
 
+    /// Forwards a head that was kept back.
+    ///
+    /// - Returns: What is wrong with it; nil when it was written.
+    func forwardParked(_ head: borrowing ResponseHead, _ bytes: ByteBuffer) -> String? {
+        guard let exchange, forwardHead(head, bytes, of: exchange) else { return Self.notRewritten }
+        return nil
+    }
+
     /// - Returns: Whether it was written.
-    func forwardHead(_ head: borrowing ResponseHead, _ bytes: ByteBuffer) -> Bool {
-        guard let exchange else { return false }
+    private func forwardHead(_ head: borrowing ResponseHead, _ bytes: ByteBuffer, of exchange: ActiveExchange) -> Bool {
         let isHTTP10 = decoder.head.isHTTP10
         if head.framing == .untilClose || (isHTTP10 && head.framing == .chunked) || !exchange.body.isComplete {
             keepsAlive = false
@@ -142,7 +167,7 @@ extension DownstreamHandler {
         if shared.isDraining { keepsAlive = false }
         let persistence: ResponseWriter.Persistence =
             if head.status == 101 { .upgrade } else if keepsAlive { isHTTP10 ? .keepAlive : .implied } else { .close }
-        exchange.status = head.status
+        exchange.record.status = head.status
         if exchange.held != nil { exchange.held = nil }
         exchange.isHolding = false
         if responseOut.readableBytes == 0 { responseOut = buffers.take() }
@@ -192,7 +217,7 @@ extension DownstreamHandler {
     private static let stagedBytes = 1024
 
     private func sent(_ count: Int) {
-        exchange?.bytesSent += count
+        exchange?.record.bytesSent += count
         if phase == .responding || phase == .tunnel { setDeadline(timeouts.response) }
     }
 
@@ -257,8 +282,9 @@ extension DownstreamHandler {
             decoder.head.isIdempotent
         {
             exchange.hasReconnected = true
+            requestOut = buffers.empty
             timer.clear()
-            connect(exchange, fresh: true)
+            connect(exchange, by: exchange.prepared, isFresh: true)
             process()
             return
         }

@@ -173,8 +173,7 @@ final class DownstreamHandler: ChannelDuplexHandler, DeadlineKeeper {
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
         clock.begin()
-        var bytes = unwrapInboundIn(data)
-        if inbound.readableBytes == 0 { inbound = bytes } else { inbound.writeBuffer(&bytes) }
+        take(unwrapInboundIn(data))
         process()
     }
 
@@ -218,6 +217,10 @@ final class DownstreamHandler: ChannelDuplexHandler, DeadlineKeeper {
         guard pendingRead, wantsInput else { return }
         pendingRead = false
         outlet.read()
+    }
+
+    private func take(_ bytes: consuming ByteBuffer) {
+        if inbound.readableBytes == 0 { inbound = bytes } else { inbound.writeBuffer(&bytes) }
     }
 
     /// Takes from ``inbound`` what the phase allows; called whenever either has changed.

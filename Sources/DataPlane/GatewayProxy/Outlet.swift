@@ -17,22 +17,27 @@ import NIOSSL
 final class Outlet {
     private var context: ChannelHandlerContext?
     private var core: (any ChannelCore)?
+    /// nil where messages must not go to it past other handlers.
     private var socket: (any NIOTransportAccessibleChannelCore)?
+    /// What can be asked of the system.
+    private var transport: (any NIOTransportAccessibleChannelCore)?
     /// The channel has been given bytes and may still hold some: whatever follows has to queue behind them.
     private var mayHoldBytes = false
 
     /// Its handler is added. Before that, and after ``close()``, it leads nowhere.
     func open(_ context: ChannelHandlerContext, isAlone: Bool) {
         self.context = context
+        transport = Self.socket(of: context)
         guard isAlone else { return }
         core = context.channel._channelCore
-        socket = Self.socket(of: context)
+        socket = transport
     }
 
     func close() {
         context = nil
         core = nil
         socket = nil
+        transport = nil
     }
 
     private func write(_ bytes: ByteBuffer) {
@@ -120,8 +125,8 @@ final class Outlet {
     var hasInput: Bool { onSocket(Self.hasInput) ?? true }
 
     private func onSocket<Result>(_ body: (NIOBSDSocket.Handle) -> Result) -> Result? {
-        guard let socket = socket ?? context.flatMap({ Self.socket(of: $0) }) else { return nil }
-        return Self.on(socket, body)
+        guard let transport else { return nil }
+        return Self.on(transport, body)
     }
 
     private static func socket(of context: ChannelHandlerContext) -> (any NIOTransportAccessibleChannelCore)? {

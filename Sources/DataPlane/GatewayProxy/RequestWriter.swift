@@ -7,7 +7,6 @@ struct RequestWriter {
     let match: RouteTable.Match
     /// The client used `Authorization` to authenticate to the gateway.
     let stripsAuthorization: Bool
-    let end: ViaLines
     /// What tells where the request came from, where the route wants that told.
     var forwarded = ""
 
@@ -38,8 +37,14 @@ struct RequestWriter {
         return hasUnderscore ? name : nil
     }
 
+    /// - Parameter end: The last lines, the empty one included.
     /// - Returns: Whether it was written, whole.
-    func write(_ head: borrowing RequestHead, _ source: ByteBuffer, into out: inout ByteBuffer) -> Bool {
+    func write(
+        _ head: borrowing RequestHead,
+        _ source: ByteBuffer,
+        end: [UInt8],
+        into out: inout ByteBuffer
+    ) -> Bool {
         // What is kept of the head is no longer than it; the rest is ours.
         let own = route.injectedBytes + forwarded.utf8.count + end.count
         return HeadCursor.append(to: &out, from: source, capacity: head.end + own + Self.wording) { cursor in
@@ -52,7 +57,7 @@ struct RequestWriter {
             cursor.write(route.routeLines)
             writeFields(head, source, &cursor)
             if !forwarded.isEmpty { cursor.write(text: forwarded) }
-            cursor.write(end.line(isHTTP10: head.isHTTP10))
+            cursor.write(end)
         }
     }
 

@@ -46,17 +46,9 @@ extension UpstreamHandler {
         body = MessageBody(decoder.head.framing)
         switch client.respond(decoder.head, head) {
         case .forward:
-            guard client.forwardHead(decoder.head, head) else {
-                fail("Its head could not be rewritten.")
-                return false
-            }
-            afterHead(client)
+            afterHead()
             return true
         case .tunnel:
-            guard client.forwardHead(decoder.head, head) else {
-                fail("Its head could not be rewritten.")
-                return false
-            }
             beginTunnel()
             hasUnflushedResponse = true
             client.beginTunnel()
@@ -75,7 +67,7 @@ extension UpstreamHandler {
         }
     }
 
-    private func afterHead(_ client: DownstreamHandler) {
+    private func afterHead() {
         hasUnflushedResponse = true
         if body.isComplete { finish() } else { phase = .body }
     }
@@ -83,21 +75,7 @@ extension UpstreamHandler {
     private func readBody() -> Bool {
         guard let client else { return false }
         let removesChunking = client.removesChunking
-        var runs: [Range<Int>] = []
-        let progress: MessageBody.Progress
-        if removesChunking {
-            let bytes = buffer
-            progress = body.receive(bytes.readableBytesUInt8Span) { runs.append($0) }
-            for run in runs {
-                if let slice = buffer.getSlice(at: buffer.readerIndex + run.lowerBound, length: run.count) {
-                    client.forward(slice)
-                }
-            }
-        } else {
-            let bytes = buffer
-            progress = body.receive(bytes.readableBytesUInt8Span)
-        }
-        switch progress {
+        switch removesChunking ? forwardContent(to: client) : bodyProgress() {
         case .forward(let count):
             pass(count, to: client, isDone: removesChunking)
         case .last(let count):
@@ -112,6 +90,24 @@ extension UpstreamHandler {
             return false
         }
         return true
+    }
+
+    private func bodyProgress() -> MessageBody.Progress {
+        let bytes = buffer
+        return body.receive(bytes.readableBytesUInt8Span)
+    }
+
+    /// Sends on what is between the framing of the chunks.
+    private func forwardContent(to client: DownstreamHandler) -> MessageBody.Progress {
+        let bytes = buffer
+        var runs: [Range<Int>] = []
+        let progress = body.receive(bytes.readableBytesUInt8Span) { runs.append($0) }
+        for run in runs {
+            if let slice = bytes.getSlice(at: bytes.readerIndex + run.lowerBound, length: run.count) {
+                client.forward(slice)
+            }
+        }
+        return progress
     }
 
     private func pass(_ count: Int, to client: DownstreamHandler, isDone: Bool) {
@@ -170,8 +166,8 @@ extension UpstreamHandler {
         guard phase == .parked, let client else { return }
         let head = parkedHead
         parkedHead = buffers.empty
-        guard client.forwardHead(decoder.head, head) else { return fail("Its head could not be rewritten.") }
-        afterHead(client)
+        if let reason = client.forwardParked(decoder.head, head) { return fail(reason) }
+        afterHead()
         process()
         flushClient()
         if endedWhileParked { connectionEnded() } else { resumeReading() }

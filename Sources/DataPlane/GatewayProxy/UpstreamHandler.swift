@@ -273,9 +273,12 @@ final class UpstreamHandler: ChannelDuplexHandler, DeadlineKeeper {
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
         clock.begin()
-        var bytes = unwrapInboundIn(data)
-        if buffer.readableBytes == 0 { buffer = bytes } else { buffer.writeBuffer(&bytes) }
+        take(unwrapInboundIn(data))
         process()
+    }
+
+    private func take(_ bytes: consuming ByteBuffer) {
+        if buffer.readableBytes == 0 { buffer = bytes } else { buffer.writeBuffer(&bytes) }
     }
 
     func channelReadComplete(context: ChannelHandlerContext) {

@@ -8,25 +8,15 @@ import NIOSSL
 final class UpstreamPool {
     typealias Done = (Result<UpstreamHandler, GatewayProblem>) -> Void
 
-    /// What a request takes of the connections that are open already.
-    enum Reuse {
-        /// One that dies under the request may be replaced.
-        case any
-        /// The request must not be sent twice: not one whose end has come unnoticed.
-        case checked
-        /// The last one died under the request.
-        case never
-    }
-
     private struct Waiter {
         let number: UInt64
-        let reuse: Reuse
+        /// The last one died under its request.
+        let isFresh: Bool
         let done: Done
         let deadline: Scheduled<Void>
     }
 
     private let target: UpstreamTarget
-    private let budget: ConnectionBudget
     private let loop: any EventLoop
     let deadlines: DeadlineQueue
     private let resolver: UpstreamResolver
@@ -55,7 +45,6 @@ final class UpstreamPool {
 
     init(target: UpstreamTarget, slot: LaneSlot, shared: ProxyShared) {
         self.target = target
-        budget = target.budget
         loop = slot.loop
         deadlines = slot.deadlines
         resolver = UpstreamResolver(loop: slot.loop)
@@ -69,24 +58,31 @@ final class UpstreamPool {
     }
 
     var key: UpstreamTarget.Key { target.key }
+    private var budget: ConnectionBudget { target.budget }
 
     /// A connection that was open a moment ago; it may still die on first use. None while others wait for one.
-    func takeIdle(_ reuse: Reuse) -> UpstreamHandler? {
-        waiters.isEmpty ? popIdle(reuse) : nil
+    ///
+    /// - Parameter mayRepeat: The request may be sent again where the connection turns out to have ended.
+    func takeIdle(mayRepeat: Bool) -> UpstreamHandler? {
+        waiters.isEmpty ? popIdle(mayRepeat: mayRepeat) : nil
     }
 
-    private func popIdle(_ reuse: Reuse) -> UpstreamHandler? {
-        guard reuse != .never else { return nil }
+    private func popIdle(mayRepeat: Bool = false) -> UpstreamHandler? {
         while let candidate = idle.popLast() {
             guard candidate.isOpen else { continue }
-            // Bytes that came before the request are no answer to it. A server that gives up an idle connection says so in a
-            // moment when a busy event loop may learn of it only after the next request: after a while looking is worth a system call.
-            guard reuse == .checked || candidate.hasRested(for: .milliseconds(100)), candidate.hasInput else {
-                return candidate
-            }
-            candidate.close()
+            // Bytes that came before the request are no answer to it, and their event may wait behind that of the request. To look
+            // costs a system call, a thirtieth of a busy loop's time (docs/adr/0067): not where the last look was a moment ago.
+            guard !mayRepeat || candidate.hasRested(for: Self.glance), candidate.hasInput else { return candidate }
+            candidate.abandon()
         }
         return nil
+    }
+
+    private static let glance = TimeAmount.milliseconds(1)
+
+    /// One that whoever waits first may take.
+    private func popIdleForWaiter() -> UpstreamHandler? {
+        waiters.first?.isFresh ?? true ? nil : popIdle()
     }
 
     func putBack(_ connection: UpstreamHandler) {
@@ -114,11 +110,13 @@ final class UpstreamPool {
 
     /// Opens a connection; when there are as many as there may be, waits until one is free.
     ///
-    /// - Parameter done: May be called before this returns.
+    /// - Parameters:
+    ///   - isFresh: None that was open already: the last one died under the request.
+    ///   - done: May be called before this returns.
     /// - Returns: The place of who has to wait, to be given up with ``leave(_:)``.
-    func connect(_ reuse: Reuse, _ done: @escaping Done) -> UInt64? {
+    func connect(isFresh: Bool, _ done: @escaping Done) -> UInt64? {
         // Who has waited is served first, on the turn that is about to come; but who lost a connection has waited for that one.
-        if waiters.isEmpty || reuse == .never, hasPlace() {
+        if waiters.isEmpty || isFresh, hasPlace() {
             open(done)
             return nil
         }
@@ -132,10 +130,10 @@ final class UpstreamPool {
         let deadline = loop.assumeIsolated().scheduleTask(in: timeouts.connect) { [self] in
             gaveUp(number)
         }
-        let waiter = Waiter(number: number, reuse: reuse, done: done, deadline: deadline)
-        let lost = reuse == .never ? waiters.firstIndex { $0.reuse != .never } : nil
-        waiters.insert(waiter, at: lost ?? waiters.endIndex)
-        if reuse == .never { serveWaiters() }
+        let waiter = Waiter(number: number, isFresh: isFresh, done: done, deadline: deadline)
+        let first = isFresh ? waiters.firstIndex { !$0.isFresh } : nil
+        waiters.insert(waiter, at: first ?? waiters.endIndex)
+        if isFresh { serveWaiters() }
         return number
     }
 
@@ -166,7 +164,7 @@ final class UpstreamPool {
     func placeGranted() {
         isAsking = false
         count += 1
-        while let reuse = waiters.first?.reuse, let connection = popIdle(reuse) { nextWaiter()?(.success(connection)) }
+        while let connection = popIdleForWaiter() { nextWaiter()?(.success(connection)) }
         if let done = nextWaiter() { dial(done) } else { connectionEnded() }
         serveWaiters()
     }
@@ -208,18 +206,18 @@ final class UpstreamPool {
 
     /// On a turn of its own: whoever put a connection back is still busy with it. Where nobody waits, what rests is for others.
     private func serveWaiters() {
-        guard !waiters.isEmpty || isRetired || budget.isWaitedFor, !isServing else { return }
-        guard !waiters.isEmpty || !idle.isEmpty else { return }
+        let isSpare = !idle.isEmpty && (isRetired || budget.isWaitedFor)
+        guard !waiters.isEmpty || isSpare, !isServing else { return }
         isServing = true
         loop.assumeIsolated().execute { [self] in
             isServing = false
-            while let reuse = waiters.first?.reuse {
-                if let connection = popIdle(reuse) {
+            while let isFresh = waiters.first?.isFresh {
+                if let connection = popIdleForWaiter() {
                     nextWaiter()?(.success(connection))
                 } else if hasPlace() {
                     nextWaiter().map(open)
                 } else {
-                    if reuse == .never, !idle.isEmpty, let seat, budget.promiseToItself(seat) {
+                    if isFresh, !idle.isEmpty, let seat, budget.promiseToItself(seat) {
                         idle.removeFirst().abandon()
                     }
                     return

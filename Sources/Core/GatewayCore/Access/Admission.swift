@@ -1,7 +1,8 @@
 /// Decides who may do what, from the head of a request alone: which host was meant, which page sent it, which client it
 /// is, which route it takes and whether that client may.
 package final class Admission: Sendable {
-    package enum Verdict: Sendable {
+    /// Handed on, never copied: there is one for every request.
+    package enum Verdict: ~Copyable, Sendable {
         case admitted(Admitted)
         case refused(Refusal)
     }
@@ -13,10 +14,17 @@ package final class Admission: Sendable {
         package let stripsAuthorization: Bool
     }
 
-    package struct Refusal: Sendable {
+    /// A class, so that a verdict is no larger than what is admitted.
+    package final class Refusal: Sendable {
         package let problem: GatewayProblem
         package let route: Int?
         package let client: String?
+
+        init(problem: GatewayProblem, route: Int?, client: String?) {
+            self.problem = problem
+            self.route = route
+            self.client = client
+        }
     }
 
     private let table: RouteTable
@@ -101,7 +109,9 @@ package final class Admission: Sendable {
         var stripsAuthorization = false
         var presented = false
         if !clients.isEmpty {
-            for field in head.section.fields where isCredentialField(field, bytes, match) {
+            for index in head.section.fields.indices {
+                let field = head.section.fields[index]
+                guard isCredentialField(field, bytes, match) else { continue }
                 presented = true
                 guard let name = clients.client(presenting: bytes, field.value, last: &last) else { continue }
                 client = name

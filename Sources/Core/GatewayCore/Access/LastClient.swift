@@ -24,9 +24,7 @@ package struct LastClient: Sendable {
     /// The client, when this value is the same to the byte. How long that takes tells nothing about how near it is.
     func name(proving bytes: borrowing Span<UInt8>, _ value: Range<Int>) -> String? {
         guard let name, value.count == proof.count else { return nil }
-        let proof = proof.withValue(\.self)
-        var difference: UInt8 = 0
-        for offset in 0..<proof.count { difference |= proof[offset] ^ bytes[value.lowerBound &+ offset] }
-        return difference == 0 ? name : nil
+        let isSame = proof.withValue { bytes.extracting(value).isSame(as: $0.span) }
+        return isSame ? name : nil
     }
 }

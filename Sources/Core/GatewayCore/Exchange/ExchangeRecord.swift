@@ -21,20 +21,21 @@ package struct ExchangeRecord: ~Copyable, Sendable {
     package var startedAt: MonotonicTime
     package var finishedAt: MonotonicTime
 
+    /// - Parameter finishedAt: nil at `startedAt`, or when it is not known yet.
     package init(
         requestID: RequestID,
         lane: Int = 0,
         route: Int?,
         client: String?,
         method: String,
-        status: Int,
+        status: Int = 0,
         problem: ProblemKind? = nil,
         credential: Credential? = nil,
         wasReplayed: Bool = false,
-        bytesReceived: Int,
-        bytesSent: Int,
+        bytesReceived: Int = 0,
+        bytesSent: Int = 0,
         startedAt: MonotonicTime,
-        finishedAt: MonotonicTime
+        finishedAt: MonotonicTime? = nil
     ) {
         self.requestID = requestID
         self.lane = lane
@@ -48,6 +49,6 @@ package struct ExchangeRecord: ~Copyable, Sendable {
         self.bytesReceived = bytesReceived
         self.bytesSent = bytesSent
         self.startedAt = startedAt
-        self.finishedAt = finishedAt
+        self.finishedAt = finishedAt ?? startedAt
     }
 }

@@ -167,6 +167,25 @@ extension Span<UInt8> {
         return true
     }
 
+    /// Whether both are the same to the byte. How long that takes tells nothing about how near they are.
+    func isSame(as other: borrowing Span<UInt8>) -> Bool {
+        guard count == other.count else { return false }
+        var difference: UInt64 = 0
+        var index = 0
+        while index &+ 8 <= count {
+            // Bounds: the loop condition, and both have as many.
+            let ours = unsafe bytes.unsafeLoadUnaligned(fromByteOffset: index, as: UInt64.self)
+            let theirs = unsafe other.bytes.unsafeLoadUnaligned(fromByteOffset: index, as: UInt64.self)
+            difference |= ours ^ theirs
+            index &+= 8
+        }
+        while index < count {
+            difference |= UInt64(self[index] ^ other[index])
+            index &+= 1
+        }
+        return difference == 0
+    }
+
     /// Whether `word`, in lower case, stands anywhere in `range`.
     func containsLowercased(_ range: Range<Int>, _ word: StaticString) -> Bool {
         let length = word.utf8CodeUnitCount
