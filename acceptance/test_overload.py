@@ -59,7 +59,8 @@ def load(gateway, folder, connections, seconds, pause=0):
     """
     delay = f"delay = function() return {pause} end\n" if pause else ""
     (folder / "counts.lua").write_text(delay + COUNTS)
-    command = ["wrk", "-t", "1", "-c", str(connections), "-d", f"{seconds}s", "-s", folder / "counts.lua"]
+    # Last in the queue for the CPU: a load that comes from elsewhere takes none from the upstream.
+    command = ["nice", "-n", "19", "wrk", "-t", "1", "-c", str(connections), "-d", f"{seconds}s", "-s", folder / "counts.lua"]
     result = subprocess.run([*command, f"{gateway.url}/api/x"], capture_output=True, text=True, timeout=seconds + 60)
     duration, good, refused, *others = map(int, re.search(r"counts (.*)", result.stdout)[1].split())
     assert others == [0] * 6, result.stdout
@@ -116,8 +117,7 @@ def becomes_normal(gateway, folder, connections, least):
     [
         (3, False, 0.3),
         pytest.param(60, True, 0.8, marks=pytest.mark.soak),
-        # Who asks again at once, tens of thousands of times a second, takes the CPU that the upstream of this test needs.
-        pytest.param(60, False, 0.7, marks=pytest.mark.soak),
+        pytest.param(60, False, 0.8, marks=pytest.mark.soak),
     ],
 )
 def test_ten_times_what_the_upstream_can_serve(upstream, start_gateway, tmp_path, seconds, is_paced, share):
