@@ -78,7 +78,7 @@ final class UpstreamPool {
         return nil
     }
 
-    private static let glance = TimeAmount.milliseconds(1)
+    private static let glance = TimeAmount.milliseconds(5)
 
     /// One that whoever waits first may take.
     private func popIdleForWaiter() -> UpstreamHandler? {
