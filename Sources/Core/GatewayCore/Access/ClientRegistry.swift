@@ -34,11 +34,7 @@ package struct ClientRegistry: Sendable {
         guard !token.isEmpty else { return nil }
         let presented = sha256(token)
         var found = -1
-        for (index, digest) in digests.enumerated() {
-            var difference = UInt8(digest.count == presented.count ? 0 : 1)
-            for (a, b) in zip(digest, presented) { difference |= a ^ b }
-            if difference == 0 { found = index }
-        }
+        for (index, digest) in digests.enumerated() where digest.span.isSame(as: presented.span) { found = index }
         return found < 0 ? nil : names[found]
     }
 }
