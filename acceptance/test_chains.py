@@ -116,7 +116,7 @@ def bodies(name, targets):
 FOLLOWER = b"GET /follower HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n"
 
 
-@pytest.mark.parametrize("front, back", [(None, "nginx"), (None, "haproxy"), ("nginx", None), ("haproxy", None), ("nginx", "haproxy"), ("haproxy", "nginx")])
+@pytest.mark.parametrize("front, back", [(None, "nginx"), (None, "haproxy"), ("nginx", None), ("haproxy", None), ("nginx", "nginx"), ("nginx", "haproxy"), ("haproxy", "nginx"), ("haproxy", "haproxy")])
 def test_all_of_a_chain_see_the_same_requests(chain, origin, front, back):
     """A front may read a probe as a request of its own: then it answers it too. It is a desync when one sees more than another."""
     port = chain(front, back)

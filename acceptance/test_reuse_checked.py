@@ -116,6 +116,77 @@ def test_an_idle_connection_that_has_ended_is_not_used(against, method, how, res
     assert origin.wires[0].received.count(b" HTTP/1.1\r\n") == 1, "nothing more was asked of the first connection"
 
 
+@pytest.mark.parametrize("size", [2048, 4096, 16_384])
+def test_what_stands_behind_a_read_that_was_full_is_nobodys_answer(against, size):
+    """The answer ends where the buffer of a read ends, and what comes in the same packet is still in the socket when the next
+    request, which the client has sent ahead, is to be sent on."""
+    length = size - len(b"HTTP/1.1 200 OK\r\nContent-Length: 12345\r\n\r\n") + (size < 10_000)
+
+    def steps(wire, number):
+        while head := wire.head():
+            assert head.startswith(b"GET ")
+            wire.send(OK if number else whole + TIMEOUT)
+
+    whole = named(b"x" * length)
+    assert len(whole) == size
+    gateway, origin = against(steps)
+    with connect(gateway.port) as client:
+        client.send(get(gateway) + get(gateway, path="/api/second"))
+        assert client.head().startswith(b"HTTP/1.1 200 ") and client.exactly(length) == b"x" * length
+        assert is_answered(client), client.received
+    assert len(origin.wires) == 2
+    assert origin.wires[0].received.count(b" HTTP/1.1\r\n") == 1, "nothing more was asked of the first connection"
+
+
+@pytest.mark.parametrize("length", range(10_000, 100_000, 10_000))
+def test_nor_where_the_reads_of_a_turn_were_full_with_tls(secure, length):
+    """The library reads four times in a turn at most, into buffers that grow. A whole record of poison stands behind the answer:
+    with one of these lengths the fourth read ends within it."""
+    whole, poison = named(b"x" * length), named(b"poison".ljust(16_000))
+    has_asked, may_answer, has_answered = threading.Event(), threading.Event(), threading.Event()
+
+    def steps(wire, number):
+        while wire.head():
+            if number:
+                wire.send(OK)
+                continue
+            has_asked.set()
+            wait(may_answer, 10, "the gateway is halted")
+            wire.send(whole)
+            wire.send(poison)
+            has_answered.set()
+
+    gateway, _ = secure(steps, "origin")
+    with connect(gateway.port) as client:
+        client.send(get(gateway) + get(gateway, path="/api/second"))
+        wait(has_asked, 10, "the first request is there")
+        with gateway.halted():
+            may_answer.set()
+            wait(has_answered, 10, "all is sent")
+        assert client.head().startswith(b"HTTP/1.1 200 ") and client.exactly(length) == b"x" * length
+        assert is_answered(client), client.received[-100:]
+
+
+@pytest.mark.parametrize("length", [100, 5000])
+def test_a_put_that_cannot_be_repeated_goes_over_no_connection_that_has_ended(against, length):
+    """The connection ends with the answer before, in the same packet, and the client has sent the PUT ahead."""
+    body = b"x" * length
+
+    def steps(wire, number):
+        if wire.head().startswith(b"PUT "):
+            assert wire.exactly(length) == body
+            return wire.send(OK)
+        wire.connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_CORK, 1)
+        wire.send(OK)
+        wire.end_of_writing()
+        assert wire.to_end() == b"", "something was sent over it"
+
+    gateway, _ = against(steps, replay_body_bytes="1KiB")
+    with connect(gateway.port) as client:
+        client.send(get(gateway) + get(gateway, f"Content-Length: {length}", method="PUT") + body)
+        assert is_answered(client) and is_answered(client), client.received
+
+
 # One connection for many
 
 

@@ -1,4 +1,5 @@
 import NIOCore
+import NIOEmbedded
 import Testing
 
 @testable import GatewayProxy
@@ -61,5 +62,16 @@ import Testing
         buffer.moveReaderIndex(to: buffer.writerIndex)
         buffers.finishReading(&buffer)
         #expect(buffers.takeForReading().storageCapacity == 262_144)
+    }
+
+    @Test func aReadThatFilledItsBufferIsToldFromOneThatDidNot() {
+        let loop = EmbeddedEventLoop()
+        let wasFilled = NIOLoopBoundBox(false, eventLoop: loop)
+        var reads = WatchedReadAllocator(wasFilled)
+        for share in [2, 1, 1, 4, 4, 4, 1] {
+            let count = reads.buffer(allocator: ByteBufferAllocator()).capacity / share
+            _ = reads.record(actualReadBytes: count)
+            #expect(wasFilled.value == (share == 1), "\(count)")
+        }
     }
 }

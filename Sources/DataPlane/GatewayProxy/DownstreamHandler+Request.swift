@@ -240,7 +240,9 @@ extension DownstreamHandler {
     func connect(_ exchange: ActiveExchange, by prepared: PreparedRoute, isFresh: Bool = false) {
         let pool = prepared.pool
         phase = .waiting
-        if !isFresh, let connection = pool.takeIdle(mayRepeat: decoder.head.isIdempotent) {
+        // A body may turn out to be longer than what is held of it.
+        let mayRepeat = decoder.head.isIdempotent && exchange.body.isComplete
+        if !isFresh, let connection = pool.takeIdle(mayRepeat: mayRepeat) {
             send(exchange, by: prepared, on: connection, isReused: true)
             return
         }

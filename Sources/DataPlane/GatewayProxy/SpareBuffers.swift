@@ -75,3 +75,20 @@ struct SharedReadAllocator: RecvByteBufferAllocator {
         return true
     }
 }
+
+/// Of a connection with TLS: its reader gets what was decrypted, and cannot see whether a read has filled its buffer.
+struct WatchedReadAllocator: RecvByteBufferAllocator {
+    private var sizes = AdaptiveRecvByteBufferAllocator(minimum: 2048, initial: 4096, maximum: 262_144)
+    private let wasFilled: NIOLoopBoundBox<Bool>
+
+    /// - Parameter wasFilled: Whether the last read has filled its buffer.
+    init(_ wasFilled: NIOLoopBoundBox<Bool>) { self.wasFilled = wasFilled }
+
+    func buffer(allocator: ByteBufferAllocator) -> ByteBuffer { sizes.buffer(allocator: allocator) }
+    func nextBufferSize() -> Int? { sizes.nextBufferSize() }
+
+    mutating func record(actualReadBytes: Int) -> Bool {
+        wasFilled.value = actualReadBytes >= sizes.nextBufferSize() ?? 0
+        return sizes.record(actualReadBytes: actualReadBytes)
+    }
+}

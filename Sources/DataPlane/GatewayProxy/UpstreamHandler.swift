@@ -39,6 +39,10 @@ final class UpstreamHandler: ChannelDuplexHandler, DeadlineKeeper {
     var answersHead = false
     var hasReceivedBytes = false
     private var pendingRead = false
+    /// The last read filled its buffer.
+    private var readWasFilled = false
+    /// The same with TLS, where the reads are those of another handler; nil without.
+    let encryptedReadWasFilled: NIOLoopBoundBox<Bool>?
     /// The connection ended while an answer was kept back; its client need not know before the answer is passed on.
     var endedWhileParked = false
     private var wasCutWhileParked = false
@@ -63,6 +67,7 @@ final class UpstreamHandler: ChannelDuplexHandler, DeadlineKeeper {
     init(
         pool: UpstreamPool,
         isAlone: Bool,
+        loop: any EventLoop,
         clock: LoopClock,
         limits: Limits,
         timeouts: Timeouts,
@@ -70,6 +75,7 @@ final class UpstreamHandler: ChannelDuplexHandler, DeadlineKeeper {
     ) {
         self.pool = pool
         self.isAlone = isAlone
+        encryptedReadWasFilled = isAlone ? nil : NIOLoopBoundBox(false, eventLoop: loop)
         timer = DeadlineTimer(queue: pool.deadlines)
         self.clock = clock
         self.timeouts = timeouts
@@ -147,6 +153,9 @@ final class UpstreamHandler: ChannelDuplexHandler, DeadlineKeeper {
 
     /// Its end, or bytes that nobody asked for, have come and were not looked at yet.
     var hasInput: Bool { outlet.hasInput }
+
+    /// Such may stand behind what was read last: there was no room for more.
+    var mayHaveInput: Bool { encryptedReadWasFilled?.value ?? readWasFilled }
 
     private var lost: GatewayProblem {
         GatewayProblem(.upstreamUnreachable, "The upstream closed the connection.", hopError: .connectionTerminated)
@@ -273,7 +282,9 @@ final class UpstreamHandler: ChannelDuplexHandler, DeadlineKeeper {
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
         clock.begin()
-        take(unwrapInboundIn(data))
+        let bytes = unwrapInboundIn(data)
+        readWasFilled = bytes.writableBytes == 0
+        take(bytes)
         process()
     }
 

@@ -70,12 +70,16 @@ final class UpstreamPool {
     private func popIdle(mayRepeat: Bool = false) -> UpstreamHandler? {
         while let candidate = idle.popLast() {
             guard candidate.isOpen else { continue }
-            // Bytes that came before the request are no answer to it, and their event may wait behind that of the request. To look
-            // costs a system call, a thirtieth of a busy loop's time (docs/adr/0067): not where the last look was a moment ago.
-            guard !mayRepeat || candidate.hasRested(for: Self.glance), candidate.hasInput else { return candidate }
+            guard !mayRepeat || isToBeLookedAt(candidate), candidate.hasInput else { return candidate }
             candidate.abandon()
         }
         return nil
+    }
+
+    /// Bytes that came before the request are no answer to it, and their event may wait behind that of the request. To look
+    /// costs a system call, a thirtieth of a busy loop's time (docs/adr/0067): not where all was read a moment ago.
+    private func isToBeLookedAt(_ connection: UpstreamHandler) -> Bool {
+        connection.mayHaveInput || connection.hasRested(for: Self.glance)
     }
 
     private static let glance = TimeAmount.milliseconds(5)
@@ -266,7 +270,6 @@ final class UpstreamPool {
         ClientBootstrap(group: loop)
             .resolver(resolver)
             .connectTimeout(timeouts.connect)
-            .channelOption(.recvAllocator, value: receiveAllocator)
             .channelOption(.maxMessagesPerRead, value: UInt(target.tlsContext == nil ? 1 : 4))
             .channelOption(.writeBufferWaterMark, value: .init(low: 32_768, high: 131_072))
             .channelInitializer { channel in
@@ -275,7 +278,10 @@ final class UpstreamPool {
                     if let context = target.tlsContext {
                         try channel.pipeline.syncOperations.addHandler(target.tlsHandler(context))
                     }
-                    try channel.pipeline.syncOperations.addHandler(bound.value.makeHandler())
+                    let handler = bound.value.makeHandler()
+                    let allocator = bound.value.receiveAllocator(for: handler)
+                    try channel.syncOptions?.setOption(.recvAllocator, value: allocator)
+                    try channel.pipeline.syncOperations.addHandler(handler)
                 }
             }
             .connect(host: target.origin.host, port: target.origin.port)
@@ -291,17 +297,16 @@ final class UpstreamPool {
             }
     }
 
-    private var receiveAllocator: any RecvByteBufferAllocator {
+    private func receiveAllocator(for handler: UpstreamHandler) -> any RecvByteBufferAllocator {
         // The TLS handler keeps what it reads until a record is whole.
-        target.tlsContext == nil
-            ? SharedReadAllocator(buffers, of: loop)
-            : AdaptiveRecvByteBufferAllocator(minimum: 2048, initial: 4096, maximum: 262_144)
+        handler.encryptedReadWasFilled.map { WatchedReadAllocator($0) } ?? SharedReadAllocator(buffers, of: loop)
     }
 
     private func makeHandler() -> UpstreamHandler {
         UpstreamHandler(
             pool: self,
             isAlone: target.tlsContext == nil,
+            loop: loop,
             clock: clock,
             limits: limits,
             timeouts: timeouts,
