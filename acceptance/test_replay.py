@@ -175,6 +175,27 @@ def test_a_websocket_handshake_is_sent_again_too(make_script, issuer, start_gate
         assert client.exactly(4) == b"gnip" and client.to_end() == b""
 
 
+@pytest.mark.parametrize("ends", [False, True], ids=["stays-open", "ends"])
+def test_what_comes_while_a_token_is_awaited_is_no_answer_to_the_second_try(make_script, issuer, start_gateway, ends):
+    """Nobody reads the connection of the first try meanwhile."""
+
+    def steps(wire, number):
+        if b"token-1" not in wire.head():
+            return wire.send(OK)
+        with issuer.lock:
+            wire.send(REJECTED)
+            assert wire.is_quiet(0.2)
+            wire.send(b"HTTP/1.1 408 Request Timeout\r\nContent-Length: 6\r\n\r\npoison")
+            if ends:
+                wire.end_of_writing()
+        assert wire.to_end() == b"", "something was sent over it"
+
+    gateway = start_gateway(config(make_script(steps), issuer))
+    with connect(gateway.port) as client:
+        client.send(head(gateway, method="GET"))
+        assert client.head().startswith(b"HTTP/1.1 200") and client.exactly(2) == b"ok"
+
+
 def test_a_hundred_rejections_at_once_cause_one_renewal(gateway, picky, issuer):
     """Each with a body of its own, which comes back with its answer: none is sent again with what another one held."""
     picky.answer = lambda request: response(200, request.body) if token(request) > 1 else REJECTED

@@ -55,6 +55,7 @@ extension UpstreamHandler {
             return true
         case .park:
             phase = .parked
+            isBehindInReading = true
             // A copy: a slice would keep the whole of the buffer that the event loop reads into.
             parkedHead = ByteBuffer(buffer: head)
             // An informational response that came with it; the client may wait for it.

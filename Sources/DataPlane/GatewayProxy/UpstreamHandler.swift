@@ -39,9 +39,9 @@ final class UpstreamHandler: ChannelDuplexHandler, DeadlineKeeper {
     var answersHead = false
     var hasReceivedBytes = false
     private var pendingRead = false
-    /// The last read filled its buffer.
-    private var readWasFilled = false
-    /// The same with TLS, where the reads are those of another handler; nil without.
+    /// The last read filled its buffer, or none was made since an answer was kept back.
+    var isBehindInReading = false
+    /// The last read filled its buffer, with TLS, where the reads are those of another handler; nil without.
     let encryptedReadWasFilled: NIOLoopBoundBox<Bool>?
     /// The connection ended while an answer was kept back; its client need not know before the answer is passed on.
     var endedWhileParked = false
@@ -154,8 +154,8 @@ final class UpstreamHandler: ChannelDuplexHandler, DeadlineKeeper {
     /// Its end, or bytes that nobody asked for, have come and were not looked at yet.
     var hasInput: Bool { outlet.hasInput }
 
-    /// Such may stand behind what was read last: there was no room for more.
-    var mayHaveInput: Bool { encryptedReadWasFilled?.value ?? readWasFilled }
+    /// Such may stand behind what was read last.
+    var mayHaveInput: Bool { isBehindInReading || encryptedReadWasFilled?.value ?? false }
 
     private var lost: GatewayProblem {
         GatewayProblem(.upstreamUnreachable, "The upstream closed the connection.", hopError: .connectionTerminated)
@@ -283,7 +283,7 @@ final class UpstreamHandler: ChannelDuplexHandler, DeadlineKeeper {
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
         clock.begin()
         let bytes = unwrapInboundIn(data)
-        readWasFilled = bytes.writableBytes == 0
+        isBehindInReading = bytes.writableBytes == 0
         take(bytes)
         process()
     }
