@@ -9,7 +9,7 @@ import pytest
 from conftest import plain_config
 from harness import metrics, raw, streams
 from harness.processes import wait_until
-from harness.script import OK, answering, connect, get, wait
+from harness.script import OK, answering, connect, connect_unix, get, wait
 
 
 @pytest.fixture
@@ -163,10 +163,72 @@ def test_an_origin_of_1_0_is_read_to_its_end_and_never_used_again(against):
 
     gateway, origin = against(steps)
     for _ in range(2):
-        answer = raw.exchange(gateway.port, get(gateway))
+        answer = raw.exchange(gateway.port, get(gateway, "Connection: keep-alive", version="1.0"))
         assert (answer.status, answer.body) == (200, b"all of it")
         assert b"connection: close" in answer.head.lower() and b"transfer-encoding" not in answer.head.lower()
     assert len(origin.wires) == 2
+
+
+def test_an_answer_that_ends_with_its_connection_comes_in_chunks_and_the_next_one_behind_it(against):
+    """A client that knows chunks sees where it ends, and that it was not cut; its own connection goes on."""
+
+    def steps(wire, number):
+        wire.head()
+        wire.send((b"HTTP/1.0 200 OK", b"HTTP/1.1 200 OK\r\nConnection: close", b"HTTP/1.1 200 OK")[number] + b"\r\n\r\n")
+        wire.send((b"", b"all of it", b"a" * 300_000)[number])
+
+    gateway, origin = against(steps)
+    with connect(gateway.port) as client:
+        client.send(get(gateway) * 3)
+        for content in (b"", b"all of it", b"a" * 300_000):
+            fields = client.head().lower().split(b"\r\n")
+            assert b"transfer-encoding: chunked" in fields
+            assert not any(field.startswith((b"connection:", b"content-length:")) for field in fields)
+            assert client.chunked() == content
+        assert client.is_quiet(0.1)
+    assert len(origin.wires) == 3
+
+
+def test_what_comes_of_an_answer_without_a_length_is_passed_on_as_it_comes(against):
+    go_on = threading.Event()
+
+    def steps(wire, number):
+        wire.head()
+        wire.send(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n")
+        for event in (b"data: 1\n\n", b"data: 22\n\n"):
+            wire.send(event)
+            wait(go_on, 10, "the client has the event")
+            go_on.clear()
+
+    gateway, _ = against(steps)
+    with connect(gateway.port) as client:
+        client.send(get(gateway))
+        client.head()
+        for chunk in (b"9\r\ndata: 1\n\n\r\n", b"a\r\ndata: 22\n\n\r\n"):
+            assert client.exactly(len(chunk)) == chunk
+            go_on.set()
+        assert client.exactly(5) == b"0\r\n\r\n"
+
+
+@pytest.mark.parametrize("part", ["", "Content-Length: 20\r\n", "Transfer-Encoding: chunked\r\n"])
+def test_a_body_that_is_cut_over_a_unix_socket_which_knows_no_reset_lacks_its_end(make_script, start_gateway, short_folder, part):
+    content = b"14\r\nsome of it" if "chunked" in part else b"some of it"
+    path, may_end = short_folder / "proxy.sock", threading.Event()
+
+    def steps(wire, number):
+        wire.head()
+        wire.send(f"HTTP/1.1 200 OK\r\n{part}\r\n".encode() + content)
+        wait(may_end, 10, "the client has the part")
+        wire.reset()
+
+    route = {"upstream": make_script(steps).url, "auth": {"strategy": "none"}}
+    start_gateway({"routes": {"api": route}}, listeners=[{"unix": str(path)}])
+    with connect_unix(path) as client:
+        client.send(b"GET /api/x HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        assert (part or "Transfer-Encoding: chunked\r\n").encode() in client.head()
+        client.until(b"some of it")
+        may_end.set()
+        assert client.to_end() in (b"", b"\r\n"), "no last chunk"
 
 
 def test_an_origin_of_1_0_that_keeps_its_connection_is_used_again(against):
@@ -280,7 +342,7 @@ def test_what_comes_behind_the_last_request_does_not_cut_its_answer(against, end
 
     gateway, _ = against(steps)
     with connect(gateway.port) as client:
-        client.send(get(gateway))
+        client.send(get(gateway, "Connection: keep-alive", version="1.0"))
         answer = client.head()
         while len(client.received) < size - (1 << 20):
             client.more()
@@ -374,7 +436,8 @@ def test_a_body_that_is_cut_is_cut_for_the_client_too(against, part, how):
         assert not rest.endswith(b"0\r\n\r\n") and b"HTTP/1.1" not in rest
 
 
-def test_a_reset_during_a_body_without_a_length_is_not_its_end(against):
+@pytest.mark.parametrize("version, part", [("1.0", b"some of it"), ("1.1", b"a\r\nsome of it\r\n")])
+def test_a_reset_during_a_body_without_a_length_is_not_its_end(against, version, part):
     sent = threading.Event()
 
     def steps(wire, number):
@@ -385,12 +448,11 @@ def test_a_reset_during_a_body_without_a_length_is_not_its_end(against):
 
     gateway, _ = against(steps)
     with connect(gateway.port) as client:
-        client.send(get(gateway))
+        client.send(get(gateway, version=version))
         client.head()
-        assert client.exactly(10) == b"some of it"
+        assert client.exactly(len(part)) == part
         sent.set()
-        client.to_end()
-        assert client.ended == "reset"
+        assert client.to_end() == b"" and client.ended == "reset"
 
 
 @pytest.mark.parametrize("part", [b"", b"HTTP/1.1 200 OK\r\nContent-Le"])

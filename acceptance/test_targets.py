@@ -1,11 +1,9 @@
 """Where a request may lead, on listeners of every kind, and by which rule: judged by what reached the origin."""
 
-import socket
-
 import pytest
 from conftest import CANARY
 from harness import processes
-from harness.script import OK, Wire, answering, connect, get
+from harness.script import OK, answering, connect, connect_unix, get
 
 CLIENT_TOKEN = CANARY + "-client"
 ASKED = f"Proxy-Authorization: Bearer {CLIENT_TOKEN}"
@@ -23,23 +21,12 @@ class Listening:
     def connect(self, kind):
         if kind != "unix":
             return connect(self.port if kind == "network" else self.gateway.port)
-        connection = socket.socket(socket.AF_UNIX)
-        connection.connect(str(self.path))
-        return UnixWire(connection)
+        return connect_unix(self.path)
 
     def ask(self, kind, line, host, *fields):
         with self.connect(kind) as client:
             client.send("\r\n".join([line, f"Host: {host}", ASKED, *fields, "Connection: close", "", ""]).encode())
             return client.to_end()
-
-
-class UnixWire(Wire):
-    def __init__(self, connection):
-        self.connection = connection
-        self.connection.settimeout(15)
-        self.received = b""
-        self.buffer = b""
-        self.ended = None
 
 
 @pytest.fixture

@@ -114,13 +114,15 @@ def test_a_body_without_a_length_ends_with_close_notify_alone(secure, side, vers
     with gateway.dial() as client:
         client.send(request_to(gateway, client, version=version))
         assert client.head().startswith(b"HTTP/1.1 200 ")
-        assert client.to_end() == b"all of it" and client.ended == "end"
+        assert (client.to_end() if version == "1.0" else client.chunked()) == b"all of it"
+        if version == "1.0":
+            assert client.ended == "end"
 
 
 @pytest.mark.parametrize("side", ["origin", "both"])
-@pytest.mark.parametrize("version", ["1.1", "1.0"])
+@pytest.mark.parametrize("version, part", [("1.0", b"some of it"), ("1.1", b"a\r\nsome of it\r\n")], ids=["1.0", "1.1"])
 @pytest.mark.parametrize("how", ["cut", "reset"])
-def test_a_body_without_a_length_that_ends_without_close_notify_is_cut(secure, side, version, how):
+def test_a_body_without_a_length_that_ends_without_close_notify_is_cut(secure, side, version, part, how):
     """Anybody on the line can end a connection; only the origin can say that this is all."""
     may_end = threading.Event()
 
@@ -135,7 +137,7 @@ def test_a_body_without_a_length_that_ends_without_close_notify_is_cut(secure, s
     with gateway.dial() as client:
         client.send(request_to(gateway, client, version=version))
         client.head()
-        assert client.exactly(10) == b"some of it"
+        assert client.exactly(len(part)) == part
         may_end.set()
         assert client.to_end() == b"" and client.ended in NOT_AN_END
 

@@ -37,15 +37,15 @@ private let rejection =
         let size = 1 << 20
         let origin = try RawOrigin { connection, _, _ in
             _ = connection.read(through: "\r\n\r\n")
-            // Ends with the connection, so this answer is the last one to the client, too.
+            // Ends with the connection, so this answer is the last one to a client of 1.0, too.
             connection.send("HTTP/1.1 200 OK\r\n\r\n" + String(repeating: "x", count: size))
             connection.close()
         }
         try await withProxy(origin) { proxy in
             let client = try proxy.client()
             let filler = String(repeating: "y", count: 8000)
-            let request = "GET /api HTTP/1.1\r\nHost: localhost\r\nX-Filler: \(filler)\r\n\r\n"
-            client.send(String(repeating: request, count: 12))
+            let fields = "Host: localhost\r\nConnection: keep-alive\r\nX-Filler: \(filler)\r\n\r\n"
+            client.send(String(repeating: "GET /api HTTP/1.0\r\n" + fields, count: 12))
             #expect(client.read(through: "\r\n\r\n")?.contains("Connection: close") == true)
             #expect(client.readToEnd().utf8.count == size)
             client.close()
@@ -95,7 +95,7 @@ private let rejection =
             source.settle(.failure(GatewayProblem(.reauthorizationRequired, "gone")))
             let answer = client.readToEnd()
             #expect(answer.hasPrefix("HTTP/1.1 401"))
-            #expect(answer.hasSuffix("\r\n\r\nwhy not"))
+            #expect(answer.hasSuffix("\r\n\r\n7\r\nwhy not\r\n0\r\n\r\n"))
         }
     }
 

@@ -17,7 +17,8 @@ class Wire:
     def __init__(self, connection, seconds=15):
         self.connection = connection
         self.connection.settimeout(seconds)
-        self.connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if connection.family != socket.AF_UNIX:
+            self.connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.received = b""
         self.buffer = b""
         #: None while open, then "end" or "reset".
@@ -56,6 +57,17 @@ class Wire:
         result, self.buffer = self.buffer[:count], self.buffer[count:]
         return result
 
+    def chunked(self):
+        """The content of a chunked body; what there is of it when the connection ends first."""
+        content = b""
+        while line := self.until(b"\r\n").removesuffix(b"\r\n"):
+            size = int(line, 16)
+            content += self.exactly(size)
+            self.exactly(2)
+            if size == 0:
+                break
+        return content
+
     def to_end(self):
         while self.more():
             pass
@@ -85,6 +97,12 @@ class Wire:
 
 def connect(port, seconds=15):
     return Wire(socket.create_connection(("127.0.0.1", port), seconds), seconds)
+
+
+def connect_unix(path, seconds=15):
+    connection = socket.socket(socket.AF_UNIX)
+    connection.connect(str(path))
+    return Wire(connection, seconds)
 
 
 class ScriptedOrigin:

@@ -36,6 +36,8 @@ final class ActiveExchange {
     /// The connection whose answer rejected the token, while the request waits to be sent again.
     var parked: UpstreamHandler?
     var hasReconnected = false
+    /// What the connection before this one has not taken anything of: goes over the next as it is.
+    var unsent: ByteBuffer?
     var isOnReusedConnection = false
     var tokenNote: String?
 

@@ -298,10 +298,14 @@ extension DownstreamHandler {
         exchange.upstream = connection
         exchange.isOnReusedConnection = isReused
         var out = buffers.take()
-        guard exchange.isAuthorized, write(exchange, by: prepared, into: &out) else {
-            return refuse(GatewayProblem(.requestRefused, "The head could not be rewritten."))
+        if let unsent = exchange.unsent.take() {
+            out = unsent
+        } else {
+            guard exchange.isAuthorized, write(exchange, by: prepared, into: &out) else {
+                return refuse(GatewayProblem(.requestRefused, "The head could not be rewritten."))
+            }
+            if let held = exchange.held { out.writeImmutableBuffer(held) }
         }
-        if let held = exchange.held { out.writeImmutableBuffer(held) }
         let isComplete = exchange.body.isComplete
         phase = isComplete ? .responding : .forwarding
         setDeadline(isComplete || awaitsContinue ? timeouts.response : timeouts.bodyIdle)

@@ -14,8 +14,8 @@ enum ResponseDecision {
 }
 
 extension DownstreamHandler {
-    /// HTTP/1.0 clients know no chunks: they get the content, and the end of the connection as its end.
-    var removesChunking: Bool { decoder.head.isHTTP10 }
+    /// HTTP/1.0 clients know none: they get the content, and the end of the connection as its end.
+    var knowsChunks: Bool { !decoder.head.isHTTP10 }
 
     /// Decides about the head of a final response, and forwards it unless it is kept back.
     func respond(_ head: borrowing ResponseHead, _ bytes: ByteBuffer) -> ResponseDecision {
@@ -143,7 +143,7 @@ extension DownstreamHandler {
             head,
             bytes,
             persistence: .implied,
-            removesChunking: false,
+            knowsChunks: true,
             tokenNote: nil,
             date: nil,
             into: &responseOut
@@ -161,9 +161,8 @@ extension DownstreamHandler {
     /// - Returns: Whether it was written.
     private func forwardHead(_ head: borrowing ResponseHead, _ bytes: ByteBuffer, of exchange: ActiveExchange) -> Bool {
         let isHTTP10 = decoder.head.isHTTP10
-        if head.framing == .untilClose || (isHTTP10 && head.framing == .chunked) || !exchange.body.isComplete {
-            keepsAlive = false
-        }
+        let endsWithConnection = isHTTP10 && (head.framing == .untilClose || head.framing == .chunked)
+        if endsWithConnection || !exchange.body.isComplete { keepsAlive = false }
         if shared.isDraining { keepsAlive = false }
         let persistence: ResponseWriter.Persistence =
             if head.status == 101 { .upgrade } else if keepsAlive { isHTTP10 ? .keepAlive : .implied } else { .close }
@@ -175,7 +174,7 @@ extension DownstreamHandler {
             head,
             bytes,
             persistence: persistence,
-            removesChunking: isHTTP10,
+            knowsChunks: !isHTTP10,
             tokenNote: exchange.tokenNote,
             date: head.hasDate || head.status == 101 ? nil : shared.clock.now().wall,
             into: &responseOut
@@ -194,6 +193,20 @@ extension DownstreamHandler {
         swap(&out, &responseOut)
         outlet.send(out, bytes)
         if out.readableBytes > 0 { buffers.giveBack(out) }
+    }
+
+    /// Takes content that the upstream sends without chunks for a client that gets it in some.
+    func stageChunk(_ content: ByteBuffer) {
+        sent(content.readableBytes)
+        if responseOut.readableBytes == 0 { responseOut = buffers.take() }
+        responseOut.writeString(String(content.readableBytes, radix: 16) + "\r\n")
+        responseOut.writeImmutableBuffer(content)
+        responseOut.writeString("\r\n")
+    }
+
+    func stageLastChunk() {
+        if responseOut.readableBytes == 0 { responseOut = buffers.take() }
+        responseOut.writeString("0\r\n\r\n")
     }
 
     /// Takes the first bytes of `source`, unless they are so many that they are better sent from where they are.
@@ -275,13 +288,19 @@ extension DownstreamHandler {
     // MARK: Failures of the upstream
 
     /// The connection ended before the response did.
-    func upstreamLost(beforeAnyByte: Bool) {
+    ///
+    /// - Parameters:
+    ///   - beforeAnyByte: Of the response.
+    ///   - unsent: The request as far as it was to be sent, when nothing of it has left.
+    func upstreamLost(beforeAnyByte: Bool, unsent: ByteBuffer?) {
         guard let exchange else { return }
         self.exchange?.upstream = nil
-        if beforeAnyByte, exchange.isOnReusedConnection, !exchange.hasReconnected, exchange.canBeSentAgain,
-            decoder.head.isIdempotent
+        if beforeAnyByte, exchange.isOnReusedConnection, !exchange.hasReconnected,
+            unsent != nil || exchange.canBeSentAgain && decoder.head.isIdempotent
         {
             exchange.hasReconnected = true
+            exchange.unsent = unsent
+            exchange.unsent?.writeImmutableBuffer(requestOut)
             requestOut = buffers.empty
             timer.clear()
             connect(exchange, by: exchange.prepared, isFresh: true)

@@ -23,6 +23,10 @@ final class Outlet {
     private var transport: (any NIOTransportAccessibleChannelCore)?
     /// The channel has been given bytes and may still hold some: whatever follows has to queue behind them.
     private var mayHoldBytes = false
+    /// Since ``beginMessage()``; with TLS, where nobody knows, as soon as there is something to send.
+    private var mayHaveSent = false
+    /// What the system refused because the connection is gone, where that is all that was to be sent since ``beginMessage()``.
+    private(set) var unsent: ByteBuffer?
 
     /// Its handler is added. Before that, and after ``close()``, it leads nowhere.
     func open(_ context: ChannelHandlerContext, isAlone: Bool) {
@@ -49,6 +53,11 @@ final class Outlet {
         if let core { core.flush0() } else { context?.flush() }
     }
 
+    func beginMessage() {
+        mayHaveSent = false
+        if unsent != nil { unsent = nil }
+    }
+
     /// Writes and flushes.
     ///
     /// What the socket does not take at once, and every error, is the channel's: it waits, counts and closes.
@@ -59,6 +68,7 @@ final class Outlet {
             }
         }
         guard sent < bytes.readableBytes else { return }
+        if !mayHaveSent { keep(bytes) }
         queue(bytes, from: sent)
         flush()
     }
@@ -74,9 +84,18 @@ final class Outlet {
             }
         }
         guard sent < first.readableBytes + second.readableBytes else { return }
+        if !mayHaveSent {
+            keep(first)
+            keep(second)
+        }
         queue(first, from: min(sent, first.readableBytes))
         queue(second, from: max(0, sent - first.readableBytes))
         flush()
+    }
+
+    private func keep(_ bytes: ByteBuffer) {
+        if unsent == nil { unsent = ByteBuffer() }
+        unsent?.writeImmutableBuffer(bytes)
     }
 
     private func queue(_ bytes: ByteBuffer, from start: Int) {
@@ -90,8 +109,19 @@ final class Outlet {
 
     /// - Returns: How many bytes the socket took.
     private func sendDirectly(_ send: (NIOBSDSocket.Handle) -> Int) -> Int {
-        guard let socket, !isHoldingBytes() else { return 0 }
-        return max(0, Self.on(socket, send) ?? 0)
+        guard let socket, !isHoldingBytes() else {
+            mayLeave()
+            return 0
+        }
+        let sent = Self.on(socket, send) ?? 0
+        if sent != Self.isGone { mayLeave() }
+        return max(0, sent)
+    }
+
+    private func mayLeave() {
+        mayHaveSent = true
+        // Without what follows it, it is of no use.
+        if unsent != nil { unsent = nil }
     }
 
     /// The channel has bytes that the system has not taken yet.
@@ -183,9 +213,12 @@ final class Outlet {
 // MARK: System calls
 
 extension Outlet {
+    /// What the ways to send return instead of a count when the connection has ended: nothing will be sent.
+    private static let isGone = -2
+
     #if canImport(Glibc)
         private static func send(_ bytes: UnsafeRawBufferPointer, to descriptor: NIOBSDSocket.Handle) -> Int {
-            unsafe Glibc.send(descriptor, bytes.baseAddress, bytes.count, Int32(MSG_NOSIGNAL))
+            sent(unsafe Glibc.send(descriptor, bytes.baseAddress, bytes.count, Int32(MSG_NOSIGNAL)))
         }
 
         private static func send(
@@ -199,8 +232,12 @@ extension Outlet {
                 var message = unsafe msghdr()
                 unsafe message.msg_iov = parts.baseAddress
                 unsafe message.msg_iovlen = 2
-                return unsafe sendmsg(descriptor, &message, Int32(MSG_NOSIGNAL))
+                return sent(unsafe sendmsg(descriptor, &message, Int32(MSG_NOSIGNAL)))
             }
+        }
+
+        private static func sent(_ count: Int) -> Int {
+            count < 0 && (errno == EPIPE || errno == ECONNRESET) ? isGone : count
         }
 
         private static func part(_ bytes: UnsafeRawBufferPointer) -> iovec {

@@ -23,13 +23,16 @@ final class ResponseWriter: Sendable {
         tail = ViaLines(name: viaName, then: proxyStatus.map { "Proxy-Status: \($0); received-status=" } ?? "")
     }
 
-    /// - Parameter date: When it was received: goes to the client where the upstream has no clock (RFC 9110 §6.6.1).
+    /// - Parameters:
+    ///   - knowsChunks: The client does. Whoever does gets them where the upstream would end the connection to end the content:
+    ///     a content that is cut must not look whole (RFC 9112 §8).
+    ///   - date: When it was received: goes to the client where the upstream has no clock (RFC 9110 §6.6.1).
     /// - Returns: Whether it was written, whole.
     func write(
         _ head: borrowing ResponseHead,
         _ source: ByteBuffer,
         persistence: Persistence,
-        removesChunking: Bool,
+        knowsChunks: Bool,
         tokenNote: String?,
         date: UnixTime?,
         into out: inout ByteBuffer
@@ -38,7 +41,8 @@ final class ResponseWriter: Sendable {
         return HeadCursor.append(to: &out, from: source, capacity: head.end + own + Self.wording) { cursor in
             cursor.write("HTTP/1.1 ")
             writeStatus(head, &cursor)
-            writeFields(head, source, removesChunking: removesChunking, &cursor)
+            writeFields(head, source, knowsChunks: knowsChunks, &cursor)
+            if head.framing == .untilClose, knowsChunks { cursor.write("Transfer-Encoding: chunked\r\n") }
             if !head.isInformational || head.status == 101 {
                 cursor.write(tail.line(isHTTP10: head.isHTTP10))
                 if sendsProxyStatus {
@@ -69,7 +73,7 @@ final class ResponseWriter: Sendable {
     }
 
     /// Room for the words that a writer adds by itself.
-    private static let wording = 136
+    private static let wording = 164
 
     @inline(__always)
     private func writeStatus(_ head: borrowing ResponseHead, _ cursor: inout HeadCursor) {
@@ -83,14 +87,14 @@ final class ResponseWriter: Sendable {
     private func writeFields(
         _ head: borrowing ResponseHead,
         _ source: ByteBuffer,
-        removesChunking: Bool,
+        knowsChunks: Bool,
         _ cursor: inout HeadCursor
     ) {
         // Fields that are kept and follow each other are copied together.
         var runStart = 0
         var runEnd = 0
         for field in head.section.fields {
-            if isKept(field, head, source, removesChunking: removesChunking) {
+            if isKept(field, head, source, knowsChunks: knowsChunks) {
                 if runEnd == 0 { runStart = Int(field.start) }
                 runEnd = Int(field.end)
             } else if runEnd > 0 {
@@ -106,10 +110,10 @@ final class ResponseWriter: Sendable {
         _ field: HeadField,
         _ head: borrowing ResponseHead,
         _ source: ByteBuffer,
-        removesChunking: Bool
+        knowsChunks: Bool
     ) -> Bool {
         switch field.kind {
-        case .transferEncoding: return !removesChunking && head.status >= 200 && head.status != 204
+        case .transferEncoding: return knowsChunks && head.status >= 200 && head.status != 204
         case .contentLength: return head.status >= 200 && head.status != 204
         // An upstream that echoes the request's credential.
         case .authorization: return false

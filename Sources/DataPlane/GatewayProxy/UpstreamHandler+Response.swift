@@ -75,22 +75,36 @@ extension UpstreamHandler {
 
     private func readBody() -> Bool {
         guard let client else { return false }
-        let removesChunking = client.removesChunking
-        switch removesChunking ? forwardContent(to: client) : bodyProgress() {
+        guard !getsChunks(client) else {
+            passAsChunk(to: client)
+            return true
+        }
+        let knowsChunks = client.knowsChunks
+        switch knowsChunks ? bodyProgress() : forwardContent(to: client) {
         case .forward(let count):
-            pass(count, to: client, isDone: removesChunking)
+            pass(count, to: client, isDone: !knowsChunks)
         case .last(let count):
-            pass(count, to: client, isDone: removesChunking)
+            pass(count, to: client, isDone: !knowsChunks)
             finish()
         case .trailers(let count):
             phase = .trailers
             trailers.reset()
-            pass(count, to: client, isDone: removesChunking)
+            pass(count, to: client, isDone: !knowsChunks)
         case .broken:
             fail("It sent a chunked body that is not valid.")
             return false
         }
         return true
+    }
+
+    /// For the end of the connection, which is the end of this content: any client that knows chunks gets it in some.
+    private func getsChunks(_ client: DownstreamHandler) -> Bool { body.endsWithConnection && client.knowsChunks }
+
+    private func passAsChunk(to client: DownstreamHandler) {
+        _ = bodyProgress()
+        client.stageChunk(buffer)
+        buffer.moveReaderIndex(forwardBy: buffer.readableBytes)
+        hasUnflushedResponse = true
     }
 
     private func bodyProgress() -> MessageBody.Progress {
@@ -131,7 +145,7 @@ extension UpstreamHandler {
             return false
         case .complete(let output, let consumed):
             buffer.moveReaderIndex(forwardBy: consumed)
-            if !client.removesChunking { client.forward(ByteBuffer(bytes: output)) }
+            if client.knowsChunks { client.forward(ByteBuffer(bytes: output)) }
             hasUnflushedResponse = true
             body.trailersReceived()
             finish()

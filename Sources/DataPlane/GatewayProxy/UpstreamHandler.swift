@@ -173,6 +173,7 @@ final class UpstreamHandler: ChannelDuplexHandler, DeadlineKeeper {
         self.client = client
         self.answersHead = answersHead
         hasReceivedBytes = false
+        outlet.beginMessage()
         timer.clear()
         phase = .head
         decoder.reset()
@@ -326,9 +327,10 @@ final class UpstreamHandler: ChannelDuplexHandler, DeadlineKeeper {
         guard let client, !wasClosed else { return }
         self.client = nil
         if endsBody || endsTunnel {
+            if endsBody, client.knowsChunks { client.stageLastChunk() }
             client.responseEnded()
         } else {
-            client.upstreamLost(beforeAnyByte: !hasReceivedBytes)
+            client.upstreamLost(beforeAnyByte: !hasReceivedBytes, unsent: outlet.unsent)
         }
     }
 
@@ -339,7 +341,7 @@ final class UpstreamHandler: ChannelDuplexHandler, DeadlineKeeper {
         if phase == .tunnel && !inputHasEnded || phase == .body && body.endsWithConnection, let client {
             phase = .closed
             self.client = nil
-            client.upstreamLost(beforeAnyByte: false)
+            client.upstreamLost(beforeAnyByte: false, unsent: nil)
         }
         if phase == .parked { wasCutWhileParked = true }
         context.close(promise: nil)
