@@ -68,6 +68,64 @@ def test_a_client_that_ends_its_kept_connection_has_left(secure, side, how):
     assert wait(steps.over, 8, "the origin's connection ends") < 1
 
 
+#: Requests that are sent ahead of an answer.
+AHEAD = {
+    "whole": (("Content-Length: 5",), b"hello"),
+    "without a body": ((), b""),
+    "a part": (("Content-Length: 10",), b"hello"),
+    "a part of a chunk": (("Transfer-Encoding: chunked",), b"5\r\nhel"),
+    "none of the body": (("Content-Length: 10",), b""),
+    "a part that is the last": (("Content-Length: 10", "Connection: close"), b"hello"),
+}
+
+
+@pytest.mark.parametrize("side", ["none", "listener"])
+@pytest.mark.parametrize("fields, part", AHEAD.values(), ids=[name.replace(" ", "-") for name in AHEAD])
+def test_a_request_sent_ahead_by_a_client_that_has_left_is_not_sent_on(secure, side, fields, part):
+    """Its end is known by the time of its turn: the upstream would act, with a credential, for nobody."""
+    heads, is_asked, may_answer = [], threading.Event(), threading.Event()
+
+    def steps(wire, number):
+        while head := wire.head():
+            heads.append(head)
+            is_asked.set()
+            wait(may_answer, 10, "the client has left")
+            wire.send(OK)
+
+    gateway, _ = secure(steps, side)
+    with gateway.dial() as client:
+        client.send(request_to(gateway, client))
+        wait(is_asked, 5, "the origin is asked")
+        client.send(request_to(gateway, client, *fields, method="POST", path="/api/pay") + part)
+        client.end_of_writing()
+        time.sleep(0.1)
+        may_answer.set()
+        assert client.head().startswith(b"HTTP/1.1 200 ") and client.exactly(2) == b"ok"
+        assert client.to_end() == b""
+    time.sleep(0.1)
+    assert len(heads) == 1, heads
+
+
+@pytest.mark.parametrize("framing", ["", "Transfer-Encoding: chunked\r\n"], ids=["no-length", "chunked"])
+def test_an_answer_that_ends_because_its_client_does_not_send_on_looks_cut(against, framing):
+    """A kept connection of HTTP/1.0: neither a length nor chunks tell the client where its answer ends."""
+    over = threading.Event()
+
+    def steps(wire, number):
+        wire.head()
+        wire.send(f"HTTP/1.1 200 OK\r\n{framing}\r\n".encode() + (b"4\r\npart\r\n" if framing else b"part"))
+        wire.to_end()
+        over.set()
+
+    gateway, _ = against(steps)
+    with connect(gateway.port) as client:
+        client.send(get(gateway, "Connection: keep-alive", version="1.0"))
+        assert client.until(b"part").endswith(b"part")
+        client.end_of_writing()
+        assert wait(over, 5, "the origin's connection ends") < 1
+        assert client.to_end() == b"" and client.ended == "reset"
+
+
 @pytest.mark.parametrize("framing", [b"Content-Length: 200000\r\n", b""], ids=["length", "no-length"])
 @pytest.mark.parametrize("side", ["none", "listener", "both"])
 def test_a_client_that_said_close_may_close_its_half_and_read_on(secure, side, framing):
@@ -88,7 +146,8 @@ def test_a_client_that_said_close_may_close_its_half_and_read_on(secure, side, f
         may_answer.set()
         head = client.head()
         assert head.startswith(b"HTTP/1.1 200 "), (head, client.ended)
-        assert (len(client.to_end()), client.ended) == (200_000, "end")
+        assert len(client.exactly(200_000) if framing else client.chunked()) == 200_000
+        assert client.to_end() == b"" and client.ended == "end"
 
 
 @pytest.mark.parametrize("side", ["none", "listener"])

@@ -14,7 +14,7 @@ import pytest
 import requests
 from conftest import CANARY
 from harness.processes import wait_until
-from harness.script import OK, connect
+from harness.script import OK, answering, connect
 from harness.tls_script import request_to
 from harness.token_server import TokenServer
 from test_slow_and_early import connect_narrow
@@ -235,6 +235,38 @@ def echo(client, line):
 def begin_to_stop(gateway):
     gateway.process.send_signal(signal.SIGTERM)
     wait_until(lambda: requests.get(f"{gateway.admin_url}/readyz", timeout=5).status_code == 503, 5, "it drains")
+
+
+@pytest.mark.parametrize("why", ["stop", "idle"])
+def test_a_request_that_came_before_its_connection_would_be_closed_is_answered(make_script, start_gateway, why):
+    """The gateway is halted, as by a busy turn: what has come by then is dealt with one by one, and the end is in between."""
+    number = 800
+    config = {
+        "workers": 1,
+        "routes": {"api": {"upstream": make_script(answering(OK)).url, "auth": BEARER}},
+        "limits": {"idle_timeout": "2s" if why == "idle" else "60s"},
+    }
+    gateway = start_gateway(config)
+    with contextlib.ExitStack() as stack:
+        clients = [stack.enter_context(connect(gateway.port)) for _ in range(number)]
+
+        def ask(client):
+            client.send(get(gateway, "/api/x"))
+
+        def is_answered(client):
+            return client.head().startswith(b"HTTP/1.1 200 ") and client.exactly(2) == b"ok"
+
+        for client in clients:
+            ask(client)
+            assert is_answered(client)
+        with gateway.halted():
+            for client in clients:
+                ask(client)
+            if why == "stop":
+                gateway.process.send_signal(signal.SIGTERM)
+            else:
+                time.sleep(2)
+        assert sum(is_answered(client) for client in clients) == number
 
 
 @SIDES

@@ -455,6 +455,39 @@ def test_a_reset_during_a_body_without_a_length_is_not_its_end(against, version,
         assert client.to_end() == b"" and client.ended == "reset"
 
 
+@pytest.mark.parametrize("version, part", [("1.0", b"some of it"), ("1.1", b"a\r\nsome of it\r\n")])
+@pytest.mark.parametrize("first", ["upload", "reset"])
+def test_nor_a_reset_that_the_gateway_meets_when_it_writes(against, version, part, first):
+    """What a server does that answers an upload early and closes: the bytes that it leaves unread make its end a reset."""
+    may_reset, is_reset = threading.Event(), threading.Event()
+
+    def steps(wire, number):
+        wire.head()
+        wire.send(b"HTTP/1.1 200 OK\r\n\r\nsome of it")
+        wait(may_reset, 10, "the gateway is halted")
+        wire.reset()
+        is_reset.set()
+
+    gateway, _ = against(steps)
+    with connect(gateway.port) as client:
+
+        def reset():
+            may_reset.set()
+            wait(is_reset, 5, "the origin is gone")
+
+        def upload():
+            client.send(b"world")
+            time.sleep(0.1)
+
+        client.send(get(gateway, "Content-Length: 20", version=version, method="POST") + b"hello")
+        client.head()
+        assert client.exactly(len(part)) == part
+        with gateway.halted():
+            for step in (upload, reset) if first == "upload" else (reset, upload):
+                step()
+        assert client.to_end() == b"" and client.ended == "reset"
+
+
 @pytest.mark.parametrize("part", [b"", b"HTTP/1.1 200 OK\r\nContent-Le"])
 def test_an_answer_that_never_came_is_a_502(against, part):
     def steps(wire, number):

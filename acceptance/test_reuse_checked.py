@@ -190,6 +190,35 @@ def test_a_put_that_cannot_be_repeated_goes_over_no_connection_that_has_ended(ag
 # One connection for many
 
 
+def test_a_connection_whose_origin_has_not_taken_the_body_is_not_used_again(against):
+    """It has answered early; what comes next would wait behind the body. (What its system has taken for it counts as taken.)"""
+    size = 1_000_000
+    may_answer, may_end = threading.Event(), threading.Event()
+
+    def steps(wire, number):
+        wire.connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        wire.head()
+        if number == 0:
+            wait(may_answer, 10, "the client has sent everything")
+            wire.send(OK)
+            wait(may_end, 10, "the test is over")
+        else:
+            wire.send(OK)
+
+    gateway, origin = against(steps, response_timeout="3s")
+    with connect(gateway.port) as client:
+        client.send(get(gateway, f"Content-Length: {size}", method="POST"))
+        client.send(b"a" * size)
+        # The gateway has read it by then: otherwise it would end this connection with the answer.
+        time.sleep(0.5)
+        may_answer.set()
+        assert is_answered(client)
+        client.send(get(gateway, "Content-Length: 0", method="POST"))
+        assert is_answered(client)
+        may_end.set()
+    assert len(origin.wires) == 2
+
+
 @pytest.fixture
 def narrow(make_script, start_gateway):
     """Starts an origin that follows a script, and a gateway that has one connection to it at a time."""

@@ -9,6 +9,7 @@ from conftest import CANARY
 from harness import streams
 from harness.metrics import resident_mib
 from harness.processes import environment, peak_memory_mib, wait_until
+from harness.script import OK, connect, get
 
 BLOCKS = 1024
 LIMIT_MIB = 32
@@ -133,3 +134,49 @@ def test_an_origin_that_stops_reading_stops_the_client(upstream, gateway):
         assert 0 <= held < WINDOW, (sent, held)
         assert peak_memory_mib(gateway.process.pid) < LIMIT_MIB
         upstream.reads.set()
+
+
+# Messages that do not end where a read ends: what was read of one before must not stay
+
+
+#: Two hundred MiB of heads, which would all stay.
+MESSAGES, FILLER = 7000, 30_000
+
+
+def test_requests_of_which_the_next_has_always_begun_take_no_memory(gateway):
+    """Neither a token nor a known path is asked of whoever sends them."""
+    before = resident_mib(gateway.process.pid)
+    request = get(gateway, "X-Filler: " + "x" * FILLER, path="/nowhere")
+    with connect(gateway.port) as client:
+        client.send(request[:1])
+        for _ in range(MESSAGES):
+            client.send(request[1:] + request[:1])
+            head = client.head()
+            assert head.startswith(b"HTTP/1.1 404 "), head
+            client.exactly(int(head.lower().partition(b"content-length: ")[2].split(b"\r\n")[0]))
+            client.received = b""
+        assert peak_memory_mib(gateway.process.pid) - before < 32
+
+
+def test_interim_answers_of_which_the_next_has_always_begun_take_no_memory(make_script, start_gateway):
+    begun = 20_000
+    interim = b"HTTP/1.1 103 Early Hints\r\nLink: <" + b"x" * FILLER + b">\r\n\r\n"
+
+    def steps(wire, number):
+        wire.head()
+        wire.send(interim[:begun])
+        for _ in range(MESSAGES // 2):
+            wire.send((interim[begun:] + interim[:begun]) * 2)
+            # So that most reads end there.
+            time.sleep(0.0005)
+        wire.send(interim[begun:] + OK)
+
+    gateway = start_gateway({"routes": {"api": {"upstream": make_script(steps).url, "auth": {"strategy": "none"}}}})
+    before = resident_mib(gateway.process.pid)
+    with connect(gateway.port) as client:
+        client.send(get(gateway, "Connection: close"))
+        end = b""
+        while data := client.connection.recv(1 << 20):
+            end = (end + data)[-2:]
+        assert end == b"ok"
+        assert peak_memory_mib(gateway.process.pid) - before < 32

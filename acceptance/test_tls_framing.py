@@ -142,6 +142,28 @@ def test_a_body_without_a_length_that_ends_without_close_notify_is_cut(secure, s
         assert client.to_end() == b"" and client.ended in NOT_AN_END
 
 
+@pytest.mark.parametrize("version", ["1.1", "1.0"])
+def test_a_client_that_ends_without_close_notify_gets_none_behind_a_part(secure, version):
+    """It may read on, and would take the part for the whole."""
+    may_go_on = threading.Event()
+
+    def steps(wire, number):
+        wire.head()
+        wire.send(b"HTTP/1.1 200 OK\r\n\r\nsome of it")
+        wait(may_go_on, 10, "the client has closed its half")
+        wire.send(b"the rest")
+
+    gateway, _ = secure(steps, "listener")
+    with gateway.dial() as client:
+        client.send(request_to(gateway, client, "Connection: close", version=version))
+        client.head()
+        client.until(b"some of it")
+        client.cut()
+        may_go_on.set()
+        client.to_end()
+        assert client.ended in NOT_AN_END
+
+
 def test_a_body_that_was_cut_for_a_client_of_1_0_is_no_end(secure):
     """Its chunks are taken away, so that only the end of the connection tells."""
     gateway, _ = secure(lambda wire, number: (wire.head(), wire.send(CUT_BODIES["between chunks"]), wire.notify()))

@@ -1,12 +1,14 @@
 """How a tunnel begins and ends: only as it was asked for, and at each end as the other one ended it."""
 
 import threading
+import time
 
 import pytest
 from conftest import CANARY
 from harness import metrics
 from harness.processes import wait_until
 from harness.script import OK, answering, connect, get, wait
+from harness.tls_script import MemoryTLS, request_to, server_context, serving
 
 SWITCH = b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n"
 ASKED = ("Connection: Upgrade", "Upgrade: websocket")
@@ -81,6 +83,62 @@ def test_an_origin_that_has_said_everything_still_hears_the_client(against):
         client.end_of_writing()
         wait_until(lambda: rest, 5, "the origin sees the end")
     assert rest == [b"two"] and origin.wires[0].ended == "end"
+
+
+@pytest.mark.parametrize("side", ["none", "origin", "both"])
+def test_an_origin_that_is_gone_is_no_end_to_write_to(secure, side):
+    """It has ended its half in good order, and then takes no more: the client learns of it when it goes on sending."""
+
+    def steps(wire, number):
+        wire.head()
+        wire.send(SWITCH + b"all of it")
+        if side != "none":
+            wire.notify()
+
+    gateway, _ = secure(steps, side)
+    with gateway.dial() as client:
+        client.send(request_to(gateway, client, *ASKED))
+        assert client.head().startswith(b"HTTP/1.1 101 ")
+        assert client.to_end() == b"all of it" and client.ended == "end"
+        started = time.monotonic()
+        with pytest.raises(OSError):
+            while time.monotonic() - started < 10:
+                client.send(b"x" * 1000)
+                time.sleep(0.05)
+        assert time.monotonic() - started < 2
+
+
+@pytest.mark.parametrize("pause", [0, 0.2], ids=["together", "later"])
+def test_an_end_that_comes_with_the_switch_is_the_end_of_one_direction(
+    make_script, start_gateway, certificate_authority, pause
+):
+    """With TLS the close_notify can be in the packet of the 101."""
+    heard = []
+
+    def steps(wire, number):
+        connection = MemoryTLS(server_context(certificate, key), wire.connection)
+        assert b"Upgrade" in connection.read()
+        connection.write(SWITCH + b"all of it")
+        if pause:
+            connection.flush()
+            time.sleep(pause)
+        connection.notify()
+        connection.flush()
+        heard.append(connection.read())
+
+    certificate, key = serving(certificate_authority, "switching")
+    route = {
+        "upstream": f"https://127.0.0.1:{make_script(steps).port}",
+        "tls": {"ca": str(certificate_authority.certificate)},
+        "auth": {"strategy": "none"},
+    }
+    gateway = start_gateway({"routes": {"api": route}})
+    with connect(gateway.port) as client:
+        enter(gateway, client)
+        assert client.to_end() == b"all of it" and client.ended == "end"
+        client.send(b"farewell")
+        wait_until(lambda: heard, 5, "the origin hears the client")
+    assert heard == [b"farewell"]
 
 
 def test_much_follows_the_end_of_the_other_direction(against):

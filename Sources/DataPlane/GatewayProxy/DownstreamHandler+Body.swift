@@ -95,6 +95,7 @@ extension DownstreamHandler {
     }
 
     var requestIsComplete: Bool { exchange?.body.isComplete ?? false }
+    var requestHasBody: Bool { (exchange?.record.bytesReceived ?? 0) > 0 }
 
     /// The client rightly waits for the upstream before it sends its body (RFC 9110 §10.1.1).
     var awaitsContinue: Bool {

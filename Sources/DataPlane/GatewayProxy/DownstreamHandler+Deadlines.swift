@@ -16,8 +16,11 @@ extension DownstreamHandler {
     func deadlinePassed() {
         switch phase {
         case .head:
-            if decoder.isWithinHead {
+            if decoder.isWithinHead || isWritable && inbound.readableBytes > 0 {
                 refuse(GatewayProblem(.requestTimeout, "The head of the request took too long."))
+            } else if isWritable, outlet.hasInput {
+                // A request has come and waits for its turn.
+                setDeadline(timeouts.idle)
             } else if !clientTakes(within: timeouts.idle) {
                 closeNow()
             }

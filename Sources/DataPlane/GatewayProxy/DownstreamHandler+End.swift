@@ -150,10 +150,23 @@ extension DownstreamHandler {
         guard phase == .waiting || phase == .forwarding, let exchange, !exchange.responseHasBegun else { return }
         let bytes = inbound
         switch exchange.body.extent(of: bytes.readableBytesUInt8Span) {
-        case .part: closeNow()
-        case .rest: if decoder.head.clientKeepsAlive { closeNow() }
+        case .part: leaveClient()
+        case .rest: if decoder.head.clientKeepsAlive { leaveClient() }
         // More requests, the last of which says whether the client still reads.
         case .more: break
+        }
+    }
+
+    /// Whether the request whose head was just read is of a client that has left: nobody would read its answer, or it lacks a part.
+    var isOfClientThatLeft: Bool {
+        guard clientHasClosedOutput else { return false }
+        let body = MessageBody(decoder.head.framing)
+        guard inbound.readableBytes > 0 else { return !body.isComplete || decoder.head.clientKeepsAlive }
+        let bytes = inbound
+        return switch body.extent(of: bytes.readableBytesUInt8Span) {
+        case .part: true
+        case .rest: decoder.head.clientKeepsAlive
+        case .more: false
         }
     }
 
@@ -162,7 +175,7 @@ extension DownstreamHandler {
         case .waiting, .forwarding, .responding:
             // After an early answer a client stops sending and reads on (RFC 9112 §9.5).
             if !requestIsComplete, exchange?.responseHasBegun ?? false { return }
-            if !requestIsComplete || decoder.head.clientKeepsAlive { closeNow() }
+            if !requestIsComplete || decoder.head.clientKeepsAlive { leaveClient() }
         case .tunnel: exchange?.upstream?.closeOutput()
         case .head: closeAfterWrites(lingering: false)
         case .finishing, .lingering, .cutting, .closed: break
@@ -174,8 +187,24 @@ extension DownstreamHandler {
     func drain() {
         isEnding = true
         keepsAlive = false
-        // The last answer may still be on its way to a slow client.
-        if phase == .head, !decoder.isWithinHead, inbound.readableBytes == 0 { closeAfterWrites(lingering: false) }
+        guard phase == .head, !decoder.isWithinHead, inbound.readableBytes == 0 else { return }
+        if outlet.hasInput {
+            // A request, most likely, that has come and waits for its turn.
+            setDeadline(timeouts.linger)
+        } else {
+            // The last answer may still be on its way to a slow client.
+            closeAfterWrites(lingering: false)
+        }
+    }
+
+    /// Ends the connection of a client that has left, or is broken, and what the upstream does for it. Answers that were written
+    /// before may still be read.
+    func leaveClient() {
+        let hasPart = exchange?.responseHasBegun ?? false
+        guard hasPart || outlet.isHoldingBytes() else { return closeNow() }
+        leaveUpstream()
+        finishExchange()
+        if hasPart { cut() } else { closeAfterWrites(lingering: false) }
     }
 
     func closeNow() {

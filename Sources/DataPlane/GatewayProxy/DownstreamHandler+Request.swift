@@ -23,6 +23,10 @@ extension DownstreamHandler {
         case .head:
             guard let head = inbound.readSlice(length: decoder.head.end) else { return false }
             timer.clear()
+            guard !isOfClientThatLeft else {
+                closeAfterWrites(lingering: false)
+                return false
+            }
             admit(head)
             return phase == .forwarding || phase == .head
         }

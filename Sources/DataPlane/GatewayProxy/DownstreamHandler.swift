@@ -163,7 +163,7 @@ final class DownstreamHandler: ChannelDuplexHandler, DeadlineKeeper {
         // Without a close_notify it may still read its last answer.
         if phase == .finishing, error as? NIOSSLError == .uncleanShutdown { return }
         wasCut = true
-        closeNow()
+        leaveClient()
     }
 
     func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
@@ -219,9 +219,7 @@ final class DownstreamHandler: ChannelDuplexHandler, DeadlineKeeper {
         outlet.read()
     }
 
-    private func take(_ bytes: consuming ByteBuffer) {
-        if inbound.readableBytes == 0 { inbound = bytes } else { inbound.writeBuffer(&bytes) }
-    }
+    private func take(_ bytes: consuming ByteBuffer) { inbound.takeBehindRest(&bytes) }
 
     /// Takes from ``inbound`` what the phase allows; called whenever either has changed.
     func process() {

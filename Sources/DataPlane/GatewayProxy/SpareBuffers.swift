@@ -53,6 +53,19 @@ final class SpareBuffers {
     }
 }
 
+extension ByteBuffer {
+    /// Appends what was read to what is left of earlier reads.
+    mutating func takeBehindRest(_ bytes: inout ByteBuffer) {
+        guard readableBytes > 0 else {
+            swap(&self, &bytes)
+            return
+        }
+        // What was taken out of a buffer stays in it: with a rest at each read it would grow for ever.
+        discardReadBytes()
+        writeBuffer(&bytes)
+    }
+}
+
 /// Has the connections of one event loop read into one buffer, one after the other.
 ///
 /// Only for channels with `maxMessagesPerRead` 1 whose reader calls ``SpareBuffers/finishReading(_:)`` before the next

@@ -49,7 +49,7 @@ extension UpstreamHandler {
             afterHead()
             return true
         case .tunnel:
-            beginTunnel()
+            phase = .tunnel
             hasUnflushedResponse = true
             client.beginTunnel()
             return true
@@ -156,9 +156,14 @@ extension UpstreamHandler {
     private func finish() {
         guard let client else { return }
         self.client = nil
-        release(canReuse: client.requestIsComplete)
+        release(canReuse: hasTakenRequest(of: client))
         hasUnflushedResponse = false
         client.responseEnded()
+    }
+
+    /// An upstream that answers early may leave the rest of the body to whoever comes next.
+    private func hasTakenRequest(of client: DownstreamHandler) -> Bool {
+        client.requestIsComplete && (!client.requestHasBody || untakenBytes == 0)
     }
 
     private func fail(_ detail: String, as kind: ProblemKind = .upstreamInvalidResponse) {
@@ -192,7 +197,7 @@ extension UpstreamHandler {
     func discardParked() {
         guard phase == .parked else { return }
         // What is still missing of the first request's body would be taken out of the next request.
-        let isSentWhole = client?.requestIsComplete ?? false
+        let isSentWhole = client.map(hasTakenRequest) ?? false
         client = nil
         parkedHead = buffers.empty
         if !body.isComplete, buffer.readableBytes > 0 {

@@ -46,9 +46,11 @@ final class UpstreamHandler: ChannelDuplexHandler, DeadlineKeeper {
     /// The connection ended while an answer was kept back; its client need not know before the answer is passed on.
     var endedWhileParked = false
     private var wasCutWhileParked = false
-    /// The upstream of a tunnel has sent all it will send.
+    /// The upstream has said that it sends no more. A connection that is lost, as a write may find out, ends without.
     private(set) var inputHasEnded = false
+    /// The client of a tunnel sends no more: first the last of it is on its way, then that is said, too.
     private var outputIsEnding = false
+    private var outputHasEnded = false
     var hasUnflushedResponse = false
     /// It has waited in the pool, so that it may have been closed at the other end meanwhile.
     private(set) var hasBeenIdle = false
@@ -180,15 +182,13 @@ final class UpstreamHandler: ChannelDuplexHandler, DeadlineKeeper {
         resumeReading()
     }
 
-    /// Becomes one way of a tunnel: its end is not the end of the other way.
-    func beginTunnel() {
-        phase = .tunnel
-        try? context?.channel.syncOptions?.setOption(.allowRemoteHalfClosure, value: true)
-    }
-
     private func endOfInput() {
-        guard phase == .tunnel, let client else { return close() }
         inputHasEnded = true
+        // Only in a tunnel the other way goes on.
+        guard phase == .tunnel, let client else {
+            context?.close(promise: nil)
+            return
+        }
         flushClient()
         client.upstreamClosedOutput()
     }
@@ -204,6 +204,7 @@ final class UpstreamHandler: ChannelDuplexHandler, DeadlineKeeper {
     }
 
     private func outputEnded() {
+        outputHasEnded = true
         // Still a tunnel: when it is closed its client is told that this was its end.
         context?.close(mode: inputHasEnded ? .all : .output, promise: nil)
     }
@@ -246,6 +247,8 @@ final class UpstreamHandler: ChannelDuplexHandler, DeadlineKeeper {
     func handlerAdded(context: ChannelHandlerContext) {
         self.context = context
         outlet.open(context, isAlone: isAlone)
+        // So that an end can be told from a loss; from the beginning, because it can come with the first answer.
+        try? context.channel.syncOptions?.setOption(.allowRemoteHalfClosure, value: true)
     }
 
     func handlerRemoved(context: ChannelHandlerContext) {
@@ -289,9 +292,7 @@ final class UpstreamHandler: ChannelDuplexHandler, DeadlineKeeper {
         process()
     }
 
-    private func take(_ bytes: consuming ByteBuffer) {
-        if buffer.readableBytes == 0 { buffer = bytes } else { buffer.writeBuffer(&bytes) }
-    }
+    private func take(_ bytes: consuming ByteBuffer) { buffer.takeBehindRest(&bytes) }
 
     func channelReadComplete(context: ChannelHandlerContext) {
         clock.end()
@@ -320,9 +321,9 @@ final class UpstreamHandler: ChannelDuplexHandler, DeadlineKeeper {
 
     func connectionEnded() {
         let wasClosed = phase == .closed
-        let endsBody = phase == .body && body.endsWithConnection && !wasCutWhileParked
-        // A connection of which nobody has ended a half was reset.
-        let endsTunnel = phase == .tunnel && (inputHasEnded || outputIsEnding)
+        let endsBody = phase == .body && body.endsWithConnection && inputHasEnded && !wasCutWhileParked
+        // Before, what the client still sends would be taken by nobody.
+        let endsTunnel = phase == .tunnel && outputHasEnded
         phase = .closed
         guard let client, !wasClosed else { return }
         self.client = nil
@@ -344,6 +345,7 @@ final class UpstreamHandler: ChannelDuplexHandler, DeadlineKeeper {
             client.upstreamLost(beforeAnyByte: false, unsent: nil)
         }
         if phase == .parked { wasCutWhileParked = true }
-        context.close(promise: nil)
+        // With TLS the end would be waited for, which may have come already.
+        if isAlone { context.close(promise: nil) } else { outlet.closeAtOnce() }
     }
 }
