@@ -1,13 +1,16 @@
 """Where messages begin and end when TLS is on both sides: to the client and to the origin. Judged byte by byte."""
 
+import contextlib
+import socket
+import ssl
 import threading
 import time
 
 import pytest
 from conftest import CANARY
 from harness import processes
-from harness.script import OK, answering, wait
-from harness.tls_script import request_to
+from harness.script import OK, answering, connect, get, wait
+from harness.tls_script import MemoryTLS, request_to, server_context, serving
 
 CHUNKED = "Transfer-Encoding: chunked"
 SWITCH = b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n"
@@ -145,13 +148,11 @@ def test_a_body_without_a_length_that_ends_without_close_notify_is_cut(secure, s
 @pytest.mark.parametrize("version", ["1.1", "1.0"])
 def test_a_client_that_ends_without_close_notify_gets_none_behind_a_part(secure, version):
     """It may read on, and would take the part for the whole."""
-    may_go_on = threading.Event()
 
     def steps(wire, number):
         wire.head()
         wire.send(b"HTTP/1.1 200 OK\r\n\r\nsome of it")
-        wait(may_go_on, 10, "the client has closed its half")
-        wire.send(b"the rest")
+        wire.to_end()
 
     gateway, _ = secure(steps, "listener")
     with gateway.dial() as client:
@@ -159,9 +160,63 @@ def test_a_client_that_ends_without_close_notify_gets_none_behind_a_part(secure,
         client.head()
         client.until(b"some of it")
         client.cut()
-        may_go_on.set()
         client.to_end()
         assert client.ended in NOT_AN_END
+
+
+def test_nor_behind_one_that_is_cut_while_the_client_takes_it(secure):
+    """The reset waits until the client has what was written."""
+    size = 300_000
+
+    def steps(wire, number):
+        wire.head()
+        wire.send(b"HTTP/1.1 200 OK\r\n\r\n" + b"a" * size)
+        time.sleep(0.2)
+        wire.reset()
+
+    gateway, _ = secure(steps, "listener")
+    narrow = socket.socket()
+    narrow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65_536)
+    with gateway.dial(narrow) as client:
+        client.send(request_to(gateway, client, "Connection: close", version="1.0"))
+        time.sleep(0.6)
+        client.cut()
+        time.sleep(0.2)
+        assert client.to_end().count(b"a") >= size and client.ended in NOT_AN_END
+
+
+def test_a_connection_that_the_gateway_ends_waits_for_nothing_but_the_answer_to_that(
+    make_script, start_gateway, certificate_authority
+):
+    """Close_notify is answered with close_notify, and the origin leaves the end of the connection to who has asked for it."""
+    ends = []
+
+    def steps(wire, number):
+        connection = MemoryTLS(server_context(certificate, key), wire.connection)
+        connection.read()
+        connection.write(b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok")
+        connection.flush()
+        with contextlib.suppress(ssl.SSLZeroReturnError):
+            connection.read()
+        connection.notify()
+        connection.flush()
+        started = time.monotonic()
+        wire.to_end()
+        ends.append(time.monotonic() - started)
+
+    certificate, key = serving(certificate_authority, "ending")
+    route = {
+        "upstream": f"https://127.0.0.1:{make_script(steps).port}",
+        "tls": {"ca": str(certificate_authority.certificate)},
+        "auth": {"strategy": "none"},
+    }
+    gateway = start_gateway({"routes": {"api": route}, "limits": {"connections_per_upstream": 1}})
+    with connect(gateway.port) as client:
+        for _ in range(4):
+            client.send(get(gateway))
+            assert client.head().startswith(b"HTTP/1.1 200 ") and client.exactly(2) == b"ok"
+    processes.wait_until(lambda: len(ends) == 4, 5, "every connection has ended")
+    assert max(ends) < 0.5, ends
 
 
 def test_a_body_that_was_cut_for_a_client_of_1_0_is_no_end(secure):

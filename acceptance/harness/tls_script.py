@@ -1,6 +1,7 @@
 """The clients and origins of `script.py` over TLS, where an end may come with close_notify or without."""
 
 import contextlib
+import functools
 import os
 import select
 import socket
@@ -99,8 +100,11 @@ def server_context(certificate, key):
     return context
 
 
-def tls_connect(port, context, seconds=15):
-    connection = socket.create_connection(("127.0.0.1", port), seconds)
+def tls_connect(port, context, connection=None, seconds=15):
+    """`connection`: a socket that is not connected yet and is as the client wants it."""
+    connection = connection or socket.socket()
+    connection.settimeout(seconds)
+    connection.connect(("127.0.0.1", port))
     return TLSWire(context.wrap_socket(connection, suppress_ragged_eofs=False), seconds)
 
 
@@ -145,7 +149,7 @@ def start_secure(make_script, start_gateway, certificate_authority, steps, side,
         listeners = [{"address": f"127.0.0.1:{port}", "tls": tls}]
     gateway = start_gateway({"routes": {"api": route}, "limits": limits}, listeners=listeners)
     context = client_context(certificate_authority)
-    gateway.dial = (lambda: tls_connect(port, context)) if listeners else (lambda: connect(gateway.port))
+    gateway.dial = functools.partial(tls_connect, port, context) if listeners else functools.partial(connect, gateway.port)
     return gateway, origin
 
 

@@ -160,8 +160,8 @@ final class DownstreamHandler: ChannelDuplexHandler, DeadlineKeeper {
 
     func errorCaught(context: ChannelHandlerContext, error: any Error) {
         shared.logger.debug("Client connection failed", metadata: ["gateway.error": "\(type(of: error))"])
-        // Without a close_notify it may still read its last answer.
-        if phase == .finishing, error as? NIOSSLError == .uncleanShutdown { return }
+        // Without a close_notify it may still read its last answer; behind a part of one it must get none either.
+        if phase == .finishing || phase == .cutting, error as? NIOSSLError == .uncleanShutdown { return }
         wasCut = true
         leaveClient()
     }

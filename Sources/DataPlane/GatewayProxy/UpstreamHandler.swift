@@ -186,7 +186,8 @@ final class UpstreamHandler: ChannelDuplexHandler, DeadlineKeeper {
         inputHasEnded = true
         // Only in a tunnel the other way goes on.
         guard phase == .tunnel, let client else {
-            context?.close(promise: nil)
+            // With TLS, an end that was said before waits for this one, but not only for this.
+            if phase == .closed, !isAlone { outlet.closeAtOnce() } else { context?.close(promise: nil) }
             return
         }
         flushClient()
