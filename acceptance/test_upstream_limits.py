@@ -42,6 +42,24 @@ def ask(gateway, answers):
     return thread
 
 
+#: Requests that are refused after their connection was dialled: in the turn in which it is there.
+REFUSED = {
+    "chunk": (b"Transfer-Encoding: chunked\r\n\r\nzz\r\n", 400),
+    "trailer": (b"Transfer-Encoding: chunked\r\n\r\n0\r\nX y: 1\r\n\r\n", 400),
+    "too long": (b"Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n", 413),
+}
+
+
+@pytest.mark.parametrize("rest, status", REFUSED.values(), ids=[name.replace(" ", "-") for name in REFUSED])
+def test_a_request_that_is_refused_as_soon_as_it_is_connected_keeps_no_place(start_gateway, origin, rest, status):
+    gateway = start(start_gateway, origin, connect_timeout="1s", request_body_bytes=3)
+    for _ in range(3):
+        with connect(gateway.port) as client:
+            client.send(f"POST /a HTTP/1.1\r\nHost: 127.0.0.1:{gateway.port}\r\n".encode() + rest)
+            assert client.head().startswith(f"HTTP/1.1 {status} ".encode())
+    assert requests.get(gateway.url + "/a", timeout=10).status_code == 200
+
+
 def test_what_is_too_much_is_refused_at_once_and_what_waits_is_served(start_gateway, slow):
     gateway = start(start_gateway, slow.origin)
     answers = []

@@ -103,6 +103,19 @@ struct AuditTests {
         }
     }
 
+    @Test func requestsThatCannotBeServedDoNotFillTheLog() async throws {
+        let bench = KeeperBench(ScriptedTokenEndpoint([.token("one", expiresIn: 3600)]))
+        try await bench.running { bench in
+            for _ in 0..<500 { bench.keeper.note(.withheld, generation: 0, by: .sample) }
+            try await bench.audit.untilRecorded(.withheld)
+            bench.clock.advance(by: .seconds(1))
+            bench.keeper.note(.withheld, generation: 0, by: .sample)
+        }
+        #expect(bench.audit.count(of: .withheld) == EventBudget.perSecond + 1)
+        let unrecorded = 500 - EventBudget.perSecond
+        #expect(bench.audit.last(.withheld)?.detail == ["unrecorded_before": "\(unrecorded)"])
+    }
+
     @Test func whatWasNotedBeforeShutdownIsWritten() async throws {
         let bench = KeeperBench(ScriptedTokenEndpoint([.token("one", expiresIn: 3600)]))
         try await bench.running { bench in

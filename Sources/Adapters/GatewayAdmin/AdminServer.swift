@@ -21,9 +21,17 @@ package actor AdminServer {
     private let group: any EventLoopGroup
     private let options: AdminOptions
     private let logger: Logger
+    private let prepare: @Sendable (any Channel) -> EventLoopFuture<Void>
     private var state = State.idle
 
-    package init(group: any EventLoopGroup, options: AdminOptions, logger: Logger) {
+    /// - Parameter prepare: Adds to the listener's channel what every listener of the program has.
+    package init(
+        group: any EventLoopGroup,
+        options: AdminOptions,
+        logger: Logger,
+        prepare: @escaping @Sendable (any Channel) -> EventLoopFuture<Void> = { $0.eventLoop.makeSucceededVoidFuture() }
+    ) {
+        self.prepare = prepare
         self.group = group
         self.options = options
         self.logger = logger
@@ -37,7 +45,7 @@ package actor AdminServer {
         let connection = makeConnection(host: host)
         let logger = logger
         let listener =
-            try await Self.bootstrap(group)
+            try await bootstrap()
             .serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
             .bind(host: host, port: port) { channel in
                 connection.setup(channel: channel, logger: logger).map(AcceptedConnection.init)
@@ -59,7 +67,7 @@ package actor AdminServer {
     ) async throws {
         let connection = makeConnection(host: nil)
         let logger = logger
-        let listener = try await Self.bootstrap(group).bind(socket) { channel in
+        let listener = try await bootstrap().bind(socket) { channel in
             admits(channel).flatMap { isAdmitted -> EventLoopFuture<AcceptedConnection> in
                 guard isAdmitted else {
                     channel.close(promise: nil)
@@ -71,9 +79,10 @@ package actor AdminServer {
         state = .bound(listener, connection)
     }
 
-    private static func bootstrap(_ group: any EventLoopGroup) -> sending ServerBootstrap {
+    private nonisolated func bootstrap() -> sending ServerBootstrap {
         ServerBootstrap(group: group)
-            .serverChannelOption(.backlog, value: backlog)
+            .serverChannelOption(.backlog, value: Self.backlog)
+            .serverChannelInitializer(prepare)
             .childChannelOption(.allowRemoteHalfClosure, value: true)
     }
 

@@ -1,4 +1,5 @@
 import GatewayCore
+import Logging
 import NIOConcurrencyHelpers
 import NIOCore
 import NIOPosix
@@ -94,10 +95,11 @@ final class Listener: Sendable {
     static func bind(
         _ settings: Settings,
         group: MultiThreadedEventLoopGroup,
-        lanes: LaneDirectory
+        lanes: LaneDirectory,
+        logger: Logger
     ) async throws -> Listener {
         let box = NIOLockedValueBox<Listener?>(nil)
-        let bootstrap = bootstrap(group: group, lanes: lanes, isUnix: settings.users != nil) {
+        let bootstrap = bootstrap(group: group, lanes: lanes, isUnix: settings.users != nil, logger: logger) {
             box.withLockedValue { $0 }
         }
         let channel: any Channel
@@ -138,6 +140,7 @@ final class Listener: Sendable {
         group: MultiThreadedEventLoopGroup,
         lanes: LaneDirectory,
         isUnix: Bool,
+        logger: Logger,
         _ listener: @escaping @Sendable () -> Listener?
     ) -> ServerBootstrap {
         ServerBootstrap(group: group)
@@ -145,6 +148,7 @@ final class Listener: Sendable {
             .serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
             .serverChannelOption(.autoRead, value: false)
             .serverChannelOption(.maxMessagesPerRead, value: accepts)
+            .serverChannelInitializer { AcceptPause.add(to: $0, logger: logger) }
             .childChannelInitializer { channel in
                 guard let listener = listener(), let options = channel.syncOptions else { return channel.close() }
                 let settings = listener.settings.withLock { $0 }

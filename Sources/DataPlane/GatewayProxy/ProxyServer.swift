@@ -133,7 +133,7 @@ package final class ProxyServer: Sendable {
         var opened: [Listener] = []
         do {
             for settings in settings {
-                opened.append(try await Listener.bind(settings, group: group, lanes: lanes))
+                opened.append(try await Listener.bind(settings, group: group, lanes: lanes, logger: state.logger))
             }
         } catch {
             for listener in opened { await listener.stop() }

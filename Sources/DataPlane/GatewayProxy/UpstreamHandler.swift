@@ -12,7 +12,7 @@ final class UpstreamHandler: ChannelDuplexHandler, DeadlineKeeper {
     typealias OutboundOut = ByteBuffer
 
     enum Phase {
-        /// TLS handshake under way.
+        /// Not ready for a request: the TLS handshake is under way, or the library has not said yet that it is connected.
         case opening
         case idle
         case head
@@ -97,22 +97,24 @@ final class UpstreamHandler: ChannelDuplexHandler, DeadlineKeeper {
         return isCounted
     }
 
-    /// Calls `done` once requests can be sent: at once, or when the TLS handshake is through.
-    func whenReady(
-        isTLS: Bool,
-        origin: Origin,
-        _ done: @escaping (Result<UpstreamHandler, GatewayProblem>) -> Void
-    ) {
+    /// Calls `done` once requests can be sent: when the library has said that it is connected, or the TLS handshake is through.
+    ///
+    /// Not in the turn of the connection attempt's own future: what is closed there becomes inactive without a word.
+    func whenReady(origin: Origin, _ done: @escaping (Result<UpstreamHandler, GatewayProblem>) -> Void) {
         self.origin = origin
-        if phase == .opening, isTLS {
+        switch phase {
+        case .opening:
             ready = done
             setDeadline(timeouts.connect)
-        } else if phase == .closed {
-            done(.failure(lost))
-        } else {
-            phase = .idle
-            done(.success(self))
+        case .closed: done(.failure(lost))
+        default: done(.success(self))
         }
+    }
+
+    private func becameReady() {
+        phase = .idle
+        timer.clear()
+        settle(.success(self))
     }
 
     // MARK: Deadlines
@@ -257,12 +259,13 @@ final class UpstreamHandler: ChannelDuplexHandler, DeadlineKeeper {
         outlet.close()
     }
 
+    func channelActive(context: ChannelHandlerContext) {
+        if isAlone, phase == .opening { becameReady() }
+        context.fireChannelActive()
+    }
+
     func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
-        if case .handshakeCompleted? = event as? TLSUserEvent, phase == .opening {
-            phase = .idle
-            timer.clear()
-            settle(.success(self))
-        }
+        if case .handshakeCompleted? = event as? TLSUserEvent, phase == .opening { becameReady() }
         if case .inputClosed? = event as? ChannelEvent { endOfInput() }
         context.fireUserInboundEventTriggered(event)
     }

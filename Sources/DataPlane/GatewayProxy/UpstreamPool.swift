@@ -318,7 +318,7 @@ final class UpstreamPool {
         do {
             let handler = try channel.pipeline.syncOperations.handler(type: UpstreamHandler.self)
             if !handler.count() { connectionEnded() }
-            handler.whenReady(isTLS: target.tlsContext != nil, origin: target.origin, done)
+            handler.whenReady(origin: target.origin, done)
         } catch {
             channel.close(promise: nil)
             connectionEnded()

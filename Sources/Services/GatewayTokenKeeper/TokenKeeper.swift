@@ -38,6 +38,7 @@ package final class TokenKeeper: CredentialSource, Service {
     private let withdrawals = Atomic(0)
     private let lastTicket = Atomic<UInt64>(0)
     private let firstUses = FirstUses()
+    private let refusals = Mutex(EventBudget())
 
     /// - Parameters:
     ///   - parent: Whose token this one is made from; nil for a grant that needs none.
@@ -188,13 +189,23 @@ package final class TokenKeeper: CredentialSource, Service {
             guard firstUses.isFirst(generation: generation, route: demand.route) else { return }
             remember(.injected, generation: generation, by: demand)
         case .replayed: remember(.replayed, generation: generation, by: demand)
-        case .withheld: remember(.withheld, generation: generation, by: demand)
+        case .withheld:
+            // Each request that cannot be served is one.
+            guard let unrecorded = refusals.withLock({ $0.spend(at: setup.clock.now().monotonic) }) else { return }
+            let detail = unrecorded > 0 ? ["unrecorded_before": String(unrecorded)] : [:]
+            remember(.withheld, generation: generation, by: demand, detail: detail)
         }
     }
 
-    private func remember(_ name: TokenEvent.Name, generation: Int, by demand: CredentialDemand) {
+    private func remember(
+        _ name: TokenEvent.Name,
+        generation: Int,
+        by demand: CredentialDemand,
+        detail: [String: String] = [:]
+    ) {
         var event = setup.event(name, generation: generation)
         event.demand = demand
+        event.detail = detail
         let isKept = notes.withLock { notes in
             guard notes.count < Self.noteLimit else { return false }
             notes.append(event)

@@ -83,11 +83,10 @@ struct Binding {
             },
             recentEvents: { ((try? await reader.tail(last: 15)) ?? []).reversed().map(AdminEvent.init) }
         )
-        return AdminServer(
-            group: MultiThreadedEventLoopGroup.singleton,
-            options: admin,
-            logger: options.logger("admin")
-        )
+        let logger = options.logger("admin")
+        return AdminServer(group: MultiThreadedEventLoopGroup.singleton, options: admin, logger: logger) {
+            AcceptPause.add(to: $0, logger: logger)
+        }
     }
 
     /// - Parameter proxy: Gives its addresses back when the admin listener's cannot be had.

@@ -74,6 +74,7 @@ package struct RunOperation: Sendable {
             handlesSignals: true,
             configuration: ConfigurationSource(path: configuration, overlay: overlay, file: file)
         )
+        DescriptorLimit.raise(for: file.plan.limits, logger: logger("gateway"))
         let gateway = try await Gateway(plan: file.plan, options: options)
         let banner = Banner(gateway: gateway, routes: await gateway.control.routes(), sandbox: sandbox)
         // Somebody who runs the sandbox wants to be shown around; a service manager wants silence.

@@ -22,7 +22,7 @@ final class TrafficObserver: ExchangeObserver, Service {
     private let shards: [TrafficShard]
     /// What to add to a monotonic reading to get civil time, in nanoseconds.
     private let wallOffset: Atomic<Int64>
-    private let denials = Mutex(DenialBudget())
+    private let denials = Mutex(EventBudget())
     /// Whoever collects has what was taken before him counted, too.
     private let collecting = Mutex(())
 
@@ -169,30 +169,5 @@ final class TrafficObserver: ExchangeObserver, Service {
 
     private static func offset(_ now: Moment) -> Int64 {
         now.wall.milliseconds &* 1_000_000 &- now.monotonic.nanoseconds
-    }
-}
-
-/// At most so many refused clients a second are recorded one by one: a guesser must not fill the disk.
-private struct DenialBudget: Sendable {
-    private static let perSecond = 10
-
-    private var second: Int64 = 0
-    private var left = perSecond
-    private var unrecorded = 0
-
-    /// - Returns: How many were not recorded since the last one that was; nil when this one is not to be recorded.
-    mutating func spend(at now: MonotonicTime) -> Int? {
-        let current = now.nanoseconds / 1_000_000_000
-        if current != second {
-            second = current
-            left = Self.perSecond
-        }
-        guard left > 0 else {
-            unrecorded += 1
-            return nil
-        }
-        left -= 1
-        defer { unrecorded = 0 }
-        return unrecorded
     }
 }

@@ -1,0 +1,66 @@
+package import Logging
+package import NIOCore
+import NIOPosix
+
+#if canImport(Glibc)
+    import Glibc
+#elseif canImport(Musl)
+    import Musl
+#elseif canImport(Darwin)
+    import Darwin
+#endif
+
+/// Accepts nobody for a moment when the system has nothing left to accept with, descriptors above all.
+///
+/// Who waits to be accepted would be offered again at once, for ever: the event loop would do nothing else.
+package final class AcceptPause: ChannelInboundHandler {
+    package typealias InboundIn = any Channel
+
+    private static let pause = TimeAmount.milliseconds(100)
+    /// Said so seldom while it lasts.
+    private static let silence = TimeAmount.minutes(1)
+
+    private let logger: Logger
+    private var isPaused = false
+    private var silentUntil = NIODeadline.uptimeNanoseconds(0)
+
+    private init(_ logger: Logger) { self.logger = logger }
+
+    /// For the channel of a listener.
+    package static func add(to channel: any Channel, logger: Logger) -> EventLoopFuture<Void> {
+        channel.eventLoop.makeCompletedFuture {
+            try channel.pipeline.syncOperations.addHandler(AcceptPause(logger))
+        }
+    }
+
+    package func errorCaught(context: ChannelHandlerContext, error: any Error) {
+        if let error = error as? IOError, [EMFILE, ENFILE, ENOBUFS, ENOMEM].contains(error.errnoCode) {
+            pause(context, error)
+        }
+        context.fireErrorCaught(error)
+    }
+
+    private func pause(_ context: ChannelHandlerContext, _ error: IOError) {
+        guard !isPaused else { return }
+        isPaused = true
+        let now = NIODeadline.now()
+        if now >= silentUntil {
+            silentUntil = now + Self.silence
+            logger.error(
+                "No connection can be accepted: the system has no more descriptors or memory for this process",
+                metadata: ["gateway.error": "\(error.errnoCode)", "gateway.advice": "raise LimitNOFILE (ulimit -n)"]
+            )
+        }
+        let channel = context.channel
+        accept(false, channel)
+        channel.eventLoop.assumeIsolated().scheduleTask(in: Self.pause) { [self] in
+            isPaused = false
+            accept(true, channel)
+        }
+    }
+
+    /// Not to read is not enough: after an error the library goes on looking.
+    private func accept(_ accepts: Bool, _ channel: any Channel) {
+        try? channel.syncOptions?.setOption(.autoRead, value: accepts)
+    }
+}
