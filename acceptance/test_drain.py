@@ -5,6 +5,7 @@ import itertools
 import re
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 import threading
@@ -15,7 +16,7 @@ import requests
 from conftest import CANARY
 from harness.processes import wait_until
 from harness.script import OK, answering, connect
-from harness.tls_script import request_to
+from harness.tls_script import TLSWire, client_context, request_to
 from harness.token_server import TokenServer
 from test_slow_and_early import connect_narrow
 from test_tls_framing import NOT_AN_END, SWITCH, content_of
@@ -297,6 +298,42 @@ def test_a_tunnel_goes_on_during_a_drain_until_one_end_closes_it(secure, side):
         assert client.to_end() == b"" and client.ended == "end"
         # It was all that was left to wait for.
         assert gateway.process.wait(5) == 0
+
+
+@pytest.mark.parametrize("begun", [False, True], ids=["silent", "begun"])
+def test_a_handshake_that_does_not_end_does_not_hold_up_a_stop(secure, certificate_authority, begun):
+    gateway, _ = secure(slowly, "listener", drain="20s", header_timeout="20s")
+    with tls_port(gateway) as client:
+        if begun:
+            hello = ssl.MemoryBIO()
+            tls = client_context(certificate_authority).wrap_bio(ssl.MemoryBIO(), hello)
+            with contextlib.suppress(ssl.SSLWantReadError):
+                tls.do_handshake()
+            client.send(hello.read())
+            assert client.more(), "it is answered"
+        else:
+            assert client.is_quiet(0.3)
+        begin_to_stop(gateway)
+        assert gateway.process.wait(6) == 0
+
+
+def test_a_request_behind_a_handshake_that_ends_during_a_drain_is_answered(secure, certificate_authority):
+    gateway, _ = secure(slowly, "listener")
+    with tls_port(gateway) as wire:
+        assert wire.is_quiet(0.3)
+        begin_to_stop(gateway)
+        connection = client_context(certificate_authority).wrap_socket(wire.connection, suppress_ragged_eofs=False)
+        client = TLSWire(connection)
+        client.send(request_to(gateway, client, path="/api/x"))
+        assert b"\r\nConnection: close\r\n" in client.head()
+        assert client.to_end() == b"ok" and client.ended == "end"
+        client.close()
+    assert gateway.process.wait(5) == 0
+
+
+def tls_port(gateway):
+    """A connection to the listener with TLS, on which nothing of that has begun."""
+    return connect(gateway.dial.args[0])
 
 
 def test_a_request_that_waits_for_its_token_is_answered_during_a_drain(origin, server, start_gateway):

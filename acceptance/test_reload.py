@@ -16,6 +16,11 @@ from harness.gateway import command
 from harness.login import Login
 from harness.origin import response
 from harness.person import Person
+from harness.tls import CertificateAuthority
+from harness.tls_script import client_context, tls_connect
+
+#: What these origins answer unless they are told otherwise.
+ORIGIN = b"hello from the origin\n"
 
 
 def routes(**named):
@@ -246,6 +251,41 @@ class TestListeners:
         assert gateway.run("reload").returncode == 0
         assert ssl.get_server_certificate(("127.0.0.1", port)) != before
         assert requests.get(f"https://127.0.0.1:{port}/a", verify=authority, timeout=5).status_code == 200
+
+    @pytest.mark.parametrize("replaced", [True, False], ids=["replaced", "written-again"])
+    def test_clients_of_an_authority_that_is_no_longer_there_are_let_go(
+        self, start_gateway, origin, certificate_authority, tmp_path, replaced
+    ):
+        port, live = processes.free_port(), tmp_path / "live-ca.pem"
+        certificate, key = certificate_authority.issue("client-ca-server", "IP:127.0.0.1")
+        key.chmod(0o600)
+        authorities = [CertificateAuthority(tmp_path, name) for name in ("old", "new")]
+        shown = [authority.issue(f"{authority.name}-client", "DNS:client", "clientAuth") for authority in authorities]
+        live.write_bytes(authorities[0].certificate.read_bytes())
+        tls = {"certificate": str(certificate), "private_key": {"file": str(key)}, "client_ca": str(live)}
+        gateway = start_gateway(
+            routes(a={"upstream": origin.url}), listeners=[{"address": f"127.0.0.1:{port}", "tls": tls}]
+        )
+
+        def dial(own):
+            context = client_context(certificate_authority)
+            context.load_cert_chain(*own)
+            return tls_connect(port, context)
+
+        def is_answered(client):
+            client.send(f"GET /a HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n\r\n".encode())
+            return client.head().startswith(b"HTTP/1.1 200 ") and client.exactly(len(ORIGIN)) == ORIGIN
+
+        with dial(shown[0]) as client:
+            assert is_answered(client)
+            live.write_bytes(authorities[replaced].certificate.read_bytes())
+            assert gateway.run("reload").returncode == 0
+            if replaced:
+                assert client.to_end() == b"" and client.ended == "end"
+            else:
+                assert client.is_quiet(0.3) and is_answered(client)
+        with dial(shown[replaced]) as client:
+            assert is_answered(client)
 
 
 class TestCredentials:

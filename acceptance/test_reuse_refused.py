@@ -3,11 +3,13 @@
 import pathlib
 import shutil
 import subprocess
+import threading
 
 import pytest
-from conftest import CANARY
+from conftest import CANARY, plain_config
+from harness import processes
 from harness.issuer import Issuer
-from harness.script import OK, connect, get
+from harness.script import OK, connect, get, wait
 
 SOURCE = pathlib.Path(__file__).parent / "harness/refused_send.c"
 
@@ -66,3 +68,31 @@ def test_a_request_of_which_nothing_has_left_is_sent_over_another_connection(
         assert answer.startswith(b"HTTP/1.1 200 ") and client.exactly(2) == b"ok", answer
     assert not refuse.exists(), "one was refused"
     assert bodies == {0: [b""], 1: [body]}
+
+
+@pytest.mark.parametrize("unasked", [b"HTTP/1.1 408 Request Timeout\r\nContent-Length: 6\r\n\r\npoison", b"H"], ids=["answer", "part"])
+def test_what_came_before_a_request_of_which_nothing_has_left_is_not_its_answer(refusing, make_script, start_gateway, unasked):
+    environment, refuse = refusing
+    is_armed, requests = threading.Event(), []
+
+    def steps(wire, number):
+        while head := wire.head():
+            requests.append((number, head.split(b" ")[0]))
+            if head.startswith(b"POST "):
+                assert wire.exactly(3) == b"abc"
+            wire.send(OK)
+            if number == 0:
+                wait(is_armed, 5, "the next is to be refused")
+                processes.wait_until(lambda: not refuse.exists(), 5, "it was looked at")
+                wire.send(unasked)
+
+    gateway = start_gateway(plain_config(make_script(steps)), environment=environment)
+    with connect(gateway.port) as client:
+        client.send(get(gateway))
+        assert client.head().startswith(b"HTTP/1.1 200 ") and client.exactly(2) == b"ok"
+        refuse.write_text("when something has come")
+        is_armed.set()
+        client.send(get(gateway, "Content-Length: 3", method="POST") + b"abc")
+        answer = client.head()
+        assert answer.startswith(b"HTTP/1.1 200 ") and client.exactly(2) == b"ok", answer
+    assert requests == [(0, b"GET"), (1, b"POST")]

@@ -68,6 +68,22 @@ def test_an_absolute_target_of_an_upstream_or_of_a_route_finds_it(listening, kin
     assert f"\r\nHost: 127.0.0.1:{listening.origin.port}\r\n".encode() in wire.received
 
 
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("authority", ["localhost:9", "127.0.0.9:9", "api.localhost:9", "LOCALHOST:9", "[::1]:9"])
+def test_an_absolute_target_of_another_server_of_this_machine_is_misdirected(listening, kind, authority):
+    answer = listening.ask(kind, f"GET http://{authority}/api/x HTTP/1.1", authority)
+    assert answer.startswith(b"HTTP/1.1 421 "), answer
+    assert listening.origin.wires == []
+
+
+@pytest.mark.parametrize("port", ["named", "default"])
+def test_what_is_asked_for_by_https_is_not_sent_in_the_clear(listening, port):
+    authority = f"127.0.0.1:{listening.origin.port}" if port == "named" else "127.0.0.1"
+    answer = listening.ask("network", f"GET https://{authority}/x HTTP/1.1", authority)
+    assert not answer.startswith(b"HTTP/1.1 200 "), answer
+    assert listening.origin.wires == []
+
+
 @pytest.mark.parametrize("host", ["evil.example", "gateway.internal:8443", "localhost", "[2001:db8::1]:80"])
 @pytest.mark.parametrize("kind", ["unix", "network"])
 def test_off_loopback_any_host_will_do_for_a_path(listening, kind, host):
@@ -142,6 +158,20 @@ def test_a_rule_that_does_not_name_options_lets_none_through(make_script, start_
         client.send(f"OPTIONS http://{host}{rest} HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())
         assert client.head().startswith(b"HTTP/1.1 403 ")
     assert origin.wires == []
+
+
+@pytest.mark.parametrize("target", ["*", ""], ids=["asterisk", "absolute"])
+def test_a_credential_in_the_query_gives_the_whole_server_a_path(make_script, start_gateway, target):
+    """`*` stands alone (RFC 9112 §3.2.4)."""
+    origin = make_script(answering(OK))
+    auth = {"strategy": "header", "query": "key", "value": CANARY}
+    match = {"path": "/", "hosts": ["named.localhost"]}
+    gateway = start_gateway({"routes": {"api": {"upstream": origin.url, "match": match, "auth": auth}}})
+    host = f"127.0.0.1:{origin.port}" if target == "" else f"127.0.0.1:{gateway.port}"
+    with connect(gateway.port) as client:
+        client.send(f"OPTIONS {target or f'http://{host}'} HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())
+        assert client.head().startswith(b"HTTP/1.1 200 ")
+    assert origin.wires[0].received.startswith(f"OPTIONS /?key={CANARY} HTTP/1.1\r\n".encode())
 
 
 @pytest.mark.parametrize("path", ["/", "/api/**"])

@@ -328,6 +328,40 @@ def test_an_answer_during_the_upload_reaches_a_client_that_goes_on_sending(secur
         assert client.exactly(3) == b"big"
 
 
+@pytest.mark.parametrize("ends", [True, False], ids=["ends", "stays-open"])
+@pytest.mark.parametrize("ahead", [1, 3])
+def test_a_request_sent_ahead_is_not_written_behind_the_end_that_came_with_an_answer(
+    make_script, start_gateway, certificate_authority, ends, ahead
+):
+    """The TLS handler delivers the answer first, and a POST is not sent twice."""
+    context, requests = server_context(*serving(certificate_authority, "ends-with-answer")), []
+
+    def steps(wire, number):
+        tls, received = MemoryTLS(context, wire.connection), b""
+        while True:
+            while b"\r\n\r\n" not in received:
+                part = tls.read()
+                if not part:
+                    return
+                received += part
+            head, _, received = received.partition(b"\r\n\r\n")
+            requests.append((number, head.split(b" ")[0]))
+            tls.write(OK)
+            if ends:
+                tls.notify()
+            tls.flush()
+
+    route = {"auth": {"strategy": "bearer", "token": CANARY}, "tls": {"ca": str(certificate_authority.certificate)}}
+    route["upstream"] = f"https://127.0.0.1:{make_script(steps).port}"
+    gateway = start_gateway({"routes": {"api": route}, "limits": {"pending_per_upstream": 1}})
+    with connect(gateway.port) as client:
+        client.send(get(gateway) + ahead * get(gateway, "Content-Length: 0", method="POST"))
+        for _ in range(1 + ahead):
+            answer = client.head()
+            assert answer.startswith(b"HTTP/1.1 200 ") and client.exactly(2) == b"ok", answer
+    assert requests == [(number if ends else 0, b"POST" if number else b"GET") for number in range(1 + ahead)]
+
+
 # Tunnels
 
 

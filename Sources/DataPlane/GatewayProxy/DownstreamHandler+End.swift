@@ -188,8 +188,8 @@ extension DownstreamHandler {
         isEnding = true
         keepsAlive = false
         guard phase == .head, !decoder.isWithinHead, inbound.readableBytes == 0 else { return }
-        if outlet.hasInput {
-            // A request, most likely, that has come and waits for its turn.
+        if isOpening || outlet.hasInput {
+            // A request, most likely, that is about to come or waits for its turn.
             setDeadline(timeouts.linger)
         } else {
             // The last answer may still be on its way to a slow client.

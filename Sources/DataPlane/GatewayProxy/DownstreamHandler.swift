@@ -2,6 +2,7 @@ import GatewayCore
 import Logging
 import NIOCore
 import NIOSSL
+import NIOTLS
 
 /// One client connection: reads requests, has them admitted and authorized, forwards them, writes the responses back.
 ///
@@ -40,6 +41,8 @@ final class DownstreamHandler: ChannelDuplexHandler, DeadlineKeeper {
     let outlet = Outlet()
     /// No other handler, TLS that is, is in the pipeline.
     let isAlone: Bool
+    /// The TLS handshake is under way, and what is written waits for it.
+    private(set) var isOpening: Bool
     private let clock: LoopClock
     let buffers: SpareBuffers
     var phase = Phase.head
@@ -81,6 +84,7 @@ final class DownstreamHandler: ChannelDuplexHandler, DeadlineKeeper {
     init(lane: Lane, listener: ListenerIdentity, listenerNumber: Int, isAlone: Bool) {
         self.lane = lane
         self.isAlone = isAlone
+        isOpening = !isAlone
         timer = DeadlineTimer(queue: lane.slot.deadlines)
         clock = lane.clock
         buffers = lane.buffers
@@ -167,6 +171,7 @@ final class DownstreamHandler: ChannelDuplexHandler, DeadlineKeeper {
     }
 
     func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
+        if case .handshakeCompleted? = event as? TLSUserEvent { isOpening = false }
         if case .inputClosed? = event as? ChannelEvent { clientClosedOutput() }
         context.fireUserInboundEventTriggered(event)
     }

@@ -31,13 +31,19 @@ final class Listener: Sendable {
     struct Settings: Sendable {
         let plan: ListenerPlan
         let tls: NIOSSLContext?
+        /// The authorities that clients' certificates come from: what the file held, which may be replaced.
+        private let clientCAs: [NIOSSLCertificate]?
         /// Changes when connections that were accepted before must not go on.
         var number: Int
 
         /// - Throws: ``ListenerError`` when a certificate or key cannot be used.
         init(_ plan: ListenerPlan) throws {
             self.plan = plan
-            tls = try plan.tls.map { try Listener.serverContext($0) }
+            clientCAs = try plan.tls?.clientCAPath.map { path in
+                try Listener.usable { try NIOSSLCertificate.fromPEMFile(path) }
+            }
+            let clientCAs = clientCAs
+            tls = try plan.tls.map { tls in try Listener.usable { try Listener.serverContext(tls, clientCAs) } }
             number = Self.lastNumber.add(1, ordering: .relaxed).newValue
         }
 
@@ -49,7 +55,7 @@ final class Listener: Sendable {
         /// Whether who was let in by these settings would be let in by `other`, as far as the listener decides that.
         func admitsLike(_ other: Settings) -> Bool {
             plan.address == other.plan.address && (plan.tls == nil) == (other.plan.tls == nil)
-                && plan.tls?.clientCAPath == other.plan.tls?.clientCAPath
+                && clientCAs == other.clientCAs
         }
 
         private static let lastNumber = Atomic<Int>(0)
@@ -200,25 +206,32 @@ final class Listener: Sendable {
 
     // MARK: TLS
 
-    private static func serverContext(_ plan: ListenerPlan.TLS) throws -> NIOSSLContext {
+    private static func usable<Result>(_ read: () throws -> Result) throws -> Result {
         do {
-            let chain = try NIOSSLCertificate.fromPEMFile(plan.certificatePath)
-            let key = try plan.privateKey.withValue { try NIOSSLPrivateKey(bytes: Array($0.utf8), format: .pem) }
-            var configuration = TLSConfiguration.makeServerConfiguration(
-                certificateChain: chain.map { .certificate($0) },
-                privateKey: .privateKey(key)
-            )
-            configuration.minimumTLSVersion = .tlsv12
-            configuration.shutdownTimeout = Timeouts.tlsShutdown
-            configuration.applicationProtocols = ["http/1.1"]
-            if let path = plan.clientCAPath {
-                configuration.trustRoots = .file(path)
-                configuration.certificateVerification = .noHostnameVerification
-            }
-            return try NIOSSLContext(configuration: configuration)
+            return try read()
         } catch {
             throw ListenerError("listeners.proxy: the TLS settings cannot be used: \(error)")
         }
+    }
+
+    private static func serverContext(
+        _ plan: ListenerPlan.TLS,
+        _ clientCAs: [NIOSSLCertificate]?
+    ) throws -> NIOSSLContext {
+        let chain = try NIOSSLCertificate.fromPEMFile(plan.certificatePath)
+        let key = try plan.privateKey.withValue { try NIOSSLPrivateKey(bytes: Array($0.utf8), format: .pem) }
+        var configuration = TLSConfiguration.makeServerConfiguration(
+            certificateChain: chain.map { .certificate($0) },
+            privateKey: .privateKey(key)
+        )
+        configuration.minimumTLSVersion = .tlsv12
+        configuration.shutdownTimeout = Timeouts.tlsShutdown
+        configuration.applicationProtocols = ["http/1.1"]
+        if let clientCAs {
+            configuration.trustRoots = .certificates(clientCAs)
+            configuration.certificateVerification = .noHostnameVerification
+        }
+        return try NIOSSLContext(configuration: configuration)
     }
 
     // MARK: Messages
@@ -241,7 +254,7 @@ final class Listener: Sendable {
 }
 
 extension IOError {
-    fileprivate var reasonDescription: String {
+    var reasonDescription: String {
         unsafe strerror(errnoCode).map { unsafe String(cString: $0) } ?? "error \(errnoCode)"
     }
 }

@@ -73,7 +73,10 @@ struct RequestWriter {
             // The server as a whole is not ours to ask; the base path stands for it.
         } else if path.isEmpty {
             let bytes = source.readableBytesUInt8Span
-            if route.basePath.isEmpty { cursor.write(head.asksForServer(bytes) ? 0x2A : 0x2F) }
+            if route.basePath.isEmpty { cursor.write(head.asksForServer(bytes) && route.query == nil ? 0x2A : 0x2F) }
+        } else if head.form == .asterisk, route.query != nil {
+            // The asterisk stands alone (RFC 9112 §3.2.4).
+            cursor.write(0x2F)
         } else {
             cursor.copy(path)
         }

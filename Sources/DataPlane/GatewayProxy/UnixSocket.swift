@@ -62,17 +62,27 @@ package enum UnixSocket {
         guard information.st_mode & S_IFMT == S_IFSOCK else {
             throw ListenerError("unix:\(path): something that is not a socket is in the way")
         }
-        guard !isAnswered(path) else { throw ListenerError("unix:\(path): another process listens there") }
-        unsafe unlink(path)
+        switch try connectionError(path) {
+        case ECONNREFUSED: unsafe unlink(path)
+        // It was removed meanwhile.
+        case ENOENT: break
+        // None, or as many wait as its owner lets wait.
+        case 0, EAGAIN, EINPROGRESS: throw ListenerError("unix:\(path): another process listens there")
+        case let error:
+            let reason = IOError(errnoCode: error, reason: "connect").reasonDescription
+            throw ListenerError("unix:\(path): the socket in the way cannot be asked who listens there: \(reason)")
+        }
     }
 
-    private static func isAnswered(_ path: String) -> Bool {
-        let descriptor = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue), 0)
-        guard descriptor >= 0 else { return false }
+    /// - Returns: What the system says to who connects; 0 when it connects. It never waits for the other process.
+    private static func connectionError(_ path: String) throws -> CInt {
+        let flags = SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue | SOCK_NONBLOCK.rawValue
+        let descriptor = socket(AF_UNIX, Int32(flags), 0)
+        guard descriptor >= 0 else { throw IOError(errnoCode: errno, reason: "socket") }
         defer { _ = close(descriptor) }
-        guard let address = try? SocketAddress(unixDomainSocketPath: path) else { return false }
+        let address = try SocketAddress(unixDomainSocketPath: path)
         return unsafe address.withSockAddr { pointer, size in
-            unsafe connect(descriptor, pointer, socklen_t(size)) == 0
+            unsafe connect(descriptor, pointer, socklen_t(size)) == 0 ? 0 : errno
         }
     }
 

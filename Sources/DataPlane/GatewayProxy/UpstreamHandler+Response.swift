@@ -26,6 +26,11 @@ extension UpstreamHandler {
     }
 
     private func readHead() -> Bool {
+        // The request has not left: these bytes came before it.
+        guard outlet.unsent == nil else {
+            buffer = buffers.empty
+            return false
+        }
         hasReceivedBytes = true
         guard let client else { return false }
         let bytes = buffer

@@ -26,7 +26,7 @@ final class UpstreamHandler: ChannelDuplexHandler, DeadlineKeeper {
 
     let pool: UpstreamPool
     private var context: ChannelHandlerContext?
-    private let outlet = Outlet()
+    let outlet = Outlet()
     /// No other handler, TLS that is, is in the pipeline.
     private let isAlone: Bool
     var client: DownstreamHandler?
@@ -39,6 +39,8 @@ final class UpstreamHandler: ChannelDuplexHandler, DeadlineKeeper {
     var answersHead = false
     var hasReceivedBytes = false
     private var pendingRead = false
+    /// With TLS, while an answer is read: the end may have come with it, and the TLS handler tells that afterwards.
+    private(set) var mayBeEnding = false
     /// The last read filled its buffer, or none was made since an answer was kept back.
     var isBehindInReading = false
     /// The last read filled its buffer, with TLS, where the reads are those of another handler; nil without.
@@ -293,7 +295,9 @@ final class UpstreamHandler: ChannelDuplexHandler, DeadlineKeeper {
         let bytes = unwrapInboundIn(data)
         isBehindInReading = bytes.writableBytes == 0
         take(bytes)
+        mayBeEnding = !isAlone
         process()
+        mayBeEnding = false
     }
 
     private func take(_ bytes: consuming ByteBuffer) { buffer.takeBehindRest(&bytes) }

@@ -68,6 +68,7 @@ final class UpstreamPool {
     }
 
     private func popIdle(mayRepeat: Bool = false) -> UpstreamHandler? {
+        guard mayRepeat || !lastMayBeEnding else { return nil }
         while let candidate = idle.popLast() {
             guard candidate.isOpen else { continue }
             guard !mayRepeat || isToBeLookedAt(candidate), candidate.hasInput else { return candidate }
@@ -75,6 +76,9 @@ final class UpstreamPool {
         }
         return nil
     }
+
+    /// A request that its client had sent ahead comes in the middle of the read that has brought the answer before.
+    private var lastMayBeEnding: Bool { idle.last?.mayBeEnding ?? false }
 
     /// Bytes that came before the request are no answer to it, and their event may wait behind that of the request. To look
     /// costs a system call, a thirtieth of a busy loop's time (docs/adr/0067): not where all was read a moment ago.
@@ -120,11 +124,12 @@ final class UpstreamPool {
     /// - Returns: The place of who has to wait, to be given up with ``leave(_:)``.
     func connect(isFresh: Bool, _ done: @escaping Done) -> UInt64? {
         // Who has waited is served first, on the turn that is about to come; but who lost a connection has waited for that one.
-        if waiters.isEmpty || isFresh, hasPlace() {
+        let waitsForTurn = lastMayBeEnding && !isFresh
+        if waiters.isEmpty || isFresh, !waitsForTurn, hasPlace() {
             open(done)
             return nil
         }
-        guard waiters.count < mostWaiting else {
+        guard waiters.count < mostWaiting || waitsForTurn else {
             let detail = "\(target.origin) has as many connections and waiting requests as limits allows."
             done(.failure(GatewayProblem(.upstreamBusy, detail, retryAfter: .seconds(1))))
             return nil
@@ -137,7 +142,7 @@ final class UpstreamPool {
         let waiter = Waiter(number: number, isFresh: isFresh, done: done, deadline: deadline)
         let first = isFresh ? waiters.firstIndex { !$0.isFresh } : nil
         waiters.insert(waiter, at: first ?? waiters.endIndex)
-        if isFresh { serveWaiters() }
+        if isFresh || waitsForTurn { serveWaiters() }
         return number
     }
 

@@ -60,8 +60,8 @@ struct UpstreamTarget: Sendable {
         } catch {
             throw ListenerError("route \(route.name): the TLS settings cannot be used: \(error)")
         }
-        let name = route.tls.serverName ?? route.upstream.host
-        serverName = Self.isAddress(name) ? nil : name
+        let host = route.upstream.host
+        serverName = route.tls.serverName ?? (Self.isAddress(host) ? nil : host)
     }
 
     func tlsHandler(_ context: NIOSSLContext) throws -> NIOSSLClientHandler {

@@ -1,3 +1,4 @@
+import Foundation
 import GatewayCore
 import Testing
 
@@ -90,6 +91,7 @@ import Testing
             let bytes = Array((host + path).utf8)
             return table.findUpstream(
                 bytes.span,
+                scheme: .http,
                 host: 0..<host.utf8.count,
                 port: port,
                 path: host.utf8.count..<bytes.count
@@ -101,6 +103,49 @@ import Testing
         #expect(find("two.example", nil, "/v2/x") == 1)
         #expect(find("two.example", nil, "/v22") == nil)
         #expect(find("three.example", nil, "/") == nil)
+    }
+
+    private static let absoluteTargets: [([String], String, Int?)] = [
+        (["http://a:8000", "http://a:80"], "http://a/x", 1), (["http://a:8000", "http://a"], "http://a:8000/x", 0),
+        (["http://a:8000/x/y", "http://a"], "http://a/x/y", 1),
+        (["http://a:8000/x", "http://a:8001"], "http://a/x/y", 0),
+        (["http://a:8000", "http://a:8001"], "http://a/x", nil), (["http://a:8000"], "http://a/x", 0),
+        (["http://a:8000", "https://a"], "http://a/x", 1), (["https://a:8443", "https://a"], "https://a/x", 1),
+        (["https://a:8443", "https://a:9443"], "http://a/x", nil), (["http://a", "https://a"], "http://a/x", 0),
+        (["http://a", "https://a"], "https://a/x", 1), (["http://a:8000", "https://a:8000"], "http://a:8000/x", nil),
+        (["http://a:8000", "https://a:8000"], "https://a:8000/x", 1), (["http://a:8000"], "https://a:8000/x", nil),
+        (["http://a:8000"], "https://a/x", nil), (["https://a:8443"], "https://a/x", 0),
+        (["http://a:1", "http://a:2", "http://a:3"], "http://a/x", nil),
+    ]
+
+    /// A target without a port names its scheme's; what it can mean besides is an `https` upstream, or the only port there is.
+    @Test(arguments: absoluteTargets)
+    func aTargetWithoutAPortGoesToNoneOfSeveral(_ upstreams: [String], _ target: String, _ route: Int?) throws {
+        let routes = try upstreams.map { url in
+            let url = try #require(URL(string: url))
+            let scheme = try #require(Origin.Scheme(rawValue: url.scheme ?? ""))
+            return RoutePlan(
+                name: "r",
+                upstream: Origin(scheme: scheme, host: url.host() ?? "", port: url.port ?? scheme.defaultPort),
+                upstreamPath: url.path,
+                matchPath: "/r",
+                matchHosts: [],
+                credential: nil,
+                span: SourceSpan(file: 0, line: 1, column: 1)
+            )
+        }
+        let asked = try #require(URL(string: target))
+        let host = asked.host() ?? ""
+        let bytes = Array((host + asked.path).utf8)
+        let match = RouteTable(routes)
+            .findUpstream(
+                bytes.span,
+                scheme: target.hasPrefix("https:") ? .https : .http,
+                host: 0..<host.utf8.count,
+                port: asked.port,
+                path: host.utf8.count..<bytes.count
+            )
+        #expect(match?.route == route)
     }
 
     @Test func aThousandRoutesAreFound() {

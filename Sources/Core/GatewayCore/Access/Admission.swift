@@ -82,7 +82,13 @@ package final class Admission: Sendable {
         }
         let upstream =
             isAbsolute
-            ? table.findUpstream(bytes, host: authority.host, port: authority.port, path: head.path) : nil
+            ? table.findUpstream(
+                bytes,
+                scheme: head.asksForTLS(bytes) ? .https : .http,
+                host: authority.host,
+                port: authority.port,
+                path: head.path
+            ) : nil
         if upstream == nil, let problem = hostRule.refusal(bytes, authority, head, on: listener) {
             return refuse(problem)
         }

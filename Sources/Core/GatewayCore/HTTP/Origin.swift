@@ -55,11 +55,11 @@ package struct Origin: Hashable, Sendable, CustomStringConvertible {
     }
 
     /// The host is an address literal of this machine: 127.0.0.0/8 or ::1.
-    package var isLoopbackAddress: Bool { host == "::1" || Self.isLoopbackIPv4(host) }
+    package var isLoopbackAddress: Bool { host == "::1" || isIPv4 && host.hasPrefix("127.") }
 
-    private static func isLoopbackIPv4(_ host: String) -> Bool {
+    package var isIPv4: Bool {
         let parts = host.split(separator: ".", omittingEmptySubsequences: false)
-        return parts.count == 4 && parts[0] == "127" && parts.allSatisfy { UInt8($0) != nil }
+        return parts.count == 4 && parts.allSatisfy { UInt8($0) != nil }
     }
 
     /// The authority as a `Host` field carries it: without the default port, an IPv6 address in brackets.

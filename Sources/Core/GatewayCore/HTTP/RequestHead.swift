@@ -62,6 +62,11 @@ package struct RequestHead: ~Copyable, Sendable {
         form == .absolute && path.isEmpty && query.isEmpty && isOptions(bytes)
     }
 
+    /// An absolute target begins with `https`.
+    package borrowing func asksForTLS(_ bytes: borrowing Span<UInt8>) -> Bool {
+        form == .absolute && bytes[targetAuthority.lowerBound - "s://".utf8.count].asciiLowercased == 0x73
+    }
+
     package func first(_ kind: FieldKind) -> HeadField? { section.fields.first { $0.kind == kind } }
 }
 

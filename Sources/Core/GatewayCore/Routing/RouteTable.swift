@@ -82,9 +82,16 @@ package struct RouteTable: Sendable {
     private struct UpstreamEntry: Sendable {
         let host: [UInt8]
         let port: Int
+        let scheme: Origin.Scheme
         let prefix: [UInt8]
         /// nil when several routes share this upstream: none of them is meant more than another.
         var route: Int?
+
+        /// How far it is from what a target of that scheme without a port names.
+        func distance(to scheme: Origin.Scheme) -> Int {
+            if port == scheme.defaultPort { return 0 }
+            return port == self.scheme.defaultPort ? 1 : 2
+        }
     }
 
     private var anyHost = PathIndex()
@@ -137,13 +144,21 @@ package struct RouteTable: Sendable {
         let prefix = Array(plan.upstreamPath.utf8)
         let key = Self.hash(host.span, 0..<host.count)
         let same = upstreams[key]?.firstIndex {
-            $0.host == host && $0.port == plan.upstream.port && $0.prefix == prefix
+            $0.host == host && $0.port == plan.upstream.port && $0.scheme == plan.upstream.scheme && $0.prefix == prefix
         }
         if let same {
             upstreams[key]?[same].route = nil
         } else {
             upstreams[key, default: []]
-                .append(UpstreamEntry(host: host, port: plan.upstream.port, prefix: prefix, route: route))
+                .append(
+                    UpstreamEntry(
+                        host: host,
+                        port: plan.upstream.port,
+                        scheme: plan.upstream.scheme,
+                        prefix: prefix,
+                        route: route
+                    )
+                )
         }
     }
 
@@ -172,23 +187,36 @@ package struct RouteTable: Sendable {
 
     /// The route whose upstream an absolute-form target names.
     ///
-    /// - Parameter port: nil when the target names none; it then fits whatever port the upstream has.
+    /// A client asks for `http` where the gateway is to speak TLS; what it asks for by `https` is never sent in the clear.
+    ///
+    /// - Parameters:
+    ///   - scheme: Of the target.
+    ///   - port: nil when the target names none. It then is its scheme's, or an `https` upstream's; where there is neither, any
+    ///     port that is the only one.
     package func findUpstream(
         _ bytes: borrowing Span<UInt8>,
+        scheme: Origin.Scheme,
         host: Range<Int>,
         port: Int?,
         path: Range<Int>
     ) -> Match? {
         guard let candidates = upstreams[Self.hash(bytes, host)] else { return nil }
+        var best: (route: Int?, rank: (Int, Int))?
         for candidate in candidates where bytes.equalsLowercased(host, candidate.host) {
-            guard port == nil || port == candidate.port else { continue }
+            guard port == nil || port == candidate.port, scheme == .http || candidate.scheme == .https else { continue }
             guard
                 candidate.prefix.isEmpty
                     || Self.hasPrefix(bytes, path, candidate.prefix, candidate.prefix.indices)
             else { continue }
-            return candidate.route.map { .upstream($0) }
+            let rank = (port == nil ? candidate.distance(to: scheme) : 0, -candidate.prefix.count)
+            if let found = best, found.rank <= rank {
+                // Of two that are as near none is meant more than the other.
+                if found.rank == rank { best = (nil, rank) }
+            } else {
+                best = (candidate.route, rank)
+            }
         }
-        return nil
+        return best?.route.map { .upstream($0) }
     }
 
     /// Whether `host` (without port) is a name that some route answers to.

@@ -9,10 +9,11 @@ enum RouteTLS {
         fields.refuseNothing(behind: "pin", hint: "to accept any key that is trusted")
         var tls = RoutePlan.TLS(caPath: fields.filePath("ca"), certificatePath: fields.filePath("certificate"))
         if let name = fields.string("server_name") {
-            if let origin = Origin(scheme: .https, authority: name), !name.contains(":") {
+            let origin = Origin(scheme: .https, authority: name)
+            if let origin, !name.contains(":"), !origin.isIPv4 {
                 tls.serverName = origin.host
             } else {
-                fields.error("server_name", "expected the name of a host")
+                fields.error("server_name", "expected the name of a host: no address, no port")
             }
         }
         if fields.has("private_key") { tls.privateKey = fields.requiredSecretText("private_key") }
