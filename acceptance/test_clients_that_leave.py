@@ -10,6 +10,7 @@ from harness.processes import wait_until
 from harness.script import OK, Wire, answering, connect, get, wait
 from harness.tls_script import over_tls, request_to, server_context, serving
 from harness.token_server import TokenServer
+from test_tls_framing import SWITCH
 
 CLOSE = ("Connection: close",)
 
@@ -79,31 +80,89 @@ AHEAD = {
 }
 
 
-@pytest.mark.parametrize("side", ["none", "listener"])
+@pytest.mark.parametrize("side", ["none", "listener", "both"])
+@pytest.mark.parametrize("begun", [False, True], ids=["silent", "answering"])
 @pytest.mark.parametrize("fields, part", AHEAD.values(), ids=[name.replace(" ", "-") for name in AHEAD])
-def test_a_request_sent_ahead_by_a_client_that_has_left_is_not_sent_on(secure, side, fields, part):
-    """Its end is known by the time of its turn: the upstream would act, with a credential, for nobody."""
-    heads, is_asked, may_answer = [], threading.Event(), threading.Event()
+def test_a_client_that_has_sent_more_ahead_and_left_takes_all_of_it_along(secure, side, begun, fields, part):
+    """The last of its requests was not said to be the last, or will never be whole; none is sent on for nobody."""
+    heads, is_asked, over = [], threading.Event(), threading.Event()
 
     def steps(wire, number):
-        while head := wire.head():
-            heads.append(head)
-            is_asked.set()
-            wait(may_answer, 10, "the client has left")
-            wire.send(OK)
+        heads.append(wire.head())
+        if begun:
+            wire.send(b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\npart")
+        is_asked.set()
+        wire.to_end()
+        over.set()
 
     gateway, _ = secure(steps, side)
     with gateway.dial() as client:
         client.send(request_to(gateway, client))
         wait(is_asked, 5, "the origin is asked")
-        client.send(request_to(gateway, client, *fields, method="POST", path="/api/pay") + part)
+        if begun:
+            assert client.until(b"part").endswith(b"part")
+        more = request_to(gateway, client, "Content-Length: 4", method="POST", path="/api/first") + b"more"
+        client.send(more + request_to(gateway, client, *fields, method="POST", path="/api/pay") + part)
+        assert not over.wait(0.2), "it has not left yet"
         client.end_of_writing()
-        time.sleep(0.1)
-        may_answer.set()
-        assert client.head().startswith(b"HTTP/1.1 200 ") and client.exactly(2) == b"ok"
-        assert client.to_end() == b""
+        assert wait(over, 5, "the origin's connection ends") < 1
+        assert client.to_end() == b"" and client.ended in (["cut", "reset"] if begun else ["end"])
     time.sleep(0.1)
     assert len(heads) == 1, heads
+
+
+#: What may come behind a request of a client that still reads.
+READS_ON = {
+    "the-last": b"POST /api/x HTTP/1.1\r\nHost: localhost\r\nContent-Length: 4\r\nConnection: close\r\n\r\nlast",
+    "the-last-and-a-line": b"POST /api/x HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\nConnection: close\r\n\r\n\r\n",
+    "version-1.0": b"GET /api/x HTTP/1.0\r\nHost: localhost\r\n\r\n",
+    "no-request": b"what is this?\r\n\r\n",
+}
+
+
+@pytest.mark.parametrize("side", ["none", "listener"])
+@pytest.mark.parametrize("behind", READS_ON.values(), ids=READS_ON)
+def test_a_client_whose_last_request_was_the_last_may_close_its_half_and_read_all_answers(secure, side, behind):
+    is_asked, may_answer = threading.Event(), threading.Event()
+
+    def steps(wire, number):
+        while head := wire.head():
+            is_asked.set()
+            wait(may_answer, 10, "the client has closed its half")
+            wire.exactly(int(head.lower().partition(b"content-length: ")[2].split(b"\r\n")[0] or b"0"))
+            wire.send(OK)
+
+    gateway, _ = secure(steps, side)
+    with gateway.dial() as client:
+        client.send(request_to(gateway, client) * 2 + behind)
+        wait(is_asked, 5, "the origin is asked")
+        client.end_of_writing()
+        time.sleep(0.2)
+        may_answer.set()
+        statuses = [line[9:12] for line in client.to_end().replace(b"ok", b"\n").split(b"\n") if line.startswith(b"HTTP/1.1 ")]
+    assert statuses == [b"200", b"200", b"400" if behind == READS_ON["no-request"] else b"200"]
+
+
+@pytest.mark.parametrize("side", ["none", "both"])
+def test_what_a_client_says_ahead_in_a_tunnel_is_no_request(secure, side):
+    """Until the origin has answered, nobody knows whether it is one."""
+    is_asked, may_answer = threading.Event(), threading.Event()
+
+    def steps(wire, number):
+        wire.head()
+        is_asked.set()
+        wait(may_answer, 10, "the client has closed its half")
+        wire.send(SWITCH)
+        wire.send(wire.to_end())
+
+    gateway, _ = secure(steps, side)
+    with gateway.dial() as client:
+        client.send(request_to(gateway, client, "Connection: Upgrade", "Upgrade: echo") + b"early")
+        wait(is_asked, 5, "the origin is asked")
+        client.end_of_writing()
+        time.sleep(0.2)
+        may_answer.set()
+        assert client.head().startswith(b"HTTP/1.1 101 ") and client.to_end() == b"early"
 
 
 @pytest.mark.parametrize("framing", ["", "Transfer-Encoding: chunked\r\n"], ids=["no-length", "chunked"])

@@ -147,26 +147,47 @@ extension DownstreamHandler {
     /// The client sends no more; what it sent may still wait here.
     func allInputCame() {
         guard inbound.readableBytes > 0 else { return allInputTaken() }
-        guard phase == .waiting || phase == .forwarding, let exchange, !exchange.responseHasBegun else { return }
-        let bytes = inbound
-        switch exchange.body.extent(of: bytes.readableBytesUInt8Span) {
-        case .part: leaveClient()
-        case .rest: if decoder.head.clientKeepsAlive { leaveClient() }
-        // More requests, the last of which says whether the client still reads.
-        case .more: break
-        }
+        guard phase == .waiting || phase == .forwarding || phase == .responding, let exchange else { return }
+        // After an early answer a client stops sending and reads on (RFC 9112 §9.5).
+        guard requestIsComplete || !exchange.responseHasBegun else { return }
+        if hasLeft(behind: exchange.body) { leaveClient() }
     }
 
     /// Whether the request whose head was just read is of a client that has left: nobody would read its answer, or it lacks a part.
-    var isOfClientThatLeft: Bool {
-        guard clientHasClosedOutput else { return false }
-        let body = MessageBody(decoder.head.framing)
-        guard inbound.readableBytes > 0 else { return !body.isComplete || decoder.head.clientKeepsAlive }
-        let bytes = inbound
-        return switch body.extent(of: bytes.readableBytesUInt8Span) {
-        case .part: true
-        case .rest: decoder.head.clientKeepsAlive
-        case .more: false
+    var isOfClientThatLeft: Bool { clientHasClosedOutput && hasLeft(behind: MessageBody(decoder.head.framing)) }
+
+    /// Whether a client that sends no more has left: a request of it lacks a part, or the last one was not said to be the last.
+    ///
+    /// - Parameter body: What is still to come of the request at hand; ``inbound`` goes on with it.
+    private func hasLeft(behind body: MessageBody) -> Bool {
+        if isGone == nil { isGone = looksGone(behind: body) }
+        return isGone ?? false
+    }
+
+    /// - Returns: nil when that cannot be known yet.
+    private func looksGone(behind first: MessageBody) -> Bool? {
+        var (body, isLast, mayChange) = (first, !decoder.head.clientKeepsAlive, decoder.head.wantsUpgrade)
+        var next = RequestHeadDecoder(maxBytes: limits.headerBytes, maxFields: limits.headerFields)
+        var rest = inbound
+        while true {
+            switch body.extent(of: rest.readableBytesUInt8Span) {
+            case .part: return true
+            case .rest: return !isLast
+            case .broken: return false
+            case .more(let start):
+                guard !isLast else { return false }
+                // What follows may be no request.
+                guard !mayChange else { return nil }
+                rest.moveReaderIndex(forwardBy: start)
+            }
+            switch next.decode(rest.readableBytesUInt8Span) {
+            case .needMore: return true
+            case .refused: return false
+            case .head: rest.moveReaderIndex(forwardBy: next.head.end)
+            }
+            (body, isLast, mayChange) =
+                (MessageBody(next.head.framing), !next.head.clientKeepsAlive, next.head.wantsUpgrade)
+            next.reset()
         }
     }
 

@@ -61,6 +61,8 @@ final class DownstreamHandler: ChannelDuplexHandler, DeadlineKeeper {
     /// The request at hand, or the one whose head is coming, is the last.
     var isEnding = false
     var clientHasClosedOutput = false
+    /// The client, which sends no more, has left; found out once, because what it has sent stays the same.
+    var isGone: Bool?
     /// The connection did not end as the client wanted it to.
     var wasCut = false
     /// Tells a late answer of a wait or a connection attempt from the current one, also from one of an earlier exchange.

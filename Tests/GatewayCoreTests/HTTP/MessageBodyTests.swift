@@ -38,10 +38,11 @@ import Testing
 
     @Test(arguments: [
         (BodyFraming.length(5), "hell", MessageBody.Extent.part), (.length(5), "hello", .rest),
-        (.length(5), "hello!", .more), (.none, "G", .more), (.chunked, "5\r\nhel", .part),
+        (.length(5), "hello!", .more(from: 5)), (.none, "G", .more(from: 0)), (.chunked, "5\r\nhel", .part),
         (.chunked, "5\r\nhello\r\n", .part), (.chunked, "0\r\n", .part), (.chunked, "5\r\nhello\r\n0\r\n\r\n", .rest),
-        (.chunked, "0\r\n\r\nG", .more), (.chunked, "0\r\nA: b\r\n", .part), (.chunked, "0\r\nA: b\r\n\r\n", .rest),
-        (.chunked, "0\r\nA: b\r\n\r\nGET", .more), (.chunked, "5\r\nhello!\r\n", .more),
+        (.chunked, "0\r\n\r\nG", .more(from: 5)), (.chunked, "0\r\nA: b\r\n", .part),
+        (.chunked, "0\r\nA: b\r\n\r\n", .rest),
+        (.chunked, "0\r\nA: b\r\n\r\nGET", .more(from: 11)), (.chunked, "5\r\nhello!\r\n", .broken),
     ])
     func itIsSeenWhetherBytesEndABody(_ framing: BodyFraming, _ text: String, _ extent: MessageBody.Extent) {
         let bytes = Array(text.utf8)

@@ -88,11 +88,13 @@ package struct MessageBody: Sendable {
     package mutating func trailersReceived() { state = .complete }
 
     /// What bytes are of a body when nothing comes behind them.
-    package enum Extent: Sendable {
+    package enum Extent: Hashable, Sendable {
         case part
         case rest
-        /// The next request's, too; or nothing that can be a part of the body.
-        case more
+        /// From there on they are another message's.
+        case more(from: Int)
+        /// They cannot be a part of the body.
+        case broken
     }
 
     /// Whether `bytes`, which come next, are the end of this body; takes nothing of them.
@@ -103,7 +105,7 @@ package struct MessageBody: Sendable {
             switch body.receive(bytes.extracting(taken..<bytes.count)) {
             case .forward(0): return .part
             case .forward(let count), .last(let count), .trailers(let count): taken += count
-            case .broken: return .more
+            case .broken: return .broken
             }
         }
         if body.awaitsTrailers {
@@ -112,7 +114,7 @@ package struct MessageBody: Sendable {
         } else if !body.isComplete {
             return .part
         }
-        return taken == bytes.count ? .rest : .more
+        return taken == bytes.count ? .rest : .more(from: taken)
     }
 
     private static func endOfTrailers(_ bytes: borrowing Span<UInt8>, from start: Int) -> Int? {
