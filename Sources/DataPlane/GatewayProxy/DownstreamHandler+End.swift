@@ -160,24 +160,27 @@ extension DownstreamHandler {
     ///
     /// - Parameter body: What is still to come of the request at hand; ``inbound`` goes on with it.
     private func hasLeft(behind body: MessageBody) -> Bool {
-        if isGone == nil { isGone = looksGone(behind: body) }
-        return isGone ?? false
+        if let isGone { return isGone }
+        let answer = looksGone(behind: body)
+        isGone = answer
+        return answer
     }
 
-    /// - Returns: nil when that cannot be known yet.
-    private func looksGone(behind first: MessageBody) -> Bool? {
+    /// So many requests are looked through: a client may have sent more than the loop has time for.
+    private static let mostLookedThrough = 1000
+
+    private func looksGone(behind first: MessageBody) -> Bool {
         var (body, isLast, mayChange) = (first, !decoder.head.clientKeepsAlive, decoder.head.wantsUpgrade)
         var next = RequestHeadDecoder(maxBytes: limits.headerBytes, maxFields: limits.headerFields)
         var rest = inbound
-        while true {
+        for _ in 0..<Self.mostLookedThrough {
             switch body.extent(of: rest.readableBytesUInt8Span) {
             case .part: return true
             case .rest: return !isLast
             case .broken: return false
             case .more(let start):
-                guard !isLast else { return false }
-                // What follows may be no request.
-                guard !mayChange else { return nil }
+                // What follows an Upgrade may be no request.
+                guard !isLast, !mayChange else { return false }
                 rest.moveReaderIndex(forwardBy: start)
             }
             switch next.decode(rest.readableBytesUInt8Span) {
@@ -189,6 +192,7 @@ extension DownstreamHandler {
                 (MessageBody(next.head.framing), !next.head.clientKeepsAlive, next.head.wantsUpgrade)
             next.reset()
         }
+        return false
     }
 
     private func allInputTaken() {

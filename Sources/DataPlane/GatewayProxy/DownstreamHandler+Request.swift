@@ -246,6 +246,7 @@ extension DownstreamHandler {
         phase = .waiting
         // A body may turn out to be longer than what is held of it.
         let mayRepeat = decoder.head.isIdempotent && exchange.body.isComplete
+        guard mayRepeat || isFresh || !pool.isBusyReading else { return connectNextTurn() }
         if !isFresh, let connection = pool.takeIdle(mayRepeat: mayRepeat) {
             send(exchange, by: prepared, on: connection, isReused: true)
             return
@@ -253,6 +254,18 @@ extension DownstreamHandler {
         step &+= 1
         let step = step
         exchange.place = pool.connect(isFresh: isFresh) { [self] result in connected(result, step: step, pool) }
+    }
+
+    /// By then it is known whether a connection that has just brought an answer has ended with it.
+    private func connectNextTurn() {
+        step &+= 1
+        let step = step
+        context?.eventLoop.assumeIsolated()
+            .execute { [self] in
+                guard phase == .waiting, self.step == step, let exchange else { return }
+                connect(exchange, by: exchange.prepared)
+                process()
+            }
     }
 
     private func connected(_ result: Result<UpstreamHandler, GatewayProblem>, step: UInt64, _ pool: UpstreamPool) {

@@ -67,8 +67,10 @@ final class UpstreamPool {
         waiters.isEmpty ? popIdle(mayRepeat: mayRepeat) : nil
     }
 
+    /// The connection that would be taken is in the middle of a read, where a request comes that its client had sent ahead.
+    var isBusyReading: Bool { idle.last?.mayBeEnding ?? false }
+
     private func popIdle(mayRepeat: Bool = false) -> UpstreamHandler? {
-        guard mayRepeat || !lastMayBeEnding else { return nil }
         while let candidate = idle.popLast() {
             guard candidate.isOpen else { continue }
             guard !mayRepeat || isToBeLookedAt(candidate), candidate.hasInput else { return candidate }
@@ -76,9 +78,6 @@ final class UpstreamPool {
         }
         return nil
     }
-
-    /// A request that its client had sent ahead comes in the middle of the read that has brought the answer before.
-    private var lastMayBeEnding: Bool { idle.last?.mayBeEnding ?? false }
 
     /// Bytes that came before the request are no answer to it, and their event may wait behind that of the request. To look
     /// costs a system call, a thirtieth of a busy loop's time (docs/adr/0067): not where all was read a moment ago.
@@ -124,12 +123,11 @@ final class UpstreamPool {
     /// - Returns: The place of who has to wait, to be given up with ``leave(_:)``.
     func connect(isFresh: Bool, _ done: @escaping Done) -> UInt64? {
         // Who has waited is served first, on the turn that is about to come; but who lost a connection has waited for that one.
-        let waitsForTurn = lastMayBeEnding && !isFresh
-        if waiters.isEmpty || isFresh, !waitsForTurn, hasPlace() {
+        if waiters.isEmpty || isFresh, hasPlace() {
             open(done)
             return nil
         }
-        guard waiters.count < mostWaiting || waitsForTurn else {
+        guard waiters.count < mostWaiting else {
             let detail = "\(target.origin) has as many connections and waiting requests as limits allows."
             done(.failure(GatewayProblem(.upstreamBusy, detail, retryAfter: .seconds(1))))
             return nil
@@ -142,7 +140,7 @@ final class UpstreamPool {
         let waiter = Waiter(number: number, isFresh: isFresh, done: done, deadline: deadline)
         let first = isFresh ? waiters.firstIndex { !$0.isFresh } : nil
         waiters.insert(waiter, at: first ?? waiters.endIndex)
-        if isFresh || waitsForTurn { serveWaiters() }
+        if isFresh { serveWaiters() }
         return number
     }
 
