@@ -106,7 +106,6 @@ package struct RouteTable: Sendable {
         )
         for (index, route) in routes.enumerated() where route.matchesUpstreamHost { addUpstream(index, route) }
         addHosts(of: routes)
-        for key in upstreams.keys { upstreams[key]?.sort { $0.prefix.count > $1.prefix.count } }
         wildcardHosts.sort { $0.name.count > $1.name.count }
     }
 
