@@ -3,12 +3,14 @@
 import concurrent.futures
 import json
 import subprocess
+import threading
 
 import pytest
 import requests
 from conftest import CANARY
 from harness import processes
 from harness.origin import response
+from harness.script import connect, get
 
 
 def config(origin, usage="request"):
@@ -102,3 +104,51 @@ def test_per_minute_there_are_none(start_gateway, origin):
     gateway.stop()
     assert rows(gateway) == []
     assert json.loads(gateway.run("audit", "stats", "--json").stdout)["calls"] == 1
+
+
+def test_requests_without_a_credential_that_ended_in_a_problem_have_a_row_too(start_gateway, make_script):
+    """They reached the upstream, and may have done something there."""
+
+    def steps(wire, number):
+        head = wire.head()
+        if b"/slow" in head:
+            wire.to_end()
+        elif b"/broken" in head:
+            wire.send(b"garbage\r\n\r\n")
+        elif b"/cut" in head:
+            wire.send(b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nabc")
+
+    origin = make_script(steps)
+    routes = {"open": {"upstream": origin.url, "auth": "none"}, "down": {"upstream": "http://127.0.0.1:1", "auth": "none"}}
+    gateway = start_gateway({"audit": {"usage": "request"}, "limits": {"response_timeout": "500ms"}, "routes": routes})
+    for path in ("open/slow", "open/broken", "open/cut", "down/x"):
+        with connect(gateway.port) as client:
+            client.send(get(gateway, "Connection: close", "Content-Length: 2", method="POST", path=f"/{path}") + b"hi")
+            client.to_end()
+    wait_for_rows(gateway, 3)
+    gateway.stop()
+    assert [(row["route"], row["status"]) for row in rows(gateway)] == [("open", 504), ("open", 502), ("open", 200)]
+
+
+def test_what_goes_through_a_tunnel_is_counted_both_ways(start_gateway, make_script):
+    size = 300_000
+
+    def steps(wire, number):
+        wire.head()
+        wire.send(b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")
+        wire.send(wire.exactly(size))
+        wire.to_end()
+
+    gateway = start_gateway(config(make_script(steps)))
+    with connect(gateway.port) as client:
+        client.send(get(gateway, "Connection: Upgrade", "Upgrade: echo"))
+        assert client.head().startswith(b"HTTP/1.1 101 ")
+        threading.Thread(target=client.send, args=(b"u" * size,), daemon=True).start()
+        assert client.exactly(size) == b"u" * size
+        client.end_of_writing()
+        client.to_end()
+    wait_for_rows(gateway, 1)
+    [row] = rows(gateway)
+    assert (row["bytes_received"], row["bytes_sent"]) == (size, size)
+    counted = requests.get(gateway.admin_url + "/metrics", timeout=10).text
+    assert f'gateway_received_bytes_total{{route="api"}} {size}' in counted

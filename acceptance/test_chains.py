@@ -2,6 +2,7 @@
 
 import concurrent.futures
 import contextlib
+import hashlib
 import json
 import os
 import random
@@ -14,6 +15,7 @@ from conftest import CANARY
 from harness import debian, raw
 from harness.origin import response
 from harness.script import connect, wait
+from test_corpus import CUT_OFF, GUNICORN, addressed_to, corpus, own_cases, treq  # noqa: F401
 from test_tls_framing import body_of
 
 BEARER = {"strategy": "bearer", "token": CANARY}
@@ -157,6 +159,47 @@ def test_gunicorn_behind_the_gateway_sees_the_same_requests(tmp_path, start_gate
     finally:
         for server in reversed(made):
             server.stop()
+
+
+def whole_corpora(treq, port, origin):
+    """Every request of gunicorn's corpus and of ours, but for what says that more comes than there is."""
+    host = b"127.0.0.1:%d" % port
+    for kind, read in (("valid", lambda path: treq.request(path, [])), ("invalid", treq.badrequest)):
+        for [path] in (case.values for case in corpus(kind)):
+            if path.stem not in CUT_OFF:
+                yield f"{kind} {path.stem}", addressed_to(host, read(str(path)).data)
+    places = {"{host}": host.decode(), "{port}": str(port), "{other_port}": "1", "{origin}": f"127.0.0.1:{origin.port}"}
+    for [case] in (case.values for case in own_cases()):
+        yield f"own {case.name}", case.data(places)
+
+
+def until_quiet(port, request):
+    """A front may wait for more of a body that it reads otherwise."""
+    with connect(port, 1) as client:
+        client.send(request)
+        with contextlib.suppress(TimeoutError):
+            client.to_end()
+        return raw.Answer(client.received)
+
+
+def short(target):
+    """Some are longer than nginx likes a field of an answer."""
+    return "/" + hashlib.sha256(target.encode("latin-1")).hexdigest()
+
+
+@pytest.mark.skipif(GUNICORN is None, reason="no corpus: run scripts/setup-tests")
+@pytest.mark.parametrize("front, back", [(None, "nginx"), (None, "haproxy"), ("nginx", None), ("haproxy", None), ("nginx", "haproxy"), ("haproxy", "nginx")])
+def test_all_of_a_chain_see_the_same_of_the_corpora(chain, origin, treq, front, back):  # noqa: F811
+    port = chain(front, back)
+    host = b"127.0.0.1:%d" % port
+    origin.answer = lambda request: response(200, b"ok", f"X-Target: {short(request.target)}")
+    for name, request in whole_corpora(treq, port, origin):
+        before = origin.count()
+        answer = until_quiet(port, request + FOLLOWER.replace(b"{host}", host))
+        assert answered(answer) == [short(request.target) for request in origin.requests[before:]], name
+        assert raw.exchange(port, FOLLOWER.replace(b"{host}", host)).status == 200
+        assert origin.requests[-1].target == "/follower", name
+    assert all(request.values("authorization") == [f"Bearer {CANARY}"] for request in origin.requests)
 
 
 # Answers that readers disagree about

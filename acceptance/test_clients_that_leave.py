@@ -383,3 +383,40 @@ def test_a_tls_handshake_for_who_left_is_not_waited_for_for_ever(make_script, st
     gateway = start_gateway({**config, "limits": {"connect_timeout": "1s"}})
     leaves_while_it_waits(gateway, "reset")
     wait(over, 2, "the origin's connection ends")
+
+
+@pytest.mark.parametrize("state", ["answer", "ahead", "place", "body"])
+def test_a_close_notify_is_an_end_also_where_the_connection_stays_open(secure, state):
+    """As of a client that closes both ways and waits for the other end. Only what is read tells of it."""
+    is_asked, over, paths = threading.Event(), threading.Event(), []
+
+    def steps(wire, number):
+        paths.append(wire.head().split(b" ")[1])
+        is_asked.set()
+        if state == "body":
+            # Takes nothing of it.
+            over.wait(20)
+            return
+        wire.to_end()
+        over.set()
+
+    limits = {"connections_per_upstream": 1, "connect_timeout": "20s"} if state == "place" else {}
+    gateway, _ = secure(steps, "listener", **limits)
+    pid = gateway.process.pid
+    with gateway.dial() as other, gateway.dial() as client:
+        if state == "place":
+            other.send(request_to(gateway, other, path="/api/holder"))
+            wait(is_asked, 5, "the origin is asked")
+        if state == "body":
+            client.send(request_to(gateway, client, "Content-Length: 9", method="POST") + b"part")
+        else:
+            client.send(request_to(gateway, client))
+        wait(is_asked, 5, "the origin is asked")
+        if state == "ahead":
+            client.send(request_to(gateway, client, path="/api/ahead"))
+        time.sleep(0.2)
+        before = metrics.descriptors(pid)
+        client.notify()
+        wait_until(lambda: metrics.descriptors(pid) < before, 1, "its connections are given up")
+        over.set()
+    assert paths == [b"/holder" if state == "place" else b"/x"]

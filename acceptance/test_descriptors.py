@@ -50,3 +50,49 @@ def test_the_limit_is_raised_as_far_as_it_may_be(origin, make_gateway, most, war
     gateway.start()
     assert limit_of(gateway) == (most, most)
     assert ("limits.connections is more than" in gateway.text()) == warns
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+def test_an_upstream_is_not_blamed_for_what_the_gateway_lacks(origin, start_gateway, host):
+    """A 503 that says when to come back, and of no next hop: the upstream was not asked."""
+    upstream = origin.url.replace("127.0.0.1", host)
+    gateway = start_gateway({"workers": 1, "routes": {"api": {"upstream": upstream, "auth": "none"}}})
+    pid = gateway.process.pid
+    with connect(gateway.port) as client:
+        client.send(get(gateway, path="/nowhere"))
+        assert client.until(b"}").startswith(b"HTTP/1.1 404 ")
+        limit = limit_of(gateway)
+        most = max(int(number) for number in os.listdir(f"/proc/{pid}/fd")) + 1
+        # Those below that are free.
+        free = most - len(os.listdir(f"/proc/{pid}/fd"))
+        with contextlib.ExitStack() as stack:
+            resource.prlimit(pid, resource.RLIMIT_NOFILE, (most, limit[1]))
+            for _ in range(free):
+                stack.enter_context(connect(gateway.port))
+            client.send(get(gateway))
+            client.until(b"\n")
+            answer = client.until(b"}")
+            assert answer.startswith(b"HTTP/1.1 503 "), answer
+            assert b"\r\nRetry-After: 1\r\n" in answer and b"next-hop" not in answer, answer
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, limit)
+    with connect(gateway.port) as client:
+        client.send(get(gateway))
+        assert client.head().startswith(b"HTTP/1.1 200 ")
+
+
+def test_connections_that_were_refused_take_no_place(origin, start_gateway):
+    """Clients that stay after they were refused must not keep out those who come when there is room again."""
+    gateway = start_gateway({**plain_config(origin), "limits": {"connections": 2}})
+    with contextlib.ExitStack() as stack:
+        admitted = [stack.enter_context(connect(gateway.port)) for _ in range(2)]
+        for client in admitted:
+            client.send(get(gateway))
+            assert client.head().startswith(b"HTTP/1.1 200 ")
+        for _ in range(5):
+            refused = stack.enter_context(connect(gateway.port))
+            assert refused.head().startswith(b"HTTP/1.1 503 ")
+        admitted[0].close()
+        time.sleep(0.2)
+        client = stack.enter_context(connect(gateway.port))
+        client.send(get(gateway))
+        assert client.head().startswith(b"HTTP/1.1 200 ")

@@ -139,3 +139,34 @@ def test_no_redirect_is_followed(origin, gateway, make_origin, status, to):
     assert f"\r\n{location}\r\n".encode() in answer.head + b"\r\n"
     assert [(request.method, request.target, request.body) for request in origin.requests] == [("POST", "/x", b"hi")]
     assert elsewhere.raw() == b""
+
+
+#: Queries of a client on a route whose credential is the parameter `key`, and what the origin gets before that.
+QUERIES = {
+    "": "",
+    "?": "",
+    "?a=1": "a=1&",
+    "?q=select+1;": "q=select+1;&",
+    "?a=1&;b=2": "a=1&;b=2&",
+    "?a=;;x": "a=;;x&",
+    "?css=a:b;&z=1": "css=a:b;&z=1&",
+    "?&&": "&&&",
+    "?key=x": "",
+    "?key=x&key=y;key": "",
+    "?a=1&key=x&b=2": "a=1&b=2&",
+    "?a=1&key=x;b=2": "a=1&b=2&",
+    "?a=1;key=x&b=2": "a=1&b=2&",
+    "?a=1;key=x;b=2": "a=1;b=2&",
+    "?key=x;a=1": "a=1&",
+    "?a=1;k%65y=x;key": "a=1&",
+    "?keys=1&b=key": "keys=1&b=key&",
+}
+
+
+@pytest.mark.parametrize("query", QUERIES)
+def test_a_credential_in_the_query_changes_no_other_parameter(origin, start_gateway, query):
+    """Some take only `&` for an end, some `;` as well: what stays has to mean the same to both."""
+    auth = {"strategy": "header", "query": "key", "value": "ours"}
+    gateway = start_gateway({"routes": {"api": {"upstream": origin.url, "auth": auth}}})
+    raw.exchange(gateway.port, get(gateway, "Connection: close", path=f"/api/x{query}"))
+    assert origin.last().target == f"/x?{QUERIES[query]}key=ours"

@@ -1,5 +1,6 @@
 """Where messages begin and end, in the cases that proxies get wrong; judged byte by byte at both ends."""
 
+import re
 import select
 import socket
 import threading
@@ -811,3 +812,71 @@ def test_one_that_is_refused_ends_a_pipeline(origin, gateway):
     answer = raw.exchange(gateway.port, get(gateway) + bad + get(gateway))
     assert answer.data.count(b"HTTP/1.1 200") == 1 and answer.data.count(b"HTTP/1.1 400") == 1
     wait_until(lambda: origin.count() == 1, 5, "only the first one reached the origin")
+
+
+# HEAD, and answers in pieces
+
+
+REFUSED_HEADS = {
+    "no host": b"HEAD /api/x HTTP/1.1\r\n\r\n",
+    "length": b"HEAD /api/x HTTP/1.1\r\nHost: {host}\r\nContent-Length: x\r\n\r\n",
+    "target": b"HEAD /api/x#a HTTP/1.1\r\nHost: {host}\r\n\r\n",
+    "long target": b"HEAD /api/" + b"a" * 70_000 + b" HTTP/1.1\r\nHost: {host}\r\n\r\n",
+    "control byte": b"\r\nHEAD /api/\x01 HTTP/1.1\r\nHost: {host}\r\n\r\n",
+    "version": b"HEAD /api/x HTTP/2.0\r\nHost: {host}\r\n\r\n",
+    "nowhere": b"HEAD /nowhere HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n",
+}
+
+
+@pytest.mark.parametrize("request_bytes", REFUSED_HEADS.values(), ids=[name.replace(" ", "-") for name in REFUSED_HEADS])
+def test_a_head_that_is_refused_gets_no_content(against, request_bytes):
+    """RFC 9110 §9.3.2, also where it is refused before anything is known but its method."""
+    gateway, _ = against(answering(OK))
+    with connect(gateway.port) as client:
+        client.send(get(gateway))
+        assert client.head().startswith(b"HTTP/1.1 200 ") and client.exactly(2) == b"ok"
+        client.send(request_bytes.replace(b"{host}", b"127.0.0.1:%d" % gateway.port))
+        assert re.match(rb"HTTP/1\.1 (4..|505) ", client.head()) and client.to_end() == b""
+    # The one before says nothing of this one.
+    with connect(gateway.port) as client:
+        client.send(get(gateway, method="HEAD"))
+        client.head()
+        client.send(b"GET nothing at all\r\n\r\n")
+        assert client.head().startswith(b"HTTP/1.1 400 ") and b'"status":400' in client.to_end()
+
+
+IN_PIECES = {
+    "chunked": b"HTTP/1.1 103 Early Hints\r\nLink: a\r\n\r\nHTTP/1.1 200 OK\r\nX-A: b\r\nTransfer-Encoding: chunked\r\n"
+    b'Connection: x-p\r\nX-P: 1\r\n\r\n3;a="b"\r\nabc\r\nA\r\n0123456789\r\n0\r\nX-T: 1\r\nSet-Cookie: z\r\n\r\n',
+    "length": b"HTTP/1.1 200 OK\r\nContent-Length: 13\r\n\r\nabc0123456789",
+}
+
+
+@pytest.mark.parametrize("version", ["1.0", "1.1"])
+@pytest.mark.parametrize("answer", IN_PIECES.values(), ids=IN_PIECES)
+def test_an_answer_is_the_same_wherever_it_is_split_and_never_whole_where_it_is_cut(against, answer, version):
+    plan = []
+
+    def steps(wire, number):
+        while wire.head():
+            at, goes_on = plan[-1]
+            wire.send(answer[:at])
+            if not goes_on:
+                return
+            time.sleep(0.002)
+            wire.send(answer[at:])
+
+    gateway, _ = against(steps)
+
+    def asked(at, goes_on):
+        plan.append((at, goes_on))
+        with connect(gateway.port) as client:
+            client.send(get(gateway, "Connection: close", version=version))
+            return re.sub(rb"Date: [^\r]*", b"", client.to_end()), client.ended
+
+    whole = asked(len(answer), True)
+    assert whole[1] == "end" and b" 200 OK\r\n" in whole[0] and b"abc" in whole[0]
+    assert [at for at in range(1, len(answer)) if asked(at, True) != whole] == []
+    for at in range(len(answer)):
+        received, ended = asked(at, False)
+        assert ended == "reset" or b"HTTP/1.1 502 " in received and ended == "end", (at, received)

@@ -97,6 +97,11 @@ def report(peak, good, refused, refusals, gateway):
     assert memory < 64
 
 
+def is_prompt(refusals, seconds):
+    """Within 100 ms. A short run shares the machine with whatever else is there."""
+    return max(refusals) < 0.1 if seconds >= 60 else statistics.quantiles(refusals, n=100)[98] < 0.5
+
+
 def becomes_normal(gateway, folder, connections, least):
     """Who comes in the first moment may find the place of one that has just left still taken."""
     seen = []
@@ -129,7 +134,7 @@ def test_ten_times_what_the_upstream_can_serve(upstream, start_gateway, tmp_path
     good, refused, refusals = overload(gateway, tmp_path, 10 * AT_ONCE, seconds, pause)
     report(peak, good, refused, refusals, gateway)
     assert refused > 0
-    assert statistics.quantiles(refusals, n=100)[98] < (0.1 if seconds >= 60 else 0.5)
+    assert is_prompt(refusals, seconds)
     assert good >= share * peak
     becomes_normal(gateway, tmp_path, AT_ONCE, peak * (0.9 if seconds >= 60 else 0.5))
 
@@ -144,7 +149,7 @@ def test_ten_times_the_connections_that_it_takes(upstream, start_gateway, tmp_pa
     good, refused, refusals = overload(gateway, tmp_path, 10 * AT_ONCE, seconds)
     report(peak, good, refused, refusals, gateway)
     assert refused > 0
-    assert statistics.quantiles(refusals, n=100)[98] < (0.1 if seconds >= 60 else 0.5)
+    assert is_prompt(refusals, seconds)
     assert good >= (0.8 if seconds >= 60 else 0.1) * peak
     becomes_normal(gateway, tmp_path, AT_ONCE // 2, peak * (0.9 if seconds >= 60 else 0.5))
     assert metrics.threads(gateway.process.pid) < 64

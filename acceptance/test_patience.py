@@ -1,5 +1,6 @@
 """Clients that wait for leave to send, and clients that go on sending after their answer: both must get it."""
 
+import signal
 import threading
 import time
 
@@ -211,3 +212,87 @@ def test_a_client_that_sends_nothing_more_after_its_last_answer_is_closed(agains
         assert client.head().startswith(b"HTTP/1.1 413 ")
         assert client.to_end() == b"big" and client.ended == "end"
         wait_until(lambda: metrics.descriptors(pid) <= before, 5, lambda: f"{metrics.descriptors(pid)} of {before}")
+
+
+# An empty line behind a request: some old clients send one (RFC 9112 §2.2), and have begun no other request
+
+
+def asked_with(gateway, client, stray):
+    client.send(get(gateway, "Content-Length: 2", method="POST") + b"hi" + stray)
+    assert client.head().startswith(b"HTTP/1.1 200 ") and client.exactly(2) == b"ok"
+    time.sleep(0.1)
+
+
+STRAY = pytest.mark.parametrize("stray", [b"", b"\r", b"\r\n"], ids=["none", "half", "whole"])
+
+
+def taking(wire, number):
+    while head := wire.head():
+        wire.exactly(2 if b"ontent-Length: 2" in head else 0)
+        wire.send(OK)
+
+
+@STRAY
+def test_a_client_that_has_begun_no_request_is_told_of_no_timeout(against, stray):
+    gateway, _ = against(taking, header_timeout="1s", idle_timeout="2500ms")
+    with connect(gateway.port) as client:
+        asked_with(gateway, client, stray)
+        started = time.monotonic()
+        assert client.to_end() == b"" and client.ended == "end"
+        assert 2 < time.monotonic() - started < 4
+    with connect(gateway.port) as client:
+        asked_with(gateway, client, stray)
+        time.sleep(1.5)
+        client.send((b"\n" if stray == b"\r" else b"") + get(gateway, "Connection: close"))
+        assert client.head().startswith(b"HTTP/1.1 200 ")
+
+
+@pytest.mark.parametrize("pieces", [[b"\r\n", b"\r\n"], [b"\r", b"\n", b"\r", b"\n"], [b"\r\n\r\n"]], ids=len)
+def test_a_second_empty_line_is_refused_however_it_comes(against, pieces):
+    gateway, origin = against(taking)
+    with connect(gateway.port) as client:
+        asked_with(gateway, client, b"")
+        for piece in pieces:
+            client.send(piece)
+            time.sleep(0.05)
+        client.send(get(gateway))
+        assert client.head().startswith(b"HTTP/1.1 400 ")
+    assert origin.wires[0].received.count(b" HTTP/1.1\r\n") == 1
+
+
+@STRAY
+def test_a_head_that_comes_byte_by_byte_behind_it_is_one(against, stray):
+    gateway, origin = against(taking)
+    with connect(gateway.port) as client:
+        asked_with(gateway, client, stray)
+        for byte in (b"\n" if stray == b"\r" else b"") + get(gateway, "Connection: close"):
+            client.send(bytes([byte]))
+        assert client.head().startswith(b"HTTP/1.1 200 ")
+
+
+@pytest.mark.parametrize("stray", [b"", b"\r\n"], ids=["none", "whole"])
+def test_a_reload_counts_for_a_request_that_had_not_begun(against, start_gateway, make_origin, stray):
+    origin = make_origin()
+    gateway = start_gateway(plain_config(origin))
+    with connect(gateway.port) as client:
+        client.send(get(gateway, "Content-Length: 2", method="POST") + b"hi" + stray)
+        assert client.head().startswith(b"HTTP/1.1 200 ")
+        client.until(b"origin\n")
+        time.sleep(0.1)
+        auth = {"strategy": "bearer", "token": "another-of-the-reload"}
+        gateway.configure({"routes": {"api": {"upstream": origin.url, "auth": auth}}})
+        assert gateway.run("reload").returncode == 0
+        client.send(get(gateway, "Connection: close"))
+        assert client.head().startswith(b"HTTP/1.1 200 ")
+    assert origin.last().value("authorization") == "Bearer another-of-the-reload"
+
+
+@STRAY
+def test_a_stop_waits_for_no_request_that_had_not_begun(against, stray):
+    gateway, _ = against(taking)
+    with connect(gateway.port) as client:
+        asked_with(gateway, client, stray)
+        started = time.monotonic()
+        gateway.process.send_signal(signal.SIGTERM)
+        assert client.to_end() == b"" and client.ended == "end"
+        assert gateway.process.wait(10) == 0 and time.monotonic() - started < 4

@@ -1,12 +1,17 @@
 """A request whose token was rejected is sent again, once, whole or not at all."""
 
+import concurrent.futures
+import json
+import re
 import threading
+import time
 
 import pytest
+import requests
 from harness import raw
 from harness.issuer import Issuer
 from harness.origin import response
-from harness.script import connect, wait
+from harness.script import connect, get, wait
 
 LIMIT = 64 << 10
 REJECTED = b'HTTP/1.1 401 Unauthorized\r\nWWW-Authenticate: Bearer error="invalid_token"\r\nContent-Length: 0\r\n\r\n'
@@ -213,3 +218,196 @@ def test_a_token_that_is_rejected_twice_is_the_clients_to_see(gateway, origin, i
     origin.answer = lambda request: REJECTED
     answer = raw.exchange(gateway.port, head(gateway, method="GET"))
     assert answer.status == 401 and origin.count() == 2 and b"retried=1" in answer.head
+
+
+#: Contents of a rejected answer, none of which is the client's to see: head, what comes at once, and what comes late.
+CONTENTS = {
+    "length": (b"Content-Length: 6\r\n", b"poison", b""),
+    "chunked": (b"Transfer-Encoding: chunked\r\n", b"6\r\npoison\r\n0\r\n\r\n", b""),
+    "until it closes": (b"", b"poison", b""),
+    "late": (b"Content-Length: 6\r\n", b"poi", b"son"),
+    "chunks that come late": (b"Transfer-Encoding: chunked\r\n", b"6\r\npoi", b"son\r\n0\r\n\r\n"),
+    "more than its length": (b"Content-Length: 6\r\n", b"poison" + OK.replace(b"ok", b"no"), b""),
+}
+
+
+@pytest.mark.parametrize("fields, now, late", CONTENTS.values(), ids=[name.replace(" ", "-") for name in CONTENTS])
+def test_nothing_of_a_rejected_answer_reaches_the_client(make_script, issuer, start_gateway, fields, now, late):
+    def steps(wire, number):
+        while request := wire.head():
+            if b"token-1" in request:
+                wire.send(REJECTED.replace(b"Content-Length: 0\r\n", fields) + now)
+                if late:
+                    time.sleep(0.1)
+                    wire.send(late)
+                if not fields:
+                    return
+            else:
+                wire.send(OK)
+
+    gateway = start_gateway(config(make_script(steps), issuer))
+    for _ in range(2):
+        with connect(gateway.port) as client:
+            client.send(head(gateway, method="GET"))
+            answer = client.to_end()
+            assert answer.startswith(b"HTTP/1.1 200 ") and answer.endswith(b"\r\n\r\nok") and answer.count(b"HTTP/1.1 ") == 1
+
+
+#: Bodies as they are sent, and what the origin has to get both times.
+FRAMED = {
+    "empty chunked": ("Transfer-Encoding: chunked", b"0\r\n\r\n", b""),
+    "trailers": ("Transfer-Encoding: chunked", b"2\r\nhi\r\n0\r\nX-Sum: 1\r\nAuthorization: Bearer theirs\r\n\r\n", b"hi"),
+    "an extension": ("Transfer-Encoding: chunked", b'2;a="b"\r\nhi\r\n0\r\n\r\n', b"hi"),
+    "version 1.0": ("Content-Length: 2", b"hi", b"hi"),
+}
+
+
+@pytest.mark.parametrize("name", FRAMED, ids=[name.replace(" ", "-") for name in FRAMED])
+def test_a_body_comes_in_the_same_framing_the_second_time(gateway, picky, name):
+    framing, body, content = FRAMED[name]
+    request = head(gateway, framing) + body
+    answer = raw.exchange(gateway.port, request.replace(b"HTTP/1.1", b"HTTP/1.0") if "1.0" in name else request)
+    assert (answer.status, answer.body) == (200, b"ok")
+    first, second = picky.requests
+    assert (token(first), token(second)) == (1, 2)
+    assert first.body == second.body == content and first.framing == second.framing
+
+
+def test_a_chunked_body_that_was_asked_for_is_sent_again_with_its_trailers(make_script, issuer, start_gateway):
+    bodies = []
+
+    def steps(wire, number):
+        while request := wire.head():
+            wire.send(b"HTTP/1.1 100 Continue\r\n\r\n")
+            bodies.append(wire.until(b"\r\n\r\n"))
+            wire.send(REJECTED if b"token-1" in request else OK)
+
+    gateway = start_gateway(config(make_script(steps), issuer))
+    with connect(gateway.port) as client:
+        client.send(head(gateway, "Transfer-Encoding: chunked", "Expect: 100-continue"))
+        assert client.head() == b"HTTP/1.1 100 Continue\r\n\r\n"
+        client.send(b"5\r\nhello\r\n0\r\nX-Sum: 1\r\nCookie: a\r\n\r\n")
+        final = client.head()
+        while final == b"HTTP/1.1 100 Continue\r\n\r\n":
+            final = client.head()
+        assert final.startswith(b"HTTP/1.1 200")
+    assert bodies == [b"5\r\nhello\r\n0\r\nX-Sum: 1\r\n\r\n"] * 2
+
+
+def test_a_body_over_the_limit_that_was_asked_for_is_not_sent_again(make_script, issuer, start_gateway):
+    def steps(wire, number):
+        request = wire.head()
+        wire.send(b"HTTP/1.1 100 Continue\r\n\r\n")
+        assert wire.exactly(LIMIT + 1) == b"a" * (LIMIT + 1)
+        wire.send(REJECTED if b"token-1" in request else OK)
+
+    origin = make_script(steps)
+    gateway = start_gateway(config(origin, issuer))
+    with connect(gateway.port) as client:
+        client.send(head(gateway, f"Content-Length: {LIMIT + 1}", "Expect: 100-continue"))
+        assert client.head() == b"HTTP/1.1 100 Continue\r\n\r\n"
+        client.send(b"a" * (LIMIT + 1))
+        assert client.head().startswith(b"HTTP/1.1 401 ")
+    assert len(origin.wires) == 1
+
+
+def test_the_second_try_has_a_right_to_a_fresh_connection_of_its_own(make_script, issuer, start_gateway):
+    """Each of the two that were pooled dies under the request: one before the token was rejected, one afterwards."""
+    both = threading.Barrier(2, timeout=10)
+    asked = []
+
+    def steps(wire, number):
+        if number < 2:
+            wire.head()
+            both.wait()
+            wire.send(OK)
+            asked.append((number, b"token-1" in wire.head()))
+        elif b"token-1" in wire.head():
+            wire.send(REJECTED.replace(b"Content-Length: 0", b"Content-Length: 0\r\nConnection: close"))
+        else:
+            wire.send(OK)
+
+    # One event loop, so that both connections are in its pool.
+    gateway = start_gateway({"workers": 1, **config(make_script(steps), issuer)})
+    kept = head(gateway, method="GET").replace(b"Connection: close\r\n", b"")
+    with connect(gateway.port) as first, connect(gateway.port) as second:
+        for client in (first, second):
+            client.send(kept)
+        for client in (first, second):
+            assert client.head().startswith(b"HTTP/1.1 200") and client.exactly(2) == b"ok"
+        first.send(kept)
+        assert first.head().startswith(b"HTTP/1.1 200") and first.exactly(2) == b"ok"
+    assert len(asked) == 2 and sorted(rejected for _, rejected in asked) == [False, True]
+
+
+def ask_for(kind, gateway, name):
+    """One request of this kind, whose body says whose it is; whether it got its own answer."""
+    body, field = name * 50, f"X-Id: {name.decode()}"
+    with connect(gateway.port, 30) as client:
+        if kind == "websocket":
+            client.send(get(gateway, field, "Connection: Upgrade", "Upgrade: websocket") + name)
+            return client.head().startswith(b"HTTP/1.1 101 ") and client.exactly(2 * len(name)) == name + name
+        if kind == "chunked":
+            request = get(gateway, field, "Transfer-Encoding: chunked", method="POST")
+            client.send(request + b"%x\r\n%s\r\n0\r\n\r\n" % (len(body), body))
+        else:
+            expects = ("Expect: 100-continue",) if kind == "expect" else ()
+            client.send(get(gateway, field, f"Content-Length: {len(body)}", *expects, method="POST"))
+            if expects and client.head() != b"HTTP/1.1 100 Continue\r\n\r\n":
+                return False
+            client.send(body)
+        is_good = client.head().startswith(b"HTTP/1.1 200 ")
+        return is_good and client.exactly(len(name) + len(body)) == name + body
+
+
+def test_requests_of_every_kind_that_are_rejected_at_once_get_each_their_own_answer(make_script, issuer, start_gateway):
+    done, lock = [], threading.Lock()
+
+    def steps(wire, number):
+        while request := wire.head():
+            name = re.search(rb"x-id: (\S+)", request.lower())[1]
+            is_old = b"token-1\r\n" in request
+            if b"upgrade: websocket" in request.lower() and not is_old:
+                wire.send(b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n" + name)
+                return wire.send(wire.exactly(len(name)))
+            if b"expect:" in request.lower() and not is_old:
+                wire.send(b"HTTP/1.1 100 Continue\r\n\r\n")
+            length = re.search(rb"content-length: (\d+)", request.lower())
+            if is_old and b"expect:" in request.lower():
+                wire.send(REJECTED)
+                continue
+            body = wire.chunked() if b"chunked" in request.lower() else wire.exactly(int(length[1]) if length else 0)
+            if is_old:
+                wire.send(REJECTED)
+                continue
+            with lock:
+                done.append(name)
+            wire.send(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % (len(name) + len(body)) + name + body)
+
+    gateway = start_gateway(config(make_script(steps), issuer))
+    kinds = ["websocket", "expect", "chunked", "length"]
+    with concurrent.futures.ThreadPoolExecutor(40) as pool:
+        asked = [pool.submit(ask_for, kinds[number % 4], gateway, b"id%03d" % number) for number in range(120)]
+        assert [number for number, one in enumerate(asked) if not one.result()] == []
+    assert issuer.count == 2 and len(done) == len(set(done)) == 90
+
+
+def test_what_was_not_sent_again_is_not_counted_as_replayed(make_script, issuer, start_gateway):
+    """The token cannot be renewed: the client gets the first answer."""
+
+    def steps(wire, number):
+        while wire.head():
+            issuer.fails = True
+            wire.send(REJECTED)
+
+    limits = {"credential_timeout": "1s"}
+    gateway = start_gateway({**config(make_script(steps), issuer), "limits": limits, "audit": {"usage": "request"}})
+    with connect(gateway.port) as client:
+        client.send(head(gateway, method="GET"))
+        answer = client.to_end()
+    assert answer.startswith(b"HTTP/1.1 401 ") and b"not retried" in answer
+    counted = requests.get(f"{gateway.admin_url}/metrics", timeout=10).text
+    assert not re.search(r"^gateway_replays_total\{.*\} [1-9]", counted, re.M)
+    gateway.stop()
+    [row] = [json.loads(line) for line in gateway.run("audit", "query", "--requests", "--json").stdout.splitlines()]
+    assert row["replayed"] is False

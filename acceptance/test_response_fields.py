@@ -228,3 +228,50 @@ def test_what_a_broken_answer_left_is_nobodys_answer(against):
             length = next(int(line[15:]) for line in head.split(b"\r\n") if line.lower().startswith(b"content-length:"))
             client.exactly(length)
     assert len(origin.wires) == 2 and b"poison" not in client.received
+
+
+@pytest.mark.parametrize("fields", [b"X-Api-Key: CANARY-5f2c9a\r\n", b"x-api-key: another\r\n"])
+def test_a_field_that_carries_the_credential_does_not_come_back(origin, make_script, start_gateway, fields):
+    """An origin that echoes what it was asked with, in its head, before it and behind its content."""
+    early = b"HTTP/1.1 103 Early Hints\r\n" + fields + b"Link: </a>\r\n\r\n"
+    final = b"HTTP/1.1 200 OK\r\nX-First: 1\r\n" + fields + b"X-Last: 2\r\nTransfer-Encoding: chunked\r\n\r\n"
+    script = make_script(answering(early + final + b"2\r\nok\r\n0\r\n" + fields + b"X-Sum: 1\r\n\r\n"))
+    auth = {"strategy": "header", "name": "X-Api-Key", "value": "CANARY-5f2c9a"}
+    routes = {"api": {"upstream": script.url, "auth": auth}, "open": {"upstream": script.url, "auth": "none"}}
+    gateway = start_gateway({"routes": routes})
+    with connect(gateway.port) as client:
+        client.send(get(gateway, "Connection: close"))
+        received = client.to_end()
+    assert b"x-api-key" not in received.lower() and b"X-Sum: 1" in received
+    assert b"\r\nX-First: 1\r\nX-Last: 2\r\n" in received
+    with connect(gateway.port) as client:
+        client.send(get(gateway, "Connection: close", path="/open/x"))
+        assert client.to_end().count(fields) == 3, "where the gateway sets none it is the origin's own"
+
+
+@pytest.mark.parametrize("closes", [False, True])
+def test_a_426_says_what_to_upgrade_to(against, closes):
+    """RFC 9110 §15.5.22."""
+    answer = b"HTTP/1.1 426 Upgrade Required\r\nUpgrade: websocket\r\nConnection: Upgrade, X-Hop\r\nX-Hop: a\r\n"
+    gateway, _ = against(answering(answer + BODY))
+    with connect(gateway.port) as client:
+        client.send(get(gateway, *(["Connection: close"] if closes else [])))
+        head = client.head()
+        assert client.exactly(2) == b"ok"
+        assert b"\r\nUpgrade: websocket\r\n" in head and b"\r\nConnection: Upgrade\r\n" in head
+        assert (b"\r\nConnection: close\r\n" in head) == closes and b"x-hop" not in head.lower()
+        if not closes:
+            client.send(get(gateway, "Connection: close"))
+            assert client.head().startswith(b"HTTP/1.1 426 ")
+
+
+def test_an_answer_to_head_has_no_content_whatever_the_origin_sends(against):
+    """What stands behind its head is nobody's answer: the connection is not used again."""
+    poison = b"HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\npoison"
+    gateway, origin = against(answering(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok" + poison))
+    with connect(gateway.port) as client:
+        client.send(get(gateway, method="HEAD"))
+        assert client.head().startswith(b"HTTP/1.1 200 ")
+        client.send(get(gateway, "Connection: close", method="HEAD"))
+        assert client.head().startswith(b"HTTP/1.1 200 ") and client.to_end() == b""
+    assert len(origin.wires) == 2

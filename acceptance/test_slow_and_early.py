@@ -298,3 +298,31 @@ def test_an_answer_whose_first_chunk_is_broken_does_not_end_without_a_byte(again
             assert data.startswith((b"HTTP/1.1 200 OK\r\n", b"HTTP/1.1 502 ")), (data, client.ended)
             assert not data.endswith(b"\r\n0\r\n\r\n"), "it looks whole"
             assert client.ended == "reset" or data.startswith(b"HTTP/1.1 502 ")
+
+
+@pytest.mark.parametrize("ends", [False, True], ids=["open", "half-closed"])
+def test_a_client_that_is_answered_early_may_take_its_answer_slowly(against, ends):
+    """It has stopped sending its body; a connection is not ended over an answer that is still being taken (ADR 8)."""
+    size = 20 << 20
+    lost = threading.Event()
+
+    def steps(wire, number):
+        wire.head()
+        wire.send(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % size)
+        try:
+            for _ in range(20):
+                wire.send(b"x" * (1 << 20))
+        except OSError:
+            lost.set()
+
+    gateway, _ = against(steps, body_idle_timeout="1s", response_timeout="1s", idle_timeout="1s")
+    with connect_narrow(gateway.port) as client:
+        client.send(get(gateway, "Content-Length: 10", method="POST") + b"hello")
+        assert client.head().startswith(b"HTTP/1.1 200 ")
+        if ends:
+            client.end_of_writing()
+        started = time.monotonic()
+        while time.monotonic() - started < 5:
+            assert client.exactly(4096) == b"x" * 4096
+            assert not lost.wait(0.1), f"given up after {time.monotonic() - started:.1f} s"
+        client.reset()

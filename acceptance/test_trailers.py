@@ -166,3 +166,22 @@ def test_trailers_that_come_in_pieces_arrive_whole(against, size):
         assert client.head().startswith(b"HTTP/1.1 200 ")
     wait(recorder.over, 5, "the origin's connection ends")
     assert recorder.bodies == [body]
+
+
+# Fields that have no business behind a body
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["Content-Type", "Content_Type", "Set_Cookie", "Proxy_Authorization", "If-Match", "if_none_match", "Pragma", "Host", "_Host"],
+)
+def test_a_trailer_that_would_change_what_was_judged_is_dropped(against, name):
+    """Request modifiers, routing, framing and credentials (RFC 9110 §6.5.1), whichever way an upstream reads `_`."""
+    recorder = Recorder()
+    gateway, _ = against(recorder)
+    with connect(gateway.port) as client:
+        body = f"2\r\nhi\r\n0\r\nX-A: 1\r\n{name}: 99\r\nX-B: 2\r\n\r\n".encode()
+        client.send(get(gateway, CHUNKED, "Connection: close", method="POST") + body)
+        assert client.head().startswith(b"HTTP/1.1 200 ")
+    own = b"_Host: 99\r\n" if name == "_Host" else b""
+    assert recorder.bodies == [b"2\r\nhi\r\n0\r\nX-A: 1\r\n" + own + b"X-B: 2\r\n\r\n"]

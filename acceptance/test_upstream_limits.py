@@ -1,13 +1,14 @@
 """How many connections and waiting requests one upstream may have."""
 
 import threading
+import time
 
 import pytest
 import requests
 
 from harness import processes
 from harness.origin import response
-from harness.script import connect
+from harness.script import OK, connect, get
 
 
 class SlowOrigin:
@@ -127,3 +128,21 @@ def test_connections_that_fail_or_end_are_not_counted(start_gateway, make_origin
         }
     )
     assert {requests.get(down.url + "/a", timeout=5).status_code for _ in range(20)} == {502}
+
+
+def test_an_upstream_over_tls_that_does_not_close_what_it_said_it_would_keeps_no_place(secure):
+    """Its close_notify would be waited for meanwhile."""
+
+    def steps(wire, number):
+        wire.head()
+        wire.send(OK.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n"))
+        wire.is_quiet(3)
+        time.sleep(2)
+
+    gateway, _ = secure(steps, "origin", connections_per_upstream=1)
+    started = time.monotonic()
+    for _ in range(3):
+        with gateway.dial() as client:
+            client.send(get(gateway))
+            assert client.head().startswith(b"HTTP/1.1 200 ") and client.exactly(2) == b"ok"
+    assert time.monotonic() - started < 0.9

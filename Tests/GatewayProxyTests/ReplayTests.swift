@@ -92,7 +92,12 @@ private let rejection =
         }
     }
 
-    @Test(arguments: ["error=\"insufficient_scope\"", "error=invalid_request"])
+    @Test(arguments: [
+        "error=\"insufficient_scope\"", "error=invalid_request", "error = \"insufficient_scope\"",
+        "Error\t=\tinvalid_request",
+        #"realm="a\"b", error="insufficient_scope""#, #"realm="\\", error=insufficient_scope"#,
+        #"realm="error=invalid_token", error="insufficient_scope""#, #"realm="a" error="insufficient_scope""#,
+    ])
     func otherChallengesRenewNothing(_ challenge: String) async throws {
         let origin = try RawOrigin.answering(
             "HTTP/1.1 401 Unauthorized\r\nWWW-Authenticate: Bearer realm=\"error=invalid_token\", \(challenge)\r\n"

@@ -34,6 +34,7 @@ struct TrafficObserverTests {
         status: Int,
         credential: Credential?,
         problem: ProblemKind? = nil,
+        wasSent: Bool = true,
         duration: Duration = .milliseconds(30)
     ) -> ExchangeRecord {
         let now = clock.now().monotonic
@@ -45,6 +46,7 @@ struct TrafficObserverTests {
             status: status,
             problem: problem,
             credential: credential,
+            wasSent: wasSent,
             bytesReceived: 10,
             bytesSent: 100,
             startedAt: now,
@@ -143,13 +145,16 @@ struct TrafficObserverTests {
         observer.finished(record(route: 0, status: 502, credential: credential, problem: .upstreamUnreachable))
         observer.finished(record(route: 1, status: 200, credential: nil))
         // Refused before anything was sent on.
-        observer.finished(record(route: 1, status: 401, credential: nil, problem: .clientAuthRequired))
-        observer.finished(record(route: nil, status: 404, credential: nil, problem: .noRoute))
+        observer.finished(record(route: 1, status: 401, credential: nil, problem: .clientAuthRequired, wasSent: false))
+        observer.finished(record(route: 1, status: 502, credential: nil, problem: .upstreamUnreachable, wasSent: false))
+        observer.finished(record(route: nil, status: 404, credential: nil, problem: .noRoute, wasSent: false))
+        // It may have done what it was asked to.
+        observer.finished(record(route: 1, status: 504, credential: nil, problem: .upstreamTimeout))
         observer.collect()
         observer.collect()
-        #expect(audit.requests.map(\.route) == ["box", "box", "open"])
-        #expect(audit.requests.map(\.status) == [200, 502, 200])
-        #expect(audit.requests.map(\.credential) == ["service", "service", nil])
+        #expect(audit.requests.map(\.route) == ["box", "box", "open", "open"])
+        #expect(audit.requests.map(\.status) == [200, 502, 200, 504])
+        #expect(audit.requests.map(\.credential) == ["service", "service", nil, nil])
         #expect(audit.requests[0].generation == 2 && audit.requests[0].client == "laptop")
         #expect(audit.requests[0].duration == .milliseconds(30) && audit.requests[0].requestID == "1")
         #expect(audit.requests[0].at == clock.now().wall + .milliseconds(30))

@@ -8,12 +8,16 @@ import threading
 class Issuer:
     def __init__(self):
         self.count = 0
+        #: From now on it has no tokens to give.
+        self.fails = False
         self.lock = threading.Lock()
         issuer = self
 
         class Handler(http.server.BaseHTTPRequestHandler):
             def do_POST(self):
                 self.rfile.read(int(self.headers["Content-Length"]))
+                if issuer.fails:
+                    return self.send_error(503)
                 with issuer.lock:
                     issuer.count += 1
                     token = {"access_token": f"token-{issuer.count}", "token_type": "Bearer", "expires_in": 3600}

@@ -43,7 +43,9 @@ class TLSWire(Wire):
 
     def end_of_writing(self):
         self.notify()
-        socket.socket.shutdown(self.connection, socket.SHUT_WR)
+        # The other end may have reset the connection on that.
+        with contextlib.suppress(OSError):
+            socket.socket.shutdown(self.connection, socket.SHUT_WR)
 
     def __exit__(self, *_):
         if self.connection.fileno() >= 0:

@@ -34,7 +34,7 @@ package final class AcceptPause: ChannelInboundHandler {
     }
 
     package func errorCaught(context: ChannelHandlerContext, error: any Error) {
-        if let error = error as? IOError, [EMFILE, ENFILE, ENOBUFS, ENOMEM].contains(error.errnoCode) {
+        if let error = error as? IOError, error.meansNothingLeft {
             pause(context, error)
         }
         context.fireErrorCaught(error)
@@ -63,4 +63,9 @@ package final class AcceptPause: ChannelInboundHandler {
     private func accept(_ accepts: Bool, _ channel: any Channel) {
         try? channel.syncOptions?.setOption(.autoRead, value: accepts)
     }
+}
+
+extension IOError {
+    /// The system has no more descriptors or memory for this process.
+    var meansNothingLeft: Bool { [EMFILE, ENFILE, ENOBUFS, ENOMEM].contains(errnoCode) }
 }

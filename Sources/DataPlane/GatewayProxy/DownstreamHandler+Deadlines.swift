@@ -16,7 +16,7 @@ extension DownstreamHandler {
     func deadlinePassed() {
         switch phase {
         case .head:
-            if decoder.isWithinHead || isWritable && inbound.readableBytes > 0 {
+            if decoder.isWithinHead {
                 refuse(GatewayProblem(.requestTimeout, "The head of the request took too long."))
             } else if isWritable, outlet.hasInput {
                 // A request has come and waits for its turn.
@@ -42,7 +42,7 @@ extension DownstreamHandler {
         // Nothing is read from the client while the upstream takes nothing.
         let isBlocked = !(exchange?.upstream?.isWritable ?? true)
         let hasMoved = moves(within: hasAnswer ? timeouts.response : timeouts.bodyIdle) { last, now in
-            hasAnswer && now.sent > last.sent
+            hasAnswer && (now.sent > last.sent || !isWritable && now.untaken > 0 && now.untaken < last.untaken)
                 || isBlocked && now.untakenUpstream > 0 && now.untakenUpstream < last.untakenUpstream
         }
         guard !hasMoved else { return }

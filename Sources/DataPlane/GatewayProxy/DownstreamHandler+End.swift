@@ -39,7 +39,7 @@ extension DownstreamHandler {
             credential: chosen?.name ?? route?.credentialName,
             strategy: route?.strategy,
             proxyStatus: proxyStatus(problem, route),
-            omitsBody: hasHead && decoder.head.isHead,
+            omitsBody: decoder.head.isHead,
             prefersText: hasHead && prefersText(head ?? exchangeHead),
             closes: closes
         )
@@ -118,7 +118,10 @@ extension DownstreamHandler {
     func passOnRest() {
         guard phase == .tunnel, !wasCut, let upstream = exchange?.upstream, upstream.inputHasEnded else { return }
         exchange?.upstream = nil
-        if inbound.readableBytes > 0, maySendOn() { upstream.send(inbound) }
+        if inbound.readableBytes > 0, maySendOn() {
+            exchange?.record.bytesReceived += inbound.readableBytes
+            upstream.send(inbound)
+        }
         upstream.finishTunnel()
     }
 
@@ -212,9 +215,9 @@ extension DownstreamHandler {
     func drain() {
         isEnding = true
         keepsAlive = false
-        guard phase == .head, !decoder.isWithinHead, inbound.readableBytes == 0 else { return }
-        if isOpening || outlet.hasInput {
-            // A request, most likely, that is about to come or waits for its turn.
+        guard phase == .head, !decoder.isWithinHead, isWritable || inbound.readableBytes == 0 else { return }
+        if isOpening || outlet.hasInput || inbound.readableBytes > 0 {
+            // A request, most likely, that is about to come or waits for its turn; or half of an empty line.
             setDeadline(timeouts.linger)
         } else {
             // The last answer may still be on its way to a slow client.

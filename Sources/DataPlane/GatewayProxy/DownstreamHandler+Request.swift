@@ -11,9 +11,10 @@ extension DownstreamHandler {
         let bytes = inbound
         switch decoder.decode(bytes.readableBytesUInt8Span) {
         case .needMore:
+            inbound.moveReaderIndex(forwardBy: decoder.takeEmptyLine())
             if clientHasClosedOutput {
                 closeAfterWrites(lingering: false)
-            } else if !wasWithinHead {
+            } else if decoder.isWithinHead, !wasWithinHead {
                 setDeadline(timeouts.header)
             }
             return false
@@ -214,6 +215,7 @@ extension DownstreamHandler {
         if let parked = exchange.parked {
             let rejected = exchange.credential?.generation ?? 0
             exchange.source?.note(.replayed, generation: rejected, by: exchange.demand)
+            exchange.record.wasReplayed = true
             exchange.parked = nil
             parked.discardParked()
         }
@@ -313,6 +315,7 @@ extension DownstreamHandler {
     ) {
         connection.begin(self, answersHead: decoder.head.isHead)
         exchange.upstream = connection
+        exchange.record.wasSent = true
         exchange.isOnReusedConnection = isReused
         var out = buffers.take()
         if let unsent = exchange.unsent.take() {

@@ -122,9 +122,10 @@ extension DownstreamHandler {
     /// Sends the request again with a newer token; the rejected answer waits in `upstream` until one is there.
     func replay() {
         guard let exchange, let upstream = exchange.upstream else { return }
-        exchange.record.wasReplayed = true
         exchange.parked = upstream
         exchange.upstream = nil
+        // The second try has a right to a fresh connection of its own.
+        exchange.hasReconnected = false
         requestOut = buffers.empty
         phase = .waiting
         timer.clear()
@@ -144,6 +145,7 @@ extension DownstreamHandler {
             bytes,
             persistence: .implied,
             knowsChunks: true,
+            credentialNames: exchange.prepared.credentialNames,
             tokenNote: nil,
             date: nil,
             into: &responseOut
@@ -175,6 +177,7 @@ extension DownstreamHandler {
             bytes,
             persistence: persistence,
             knowsChunks: !isHTTP10,
+            credentialNames: exchange.prepared.credentialNames,
             tokenNote: exchange.tokenNote,
             date: head.hasDate || head.status == 101 ? nil : shared.clock.now().wall,
             into: &responseOut

@@ -77,6 +77,8 @@ final class DownstreamHandler: ChannelDuplexHandler, DeadlineKeeper {
     var lastLook = ProgressLook()
     private var pendingRead = false
     private var isProcessing = false
+    private var hasOpened = false
+    /// Among ``Limits/connections``.
     private var isCounted = false
 
     var shared: ProxyShared { lane.shared }
@@ -136,10 +138,11 @@ final class DownstreamHandler: ChannelDuplexHandler, DeadlineKeeper {
     }
 
     private func opened() {
-        guard !isCounted else { return }
-        isCounted = true
+        guard !hasOpened else { return }
+        hasOpened = true
         lane.register(self)
-        guard shared.connectionOpened() else {
+        isCounted = shared.connectionOpened()
+        guard isCounted else {
             mayLingerOn = false
             refuse(GatewayProblem(.overloaded, "Too many connections.", retryAfter: .seconds(1)))
             setDeadline(timeouts.linger)
@@ -152,8 +155,8 @@ final class DownstreamHandler: ChannelDuplexHandler, DeadlineKeeper {
         if isCounted {
             isCounted = false
             shared.connectionClosed()
-            lane.unregister(self)
         }
+        lane.unregister(self)
         passOnRest()
         phase = .closed
         isWritable = false
@@ -211,14 +214,19 @@ final class DownstreamHandler: ChannelDuplexHandler, DeadlineKeeper {
         // A client that sends requests but reads no answers would fill the memory with them.
         case .head: isWritable
         case .finishing, .lingering, .cutting, .closed: true
-        case .waiting: false
+        case .waiting: mayReadAhead
         // Not pausing saves two system calls for each request; what comes early waits, one read of it at the most.
-        case .responding: inbound.readableBytes == 0
+        case .responding: inbound.readableBytes == 0 || mayReadAhead
         case .forwarding, .tunnel:
-            (inbound.readableBytes == 0 || exchange?.body.awaitsTrailers ?? false)
-                && exchange?.upstream?.isWritable ?? false
+            mayReadAhead
+                || (inbound.readableBytes == 0 || exchange?.body.awaitsTrailers ?? false)
+                    && exchange?.upstream?.isWritable ?? false
         }
     }
+
+    /// With TLS only what is read tells that the client has ended its side: the connection may stay open behind a close_notify.
+    private var mayReadAhead: Bool { !isAlone && phase != .tunnel && inbound.readableBytes < Self.mostReadAhead }
+    private static let mostReadAhead = 16_384
 
     func resumeReading() {
         guard pendingRead, wantsInput else { return }
@@ -260,6 +268,7 @@ final class DownstreamHandler: ChannelDuplexHandler, DeadlineKeeper {
             return false
         }
         setDeadline(timeouts.response)
+        exchange?.record.bytesReceived += inbound.readableBytes
         upstream.send(inbound)
         inbound = buffers.empty
         return true

@@ -93,7 +93,12 @@ final class ProxyShared: Sendable {
     var isDraining: Bool { state.isDraining }
 
     /// - Returns: Whether the new connection is within `limits.connections`.
-    func connectionOpened() -> Bool { state.connectionOpened() <= limits.connections }
+    ///   One that is not takes no place: clients that stay after they were refused would keep everybody out.
+    func connectionOpened() -> Bool {
+        guard state.connectionOpened() > limits.connections else { return true }
+        state.connectionClosed()
+        return false
+    }
     func connectionClosed() { state.connectionClosed() }
 
     private static func targets(of configuration: ProxyConfiguration) throws -> ([UpstreamTarget], [Int]) {

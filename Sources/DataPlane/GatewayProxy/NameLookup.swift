@@ -29,6 +29,8 @@ enum NameLookup {
     }
 
     struct NameNotResolved: Error {}
+    /// The system has no more descriptors, memory or threads for this process.
+    struct NothingLeft: Error {}
     /// The name leads to addresses that may not be dialled, and to no other of their kind.
     struct AddressProhibited: Error {}
 
@@ -41,7 +43,7 @@ enum NameLookup {
     private static let most = 128
     private static let state = Mutex(State())
 
-    /// Fails with ``AddressProhibited``, or ``NameNotResolved`` when no answer came. A name without such addresses has none.
+    /// Fails with ``AddressProhibited``, with ``NothingLeft``, or with ``NameNotResolved`` when no answer came. A name without such addresses has none.
     static func answer(to question: Question, on loop: any EventLoop) -> EventLoopFuture<[SocketAddress]> {
         let promise = loop.makePromise(of: [SocketAddress].self)
         let needsThread = state.withLock { state in
@@ -56,7 +58,7 @@ enum NameLookup {
         }
         if needsThread, !Self.onThread({ answerAll(from: question) }) {
             // The system has no thread to give: those who wait are heard when another one is done, or ask again.
-            finish(question, .failure(NameNotResolved()), goesOn: false)
+            finish(question, .failure(NothingLeft()), goesOn: false)
         }
         return promise.futureResult
     }
@@ -134,8 +136,12 @@ enum NameLookup {
         var first: UnsafeMutablePointer<addrinfo>?
         switch unsafe getaddrinfo(question.host, String(question.port), &hints, &first) {
         case 0: break
-        case EAI_NONAME, noData, otherFamily: return []
-        default: throw NameNotResolved()
+        case EAI_MEMORY: throw NothingLeft()
+        // Without a descriptor the C library says one or the other.
+        case EAI_NONAME, noData, otherFamily:
+            guard hasDescriptorLeft else { throw NothingLeft() }
+            return []
+        default: throw hasDescriptorLeft ? NameNotResolved() : NothingLeft()
         }
         defer { unsafe freeaddrinfo(first) }
         var addresses: [SocketAddress] = []
@@ -167,6 +173,13 @@ enum NameLookup {
         private static let noData = EAI_NONAME
         private static let otherFamily = EAI_NONAME
     #endif
+
+    private static var hasDescriptorLeft: Bool {
+        let descriptor = dup(STDIN_FILENO)
+        guard descriptor >= 0 else { return errno != EMFILE && errno != ENFILE }
+        close(descriptor)
+        return true
+    }
 
     private static func isProhibited(_ address: UnsafeRawPointer, _ kind: Question.Kind) -> Bool {
         // Where the number stands in a `sockaddr_in` and a `sockaddr_in6`.

@@ -85,7 +85,7 @@ struct RequestWriter {
         for (index, parameter) in keptParameters(head, source, without: injected.name).enumerated() {
             if index > 0 { cursor.write(parameter.separator) }
             cursor.copy(parameter.bytes)
-            if parameter.isLast { cursor.write(0x26) }
+            if parameter.isLast { cursor.write(Self.ampersand) }
         }
         cursor.write(injected.pair)
     }
@@ -98,6 +98,8 @@ struct RequestWriter {
     }
 
     /// The client's query parameters but those of the injected name, also where an upstream takes `;` for an end as `&` is.
+    ///
+    /// The rest stays as it came, separators and empty ones included: it may mean something to whoever takes only `&` for an end.
     private func keptParameters(
         _ head: borrowing RequestHead,
         _ source: ByteBuffer,
@@ -108,18 +110,23 @@ struct RequestWriter {
         let name = Self.decoded(name.span, 0..<name.count)
         var kept: [Parameter] = []
         var start = head.query.lowerBound + 1
-        var separator: UInt8 = 0x26
+        var separator = Self.ampersand
         for index in start...head.query.upperBound {
-            guard index == head.query.upperBound || bytes[index] == 0x26 || bytes[index] == 0x3B else { continue }
-            if start < index, Self.name(bytes, start..<index) != name {
-                kept.append(Parameter(bytes: start..<index, separator: separator))
-            }
+            let isEnd = index == head.query.upperBound
+            guard isEnd || bytes[index] == Self.ampersand || bytes[index] == Self.semicolon else { continue }
+            let isCut = Self.name(bytes, start..<index) == name
+            if !isCut { kept.append(Parameter(bytes: start..<index, separator: separator)) }
             start = index + 1
-            if index < head.query.upperBound { separator = bytes[index] }
+            // Of the two around what is cut the one that everybody takes for an end stays.
+            if !isEnd, !isCut || separator == Self.semicolon { separator = bytes[index] }
         }
-        if !kept.isEmpty { kept[kept.count - 1].isLast = true }
+        guard kept.count > 1 || kept.first?.bytes.isEmpty == false else { return [] }
+        kept[kept.count - 1].isLast = true
         return kept
     }
+
+    private static let ampersand: UInt8 = 0x26
+    private static let semicolon: UInt8 = 0x3B
 
     private static func name(_ bytes: borrowing Span<UInt8>, _ parameter: Range<Int>) -> [UInt8] {
         var end = parameter.lowerBound

@@ -26,6 +26,7 @@ final class ResponseWriter: Sendable {
     /// - Parameters:
     ///   - knowsChunks: The client does. Whoever does gets them where the upstream would end the connection to end the content:
     ///     a content that is cut must not look whole (RFC 9112 §8).
+    ///   - credentialNames: In lower case: an upstream that echoes its request must not give the credential away.
     ///   - date: When it was received: goes to the client where the upstream has no clock (RFC 9110 §6.6.1).
     /// - Returns: Whether it was written, whole.
     func write(
@@ -33,6 +34,7 @@ final class ResponseWriter: Sendable {
         _ source: ByteBuffer,
         persistence: Persistence,
         knowsChunks: Bool,
+        credentialNames: [[UInt8]],
         tokenNote: String?,
         date: UnixTime?,
         into out: inout ByteBuffer
@@ -41,7 +43,7 @@ final class ResponseWriter: Sendable {
         return HeadCursor.append(to: &out, from: source, capacity: head.end + own + Self.wording) { cursor in
             cursor.write("HTTP/1.1 ")
             writeStatus(head, &cursor)
-            writeFields(head, source, knowsChunks: knowsChunks, &cursor)
+            writeFields(head, source, knowsChunks: knowsChunks, credentialNames, &cursor)
             if head.framing == .untilClose, knowsChunks { cursor.write("Transfer-Encoding: chunked\r\n") }
             if !head.isInformational || head.status == 101 {
                 cursor.write(tail.line(isHTTP10: head.isHTTP10))
@@ -64,16 +66,21 @@ final class ResponseWriter: Sendable {
             case .implied: break
             case .close: cursor.write("Connection: close\r\n")
             case .keepAlive: cursor.write("Connection: keep-alive\r\n")
-            case .upgrade:
-                cursor.write("Connection: Upgrade\r\n")
-                for field in head.section.fields where field.kind == .upgrade { cursor.copy(field.line) }
+            case .upgrade: writeUpgrade(head, &cursor)
             }
+            // It must say what to upgrade to (RFC 9110 §15.5.22), and that this is for the next hop.
+            if head.status == 426, head.options.upgrade { writeUpgrade(head, &cursor) }
             cursor.write("\r\n")
         }
     }
 
+    private func writeUpgrade(_ head: borrowing ResponseHead, _ cursor: inout HeadCursor) {
+        cursor.write("Connection: Upgrade\r\n")
+        for field in head.section.fields where field.kind == .upgrade { cursor.copy(field.line) }
+    }
+
     /// Room for the words that a writer adds by itself.
-    private static let wording = 164
+    private static let wording = 192
 
     @inline(__always)
     private func writeStatus(_ head: borrowing ResponseHead, _ cursor: inout HeadCursor) {
@@ -88,13 +95,14 @@ final class ResponseWriter: Sendable {
         _ head: borrowing ResponseHead,
         _ source: ByteBuffer,
         knowsChunks: Bool,
+        _ credentialNames: [[UInt8]],
         _ cursor: inout HeadCursor
     ) {
         // Fields that are kept and follow each other are copied together.
         var runStart = 0
         var runEnd = 0
         for field in head.section.fields {
-            if isKept(field, head, source, knowsChunks: knowsChunks) {
+            if isKept(field, head, source, knowsChunks: knowsChunks, credentialNames) {
                 if runEnd == 0 { runStart = Int(field.start) }
                 runEnd = Int(field.end)
             } else if runEnd > 0 {
@@ -110,7 +118,8 @@ final class ResponseWriter: Sendable {
         _ field: HeadField,
         _ head: borrowing ResponseHead,
         _ source: ByteBuffer,
-        knowsChunks: Bool
+        knowsChunks: Bool,
+        _ credentialNames: [[UInt8]]
     ) -> Bool {
         switch field.kind {
         case .transferEncoding: return knowsChunks && head.status >= 200 && head.status != 204
@@ -119,9 +128,10 @@ final class ResponseWriter: Sendable {
         case .authorization: return false
         default:
             if field.kind.isHopByHop { return false }
-            guard !head.options.nominated.isEmpty else { return true }
+            guard !head.options.nominated.isEmpty || !credentialNames.isEmpty else { return true }
             let bytes = source.readableBytesUInt8Span
             for name in head.options.nominated where bytes.equalsLowercased(field.name, name) { return false }
+            for name in credentialNames where bytes.equalsLowercased(field.name, name) { return false }
             return true
         }
     }

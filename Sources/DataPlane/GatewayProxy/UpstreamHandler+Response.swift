@@ -143,7 +143,8 @@ extension UpstreamHandler {
     private func readTrailers() -> Bool {
         guard let client else { return false }
         let bytes = buffer
-        switch trailers.read(bytes.readableBytesUInt8Span, forbidden: decoder.head.options.nominatedAsOwned) {
+        let forbidden = decoder.head.options.nominatedAsOwned + (client.exchange?.prepared.forbiddenTrailers ?? [])
+        switch trailers.read(bytes.readableBytesUInt8Span, forbidden: forbidden) {
         case .needMore: return false
         case .refused(let reason):
             fail("It sent trailers that are not valid: \(reason.rawValue).")
@@ -221,6 +222,8 @@ extension UpstreamHandler {
             pool.putBack(self)
         } else {
             close()
+            // The upstream's close_notify would be waited for in a place that others may need.
+            if !isAlone { outlet.closeAtOnce() }
         }
     }
 }

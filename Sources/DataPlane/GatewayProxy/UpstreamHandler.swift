@@ -28,7 +28,7 @@ final class UpstreamHandler: ChannelDuplexHandler, DeadlineKeeper {
     private var context: ChannelHandlerContext?
     let outlet = Outlet()
     /// No other handler, TLS that is, is in the pipeline.
-    private let isAlone: Bool
+    let isAlone: Bool
     var client: DownstreamHandler?
     var phase = Phase.opening
     var decoder: ResponseHeadDecoder

@@ -352,6 +352,10 @@ enum UpstreamFailure {
     }
 
     private static func connectionProblem(_ error: NIOConnectionError, _ origin: Origin) -> GatewayProblem {
+        if hasNothingLeft(error) {
+            let detail = "The system has no more descriptors or memory for this process (ulimit -n)."
+            return GatewayProblem(.overloaded, detail, retryAfter: .seconds(1))
+        }
         guard !error.connectionErrors.isEmpty else {
             if [error.dnsAError, error.dnsAAAAError].contains(where: { $0 is NameLookup.AddressProhibited }) {
                 let detail = "\(origin.host) resolves to an address that may not be dialled."
@@ -364,6 +368,12 @@ enum UpstreamFailure {
             return false
         }
         return timedOut ? timeout(origin) : unreachable("\(origin) does not accept connections; is it running?", nil)
+    }
+
+    /// The upstream was not even asked.
+    private static func hasNothingLeft(_ error: NIOConnectionError) -> Bool {
+        [error.dnsAError, error.dnsAAAAError].contains { $0 is NameLookup.NothingLeft }
+            || error.connectionErrors.contains { ($0.error as? IOError)?.meansNothingLeft ?? false }
     }
 
     private static func tlsProblem(_ error: NIOSSLError, _ origin: Origin) -> GatewayProblem {

@@ -261,6 +261,69 @@ import Testing
             #expect(head.count { $0 == 10 } == head.count { $0 == 13 })
         }
     }
+
+    @Test func noControlByteStandsAnywhereInAValue() {
+        let head = Array("GET / HTTP/1.1\r\nHost: a\r\nX-Long: ".utf8)
+        for length in 1...20 {
+            for position in 0..<length {
+                for byte in UInt8.min...UInt8.max {
+                    var value = [UInt8](repeating: 0x76, count: length)
+                    value[position] = byte
+                    var decoder = RequestHeadDecoder(maxBytes: 4096, maxFields: 20)
+                    let outcome = Outcome(decoder.decode((head + value + Array("\r\n\r\n".utf8)).span))
+                    let isAllowed = byte == 0x09 || byte >= 0x20 && byte != 0x7F
+                    #expect((outcome == .head) == isAllowed, "byte \(byte) at \(position) of \(length)")
+                }
+            }
+        }
+    }
+
+    @Test func anEmptyLineIsNoBeginningAndForgivenOnce() {
+        var decoder = RequestHeadDecoder(maxBytes: 4096, maxFields: 20)
+        #expect(Outcome(decoder.decode(Array("\r".utf8).span)) == .needMore)
+        var (taken, isWithin) = (decoder.takeEmptyLine(), decoder.isWithinHead)
+        #expect(taken == 0 && !isWithin)
+        #expect(Outcome(decoder.decode(Array("\r\n".utf8).span)) == .needMore)
+        isWithin = decoder.isWithinHead
+        taken = decoder.takeEmptyLine()
+        #expect(taken == 2 && !isWithin)
+        (taken, isWithin) = (decoder.takeEmptyLine(), decoder.isWithinHead)
+        #expect(taken == 0 && !isWithin)
+        #expect(Outcome(decoder.decode(Array("G".utf8).span)) == .needMore)
+        (taken, isWithin) = (decoder.takeEmptyLine(), decoder.isWithinHead)
+        #expect(taken == 0 && isWithin)
+        #expect(Outcome(decoder.decode(Array("GET / HTTP/1.1\r\nHost: a\r\n\r\n".utf8).span)) == .head)
+    }
+
+    @Test func aSecondEmptyLineIsRefused() {
+        var decoder = RequestHeadDecoder(maxBytes: 4096, maxFields: 20)
+        #expect(Outcome(decoder.decode(Array("\r\n".utf8).span)) == .needMore)
+        let taken = decoder.takeEmptyLine()
+        #expect(taken == 2)
+        #expect(Outcome(decoder.decode(Array("\r\n".utf8).span)) == .refused(.malformedRequestLine))
+    }
+
+    @Test(arguments: [("HEAD", true), ("GET", false), ("head", false)])
+    func aHeadThatIsRefusedIsKnownByItsMethod(_ method: String, _ isHead: Bool) {
+        for rest in [
+            "/ HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n", "/#a HTTP/1.1\r\nHost: a\r\n\r\n", "/ HTTP/2.0\r\n\r\n",
+            "/\u{1}\r\n\r\n",
+            "/" + String(repeating: "a", count: 5000),
+        ] {
+            let decoded = decode("\(method) \(rest)")
+            let (outcome, asksForHead) = (decoded.outcome, decoded.decoder.head.isHead)
+            #expect(outcome != .head && asksForHead == isHead)
+        }
+    }
+
+    @Test func whatTheHeadBeforeAskedForSaysNothingOfTheNext() {
+        var decoder = RequestHeadDecoder(maxBytes: 4096, maxFields: 20)
+        #expect(Outcome(decoder.decode(Array("HEAD / HTTP/1.1\r\nHost: a\r\n\r\n".utf8).span)) == .head)
+        decoder.reset()
+        #expect(Outcome(decoder.decode(Array("GET  /\r\n".utf8).span)) == .refused(.malformedRequestLine))
+        let isHead = decoder.head.isHead
+        #expect(!isHead)
+    }
 }
 
 /// A small generator with a seed that a failure can name (Steele, Lea, Flood: "SplitMix").

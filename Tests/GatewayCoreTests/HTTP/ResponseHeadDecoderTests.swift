@@ -98,6 +98,7 @@ import Testing
 
     @Test(arguments: [
         "HTTP/2 200 OK\r\n\r\n", "HTTP/1.1 99 x\r\n\r\n", "HTTP/1.1 2000 x\r\n\r\n", "http/1.1 200 OK\r\n\r\n",
+        "HttP/1.1 200 OK\r\n\r\n", "Http/1.0 200 OK\r\n\r\n",
         "HTTP/1.1200 OK\r\n\r\n", "<html>\r\n\r\n", "HTTP/1.1 200 OK\r\nX: a\nSet-Cookie: b\r\n\r\n",
         "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n",
         "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n",

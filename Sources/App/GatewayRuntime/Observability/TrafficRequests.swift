@@ -31,9 +31,9 @@ final class TrafficRequests: Sendable {
 
     private let state = Mutex(State())
 
-    /// What neither carried a credential nor reached an upstream was refused: a guesser must not fill the disk.
+    /// What neither carried a credential nor was sent on was refused: a guesser must not fill the disk.
     func add(_ record: borrowing ExchangeRecord, finishedAt: Int64) {
-        guard let route = record.route, record.credential != nil || record.problem == nil else { return }
+        guard let route = record.route, record.credential != nil || record.wasSent else { return }
         let request = Request(
             requestID: record.requestID,
             route: route,

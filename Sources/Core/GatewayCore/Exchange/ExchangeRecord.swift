@@ -15,6 +15,8 @@ package struct ExchangeRecord: ~Copyable, Sendable {
     package var problem: ProblemKind?
     /// nil when nothing was injected.
     package var credential: Credential?
+    /// To the upstream, at least in part.
+    package var wasSent: Bool
     package var wasReplayed: Bool
     package var bytesReceived: Int
     package var bytesSent: Int
@@ -31,6 +33,7 @@ package struct ExchangeRecord: ~Copyable, Sendable {
         status: Int = 0,
         problem: ProblemKind? = nil,
         credential: Credential? = nil,
+        wasSent: Bool = false,
         wasReplayed: Bool = false,
         bytesReceived: Int = 0,
         bytesSent: Int = 0,
@@ -45,6 +48,7 @@ package struct ExchangeRecord: ~Copyable, Sendable {
         self.status = status
         self.problem = problem
         self.credential = credential
+        self.wasSent = wasSent
         self.wasReplayed = wasReplayed
         self.bytesReceived = bytesReceived
         self.bytesSent = bytesSent

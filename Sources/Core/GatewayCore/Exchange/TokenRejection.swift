@@ -15,22 +15,35 @@ package enum TokenRejection {
         return !namesOtherError
     }
 
-    /// The `error` parameter of a challenge, quoted or not.
+    /// The `error` parameter of a challenge, quoted or not; also of one that is otherwise not well formed.
     private static func errorCode(_ bytes: borrowing Span<UInt8>, _ value: Range<Int>) -> String? {
         var index = value.lowerBound
         var isQuoted = false
-        while index + 6 <= value.upperBound {
-            if bytes[index] == 0x22 { isQuoted.toggle() }
-            let isStart = index == value.lowerBound || bytes[index - 1].isOptionalWhitespace || bytes[index - 1] == 0x2C
-            if !isQuoted, isStart, bytes.equalsLowercased(index..<index + 6, "error=") {
-                var end = index + 6
-                let start = end < value.upperBound && bytes[end] == 0x22 ? end + 1 : end
-                end = start
-                while end < value.upperBound, bytes[end].isTokenByte { end += 1 }
-                return bytes.string(start..<end).lowercased()
+        while index < value.upperBound {
+            switch bytes[index] {
+            case 0x22: isQuoted.toggle()
+            case 0x5C where isQuoted: index += 1
+            default:
+                let isStart = index == value.lowerBound || isSeparator(bytes[index - 1])
+                guard !isQuoted, isStart else { break }
+                if let code = errorCode(bytes, startingAt: index, value.upperBound) { return code }
             }
             index += 1
         }
         return nil
+    }
+
+    private static func isSeparator(_ byte: UInt8) -> Bool { byte.isOptionalWhitespace || byte == 0x2C }
+
+    private static func errorCode(_ bytes: borrowing Span<UInt8>, startingAt start: Int, _ end: Int) -> String? {
+        var index = start + 5
+        guard index < end, bytes.equalsLowercased(start..<index, "error") else { return nil }
+        while index < end, bytes[index].isOptionalWhitespace { index += 1 }
+        guard index < end, bytes[index] == 0x3D else { return nil }
+        index += 1
+        while index < end, bytes[index].isOptionalWhitespace || bytes[index] == 0x22 { index += 1 }
+        let code = index
+        while index < end, bytes[index].isTokenByte { index += 1 }
+        return bytes.string(code..<index).lowercased()
     }
 }

@@ -147,21 +147,17 @@ package struct TrailerSection: Sendable {
     }
 
     private func mayPass(_ bytes: borrowing Span<UInt8>, _ field: HeadField, forbidden: [[UInt8]]) -> Bool {
-        guard field.kind == .other, !FieldSection.isFramingLookAlike(bytes, field) else { return false }
-        let never: [StaticString] = [
-            "trailer", "cookie", "set-cookie", "content-encoding", "content-type", "content-range", "cache-control",
-            "max-forwards", "range", "age", "date", "expires", "location", "retry-after", "vary", "warning",
-        ]
-        for name in never where bytes.equalsLowercased(field.name, name) { return false }
-        for name in forbidden {
-            guard field.name.count == name.count else { continue }
-            var same = true
-            for offset in name.indices {
-                let byte = bytes[field.name.lowerBound + offset].asciiLowercased
-                if (byte == 0x5F ? 0x2D : byte) != name[offset] { same = false }
-            }
-            if same { return false }
+        // `_` is read as `-`, as some upstreams do.
+        let name = bytes.array(field.name).map { $0 == 0x5F ? 0x2D : $0.asciiLowercased }
+        guard FieldKind.classify(name.span, 0..<name.count) == .other else { return false }
+        guard !Self.never.contains(where: { name.elementsEqual($0.utf8) }), !name.starts(with: "if-".utf8) else {
+            return false
         }
-        return true
+        return !forbidden.contains(name)
     }
+
+    private static let never = [
+        "trailer", "cookie", "set-cookie", "content-encoding", "content-type", "content-range", "cache-control",
+        "max-forwards", "pragma", "range", "age", "date", "expires", "location", "retry-after", "vary", "warning",
+    ]
 }

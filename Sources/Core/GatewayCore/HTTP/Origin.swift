@@ -59,7 +59,8 @@ package struct Origin: Hashable, Sendable, CustomStringConvertible {
 
     package var isIPv4: Bool {
         let parts = host.split(separator: ".", omittingEmptySubsequences: false)
-        return parts.count == 4 && parts.allSatisfy { UInt8($0) != nil }
+        // Some read a leading zero as octal.
+        return parts.count == 4 && parts.allSatisfy { part in UInt8(part).map { String($0) == part } ?? false }
     }
 
     /// The authority as a `Host` field carries it: without the default port, an IPv6 address in brackets.

@@ -98,6 +98,8 @@ package struct RequestHeadDecoder: ~Copyable, Sendable {
     private var phase = Phase.requestLine
     private var lineStart = 0
     private var scanned = 0
+    /// One is forgiven, and was taken already.
+    private var hasTakenEmptyLine = false
 
     private enum Phase {
         case requestLine
@@ -109,14 +111,25 @@ package struct RequestHeadDecoder: ~Copyable, Sendable {
         self.maxFields = maxFields
     }
 
-    /// Whether bytes of an unfinished head have been seen.
-    package var isWithinHead: Bool { phase == .fields || scanned > 0 }
+    /// Whether bytes of an unfinished head have been seen. The empty line that may stand before it is none.
+    package var isWithinHead: Bool { phase == .fields || scanned > lineStart }
 
     /// Makes ready for the next head.
     package mutating func reset() {
         phase = .requestLine
         lineStart = 0
         scanned = 0
+        hasTakenEmptyLine = false
+        head.isHead = false
+    }
+
+    /// Where the bytes so far are an empty line and nothing else: whoever sent it has not begun a request.
+    ///
+    /// - Returns: How many bytes to drop; without them the head goes on.
+    package mutating func takeEmptyLine() -> Int {
+        guard phase == .requestLine, lineStart > 0, scanned == lineStart else { return 0 }
+        defer { (lineStart, scanned, hasTakenEmptyLine) = (0, 0, true) }
+        return lineStart
     }
 
     /// - Parameter bytes: Everything from the first byte of the head on; grows from call to call.
@@ -141,12 +154,14 @@ package struct RequestHeadDecoder: ~Copyable, Sendable {
 
     private mutating func readRequestLine(_ bytes: borrowing Span<UInt8>) -> Verdict {
         // One empty line before a request is forgiven (RFC 9112 §2.2).
-        if scanned == 0, bytes.count > 0, bytes[0] == 0x0D {
+        if scanned == 0, !hasTakenEmptyLine, bytes.count > 0, bytes[0] == 0x0D {
             guard bytes.count > 1 else { return .needMore }
             guard bytes[1] == 0x0A else { return .refused(.malformedRequestLine) }
             lineStart = 2
             scanned = 2
         }
+        // First of all, because an answer to it has no content, be it a refusal of this line.
+        head.isHead = bytes.count >= lineStart + 5 && bytes.equals(lineStart..<lineStart + 5, "HEAD ")
         switch FieldSection.endOfLine(bytes, from: scanned) {
         case .needMore(let position):
             scanned = position
@@ -207,14 +222,12 @@ package struct RequestHeadDecoder: ~Copyable, Sendable {
     }
 
     private mutating func refuseMethod(_ bytes: borrowing Span<UInt8>) -> HeadRefusal? {
-        head.isHead = false
         head.isIdempotent = false
         switch head.method.count {
         case 3:
             head.isIdempotent = equals(bytes, "GET") || equals(bytes, "PUT")
             return equals(bytes, "PRI") ? .methodRefused : nil
         case 4:
-            head.isHead = equals(bytes, "HEAD")
             head.isIdempotent = head.isHead
         case 5:
             return equals(bytes, "TRACE") ? .methodRefused : nil

@@ -77,7 +77,7 @@ package struct ResponseHeadDecoder: ~Copyable, Sendable {
 
     /// `HTTP/1.1 200 OK`; the reason may be empty, and its space missing as some servers have it.
     private mutating func parseStatusLine(_ bytes: borrowing Span<UInt8>, _ lineEnd: Int) -> Bool {
-        guard lineEnd >= 12, bytes.equalsLowercased(0..<7, "http/1."), bytes[0] == 0x48, bytes[8] == 0x20,
+        guard lineEnd >= 12, bytes.equals(0..<7, "HTTP/1."), bytes[8] == 0x20,
             bytes[7] == 0x31 || bytes[7] == 0x30
         else { return false }
         var status = 0

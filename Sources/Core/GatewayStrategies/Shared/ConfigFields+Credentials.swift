@@ -28,7 +28,7 @@ extension ConfigFields {
             error(key, "names a pseudo-header field of HTTP/2, not a header field")
         } else if !FieldSyntax.isToken(name) {
             error(key, "not a valid header field name")
-        } else if FieldSyntax.reserved.contains(name.lowercased()) {
+        } else if FieldSyntax.reserved.contains(FieldSyntax.slot(name)) {
             error(key, "this field belongs to the connection, not to a credential")
         } else {
             return name
