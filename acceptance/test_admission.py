@@ -9,8 +9,9 @@ import subprocess
 import pytest
 import requests
 from conftest import CANARY
-from harness import processes
+from harness import processes, raw
 from harness.other_user import CLOSED_OUT, LET_IN, MAY_NOT_CONNECT
+from harness.script import get
 
 CLIENT_TOKEN = CANARY + "-client"
 BEARER = {"strategy": "bearer", "token": CANARY}
@@ -74,6 +75,38 @@ def test_a_cross_site_browser_request_is_refused(open_gateway, origin, fields):
     assert answer.json()["type"].endswith("origin-refused")
     assert "Access-Control-Allow-Origin" not in answer.headers
     assert origin.count() == 0
+
+
+PAGE = "https://app.example.com"
+
+
+@pytest.mark.parametrize(
+    "fields, is_welcome",
+    [
+        ([f"Origin: {PAGE}"], True),
+        ([f"Origin: {PAGE}", "Sec-Fetch-Site: cross-site"], True),
+        (["Origin: HTTPS://App.Example.com"], True),
+        (["Sec-Fetch-Site: same-origin"], True),
+        (["Sec-Fetch-Site: none"], True),
+        (["Sec-Fetch-Site: cross-site"], False),
+        ([f"Origin: {PAGE}.evil"], False),
+        (["Origin: https://app.example.co"], False),
+        (["Origin: https://evil.app.example.com"], False),
+        (["Origin: http://app.example.com"], False),
+        ([f"Origin: {PAGE}:8443"], False),
+        (["Origin: null"], False),
+        (["Origin: "], False),
+        ([f"Origin: {PAGE} https://evil.example"], False),
+        ([f"Origin: {PAGE}", "Origin: https://evil.example"], False),
+        (["Origin: https://evil.example", f"Origin: {PAGE}"], False),
+    ],
+)
+def test_the_pages_of_a_listed_origin_and_no_others_are_welcome(origin, start_gateway, fields, is_welcome):
+    routes = {"api": {"upstream": origin.url, "auth": BEARER}}
+    gateway = start_gateway({"access": {"allow_origins": [PAGE]}, "routes": routes})
+    answer = raw.exchange(gateway.port, get(gateway, *fields, "Connection: close"))
+    assert answer.status == (200 if is_welcome else 403), answer.data
+    assert origin.count() == (1 if is_welcome else 0)
 
 
 @pytest.mark.parametrize("path", ["/", "/healthz", "/readyz"])

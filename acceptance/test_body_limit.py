@@ -5,6 +5,8 @@ import subprocess
 import pytest
 import requests
 from conftest import CANARY
+from harness import raw
+from harness.script import get
 
 LIMIT = 100_000
 
@@ -33,6 +35,16 @@ def test_one_byte_more_is_answered_with_413_and_no_request_is_done(gateway, orig
         problem = answer.json()
         assert problem["type"].endswith("content-too-large") and f"limits.request_body_bytes: {LIMIT}" in problem["detail"]
     assert origin.requests == []
+
+
+def test_nothing_behind_a_body_that_is_too_long_is_a_request(gateway, origin):
+    smuggled = get(gateway, path="/api/smuggled")
+    announced = get(gateway, f"Content-Length: {LIMIT + 1}", method="POST")
+    chunked = get(gateway, "Transfer-Encoding: chunked", method="POST") + b"%x\r\n%s\r\n" % (LIMIT + 1, b"x" * (LIMIT + 1))
+    for request in (announced, chunked, chunked + b"0\r\n\r\n"):
+        answer = raw.exchange(gateway.port, request + smuggled)
+        assert answer.refuses(413), answer.data
+    assert origin.requests == [] and b"smuggled" not in origin.raw()
 
 
 def test_curl_reads_the_answer_of_a_large_upload(gateway, origin, tmp_path):

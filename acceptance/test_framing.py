@@ -69,7 +69,9 @@ def test_an_interim_response_has_no_body_whatever_it_says(against):
 
 def test_a_switch_of_protocols_that_nobody_asked_for_is_a_502(against):
     gateway, _ = against(answering(b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n"))
-    assert raw.exchange(gateway.port, get(gateway, "Connection: close")).status == 502
+    answer = raw.exchange(gateway.port, get(gateway, "Connection: close"))
+    assert answer.status == 502 and b"upgrade-failed" in answer.body
+    assert "error=http_upgrade_failed" in answer.values("proxy-status")[0]
 
 
 # HEAD, 204, 304
@@ -82,6 +84,8 @@ def test_a_switch_of_protocols_that_nobody_asked_for_is_a_502(against):
         ("HEAD", b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", b"Transfer-Encoding: chunked"),
         ("HEAD", b"HTTP/1.1 200 OK\r\n\r\n", None),
         ("GET", b"HTTP/1.1 204 No Content\r\n\r\n", None),
+        ("GET", b"HTTP/1.1 204 No Content\r\nContent-Length: 0\r\n\r\n", None),
+        ("GET", b"HTTP/1.1 204 No Content\r\nTransfer-Encoding: chunked\r\n\r\n", None),
         ("GET", b"HTTP/1.1 304 Not Modified\r\nContent-Length: 1234\r\nETag: \"a\"\r\n\r\n", b"Content-Length: 1234"),
         ("GET", b"HTTP/1.1 304 Not Modified\r\nETag: \"a\"\r\n\r\n", None),
         ("GET", b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", b"Content-Length: 0"),
@@ -310,6 +314,15 @@ def test_a_half_closed_client_gets_all_its_pipelined_answers(against):
         client.send(get(gateway) * 3 + get(gateway, "Connection: close"))
         client.end_of_writing()
         assert client.to_end().count(b"\r\n\r\nok") == 4
+
+
+@pytest.mark.parametrize("last", [("1.1", "Connection: close"), ("1.1", "Connection: x-a, CLOSE"), ("1.0", "X-A: b")])
+def test_nothing_behind_the_last_request_is_served(origin, gateway, last):
+    """Nor behind one that said so by its version (RFC 9112 §9.3, §9.6)."""
+    version, field = last
+    answer = raw.exchange(gateway.port, get(gateway, field, version=version) + get(gateway, path="/api/second"))
+    assert answer.data.count(b"HTTP/1.1 ") == 1 and answer.status == 200
+    assert [request.target for request in origin.requests] == ["/x"] and b"/second" not in origin.raw()
 
 
 PARTS = {
@@ -736,6 +749,7 @@ BROKEN_CHUNKS = {
     "too many digits": b"0000000000000005\r\nhello\r\n0\r\n\r\n",
     "beyond 64 bits": b"10000000000000005\r\nhello\r\n0\r\n\r\n",
     "endless extension": b"5;" + b"a" * 5000 + b"\r\nhello\r\n0\r\n\r\n",
+    "extensions without end": (b"1;" + b"a" * 1000 + b"\r\nx\r\n") * 100 + b"0\r\n\r\n",
     "full-width digit": "５\r\nhello\r\n0\r\n\r\n".encode(),
 }
 

@@ -76,6 +76,31 @@ def test_a_request_that_is_whole_waits_for_its_answer_and_not_for_a_body(against
         assert client.head().startswith(b"HTTP/1.1 200 ") and client.exactly(2) == b"ok"
 
 
+@pytest.mark.parametrize("fields", [(), ("Content-Length: 5", "Expect: 100-continue")], ids=["request", "request-that-waits"])
+@pytest.mark.parametrize("interim", [b"102 Processing", b"103 Early Hints\r\nLink: </a>"])
+def test_an_upstream_that_says_that_it_is_busy_is_not_silent(against, interim, fields):
+    """For longer than response_timeout in all; when it falls silent, it is cut as any other."""
+    busy = b"HTTP/1.1 " + interim + b"\r\n\r\n"
+
+    def steps(wire, number):
+        wire.head()
+        for _ in range(6):
+            time.sleep(0.4)
+            wire.send(busy)
+        if number == 0:
+            wire.send(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok")
+        else:
+            wire.to_end()
+
+    gateway, _ = against(steps, response_timeout="1s", body_idle_timeout="1s")
+    for expected in (b"HTTP/1.1 200 ", b"HTTP/1.1 504 "):
+        with connect(gateway.port) as client:
+            client.send(get(gateway, *fields, method="PUT" if fields else "GET"))
+            for _ in range(6):
+                assert client.head() == busy
+            assert client.head().startswith(expected)
+
+
 def test_who_was_told_to_go_on_and_does_not_is_late(against):
     over = threading.Event()
 

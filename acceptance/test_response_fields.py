@@ -230,7 +230,7 @@ def test_what_a_broken_answer_left_is_nobodys_answer(against):
     assert len(origin.wires) == 2 and b"poison" not in client.received
 
 
-@pytest.mark.parametrize("fields", [b"X-Api-Key: CANARY-5f2c9a\r\n", b"x-api-key: another\r\n"])
+@pytest.mark.parametrize("fields", [b"X-Api-Key: CANARY-5f2c9a\r\n", b"x-api-key: another\r\n", b"X_API_key: CANARY-5f2c9a\r\n"])
 def test_a_field_that_carries_the_credential_does_not_come_back(origin, make_script, start_gateway, fields):
     """An origin that echoes what it was asked with, in its head, before it and behind its content."""
     early = b"HTTP/1.1 103 Early Hints\r\n" + fields + b"Link: </a>\r\n\r\n"
@@ -242,7 +242,7 @@ def test_a_field_that_carries_the_credential_does_not_come_back(origin, make_scr
     with connect(gateway.port) as client:
         client.send(get(gateway, "Connection: close"))
         received = client.to_end()
-    assert b"x-api-key" not in received.lower() and b"X-Sum: 1" in received
+    assert b"x-api-key" not in received.lower().replace(b"_", b"-") and b"X-Sum: 1" in received
     assert b"\r\nX-First: 1\r\nX-Last: 2\r\n" in received
     with connect(gateway.port) as client:
         client.send(get(gateway, "Connection: close", path="/open/x"))

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import itertools
+import ssl
 import subprocess
 import time
 
@@ -11,6 +12,8 @@ import requests
 from conftest import CANARY
 from harness import debian, metrics, raw
 from harness.processes import wait_until
+from harness.script import OK, answering, connect
+from harness.tls_script import client_context
 
 MODES = {
     "headers": ("-H", "-i", "1"),
@@ -125,3 +128,39 @@ def test_each_slow_head_is_cut_when_its_time_is_over(gateway, origin):
     assert [answer.data for _, answer in cut if not answer.refuses(408)] == []
     assert HEADER_SECONDS <= times[0] and times[-1] < HEADER_SECONDS + 1
     assert origin.raw() == b""
+
+
+def dribbles(wire, data):
+    """Sends a byte now and then until the other end closes, or for much longer than it may wait."""
+    for byte in itertools.islice(itertools.cycle(data), 60):
+        if not wire.is_quiet(0.1):
+            return
+        wire.send(bytes([byte]))
+
+
+def client_hello(context):
+    incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+    tls = context.wrap_bio(incoming, outgoing)
+    with contextlib.suppress(ssl.SSLWantReadError):
+        tls.do_handshake()
+    return outgoing.read()
+
+
+@pytest.mark.parametrize("stage", ["connected", "hello", "greeted", "head"])
+def test_who_is_slow_over_tls_is_cut_as_soon(secure, certificate_authority, stage):
+    """Before, within and after the handshake; who has begun a request is told."""
+    gateway, origin = secure(answering(OK), side="listener", header_timeout=f"{HEADER_SECONDS}s", idle_timeout="1s")
+    port = gateway.dial.args[0]
+    began = time.monotonic()
+    with connect(port) if stage in ("connected", "hello") else gateway.dial() as client:
+        if stage == "hello":
+            hello = client_hello(client_context(certificate_authority))
+            dribbles(client, hello[: len(hello) // 2])
+        elif stage == "head":
+            client.send(b"GET /api/x HTTP/1.1\r\nHost: 127.0.0.1:%d\r\n" % port)
+            dribbles(client, b"X")
+        data = client.to_end()
+    took = time.monotonic() - began
+    assert HEADER_SECONDS - 0.1 < took < HEADER_SECONDS + 1, took
+    assert raw.Answer(data).refuses(408) if stage == "head" else data == b"", data
+    assert not origin.wires

@@ -1,13 +1,15 @@
 """A gibibyte in each direction (ten of them under soak) through memory that does not grow, and back-pressure."""
 
+import contextlib
 import pathlib
 import subprocess
 import time
 
 import pytest
 from conftest import CANARY
-from harness import streams
+from harness import metrics, streams
 from harness.metrics import resident_mib
+from harness.origin import response
 from harness.processes import environment, peak_memory_mib, wait_until
 from harness.script import OK, connect, get
 
@@ -118,6 +120,58 @@ def test_a_client_that_stops_reading_stops_the_origin(upstream, gateway):
         held = sent - streams.in_the_kernel(gateway.port, upstream.port)
         assert sent < BLOCKS << 20 and 0 <= held < WINDOW, (sent, held)
         assert peak_memory_mib(gateway.process.pid) < LIMIT_MIB
+
+
+@pytest.mark.parametrize("case", ["no-length", "chunks-to-1.0", "chunks-of-a-byte-to-1.0"])
+def test_a_client_that_stops_reading_stops_an_origin_whose_answer_is_framed_anew(make_script, start_gateway, case):
+    """Into chunks (docs/adr/0068), and out of them."""
+    size = 1 if case == "chunks-of-a-byte-to-1.0" else 60_000
+    chunk = b"%x\r\n%s\r\n" % (size, b"x" * size)
+    block = b"x" * (1 << 16) if case == "no-length" else chunk * (65_536 // len(chunk))
+    sent = 0
+
+    def steps(wire, number):
+        nonlocal sent
+        wire.head()
+        wire.send(b"HTTP/1.1 200 OK\r\n" + (b"" if case == "no-length" else b"Transfer-Encoding: chunked\r\n") + b"\r\n")
+        while sent < BLOCKS << 20:
+            sent += wire.connection.send(block)
+
+    origin = make_script(steps)
+    gateway = start_gateway({"routes": {"big": {"upstream": origin.url, "auth": {"strategy": "bearer", "token": CANARY}}}})
+    with streams.connect(gateway.port) as connection:
+        version = "1.1" if case == "no-length" else "1.0"
+        connection.sendall(get(gateway, path="/big/x", version=version))
+        assert streams.read_head(connection).startswith(b"HTTP/1.1 200")
+        taken = stands_still(lambda: sent)
+        held = taken - streams.in_the_kernel(gateway.port, origin.port)
+        assert 0 < taken < BLOCKS << 20 and held < WINDOW, (taken, held)
+        assert peak_memory_mib(gateway.process.pid) < LIMIT_MIB + 16
+
+
+CROWDS = {"busy": (256, 25), "idle": (8000, 200)}
+
+
+@pytest.mark.parametrize("kind", CROWDS)
+def test_many_connections_take_little_memory(origin, start_gateway, kind):
+    """Kept open behind a request each; those that are idle are as many as one gateway takes by itself, nearly."""
+    count, most = CROWDS[kind]
+    origin.answer = lambda request: response(200, b"{" + b" " * 1022 + b"}")
+    auth = {"strategy": "bearer", "token": CANARY}
+    gateway = start_gateway({"routes": {"api": {"upstream": origin.url, "auth": auth}}})
+    pid = gateway.process.pid
+    with contextlib.ExitStack() as crowd:
+        clients = [crowd.enter_context(connect(gateway.port, 30)) for _ in range(count)]
+        for _ in range(8 if kind == "busy" else 1):
+            for some in range(0, count, 256):
+                for client in clients[some : some + 256]:
+                    client.send(get(gateway))
+                for client in clients[some : some + 256]:
+                    assert client.head().startswith(b"HTTP/1.1 200") and len(client.exactly(1024)) == 1024
+                    client.received = b""
+        assert metrics.descriptors(pid) > count
+        wait_until(lambda: resident_mib(pid) < most, 10, lambda: f"{resident_mib(pid)} MiB with {count} connections")
+        print(f"{count} connections: {resident_mib(pid):.1f} MiB resident")
 
 
 def test_an_origin_that_stops_reading_stops_the_client(upstream, gateway):

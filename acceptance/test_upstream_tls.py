@@ -37,7 +37,7 @@ def refused(gateway):
     answer = requests.get(gateway.url + "/secure/x", timeout=20)
     assert answer.status_code == 502
     assert answer.json()["type"].endswith("upstream-unreachable")
-    assert "tls" in answer.headers["Proxy-Status"]
+    assert "; error=tls_certificate_error" in answer.headers["Proxy-Status"]
     assert CANARY not in answer.text
 
 

@@ -139,6 +139,15 @@ struct AuditUsageTests {
         #expect(try await fixture.verify().lastRow == 13)
     }
 
+    @Test func usageIsRemovedWhereNoEventIsOldEnough() async throws {
+        let log = try fixture.open(retention: .seconds(3600))
+        log.count(Self.use(at: fixture.clock.now().wall + .seconds(-7200)))
+        await log.flushUsage()
+        await log.prune()
+        #expect(try rows("SELECT * FROM token_use").isEmpty)
+        await log.close()
+    }
+
     @Test func aRowThatWasEditedIsNotRemovedByRetention() async throws {
         let log = try fixture.open(retention: .seconds(60))
         for number in 1...5 { try await log.record(fixture.event(generation: number)) }

@@ -17,7 +17,10 @@ public func fuzzResponseHead(_ start: UnsafePointer<UInt8>, _ count: Int) -> CIn
             precondition(dribbling.head.end == whole.head.end)
             precondition((100...999).contains(whole.head.status))
             for field in whole.head.fields {
-                for index in field.value { precondition(bytes[index] != 0x0A && bytes[index] != 0x0D) }
+                for index in field.value {
+                    precondition(bytes[index] != 0x0A && bytes[index] != 0x0D && bytes[index] != 0x00)
+                }
+                for index in field.name { precondition(bytes[index].isTokenByte) }
             }
         }
     }

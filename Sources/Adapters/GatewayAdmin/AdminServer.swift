@@ -23,6 +23,8 @@ package actor AdminServer {
     private let logger: Logger
     private let prepare: @Sendable (any Channel) -> EventLoopFuture<Void>
     private var state = State.idle
+    /// Operators, probes and browsers, which keep some open.
+    private let limit = ConnectionLimit(AdminServer.mostConnections)
 
     /// - Parameter prepare: Adds to the listener's channel what every listener of the program has.
     package init(
@@ -47,8 +49,10 @@ package actor AdminServer {
         let listener =
             try await bootstrap()
             .serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
-            .bind(host: host, port: port) { channel in
-                connection.setup(channel: channel, logger: logger).map(AcceptedConnection.init)
+            .bind(host: host, port: port) { [limit] channel in
+                limit.admit(channel).flatMap {
+                    connection.setup(channel: channel, logger: logger).map(AcceptedConnection.init)
+                }
             }
         state = .bound(listener, connection)
         return listener.channel.localAddress?.port ?? port
@@ -56,6 +60,8 @@ package actor AdminServer {
 
     /// Clients that may wait to be accepted.
     package static let backlog: Int32 = 64
+    /// Those that may be connected.
+    package static let mostConnections = 128
 
     /// Takes a unix socket that is bound already; the caller sees to the file.
     ///
@@ -67,8 +73,9 @@ package actor AdminServer {
     ) async throws {
         let connection = makeConnection(host: nil)
         let logger = logger
-        let listener = try await bootstrap().bind(socket) { channel in
-            admits(channel).flatMap { isAdmitted -> EventLoopFuture<AcceptedConnection> in
+        let listener = try await bootstrap().bind(socket) { [limit] channel in
+            limit.admit(channel).flatMap { admits(channel) }.flatMap {
+                isAdmitted -> EventLoopFuture<AcceptedConnection> in
                 guard isAdmitted else {
                     channel.close(promise: nil)
                     return channel.eventLoop.makeFailedFuture(PeerRefused())

@@ -45,12 +45,15 @@ package actor RedirectListener {
     package func bind() async throws -> Int {
         let connection = makeConnection()
         let logger = logger
+        let limit = ConnectionLimit(16)
         let listener = try await ServerBootstrap(group: group)
             .serverChannelOption(.backlog, value: 16)
             .serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
             .childChannelOption(.allowRemoteHalfClosure, value: true)
             .bind(host: redirect.address, port: redirect.port ?? 0) { channel in
-                connection.setup(channel: channel, logger: logger).map(AcceptedConnection.init)
+                limit.admit(channel).flatMap {
+                    connection.setup(channel: channel, logger: logger).map(AcceptedConnection.init)
+                }
             }
         self.listener = listener
         channel = connection

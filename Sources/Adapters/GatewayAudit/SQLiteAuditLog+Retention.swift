@@ -83,7 +83,7 @@ extension SQLiteAuditLog {
                 arguments: [cutoff.rfc3339]
             )
             let bounds = range.map { $0.databaseValues.map { Int64.fromDatabaseValue($0) } } ?? []
-            guard bounds.count == 2, let first = bounds[0], let kept = bounds[1], first < kept else { return .rollback }
+            guard bounds.count == 2, let first = bounds[0], let kept = bounds[1], first < kept else { return .commit }
             let last = min(kept - 1, first + Self.pruneLimit - 1)
             try requireIntactRows(upTo: last, in: database)
             try checkpoint(upTo: last, at: now, in: database)

@@ -5,7 +5,7 @@ import NIOSSL
 package enum CertificateValidity {
     /// From when to when a PEM file can be used: the certificate of the chain that ends first. nil when it cannot be read.
     package static func ofFile(_ path: String) -> (start: UnixTime, end: UnixTime)? {
-        of((try? NIOSSLCertificate.fromPEMFile(path)) ?? [])
+        of((try? TLSFiles.certificates(path)) ?? [])
     }
 
     package static func ofText(_ pem: String) -> (start: UnixTime, end: UnixTime)? {

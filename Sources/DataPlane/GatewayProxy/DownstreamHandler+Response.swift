@@ -137,6 +137,9 @@ extension DownstreamHandler {
         if head.status == 100, awaitsContinue {
             exchange?.hasContinued = true
             setDeadline(timeouts.bodyIdle)
+        } else if phase == .responding || awaitsContinue {
+            // An upstream that says that it is still busy is not silent (RFC 9110 §15.2).
+            setDeadline(timeouts.response)
         }
         guard !decoder.head.isHTTP10, let exchange else { return }
         // One that does not fit is dropped: it is only advice.

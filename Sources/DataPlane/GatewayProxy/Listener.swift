@@ -37,13 +37,14 @@ final class Listener: Sendable {
         var number: Int
 
         /// - Throws: ``ListenerError`` when a certificate or key cannot be used.
-        init(_ plan: ListenerPlan) throws {
+        init(_ plan: ListenerPlan) throws(ListenerError) {
             self.plan = plan
-            clientCAs = try plan.tls?.clientCAPath.map { path in
-                try Listener.usable { try NIOSSLCertificate.fromPEMFile(path) }
+            do throws(TLSFiles.Problem) {
+                clientCAs = try plan.tls?.clientCAPath.map(TLSFiles.certificates)
+                tls = try Listener.serverContext(plan.tls, clientCAs)
+            } catch {
+                throw ListenerError("listeners.proxy: the TLS settings cannot be used: \(error)")
             }
-            let clientCAs = clientCAs
-            tls = try plan.tls.map { tls in try Listener.usable { try Listener.serverContext(tls, clientCAs) } }
             number = Self.lastNumber.add(1, ordering: .relaxed).newValue
         }
 
@@ -206,23 +207,14 @@ final class Listener: Sendable {
 
     // MARK: TLS
 
-    private static func usable<Result>(_ read: () throws -> Result) throws -> Result {
-        do {
-            return try read()
-        } catch {
-            throw ListenerError("listeners.proxy: the TLS settings cannot be used: \(error)")
-        }
-    }
-
     private static func serverContext(
-        _ plan: ListenerPlan.TLS,
+        _ plan: ListenerPlan.TLS?,
         _ clientCAs: [NIOSSLCertificate]?
-    ) throws -> NIOSSLContext {
-        let chain = try NIOSSLCertificate.fromPEMFile(plan.certificatePath)
-        let key = try plan.privateKey.withValue { try NIOSSLPrivateKey(bytes: Array($0.utf8), format: .pem) }
+    ) throws(TLSFiles.Problem) -> NIOSSLContext? {
+        guard let plan else { return nil }
         var configuration = TLSConfiguration.makeServerConfiguration(
-            certificateChain: chain.map { .certificate($0) },
-            privateKey: .privateKey(key)
+            certificateChain: try TLSFiles.certificates(plan.certificatePath).map { .certificate($0) },
+            privateKey: .privateKey(try TLSFiles.privateKey(plan.privateKey))
         )
         configuration.minimumTLSVersion = .tlsv12
         configuration.shutdownTimeout = Timeouts.tlsShutdown
@@ -231,7 +223,7 @@ final class Listener: Sendable {
             configuration.trustRoots = .certificates(clientCAs)
             configuration.certificateVerification = .noHostnameVerification
         }
-        return try NIOSSLContext(configuration: configuration)
+        return try TLSFiles.context(configuration)
     }
 
     // MARK: Messages

@@ -19,7 +19,7 @@ final class PreparedRoute {
     let basePath: [UInt8]
     /// Lower-case names, `_` read as `-`, that must not come from the client; `authorization` is not among them.
     let ownedNames: [[UInt8]]
-    /// Lower-case names of the fields that the credential goes into, but for `authorization`: no answer may bring them back.
+    /// Those of them that the credential goes into: no answer may bring them back.
     let credentialNames: [[UInt8]]
     let prefix: PathPrefix
     /// ``ServedRoute/number``.
@@ -56,7 +56,7 @@ final class PreparedRoute {
         let own = credential.map { Self.ownedNames(of: $0.injection) } ?? []
         let more = own.filter { !route.ownedNames.contains($0) }
         ownedNames = more.isEmpty ? route.ownedNames : route.ownedNames + more
-        credentialNames = credential.map { Self.credentialNames(of: $0.injection) } ?? []
+        credentialNames = own
         query = credential?.injection.query.map(InjectedQuery.init)
         // A token can bring more fields than were known when the configuration was checked; they come first.
         let set = route.plan.headers.set.filter { !own.contains(Array(FieldSyntax.slot($0.name).utf8)) }
@@ -68,16 +68,9 @@ final class PreparedRoute {
     /// Whether requests may take it while nobody has to be asked. Not where they choose their source.
     func isOffered(at now: MonotonicTime) -> Bool { credential?.isOffered(at: now) ?? isBare }
 
-    static func ownedNames(of injection: Injection) -> [[UInt8]] { credentialNames(of: injection).map(dashed) }
-
-    private static func credentialNames(of injection: Injection) -> [[UInt8]] {
-        injection.fields.map { $0.name.utf8.map(\.asciiLowercased) }.filter { !$0.elementsEqual("authorization".utf8) }
+    static func ownedNames(of injection: Injection) -> [[UInt8]] {
+        injection.fields.map { $0.name.utf8.map(\.asciiDashed) }.filter { !$0.elementsEqual("authorization".utf8) }
     }
-
-    private static func dashed(_ name: [UInt8]) -> [UInt8] { name.map { $0 == 0x5F ? 0x2D : $0 } }
-
-    /// Names of trailers that no answer may have, `_` read as `-`.
-    var forbiddenTrailers: [[UInt8]] { credentialNames.map(Self.dashed) }
 }
 
 /// A credential that goes into the query. A class, because few routes have one: the others keep room for a reference only.

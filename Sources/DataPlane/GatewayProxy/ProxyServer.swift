@@ -48,6 +48,14 @@ package final class ProxyServer: Sendable {
         lanes = LaneDirectory(loops: loops, shared: shared)
     }
 
+    /// Reads all certificates and keys of a configuration, as its start would.
+    ///
+    /// - Throws: ``ListenerError`` for the first that cannot be used.
+    package static func readTLS(of plan: Plan) throws(ListenerError) {
+        for listener in plan.listeners { _ = try Listener.Settings(listener) }
+        for route in plan.routes { _ = try UpstreamTarget.tlsContext(route) }
+    }
+
     /// Binds every listener, or none: the first failure closes the ones already bound. Nothing is accepted yet.
     ///
     /// - Throws: ``ListenerError`` that names the address and what to do.

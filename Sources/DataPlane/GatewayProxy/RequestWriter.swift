@@ -30,9 +30,8 @@ struct RequestWriter {
         var name: [UInt8] = []
         var hasUnderscore = false
         for index in range {
-            let byte = bytes[index].asciiLowercased
-            if byte == 0x5F { hasUnderscore = true }
-            name.append(byte == 0x5F ? 0x2D : byte)
+            if bytes[index] == 0x5F { hasUnderscore = true }
+            name.append(bytes[index].asciiDashed)
         }
         return hasUnderscore ? name : nil
     }

@@ -26,7 +26,7 @@ final class ResponseWriter: Sendable {
     /// - Parameters:
     ///   - knowsChunks: The client does. Whoever does gets them where the upstream would end the connection to end the content:
     ///     a content that is cut must not look whole (RFC 9112 §8).
-    ///   - credentialNames: In lower case: an upstream that echoes its request must not give the credential away.
+    ///   - credentialNames: In lower case, `_` read as `-`: an upstream that echoes its request must not give the credential away.
     ///   - date: When it was received: goes to the client where the upstream has no clock (RFC 9110 §6.6.1).
     /// - Returns: Whether it was written, whole.
     func write(
@@ -131,7 +131,7 @@ final class ResponseWriter: Sendable {
             guard !head.options.nominated.isEmpty || !credentialNames.isEmpty else { return true }
             let bytes = source.readableBytesUInt8Span
             for name in head.options.nominated where bytes.equalsLowercased(field.name, name) { return false }
-            for name in credentialNames where bytes.equalsLowercased(field.name, name) { return false }
+            for name in credentialNames where bytes.equalsDashed(field.name, name) { return false }
             return true
         }
     }

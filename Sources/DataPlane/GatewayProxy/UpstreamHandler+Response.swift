@@ -143,7 +143,7 @@ extension UpstreamHandler {
     private func readTrailers() -> Bool {
         guard let client else { return false }
         let bytes = buffer
-        let forbidden = decoder.head.options.nominatedAsOwned + (client.exchange?.prepared.forbiddenTrailers ?? [])
+        let forbidden = decoder.head.options.nominatedAsOwned + (client.exchange?.prepared.credentialNames ?? [])
         switch trailers.read(bytes.readableBytesUInt8Span, forbidden: forbidden) {
         case .needMore: return false
         case .refused(let reason):
@@ -222,8 +222,6 @@ extension UpstreamHandler {
             pool.putBack(self)
         } else {
             close()
-            // The upstream's close_notify would be waited for in a place that others may need.
-            if !isAlone { outlet.closeAtOnce() }
         }
     }
 }

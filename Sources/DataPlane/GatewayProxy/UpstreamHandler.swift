@@ -233,18 +233,18 @@ final class UpstreamHandler: ChannelDuplexHandler, DeadlineKeeper {
             outlet.reset()
         } else {
             close()
-            // The upstream would be waited for, and could go on sending.
-            if !isAlone { outlet.closeAtOnce() }
         }
     }
 
     /// What it has not taken yet of what was sent to it.
     var untakenBytes: Int { outlet.untakenBytes() }
 
+    /// With TLS the upstream's close_notify would be waited for, in a place that others may need, and it could go on sending.
     func close() {
         guard phase != .closed else { return }
         phase = .closed
         context?.close(promise: nil)
+        if !isAlone { outlet.closeAtOnce() }
     }
 
     // MARK: Channel events

@@ -31,37 +31,39 @@ struct UpstreamTarget: Sendable {
         key: Key,
         budget: ConnectionBudget,
         sha256: @escaping @Sendable ([UInt8]) -> [UInt8]
-    ) throws {
+    ) throws(ListenerError) {
         pinned = PinnedKeys(pins: route.tls.pins, sha256: sha256)
         self.key = key
         self.budget = budget
         origin = route.upstream
-        guard route.upstream.scheme == .https else {
-            tlsContext = nil
-            serverName = nil
-            return
-        }
+        tlsContext = try Self.tlsContext(route)
+        let host = route.upstream.host
+        serverName = tlsContext == nil ? nil : route.tls.serverName ?? (Self.isAddress(host) ? nil : host)
+    }
+
+    /// - Returns: nil for an upstream in clear text.
+    /// - Throws: ``ListenerError`` naming the route when a certificate or key cannot be used.
+    static func tlsContext(_ route: RoutePlan) throws(ListenerError) -> NIOSSLContext? {
+        guard route.upstream.scheme == .https else { return nil }
         var configuration = TLSConfiguration.makeClientConfiguration()
         configuration.minimumTLSVersion = .tlsv12
         configuration.shutdownTimeout = Timeouts.tlsShutdown
         configuration.certificateVerification = .fullVerification
         configuration.applicationProtocols = ["http/1.1"]
-        do {
-            if let path = route.tls.caPath { configuration.trustRoots = .file(path) }
+        do throws(TLSFiles.Problem) {
+            if let path = route.tls.caPath {
+                configuration.trustRoots = .certificates(try TLSFiles.certificates(path))
+            }
             if let path = route.tls.certificatePath {
-                configuration.certificateChain = try NIOSSLCertificate.fromPEMFile(path).map { .certificate($0) }
+                configuration.certificateChain = try TLSFiles.certificates(path).map { .certificate($0) }
             }
             if let key = route.tls.privateKey {
-                configuration.privateKey = .privateKey(
-                    try key.withValue { try NIOSSLPrivateKey(bytes: Array($0.utf8), format: .pem) }
-                )
+                configuration.privateKey = .privateKey(try TLSFiles.privateKey(key))
             }
-            tlsContext = try NIOSSLContext(configuration: configuration)
+            return try TLSFiles.context(configuration)
         } catch {
-            throw ListenerError("route \(route.name): the TLS settings cannot be used: \(error)")
+            throw ListenerError("routes.\(route.name).tls: the TLS settings cannot be used: \(error)")
         }
-        let host = route.upstream.host
-        serverName = route.tls.serverName ?? (Self.isAddress(host) ? nil : host)
     }
 
     func tlsHandler(_ context: NIOSSLContext) throws -> NIOSSLClientHandler {

@@ -36,6 +36,21 @@ import Testing
     ])
     func brokenChunksAreSeen(_ text: String) { #expect(follow(text, piece: 3).end == "broken") }
 
+    @Test func extensionsOfAllChunksTogetherAreBounded() {
+        let bare = "1;" + String(repeating: "a", count: 1000) + "\r\nx\r\n"
+        #expect(follow(String(repeating: bare, count: 16), piece: 64).end == "open")
+        #expect(follow(String(repeating: bare, count: 17), piece: 64).end == "broken")
+        // A signature for each chunk, say.
+        let signed =
+            "28;signature=" + String(repeating: "a", count: 64) + "\r\n" + String(repeating: "x", count: 40) + "\r\n"
+        #expect(follow(String(repeating: signed, count: 2000), piece: 640).end == "open")
+    }
+
+    @Test func sizesHaveUpTo15Digits() {
+        #expect(follow("000000000000005\r\nhello\r\n0\r\n\r\n", piece: 3).content == "hello")
+        #expect(follow("fffffffffffffff\r\nx", piece: 3).end == "open")
+    }
+
     @Test(arguments: [
         (BodyFraming.length(5), "hell", MessageBody.Extent.part), (.length(5), "hello", .rest),
         (.length(5), "hello!", .more(from: 5)), (.none, "G", .more(from: 0)), (.chunked, "5\r\nhel", .part),

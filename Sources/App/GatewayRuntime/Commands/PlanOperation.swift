@@ -1,4 +1,5 @@
 import GatewayCore
+import GatewayProxy
 import GatewayStrategies
 import GatewayTokenClient
 import Logging
@@ -9,10 +10,21 @@ package enum PlanOperation {
 
     /// - Returns: What is for standard output, and the warnings for standard error.
     package static func check(_ configuration: String) throws(CommandFailure) -> (output: String, warnings: String) {
-        let file = try ConfigurationFile(path: configuration, consequence: "nothing was started")
+        let file = try readWhole(configuration, consequence: "nothing was started")
         let (routes, credentials) = (file.plan.routes.count, file.plan.credentials.count)
         let output = "\(configuration): \(count(routes, "route")), \(count(credentials, "credential")), no problem.\n"
         return (output, file.warnings)
+    }
+
+    /// Certificates and keys included, which the configuration only names.
+    private static func readWhole(_ path: String, consequence: String) throws(CommandFailure) -> ConfigurationFile {
+        let file = try ConfigurationFile(path: path, consequence: consequence)
+        do throws(ListenerError) {
+            try ProxyServer.readTLS(of: file.plan)
+        } catch {
+            throw CommandFailure(.configuration, "\(path): error: \(error)\n\(consequence).")
+        }
+        return file
     }
 
     /// Fetches one token of each credential whose grant does not rotate, and keeps none.
@@ -53,7 +65,7 @@ package enum PlanOperation {
         against old: String?,
         asJSON: Bool
     ) async throws(CommandFailure) -> (output: String, warnings: String) {
-        let file = try ConfigurationFile(path: configuration, consequence: "there is no plan")
+        let file = try readWhole(configuration, consequence: "there is no plan")
         let summary = PlanSummary(file.plan)
         var warnings = file.warnings
         let changes: [PlanChange]?

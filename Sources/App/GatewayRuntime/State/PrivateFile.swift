@@ -2,16 +2,25 @@ import Glibc
 
 /// Files that only their owner may read.
 enum PrivateFile {
-    /// Replaces the file at `path` whole, with mode 0600: readers see the old content or the new one.
+    /// Replaces the file at `path` whole, with mode 0600: readers see the old content or the new one, also after a power failure.
     static func write(_ content: String, to path: String) throws(StateError) {
         let temporary = path + ".new"
         _ = unsafe unlink(temporary)
         let descriptor = unsafe open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0o600)
         guard descriptor >= 0 else { throw StateError("cannot create \(temporary): \(SystemError.text())") }
         defer { close(descriptor) }
-        guard Self.writeAll(Array(content.utf8), to: descriptor), unsafe rename(temporary, path) == 0 else {
-            throw StateError("cannot write \(path): \(SystemError.text())")
-        }
+        guard Self.writeAll(Array(content.utf8), to: descriptor), fsync(descriptor) == 0,
+            unsafe rename(temporary, path) == 0, syncFolder(of: path)
+        else { throw StateError("cannot write \(path): \(SystemError.text())") }
+    }
+
+    /// So that the new name stays.
+    private static func syncFolder(of path: String) -> Bool {
+        let folder = path.lastIndex(of: "/").map { $0 == path.startIndex ? "/" : String(path[..<$0]) } ?? "."
+        let descriptor = unsafe open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+        guard descriptor >= 0 else { return false }
+        defer { close(descriptor) }
+        return fsync(descriptor) == 0
     }
 
     static func exists(_ path: String) -> Bool { unsafe access(path, F_OK) == 0 || errno != ENOENT }

@@ -33,7 +33,7 @@ struct Authority {
     }
 
     /// A name or an address of IPv4 has no brackets around it (RFC 3986 §3.2.2): it would be another spelling of the same host.
-    private static func mayBeIPv6(_ bytes: borrowing Span<UInt8>, _ range: Range<Int>) -> Bool {
+    static func mayBeIPv6(_ bytes: borrowing Span<UInt8>, _ range: Range<Int>) -> Bool {
         var colons = 0
         for index in range {
             switch bytes[index] {

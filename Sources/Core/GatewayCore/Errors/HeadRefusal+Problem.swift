@@ -1,15 +1,17 @@
 extension HeadRefusal {
     /// - Parameter subject: What was refused, for example `The request was`.
     package func problem(_ subject: String, under limits: Limits) -> GatewayProblem {
-        GatewayProblem(kind, "\(subject) refused: \(rawValue)\(limit(limits)).")
+        GatewayProblem(kind, "\(subject) refused: \(rawValue)\(addition(limits)).")
     }
 
-    /// The limit that was reached, for whoever keeps to it or may raise it.
-    private func limit(_ limits: Limits) -> String {
+    /// The limit that was reached, for whoever keeps to it or may raise it; or what to do instead.
+    private func addition(_ limits: Limits) -> String {
         switch self {
         case .targetTooLong, .headTooLarge: " (limits.header_bytes: \(ConfigUnits.text(bytes: limits.headerBytes)))"
         case .tooManyFields: " (limits.header_fields: \(limits.headerFields))"
         case .tooManyNominated: " (\(ConnectionOptions.mostNominated) at most)"
+        case .methodRefused:
+            " (CONNECT, which https_proxy leads to, and TRACE are none here: ask for an http:// URL by http_proxy, or for the route's path)"
         default: ""
         }
     }

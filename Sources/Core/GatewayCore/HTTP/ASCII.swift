@@ -11,6 +11,10 @@ extension UInt8 {
     @inline(__always)
     package var asciiLowercased: UInt8 { self &- 0x41 < 26 ? self | 0x20 : self }
 
+    /// The same, with `_` as `-`, which it is to whoever makes variables of fields, as CGI does.
+    @inline(__always)
+    package var asciiDashed: UInt8 { self == 0x5F ? 0x2D : asciiLowercased }
+
     @inline(__always)
     package var isDigit: Bool { self &- 0x30 < 10 }
 
@@ -144,11 +148,16 @@ extension Span<UInt8> {
         guard range.count == word.utf8CodeUnitCount else { return false }
         return word.withUTF8Buffer { expected in
             for offset in 0..<expected.count {
-                let byte = self[range.lowerBound &+ offset].asciiLowercased
-                if unsafe (byte == 0x5F ? 0x2D : byte) != expected[offset] { return false }
+                if unsafe self[range.lowerBound &+ offset].asciiDashed != expected[offset] { return false }
             }
             return true
         }
+    }
+
+    package func equalsDashed(_ range: Range<Int>, _ bytes: [UInt8]) -> Bool {
+        guard range.count == bytes.count else { return false }
+        for offset in bytes.indices where self[range.lowerBound &+ offset].asciiDashed != bytes[offset] { return false }
+        return true
     }
 
     /// Whether `range` reads exactly `expected`.

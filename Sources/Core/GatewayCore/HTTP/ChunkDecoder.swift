@@ -1,6 +1,6 @@
 /// Follows a chunked body (RFC 9112 §7.1) without changing it: says which bytes can be passed on as they are.
 ///
-/// Sizes have at most 15 hexadecimal digits, line ends are CRLF, extensions are bounded. The trailer section is not passed
+/// Sizes have at most 15 hexadecimal digits, line ends are CRLF, extensions are bounded, of one chunk and of all. The trailer section is not passed
 /// on verbatim: it is handed out for ``TrailerSection`` to judge.
 package struct ChunkDecoder: Sendable {
     private enum State: Sendable {
@@ -23,11 +23,14 @@ package struct ChunkDecoder: Sendable {
     }
 
     private static let maxExtensionBytes = 1024
+    /// In all chunks together, of what each has beyond 16 bytes and twice its content: else a body could be nothing but extensions.
+    private static let maxExcessBytes = 16_384
 
     private var state = State.size
     private var digits = 0
     private var remaining = 0
     private var extensionBytes = 0
+    private var excessBytes = 0
 
     package init() {}
 
@@ -62,7 +65,7 @@ package struct ChunkDecoder: Sendable {
                 guard byte == 0x0A else { return fail() }
                 index &+= 1
                 digits = 0
-                extensionBytes = 0
+                guard extensionBytes == 0 || takeExtension() else { return fail() }
                 if remaining == 0 {
                     state = .trailers
                     return .trailers(index &- start)
@@ -87,6 +90,12 @@ package struct ChunkDecoder: Sendable {
             }
         }
         return .pass(index &- start)
+    }
+
+    private mutating func takeExtension() -> Bool {
+        excessBytes &+= max(0, extensionBytes - 16 - 2 * remaining)
+        extensionBytes = 0
+        return excessBytes <= Self.maxExcessBytes
     }
 
     private mutating func sizeByte(_ byte: UInt8) -> Bool {
@@ -148,7 +157,7 @@ package struct TrailerSection: Sendable {
 
     private func mayPass(_ bytes: borrowing Span<UInt8>, _ field: HeadField, forbidden: [[UInt8]]) -> Bool {
         // `_` is read as `-`, as some upstreams do.
-        let name = bytes.array(field.name).map { $0 == 0x5F ? 0x2D : $0.asciiLowercased }
+        let name = bytes.array(field.name).map(\.asciiDashed)
         guard FieldKind.classify(name.span, 0..<name.count) == .other else { return false }
         guard !Self.never.contains(where: { name.elementsEqual($0.utf8) }), !name.starts(with: "if-".utf8) else {
             return false

@@ -24,12 +24,10 @@ package struct Origin: Hashable, Sendable, CustomStringConvertible {
         let host: String
         var rest: ArraySlice<UInt8>
         if bytes.first == UInt8(ascii: "[") {
-            guard let end = bytes.firstIndex(of: UInt8(ascii: "]")), end > 2 else { return nil }
-            let address = bytes[1..<end]
-            guard address.allSatisfy({ $0.isHexDigit || $0 == UInt8(ascii: ":") || $0 == UInt8(ascii: ".") }) else {
+            guard let end = bytes.firstIndex(of: UInt8(ascii: "]")), Authority.mayBeIPv6(bytes.span, 1..<end) else {
                 return nil
             }
-            host = String(decoding: address, as: UTF8.self)
+            host = String(decoding: bytes[1..<end], as: UTF8.self)
             rest = bytes[(end + 1)...]
         } else {
             let name = bytes.prefix { $0 != UInt8(ascii: ":") }

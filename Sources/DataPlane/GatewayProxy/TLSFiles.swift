@@ -1,0 +1,52 @@
+import GatewayCore
+import NIOSSL
+
+#if canImport(Glibc)
+    import Glibc
+#elseif canImport(Musl)
+    import Musl
+#elseif canImport(Darwin)
+    import Darwin
+#endif
+
+/// Certificates and keys that a configuration names, with words for what is wrong with them.
+enum TLSFiles {
+    struct Problem: Error, CustomStringConvertible {
+        let description: String
+    }
+
+    /// The certificates of a PEM file, at least one.
+    ///
+    /// - Throws: ``Problem``; also where reading could wait, as for a pipe.
+    static func certificates(_ path: String) throws(Problem) -> [NIOSSLCertificate] {
+        var status = stat()
+        guard unsafe stat(path, &status) == 0 else { throw Problem(description: "\(path): \(text(errno))") }
+        guard status.st_mode & S_IFMT == S_IFREG else { throw Problem(description: "\(path): not a regular file") }
+        guard unsafe access(path, R_OK) == 0 else { throw Problem(description: "\(path): \(text(errno))") }
+        guard let certificates = try? NIOSSLCertificate.fromPEMFile(path), !certificates.isEmpty else {
+            throw Problem(description: "\(path): holds no certificate (PEM) that can be read")
+        }
+        return certificates
+    }
+
+    static func privateKey(_ secret: Secret) throws(Problem) -> NIOSSLPrivateKey {
+        guard let key = try? secret.withValue({ try NIOSSLPrivateKey(bytes: Array($0.utf8), format: .pem) }) else {
+            throw Problem(description: "private_key: cannot be read; it must be PEM and have no passphrase")
+        }
+        return key
+    }
+
+    static func context(_ configuration: TLSConfiguration) throws(Problem) -> NIOSSLContext {
+        do {
+            return try NIOSSLContext(configuration: configuration)
+        } catch NIOSSLError.failedToLoadPrivateKey {
+            throw Problem(description: "private_key: does not belong to the certificate")
+        } catch {
+            throw Problem(description: "\(error)")
+        }
+    }
+
+    private static func text(_ code: Int32) -> String {
+        unsafe strerror(code).map { unsafe String(cString: $0) } ?? "error \(code)"
+    }
+}
