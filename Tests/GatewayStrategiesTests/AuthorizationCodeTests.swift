@@ -176,6 +176,36 @@ struct AuthorizationCodeTests {
         #expect(fresh.renewalExpiresAt == now.wall + .seconds(600))
     }
 
+    @Test(arguments: ["0", "-1", "\"-5\"", "1e999", "-1e999", "\"soon\"", "[]"])
+    func aPairIsNotLostForItsLifetime(_ lifetime: String) throws {
+        let body = #"{"access_token":"new","refresh_token":"r2","expires_in":\#(lifetime)}"#
+        for (kind, block) in [("oauth2_authorization_code", Self.plain), ("box_oauth", Self.box)] {
+            let grant = try grant(kind, block)
+            let fresh = try grant.interpret(TokenReply(200, body), holding: held, at: now).get()
+            #expect(fresh.access == Secret("new"))
+            #expect(fresh.renewal == Secret("r2"))
+            #expect(fresh.expiresAt == nil)
+        }
+        let begun = try flow(Self.plain).interpret(TokenReply(200, body), at: now).get()
+        #expect(begun.renewal == Secret("r2"))
+    }
+
+    @Test(arguments: [
+        #"{"access_token":"new","token_type":"mac","refresh_token":"r2"}"#, #"{"refresh_token":"r2"}"#,
+        #"{"access_token":"a\r\nb","refresh_token":"r2","expires_in":1e999}"#,
+    ])
+    func theNextRefreshTokenIsPutAsideWhateverTheAccessTokenIs(_ body: String) throws {
+        let grant = try grant("oauth2_authorization_code", Self.plain)
+        func renewal(_ status: Int) -> Secret? {
+            var attempt = GrantAttempt.sample(holding: held, at: now)
+            attempt.answers = 1
+            if case .token = grant.interpret(TokenReply(status, body), in: &attempt) { Issue.record("a token") }
+            return attempt.nextRenewal
+        }
+        #expect(renewal(200) == Secret("r2"))
+        #expect(renewal(400) == nil)
+    }
+
     @Test func aLoginThatIsNotProlongedIsKnownByItsEnd() throws {
         var held = held
         held.renewalExpiresAt = now.wall + .seconds(600)

@@ -163,6 +163,45 @@ struct RecipeTests {
         #expect(busy.end.failure?.class == .transient(retryAfter: nil))
     }
 
+    @Test(arguments: ["\"whenever\"", "1e999", "-1", "\"soon\""])
+    func aPairIsNotLostForItsEnd(_ end: String) throws {
+        let reply = TokenReply(200, #"{"t":"t2","r":"r2","end":\#(end)}"#)
+        let token = try Self.play(grant("recipe", Self.sliding), holding: held, reply).end.get()
+        #expect(token.renewal == Secret("r2"))
+        #expect(token.expiresAt == nil)
+    }
+
+    @Test func aTokenThatSpentNothingIsLostForItsEnd() throws {
+        let block: FixtureNode = [
+            "acquire": [
+                ["url": "https://app.example.com/session", "outputs": ["token": "/t", "expires_at": "/end"]]
+            ]
+        ]
+        let end = try Self.play(grant("recipe", block), TokenReply(200, #"{"t":"t2","end":"whenever"}"#)).end
+        #expect(end.failure?.class == .transient(retryAfter: nil))
+    }
+
+    @Test(arguments: [#"{"r":"r2"}"#, #"{"t":"a\nb","r":"r2"}"#, #"{"t":"tök","r":"r2","end":1e999}"#])
+    func theNextRenewalTokenIsPutAsideWhateverTheTokenIs(_ body: String) throws {
+        var attempt = GrantAttempt(holding: held, at: now, nonce: "")
+        attempt.answers = 1
+        guard case .failure = try grant("recipe", Self.sliding).interpret(TokenReply(200, body), in: &attempt) else {
+            Issue.record("no failure")
+            return
+        }
+        #expect(attempt.nextRenewal == Secret("r2"))
+    }
+
+    @Test func whatALoginBringsIsNotPutAside() throws {
+        let grant = try grant("recipe", Self.sliding)
+        var attempt = GrantAttempt(holding: held, at: now, nonce: "")
+        attempt.answers = 1
+        _ = grant.interpret(TokenReply(400, ""), in: &attempt)
+        attempt.answers = 2
+        _ = grant.interpret(TokenReply(200, #"{"r":"r9"}"#), in: &attempt)
+        #expect(attempt.nextRenewal == nil)
+    }
+
     @Test func aTokenInAPathIsNotShown() throws {
         let request = try #require(try grant("recipe", Self.sliding).revocation(of: held))
         #expect(request.wire == "DELETE https://app.example.com/session/t%2F1")

@@ -91,16 +91,51 @@ struct SessionRefreshTests {
     @Test func aSessionTokenAloneBuysTheFirstAccessToken() throws {
         let grant = try grant("session_refresh", Self.minimal(("rotate", "access_only")))
         #expect(!grant.rotates)
-        #expect(grant.seed(at: now) == nil)
-        #expect(
-            try request(of: grant.firstStep(holding: nil)).wire == "POST https://auth.example.com/refresh\nX-Session: S"
-        )
+        let wire = "POST https://auth.example.com/refresh\nX-Session: S"
+        #expect(try request(of: grant.firstStep(holding: nil)).wire == wire)
+        #expect(try request(of: grant.firstStep(holding: grant.seed(at: now))).wire == wire)
         let reply = TokenReply(200, #"{"access_token":"A2","session_token":"other","expires_in":60}"#)
         let fresh = try grant.interpret(reply, holding: nil, at: now).get()
         #expect(fresh.renewal == Secret("S"))
         #expect(fresh.lifetime == .seconds(60))
         #expect(try request(of: grant.firstStep(holding: fresh)).wire.hasSuffix("X-Session: S"))
         #expect(grant.revocation(of: fresh) == nil)
+    }
+
+    @Test(arguments: ["both", "access_only"])
+    func aSessionTokenAloneBeginsAsAPairThatIsOver(_ rotate: String) throws {
+        let extra: [(String, FixtureNode)] = [("rotate", .plain(rotate)), ("session_lifetime", "30d")]
+        let begun = try grant("session_refresh", Self.minimal(extra))
+        let seed = try #require(begun.seed(at: now))
+        #expect(seed.access.isEmpty)
+        #expect(seed.renewal == Secret("S"))
+        #expect(seed.expiresAt == now.wall)
+        #expect(seed.renewalExpiresAt == now.wall + .seconds(30 * 86_400))
+        #expect(begun.renewsSeed)
+        #expect(try !grant("session_refresh", Self.minimal(("access_token", "A"))).renewsSeed)
+    }
+
+    @Test func aSessionTokenThatIsNotSentAloneIsNoBeginning() throws {
+        let refresh: FixtureNode = [
+            "path": "/refresh", "access_token": ["header": "X-Old"], "session_token": ["header": "X-Session"],
+        ]
+        let block: FixtureNode = ["base_url": "https://auth.example.com", "refresh": refresh, "session_token": "S"]
+        #expect(try grant("session_refresh", block).seed(at: now) == nil)
+    }
+
+    @Test(arguments: [
+        #"{"session_token":"S2"}"#, #"{"access_token":"a\nb","session_token":"S2","expires_in":1e999}"#,
+    ])
+    func theNextSessionTokenIsPutAsideWhateverTheAccessTokenIs(_ body: String) throws {
+        var attempt = GrantAttempt.sample(holding: token, at: now)
+        attempt.answers = 1
+        guard
+            case .failure = try grant("session_refresh", Self.minimal()).interpret(TokenReply(200, body), in: &attempt)
+        else {
+            Issue.record("no failure")
+            return
+        }
+        #expect(attempt.nextRenewal == Secret("S2"))
     }
 
     private static let expiries: [([(String, FixtureNode)], Duration?)] = [
@@ -125,8 +160,9 @@ struct SessionRefreshTests {
         #expect(fresh.lifetime == lifetime)
     }
 
-    @Test func aStatedEndThatIsOverDoesNotLoseThePair() throws {
-        let reply = TokenReply(200, #"{"access_token":"A2","session_token":"S2","expires_in":0}"#)
+    @Test(arguments: ["0", "1e999"])
+    func aStatedEndThatIsOverOrUnreadableDoesNotLoseThePair(_ lifetime: String) throws {
+        let reply = TokenReply(200, #"{"access_token":"A2","session_token":"S2","expires_in":\#(lifetime)}"#)
         let fresh = try grant("session_refresh", Self.minimal()).interpret(reply, holding: token, at: now).get()
         #expect(fresh.renewal == Secret("S2"))
         #expect(fresh.expiresAt == nil)

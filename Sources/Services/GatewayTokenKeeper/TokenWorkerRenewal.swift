@@ -4,7 +4,7 @@ import ServiceLifecycle
 
 /// Speaking to the authority.
 ///
-/// A grant that rotates spends its renewal token with each call, and three things can go wrong with that:
+/// A grant that rotates spends its renewal token with each call, and four things can go wrong with that:
 ///
 /// - *The answer is lost* after the request may have been acted upon (time-out, cut connection, a broken 2xx or 5xx). The
 ///   journal stays in the store and the state is `rotation_uncertain`. The call is repeated after the usual pause, but
@@ -12,6 +12,8 @@ import ServiceLifecycle
 ///   nothing is sent. Sending the same renewal token again cannot lose more than is lost: either it was never used
 ///   (then this is the call that counts), or its successor never reached us, and only an authority that forgives a
 ///   repetition can still help.
+/// - *The next renewal token comes without an access token that can be used*: with an earlier step of a longer attempt, or
+///   beside something odd. It is stored by itself, and sent the next time.
 /// - *The gateway dies* between sending and storing. The next start finds the journal and goes on as above.
 /// - *The renewal token is refused.* In this order, each once: what the store holds by now, then the previous renewal token
 ///   (only after an uncertain rotation: the authority may not have seen the last one confirmed). Then a person must log
@@ -20,7 +22,44 @@ extension TokenWorker {
     private enum Sent {
         case token(TokenSet, TokenReply, took: Duration)
         case parentRefused(TokenFailure, TokenReply, took: Duration)
-        case failure(TokenFailure, TokenReply?, code: String?, isLost: Bool, took: Duration)
+        case failure(Failed)
+    }
+
+    private struct Failed {
+        let failure: TokenFailure
+        var reply: TokenReply?
+        let code: String?
+        let renewal: RenewalAtRisk
+        let took: Duration
+    }
+
+    /// What the answers of an attempt tell of the token that renews.
+    private struct RenewalAtRisk {
+        /// The next one, once an answer has brought it.
+        private(set) var next: Secret?
+        /// Whether the next one, or the one at hand while there is none, may be spent.
+        var isLost = false
+
+        mutating func take(_ reply: TokenReply, _ meaning: GrantAnswer, in attempt: GrantAttempt) {
+            if let renewal = attempt.nextRenewal, renewal != next {
+                next = renewal
+                isLost = false
+            } else if attempt.begunAnewAfter == attempt.answers {
+                // Refused.
+                isLost = false
+            } else if Self.mayHaveSpent(reply, meaning, attempt) {
+                isLost = true
+            }
+        }
+
+        /// Whether a renewal token that was sent may be spent when this is the answer.
+        private static func mayHaveSpent(_ reply: TokenReply, _ meaning: GrantAnswer, _ attempt: GrantAttempt) -> Bool {
+            if case .next = meaning {
+                // A login owes nothing to the token at hand; and what is only put right after a refusal was not acted upon.
+                return attempt.begunAnewAfter == nil && attempt.held?.renewal != nil && reply.status < 400
+            }
+            return (200..<300).contains(reply.status) || (reply.status >= 500 && reply.status != 503)
+        }
     }
 
     mutating func renew(_ call: TokenCall, after generation: Int, waiters: () -> Int) async -> End {
@@ -57,11 +96,20 @@ extension TokenWorker {
                 guard !hasRenewedParent, let parent else { return await refused(failure, call) }
                 hasRenewedParent = true
                 setup.parent?.rejected(generation: parent.generation, by: demand(of: call))
-            case .failure(let failure, let reply, let code, let isLost, let duration):
-                await reportFailure(failure, call, reply, code: code, took: duration, waiters: waiters())
+            case .failure(let failed):
+                let failure = failed.failure
+                if setup.grant.rotates { await keep(failed.renewal, spending: holding?.renewal) }
+                await reportFailure(
+                    failure,
+                    call,
+                    failed.reply,
+                    code: failed.code,
+                    took: failed.took,
+                    waiters: waiters()
+                )
                 guard setup.grant.rotates else { return await refused(failure, call) }
                 guard isRefusal(failure) else {
-                    if isLost { isUncertain = true } else { await strikeJournal() }
+                    if failed.renewal.isLost { isUncertain = true } else { await strikeJournal() }
                     return .failed(failure)
                 }
                 if let renewal = holding?.renewal { tried.append(renewal) }
@@ -92,6 +140,7 @@ extension TokenWorker {
     /// Takes every step of an attempt, all of them within one deadline.
     private func take(_ first: GrantStep, in begun: GrantAttempt) async -> Sent {
         var (attempt, step) = (begun, first)
+        var renewal = RenewalAtRisk()
         let start = begun.now.monotonic
         while true {
             let left = TokenKeeper.callDeadline - (attempt.now.monotonic - start)
@@ -101,25 +150,46 @@ extension TokenWorker {
             let duration = attempt.now.monotonic - start
             switch answer {
             case .failure(let failure):
-                return .failure(failure.explained, nil, code: failure.code, isLost: failure.isLost, took: duration)
+                renewal.isLost = renewal.isLost || failure.isLost
+                let (explained, code) = (failure.explained, failure.code)
+                return .failure(Failed(failure: explained, code: code, renewal: renewal, took: duration))
             case .success(let reply):
                 let meaning = setup.grant.interpret(reply, in: &attempt)
                 setup.log(&attempt.remarks)
+                renewal.take(reply, meaning, in: attempt)
                 let hop = step.nextHop
+                let failed = { (failure: TokenFailure) in
+                    let code = failure.problem.cause?.code
+                    let named = failure.naming(hop)
+                    return Sent.failure(
+                        Failed(failure: named, reply: reply, code: code, renewal: renewal, took: duration)
+                    )
+                }
                 switch meaning {
                 case .next(let next) where attempt.answers < GrantAttempt.mostSteps: step = .request(next)
-                case .next: return failed(.endless(credential: setup.name).naming(hop), reply, took: duration)
+                case .next: return failed(.endless(credential: setup.name))
                 case .parentRefused(let failure): return .parentRefused(failure.naming(hop), reply, took: duration)
-                case .failure(let failure): return failed(failure.naming(hop), reply, took: duration)
+                case .failure(let failure): return failed(failure)
                 case .token(let token):
-                    if let end = token.expiresAt, end <= attempt.now.wall {
-                        let failure = TokenFailure.deadOnArrival(credential: setup.name).naming(hop)
-                        return .failure(failure, reply, code: nil, isLost: true, took: duration)
+                    guard let live = live(token, at: attempt.now.wall) else {
+                        return failed(.deadOnArrival(credential: setup.name))
                     }
-                    return .token(token, reply, took: duration)
+                    return .token(live, reply, took: duration)
                 }
             }
         }
+    }
+
+    /// - Returns: nil when the token is over already. That of a pair that rotates is taken for one without a known end:
+    ///   it may be the clocks, and the pair must not be lost.
+    private func live(_ token: TokenSet, at now: UnixTime) -> TokenSet? {
+        guard let end = token.expiresAt, end <= now else { return token }
+        guard setup.grant.rotates else { return nil }
+        var remarks = ["the token is over already by its stated end; it is used until it is rejected"]
+        setup.log(&remarks)
+        var live = token
+        live.expiresAt = nil
+        return live
     }
 
     /// At shutdown nobody waits any more: a call is given up, unless it spends a renewal token.
@@ -159,9 +229,17 @@ extension TokenWorker {
         }
     }
 
-    private func failed(_ failure: TokenFailure, _ reply: TokenReply, took duration: Duration) -> Sent {
-        let isLost = (200..<300).contains(reply.status) || (reply.status >= 500 && reply.status != 503)
-        return .failure(failure, reply, code: failure.problem.cause?.code, isLost: isLost, took: duration)
+    /// Stores the next renewal token of an attempt that failed all the same: the one that was sent is spent.
+    private mutating func keep(_ renewal: RenewalAtRisk, spending spent: Secret?) async {
+        guard var kept = record, let spent, let next = renewal.next, next != spent else { return }
+        kept.previousRenewal = spent
+        kept.token.renewal = next
+        kept.token.renewalExpiresAt = nil
+        kept.token.renewalObtainedAt = nil
+        if !renewal.isLost { kept.attempt = nil }
+        record = kept
+        isUncertain = renewal.isLost
+        await save()
     }
 
     private mutating func accept(
@@ -222,6 +300,8 @@ extension TokenWorker {
             guard let stored = try await setup.store.load(setup.key), stored.token != record?.token,
                 stored.generation >= record?.generation ?? 0
             else { return nil }
+            // What the store did not take is later than what it holds of the same generation.
+            if saveIsDue != nil, stored.generation == record?.generation { return nil }
             return stored
         } catch {
             await report(error, while: "load", generation: record?.generation)

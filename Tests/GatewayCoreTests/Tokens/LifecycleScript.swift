@@ -128,6 +128,13 @@ struct LifecycleScript: ~Copyable {
         return describe(machine.obtained(fresh, by: call, at: now, jitter: jitter))
     }
 
+    mutating func obtain(_ generation: Int, until end: UnixTime) -> String {
+        guard let call else { return "nobody called" }
+        var fresh = fresh(generation, lifetime: nil)
+        fresh.token.expiresAt = end
+        return describe(machine.obtained(fresh, by: call, at: now, jitter: 0))
+    }
+
     mutating func bring(_ generation: Int, lifetime: Duration? = .seconds(3600)) -> String {
         describe(machine.import(fresh(generation, lifetime: lifetime), at: now, jitter: 0))
     }

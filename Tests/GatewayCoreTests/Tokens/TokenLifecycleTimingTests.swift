@@ -86,6 +86,20 @@ struct TokenLifecycleTimingTests {
         #expect(sleep == "sleep \(Duration.seconds(1))")
     }
 
+    @Test(
+        "an end beyond what the clock can count is no reason to renew",
+        arguments: [(10, "5138-11-16T09:46:39Z"), (50, "3000-01-01T00:00:00Z")]
+    )
+    func aFarEnd(aheadPercent: Int, end: String) throws {
+        var script = LifecycleScript(policy: RenewalPolicy(aheadPercent: aheadPercent))
+        _ = script.next()
+        let obtained = script.obtain(1, until: try #require(UnixTime(rfc3339: end)))
+        #expect(obtained == "use 1 for []")
+        let (sleep, used) = (script.next(), script.answer())
+        #expect(sleep.hasPrefix("sleep "))
+        #expect(used == "use 1")
+    }
+
     @Test func aTokenWithoutAStatedEndIsUsedUntilItIsRejected() {
         var script = LifecycleScript.ready(lifetime: nil)
         script.pass(.seconds(1 << 30))

@@ -15,7 +15,7 @@ package enum JSONValue: Hashable, Sendable, Codable {
             self = .null
         } else if let value = try? container.decode(Bool.self) {
             self = .bool(value)
-        } else if let value = try? container.decode(Double.self) {
+        } else if let value = Self.number(in: container, isForgiving: decoder.isForgiving) {
             self = .number(value)
         } else if let value = try? container.decode(String.self) {
             self = .string(value)
@@ -23,6 +23,16 @@ package enum JSONValue: Hashable, Sendable, Codable {
             self = .array(value)
         } else {
             self = .object(try container.decode([String: JSONValue].self))
+        }
+    }
+
+    private static func number(in container: any SingleValueDecodingContainer, isForgiving: Bool) -> Double? {
+        do {
+            return try container.decode(Double.self)
+        } catch DecodingError.typeMismatch {
+            return nil
+        } catch {
+            return isForgiving ? .nan : nil
         }
     }
 
@@ -51,10 +61,14 @@ package enum JSONValue: Hashable, Sendable, Codable {
 
     /// nil when `bytes` is not JSON, or when it is nested deeper than 64 or holds more than 10,000 values: reading a
     /// hostile answer must exhaust neither the stack nor a core.
-    package init?(_ bytes: [UInt8]) {
-        guard !bytes.isEmpty, Self.isModest(bytes),
-            let value = try? JSONDecoder().decode(JSONValue.self, from: Data(bytes))
-        else { return nil }
+    ///
+    /// - Parameter forgivingNumbers: Whether a number that cannot be read, such as 1e999, is a NaN. Otherwise the whole
+    ///   is no JSON.
+    package init?(_ bytes: [UInt8], forgivingNumbers: Bool = false) {
+        guard !bytes.isEmpty, Self.isModest(bytes) else { return nil }
+        let decoder = JSONDecoder()
+        if let key = CodingUserInfoKey.forgivesNumbers { decoder.userInfo[key] = forgivingNumbers }
+        guard let value = try? decoder.decode(JSONValue.self, from: Data(bytes)) else { return nil }
         self = value
     }
 
@@ -95,5 +109,15 @@ package enum JSONValue: Hashable, Sendable, Codable {
     package var string: String? {
         guard case .string(let value) = self else { return nil }
         return value
+    }
+}
+
+extension CodingUserInfoKey {
+    fileprivate static let forgivesNumbers = CodingUserInfoKey(rawValue: "forgivesNumbers")
+}
+
+extension Decoder {
+    fileprivate var isForgiving: Bool {
+        CodingUserInfoKey.forgivesNumbers.flatMap { userInfo[$0] as? Bool } ?? false
     }
 }

@@ -167,11 +167,12 @@ extension TokenLifecycle where Waiter: Sendable {
         if let lifetime = fresh.token.lifetime, let end = fresh.token.expiresAt {
             // A wall clock that was set back since the token was stored must not prolong its life.
             let left = min(end - now.wall, lifetime)
-            let deadline = now.monotonic + left
-            expiresAt = deadline
+            expiresAt = now.monotonic + left
             if rules.isRenewable {
                 let ahead = rules.policy.ahead(of: max(lifetime, .zero))
-                renewAt = deadline - ahead - ahead / 10 * min(max(jitter, 0), 1)
+                // Counted from now: an end centuries away is held where the clock ends, and says nothing about a time
+                // before it.
+                renewAt = now.monotonic + (left - ahead - ahead / 10 * min(max(jitter, 0), 1))
             }
         }
         let credential = Credential(

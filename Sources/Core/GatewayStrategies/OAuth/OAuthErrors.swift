@@ -26,17 +26,23 @@ struct OAuthErrors: Sendable {
         return GrantAnswer(read(reply, in: &attempt).map { $0.tokenSet(at: now) })
     }
 
+    /// - Parameter rotates: Whether it comes for something that can be presented only once.
     func read(
         _ reply: TokenReply,
-        in attempt: inout GrantAttempt
+        in attempt: inout GrantAttempt,
+        rotates: Bool = false
     ) -> Result<OAuthTokenResponse, TokenFailure> {
-        let result = read(reply, at: attempt.now)
+        let result = read(reply, at: attempt.now, rotates: rotates)
         if case .success(let answer) = result { attempt.remarks += answer.remarks }
         return result
     }
 
-    func read(_ reply: TokenReply, at now: Moment) -> Result<OAuthTokenResponse, TokenFailure> {
-        let answer = JSONValue(reply.body)
+    func read(
+        _ reply: TokenReply,
+        at now: Moment,
+        rotates: Bool = false
+    ) -> Result<OAuthTokenResponse, TokenFailure> {
+        let answer = JSONValue(reply.body, forgivingNumbers: rotates)
         guard (200..<300).contains(reply.status), answer?["error"].isPresent != true else {
             return .failure(failure(reply, answer, at: now))
         }
@@ -44,7 +50,7 @@ struct OAuthErrors: Sendable {
             return .failure(wrongType(type, status: reply.status))
         }
         do throws(BrokenAnswer) {
-            return .success(try OAuthTokenResponse(answer))
+            return .success(try OAuthTokenResponse(answer, rotates: rotates))
         } catch {
             return .failure(error.failure(of: authority, status: reply.status))
         }

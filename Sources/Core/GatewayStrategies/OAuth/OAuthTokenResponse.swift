@@ -16,8 +16,10 @@ struct OAuthTokenResponse {
     /// See ``GrantAttempt/remarks``.
     let remarks: [String]
 
-    /// - Parameter answer: The body as JSON; nil when it is none.
-    init(_ answer: JSONValue?) throws(BrokenAnswer) {
+    /// - Parameters:
+    ///   - answer: The body as JSON; nil when it is none.
+    ///   - rotates: Whether it comes for something that can be presented only once.
+    init(_ answer: JSONValue?, rotates: Bool = false) throws(BrokenAnswer) {
         guard let answer else { throw BrokenAnswer(reason: "the body is not JSON") }
         guard let text = answer["access_token"]?.string, !text.isEmpty else {
             throw BrokenAnswer(reason: "there is no access_token in it")
@@ -26,19 +28,22 @@ struct OAuthTokenResponse {
             throw BrokenAnswer(reason: "the access_token is too long or holds characters that no token may hold")
         }
         accessToken = token
-        lifetime = try Self.lifetime(answer["expires_in"])
-        // A token without a known end is still a token, and a pair that rotates must not be lost for it.
-        let isOdd = lifetime == nil && answer["expires_in"].map { $0 != .null } ?? false
-        remarks = isOdd ? ["expires_in is not a number of seconds; the token is used until it is rejected"] : []
-        refreshToken = try Self.refreshToken(answer["refresh_token"])
+        let stated = answer["expires_in"]
+        // A token without a known end is still a token, and a pair that rotates must not be lost for it: some write 0
+        // for a token without an end.
+        lifetime = rotates ? (try? Self.lifetime(stated)) : (try Self.lifetime(stated))
+        let isOdd = lifetime == nil && stated.map { $0 != .null } ?? false
+        remarks =
+            isOdd ? ["expires_in is not a positive number of seconds; the token is used until it is rejected"] : []
+        refreshToken = try Self.refreshToken(in: answer)
         // Some write 0 for a refresh token without an end.
         refreshLifetime =
             (try? Self.lifetime(answer["refresh_token_expires_in"]))
             ?? (try? Self.lifetime(answer["refresh_expires_in"]))
     }
 
-    private static func refreshToken(_ value: JSONValue?) throws(BrokenAnswer) -> Secret? {
-        guard let text = value?.string, !text.isEmpty else { return nil }
+    static func refreshToken(in answer: JSONValue) throws(BrokenAnswer) -> Secret? {
+        guard let text = answer["refresh_token"]?.string, !text.isEmpty else { return nil }
         guard let token = IssuedToken.read(text) else {
             throw BrokenAnswer(reason: "the refresh_token is too long or holds characters that no token may hold")
         }

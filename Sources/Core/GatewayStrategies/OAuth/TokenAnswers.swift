@@ -8,7 +8,7 @@ struct TokenAnswers: Sendable {
 
     /// The answer to the code.
     func exchange(_ reply: TokenReply, at now: Moment) -> Result<TokenSet, TokenFailure> {
-        read(errors.read(reply, at: now), at: now, holding: nil).mapError { failure in
+        read(errors.read(reply, at: now, rotates: true), at: now, holding: nil).mapError { failure in
             guard failure.problem.cause?.code == "invalid_grant" else { return failure }
             return TokenFailure(
                 .loginRequired,
@@ -28,7 +28,9 @@ struct TokenAnswers: Sendable {
         in attempt: inout GrantAttempt,
         holding token: TokenSet?
     ) -> Result<TokenSet, TokenFailure> {
-        read(errors.read(reply, in: &attempt), at: attempt.now, holding: token).mapError { failure in
+        attempt.nextRenewal = nextRefreshToken(reply)
+        let answer = errors.read(reply, in: &attempt, rotates: true)
+        return read(answer, at: attempt.now, holding: token).mapError { failure in
             guard let code = failure.problem.cause?.code else { return failure }
             let reason: String
             if Self.needsPerson.contains(code) {
@@ -44,6 +46,13 @@ struct TokenAnswers: Sendable {
                 problem: GatewayProblem(.reauthorizationRequired, detail, cause: failure.problem.cause)
             )
         }
+    }
+
+    /// What the refresh token was spent for, also when the access token beside it cannot be used.
+    private func nextRefreshToken(_ reply: TokenReply) -> Secret? {
+        guard (200..<300).contains(reply.status) else { return nil }
+        let answer = JSONValue(reply.body, forgivingNumbers: true)
+        return answer.flatMap { try? OAuthTokenResponse.refreshToken(in: $0) }
     }
 
     private static let needsPerson: Set<String> = [

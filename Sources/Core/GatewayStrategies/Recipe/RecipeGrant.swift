@@ -112,13 +112,14 @@ struct RecipeGrant: TokenGrant {
         let index = attempt.answers - 1 - (attempt.begunAnewAfter ?? 0)
         guard steps.indices.contains(index) else { return .failure(unwritable) }
         let step = steps[index]
-        switch step.verdict(on: reply) {
+        switch step.verdict(on: reply, rotates: rotates) {
         case .success(let outputs):
             attempt.outputs.merge(outputs) { $1 }
             return index + 1 < steps.count
                 ? self.step(steps, index + 1, attempt).map { .next($0) } ?? .failure(unwritable)
                 : finish(reply, step, attempt)
-        case .broken(let answer):
+        case .broken(let answer, let found):
+            attempt.nextRenewal = found["renewal"] ?? attempt.nextRenewal
             return .failure(answer.failure(of: step.request.host, status: reply.status))
         case .transient: return .failure(transient(reply, step, at: attempt.now))
         case .refused(let isFinal):
@@ -155,7 +156,8 @@ struct RecipeGrant: TokenGrant {
             renewal: outputs["renewal"] ?? old?.renewal,
             extras: extras.filter { kept.contains($0.key) },
             obtainedAt: now.wall,
-            expiresAt: try end(of: access, outputs, at: now)
+            // A pair that rotates is not lost for an end that cannot be read.
+            expiresAt: rotates ? (try? end(of: access, outputs, at: now)) : (try end(of: access, outputs, at: now))
         )
         if let obstacle = placement.obstacle(to: token) { throw BrokenAnswer(reason: obstacle) }
         return token

@@ -17,7 +17,7 @@ extension RecipeGrant {
             attempt.outputs.merge(outputs) { $1 }
             guard index + 1 < revoke.count else { return .revoked }
             return self.step(revoke, index + 1, attempt).map { .next($0) } ?? .failure(unwritable.problem)
-        case .broken(let answer):
+        case .broken(let answer, _):
             let detail =
                 "\(name(of: index, step)) answered \(reply.status), but not as the recipe expects: \(answer.reason)."
             let cause = GatewayProblem.Cause(httpStatus: reply.status)

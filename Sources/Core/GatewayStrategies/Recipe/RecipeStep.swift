@@ -5,6 +5,15 @@ struct RecipeStep: Sendable {
     struct Output: Hashable, Sendable {
         let name: String
         let extraction: Extraction
+
+        /// nil when the answer does without it and may.
+        func value(in reply: TokenReply, json: JSONValue?) throws(BrokenAnswer) -> Secret? {
+            let value = try extraction.value(in: reply, json: json)
+            guard value != nil || extraction.isOptional else {
+                throw BrokenAnswer(reason: "\(extraction.place) is missing")
+            }
+            return value
+        }
     }
 
     /// Something in a JSON answer that tells success where the status does not.
@@ -65,39 +74,42 @@ struct RecipeStep: Sendable {
 
     enum Verdict {
         case success([String: Secret])
-        case broken(BrokenAnswer)
+        /// With what was found all the same.
+        case broken(BrokenAnswer, [String: Secret])
         case transient
         /// - isFinal: The authority no longer knows what was presented.
         case refused(isFinal: Bool)
     }
 
-    func verdict(on reply: TokenReply) -> Verdict {
+    /// - Parameter rotates: Whether the answer may hold what can be had only once.
+    func verdict(on reply: TokenReply, rotates: Bool = false) -> Verdict {
         switch statuses.outcome(of: reply.status) {
         case .transient: return .transient
         case .terminal: return .refused(isFinal: true)
         case .unlisted: return .refused(isFinal: false)
         case .success: break
         }
-        let json = JSONValue(reply.body)
+        let json = JSONValue(reply.body, forgivingNumbers: rotates)
         if let success {
             guard let found = json.flatMap(success.pointer.value(in:)) else {
-                return .broken(BrokenAnswer(reason: "there is no \(success.pointer.text) in it"))
+                return .broken(BrokenAnswer(reason: "there is no \(success.pointer.text) in it"), [:])
             }
             guard found.plainText == success.expected else { return .refused(isFinal: false) }
         }
+        return values(in: reply, json)
+    }
+
+    private func values(in reply: TokenReply, _ json: JSONValue?) -> Verdict {
         var values: [String: Secret] = [:]
-        do throws(BrokenAnswer) {
-            for output in outputs {
-                if let value = try output.extraction.value(in: reply, json: json) {
-                    values[output.name] = value
-                } else if !output.extraction.isOptional {
-                    throw BrokenAnswer(reason: "\(output.extraction.place) is missing")
-                }
+        var broken: BrokenAnswer?
+        for output in outputs {
+            do throws(BrokenAnswer) {
+                values[output.name] = try output.value(in: reply, json: json)
+            } catch {
+                broken = broken ?? error
             }
-        } catch {
-            return .broken(error)
         }
-        return .success(values)
+        return broken.map { Verdict.broken($0, values) } ?? .success(values)
     }
 }
 

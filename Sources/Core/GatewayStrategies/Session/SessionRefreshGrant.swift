@@ -56,9 +56,18 @@ struct SessionRefreshGrant: TokenGrant {
 
     var authorityEndpoints: [AuthorityEndpoint] { [AuthorityEndpoint](refresh.url, revoke?.url) }
 
+    /// A session token alone begins as a pair whose access token is over, where that can be renewed.
     func seed(at now: Moment) -> TokenSet? {
-        seeds.access.map { completing(TokenSet(access: $0, renewal: seeds.session, obtainedAt: now.wall)) }
+        if let access = seeds.access {
+            return completing(TokenSet(access: access, renewal: seeds.session, obtainedAt: now.wall))
+        }
+        guard refresh.accessField == nil, let session = seeds.session else { return nil }
+        return completing(
+            TokenSet(access: Secret(""), renewal: session, obtainedAt: now.wall, expiresAt: now.wall)
+        )
     }
+
+    var renewsSeed: Bool { seeds.access == nil }
 
     func completing(_ token: TokenSet) -> TokenSet {
         var token = token
@@ -88,8 +97,10 @@ struct SessionRefreshGrant: TokenGrant {
         let now = attempt.now
         switch statuses.outcome(of: reply.status) {
         case .success:
+            let answer = JSONValue(reply.body, forgivingNumbers: rotates)
+            attempt.nextRenewal = answer.flatMap { try? session($0) }
             do throws(BrokenAnswer) {
-                return .token(try pair(reply, holding: attempt.held, at: now))
+                return .token(try pair(answer, holding: attempt.held, at: now))
             } catch {
                 return .failure(error.failure(of: "The authorizer", status: reply.status))
             }
@@ -116,11 +127,11 @@ struct SessionRefreshGrant: TokenGrant {
     }
 
     private func pair(
-        _ reply: TokenReply,
+        _ answer: JSONValue?,
         holding token: TokenSet?,
         at now: Moment
     ) throws(BrokenAnswer) -> TokenSet {
-        guard let answer = JSONValue(reply.body) else { throw BrokenAnswer(reason: "the body is not JSON") }
+        guard let answer else { throw BrokenAnswer(reason: "the body is not JSON") }
         guard let access = accessPointer.value(in: answer)?.string.flatMap({ IssuedToken.read($0) }) else {
             throw BrokenAnswer(reason: "there is no usable token at \(accessPointer.text)")
         }

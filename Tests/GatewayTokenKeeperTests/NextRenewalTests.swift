@@ -1,0 +1,165 @@
+import GatewayCore
+import GatewayTesting
+import GatewayTokenKeeper
+import Testing
+
+@Suite("The next renewal token of an attempt that fails", .timeLimit(.minutes(1)))
+struct NextRenewalTests {
+    private static let now = ManualClock().now().wall
+    private let key = KeeperBench.key
+
+    private static let dead = TokenSet(
+        access: Secret("access-one"),
+        renewal: Secret("renewal-one"),
+        obtainedAt: now + .seconds(-4000),
+        expiresAt: now + .seconds(-400)
+    )
+
+    private func bench(_ answers: [ScriptedTokenEndpoint.Answer], steps: Int = 2) -> KeeperBench {
+        let store = RecordingTokenStore()
+        store[key] = StoredToken(generation: 1, token: Self.dead)
+        return KeeperBench(ScriptedTokenEndpoint(answers), grant: StepwiseRenewal(steps: steps), store: store)
+    }
+
+    /// The renewal tokens that were sent, in order.
+    private func spent(_ bench: KeeperBench) -> [String] {
+        bench.endpoint.requests.compactMap { request in
+            guard case .form(let parameters) = request.body else { return nil }
+            return parameters.first { $0.name == "refresh_token" }?.value.withValue { $0 }
+        }
+    }
+
+    private let two = ScriptedTokenEndpoint.Answer.json(#"{"refresh_token":"renewal-two"}"#)
+    private let busy = ScriptedTokenEndpoint.Answer.json("", status: 503)
+    private let lost = ScriptedTokenEndpoint.Answer.failure(
+        TokenTransportFailure(.responseTimeout, mayHaveBeenProcessed: true)
+    )
+
+    @Test func itIsStoredAndSentNextWhenALaterStepFails() async throws {
+        let three = ScriptedTokenEndpoint.Answer.json(#"{"refresh_token":"renewal-three"}"#)
+        try await bench([two, busy, three, .token("access-three", expiresIn: 3600)]).running { bench in
+            #expect(await bench.credential().problem?.kind == .tokenTemporarilyUnavailable)
+            let kept = try #require(bench.store[key])
+            #expect(kept.token.renewal == Secret("renewal-two"))
+            #expect(kept.previousRenewal == Secret("renewal-one"))
+            #expect(kept.attempt == nil, "nothing is uncertain about it")
+            #expect(bench.status.state == .expired)
+            bench.clock.advance(by: .seconds(60))
+            #expect(await bench.credential().generation == 2)
+            #expect(spent(bench) == ["renewal-one", "renewal-two"])
+            #expect(bench.store[key]?.token.renewal == Secret("renewal-three"))
+        }
+    }
+
+    @Test func itIsStoredAndSentNextWhenTheAccessTokenBesideItIsOfNoUse() async throws {
+        try await bench([two, .token("access-three", expiresIn: 3600)], steps: 1).running { bench in
+            #expect(await bench.credential().problem?.kind == .tokenTemporarilyUnavailable)
+            #expect(bench.store[key]?.token.renewal == Secret("renewal-two"))
+            #expect(bench.store[key]?.attempt == nil)
+            bench.clock.advance(by: .seconds(60))
+            #expect(await bench.credential().generation == 2)
+            #expect(spent(bench) == ["renewal-one", "renewal-two"])
+        }
+    }
+
+    @Test func itIsInDoubtWhenALaterStepIsLost() async throws {
+        try await bench([two, lost]).running { bench in
+            _ = await bench.credential()
+            try await bench.clock.untilStatus(bench, .rotationUncertain)
+            #expect(bench.store[key]?.token.renewal == Secret("renewal-two"))
+            #expect(bench.store[key]?.attempt != nil)
+        }
+    }
+
+    @Test func theOneAtHandIsInDoubtOnceAStepWasAnswered() async throws {
+        try await bench([.json("{}"), busy]).running { bench in
+            _ = await bench.credential()
+            try await bench.clock.untilStatus(bench, .rotationUncertain)
+            #expect(bench.store[key]?.token.renewal == Secret("renewal-one"))
+            #expect(bench.store[key]?.attempt != nil)
+        }
+    }
+
+    @Test func theOneAtHandIsNotInDoubtWhenTheFirstStepIsRefusedForNow() async throws {
+        try await bench([busy]).running { bench in
+            _ = await bench.credential()
+            #expect(bench.store[key]?.attempt == nil)
+            #expect(bench.status.state == .expired)
+        }
+    }
+
+    @Test func whatTheStoreHoldsDoesNotReplaceTheOneThatItDidNotTake() async throws {
+        let bench = bench([two, .error("invalid_grant")])
+        bench.store.fail {
+            if case .save(let token) = $0, token.token.renewal == Secret("renewal-two") {
+                .unavailable("full")
+            } else {
+                nil
+            }
+        }
+        try await bench.running { bench in
+            #expect(await bench.credential().problem?.kind == .reauthorizationRequired)
+            #expect(spent(bench) == ["renewal-one"])
+            #expect(bench.audit.count(of: .adopted) == 0)
+        }
+    }
+
+    @Test func aPairThatIsOverByItsStatedEndIsKeptAndUsed() async throws {
+        let store = RecordingTokenStore()
+        store[key] = StoredToken(generation: 1, token: Self.dead)
+        let endpoint = ScriptedTokenEndpoint([.token("access-two", refresh: "renewal-two")])
+        try await KeeperBench(endpoint, grant: FastClock(), store: store).running { bench in
+            #expect(await bench.credential().generation == 2)
+            let kept = try #require(bench.store[key])
+            #expect(kept.token.renewal == Secret("renewal-two"))
+            #expect(kept.token.expiresAt == nil, "used until it is rejected")
+            #expect(kept.attempt == nil)
+        }
+    }
+}
+
+/// A refresh whose first step spends the renewal token, and whose last brings the access token.
+private struct StepwiseRenewal: TokenGrant {
+    private let grant = SampleGrant(rotates: true)
+    private let steps: Int
+
+    init(steps: Int) { self.steps = steps }
+
+    var identity: GrantIdentity { grant.identity }
+    var isRenewable: Bool { true }
+    var rotates: Bool { true }
+    func seed(at now: Moment) -> TokenSet? { nil }
+    func firstStep(of attempt: GrantAttempt) -> GrantStep { grant.firstStep(of: attempt) }
+    func injection(of token: TokenSet) -> Injection { grant.injection(of: token) }
+
+    func interpret(_ reply: TokenReply, in attempt: inout GrantAttempt) -> GrantAnswer {
+        if let renewal = JSONValue(reply.body)?["refresh_token"]?.string { attempt.nextRenewal = Secret(renewal) }
+        if reply.status == 200, attempt.answers < steps, let url = try? AuthorityURL("https://authority.example/access")
+        {
+            return .next(TokenRequest(url: url))
+        }
+        let answer = grant.interpret(reply, in: &attempt)
+        guard case .token(var token) = answer else { return answer }
+        token.renewal = attempt.nextRenewal ?? token.renewal
+        return .token(token)
+    }
+}
+
+/// An authority that states an end which is over by the clock here.
+private struct FastClock: TokenGrant {
+    private let grant = SampleGrant(rotates: true)
+
+    var identity: GrantIdentity { grant.identity }
+    var isRenewable: Bool { true }
+    var rotates: Bool { true }
+    func seed(at now: Moment) -> TokenSet? { nil }
+    func firstStep(of attempt: GrantAttempt) -> GrantStep { grant.firstStep(of: attempt) }
+    func injection(of token: TokenSet) -> Injection { grant.injection(of: token) }
+
+    func interpret(_ reply: TokenReply, in attempt: inout GrantAttempt) -> GrantAnswer {
+        let answer = grant.interpret(reply, in: &attempt)
+        guard case .token(var token) = answer else { return answer }
+        token.expiresAt = attempt.now.wall + .seconds(-7200)
+        return .token(token)
+    }
+}
