@@ -65,7 +65,13 @@ struct ConfigLoaderTests {
     @Test func theMainFileMayBeMissing() {
         let loading = load([:])
         #expect(loading.document == nil)
-        #expect(loading.diagnostics.map(\.message) == ["no such file"])
+        #expect(loading.diagnostics.map(\.message) == ["no such file; name another"])
+    }
+
+    @Test func anIncludedFileThatIsMissingIsNotNamedOnTheCommandLine() {
+        let loading = load(["/work/gateway.yaml": "include: lost.yaml\n"])
+        #expect(loading.document == nil)
+        #expect(loading.diagnostics.map(\.message) == ["lost.yaml: no such file"])
     }
 
     @Test func variablesAreReplacedInScalarsOnly() {

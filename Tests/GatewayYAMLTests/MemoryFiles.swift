@@ -10,7 +10,7 @@ struct MemoryFiles: ConfigFileSource {
     func absolutePath(_ path: String) -> String { path.hasPrefix("/") ? path : "/work/\(path)" }
 
     func read(_ path: String, limit: Int) throws(ConfigFileError) -> [UInt8] {
-        guard let bytes = files[path] else { throw ConfigFileError("no such file") }
+        guard let bytes = files[path] else { throw ConfigFileError("no such file", advice: "name another") }
         return Array(bytes.prefix(limit))
     }
 

@@ -8,6 +8,8 @@ package struct ConfigLoader: Sendable {
         /// What diagnostics refer to, also when there is no document.
         package let files: [ConfigDocument.File]
         package let diagnostics: [ConfigDiagnostic]
+        /// What must not be shown with them, nor with what is found later.
+        package let secretSpans: Set<SourceSpan>
     }
 
     private static let maximumFiles = 256
@@ -63,13 +65,15 @@ package struct ConfigLoader: Sendable {
         return Loading(
             document: ConfigDocument(files: state.files, root: root),
             files: state.files,
-            diagnostics: state.diagnostics
+            diagnostics: state.diagnostics,
+            secretSpans: state.secretSpans
         )
     }
 
     private struct State {
         var files: [ConfigDocument.File] = []
         var diagnostics: [ConfigDiagnostic] = []
+        var secretSpans: Set<SourceSpan> = []
         var isComplete = true
 
         mutating func report(_ message: String, at span: SourceSpan, path: ConfigPath = .root) {
@@ -77,7 +81,7 @@ package struct ConfigLoader: Sendable {
         }
 
         func failed() -> Loading {
-            Loading(document: nil, files: files, diagnostics: diagnostics.inFileOrder)
+            Loading(document: nil, files: files, diagnostics: diagnostics.inFileOrder, secretSpans: secretSpans)
         }
     }
 
@@ -99,7 +103,7 @@ package struct ConfigLoader: Sendable {
             }
             let span = included ?? SourceSpan(file: index, line: 1, column: 1)
             state.isComplete = false
-            state.report(included == nil ? error.message : "\(name): \(error.message)", at: span)
+            state.report(included == nil ? error.messageOfMainFile : "\(name): \(error.message)", at: span)
             return nil
         }
         let text = loader.load(bytes, file: index)
@@ -107,9 +111,11 @@ package struct ConfigLoader: Sendable {
         state.files.append(ConfigDocument.File(name: name, directory: folder, lines: text.lines))
         state.diagnostics += text.diagnostics
         guard let root = text.root else {
+            state.secretSpans.formUnion(UnreadLines(text.lines).hidden(from: text.diagnostics))
             state.isComplete = false
             return nil
         }
+        state.secretSpans.formUnion(root.keylessScalars.map(\.span))
         if included != nil, case .mapping(let entries) = root.content,
             let nested = entries.first(where: { $0.key == "include" })
         {

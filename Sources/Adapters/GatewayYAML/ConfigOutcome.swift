@@ -18,11 +18,12 @@ extension ConfigLoader {
     package func plan(at path: String, catalog: StrategyCatalog, secrets: any SecretSource) -> ConfigOutcome {
         let loading = load(path)
         guard let document = loading.document else {
-            let renderer = DiagnosticRenderer(files: loading.files)
+            let renderer = DiagnosticRenderer(files: loading.files, hiding: loading.secretSpans)
             return ConfigOutcome(plan: nil, diagnostics: loading.diagnostics, renderer: renderer)
         }
         let decoding = PlanDecoder.decode(document, after: loading.diagnostics, catalog: catalog, secrets: secrets)
-        let renderer = DiagnosticRenderer(files: loading.files, hiding: decoding.secretSpans)
+        let hidden = loading.secretSpans.union(decoding.secretSpans)
+        let renderer = DiagnosticRenderer(files: loading.files, hiding: hidden)
         return ConfigOutcome(plan: decoding.plan, diagnostics: decoding.diagnostics, renderer: renderer)
     }
 }

@@ -128,7 +128,11 @@ struct YAMLComposer {
             let value = try subtree(try next(parser), parser, depth: depth + 1)
             height = max(height, value.height)
             if let first = places[key.text] {
-                report("duplicate key \"\(key.text)\"", at: key.span, related: ("first defined here", first))
+                report(
+                    "duplicate key \"\(ShownKey(key.text).text)\"",
+                    at: key.span,
+                    related: ("first defined here", first)
+                )
                 guard diagnostics.count < 100 else { throw Refused() }
                 continue
             }

@@ -9,7 +9,19 @@ extension YAMLSyntaxError {
             let advice = "inside {…} and […] a value with ${NAME} must be in quotes"
             return ConfigDiagnostic(.error, advice, at: span)
         }
-        return ConfigDiagnostic(.error, message(character), at: span, related: related(in: text))
+        return keyWithoutColon(in: text)
+            ?? ConfigDiagnostic(.error, message(character), at: span, related: related(in: text))
+    }
+
+    /// That a key has no `: ` behind it is noticed after its line, or at the end of the file.
+    private func keyWithoutColon(in text: SourceText) -> ConfigDiagnostic? {
+        guard problem == "could not find expected ':'", let contextAt,
+            text.lines.indices.contains(contextAt.line - 1)
+        else { return nil }
+        let line = text.lines[contextAt.line - 1].unicodeScalars.dropFirst(contextAt.column - 1)
+        let advice = ShownKey(String(line)).advice ?? "expected \": \" behind the key in this line"
+        let span = text.span(line: contextAt.line, column: contextAt.column, length: Int.max)
+        return ConfigDiagnostic(.error, advice, at: span)
     }
 
     private func message(_ character: Unicode.Scalar?) -> String {

@@ -36,7 +36,7 @@ struct Banner {
                 route.needs ?? need(of: route)
             )
         }
-        let lines = curlLines.map { "  \($0)\n" }.joined()
+        let lines = (curlLines + [auditLine]).map { "  \($0)\n" }.joined()
         return """
             AuthGateway \(GatewayVersion.current)
               proxy  \(addresses.joined(separator: ", "))
@@ -78,9 +78,16 @@ struct Banner {
         return Array((requests + rest).prefix(3))
     }
 
+    private var auditLine: String {
+        "sqlite3 \(quoted(plan.audit.path)) 'select at, event, credential, generation from token_events'"
+    }
+
+    /// For a shell.
+    private func quoted(_ text: String) -> String { "'\(text.replacing("'", with: "'\\''"))'" }
+
     private func ask(_ path: String) -> String {
         let url = admin.hasPrefix("unix:") ? "http://localhost\(path)" : admin + path
-        let socket = admin.hasPrefix("unix:") ? "--unix-socket '\(admin.dropFirst(5))' " : ""
+        let socket = admin.hasPrefix("unix:") ? "--unix-socket \(quoted(String(admin.dropFirst(5)))) " : ""
         return "curl \(socket)\(url.contains("?") ? "'\(url)'" : url)"
     }
 

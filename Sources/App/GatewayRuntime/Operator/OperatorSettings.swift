@@ -12,7 +12,7 @@ struct OperatorSettings: Sendable {
         // What is not set here was set where the gateway was started, and is not needed.
         let loader = ConfigLoader(files: SystemConfigFiles(), placeholder: "unset") { secrets.environment($0) }
         let loading = loader.load(path)
-        let renderer = DiagnosticRenderer(files: loading.files)
+        let renderer = DiagnosticRenderer(files: loading.files, hiding: loading.secretSpans)
         guard let document = loading.document else {
             let text = renderer.render(loading.diagnostics, consequence: "nothing was asked")
             throw CommandFailure(.configuration, text)
@@ -21,7 +21,8 @@ struct OperatorSettings: Sendable {
         let plan = OperatorPlan(document, context: context)
         let problems = context.diagnostics.filter { $0.severity == .error }
         guard let plan, problems.isEmpty else {
-            let hiding = DiagnosticRenderer(files: loading.files, hiding: context.secretSpans)
+            let hidden = loading.secretSpans.union(context.secretSpans)
+            let hiding = DiagnosticRenderer(files: loading.files, hiding: hidden)
             throw CommandFailure(.configuration, hiding.render(problems, consequence: "nothing was asked"))
         }
         self.plan = plan

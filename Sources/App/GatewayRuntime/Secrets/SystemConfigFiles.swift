@@ -19,7 +19,7 @@ package struct SystemConfigFiles: ConfigFileSource {
         } catch {
             switch error {
             case .tooLarge: throw ConfigFileError("the file is larger than \(ConfigUnits.text(bytes: limit - 1))")
-            case .missing: throw ConfigFileError("no such file; name another one with --config")
+            case .missing: throw ConfigFileError("no such file", advice: "name another one with --config")
             default: throw ConfigFileError("cannot be read: \(error.message)")
             }
         }

@@ -39,9 +39,24 @@ package final class ConfigContext {
     package func hide(_ node: ConfigNode) {
         switch node.content {
         case .scalar(let scalar):
-            if !scalar.isReference { secretSpans.insert(node.span) }
+            if !scalar.isReference, !scalar.isNull { hide(node.span) }
         case .sequence(let nodes): nodes.forEach(hide)
         case .mapping(let entries): entries.forEach { hide($0.value) }
+        }
+    }
+
+    package func hide(_ span: SourceSpan) { secretSpans.insert(span) }
+
+    /// Hides what stands at the place of a key and is none: a value whose key is missing, or the space before it.
+    func hideStrayValue(_ entry: ConfigNode.Entry) {
+        guard entry.value.isNull else { return }
+        if let shown = ShownKey(entry.key).columns {
+            var value = entry.keySpan
+            value.column += shown
+            value.length -= shown
+            if value.length > 0 { hide(value) }
+        } else if entry.key.utf8.contains(UInt8(ascii: " ")) {
+            hide(entry.keySpan)
         }
     }
 

@@ -23,6 +23,7 @@ package final class ConfigFields {
         self.path = path
         self.context = context
         context.recorder?.visit(path, keys: entries.map(\.key))
+        entries.forEach(context.hideStrayValue)
     }
 
     /// Reads `node` as a mapping; anything else is a problem.
@@ -35,6 +36,7 @@ package final class ConfigFields {
         under keySpan: SourceSpan? = nil
     ) {
         guard case .mapping(let entries) = node.content else {
+            node.keylessScalars.forEach(context.hide)
             context.error("expected a mapping, found \(node.kindName)", at: node.span, path: path)
             return nil
         }
@@ -91,14 +93,28 @@ package final class ConfigFields {
     package func refuseUnknownKeys() {
         context.recorder?.noteClosed(path)
         for (count, entry) in entries.filter({ !knownSet.contains($0.key) }).enumerated() {
-            if hidesUnknownValues { context.hide(entry.value) }
-            // A misspelt key is one mistake, not two.
-            if count < Self.suggestions, let meant = Suggestion.nearest(to: entry.key, in: missed.keys.sorted()) {
-                missed.removeValue(forKey: meant).map(context.retract)
-            }
-            let hint = count < Self.suggestions ? Suggestion.hint(for: entry.key, in: known) : ""
-            error("unknown key \"\(entry.key)\"\(hint)", at: entry.keySpan)
+            refuse(entry, suggesting: count < Self.suggestions)
         }
+    }
+
+    private func refuse(_ entry: ConfigNode.Entry, suggesting: Bool) {
+        if hidesUnknownValues { context.hide(entry.value) }
+        let key = ShownKey(entry.key)
+        // A misspelt key is one mistake, not two.
+        if suggesting, let meant = Suggestion.nearest(to: key.name, in: missed.keys.sorted()) {
+            missed.removeValue(forKey: meant).map(context.retract)
+        }
+        let suggestion = suggesting ? Suggestion.hint(for: key.name, in: known) : ""
+        if hidesUnknownValues, entry.value.isNull, suggestion.isEmpty, key.columns == nil, !key.isWord {
+            // `{SECRET}`: what stands here is rather the value than the key.
+            context.hide(entry.keySpan)
+            return error("expected a key and its value", at: entry.keySpan)
+        }
+        refuse(key, at: entry.keySpan, suggestion)
+    }
+
+    private func refuse(_ key: ShownKey, at span: SourceSpan, _ suggestion: String) {
+        error("unknown key \"\(key.text)\"\(key.advice.map { "; \($0)" } ?? suggestion)", at: span)
     }
 
     func refuseUnknownKeysIfComplete() {
@@ -111,9 +127,9 @@ package final class ConfigFields {
     func missingOrMisspelt(_ key: String) {
         know(key)
         context.recorder?.miss(key, of: path)
-        let misspelt = entries.first { Suggestion.nearest(to: $0.key, in: [key]) != nil }
+        let misspelt = entries.first { Suggestion.nearest(to: ShownKey($0.key).name, in: [key]) != nil }
         guard let misspelt else { return missing(key) }
-        error("unknown key \"\(misspelt.key)\"; did you mean \"\(key)\"?", at: misspelt.keySpan)
+        refuse(ShownKey(misspelt.key), at: misspelt.keySpan, "; did you mean \"\(key)\"?")
     }
 
     package func error(_ message: String, at span: SourceSpan? = nil) {
@@ -337,6 +353,8 @@ package final class ConfigFields {
 
     /// A program and its arguments, to be run without a shell. `./` is the folder of the file that names it.
     package func command(_ key: String) -> [String]? {
+        // Of a program and its arguments in one string, an argument may be a secret.
+        if let node = node(key), case .scalar = node.content { context.hide(node) }
         guard var arguments = strings(key) else { return nil }
         guard !arguments.isEmpty else {
             error(key, "names no program")

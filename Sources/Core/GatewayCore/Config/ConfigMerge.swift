@@ -44,7 +44,7 @@ package struct ConfigMerge {
                 diagnostics.append(
                     ConfigDiagnostic(
                         .error,
-                        "\"\(entry.key)\" is defined twice",
+                        "\"\(ShownKey(entry.key).text)\" is defined twice",
                         at: entry.keySpan,
                         path: path,
                         related: ConfigDiagnostic.Related("first defined here", at: entries[index].keySpan)

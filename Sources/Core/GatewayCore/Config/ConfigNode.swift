@@ -63,6 +63,15 @@ package struct ConfigNode: Hashable, Sendable {
         return false
     }
 
+    /// The scalars that no key says anything about: where a mapping is expected, each may be a secret.
+    package var keylessScalars: [ConfigNode] {
+        switch content {
+        case .scalar: [self]
+        case .sequence(let nodes): nodes.flatMap(\.keylessScalars)
+        case .mapping: []
+        }
+    }
+
     /// Unambiguous, and without places: equal for nodes that mean the same. May hold secrets.
     package var canonicalText: String {
         switch content {

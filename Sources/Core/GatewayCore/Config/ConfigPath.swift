@@ -5,7 +5,8 @@ package struct ConfigPath: Hashable, Sendable, CustomStringConvertible {
     package static let root = ConfigPath(description: "")
 
     package func appending(_ key: String) -> ConfigPath {
-        ConfigPath(description: description.isEmpty ? key : "\(description).\(key)")
+        let key = ShownKey(key).text
+        return ConfigPath(description: description.isEmpty ? key : "\(description).\(key)")
     }
 
     package func appending(_ index: Int) -> ConfigPath { ConfigPath(description: "\(description)[\(index)]") }

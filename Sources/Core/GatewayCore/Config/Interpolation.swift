@@ -24,6 +24,7 @@ package struct Interpolation {
         switch node.content {
         case .scalar(let scalar):
             guard scalar.text.utf8.contains(UInt8(ascii: "$")) else { return }
+            warnOfBareName(scalar, at: node.span, path: path)
             let before = diagnostics.count
             var expanded = expand(scalar, at: node.span, path: path)
             if diagnostics.count > before {
@@ -40,6 +41,13 @@ package struct Interpolation {
             }
             node.content = .mapping(entries)
         }
+    }
+
+    /// `$NAME` without braces stays as it is. The name is not repeated: it may be a password that begins with `$`.
+    private mutating func warnOfBareName(_ scalar: ConfigNode.Scalar, at span: SourceSpan, path: ConfigPath) {
+        guard scalar.text.hasPrefix("$"), Self.isName(String(scalar.text.dropFirst())) else { return }
+        let advice = "\"$NAME\" is not replaced; write ${NAME} or {env: NAME}, or $$ for a dollar sign"
+        diagnostics.append(ConfigDiagnostic(.warning, advice, at: span, path: path))
     }
 
     private mutating func expand(

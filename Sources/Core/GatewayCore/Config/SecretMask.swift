@@ -18,7 +18,7 @@ enum SecretMask {
             guard let first = scalars.firstIndex(where: { $0 != " " && $0 != "\t" }) else { return [] }
             return [first..<scalars.count]
         }
-        var ranges = userInfo(in: scalars)
+        var ranges = userInfo(in: scalars) + queryValues(in: scalars)
         for key in keys(in: scalars) where isSensitive(key.name) {
             if let range = value(after: key.colon, in: scalars) { ranges.append(range) }
         }
@@ -38,20 +38,29 @@ enum SecretMask {
 
     private static func keys(in line: [Unicode.Scalar]) -> [(name: String, colon: Int)] {
         var keys: [(name: String, colon: Int)] = []
-        for (index, scalar) in line.enumerated() where scalar == ":" {
-            let isKey =
-                index + 1 == line.count || line[index + 1] == " " || line[index + 1] == "\t"
-                || (index > 0 && (line[index - 1] == "\"" || line[index - 1] == "'"))
-            guard isKey else { continue }
-            var name = String.UnicodeScalarView()
-            for character in line[..<index].reversed() {
-                if character == "\"" || character == "'" { continue }
-                guard character == "_" || character == "-" || character.properties.isAlphabetic else { break }
-                name.append(character)
-            }
-            keys.append((String(String(name).reversed()), index))
+        for (index, scalar) in line.enumerated() where scalar == ":" || scalar == "=" {
+            let name = name(before: index, in: line)
+            // Only with a space is it a key for YAML; people write `token:SECRET` and `token=SECRET` and mean one.
+            let isKey = isColonOfKey(index, in: line) || (!name.isEmpty && isSensitive(name))
+            if isKey { keys.append((name, index)) }
         }
         return keys
+    }
+
+    static func isColonOfKey(_ index: Int, in line: [Unicode.Scalar]) -> Bool {
+        guard line[index] == ":" else { return false }
+        return index + 1 == line.count || line[index + 1] == " " || line[index + 1] == "\t"
+            || (index > 0 && (line[index - 1] == "\"" || line[index - 1] == "'"))
+    }
+
+    private static func name(before sign: Int, in line: [Unicode.Scalar]) -> String {
+        var name = String.UnicodeScalarView()
+        for character in line[..<sign].reversed().drop(while: { $0 == " " || $0 == "\t" }) {
+            if character == "\"" || character == "'" { continue }
+            guard character == "_" || character == "-" || character.properties.isAlphabetic else { break }
+            name.append(character)
+        }
+        return String(String(name).reversed())
     }
 
     /// What stands between `//` and `@` of a URL.
@@ -62,6 +71,28 @@ enum SecretMask {
             if let end = rest.lastIndex(of: "@"), end > rest.startIndex { ranges.append(rest.startIndex..<end) }
         }
         return ranges
+    }
+
+    /// What the parameters in the query and the fragment of a URL are; a template and a plain `${NAME}` are shown.
+    private static func queryValues(in line: [Unicode.Scalar]) -> [Range<Int>] {
+        let words = line.indices.split { line[$0] == " " || line[$0] == "\t" || line[$0] == "\"" || line[$0] == "'" }
+        return words.flatMap { word -> [Range<Int>] in
+            guard let authority = word.dropLast().first(where: { line[$0] == "/" && line[$0 + 1] == "/" }),
+                let mark = line[authority..<word.upperBound].firstIndex(where: { $0 == "?" || $0 == "#" })
+            else { return [] }
+            let parameters = (mark..<word.upperBound).split { "?#&;".unicodeScalars.contains(line[$0]) }
+            return parameters.compactMap { parameter in
+                let start = line[parameter].firstIndex(of: "=").map { $0 + 1 } ?? parameter.lowerBound
+                let value = start..<parameter.upperBound
+                return value.isEmpty || isTemplate(text(line[value])) ? nil : value
+            }
+        }
+    }
+
+    private static func text(_ scalars: ArraySlice<Unicode.Scalar>) -> String {
+        var text = String.UnicodeScalarView()
+        text.append(contentsOf: scalars)
+        return String(text)
     }
 
     /// The scalar behind a colon: up to the end of the quotes or of the line; of a sequence, its elements. A mapping,
@@ -80,9 +111,7 @@ enum SecretMask {
             let isWhole = next == nil || next == "," || next == "}" || next == "]" || next == "#"
             return start..<(isWhole ? end + 1 : line.count)
         default:
-            var text = String.UnicodeScalarView()
-            text.append(contentsOf: line[start...])
-            if isReference(String(text)) { return nil }
+            if isReference(text(line[start...])) { return nil }
             let end = line[start...].firstIndex { $0 == "," || $0 == "}" } ?? line.count
             let isFlow = line[..<start].contains("{")
             return start..<(isFlow ? max(end, start + 1) : line.count)
@@ -94,5 +123,10 @@ enum SecretMask {
         guard text.hasPrefix("${"), let end = text.firstIndex(of: "}") else { return false }
         let after = text[text.index(after: end)...].first { $0 != " " }
         return !text[..<end].contains(":") && (after == nil || after == "," || after == "}" || after == "#")
+    }
+    /// `{{name}}`, or `${NAME}`.
+    private static func isTemplate(_ text: String) -> Bool {
+        guard text.hasPrefix("{{"), let end = text.firstRange(of: "}}") else { return isReference(text) }
+        return text[end.upperBound...].allSatisfy { $0 == "}" || $0 == "]" || $0 == "," }
     }
 }

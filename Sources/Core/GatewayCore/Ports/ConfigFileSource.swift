@@ -12,5 +12,13 @@ package protocol ConfigFileSource: Sendable {
 
 package struct ConfigFileError: Error, Hashable, Sendable {
     package let message: String
-    package init(_ message: String) { self.message = message }
+    /// What helps only where the file was named on the command line, not by `include`.
+    private let advice: String?
+
+    package init(_ message: String, advice: String? = nil) {
+        self.message = message
+        self.advice = advice
+    }
+
+    package var messageOfMainFile: String { advice.map { "\(message); \($0)" } ?? message }
 }

@@ -20,6 +20,21 @@ extension UInt8 {
     }
 }
 
+extension ConfigContext {
+    /// Says that nothing has this name. What cannot be one may be a secret that was written in its place: it is hidden.
+    func unknownName(
+        _ scalar: ConfigNode.Scalar,
+        of kind: String,
+        at span: SourceSpan,
+        or alternative: String = ""
+    ) -> String {
+        if scalar.isInterpolated || ConfigName.isValid(scalar.text) { return "no \(kind) is named \(scalar.shown)" }
+        // A reference that leads nowhere has been reported with its line.
+        if !scalar.text.contains("${") { hide(span) }
+        return "expected the name of a \(kind)\(alternative)"
+    }
+}
+
 extension ConfigFields {
     /// The entries of a mapping of named things; faulty names are reported and left out.
     func named() -> [(name: String, entry: ConfigNode.Entry)] {
@@ -31,7 +46,9 @@ extension ConfigFields {
         }
         return entries.compactMap { entry in
             guard ConfigName.isValid(entry.key) else {
-                context.error(ConfigName.rule, at: entry.keySpan, path: path.appending(entry.key))
+                // Without a value it is hardly a name.
+                let path = entry.value.isNull ? path : path.appending(entry.key)
+                context.error(ShownKey(entry.key).advice ?? ConfigName.rule, at: entry.keySpan, path: path)
                 return nil
             }
             return (entry.key, entry)

@@ -226,7 +226,8 @@ struct CredentialDecoder {
         switch node.content {
         case .scalar(let scalar):
             if scalar.text == "none" { return Authentication() }
-            return use(scalar, at: node.span, path: path).map { Authentication(credential: $0) }
+            let alternative = ", or a mapping such as {strategy: bearer, token: {env: NAME}}"
+            return use(scalar, at: node.span, path: path, or: alternative).map { Authentication(credential: $0) }
         case .sequence:
             context.error("expected a name or a mapping, found a sequence", at: node.span, path: path)
             return nil
@@ -315,20 +316,24 @@ struct CredentialDecoder {
     }
 
     /// Looks a credential up by the name that a route gives.
-    private mutating func use(_ scalar: ConfigNode.Scalar, at span: SourceSpan, path: ConfigPath) -> Int? {
+    ///
+    /// - Parameter alternative: What else could stand in its place.
+    private mutating func use(
+        _ scalar: ConfigNode.Scalar,
+        at span: SourceSpan,
+        path: ConfigPath,
+        or alternative: String = ""
+    ) -> Int? {
         let name = scalar.text
         used.insert(name)
-        guard let index = indices[name] else {
-            if !declared.contains(where: { $0.name == name }) {
-                let names = declared.map(\.name)
-                let hint = Suggestion.hint(for: name, in: names)
-                // Not called unused as well: it is the one that is meant.
-                if let meant = Suggestion.nearest(to: name, in: names) { used.insert(meant) }
-                context.error("no credential is named \(scalar.shown)\(hint)", at: span, path: path)
-            }
-            return nil
-        }
-        return index
+        if let index = indices[name] { return index }
+        guard !declared.contains(where: { $0.name == name }) else { return nil }
+        let names = declared.map(\.name)
+        // Not called unused as well: it is the one that is meant.
+        if let meant = Suggestion.nearest(to: name, in: names) { used.insert(meant) }
+        let fault = context.unknownName(scalar, of: "credential", at: span, or: alternative)
+        context.error("\(fault)\(Suggestion.hint(for: name, in: names))", at: span, path: path)
+        return nil
     }
 
     @discardableResult
@@ -345,10 +350,10 @@ struct CredentialDecoder {
             fields.missingOrMisspelt("strategy")
             return nil
         }
-        guard let scalar = fields.scalar("strategy")?.scalar else { return nil }
+        guard let (scalar, place) = fields.scalar("strategy") else { return nil }
         guard let type = catalog.strategy(named: scalar.text) else {
             let hint = Suggestion.hint(for: scalar.text, in: catalog.kinds)
-            fields.error("strategy", "no strategy is named \(scalar.shown)\(hint)")
+            fields.error("strategy", "\(context.unknownName(scalar, of: "strategy", at: place))\(hint)")
             return nil
         }
         let strategy = type.init(from: fields)

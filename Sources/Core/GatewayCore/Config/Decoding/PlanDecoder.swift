@@ -20,14 +20,16 @@ package enum PlanDecoder {
     ) -> PlanDecoding {
         let context = ConfigContext(document: document, secrets: secrets, recorder: recorder)
         let plan = ConfigFields(document.root, path: .root, context: context).flatMap { root($0, catalog) }
-        let faulty = earlier.prefix(1000).map(\.span)
-        let new = context.diagnostics.filter { diagnostic in !faulty.contains { diagnostic.span.covers($0) } }
+        let found = earlier.prefix(1000)
+        let new = context.diagnostics.filter { diagnostic in !found.contains { diagnostic.isSaid(by: $0) } }
         let all = (earlier + new).inFileOrder
         let isFaulty = all.contains { $0.severity == .error }
         return PlanDecoding(plan: isFaulty ? nil : plan, diagnostics: all, secretSpans: context.secretSpans)
     }
 
     private static func root(_ fields: ConfigFields, _ catalog: StrategyCatalog) -> Plan? {
+        // Of a file with secrets that is included, or no configuration at all, the values are nobody's business.
+        fields.hidesUnknownValues = true
         defer { fields.refuseUnknownKeys() }
         version(fields)
         let stateDirectory = stateDirectory(fields)
@@ -83,6 +85,13 @@ package enum PlanDecoder {
             return .auto
         }
         return .exactly(count)
+    }
+}
+
+extension ConfigDiagnostic {
+    /// Whether `earlier` is about the same place, and as grave.
+    fileprivate func isSaid(by earlier: ConfigDiagnostic) -> Bool {
+        span.covers(earlier.span) && (earlier.severity == .error || severity == .warning)
     }
 }
 
