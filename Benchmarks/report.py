@@ -68,6 +68,11 @@ def envoy_row(*compared):
     return [("CPU per request of Envoy's, the most under any load", f"{max(ratios):.2f}", "0.45")] if ratios else []
 
 
+def memory_row(plaintext):
+    peak = max(row["memory"] for (scenario, name), row in plaintext.items() if name == "gateway" and "256" in scenario)
+    return "peak memory at 256 connections, plaintext upstream", f"{peak:.1f} MiB", "25 MB"
+
+
 def p99_rows(*compared):
     """A p99 of one load moves by a tenth from run to run; all of them together say more."""
     for words, loads in (("32 and 256 connections without pauses", ("c32", "c256")), ("every load", WORDS)):
@@ -120,7 +125,7 @@ def main():
         ("Large bodies, nginx with tuned buffers", *compared(["64k", "10m"], ["nginx"])),
     ]
     measured = [results for _, _, results in sections]
-    rows = [*envoy_row(*measured), *p99_rows(*measured), *extra_rows(options.gateway, rounds)]
+    rows = [*envoy_row(*measured), memory_row(measured[0]), *p99_rows(*measured), *extra_rows(options.gateway, rounds)]
     taken = (load.stolen() - stolen) / 1e3 / (time.monotonic() - began) / os.cpu_count()
     text = document(sections, rows, alone, options.gateway, rounds, before, taken)
     print(text)

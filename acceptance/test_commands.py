@@ -95,6 +95,19 @@ def test_another_program_at_the_admin_address_is_called_so(authority, make_gatew
     assert not (gateway.folder / "state").exists(), "nothing was created"
 
 
+def test_another_program_at_the_admin_address_is_sent_no_secret(authority, make_gateway, make_origin):
+    """Nor what is left of a gateway that has stopped: its admin token, which the next one may have again."""
+    gateway = make_gateway(config(authority))
+    assert gateway.start().stop() == 0
+    token = (gateway.folder / "state" / "admin.token").read_text().strip()
+    stranger = make_origin(lambda request: response(200, b"{}"), gateway.admin_port)
+    secret = '{"access_token": "taken-by-a-stranger", "refresh_token": "taken-too"}'
+    for arguments, input in ((["token", "refresh", "service"], None), (["token", "import", "service"], secret), (["reload"], None)):
+        gateway.run(*arguments, input=input)
+    assert stranger.count() > 0 and token
+    assert token.encode() not in stranger.raw() and b"taken" not in stranger.raw()
+
+
 def test_tokens_are_listed_renewed_and_cleared(gateway, authority):
     listed = json.loads(gateway.run("token", "list", "--json").stdout)
     assert "service" in json.dumps(listed)

@@ -6,6 +6,7 @@ import Logging
 struct OfflineLogins: LoginDriver {
     private let tokens: OfflineTokens
     private let desk: LoginDesk
+    private let keeper: TokenKeeper?
     private let keeping: Task<Void, Never>?
 
     /// - Parameter failure: Why the gateway could not be asked.
@@ -15,6 +16,7 @@ struct OfflineLogins: LoginDriver {
         let tokens = try await OfflineTokens(configuration: configuration, mayBegin: true, after: failure)
         self.tokens = tokens
         let keeper = try? tokens.control.keeper(of: credential).get()
+        self.keeper = keeper
         keeping = keeper.map { keeper in Task { try? await keeper.run() } }
         desk = LoginDesk(
             parts: LoginDesk.Parts(
@@ -53,7 +55,8 @@ struct OfflineLogins: LoginDriver {
 
     func close() async {
         await desk.close()
-        keeping?.cancel()
+        // Not cancelled: it may have begun a renewal that spends the refresh token.
+        keeper?.retire()
         await keeping?.value
         await tokens.close()
     }

@@ -115,11 +115,13 @@ struct AdminClient: Sendable {
         body: [UInt8]? = nil
     ) async throws(CommandFailure) -> (status: Int, body: ByteBuffer) {
         try requireTrustedOwner()
-        let token = AdminToken.read(in: stateDirectory)
-        let answer = try await send(method, path, token: token, body: body)
+        // Anybody may listen there while no gateway does: who it is, is asked without anything secret then.
+        let isOurs = StateDirectory.isHeld(stateDirectory)
+        let token = isOurs ? AdminToken.read(in: stateDirectory) : nil
+        let answer = try await send(method, path, token: token, body: isOurs ? body : nil)
         guard answer.status == 401 else { return answer }
         let file = AdminToken.path(in: stateDirectory)
-        let reason = token == nil ? "cannot be read" : "is not the one of the running gateway"
+        let reason = isOurs && token == nil ? "cannot be read" : "is not the one of the running gateway"
         throw CommandFailure(.failed, "\(file) \(reason); run this as the gateway's user, with its configuration")
     }
 
@@ -154,8 +156,8 @@ struct AdminClient: Sendable {
         if let token { request.headers.add(name: "Authorization", value: token.withValue { "Bearer \($0)" }) }
         if let body { request.body = .bytes(body) }
         do {
-            // A renewal may take as long as an authority takes to answer.
-            let response = try await Self.client.execute(request, timeout: .seconds(60))
+            // A renewal may take as long as an authority takes to answer; what only looks does not wait for one.
+            let response = try await Self.client.execute(request, timeout: .seconds(method == "GET" ? 10 : 60))
             return (Int(response.status.code), try await response.body.collect(upTo: Self.answerLimit))
         } catch {
             if let error = error as? IOError, error.errnoCode == EACCES {

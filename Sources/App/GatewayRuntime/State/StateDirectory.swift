@@ -22,6 +22,15 @@ package final class StateDirectory: Sendable {
 
     package func file(_ name: String) -> String { "\(path)/\(name)" }
 
+    /// Whether a process holds the lock of this directory; also where that cannot be told.
+    package static func isHeld(_ path: String) -> Bool {
+        let descriptor = unsafe open("\(path)/gateway.lock", O_RDONLY | O_CLOEXEC | O_NOFOLLOW)
+        guard descriptor >= 0 else { return errno != ENOENT }
+        defer { close(descriptor) }
+        // Shared, so that two who ask at once do not take each other for a gateway.
+        return flock(descriptor, LOCK_SH | LOCK_NB) != 0
+    }
+
     private static func create(_ path: String) throws(StateError) {
         guard unsafe mkdir(path, 0o700) != 0, errno != EEXIST else { return }
         let reason = SystemError.text()
