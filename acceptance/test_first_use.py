@@ -197,7 +197,7 @@ def test_the_example_configurations_are_whole(tmp_path):
 
 
 @pytest.mark.parametrize("page", ["README.md", "docs/configuration.md"])
-def test_what_the_documentation_shows_is_whole(tmp_path, page):
+def test_what_the_documentation_shows_is_whole(tmp_path, certificate_authority, page):
     text = (ROOT / page).read_text(encoding="utf-8")
     [config] = re.findall(r"```yaml\n(version: 1\n.*?)```", text, re.DOTALL)
     (tmp_path / "gateway.yaml").write_text(config, encoding="utf-8")
@@ -206,6 +206,9 @@ def test_what_the_documentation_shows_is_whole(tmp_path, page):
         secret.parent.mkdir(exist_ok=True)
         secret.touch(mode=0o600)
         secret.write_text("secret", encoding="ascii")
+    certificate, key = certificate_authority.issue("documented", "DNS:localhost")
+    for name, source in {"cert": certificate, "key": key, "ca": certificate_authority.certificate, "corp-ca": certificate_authority.certificate}.items():
+        (tmp_path / f"{name}.pem").write_bytes(source.read_bytes())
     variables = {name: "1234" for pair in re.findall(r"\$\{(\w+)|\benv: (\w+)", config) for name in pair if name}
     result = command("check", "--config", "gateway.yaml", cwd=tmp_path, **variables)
     assert result.returncode == 0, result.stderr

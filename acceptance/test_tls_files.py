@@ -11,7 +11,7 @@ def files(certificate_authority, tmp_path):
     """Paths by what is wrong with them."""
     certificate, key = certificate_authority.issue("tls-files", "IP:127.0.0.1")
     _, other = certificate_authority.issue("tls-files-other", "IP:127.0.0.1")
-    for path in (key, other):
+    for path in (certificate, key, other):
         os.chmod(path, 0o600)
     empty, pipe = tmp_path / "empty.pem", tmp_path / "pipe.pem"
     empty.touch()
