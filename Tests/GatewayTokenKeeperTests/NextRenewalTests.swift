@@ -15,10 +15,15 @@ struct NextRenewalTests {
         expiresAt: now + .seconds(-400)
     )
 
-    private func bench(_ answers: [ScriptedTokenEndpoint.Answer], steps: Int = 2) -> KeeperBench {
+    private func bench(
+        _ answers: [ScriptedTokenEndpoint.Answer],
+        steps: Int = 2,
+        spendingIn: Set<Int> = [0]
+    ) -> KeeperBench {
         let store = RecordingTokenStore()
         store[key] = StoredToken(generation: 1, token: Self.dead)
-        return KeeperBench(ScriptedTokenEndpoint(answers), grant: StepwiseRenewal(steps: steps), store: store)
+        let grant = StepwiseRenewal(steps: steps, spendingIn: spendingIn)
+        return KeeperBench(ScriptedTokenEndpoint(answers), grant: grant, store: store)
     }
 
     /// The renewal tokens that were sent, in order.
@@ -62,8 +67,8 @@ struct NextRenewalTests {
         }
     }
 
-    @Test func itIsInDoubtWhenALaterStepIsLost() async throws {
-        try await bench([two, lost]).running { bench in
+    @Test func itIsInDoubtWhenALaterStepThatSendsItIsLost() async throws {
+        try await bench([two, lost], spendingIn: [0, 1]).running { bench in
             _ = await bench.credential()
             try await bench.clock.untilStatus(bench, .rotationUncertain)
             #expect(bench.store[key]?.token.renewal == Secret("renewal-two"))
@@ -77,6 +82,40 @@ struct NextRenewalTests {
             try await bench.clock.untilStatus(bench, .rotationUncertain)
             #expect(bench.store[key]?.token.renewal == Secret("renewal-one"))
             #expect(bench.store[key]?.attempt != nil)
+        }
+    }
+
+    @Test(arguments: [false, true])
+    func itIsNotInDoubtForStepsThatDoNotSendIt(_ isLost: Bool) async throws {
+        let answers = [two, .json("{}"), isLost ? lost : busy, .error("invalid_grant")]
+        try await bench(answers, steps: 3).running { bench in
+            _ = await bench.credential()
+            #expect(bench.store[key]?.token.renewal == Secret("renewal-two"))
+            #expect(bench.store[key]?.attempt == nil)
+            #expect(bench.status.state == .expired)
+            bench.clock.advance(by: .seconds(60))
+            #expect(await bench.credential().problem?.kind == .reauthorizationRequired)
+            #expect(spent(bench) == ["renewal-one", "renewal-two"], "the spent one is not tried again")
+        }
+    }
+
+    @Test func theOneAtHandIsNotInDoubtForAStepBeforeTheOneThatSendsIt() async throws {
+        try await bench([.json("{}"), busy], spendingIn: [1]).running { bench in
+            _ = await bench.credential()
+            #expect(bench.store[key]?.attempt == nil)
+            #expect(bench.status.state == .expired)
+        }
+    }
+
+    @Test func itStaysInDoubtWhenTheAuthorityIsBusyTheNextTime() async throws {
+        try await bench([lost, busy], steps: 1).running { bench in
+            _ = await bench.credential()
+            try await bench.clock.untilStatus(bench, .rotationUncertain)
+            bench.clock.advance(by: .seconds(60))
+            #expect(await bench.credential().problem != nil)
+            #expect(bench.endpoint.requests.count == 2)
+            #expect(bench.store[key]?.attempt != nil)
+            #expect(bench.status.state == .rotationUncertain)
         }
     }
 
@@ -122,8 +161,14 @@ struct NextRenewalTests {
 private struct StepwiseRenewal: TokenGrant {
     private let grant = SampleGrant(rotates: true)
     private let steps: Int
+    private let spendingIn: Set<Int>
 
-    init(steps: Int) { self.steps = steps }
+    init(steps: Int, spendingIn: Set<Int>) {
+        self.steps = steps
+        self.spendingIn = spendingIn
+    }
+
+    func sendsRenewal(in attempt: GrantAttempt) -> Bool { spendingIn.contains(attempt.answers) }
 
     var identity: GrantIdentity { grant.identity }
     var isRenewable: Bool { true }

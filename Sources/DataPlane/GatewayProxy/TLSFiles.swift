@@ -19,10 +19,13 @@ enum TLSFiles {
     ///
     /// - Throws: ``Problem``; also where reading could wait, as for a pipe.
     static func certificates(_ path: String) throws(Problem) -> [NIOSSLCertificate] {
+        let descriptor = unsafe open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC)
+        guard descriptor >= 0 else { throw Problem(description: "\(path): \(text(errno))") }
+        defer { close(descriptor) }
         var status = stat()
-        guard unsafe stat(path, &status) == 0 else { throw Problem(description: "\(path): \(text(errno))") }
-        guard status.st_mode & S_IFMT == S_IFREG else { throw Problem(description: "\(path): not a regular file") }
-        guard unsafe access(path, R_OK) == 0 else { throw Problem(description: "\(path): \(text(errno))") }
+        guard unsafe fstat(descriptor, &status) == 0, status.st_mode & S_IFMT == S_IFREG else {
+            throw Problem(description: "\(path): not a regular file")
+        }
         guard let certificates = try? NIOSSLCertificate.fromPEMFile(path), !certificates.isEmpty else {
             throw Problem(description: "\(path): holds no certificate (PEM) that can be read")
         }

@@ -52,7 +52,9 @@ struct UpstreamTarget: Sendable {
         configuration.applicationProtocols = ["http/1.1"]
         do throws(TLSFiles.Problem) {
             if let path = route.tls.caPath {
-                configuration.trustRoots = .certificates(try TLSFiles.certificates(path))
+                // Only looked at here: of a bundle of TRUSTED CERTIFICATEs it would be the first one.
+                _ = try TLSFiles.certificates(path)
+                configuration.trustRoots = .file(path)
             }
             if let path = route.tls.certificatePath {
                 configuration.certificateChain = try TLSFiles.certificates(path).map { .certificate($0) }

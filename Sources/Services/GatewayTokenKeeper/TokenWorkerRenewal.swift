@@ -40,24 +40,23 @@ extension TokenWorker {
         /// Whether the next one, or the one at hand while there is none, may be spent.
         var isLost = false
 
-        mutating func take(_ reply: TokenReply, _ meaning: GrantAnswer, in attempt: GrantAttempt) {
+        /// - Parameter wasSent: Whether the renewal token was part of what was asked.
+        mutating func take(_ reply: TokenReply, _ meaning: GrantAnswer, in attempt: GrantAttempt, wasSent: Bool) {
             if let renewal = attempt.nextRenewal, renewal != next {
                 next = renewal
                 isLost = false
             } else if attempt.begunAnewAfter == attempt.answers {
                 // Refused.
                 isLost = false
-            } else if Self.mayHaveSpent(reply, meaning, attempt) {
+            } else if wasSent, Self.mayHaveSpent(reply, meaning) {
                 isLost = true
             }
         }
 
         /// Whether a renewal token that was sent may be spent when this is the answer.
-        private static func mayHaveSpent(_ reply: TokenReply, _ meaning: GrantAnswer, _ attempt: GrantAttempt) -> Bool {
-            if case .next = meaning {
-                // A login owes nothing to the token at hand; and what is only put right after a refusal was not acted upon.
-                return attempt.begunAnewAfter == nil && attempt.held?.renewal != nil && reply.status < 400
-            }
+        private static func mayHaveSpent(_ reply: TokenReply, _ meaning: GrantAnswer) -> Bool {
+            // What is only put right after a refusal was not acted upon.
+            if case .next = meaning { return reply.status < 400 }
             return (200..<300).contains(reply.status) || (reply.status >= 500 && reply.status != 503)
         }
     }
@@ -109,7 +108,9 @@ extension TokenWorker {
                 )
                 guard setup.grant.rotates else { return await refused(failure, call) }
                 guard isRefusal(failure) else {
-                    if failed.renewal.isLost { isUncertain = true } else { await strikeJournal() }
+                    if failed.renewal.isLost { isUncertain = true }
+                    // What became of an earlier attempt is no clearer for an authority that is busy now.
+                    if !isUncertain { await strikeJournal() }
                     return .failed(failure)
                 }
                 if let renewal = holding?.renewal { tried.append(renewal) }
@@ -144,19 +145,20 @@ extension TokenWorker {
         let start = begun.now.monotonic
         while true {
             let left = TokenKeeper.callDeadline - (attempt.now.monotonic - start)
+            let sendsRenewal = setup.grant.sendsRenewal(in: attempt)
             let answer = await answer(to: step, within: max(left, .milliseconds(1)))
             attempt.now = setup.clock.now()
             attempt.answers += 1
             let duration = attempt.now.monotonic - start
             switch answer {
             case .failure(let failure):
-                renewal.isLost = renewal.isLost || failure.isLost
+                renewal.isLost = renewal.isLost || failure.isLost && sendsRenewal
                 let (explained, code) = (failure.explained, failure.code)
                 return .failure(Failed(failure: explained, code: code, renewal: renewal, took: duration))
             case .success(let reply):
                 let meaning = setup.grant.interpret(reply, in: &attempt)
                 setup.log(&attempt.remarks)
-                renewal.take(reply, meaning, in: attempt)
+                renewal.take(reply, meaning, in: attempt, wasSent: sendsRenewal)
                 let hop = step.nextHop
                 let failed = { (failure: TokenFailure) in
                     let code = failure.problem.cause?.code

@@ -116,12 +116,16 @@ struct AdminClient: Sendable {
     ) async throws(CommandFailure) -> (status: Int, body: ByteBuffer) {
         try requireTrustedOwner()
         // Anybody may listen there while no gateway does: who it is, is asked without anything secret then.
-        let isOurs = StateDirectory.isHeld(stateDirectory)
-        let token = isOurs ? AdminToken.read(in: stateDirectory) : nil
-        let answer = try await send(method, path, token: token, body: isOurs ? body : nil)
+        let isHeld = StateDirectory.isHeld(stateDirectory)
+        let token = isHeld ? AdminToken.read(in: stateDirectory) : nil
+        let answer = try await send(method, path, token: token, body: token == nil ? nil : body)
         guard answer.status == 401 else { return answer }
+        guard isHeld else {
+            let advice = "run this with the configuration of the gateway that does"
+            throw CommandFailure(.failed, "what answers at \(place) does not use \(stateDirectory); \(advice)")
+        }
         let file = AdminToken.path(in: stateDirectory)
-        let reason = isOurs && token == nil ? "cannot be read" : "is not the one of the running gateway"
+        let reason = token == nil ? "cannot be read" : "is not the one of the running gateway"
         throw CommandFailure(.failed, "\(file) \(reason); run this as the gateway's user, with its configuration")
     }
 

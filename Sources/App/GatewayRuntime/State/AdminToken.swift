@@ -1,4 +1,5 @@
 package import GatewayCore
+import Glibc
 
 /// The token that lets the commands of this machine's operator change something through the admin listener.
 ///
@@ -16,6 +17,9 @@ package enum AdminToken {
         try PrivateFile.write(token + "\n", to: path(in: stateDirectory))
         return Secret(token)
     }
+
+    /// That of a gateway which has ended is of no use but to whoever takes its address.
+    static func remove(in stateDirectory: String) { _ = unsafe unlink(path(in: stateDirectory)) }
 
     /// nil when there is none, or it may not be read.
     package static func read(in stateDirectory: String) -> Secret? {

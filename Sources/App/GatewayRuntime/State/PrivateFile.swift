@@ -10,17 +10,18 @@ enum PrivateFile {
         guard descriptor >= 0 else { throw StateError("cannot create \(temporary): \(SystemError.text())") }
         defer { close(descriptor) }
         guard Self.writeAll(Array(content.utf8), to: descriptor), fsync(descriptor) == 0,
-            unsafe rename(temporary, path) == 0, syncFolder(of: path)
+            unsafe rename(temporary, path) == 0
         else { throw StateError("cannot write \(path): \(SystemError.text())") }
+        syncFolder(of: path)
     }
 
-    /// So that the new name stays.
-    private static func syncFolder(of path: String) -> Bool {
+    /// So that the new name stays, as far as the file system can promise that: by now it counts for everybody.
+    private static func syncFolder(of path: String) {
         let folder = path.lastIndex(of: "/").map { $0 == path.startIndex ? "/" : String(path[..<$0]) } ?? "."
         let descriptor = unsafe open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
-        guard descriptor >= 0 else { return false }
-        defer { close(descriptor) }
-        return fsync(descriptor) == 0
+        guard descriptor >= 0 else { return }
+        fsync(descriptor)
+        close(descriptor)
     }
 
     static func exists(_ path: String) -> Bool { unsafe access(path, F_OK) == 0 || errno != ENOENT }

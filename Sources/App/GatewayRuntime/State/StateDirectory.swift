@@ -56,7 +56,7 @@ package final class StateDirectory: Sendable {
         let file = "\(path)/gateway.lock"
         let descriptor = unsafe open(file, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0o600)
         guard descriptor >= 0 else { throw StateError("cannot open \(file): \(SystemError.text())") }
-        guard flock(descriptor, LOCK_EX | LOCK_NB) == 0 else {
+        guard isLocked(descriptor) else {
             let reason = errno
             close(descriptor)
             guard reason == EWOULDBLOCK else {
@@ -67,6 +67,17 @@ package final class StateDirectory: Sendable {
         ftruncate(descriptor, 0)
         _ = PrivateFile.writeAll(Array("\(getpid())\n".utf8), to: descriptor)
         return descriptor
+    }
+
+    /// Tries for a moment: somebody may just look whether it is held.
+    private static func isLocked(_ descriptor: Int32) -> Bool {
+        for _ in 0..<5 {
+            if flock(descriptor, LOCK_EX | LOCK_NB) == 0 { return true }
+            guard errno == EWOULDBLOCK else { return false }
+            _ = poll(nil, 0, 20)
+        }
+        errno = EWOULDBLOCK
+        return false
     }
 
     private static func inUse(_ path: String, by holder: String?) -> String {

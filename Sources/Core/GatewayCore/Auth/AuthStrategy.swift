@@ -57,6 +57,9 @@ package protocol TokenGrant: Sendable {
     /// Whether a renewal spends ``TokenSet/renewal``, so that the attempt must be journalled first.
     var rotates: Bool { get }
 
+    /// Whether the next request of an attempt of a grant that ``rotates`` has the token in it that it spends.
+    func sendsRenewal(in attempt: GrantAttempt) -> Bool
+
     /// What an attempt begins with.
     func firstStep(of attempt: GrantAttempt) -> GrantStep
 
@@ -91,6 +94,7 @@ package protocol TokenGrant: Sendable {
 extension TokenGrant {
     package var login: (any LoginFlow)? { nil }
     package var renewsSeed: Bool { false }
+    package func sendsRenewal(in attempt: GrantAttempt) -> Bool { true }
     package var authorityEndpoints: [AuthorityEndpoint] { [] }
 }
 

@@ -55,7 +55,7 @@ package final class ConfigContext {
             value.column += shown
             value.length -= shown
             if value.length > 0 { hide(value) }
-        } else if entry.key.utf8.contains(UInt8(ascii: " ")) {
+        } else if !ConfigName.isValid(entry.key) {
             hide(entry.keySpan)
         }
     }

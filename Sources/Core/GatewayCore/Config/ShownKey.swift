@@ -13,7 +13,8 @@ package struct ShownKey {
         let scalars = key.unicodeScalars
         let end = scalars.firstIndex { $0 == ":" || $0 == "=" } ?? scalars.endIndex
         let rest = String(scalars[end...])
-        let swallowsValue = rest.unicodeScalars.count > 1
+        // Base64 ends with "=": there is nothing behind the sign.
+        let swallowsValue = rest.unicodeScalars.count > 1 && !rest.unicodeScalars.allSatisfy { $0 == "=" }
         name = swallowsValue ? String(scalars[..<end]) : key
         self.rest = swallowsValue ? rest : nil
     }
@@ -25,8 +26,7 @@ package struct ShownKey {
 
     /// What to write in its place, when a value was swallowed.
     package var advice: String? {
-        // Base64 ends with "=", and is a secret up to there.
-        guard let sign, let rest, !rest.hasPrefix("=="), isName else { return nil }
+        guard let sign, isName else { return nil }
         return sign == ":"
             ? "a space is missing behind \"\(name):\"" : "write \"\(name): \" in place of \"\(name)=\""
     }

@@ -106,6 +106,13 @@ struct RecipeGrant: TokenGrant {
         try? steps[index].request.request(with: values(in: attempt))
     }
 
+    func sendsRenewal(in attempt: GrantAttempt) -> Bool {
+        guard attempt.begunAnewAfter == nil, flow(holding: attempt.held) == .refresh,
+            refresh.indices.contains(attempt.answers)
+        else { return false }
+        return refresh[attempt.answers].request.names.contains("renewal")
+    }
+
     func interpret(_ reply: TokenReply, in attempt: inout GrantAttempt) -> GrantAnswer {
         let flow = attempt.begunAnewAfter == nil ? flow(holding: attempt.held) : .acquire
         let steps = flow == .refresh ? refresh : acquire

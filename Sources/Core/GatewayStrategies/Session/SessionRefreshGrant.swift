@@ -67,7 +67,8 @@ struct SessionRefreshGrant: TokenGrant {
         )
     }
 
-    var renewsSeed: Bool { seeds.access == nil }
+    /// One that is not spent waits for the first request that needs it.
+    var renewsSeed: Bool { seeds.access == nil && rotates }
 
     func completing(_ token: TokenSet) -> TokenSet {
         var token = token

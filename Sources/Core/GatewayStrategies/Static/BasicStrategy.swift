@@ -25,6 +25,8 @@ struct BasicStrategy: AuthStrategy {
         }
         let username = fields.requiredString("username")
         if let username, username.contains(":") {
+            // The password, most likely.
+            fields.node("username").map(fields.context.hide)
             fields.error("username", "must not contain \":\", which ends the user name (RFC 7617)")
         }
         let password = Self.password(in: fields)

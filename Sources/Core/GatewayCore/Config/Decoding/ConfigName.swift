@@ -47,8 +47,10 @@ extension ConfigFields {
         return entries.compactMap { entry in
             guard ConfigName.isValid(entry.key) else {
                 // Without a value it is hardly a name.
-                let path = entry.value.isNull ? path : path.appending(entry.key)
-                context.error(ShownKey(entry.key).advice ?? ConfigName.rule, at: entry.keySpan, path: path)
+                let isStray = entry.value.isNull
+                let advice = isStray ? ShownKey(entry.key).advice : nil
+                let path = isStray ? path : path.appending(entry.key)
+                context.error(advice ?? ConfigName.rule, at: entry.keySpan, path: path)
                 return nil
             }
             return (entry.key, entry)

@@ -229,6 +229,7 @@ struct CredentialDecoder {
             let alternative = ", or a mapping such as {strategy: bearer, token: {env: NAME}}"
             return use(scalar, at: node.span, path: path, or: alternative).map { Authentication(credential: $0) }
         case .sequence:
+            node.keylessScalars.forEach(context.hide)
             context.error("expected a name or a mapping, found a sequence", at: node.span, path: path)
             return nil
         case .mapping:
