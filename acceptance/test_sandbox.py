@@ -277,7 +277,7 @@ def test_a_strange_lifetime_neither_traps_nor_storms(start, sandbox, lifetime):
     assert statuses <= {200, 502, 503}, statuses
     assert sandbox.token_calls("oauth") <= 6
     assert gateway.process.poll() is None
-    assert ("expires_in is not a number" in gateway.text()) == (lifetime in ("soon", True))
+    assert ("expires_in is not a positive number" in gateway.text()) == (lifetime in ("soon", True))
 
 
 def test_a_slow_authority_is_waited_for_until_the_deadline(start, sandbox):
