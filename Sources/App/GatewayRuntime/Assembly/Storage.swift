@@ -25,7 +25,6 @@ struct Storage: Sendable {
     /// - Throws: ``CommandFailure`` that says which file is wrong and what to do.
     init(_ places: Places, clock: any GatewayClock, logger: Logger) async throws(CommandFailure) {
         directory = try Self.translate { () throws(StateError) in try StateDirectory(path: places.stateDirectory) }
-        AdminToken.remove(in: places.stateDirectory)
         try Self.requireKeys(of: places)
         locks = try Self.translate { () throws(StateError) in try CredentialLocks(in: places.stateDirectory) }
         key = try Self.installationKey(places.tokens.key)

@@ -33,6 +33,8 @@ struct OfflineTokens: Sendable {
                 "\(failure.description)\nand its files cannot be used: \(error.description)"
             )
         }
+        // No gateway answers for as long as this process holds the lock: others must find nothing to send.
+        AdminToken.remove(in: plan.stateDirectory)
         endpoint = try await Assembly.endpoint(storage)
         let sources = CredentialSources(
             credentials: plan.credentials,

@@ -18,7 +18,7 @@ package enum AdminToken {
         return Secret(token)
     }
 
-    /// That of a gateway which has ended is of no use but to whoever takes its address.
+    /// For processes that hold the state directory and listen nowhere: it is of use only to whoever takes the address.
     static func remove(in stateDirectory: String) { _ = unsafe unlink(path(in: stateDirectory)) }
 
     /// nil when there is none, or it may not be read.

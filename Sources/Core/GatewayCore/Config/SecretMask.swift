@@ -124,6 +124,7 @@ enum SecretMask {
         let after = text[text.index(after: end)...].first { $0 != " " }
         return !text[..<end].contains(":") && (after == nil || after == "," || after == "}" || after == "#")
     }
+
     /// `{{name}}`, or `${NAME}`.
     private static func isTemplate(_ text: String) -> Bool {
         guard text.hasPrefix("{{"), let end = text.firstRange(of: "}}") else { return isReference(text) }
