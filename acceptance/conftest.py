@@ -1,5 +1,6 @@
 """What the tests stand the gateway against. Every gateway's log and files are searched for secrets when it ends."""
 
+import contextlib
 import os
 import pathlib
 import resource
@@ -14,6 +15,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).parent))
 
 from harness import gateway as gateway_harness
 from harness.authority import Authority
+from harness.configs import CANARY, plain_config
 from harness.clock import fake_clock
 from harness.gateway import Gateway
 from harness.origin import RecordingOrigin
@@ -22,9 +24,6 @@ from harness.sandbox import Sandbox
 from harness.script import ScriptedOrigin
 from harness.tls import CertificateAuthority, Nginx
 from harness.tls_script import start_secure
-
-# Planted where a secret belongs; none of it may ever be found in an output.
-CANARY = "CANARY-5f2c9a"
 
 
 def pytest_configure(config):
@@ -54,8 +53,10 @@ def make_gateway(tmp_path):
         return gateway
 
     yield make
-    for gateway in made:
-        gateway.stop()
+    with contextlib.ExitStack() as stops:
+        # Each is stopped, whatever the others end with.
+        for gateway in made:
+            stops.callback(gateway.stop)
     for gateway in made:
         assert CANARY not in gateway.text(), "a secret is in the log"
         for path, content in gateway.files().items():
@@ -114,11 +115,6 @@ def make_script():
     for origin in made:
         origin.stop()
     assert [failure for origin in made for failure in origin.failures] == []
-
-
-def plain_config(origin):
-    """One route with a token that stays."""
-    return {"routes": {"api": {"upstream": origin.url, "auth": {"strategy": "bearer", "token": CANARY}}}}
 
 
 @pytest.fixture

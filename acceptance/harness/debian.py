@@ -1,15 +1,14 @@
 """Debian's nginx and HAProxy, unpacked by scripts/setup-tests, and gunicorn, each as a process with a configuration of the test."""
 
-import os
 import pathlib
 import shutil
 import subprocess
 import sys
 
 from . import processes
-from .gateway import ROOT
+from .gateway import CACHE, ROOT
 
-UNPACKED = ROOT / ".build/debian"
+UNPACKED = CACHE / "debian"
 
 
 def binary(name):

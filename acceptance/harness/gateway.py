@@ -15,6 +15,11 @@ import requests
 from . import processes
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+#: Where scripts/setup-tests unpacks servers and corpora.
+CACHE = pathlib.Path(
+    os.environ.get("AUTHGATEWAY_CACHE")
+    or pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache", "authgateway")
+)
 BINARY = os.environ.get("AUTHGATEWAY_BINARY", str(ROOT / ".build/release/authgateway"))
 
 
@@ -61,6 +66,8 @@ class Gateway:
         #: What the gateway is started through, for example strace with its options.
         self.wrapper = []
         self.process = None
+        #: Exit codes that a stop may find: of a program that was asked to stop, or what a test has done to it.
+        self.expected_ends = {0}
         self.log = bytearray()
         self.configure(config, listeners)
 
@@ -86,6 +93,7 @@ class Gateway:
         return f"http://127.0.0.1:{self.admin_port}"
 
     def start(self, *arguments, seconds=30):
+        self.expected_ends = {0}
         self.process = subprocess.Popen(
             [*self.wrapper, BINARY, "run", "--config", str(self.file), *arguments],
             cwd=self.folder,
@@ -151,12 +159,13 @@ class Gateway:
         return all(stat.read_text().rpartition(")")[2].split()[0] == "T" for stat in stats)
 
     def kill(self):
+        self.expected_ends = {-signal.SIGKILL}
         self.process.send_signal(signal.SIGKILL)
         self.process.wait()
         self.reader.join(5)
 
     def stop(self, seconds=40):
-        """Asks to stop and returns the exit code."""
+        """Asks to stop and returns the exit code, which has to be one of `expected_ends`."""
         if self.process is None:
             return None
         if self.process.poll() is None:
@@ -169,7 +178,9 @@ class Gateway:
                 raise AssertionError(f"the gateway did not stop within {seconds} s:\n{self.text()}") from None
         self.reader.join(5)
         self.process.stdout.close()
-        return self.process.returncode
+        code = self.process.returncode
+        assert code in self.expected_ends, f"the gateway ended with {code}:\n{self.text()}"
+        return code
 
     def events(self, *filters):
         """The audit log through the command line, oldest first."""

@@ -8,7 +8,6 @@ the client `pw` (password) `s3cret-of-pw`, the client `web` (authorization code,
 Refresh tokens count once: the reuse of a spent one ends all that came from the same login, at once.
 """
 
-import json
 import socketserver
 import sys
 import time

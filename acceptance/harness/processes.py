@@ -1,26 +1,66 @@
 """Starting, watching and ending processes."""
 
+import contextlib
+import fcntl
 import json
 import os
+import pathlib
 import select
 import signal
 import socket
 import subprocess
+import tempfile
 import time
 
 
-#: What was given out: nobody listens there yet, so the system could name it once more.
-GIVEN = set()
+class PortBlock:
+    """Ports for listeners of tests, of a block that no other test process has and that the system gives to no client.
+
+    A port that the system picks (port 0, closed again) could be given to a connection before its listener starts.
+    """
+
+    SIZE = 1000
+
+    def __init__(self):
+        self.first = self.lock = None
+        self.given = 0
+
+    def claim(self):
+        """The first block without an owner. The lock ends with this process."""
+        with open("/proc/sys/net/ipv4/ip_local_port_range", encoding="ascii") as file:
+            lowest, highest = map(int, file.read().split())
+        below, above = range(10_000, lowest - self.SIZE, self.SIZE), range(highest + 1, 65_535 - self.SIZE, self.SIZE)
+        for first in [*below, *above]:
+            lock = open(pathlib.Path(tempfile.gettempdir(), f"authgateway-ports-{first}.lock"), "a")
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                lock.close()
+                continue
+            self.first, self.lock = first, lock
+            return
+        raise AssertionError("no block of ports is free")
+
+    def next(self):
+        if self.lock is None:
+            self.claim()
+        for _ in range(self.SIZE):
+            port = self.first + self.given % self.SIZE
+            self.given += 1
+            with socket.socket() as probe, contextlib.suppress(OSError):
+                # As a listener does: a port on which only closed connections linger is free.
+                probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                probe.bind(("127.0.0.1", port))
+                return port
+        raise AssertionError(f"no port is free from {self.first} on")
+
+
+BLOCK = PortBlock()
 
 
 def free_port():
-    while True:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = probe.getsockname()[1]
-        if port not in GIVEN:
-            GIVEN.add(port)
-            return port
+    """A port on which nothing listens, given out once until all of the block have been."""
+    return BLOCK.next()
 
 
 def wait_until(condition, seconds, what, pause=0.02):

@@ -99,6 +99,14 @@ def connect(port, seconds=15):
     return Wire(socket.create_connection(("127.0.0.1", port), seconds), seconds)
 
 
+def connect_narrow(port):
+    """A client in whose buffer hardly anything fits: the rest waits on the gateway's side."""
+    connection = socket.socket()
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    connection.connect(("127.0.0.1", port))
+    return Wire(connection)
+
+
 def connect_unix(path, seconds=15):
     connection = socket.socket(socket.AF_UNIX)
     connection.connect(str(path))
@@ -125,6 +133,9 @@ class ScriptedOrigin:
                     origin.wires.append(wire)
                 try:
                     origin.script(wire, number)
+                except TimeoutError as failure:
+                    # An OSError, too, but no end of the connection: the script waited for what did not come.
+                    origin.failures.append(failure)
                 except OSError:
                     pass
                 except Exception as failure:

@@ -5,7 +5,7 @@ import shutil
 import subprocess
 
 from . import processes
-from .gateway import ROOT
+from .gateway import CACHE
 
 
 def openssl(*words):
@@ -42,7 +42,7 @@ class Nginx:
     def __init__(self, folder, certificate, key, authorization):
         self.folder = pathlib.Path(folder)
         self.port = processes.free_port()
-        binary = shutil.which("nginx") or str(ROOT / ".build/debian/usr/sbin/nginx")
+        binary = shutil.which("nginx") or str(CACHE / "debian/usr/sbin/nginx")
         config = self.folder / "nginx.conf"
         temporary = " ".join(
             f"{kind}_temp_path {self.folder}/{kind};" for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")

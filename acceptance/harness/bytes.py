@@ -1,0 +1,44 @@
+"""Content that shows what was lost, and its framings."""
+
+CHUNKED = "Transfer-Encoding: chunked"
+CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
+SWITCH = b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n"
+#: An answer after which a token is renewed and the request is sent again.
+REJECTED = b'HTTP/1.1 401 Unauthorized\r\nWWW-Authenticate: Bearer error="invalid_token"\r\nContent-Length: 0\r\n\r\n'
+#: How a connection ends that was cut, for a client that waited for more.
+NOT_AN_END = ("cut", "reset")
+
+
+def pattern(size):
+    """Bytes of which none can be lost or moved unseen."""
+    return b"".join(b"%07d\n" % number for number in range(size // 8))
+
+
+def chunked(content, size=60_000):
+    parts = [content[at : at + size] for at in range(0, len(content), size)]
+    return b"".join(b"%x\r\n%s\r\n" % (len(part), part) for part in parts) + b"0\r\n\r\n"
+
+
+def framed(content, framing):
+    """The rest of a head, with the field of that framing, and the body."""
+    if framing == "length":
+        return b"Content-Length: %d\r\n\r\n" % len(content) + content
+    return b"Transfer-Encoding: chunked\r\n\r\n" + chunked(content)
+
+
+def content_of(wire):
+    """Reads a chunked body to its end."""
+    parts = []
+    while size := int(wire.until(b"\r\n").split(b";")[0] or b"0", 16):
+        parts.append(wire.exactly(size))
+        assert wire.exactly(2) == b"\r\n"
+    assert wire.until(b"\r\n") == b"\r\n"
+    return b"".join(parts)
+
+
+def body_of(wire, head):
+    for line in head.lower().split(b"\r\n"):
+        if line.startswith(b"content-length:"):
+            return wire.exactly(int(line[15:]))
+    assert b"\r\ntransfer-encoding: chunked\r\n" in head.lower()
+    return content_of(wire)

@@ -1,0 +1,263 @@
+"""As a new user would: everything that goes wrong says what is wrong and what to do."""
+
+import json
+import re
+import signal
+import socket
+import subprocess
+import threading
+
+import pytest
+import requests
+from harness.configs import CANARY
+from harness import processes
+from harness.gateway import BINARY, ROOT, command
+
+WRONG = """\
+version: 1
+routes:
+  box:
+    upstream: https://api.box.com
+    auth:
+      strategy: box_ccg
+      clientid: abc
+      client_secret: {env: BOX_CLIENT_SECRET}
+      subject: {enterprise: "1", user: "2"}
+"""
+
+
+def test_every_mistake_is_shown_where_it_is(tmp_path):
+    (tmp_path / "gateway.yaml").write_text(WRONG, encoding="utf-8")
+    for subcommand in ("check", "run"):
+        result = command(subcommand, "--config", "gateway.yaml", cwd=tmp_path, BOX_CLIENT_SECRET=None)
+        assert result.returncode == 3, result
+        text = result.stderr + result.stdout
+        assert 'gateway.yaml:7:7: error: routes.box.auth: unknown key "clientid"; did you mean "client_id"?' in text
+        # What stands behind an unknown key could be a secret.
+        assert "    7 |       clientid: ***\n      |       ^~~~~~~~\n" in text
+        assert re.search(r"gateway\.yaml:8:\d+: error: routes\.box\.auth\.client_secret.*: .*BOX_CLIENT_SECRET", text), text
+        assert re.search(r"gateway\.yaml:9:\d+: error: routes\.box\.auth\.subject", text), text
+        assert "3 problems; nothing was started." in text
+
+
+def test_a_missing_file_is_named(tmp_path):
+    result = command("check", "--config", "nowhere.yaml", cwd=tmp_path)
+    assert result.returncode == 3
+    assert "nowhere.yaml" in result.stderr
+
+
+@pytest.mark.parametrize("arguments", [["frobnicate"], ["run", "--frob"], ["audit", "frob"]])
+def test_wrong_usage_is_exit_code_2(tmp_path, arguments):
+    result = command(*arguments, cwd=tmp_path)
+    assert result.returncode == 2, result
+    assert "Usage" in result.stderr or "usage" in result.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [[], ["run"], ["check"], ["plan"], ["routes"], ["status"], ["audit"], ["audit", "tail"], ["audit", "query"]]
+    + [["audit", "stats"], ["audit", "verify"], ["token"], ["token", "list"], ["token", "refresh"], ["token", "clear"]]
+    + [["sandbox"]],
+)
+def test_every_command_has_help_with_examples(tmp_path, arguments):
+    result = command(*arguments, "--help", cwd=tmp_path)
+    assert result.returncode == 0
+    assert "authgateway" in result.stdout and "xample" in result.stdout
+
+
+def test_version(tmp_path):
+    result = command("version", cwd=tmp_path)
+    assert result.returncode == 0 and re.search(r"\d+\.\d+\.\d+", result.stdout)
+
+
+def test_a_port_in_use_is_exit_code_1_and_is_named(origin, make_gateway):
+    gateway = make_gateway({"routes": {"api": {"upstream": origin.url, "auth": "none"}}})
+    with socket.socket() as taken:
+        taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        taken.bind(("127.0.0.1", gateway.port))
+        taken.listen()
+        result = gateway.run("run")
+    assert result.returncode == 1
+    assert str(gateway.port) in result.stderr and "in use" in result.stderr
+
+
+def test_an_unknown_upstream_name_is_a_502_that_names_it(start_gateway):
+    gateway = start_gateway({"routes": {"api": {"upstream": "https://nowhere.invalid", "auth": "none"}}})
+    answer = requests.get(gateway.url + "/api/x", timeout=30)
+    assert answer.status_code == 502
+    assert "nowhere.invalid" in answer.text
+
+
+def test_a_secret_file_that_others_can_read_is_refused(tmp_path, make_gateway, origin):
+    secret = tmp_path / "secret"
+    secret.write_text(CANARY, encoding="ascii")
+    secret.chmod(0o644)
+    auth = {"strategy": "bearer", "token": {"file": str(secret)}}
+    gateway = make_gateway({"routes": {"api": {"upstream": origin.url, "auth": auth}}})
+    result = gateway.run("check")
+    assert result.returncode == 3
+    assert str(secret) in result.stderr and "chmod 600" in result.stderr and CANARY not in result.stderr
+    secret.chmod(0o600)
+    assert gateway.run("check").returncode == 0
+
+
+def test_a_term_signal_lets_the_request_finish(make_origin, start_gateway):
+    arrived, go_on = threading.Event(), threading.Event()
+
+    def slow(request):
+        arrived.set()
+        go_on.wait(20)
+        return b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\ndone"
+
+    origin = make_origin(slow)
+    gateway = start_gateway({"routes": {"api": {"upstream": origin.url, "auth": "none"}}})
+    answers = []
+    client = threading.Thread(target=lambda: answers.append(requests.get(gateway.url + "/api/x", timeout=30)))
+    client.start()
+    assert arrived.wait(10)
+    gateway.process.send_signal(signal.SIGTERM)
+    processes.wait_until(lambda: not processes.is_listening(gateway.port), 10, "it accepts nothing new")
+    assert gateway.process.poll() is None
+    go_on.set()
+    client.join()
+    assert answers[0].text == "done"
+    assert gateway.process.wait(20) == 0
+
+
+def test_a_second_signal_ends_it_at_once(make_origin, start_gateway):
+    arrived, never = threading.Event(), threading.Event()
+
+    def silent(request):
+        arrived.set()
+        never.wait(60)
+        return b""
+
+    origin = make_origin(silent)
+    gateway = start_gateway({"routes": {"api": {"upstream": origin.url, "auth": "none"}}})
+
+    def client():
+        try:
+            requests.get(gateway.url + "/api/x", timeout=60)
+        except requests.RequestException:
+            pass
+
+    thread = threading.Thread(target=client)
+    thread.start()
+    assert arrived.wait(10)
+    gateway.process.send_signal(signal.SIGINT)
+    processes.wait_until(lambda: not processes.is_listening(gateway.port), 10, "it accepts nothing new")
+    gateway.process.send_signal(signal.SIGINT)
+    gateway.process.wait(5)
+    never.set()
+    thread.join()
+
+
+def write_what_examples_read(folder):
+    """The keys that they name, and the file that Box's console hands out."""
+    key = subprocess.run(["openssl", "genpkey", "-algorithm", "RSA"], capture_output=True, check=True, text=True).stdout
+    app = {
+        "clientID": "c",
+        "clientSecret": "s",
+        "appAuth": {"publicKeyID": "k", "privateKey": key, "passphrase": ""},
+    }
+    files = {
+        "box-key.pem": key,
+        "mailer-key.pem": key,
+        "token-server-key.pem": key,
+        "gateway-client-key.pem": key,
+        "box-app.json": json.dumps({"boxAppSettings": app, "enterpriseID": "12345"}),
+    }
+    for name, content in files.items():
+        (folder / name).touch(mode=0o600)
+        (folder / name).write_text(content, encoding="ascii")
+    for name in ("gateway-client.pem", "corp-ca.pem"):
+        subject = ["-subj", "/CN=gateway", "-days", "2", "-out", folder / name]
+        issue = ["openssl", "req", "-x509", "-new", "-key", folder / "gateway-client-key.pem", *subject]
+        subprocess.run(issue, capture_output=True, check=True)
+
+
+def test_the_example_configurations_are_whole(tmp_path):
+    folders = ["strategies", "recipes", "token-server"]
+    examples = [path for folder in folders for path in sorted((ROOT / "examples").glob(f"{folder}/*.yaml"))]
+    assert len(examples) > 18
+    write_what_examples_read(tmp_path)
+    wrong = {}
+    for example in examples:
+        text = example.read_text(encoding="utf-8")
+        copy = tmp_path / example.name
+        copy.write_text(text, encoding="utf-8")
+        # Every variable that an example reads is set to something.
+        names = set(re.findall(r"\$\{(\w+)\}|\benv: (\w+)", text))
+        variables = {first or second: "1234" for first, second in names}
+        result = command("check", "--config", copy, cwd=tmp_path, **variables)
+        if result.returncode != 0:
+            wrong[example.name] = result.stderr
+    assert not wrong, "\n".join(wrong.values())
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/configuration.md"])
+def test_what_the_documentation_shows_is_whole(tmp_path, certificate_authority, page):
+    text = (ROOT / page).read_text(encoding="utf-8")
+    [config] = re.findall(r"```yaml\n(version: 1\n.*?)```", text, re.DOTALL)
+    (tmp_path / "gateway.yaml").write_text(config, encoding="utf-8")
+    for name in set(re.findall(r"file: ([\w./-]+)", config)):
+        secret = tmp_path / name
+        secret.parent.mkdir(exist_ok=True)
+        secret.touch(mode=0o600)
+        secret.write_text("secret", encoding="ascii")
+    certificate, key = certificate_authority.issue("documented", "DNS:localhost")
+    for name, source in {"cert": certificate, "key": key, "ca": certificate_authority.certificate, "corp-ca": certificate_authority.certificate}.items():
+        (tmp_path / f"{name}.pem").write_bytes(source.read_bytes())
+    variables = {name: "1234" for pair in re.findall(r"\$\{(\w+)|\benv: (\w+)", config) for name in pair if name}
+    result = command("check", "--config", "gateway.yaml", cwd=tmp_path, **variables)
+    assert result.returncode == 0, result.stderr
+
+
+def test_the_first_run_serves_the_sandbox(tmp_path):
+    proxy, admin = processes.free_port(), processes.free_port()
+    text = (ROOT / "gateway.yaml").read_text(encoding="utf-8")
+    assert "127.0.0.1:8080" in text and "127.0.0.1:8081" in text
+    config = tmp_path / "gateway.yaml"
+    config.write_text(
+        text.replace("127.0.0.1:8080", f"127.0.0.1:{proxy}").replace("127.0.0.1:8081", f"127.0.0.1:{admin}"),
+        encoding="utf-8",
+    )
+    process = subprocess.Popen(
+        [BINARY, "run", "--sandbox", "--config", str(config)],
+        cwd=tmp_path,
+        env=processes.environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
+    log = bytearray()
+
+    def read():
+        while chunk := process.stdout.read1(65536):
+            log.extend(chunk)
+
+    reader = threading.Thread(target=read, daemon=True)
+    reader.start()
+    try:
+        processes.wait_until(lambda: log.count(b"curl ") >= 3, 30, lambda: f"three lines to paste:\n{log.decode()}")
+        lines = [line.strip() for line in log.decode().splitlines() if line.strip().startswith("curl ")]
+        for line in lines[:3]:
+            result = subprocess.run(
+                line.replace("curl ", "curl -sS --fail-with-body --max-time 20 ", 1),
+                shell=True,
+                capture_output=True,
+                text=True,
+                timeout=30,
+                cwd=tmp_path,
+                env=processes.environment(),
+            )
+            assert result.returncode == 0, f"{line}\n{result}\n{log.decode()}"
+        query = "select event, credential from token_events where event = 'acquired'"
+        shell = subprocess.run(
+            ["sqlite3", str(tmp_path / "state/audit.sqlite"), query], capture_output=True, text=True, timeout=20
+        )
+        assert shell.returncode == 0 and "acquired|" in shell.stdout, shell
+    finally:
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(40) == 0
+        reader.join(5)
+        process.stdout.close()

@@ -1,0 +1,123 @@
+"""`{exec: […], ttl: …}`: secrets of the configuration that a program prints, asked for again while the gateway runs."""
+
+import stat
+import sys
+
+import pytest
+import requests
+from harness.configs import CANARY
+from harness import processes
+
+
+@pytest.fixture
+def program(tmp_path):
+    """A program that prints what is in `secret`, fails when that file is not there, and counts its runs."""
+    path = tmp_path / "print-secret"
+    (tmp_path / "secret").write_text("one")
+    path.write_text(
+        f"#!{sys.executable}\nopen({str(tmp_path / 'runs')!r}, 'a').write('x')\n"
+        f"print(open({str(tmp_path / 'secret')!r}).read())\n"
+    )
+    path.chmod(path.stat().st_mode | stat.S_IXUSR)
+    return path
+
+
+def runs(program):
+    return len((program.parent / "runs").read_text())
+
+
+def sent(gateway, origin):
+    assert requests.get(gateway.url + "/a/x", timeout=10).status_code == 200
+    return origin.last().value("authorization")
+
+
+def config(origin, program, ttl="1s", **more):
+    token = {"exec": [str(program), CANARY], "timeout": "10s", "ttl": ttl, **more}
+    return {"routes": {"a": {"upstream": origin.url, "auth": {"strategy": "bearer", "token": token}}}}
+
+
+def wait_for_runs(gateway, program, count):
+    processes.wait_until(lambda: runs(program) >= count, 20, lambda: f"{count} runs; the log says:\n{gateway.text()}")
+
+
+def loaded(gateway):
+    return gateway.events("--event", "config_loaded")
+
+
+def test_another_secret_is_used_without_a_reload(start_gateway, origin, program):
+    gateway = start_gateway(config(origin, program))
+    assert sent(gateway, origin) == "Bearer one"
+    (program.parent / "secret").write_text("two")
+    processes.wait_until(lambda: sent(gateway, origin) == "Bearer two", 20, lambda: gateway.text())
+    events = loaded(gateway)
+    assert [event["detail"].get("cause") for event in events] == [None, "secret"]
+    assert [event.get("trigger") for event in events][-1] == "reload"
+    assert "cause=secret" in gateway.text() or '"cause":"secret"' in gateway.text()
+
+
+def test_a_program_that_prints_another_one_each_time(start_gateway, origin, program):
+    """What is used is what was printed: the reload does not ask again."""
+    program.write_text(program.read_text().replace("print(", f"print(str(len(open({str(program.parent / 'runs')!r}).read())) + "))
+    gateway = start_gateway(config(origin, program))
+    assert sent(gateway, origin) == "Bearer 1one"
+    seen = set()
+
+    def three():
+        seen.add(sent(gateway, origin))
+        return len(seen) >= 3
+
+    processes.wait_until(three, 20, lambda: f"three secrets, not {seen}:\n{gateway.text()}")
+    assert len(loaded(gateway)) >= runs(program) - 1, "one run for each reload, and at most one on its way"
+
+
+def test_the_same_secret_is_no_news(start_gateway, origin, program):
+    gateway = start_gateway(config(origin, program))
+    # It says so when it has become ready.
+    processes.wait_until(lambda: "Gateway started" in gateway.text(), 20, lambda: gateway.text())
+    before = gateway.text()
+    wait_for_runs(gateway, program, 4)
+    assert len(loaded(gateway)) == 1
+    assert gateway.text() == before
+
+
+def test_a_program_that_fails_leaves_the_secret_as_it_was(start_gateway, origin, program):
+    gateway = start_gateway(config(origin, program))
+    (program.parent / "secret").rename(program.parent / "away")
+    count = runs(program)
+    wait_for_runs(gateway, program, count + 3)
+    assert sent(gateway, origin) == "Bearer one"
+    assert gateway.text().count("Secret not renewed") == 1 and "ended with status 1" in gateway.text()
+    assert len(loaded(gateway)) == 1 and not gateway.events("--event", "config_refused")
+    (program.parent / "secret").write_text("two")
+    processes.wait_until(lambda: sent(gateway, origin) == "Bearer two", 20, lambda: gateway.text())
+    assert gateway.text().count("Secret renewed again") == 1
+
+
+def test_a_reload_asks_again_and_a_longer_ttl_waits(start_gateway, origin, program):
+    gateway = start_gateway(config(origin, program, ttl="1h"))
+    (program.parent / "secret").write_text("two")
+    assert sent(gateway, origin) == "Bearer one"
+    assert gateway.run("reload").returncode == 0
+    assert sent(gateway, origin) == "Bearer two"
+    assert runs(program) == 2
+
+
+def test_a_stop_does_not_wait_for_a_program(start_gateway, origin, program):
+    gateway = start_gateway(config(origin, program, timeout="60s"))
+    program.write_text(program.read_text() + "import time\ntime.sleep(50)\n")
+    wait_for_runs(gateway, program, runs(program) + 1)
+    assert gateway.stop(seconds=15) == 0
+
+
+@pytest.mark.parametrize(
+    "token, problem",
+    [
+        ({"exec": ["true"], "ttl": "10ms"}, "must be between 1s and 30d"),
+        ({"exec": ["true"], "ttl": "soon"}, "expected a duration"),
+        ({"env": "HOME", "ttl": "10s"}, "is for exec only"),
+    ],
+)
+def test_a_ttl_that_cannot_be(make_gateway, origin, token, problem):
+    gateway = make_gateway({"routes": {"a": {"upstream": origin.url, "auth": {"strategy": "bearer", "token": token}}}})
+    result = gateway.run("check")
+    assert result.returncode == 3 and problem in result.stderr, result.stderr
