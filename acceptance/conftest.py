@@ -24,6 +24,7 @@ from harness.sandbox import Sandbox
 from harness.script import ScriptedOrigin
 from harness.tls import CertificateAuthority, Nginx
 from harness.tls_script import start_secure
+from harness.token_server import TokenServer
 
 
 def pytest_configure(config):
@@ -42,13 +43,13 @@ def pytest_sessionfinish(session):
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
-@pytest.fixture
-def make_gateway(tmp_path):
+@contextlib.contextmanager
+def ended_gateways(parent):
     """Makes gateways (not yet started) and ends them; searches what they wrote for secrets."""
     made = []
 
     def make(config, listeners=None, environment=None, folder=None, admin=None):
-        gateway = Gateway(folder or tmp_path / f"gateway-{len(made)}", config, listeners, environment, admin)
+        gateway = Gateway(folder or parent / f"gateway-{len(made)}", config, listeners, environment, admin)
         made.append(gateway)
         return gateway
 
@@ -61,6 +62,19 @@ def make_gateway(tmp_path):
         assert CANARY not in gateway.text(), "a secret is in the log"
         for path, content in gateway.files().items():
             assert CANARY.encode() not in content, f"a secret is in {path}"
+
+
+@pytest.fixture
+def make_gateway(tmp_path):
+    with ended_gateways(tmp_path) as make:
+        yield make
+
+
+@pytest.fixture(scope="module")
+def make_module_gateway(tmp_path_factory):
+    """As `make_gateway`, for gateways that the tests of a module share: the search is at the end of the module."""
+    with ended_gateways(tmp_path_factory.mktemp("gateways")) as make:
+        yield make
 
 
 @pytest.fixture
@@ -138,25 +152,57 @@ def secure(make_script, start_gateway, certificate_authority):
     return start
 
 
-@pytest.fixture
-def make_authority(tmp_path):
-    """Starts django-oauth-toolkit."""
-    made = []
+@pytest.fixture(scope="session")
+def authority_process(tmp_path_factory):
+    authority = Authority(tmp_path_factory.mktemp("authority"))
+    yield authority
+    authority.stop()
 
-    def make(**options):
-        folder = tmp_path / f"authority-{len(made)}"
-        folder.mkdir()
-        made.append(Authority(folder, **options))
+
+@pytest.fixture
+def make_authority(request, tmp_path):
+    """django-oauth-toolkit. The first of a test is the session's, as if new; one that a test ends or starts again is its `own`."""
+    made, own_ones = [], []
+
+    def make(own=False, **options):
+        if own or made:
+            folder = tmp_path / f"authority-{len(made)}"
+            folder.mkdir()
+            own_ones.append(Authority(folder, **options))
+            made.append(own_ones[-1])
+        else:
+            made.append(request.getfixturevalue("authority_process"))
+            made[-1].reset(**options)
         return made[-1]
 
     yield make
-    for authority in made:
+    for authority in own_ones:
         authority.stop()
+    assert all(authority.process.poll() is None for authority in made if authority not in own_ones), "not this test's to stop"
 
 
 @pytest.fixture
 def authority(make_authority):
     return make_authority()
+
+
+@pytest.fixture
+def make_token_server():
+    """Starts token servers, over TLS when it is given a context for that."""
+    made = []
+
+    def make(*arguments):
+        made.append(TokenServer(*arguments))
+        return made[-1]
+
+    yield make
+    for server in made:
+        server.stop()
+
+
+@pytest.fixture
+def token_server(make_token_server):
+    return make_token_server()
 
 
 @pytest.fixture(scope="session")

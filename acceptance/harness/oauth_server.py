@@ -1,23 +1,74 @@
-"""A real OAuth 2.0 server with a resource server beside it: django-oauth-toolkit on a free loopback port.
+"""A real OAuth 2.0 server with a resource server beside it: django-oauth-toolkit on loopback.
 
-Usage: python oauth_server.py DATABASE LIFETIME_SECONDS TOKEN_DELAY_SECONDS
+Usage: python oauth_server.py DATABASE PORT LIFETIME_SECONDS TOKEN_DELAY_SECONDS
 
-Prints the port it listens on. `/o/authorize/`, `/o/token/` and `/o/revoke_token/` are django-oauth-toolkit's own; `/api/`
-wants one of its tokens and answers with what arrived. The client `cc` (client credentials) has the secret `s3cret-of-cc`,
+Prints a line when it listens. `POST /reset` with `{"lifetime": SECONDS, "token_delay": SECONDS}` makes it as new:
+calls under way end without effect, and the database is what it was at the start.
+
+`/o/authorize/`, `/o/token/` and `/o/revoke_token/` are django-oauth-toolkit's own; `/api/` wants one of its tokens and
+answers with what arrived. The client `cc` (client credentials) has the secret `s3cret-of-cc`,
 the client `pw` (password) `s3cret-of-pw`, the client `web` (authorization code, PKCE) `s3cret-of-web`; the person is `ada` with the password `pw-of-ada`.
 Refresh tokens count once: the reuse of a spent one ends all that came from the same login, at once.
 """
 
+import contextlib
+import json
 import socketserver
+import sqlite3
 import sys
-import time
+import threading
 
 sys.modules["oauth_server"] = sys.modules["__main__"]
 
 import django
 from django.conf import settings
 
-DATABASE, LIFETIME, DELAY = sys.argv[1], int(sys.argv[2]), float(sys.argv[3])
+DATABASE, PORT = sys.argv[1], int(sys.argv[2])
+
+
+class Rounds:
+    """How the server answers, and which requests are under way; a reset begins the next round."""
+
+    def __init__(self, lifetime, token_delay):
+        self.changed = threading.Condition()
+        self.number = self.under_way = 0
+        #: A copy of the database as it was when it had been set up.
+        self.fresh = sqlite3.connect(":memory:", check_same_thread=False)
+        self.lifetime, self.token_delay = lifetime, token_delay
+
+    def keep(self):
+        with contextlib.closing(sqlite3.connect(DATABASE, timeout=20)) as database:
+            database.backup(self.fresh)
+
+    @contextlib.contextmanager
+    def request(self):
+        with self.changed:
+            self.under_way += 1
+            number = self.number
+        try:
+            yield number
+        finally:
+            with self.changed:
+                self.under_way -= 1
+                self.changed.notify_all()
+
+    def waits_in_vain(self, number):
+        """Waits as long as a token call takes; true when its round ended meanwhile."""
+        with self.changed:
+            return self.changed.wait_for(lambda: self.number != number, self.token_delay)
+
+    def reset(self, lifetime, token_delay):
+        with self.changed:
+            self.number += 1
+            self.changed.notify_all()
+            if not self.changed.wait_for(lambda: self.under_way == 0, 20):
+                raise TimeoutError("requests of an earlier test do not end")
+            with contextlib.closing(sqlite3.connect(DATABASE, timeout=20)) as database:
+                self.fresh.backup(database)
+            self.lifetime, self.token_delay = lifetime, token_delay
+
+
+rounds = Rounds(int(sys.argv[3]), float(sys.argv[4]))
 CLIENTS = [
     {"client_id": "cc", "secret": "s3cret-of-cc", "authorization_grant_type": "client-credentials"},
     {"client_id": "pw", "secret": "s3cret-of-pw", "authorization_grant_type": "password"},
@@ -50,7 +101,7 @@ settings.configure(
     },
     INSTALLED_APPS=["django.contrib.auth", "django.contrib.contenttypes", "django.contrib.sessions", "oauth2_provider"],
     MIDDLEWARE=[
-        "oauth_server.slow_token_endpoint",
+        "oauth_server.in_rounds",
         "django.contrib.sessions.middleware.SessionMiddleware",
         "django.middleware.csrf.CsrfViewMiddleware",
         "django.contrib.auth.middleware.AuthenticationMiddleware",
@@ -70,7 +121,7 @@ settings.configure(
     LOGIN_URL="/login/",
     OAUTH2_PROVIDER={
         "SCOPES": {"read": "r", "write": "w"},
-        "ACCESS_TOKEN_EXPIRE_SECONDS": LIFETIME,
+        "ACCESS_TOKEN_EXPIRE_SECONDS": lambda request: rounds.lifetime,
         "ALLOWED_REDIRECT_URI_SCHEMES": ["http", "https", "boxsdk-web"],
         "PKCE_REQUIRED": True,
         "ROTATE_REFRESH_TOKEN": True,
@@ -89,11 +140,15 @@ from django.views.decorators.csrf import csrf_exempt
 from oauth2_provider.oauth2_backends import get_oauthlib_core
 
 
-def slow_token_endpoint(get_response):
+def in_rounds(get_response):
     def respond(request):
-        if DELAY and request.path == "/o/token/":
-            time.sleep(DELAY)
-        return get_response(request)
+        if request.path == "/reset":
+            rounds.reset(**json.loads(request.body))
+            return HttpResponse(status=204)
+        with rounds.request() as number:
+            if rounds.token_delay and request.path == "/o/token/" and rounds.waits_in_vain(number):
+                return HttpResponse(status=503)
+            return get_response(request)
 
     return respond
 
@@ -139,9 +194,10 @@ def main():
     people = get_user_model().objects
     if not people.filter(username="ada").exists():
         people.create_user("ada", password="pw-of-ada")
-    server = Server(("127.0.0.1", 0), QuietHandler)
+    rounds.keep()
+    server = Server(("127.0.0.1", PORT), QuietHandler)
     server.set_app(get_wsgi_application())
-    print(server.server_port, flush=True)
+    print("listening", flush=True)
     server.serve_forever()
 
 

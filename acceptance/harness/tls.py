@@ -18,11 +18,19 @@ class CertificateAuthority:
         self.name = name
         self.certificate = self.folder / f"{name}.pem"
         self.key = self.folder / f"{name}-key.pem"
+        self.issued = {}
         curve = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes")
         openssl("req", "-x509", *curve, "-keyout", self.key, "-out", self.certificate, "-days", 2, "-subj", f"/CN={name}")
 
     def issue(self, name, alternative_names, usage="serverAuth"):
-        """Returns the paths of a certificate and its key."""
+        """Returns the paths of a certificate and its key; a name that was issued before keeps both."""
+        known, paths = self.issued.setdefault(name, ((alternative_names, usage), []))
+        assert known == (alternative_names, usage), f"{name} is already the name of another certificate"
+        if not paths:
+            paths += self._make(name, alternative_names, usage)
+        return tuple(paths)
+
+    def _make(self, name, alternative_names, usage):
         key, request, certificate, extensions = (
             self.folder / f"{name}{ending}" for ending in ("-key.pem", ".csr", ".pem", ".ext")
         )

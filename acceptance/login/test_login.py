@@ -202,7 +202,9 @@ def test_a_logout_revokes_at_the_authority_and_needs_a_login_again(authority, ga
     assert again.end()[0] == 0 and works(gateway)
 
 
-def test_a_logout_that_the_authority_does_not_hear_keeps_the_tokens(authority, gateway):
+def test_a_logout_that_the_authority_does_not_hear_keeps_the_tokens(make_authority, start_gateway):
+    authority = make_authority(own=True)
+    gateway = start_gateway(config(authority))
     login = Login(gateway, "me")
     requests.get(Person().decide(login.page), timeout=20)
     assert login.end()[0] == 0

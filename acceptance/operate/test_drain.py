@@ -18,7 +18,6 @@ from harness.configs import BEARER
 from harness.processes import wait_until
 from harness.script import OK, answering, connect, connect_narrow
 from harness.tls_script import TLSWire, client_context, request_to
-from harness.token_server import TokenServer
 
 PART = b"p" * 100_000
 #: Says when it has seen a ready gateway; when it is told to go on, sends SIGTERM and prints after how many seconds that was over.
@@ -78,13 +77,6 @@ def slowly(wire, number):
 @pytest.fixture
 def slow_origin(make_script):
     return make_script(slowly)
-
-
-@pytest.fixture
-def server():
-    server = TokenServer()
-    yield server
-    server.stop()
 
 
 def get(gateway, path, name="one"):
@@ -266,6 +258,8 @@ def test_a_request_that_came_before_its_connection_would_be_closed_is_answered(m
             else:
                 time.sleep(2)
         assert sum(is_answered(client) for client in clients) == number
+    if why == "stop":
+        assert gateway.process.wait(20) == 0
 
 
 @SIDES
@@ -334,17 +328,17 @@ def tls_port(gateway):
     return connect(gateway.dial.args[0])
 
 
-def test_a_request_that_waits_for_its_token_is_answered_during_a_drain(origin, server, start_gateway):
+def test_a_request_that_waits_for_its_token_is_answered_during_a_drain(origin, token_server, start_gateway):
     """The authority answers only when the gateway drains already: tokens are still fetched then."""
-    server.open.clear()
-    auth = {"strategy": "delegated", "url": server.url + "/token?id=1"}
+    token_server.open.clear()
+    auth = {"strategy": "delegated", "url": token_server.url + "/token?id=1"}
     gateway = start_gateway({"routes": {"api": {"upstream": origin.url, "auth": auth}}})
     with connect(gateway.port, 30) as client:
         client.send(get(gateway, "/api/x"))
-        wait_until(lambda: server.count() == 1, 5, "the token is asked for")
+        wait_until(lambda: token_server.count() == 1, 5, "the token is asked for")
         begin_to_stop(gateway)
         assert client.is_quiet(0.2), "it still waits"
-        server.open.set()
+        token_server.open.set()
         assert client.head().startswith(b"HTTP/1.1 200 ")
         assert client.to_end() == b"hello from the origin\n" and client.ended == "end"
     assert origin.last().values("authorization") == ["Bearer token-1-of-1"]

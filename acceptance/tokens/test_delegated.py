@@ -14,27 +14,14 @@ from harness import processes
 from harness.jwt_authority import FORMS, PASSPHRASE, KeyPair
 from harness.origin import response
 from harness.tls import CertificateAuthority
-from harness.token_server import TokenServer, server_context, who
+from harness.token_server import server_context, who
 from joserfc import jwt
 from joserfc.jwk import OctKey, RSAKey
 
 
 @pytest.fixture
-def make_server():
-    made = []
-
-    def make(*arguments):
-        made.append(TokenServer(*arguments))
-        return made[-1]
-
-    yield make
-    for server in made:
-        server.stop()
-
-
-@pytest.fixture
-def server(make_server):
-    return make_server()
+def server(token_server):
+    return token_server
 
 
 @pytest.fixture
@@ -281,9 +268,9 @@ def clients(tmp_path_factory):
 
 
 @pytest.fixture
-def tls_server(make_server, certificate_authority, clients):
+def tls_server(make_token_server, certificate_authority, clients):
     names = certificate_authority.issue("token-server", "IP:127.0.0.1")
-    return make_server(server_context(clients.certificate, *names))
+    return make_token_server(server_context(clients.certificate, *names))
 
 
 def show(authority, folder, name, passphrase=None):
