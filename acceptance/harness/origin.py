@@ -1,8 +1,11 @@
 """An upstream that keeps the exact bytes of every request: a proxy is judged by what reached the origin."""
 
+import contextlib
 import socket
 import socketserver
 import threading
+
+from .processes import wait_until
 
 
 class Request:
@@ -134,6 +137,17 @@ class RecordingOrigin:
         with self.lock:
             for connection in self.connections:
                 connection.shutdown(socket.SHUT_RDWR)
+
+    def renew(self):
+        """As if it had just begun: without a connection, a request, or an answer of its own."""
+        with self.lock:
+            for connection in self.connections:
+                # The other end may have reset it.
+                with contextlib.suppress(OSError):
+                    connection.shutdown(socket.SHUT_RDWR)
+        wait_until(lambda: not self.connections, 20, "every connection is over")
+        self.answer = ok
+        self.forget()
 
     def stop(self):
         self.server.shutdown()

@@ -1,11 +1,14 @@
 """A client and an origin that send and read bytes as a test tells them, for what happens in the middle of a message."""
 
+import contextlib
 import select
 import socket
 import socketserver
 import struct
 import threading
 import time
+
+from .processes import wait_until
 
 
 class Wire:
@@ -122,6 +125,8 @@ class ScriptedOrigin:
         self.wires = []
         #: What went wrong in a script; a test that ends well looks here.
         self.failures = []
+        #: So many scripts are over.
+        self.ended = 0
         self.lock = threading.Lock()
         origin = self
 
@@ -140,6 +145,9 @@ class ScriptedOrigin:
                     pass
                 except Exception as failure:
                     origin.failures.append(failure)
+                finally:
+                    with origin.lock:
+                        origin.ended += 1
 
         class Server(socketserver.ThreadingTCPServer):
             allow_reuse_address = True
@@ -157,6 +165,24 @@ class ScriptedOrigin:
     def stop(self):
         self.server.shutdown()
         self.server.server_close()
+
+
+class StandingOrigin(ScriptedOrigin):
+    """Serves one test after the other, each with a script of its own: none of them meets a connection of the one before."""
+
+    def __init__(self):
+        super().__init__(None)
+
+    def begin(self, script):
+        with self.lock:
+            self.script, self.wires, self.failures, self.ended = script, [], [], 0
+
+    def settle(self):
+        """Ends every connection, and waits until all scripts are over."""
+        for wire in list(self.wires):
+            with contextlib.suppress(OSError):
+                wire.connection.shutdown(socket.SHUT_RDWR)
+        wait_until(lambda: self.ended == len(self.wires), 20, "every script is over")
 
 
 def wait(event, seconds, what):

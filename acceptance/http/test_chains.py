@@ -95,7 +95,7 @@ def chain(tmp_path, origin, start_gateway):
 def proxy(kind, folder, address):
     if kind == "haproxy":
         return debian.haproxy(folder, address, f"http-request set-header Host {address}")
-    passing = f'proxy_pass http://next; proxy_http_version 1.1; proxy_set_header Connection ""; proxy_request_buffering off;'
+    passing = 'proxy_pass http://next; proxy_http_version 1.1; proxy_set_header Connection ""; proxy_request_buffering off;'
     return debian.nginx(folder, f"location / {{ {passing} proxy_set_header Host {address}; }}", upstream=address)
 
 

@@ -3,9 +3,10 @@
 import re
 
 import pytest
-from harness.configs import CANARY
+from harness.configs import BEARER, CANARY
 from harness import raw
 from harness.corpus import CUT_OFF, GUNICORN, addressed_to, corpus, own_cases
+from harness.origin import RecordingOrigin
 from harness.processes import free_port
 
 #: Sent behind every request: it arrives if, and only if, the gateway found the end where the origin finds it.
@@ -55,9 +56,18 @@ def reasons(table):
 
 
 @pytest.fixture
-def gateway(origin, start_gateway):
-    auth = {"strategy": "bearer", "token": CANARY}
-    return start_gateway({"routes": {"all": {"upstream": origin.url, "match": {"path": "/"}, "auth": auth}}})
+def origin(recorder):
+    return recorder
+
+
+def everything(origin):
+    """A route that takes any path."""
+    return {"all": {"upstream": origin.url, "match": {"path": "/"}, "auth": BEARER}}
+
+
+@pytest.fixture(scope="module")
+def gateway(standing_recorder, make_module_gateway):
+    return make_module_gateway({"routes": everything(standing_recorder)}).start()
 
 
 def send(gateway, data):
@@ -140,14 +150,9 @@ def test_an_invalid_request_does_not_arrive(gateway, origin, treq, path):
 @pytest.mark.parametrize("kind", ["valid", "invalid"])
 def test_no_request_of_the_corpus_gets_past_its_host(origin, start_gateway, treq, kind):
     """As they are, hosts and all: only what names us, or no host, which 1.0 need not, arrives, and the first request of it."""
-    auth = {"strategy": "bearer", "token": CANARY}
-    gateway = start_gateway(
-        {
-            # What is cut off, or would be kept for more, is not waited for.
-            "limits": {"header_timeout": "500ms", "body_idle_timeout": "500ms", "idle_timeout": "500ms"},
-            "routes": {"all": {"upstream": origin.url, "match": {"path": "/"}, "auth": auth}},
-        }
-    )
+    # What is cut off, or would be kept for more, is not waited for.
+    limits = {"header_timeout": "500ms", "body_idle_timeout": "500ms", "idle_timeout": "500ms"}
+    gateway = start_gateway({"limits": limits, "routes": everything(origin)})
     for path in sorted((GUNICORN / "requests" / kind).glob("*.http")):
         data = (treq.request(str(path), []) if kind == "valid" else treq.badrequest(str(path))).data
         origin.forget()
@@ -165,20 +170,25 @@ def test_no_request_of_the_corpus_gets_past_its_host(origin, start_gateway, treq
 # Our own corpus: corpus/README.md has the format.
 
 
-@pytest.fixture
-def many_routes(origin, start_gateway):
+@pytest.fixture(scope="module")
+def many_routes(standing_recorder, make_module_gateway):
     """A route for each way of guarding one."""
-    bearer = {"strategy": "bearer", "token": CANARY}
-    return start_gateway(
-        {
-            "routes": {
-                "api": {"upstream": origin.url + "/base", "auth": bearer},
-                "key": {"upstream": origin.url, "auth": {"strategy": "header", "name": "X-Api-Key", "value": CANARY}},
-                "ruled": {"upstream": origin.url, "auth": bearer, "allow": [{"methods": ["GET"], "path": "/public/**"}]},
-                "open": {"upstream": origin.url, "auth": "none"},
-            }
-        }
-    )
+    url, key = standing_recorder.url, {"strategy": "header", "name": "X-Api-Key", "value": CANARY}
+    routes = {
+        "api": {"upstream": url + "/base", "auth": BEARER},
+        "key": {"upstream": url, "auth": key},
+        "ruled": {"upstream": url, "auth": BEARER, "allow": [{"methods": ["GET"], "path": "/public/**"}]},
+        "open": {"upstream": url, "auth": "none"},
+    }
+    return make_module_gateway({"routes": routes}).start()
+
+
+@pytest.fixture(scope="module")
+def direct():
+    """An origin that is asked without a gateway."""
+    origin = RecordingOrigin()
+    yield origin
+    origin.stop()
 
 
 #: What arrives of whose credential, by the route that a request names; one in absolute form names the first.
@@ -201,7 +211,7 @@ def content(request):
 
 
 @pytest.mark.parametrize("case", list(own_cases()))
-def test_our_own_corpus(many_routes, origin, make_origin, case):
+def test_our_own_corpus(many_routes, origin, direct, case):
     places = {
         "{host}": f"127.0.0.1:{many_routes.port}",
         "{port}": str(many_routes.port),
@@ -225,7 +235,7 @@ def test_our_own_corpus(many_routes, origin, make_origin, case):
     assert answer.data.count(b"HTTP/1.1 200 ") == len(arrived) + 1, answer.data
     assert last.target == "/sentinel" and credentials(last) == CREDENTIALS["open"], "the request ends where it is meant to"
     # The origin, asked without a gateway, reads what is meant.
-    direct = make_origin()
+    direct.renew()
     raw.exchange(direct.port, case.data(places), end_of_writing=True)
     assert len(direct.requests) == len(arrived)
     for request, meant in zip(arrived, direct.requests):

@@ -34,27 +34,24 @@ LOOK_ALIKES = ["Content_Length", "Transfer_Encoding", "content_length", "TRANSFE
 
 
 @pytest.mark.parametrize("name", LOOK_ALIKES)
-def test_a_trailer_that_is_read_as_framing_elsewhere_does_not_reach_the_origin(against, name):
+def test_a_trailer_that_is_read_as_framing_elsewhere_does_not_reach_the_origin(shared, name):
     """CGI turns `_` and `-` into the same: there it would be the length or the coding of the message."""
     recorder = Recorder()
-    gateway, origin = against(recorder)
+    gateway, origin = shared(recorder)
     with connect(gateway.port) as client:
         body = f"2\r\nhi\r\n0\r\nX-A: 1\r\n{name}: 99\r\nX-B: 2\r\n\r\n".encode()
         client.send(get(gateway, CHUNKED, "Connection: close", method="POST") + body)
         head = client.head()
     wait(recorder.over, 5, "the origin's connection ends")
+    assert head.startswith(b"HTTP/1.1 200 "), head
     assert name.lower().encode() not in origin.wires[0].received.lower()
-    if head.startswith(b"HTTP/1.1 200 "):
-        assert recorder.bodies == [b"2\r\nhi\r\n0\r\nX-A: 1\r\nX-B: 2\r\n\r\n"]
-    else:
-        assert head.startswith(b"HTTP/1.1 400 "), head
-        assert not recorder.bodies[0].endswith(b"\r\n\r\n"), "the origin has a whole request"
+    assert recorder.bodies == [b"2\r\nhi\r\n0\r\nX-A: 1\r\nX-B: 2\r\n\r\n"]
 
 
 @pytest.mark.parametrize("name", LOOK_ALIKES)
-def test_a_trailer_that_is_read_as_framing_elsewhere_does_not_reach_the_client(against, name):
+def test_a_trailer_that_is_read_as_framing_elsewhere_does_not_reach_the_client(shared, name):
     trailers = f"0\r\nX-A: 1\r\n{name}: 99\r\nX-B: 2\r\n\r\n".encode()
-    gateway, _ = against(answering(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n" + trailers))
+    gateway, _ = shared(answering(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n" + trailers))
     with connect(gateway.port) as client:
         client.send(get(gateway, "Connection: close"))
         assert client.head().startswith(b"HTTP/1.1 200 ")
@@ -62,18 +59,24 @@ def test_a_trailer_that_is_read_as_framing_elsewhere_does_not_reach_the_client(a
     assert rest == b"2\r\nok\r\n0\r\nX-A: 1\r\nX-B: 2\r\n\r\n"
 
 
-@pytest.mark.parametrize("name", ["X_Api_Key", "x-api-key", "X-Api_Key"])
-def test_a_trailer_that_is_read_as_the_credential_does_not_reach_the_origin(make_script, start_gateway, name):
-    recorder = Recorder()
-    origin = make_script(recorder)
+@pytest.fixture(scope="module")
+def keyed(standing, make_module_gateway):
+    """A gateway before the same origin, with a credential in a field of its own."""
+    _, origin = standing
     auth = {"strategy": "header", "name": "X-Api-Key", "value": CANARY}
-    gateway = start_gateway({"routes": {"api": {"upstream": origin.url, "auth": auth}}})
+    return make_module_gateway({"routes": {"api": {"upstream": origin.url, "auth": auth}}}).start()
+
+
+@pytest.mark.parametrize("name", ["X_Api_Key", "x-api-key", "X-Api_Key"])
+def test_a_trailer_that_is_read_as_the_credential_does_not_reach_the_origin(shared, keyed, name):
+    recorder, gateway = Recorder(), keyed
+    _, origin = shared(recorder)
     with connect(gateway.port) as client:
         body = f"2\r\nhi\r\n0\r\nX-A: 1\r\n{name}: mine\r\n\r\n".encode()
         client.send(get(gateway, CHUNKED, "Connection: close", method="POST") + body)
-        assert client.head()[9:12] in (b"200", b"400")
+        assert client.head().startswith(b"HTTP/1.1 200 ")
     wait(recorder.over, 5, "the origin's connection ends")
-    assert b"mine" not in origin.wires[0].received
+    assert b"mine" not in origin.wires[0].received and recorder.bodies == [b"2\r\nhi\r\n0\r\nX-A: 1\r\n\r\n"]
 
 
 # Requests whose trailers are broken
@@ -104,37 +107,40 @@ BROKEN = {
 
 @pytest.mark.parametrize("trailers, status", BROKEN.values(), ids=[name.replace(" ", "-") for name in BROKEN])
 @pytest.mark.parametrize("is_late", [False, True], ids=["together", "later"])
-def test_broken_trailers_of_a_request_never_end_it(against, trailers, status, is_late):
+def test_broken_trailers_of_a_request_never_end_it(shared, trailers, status, is_late):
     """The origin sees a body that was cut, and nothing of the trailers; the client is told why."""
     recorder = Recorder()
-    gateway, origin = against(recorder)
+    gateway, origin = shared(recorder)
+    begin, rest = get(gateway, CHUNKED, method="POST") + b"2\r\nhi\r\n", b"0\r\n" + trailers + get(gateway, path="/api/next")
     with connect(gateway.port) as client:
-        client.send(get(gateway, CHUNKED, method="POST") + b"2\r\nhi\r\n")
         if is_late:
+            client.send(begin)
             wait_until(lambda: origin.wires and b"hi\r\n" in origin.wires[0].received, 5, "the origin has the chunk")
-        client.send(b"0\r\n" + trailers + get(gateway, path="/api/next"))
+            client.send(rest)
+        else:
+            client.send(begin + rest)
         head = client.head()
         assert head.startswith(b"HTTP/1.1 " + status) and b"\r\nConnection: close\r\n" in head, head
         assert b"HTTP/1.1 " not in client.to_end(), "what followed was not served"
-    # Where everything came at once nothing may have been sent.
-    if origin.wires:
-        wait(recorder.over, 5, "the origin's connection is closed")
-        [wire] = origin.wires
-        assert recorder.bodies[0] in (b"", b"2\r\nhi\r\n", b"2\r\nhi\r\n0\r\n"), recorder.bodies
-        assert b"X-" not in wire.received.partition(b"\r\n\r\n")[2] and b"next" not in wire.received
+    wait(recorder.over, 5, "the origin's connection is closed")
+    [wire] = origin.wires
+    # Where one read brings all of it, the connection to the origin ends unused.
+    is_judged_first = not is_late and len(trailers) < 1000
+    assert recorder.bodies == [b"" if is_judged_first else b"2\r\nhi\r\n0\r\n"], wire.received
+    assert wire.received == b"" or not is_judged_first and wire.received.endswith(b"\r\n\r\n" + recorder.bodies[0])
 
 
-def test_broken_trailers_behind_an_answer_that_has_begun_cut_it(against):
+def test_broken_trailers_behind_an_answer_that_has_begun_cut_it(shared):
     """Its status is out already; a clean end would say that both were whole."""
     over = threading.Event()
 
     def steps(wire, number):
         wire.head()
         wire.send(b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nfirst")
-        assert not wire.to_end().endswith(b"\r\n\r\n")
+        assert wire.to_end() == b"2\r\nhi\r\n0\r\n"
         over.set()
 
-    gateway, _ = against(steps)
+    gateway, _ = shared(steps)
     with connect(gateway.port) as client:
         client.send(get(gateway, CHUNKED, method="POST") + b"2\r\nhi\r\n")
         assert client.head().startswith(b"HTTP/1.1 200 ") and client.exactly(5) == b"first"
@@ -151,13 +157,13 @@ def test_trailers_that_stop_coming_are_a_request_that_is_late(against):
         head = client.head()
         assert head.startswith(b"HTTP/1.1 408 "), head
     wait(recorder.over, 5, "the origin's connection is closed")
-    assert recorder.bodies[0] in (b"2\r\nhi\r\n", b"2\r\nhi\r\n0\r\n")
+    assert recorder.bodies == [b"2\r\nhi\r\n0\r\n"]
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 7])
-def test_trailers_that_come_in_pieces_arrive_whole(against, size):
+def test_trailers_that_come_in_pieces_arrive_whole(shared, size):
     recorder = Recorder()
-    gateway, _ = against(recorder)
+    gateway, _ = shared(recorder)
     body = b"2\r\nhi\r\n0\r\nX-A: 1\r\nX-B: \t2 \r\nX-Empty:\r\n\r\n"
     with connect(gateway.port) as client:
         client.send(get(gateway, CHUNKED, "Connection: close", method="POST"))
@@ -175,10 +181,10 @@ def test_trailers_that_come_in_pieces_arrive_whole(against, size):
     "name",
     ["Content-Type", "Content_Type", "Set_Cookie", "Proxy_Authorization", "If-Match", "if_none_match", "Pragma", "Host", "_Host"],
 )
-def test_a_trailer_that_would_change_what_was_judged_is_dropped(against, name):
+def test_a_trailer_that_would_change_what_was_judged_is_dropped(shared, name):
     """Request modifiers, routing, framing and credentials (RFC 9110 §6.5.1), whichever way an upstream reads `_`."""
     recorder = Recorder()
-    gateway, _ = against(recorder)
+    gateway, _ = shared(recorder)
     with connect(gateway.port) as client:
         body = f"2\r\nhi\r\n0\r\nX-A: 1\r\n{name}: 99\r\nX-B: 2\r\n\r\n".encode()
         client.send(get(gateway, CHUNKED, "Connection: close", method="POST") + body)
