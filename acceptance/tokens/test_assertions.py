@@ -1,9 +1,14 @@
 """Signed assertions: `box_jwt`, `oauth2_jwt_bearer` and `private_key_jwt` against Authlib's verification."""
 
+import base64
+import json
+import pathlib
+
 import pytest
 import requests
 from harness.clock import needs_faketime
 from harness.jwt_authority import FORMS, PASSPHRASE, JWTAuthority, KeyPair
+from harness.origin import response
 
 
 @pytest.fixture(scope="module")
@@ -145,6 +150,62 @@ def test_a_file_that_others_can_read_is_refused(make_authority, make_gateway):
     result = gateway.run("check")
     assert result.returncode == 3
     assert "chmod 600" in result.stdout + result.stderr
+
+
+def private_parts(keys):
+    """What nobody but the gateway may hold: the lines of the key as Box hands it out, of the key in it, and the passphrase."""
+    parts = {PASSPHRASE}
+    for form in ("pkcs8-des3", "plain"):
+        parts |= {line for line in keys.private(form).splitlines() if len(line) == 64}
+    whole = base64.b64decode("".join(line for line in keys.private("plain").splitlines() if "-" not in line))
+    # As bytes, too: any stretch of the key, wherever a copy may be aligned.
+    return [part.encode() for part in parts], [whole[start : start + 32] for start in range(64, len(whole) - 32, 32)]
+
+
+def test_the_private_key_leaves_the_gateway_nowhere(make_authority, make_gateway, make_origin, keys):
+    """A client, the upstream and the authority get what was signed with it. Logs, databases and commands say nothing of it."""
+    authority = make_authority()
+    watched = make_origin(lambda request: forwarded(authority, request))
+    gateway = box_gateway(authority, make_gateway, authority.app_settings())
+    whole = json.loads(gateway.file.read_text())
+    whole["credentials"]["box"]["token_url"] = watched.url + "/oauth2/token"
+    for route in whole["routes"].values():
+        route["upstream"] = watched.url + "/api"
+    gateway.file.write_text(json.dumps(whole))
+    gateway.start("--log-level", "trace", "--access-log")
+    said = b""
+    for path in ("/box/x", "/ada/x"):
+        answer = requests.get(gateway.url + path, timeout=20)
+        assert answer.status_code == 200
+        said += str(answer.headers).encode() + answer.content
+    assert [request.target for request in watched.requests] == ["/oauth2/token", "/api/x"] * 2
+    for arguments in (
+        ["check"], ["plan", "--json"], ["routes", "--json"], ["status", "--json"], ["token", "list", "--json"], ["token", "get", "box"],
+        ["token", "show", "box"], ["audit", "query", "--json"], ["audit", "export"],
+    ):  # fmt: skip
+        result = gateway.run(*arguments)
+        assert result.returncode == 0, result
+        said += (result.stdout + result.stderr).encode()
+    for path in ("/", "/metrics", "/readyz?verbose", "/api/tokens", "/api/routes"):
+        said += requests.get(gateway.admin_url + path, timeout=20).content
+    said += pathlib.Path(f"/proc/{gateway.process.pid}/cmdline").read_bytes()
+    running = gateway.files()
+    gateway.stop()
+    found = {"what the gateway said": said, "what reached the origin": watched.raw(), "the log": gateway.text().encode()}
+    found |= {str(path): content for files in (running, gateway.files()) for path, content in files.items()}
+    lines, stretches = private_parts(keys)
+    for place, content in found.items():
+        assert not any(part in content for part in [*lines, *stretches]), place
+        assert b"PRIVATE KEY" not in content, place
+    # The file that it came from is the one place that has it.
+    assert all(line in (gateway.folder / "box-app.json").read_bytes() for line in lines if line in keys.private("pkcs8-des3").encode())
+
+
+def forwarded(authority, request):
+    """The same request to the authority, and its answer."""
+    fields = {name: value for name, value in request.fields if name in ("authorization", "content-type")}
+    answer = requests.request(request.method, authority.url + request.target, headers=fields, data=request.body, timeout=20)
+    return response(answer.status_code, answer.content)
 
 
 def generic_gateway(authority, make_gateway, algorithm):

@@ -196,6 +196,56 @@ def test_an_answer_without_a_token_is_explained(server, api, start_gateway, answ
     assert event["http_status"] == answer[0]
 
 
+def good(token, form):
+    """A body that holds a token, in that form."""
+    return token if form == "text" else json.dumps({"access_token": token, "expires_in": 3600})
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+@pytest.mark.parametrize("status", [300, 302, 304, 400, 401, 403, 404, 407, 409, 422, 429, 500, 502, 503])
+def test_a_status_outside_of_2xx_is_an_error_although_its_body_holds_a_token(server, api, start_gateway, status, form):
+    # A 304 has no body (RFC 9110 section 15.4.5).
+    server.answer = lambda asked, token: (status, {}, "" if status == 304 else good(token, form))
+    gateway = start_gateway(config(server, api, response=form))
+    refused = get(gateway)
+    assert refused.status_code == (503 if status == 429 or status >= 500 else 500), refused.text
+    assert refused.headers["Content-Type"] == "application/problem+json"
+    assert f"status {status}" in refused.json()["detail"]
+    assert (server.count(), api.count()) == (1, 0)
+    assert [event["http_status"] for event in gateway.events("--event", "acquisition_failed")] == [status]
+
+
+@pytest.mark.parametrize("status, works", [(200, True), (201, True), (203, True), (204, False)])
+def test_a_status_of_2xx_is_good_where_it_brings_a_token(server, api, start_gateway, status, works):
+    server.answer = lambda asked, token: (status, {}, good(token, "json") if works else "")
+    answer = get(start_gateway(config(server, api)))
+    if works:
+        assert answer.text == "Bearer token-1-of-42"
+    else:
+        assert (answer.status_code, answer.json()["code"], api.count()) == (503, "token-temporarily-unavailable", 0)
+
+
+def test_an_error_while_a_token_lives_is_recorded_and_costs_no_request(server, api, start_gateway):
+    gateway = start_gateway(config(server, api))
+    assert get(gateway).text == "Bearer token-1-of-42"
+    server.answer = lambda asked, token: (500, {}, good(token, "json"))
+    refused = gateway.run("token", "refresh", "app-user")
+    assert refused.returncode == 1 and "status 500" in refused.stderr, refused
+    assert get(gateway).text == "Bearer token-1-of-42"
+    (event,) = gateway.events("--event", "renewal_failed")
+    assert (event["http_status"], event["outcome"]) == (500, "failed")
+
+
+def test_an_answer_that_is_cut_off_is_an_error(make_origin, api, start_gateway):
+    def cut(request):
+        yield b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\ntoken-1-of-42"
+        raise OSError("the server ends the connection")
+
+    refused = get(start_gateway(config(make_origin(cut), api, response="text")))
+    assert (refused.status_code, refused.json()["code"]) == (502, "token-endpoint-unreachable"), refused.text
+    assert api.count() == 0
+
+
 def test_a_server_that_is_not_there_is_a_bad_gateway(server, api, start_gateway):
     server.stop()
     refused = get(start_gateway(config(server, api)))
