@@ -1,9 +1,10 @@
-.PHONY: run build test check bench profile soak
+.PHONY: run build test quick check bench profile soak
 .NOTPARALLEL:
 
 run: ; @scripts/run
 build: ; @scripts/build
-test: ; @scripts/test
+test: ; @scripts/test $(ARGUMENTS)
+quick: ; @scripts/quick $(TARGETS)
 check: ; @scripts/check
 bench: ; @scripts/bench
 profile: ; @scripts/profile

@@ -14,8 +14,13 @@ import time
 import load
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-DEBIAN = ROOT / ".build/debian"
-PEERS = ROOT / ".build/bench"
+#: As scripts/lib.sh has it.
+CACHE = pathlib.Path(
+    os.environ.get("AUTHGATEWAY_CACHE")
+    or pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache", "authgateway")
+)
+DEBIAN = CACHE / "debian"
+PEERS = CACHE / "bench"
 TOKEN = "0123456789abcdef0123456789abcdef01234567"
 
 
@@ -34,7 +39,7 @@ def free_port():
 
 
 def program(name, *places):
-    """Where a program is: on the PATH or unpacked below .build; None when it is nowhere."""
+    """Where a program is: on the PATH or unpacked in the cache folder; None when it is nowhere."""
     found = shutil.which(name) or shutil.which(f"/usr/sbin/{name}")
     return found or next((str(place) for place in places if place.exists()), None)
 

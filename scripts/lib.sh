@@ -55,10 +55,56 @@ install_packages() {
     as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@"
 }
 
-# Builds the gateway, or another product as it is built.
+# What stays between runs, outside of the checkout: compiled packages, the Python environment, unpacked servers, the corpus of
+# requests. Never a result of a test. AUTHGATEWAY_CACHE names another folder.
+cache=${AUTHGATEWAY_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/authgateway}
+
+# With --no-cache nothing of an earlier run is used: all of it is made anew, inside the checkout.
+without_cache() {
+    export AUTHGATEWAY_CACHE=$root/.build/cache
+    cache=$AUTHGATEWAY_CACHE
+    rm -rf "$cache"
+}
+
+digest() { (sha256sum 2>/dev/null || shasum -a 256) | cut -c 1-16; }
+
+# Prints the scratch folder of the builds: one for each toolchain, set of packages and variant (the compiler's flags by name).
+scratch() {
+    local variant=${1:-main} packages
+    packages=$(grep -E '\.package\(|swift-tools-version' Package.swift)
+    printf '%s/build/%s-%s\n' "$cache" "$(printf '%s\n%s\n' "$(swift --version 2>/dev/null)" "$packages" | digest)" "$variant"
+}
+
+# `swift_build VARIANT build|test|package ARGUMENTS...` in the scratch folder of that variant. The packages there stay compiled; the
+# project's own targets are built anew for each checkout, since objects of another one say nothing about this one.
+in_scratch() {
+    local folder
+    folder=$(scratch "$1")
+    local command=$2
+    shift 2
+    claim_scratch "$folder"
+    swift "$command" --scratch-path "$folder" "$@"
+}
+
+claim_scratch() {
+    local folder=$1 mark=.build/checkout target configuration
+    mkdir -p "$folder" .build
+    [ -s "$mark" ] || od -An -N16 -tx1 /dev/urandom | tr -d ' \n' >"$mark"
+    ! cmp -s "$mark" "$folder/checkout" || return 0
+    for configuration in "$folder"/*/debug "$folder"/*/release; do
+        [ -d "$configuration" ] || continue
+        for target in $(sed -n 's/^ *\(target\|tests\)("\([A-Za-z]*\)".*/\2/p' Package.swift); do
+            rm -rf "$configuration/$target.build" "$configuration/Modules/$target".*
+        done
+        rm -rf "$configuration"/{authgateway.build,authgateway,AuthGatewayPackage*,GatewayBenchmarks*}
+    done
+    cp "$mark" "$folder/checkout"
+}
+
+# Builds the gateway, or another product as it is built, and lays it into .build/release: the program, and beside it its symbols.
 build_release() {
     local product=${1:-authgateway} profile order flags=()
-    say "building release of $product (the first time takes some minutes)"
+    say "building the release of $product (the first time takes some minutes)"
     profile=$(release_profile)
     # The compiler would keep the code of an earlier build where only the profile has changed.
     [ -z "$profile" ] ||
@@ -66,13 +112,36 @@ build_release() {
     order=$(release_order)
     [ -z "$order" ] ||
         flags+=(-Xswiftc -Xfrontend -Xswiftc -function-sections -Xswiftc -use-ld=lld
-            -Xlinker "--symbol-ordering-file=$order" -Xlinker --no-warn-symbol-ordering)
-    release_build --product "$product" "${flags[@]}"
+            -Xlinker "--symbol-ordering-file=$order" -Xlinker --no-warn-symbol-ordering
+            # Nothing looks for the program's functions by name, and its own addresses need no entry each.
+            -Xlinker --no-export-dynamic -Xlinker -z -Xlinker pack-relative-relocs)
+    release_build main --product "$product" "${flags[@]}"
+    strip_release "$(scratch)/release/$product" ".build/release/$product"
 }
+
+# `strip_release BUILT PROGRAM`: the symbols, for reports of crashes, go to PROGRAM.debug, where debuggers look for them.
+strip_release() {
+    local built=$1 program=$2 tool
+    tool=$(toolchain_folder)/llvm-objcopy
+    mkdir -p "${program%/*}"
+    if [ ! -x "$tool" ]; then
+        cp "$built" "$program.new"
+    else
+        "$tool" --only-keep-debug --compress-debug-sections "$built" "$program.debug"
+        (cd "${program%/*}" && "$tool" --strip-all --add-gnu-debuglink="${program##*/}.debug" "$built" "${program##*/}.new")
+    fi
+    # A program that runs may not be written to, but another one may take its name.
+    mv -f "$program.new" "$program"
+}
+
+# Prints where the Python environment of the acceptance tests is.
+python_environment() { printf '%s/venv-%s\n' "$cache" "$( (python3 --version && cat acceptance/requirements.txt) | digest)"; }
 
 # Exclusive access is checked while it runs by the debug build, which all tests use; docs/adr/0040.
 release_build() {
-    swift build -c release --static-swift-stdlib -Xswiftc -enforce-exclusivity=unchecked "$@"
+    local variant=$1
+    shift
+    in_scratch "$variant" build -c release --static-swift-stdlib -Xswiftc -enforce-exclusivity=unchecked "$@"
 }
 
 # Prints where the counts are that tell the optimizer which code of the request path runs how often; docs/adr/0063. Prints
@@ -83,9 +152,9 @@ release_profile() {
         say "building without the profile of the request path: this toolchain cannot use it" >&2
         return 0
     }
-    folder=$(swift build -c release --show-bin-path)
+    folder=$(in_scratch main build -c release --show-bin-path)
     # Its name changes with what is in it: the build system does not see that otherwise.
-    profile=$root/.build/release-$( (echo "$folder" && cat "$text") | cksum | tr ' ' -).profdata
+    profile=$cache/build/release-$( (echo "$folder" && cat "$text") | cksum | tr ' ' -).profdata
     if [ ! -s "$profile" ]; then
         mkdir -p "${profile%/*}"
         # What is private to a file is named after the file that it is compiled to.
@@ -102,7 +171,7 @@ release_order() {
     local text=Benchmarks/release.order order
     [ "$(uname)" = Linux ] && [ -x "$(toolchain_folder)/ld.lld" ] && [ -s "$text" ] || return 0
     # Its name changes with what is in it, as that of the profile.
-    order=$root/.build/release-$(cksum <"$text" | tr ' ' -).order
+    order=$cache/build/release-$(cksum <"$text" | tr ' ' -).order
     [ -s "$order" ] || { mkdir -p "${order%/*}" && cp "$text" "$order"; }
     echo "$order"
 }

@@ -1,15 +1,14 @@
-package import Foundation
 import GatewayCore
 
 /// Shows rows to people: one aligned line each.
 package struct AuditFormatter: Sendable {
     private let coloured: Bool
-    private let timeZone: TimeZone?
+    private let offset: (@Sendable (UnixTime) -> Int)?
 
-    /// - Parameter timeZone: nil shows UTC.
-    package init(coloured: Bool = false, timeZone: TimeZone? = nil) {
+    /// - Parameter offset: the local time's seconds east of UTC at a moment; nil shows UTC.
+    package init(coloured: Bool = false, offset: (@Sendable (UnixTime) -> Int)? = nil) {
         self.coloured = coloured
-        self.timeZone = timeZone
+        self.offset = offset
     }
 
     package func line(_ row: AuditRow) -> String {
@@ -70,9 +69,7 @@ package struct AuditFormatter: Sendable {
 
     private func time(_ text: String) -> String {
         guard let moment = UnixTime(rfc3339: text) else { return SafeText.singleLine(text) }
-        guard let timeZone else { return moment.rfc3339 }
-        let date = Date(timeIntervalSince1970: Double(moment.milliseconds) / 1000)
-        let offset = timeZone.secondsFromGMT(for: date)
+        guard let offset = offset?(moment) else { return moment.rfc3339 }
         let local = (moment + .seconds(offset)).rfc3339.dropLast()
         let minutes = abs(offset) / 60
         return "\(local)\(offset < 0 ? "-" : "+")\(two(minutes / 60)):\(two(minutes % 60))"

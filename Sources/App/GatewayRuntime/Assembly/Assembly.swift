@@ -33,6 +33,8 @@ struct Assembly: Sendable {
         storage = try await Storage(Storage.Places(plan), clock: clock, logger: options.logger("audit"))
         endpoint = try await Self.endpoint(storage)
         group = MultiThreadedEventLoopGroup(numberOfThreads: plan.workers.count)
+        // The library starts its threads at the first use, and ends the process when the system has none left. A reload is too late.
+        _ = NIOThreadPool.singleton
         let feed = AuditFeed(audit: storage.audit, metrics: options.metrics, logger: options.logger("audit"))
         let keepers = KeeperHost()
         let parts = CredentialSources.Parts(

@@ -150,7 +150,7 @@ package struct AuditCommands: Sendable {
     }
 
     private var formatter: AuditFormatter {
-        AuditFormatter(coloured: style.usesColor, timeZone: style.usesLocalTime ? TimeZone.current : nil)
+        AuditFormatter(coloured: style.usesColor, offset: style.usesLocalTime ? LocalTime.offset : nil)
     }
 
     private func resolve(_ filter: Filter) throws(CommandFailure) -> AuditFilter {
