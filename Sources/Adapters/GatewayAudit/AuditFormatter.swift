@@ -1,4 +1,4 @@
-import GatewayCore
+package import GatewayCore
 
 /// Shows rows to people: one aligned line each.
 package struct AuditFormatter: Sendable {
