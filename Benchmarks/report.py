@@ -1,6 +1,6 @@
 """Every figure of docs/performance.md, measured on this machine in one go and written there.
 
-Usage: report.py [--gateway PATH] [--rounds 9] [--print]
+Usage: report.py [--gateway PATH] [--plain PATH] [--rounds 9] [--only-plain] [--print]
 """
 
 import argparse
@@ -18,6 +18,9 @@ from side_by_side import between, compare
 #: Under each load in each round. In much less, connections that are opened and first requests would be part of the p99.
 SECONDS = 4
 ORDER = ["nginx", "haproxy", "envoy", "caddy", "gateway"]
+#: The release, built without the optimization profile (docs/adr/0063).
+PLAIN = "gateway without profile"
+PLAIN_TITLE = "Without the optimization profile, one worker"
 HEADER = "| load | proxy | CPU µs/request | of nginx | requests/s | p50 µs | p99 µs | of nginx | peak MiB |\n|---|---|---|---|---|---|---|---|---|"
 WORDS = {
     "c1": "1 connection",
@@ -33,11 +36,11 @@ WORDS = {
 def table(results, scenarios):
     lines = [HEADER]
     for scenario in scenarios:
-        for name in ORDER:
+        for name in [*ORDER, PLAIN]:
             row = results.get((scenario, name))
             if row:
                 cpu, p99 = (
-                    f"{row[key]:.2f}" + (f" ({between(row[f'{key}_range'])})" if name == "gateway" else "")
+                    f"{row[key]:.2f}" + (f" ({between(row[f'{key}_range'])})" if name in ("gateway", PLAIN) else "")
                     for key in ("ratio", "p99_ratio")
                 )
                 lines.append(
@@ -105,19 +108,30 @@ def extra_rows(binary, rounds):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--gateway", default=str(proxies.ROOT / ".build/release/authgateway"))
+    parser.add_argument("--plain", help="the same program, built without the optimization profile")
+    parser.add_argument("--only-plain", action="store_true", help="measure what that costs, and leave the rest of the document as it is")
     parser.add_argument("--rounds", type=int, default=9, help="for nginx and the gateway under each load; a third of that for the others")
     parser.add_argument("--print", action="store_true", help="print, do not write the document")
     options = parser.parse_args()
     rounds = options.rounds
     gateway = {"gateway": options.gateway}
     before = os.getloadavg()[0]
-    alone = extras.micro_benchmarks()
+    alone = [] if options.only_plain else extras.micro_benchmarks()
     began, stolen = time.monotonic(), load.stolen()
     loads = ["c1", "c32", "c256", "c32p", "c256p"]
 
     def compared(loads, peers=ORDER, **more):
         return loads, compare(gateway, loads, peers, rounds, SECONDS, **more)
 
+    def without_profile():
+        loads = ["c32", "c256"]
+        return PLAIN_TITLE, loads, compare({**gateway, PLAIN: options.plain}, loads, ["nginx"], rounds, SECONDS)
+
+    place = proxies.ROOT / "docs/performance.md"
+    if options.only_plain:
+        text = with_section(place.read_text(encoding="utf-8"), *without_profile())
+        print(text) if options.print else place.write_text(text, encoding="utf-8")
+        return
     sections = [
         ("Plaintext upstream, one worker", *compared(loads)),
         ("TLS 1.3 upstream, one worker", *compared(loads[1:], tls=True)),
@@ -126,11 +140,24 @@ def main():
     ]
     measured = [results for _, _, results in sections]
     rows = [*envoy_row(*measured), memory_row(measured[0]), *p99_rows(*measured), *extra_rows(options.gateway, rounds)]
+    if options.plain:
+        sections.append(without_profile())
     taken = (load.stolen() - stolen) / 1e3 / (time.monotonic() - began) / os.cpu_count()
     text = document(sections, rows, alone, options.gateway, rounds, before, taken)
     print(text)
     if not options.print:
-        (proxies.ROOT / "docs/performance.md").write_text(text, encoding="utf-8")
+        place.write_text(text, encoding="utf-8")
+
+
+def section(title, scenarios, results):
+    return ["", f"## {title}", "", table(results, scenarios)]
+
+
+def with_section(text, title, scenarios, results):
+    """The document with this section in place of the one of that title, or before the further figures."""
+    new = "\n".join(section(title, scenarios, results))
+    text = re.sub(rf"\n## {re.escape(title)}\n.*?(?=\n## )", "", text, flags=re.DOTALL)
+    return text.replace("\n## Further figures", f"{new}\n\n## Further figures", 1)
 
 
 def document(sections, rows, alone, gateway, rounds, before, taken):
@@ -155,8 +182,8 @@ def document(sections, rows, alone, gateway, rounds, before, taken):
         f"- Machine: {load.machine()}; load average when the run began: {before:.1f}; CPU time that its host took meanwhile: {taken:.1%}",
         f"- Versions: authgateway {version('gateway', gateway)}, {versions}",
     ]
-    for title, scenarios, results in sections:
-        parts += ["", f"## {title}", "", table(results, scenarios)]
+    for one in sections:
+        parts += section(*one)
     parts += ["", "## Further figures", "", "| what | measured | goal |", "|---|---|---|"]
     parts += [f"| {what} | {value} | {goal} |" for what, value, goal in rows]
     parts += ["", "## Alone, without other processes", "", "| what | time | allocations |", "|---|---|---|"]

@@ -103,9 +103,19 @@ claim_scratch() {
 
 # Builds the gateway, or another product as it is built, and lays it into .build/release: the program, and beside it its symbols.
 build_release() {
-    local product=${1:-authgateway} profile order flags=()
+    local product=${1:-authgateway}
     say "building the release of $product (the first time takes some minutes)"
-    profile=$(release_profile)
+    optimized_release main "$(release_profile)" --product "$product"
+    strip_release "$(scratch)/release/$product" ".build/release/$product"
+}
+
+# The same program without the profile, to tell what that gains (docs/performance.md); in the scratch folder `plain`.
+plain_release() { optimized_release plain "" --product authgateway; }
+
+# `optimized_release VARIANT PROFILE OPTIONS...`
+optimized_release() {
+    local variant=$1 profile=$2 order flags=()
+    shift 2
     # The compiler would keep the code of an earlier build where only the profile has changed.
     [ -z "$profile" ] ||
         flags+=(-Xswiftc -Xfrontend -Xswiftc "-ir-profile-use=$profile" -Xswiftc -Xfrontend -Xswiftc -disable-incremental-llvm-codegen)
@@ -115,8 +125,7 @@ build_release() {
             -Xlinker "--symbol-ordering-file=$order" -Xlinker --no-warn-symbol-ordering
             # Nothing looks for the program's functions by name, and its own addresses need no entry each.
             -Xlinker --no-export-dynamic -Xlinker -z -Xlinker pack-relative-relocs)
-    release_build main --product "$product" "${flags[@]}"
-    strip_release "$(scratch)/release/$product" ".build/release/$product"
+    release_build "$variant" "$@" "${flags[@]}"
 }
 
 # `strip_release BUILT PROGRAM`: the symbols, for reports of crashes, go to PROGRAM.debug, where debuggers look for them.
