@@ -4,7 +4,7 @@ import Testing
 
 @testable import GatewayStrategies
 
-@Suite("Box")
+@Suite("Box", .timeLimit(.minutes(1)))
 struct BoxStrategyTests {
     private static let block: FixtureNode = [
         "client_id": "app", "client_secret": "s+1", "subject": ["enterprise": "12345"],
@@ -41,13 +41,15 @@ struct BoxStrategyTests {
         try TokenGrantConformance.checkIdentitiesDiffer([original, other])
     }
 
-    @Test func theSameIDOfTwoKindsIsTwoSubjects() throws {
+    @Test func eachSubjectAndEachSecretHasATokenOfItsOwn() throws {
         let user: FixtureNode = ["client_id": "app", "client_secret": "s+1", "subject": ["user": "12345"]]
         let sandbox: FixtureNode = [
             "client_id": "app", "client_secret": "s+1", "subject": ["enterprise": "12345"],
             "token_url": "http://127.0.0.1:9001/oauth2/token",
         ]
-        let grants = try [Self.block, user, sandbox].map { try grant("box_ccg", $0) }
+        let app: FixtureNode = ["client_id": "other", "client_secret": "s+1", "subject": ["enterprise": "12345"]]
+        let secret: FixtureNode = ["client_id": "app", "client_secret": "s+2", "subject": ["enterprise": "12345"]]
+        let grants = try [Self.block, user, sandbox, app, secret].map { try grant("box_ccg", $0) }
         try TokenGrantConformance.checkIdentitiesDiffer(grants)
     }
 

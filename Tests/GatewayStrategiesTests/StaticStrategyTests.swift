@@ -4,7 +4,7 @@ import Testing
 
 @testable import GatewayStrategies
 
-@Suite("Strategies that never change what they send")
+@Suite("Strategies that never change what they send", .timeLimit(.minutes(1)))
 struct StaticStrategyTests {
     @Test func noneSendsNothing() throws {
         guard case .none = try decode("none", [:]).behavior else {
@@ -71,6 +71,8 @@ struct StaticStrategyTests {
         (" abc", "token: a token is visible ASCII without a space at either end"),
         ("tök", "token: a token is visible ASCII without a space at either end"),
         ("a\r\nX: y", "token: the secret contains a control character, such as a line break in the middle"),
+        ("", "token: the secret is empty"),
+        (" ", "token: a token is visible ASCII without a space at either end"),
     ])
     func bearerRefusesWhatIsNoToken(_ token: String, _ problem: String) throws {
         #expect(try problems("bearer", ["token": "\(token)"]) == [problem])
@@ -108,6 +110,7 @@ struct StaticStrategyTests {
         )
         #expect(try problems("header", ["scheme": "a b", "value": "v"]).count == 1)
         #expect(try problems("header", ["value": " v"]).count == 1)
+        #expect(try problems("header", ["scheme": "Token", "value": ""]) == ["value: the secret is empty"])
         #expect(try problems("header", ["query": "q", "name": "X-Key", "value": "v"]).count == 1)
         #expect(try problems("header", [:]) == ["missing key \"value\""])
     }

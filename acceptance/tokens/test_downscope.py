@@ -1,13 +1,17 @@
 """Weaker tokens made from stronger ones, against the sandbox's Box: `downscope` of a route and `oauth2_token_exchange`."""
 
 import concurrent.futures
+import json
 import time
+import urllib.parse
 
 import pytest
 import requests
 from harness.configs import box_ccg
 from harness.gateway import command
+from harness.origin import response
 from harness.processes import wait_until
+from harness.token_server import who
 
 CCG = "client_credentials"
 EXCHANGE = "urn:ietf:params:oauth:grant-type:token-exchange"
@@ -66,6 +70,33 @@ def test_a_route_carries_what_it_needs_and_no_more(sandbox, start):
     assert calls(sandbox) == {CCG: 1, EXCHANGE: 1}
     (event,) = [row for row in gateway.events("--event", "acquired") if row["credential"] == "routes.narrow.downscope"]
     assert event["detail"] == {"parent": "service", "parent_generation": "1"}
+
+
+@pytest.mark.parametrize("place", ["downscope", "strategy"])
+def test_the_authority_is_asked_for_these_scopes_and_this_item(sandbox, make_origin, start_gateway, place):
+    def issue(request):
+        token = "weak" if b"token-exchange" in request.body else "strong"
+        return response(200, json.dumps({"access_token": token, "token_type": "bearer", "expires_in": 3600}).encode())
+
+    authority, api = make_origin(issue), make_origin(who)
+    terms = {"scopes": ["item_preview", "item_download"], "resource": FILE}
+    credentials = {"service": box_ccg(sandbox, token_url=authority.url + "/oauth2/token")}
+    if place == "downscope":
+        auth = {"credential": "service", "downscope": terms}
+    else:
+        auth = "weak"
+        credentials["weak"] = {"strategy": "oauth2_token_exchange", "parent": "service", **terms}
+    gateway = start_gateway({"credentials": credentials, "routes": {"narrow": {"upstream": api.url, "auth": auth}}})
+    assert get(gateway, "/narrow/x").text == "Bearer weak"
+    _, exchange = authority.requests
+    assert urllib.parse.parse_qs(exchange.body.decode(), strict_parsing=True) == {
+        "grant_type": [EXCHANGE],
+        "subject_token": ["strong"],
+        "subject_token_type": ["urn:ietf:params:oauth:token-type:access_token"],
+        "scope": ["item_preview item_download"],
+        "resource": [FILE],
+    }
+    assert b"strong" not in api.raw()
 
 
 def test_a_chain_of_exchanges_is_made_from_the_top(sandbox, start):

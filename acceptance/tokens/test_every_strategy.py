@@ -3,6 +3,7 @@
 import base64
 import collections
 import concurrent.futures
+import datetime
 import json
 import sys
 import threading
@@ -10,6 +11,7 @@ import time
 
 import pytest
 import requests
+from harness.configs import with_route
 from harness.gateway import ROOT
 from harness.jwt_authority import KeyPair
 from harness.origin import RecordingOrigin, response
@@ -213,3 +215,26 @@ def test_a_request_never_waits_longer_than_the_deadline(market, make_gateway, ke
     for name in names:
         wait_until(lambda: get(gateway, name).status_code == 200, 20, f"{name} has the token that was on its way")
         assert market.issued[name] == 1, name
+
+
+@pytest.mark.parametrize(
+    "renew, ahead",
+    [
+        (None, 360),
+        ({"ahead": "25%"}, 900),
+        ({"ahead": "25%", "at_least": "20m"}, 1200),
+        ({"ahead": "1%"}, 60),
+        ({"ahead": "1%", "at_least": "10s"}, 36),
+        # Half of its life at the most: a short token is not renewed without end.
+        ({"at_least": "50m"}, 1800),
+    ],
+)
+def test_a_renewal_is_due_as_early_as_the_configuration_says(token_server, origin, start_gateway, renew, ahead):
+    """Tokens of an hour. The default is a tenth of it, and a minute at the least."""
+    credential = {"strategy": "delegated", "url": token_server.url + "/token"}
+    gateway = start_gateway(with_route(credential if renew is None else {**credential, "renew": renew}, origin.url))
+    assert requests.get(f"{gateway.url}/api/x", timeout=20).status_code == 200
+    token = json.loads(gateway.run("token", "show", "me", "--json").stdout)
+    end, due = (datetime.datetime.fromisoformat(token[name]) for name in ("expires_at", "renews_at"))
+    # Up to a tenth earlier, so that tokens of the same age are not all renewed at once.
+    assert ahead - 1 <= (end - due).total_seconds() <= 1.1 * ahead + 1, token

@@ -73,6 +73,9 @@ def test_revoke_clears_and_the_next_request_starts_anew(gateway, sandbox):
     assert sandbox.token_calls("box") == 2
     [event] = [event for event in events(gateway, "box-service") if event["event"] == "revoked"]
     assert event["http_status"] == 200 and event["generation"] == 1 and event["outcome"] == "ok"
+    # The other tokens are as they were, that of the same application at the same authority, too.
+    assert status(gateway, "/dev/2.0/users/me") == status(gateway, "/campus/api/me") == 200
+    assert [event["credential"] for event in gateway.events("--event", "revoked")] == ["box-service"]
 
 
 def test_revoke_when_the_authority_is_down_keeps_the_token_and_says_so(sandbox, start_gateway):
