@@ -114,6 +114,9 @@ class Gateway:
     def _has_answered(self):
         if self.process.poll() is not None:
             self.reader.join(5)
+            # A refused start is said here; of a crash the stop tells again.
+            if self.process.returncode > 0:
+                self.expected_ends = {self.process.returncode}
             raise AssertionError(f"the gateway ended with {self.process.returncode}:\n{self.text()}")
         try:
             # Not ready is an answer too: a credential may be broken on purpose.
