@@ -13,7 +13,8 @@ import GatewayCore
 enum LocalTime {
     /// Seconds east of UTC at that moment; 0 where the system cannot tell.
     static func offset(at moment: UnixTime) -> Int {
-        var (seconds, fields) = (time_t(moment.milliseconds / 1000), tm())
+        var seconds = time_t(moment.milliseconds / 1000)
+        var fields = unsafe tm()
         guard unsafe localtime_r(&seconds, &fields) != nil else { return 0 }
         return unsafe fields.tm_gmtoff
     }
