@@ -8,6 +8,8 @@ import stat
 import pytest
 import requests
 from harness.configs import box_ccg
+from harness.events import token_of
+from harness.login import Login
 from harness.other_user import CLOSED_OUT, LET_IN, MAY_NOT_CONNECT
 
 
@@ -19,7 +21,7 @@ def place(short_folder):
 def config(sandbox):
     return {
         "credentials": {
-            "service": box_ccg(sandbox),
+            "service": box_ccg(sandbox, client_secret={"env": "SANDBOX_BOX_CLIENT_SECRET"}),
             "campus": {
                 "strategy": "duke_session",
                 "environment": "release",
@@ -82,16 +84,31 @@ def test_secrets_come_through_it_too(sandbox, gateway):
     assert requests.get(sandbox["BOX_URL"] + "/2.0/users/me", headers=headers, timeout=20).status_code == 200
     weaker = gateway.run("token", "downscope", "service", "--scope", "item_preview").stdout.strip()
     assert weaker and weaker != token
-    assert gateway.run("token", "revoke", "service").returncode == 0
-    imported = gateway.run("token", "import", "service", input=token + "\n")
-    assert imported.returncode in (0, 1) and "no gateway answers" not in imported.stderr, imported
+    revoked = gateway.run("token", "revoke", "service")
+    assert (revoked.returncode, revoked.stderr) == (0, ""), revoked
+    assert requests.get(sandbox["BOX_URL"] + "/2.0/users/me", headers=headers, timeout=20).status_code == 401
+    imported = gateway.run("token", "import", "service", input="an-imported-token\n")
+    assert (imported.returncode, imported.stderr) == (0, ""), imported
+    assert token_of(gateway, "service") == "an-imported-token"
+    # The gateway did all of it, no command by itself.
+    done = [event["event"] for event in gateway.events("--credential", "service") if event.get("trigger") == "operator"]
+    assert done == ["revealed", "downscoped", "revoked", "imported", "revealed"]
 
 
 def test_a_login_and_a_logout_go_through_it(sandbox, gateway):
     refused = gateway.run("login", "campus", "--manual", input="nonsense\n")
-    assert refused.returncode == 1 and "No gateway runs here" not in refused.stderr, refused
-    assert [event["event"] for event in gateway.events() if event["event"].startswith("login_")][-1] == "login_failed"
-    assert "no gateway answers" not in gateway.run("logout", "campus").stderr
+    assert refused.returncode == 1 and "neither the address that the browser ended on nor a code" in refused.stderr, refused
+    assert requests.get(gateway.url + "/duke/api/me", timeout=20).status_code == 503
+    login = Login(gateway, "campus")
+    end = requests.get(login.page, params={"netid": "ds123"}, allow_redirects=False, timeout=20).headers["Location"]
+    assert login.paste(sandbox["DUKE_URL"] + end)[0] == 0, login.text()
+    # What runs has the tokens at once, and loses them at once.
+    assert requests.get(gateway.url + "/duke/api/me", timeout=20).json()["netid"] == "ds123"
+    ended = gateway.run("logout", "campus")
+    assert (ended.returncode, ended.stderr) == (0, ""), ended
+    assert requests.get(gateway.url + "/duke/api/me", timeout=20).status_code == 503
+    done = [event["event"] for event in gateway.events("--credential", "campus") if event.get("trigger") == "operator"]
+    assert done == ["login_started", "login_failed", "login_started", "login_completed", "revoked"]
 
 
 def test_what_a_killed_gateway_left_behind_is_no_obstacle(gateway, place):
@@ -147,6 +164,7 @@ def test_the_plan_shows_it_and_a_reload_does_not_move_it(sandbox, gateway, place
     assert result.returncode == 3 and "listeners.admin" in result.stderr, result
 
 
+@pytest.mark.root
 def test_it_lets_in_the_users_it_names(sandbox, place, start_gateway, other_users):
     named, unnamed = other_users
     allowed = {"unix": str(place), "allow_users": [named.number]}
@@ -158,6 +176,7 @@ def test_it_lets_in_the_users_it_names(sandbox, place, start_gateway, other_user
     assert named.get(own, "/healthz") in MAY_NOT_CONNECT
 
 
+@pytest.mark.root
 def test_the_socket_of_another_user_is_not_sent_the_token(gateway, place, other_users):
     other = other_users[0].number
     token = (gateway.folder / "state" / "admin.token").read_bytes().strip()

@@ -19,6 +19,7 @@ from harness.origin import response
 from harness.person import Person
 from harness.tls import CertificateAuthority
 from harness.tls_script import client_context, tls_connect
+from harness.token_server import who
 
 #: What these origins answer unless they are told otherwise.
 ORIGIN = b"hello from the origin\n"
@@ -63,13 +64,26 @@ class TestWhatCausesIt:
         assert [event.get("trigger") for event in loaded][-1] == "reload"
         assert loaded[-1]["detail"]["cause"] == "operator"
 
-    def test_a_signal_reloads_and_two_at_once_harm_nobody(self, start_gateway, two_origins):
-        first, second = two_origins
-        gateway = start_gateway(routes(a={"upstream": first.url}))
-        gateway.configure(routes(a={"upstream": second.url}))
-        gateway.process.send_signal(signal.SIGHUP)
-        gateway.process.send_signal(signal.SIGHUP)
-        processes.wait_until(lambda: body(gateway, "/a") == "second", 10, lambda: gateway.text())
+    def test_a_signal_reloads_and_two_at_once_harm_nobody(self, start_gateway, make_origin, tmp_path):
+        """A secret changes and no file of the configuration: nobody watches that while all is well, so only the signal can be why."""
+        origin = make_origin(who)
+        secret = tmp_path / "secret"
+        secret.touch(mode=0o600)
+        secret.write_text("first")
+        auth = {"strategy": "bearer", "token": {"file": str(secret)}}
+        gateway = start_gateway(routes(a={"upstream": origin.url, "auth": auth}))
+        assert body(gateway, "/a") == "Bearer first"
+        began = len(named(gateway, "config_loaded"))
+        for text, signals in (("second", 1), ("third", 2), ("fourth", 1)):
+            secret.write_text(text)
+            for _ in range(signals):
+                gateway.process.send_signal(signal.SIGHUP)
+            processes.wait_until(lambda: body(gateway, "/a") == f"Bearer {text}", 10, lambda: gateway.text())
+        assert gateway.stop() == 0
+        reloads = named(gateway, "config_loaded")[began:]
+        # Two that come at once are one or two.
+        assert [event["detail"]["cause"] for event in reloads] in (["signal"] * 3, ["signal"] * 4)
+        assert named(gateway, "config_refused") == []
 
     def test_a_replaced_file_is_noticed(self, start_gateway, two_origins):
         first, second = two_origins

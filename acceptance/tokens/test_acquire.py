@@ -45,6 +45,25 @@ def test_a_reload_that_brings_the_credential_obtains_its_token(start_gateway, sa
     assert (event["credential"], event["trigger"]) == ("eager", "reload")
 
 
+def test_an_authority_that_is_silent_does_not_hold_up_the_start(start_gateway, sandbox, token_server, origin):
+    """The start is over, and requests are answered, while the authority still has the first call."""
+    token_server.open.clear()
+    whole = config(sandbox, eager=box_ccg(sandbox, acquire_on="startup", token_url=token_server.url + "/token"))
+    whole["routes"] = {"eager": {"upstream": origin.url, "auth": "eager"}, "plain": {"upstream": origin.url, "auth": "none"}}
+    gateway = start_gateway(whole)
+    processes.wait_until(lambda: token_server.count() == 1, 10, "the token is asked for")
+    assert requests.get(f"{gateway.admin_url}/readyz", timeout=10).status_code == 200
+    assert requests.get(gateway.url + "/plain/x", timeout=10).status_code == 200
+    names = [event["event"] for event in gateway.events("--credential", "eager")]
+    assert names == ["acquiring"] and token_server.count() == 1, "nothing has come of the first call yet"
+    token_server.open.set()
+    wait_for(gateway, "acquired")
+    (event,) = named(gateway, "acquired")
+    assert (event["credential"], event["trigger"]) == ("eager", "startup")
+    assert requests.get(gateway.url + "/eager/x", timeout=20).status_code == 200
+    assert origin.last().value("authorization") == "Bearer token-1-of-/token" and token_server.count() == 1
+
+
 def test_an_authority_that_is_down_does_not_hold_up_the_start(start_gateway, sandbox):
     gateway = start_gateway(config(sandbox, eager=box_ccg(sandbox, acquire_on="startup", token_url="http://127.0.0.1:1/token")))
     wait_for(gateway, "acquisition_failed")
@@ -58,7 +77,8 @@ def test_an_authority_that_is_down_does_not_hold_up_the_start(start_gateway, san
         lambda: any("eager" in reason and "refuses connections" in reason for reason in reasons()), 10, lambda: str(reasons())
     )
     assert "refuses connections" in gateway.run("status").stdout
-    assert requests.get(gateway.url + "/eager/2.0/users/me", timeout=20).status_code in (502, 503)
+    refused = requests.get(gateway.url + "/eager/2.0/users/me", timeout=20)
+    assert (refused.status_code, refused.json()["code"]) == (502, "token-endpoint-unreachable")
 
 
 def test_a_credential_that_needs_a_person_says_so_and_no_more(start_gateway, sandbox):

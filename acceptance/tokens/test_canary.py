@@ -9,7 +9,6 @@ import requests
 from harness import raw
 from harness.gateway import command
 from harness.origin import response
-from harness.processes import wait_until
 
 PLACES = [
     "client", "password", "bearer", "header", "query", "oauth-secret", "oauth-token", "box-secret", "parameter",
@@ -145,9 +144,10 @@ def test_no_secret_is_found_anywhere(gateway, tmp_path):
         ["audit", "query", "--json"], ["audit", "stats"], ["audit", "verify"], ["audit", "export"],
     ):  # fmt: skip
         result = gateway.run(*arguments)
+        # Some of the credentials need a person, which `status` says.
+        assert result.returncode == (1 if arguments == ["status"] else 0), (arguments, result.stdout, result.stderr)
         search(" ".join(arguments), result.stdout + result.stderr)
     search("the command line", pathlib.Path(f"/proc/{gateway.process.pid}/cmdline").read_bytes())
-    wait_until(lambda: gateway.run("audit", "verify").returncode == 0, 10, "the audit log is whole")
 
     # While the write-ahead logs are there, and after they were folded in.
     for path, content in gateway.files().items():
