@@ -138,6 +138,7 @@ ENDS = {
 }
 
 
+@pytest.mark.timing
 @pytest.mark.parametrize("answer", ENDS.values(), ids=[name.replace(" ", "-") for name in ENDS])
 def test_an_upstream_over_tls_that_does_not_close_what_is_over_keeps_no_place(secure, answer):
     """Its close_notify would be waited for meanwhile."""

@@ -235,7 +235,7 @@ def test_a_request_that_came_before_its_connection_would_be_closed_is_answered(m
     config = {
         "workers": 1,
         "routes": {"api": {"upstream": make_script(answering(OK)).url, "auth": BEARER}},
-        "limits": {"idle_timeout": "2s" if why == "idle" else "60s"},
+        "limits": {"idle_timeout": "5s" if why == "idle" else "60s"},
     }
     gateway = start_gateway(config)
     with contextlib.ExitStack() as stack:
@@ -256,7 +256,7 @@ def test_a_request_that_came_before_its_connection_would_be_closed_is_answered(m
             if why == "stop":
                 gateway.process.send_signal(signal.SIGTERM)
             else:
-                time.sleep(2)
+                time.sleep(5)
         assert sum(is_answered(client) for client in clients) == number
     if why == "stop":
         assert gateway.process.wait(20) == 0

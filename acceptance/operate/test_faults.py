@@ -92,6 +92,7 @@ def small_disk(tmp_path):
     subprocess.run(["umount", "-l", str(folder)], check=True)
 
 
+@pytest.mark.root
 @needs_root
 class TestFullDisk:
     def test_no_new_token_is_used_and_it_recovers_without_a_restart(self, start_gateway, make_authority, small_disk):
@@ -164,6 +165,7 @@ def database_files(gateway, name):
     return [path, path.with_name(path.name + "-wal"), path.with_name(path.name + "-shm")]
 
 
+@pytest.mark.root
 @needs_root
 @needs_strace
 class TestInputOutputErrors:
@@ -227,6 +229,7 @@ def test_a_jump_of_the_clock_costs_at_most_one_renewal(start_gateway, make_autho
     gateway.kill()
 
 
+@pytest.mark.root
 @needs_root
 @needs_strace
 def test_a_kill_at_a_write_leaves_both_databases_whole(make_gateway, sandbox):

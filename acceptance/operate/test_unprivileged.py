@@ -10,6 +10,9 @@ from harness.script import get
 #: Root that may do no more than its files allow.
 UNPRIVILEGED = ["setpriv", "--bounding-set=-all", "--inh-caps=-all", "--no-new-privs"]
 
+#: Only who has them can give them up.
+pytestmark = pytest.mark.root
+
 
 @pytest.fixture
 def gateway(origin, make_gateway, tmp_path):

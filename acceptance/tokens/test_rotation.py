@@ -36,7 +36,7 @@ def status_of(gateway):
     return token
 
 
-@pytest.mark.parametrize("expiries", [20, pytest.param(200, marks=[pytest.mark.soak, pytest.mark.timeout(900)])])
+@pytest.mark.parametrize("expiries", [8, pytest.param(200, marks=[pytest.mark.soak, pytest.mark.timeout(900)])])
 def test_expiries_from_four_routes_at_once_spend_each_refresh_token_once(make_authority, start_gateway, expiries):
     authority = make_authority(lifetime=1)
     gateway = start_gateway(config(authority))

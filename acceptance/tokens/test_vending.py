@@ -196,7 +196,7 @@ def test_what_cannot_be_recorded_is_not_handed_out(sandbox, gateway):
 
 
 def test_a_gateway_is_the_token_server_of_another_across_expiries(make_authority, make_origin, start_gateway):
-    authority = make_authority(lifetime=5, token_delay=0.5)
+    authority = make_authority(lifetime=2, token_delay=0.1)
     first = start_gateway(
         {
             "access": {"clients": CLIENTS},
@@ -238,7 +238,7 @@ def test_a_gateway_is_the_token_server_of_another_across_expiries(make_authority
     for thread in clients:
         thread.start()
     try:
-        wait_until(lambda: authority.expired() >= 6, 90, "six tokens expired", pause=0.3)
+        wait_until(lambda: authority.expired() >= 6, 60, "six tokens expired", pause=0.1)
     finally:
         stop.set()
         for thread in clients:
