@@ -69,7 +69,8 @@ def test_clients_of_the_admin_listener_leave_the_proxy_its_descriptors(origin, s
             client.send(get(gateway, "Connection: close"))
             assert client.head().startswith(b"HTTP/1.1 200 ")
         wait_until(lambda: metrics.descriptors(gateway.process.pid) <= before + 140, 5, "no more than 128 and a few")
-    wait_until(lambda: requests.get(gateway.admin_url + "/healthz", timeout=5).status_code == 200, 10, "and when they have left, others come in")
+    wait_until(lambda: metrics.descriptors(gateway.process.pid) <= before + 8, 10, "all have left")
+    assert requests.get(gateway.admin_url + "/healthz", timeout=5).status_code == 200, "others come in"
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])

@@ -1,6 +1,7 @@
 """Far more than it can serve: what is taken is served, what is not is told so at once, and afterwards all is as before."""
 
 import concurrent.futures
+import pathlib
 import re
 import statistics
 import subprocess
@@ -38,6 +39,8 @@ done = function(summary, latency, requests)
 end
 """
 
+pytestmark = pytest.mark.timing
+
 
 @pytest.fixture
 def upstream():
@@ -52,15 +55,15 @@ def config(upstream, **limits):
     return {"limits": limits, "routes": {"api": {"upstream": upstream, "auth": auth}}}
 
 
-def load(gateway, folder, connections, seconds, pause=0):
+def load(gateway, folder, connections, seconds, pause=0, niceness=19):
     """Good answers a second, and refusals a second; each connection waits so many milliseconds before it asks again.
 
     Nothing else may come: no refusal that does not say when to come back, no other status, no connection that fails or is silent.
     """
-    delay = f"delay = function() return {pause} end\n" if pause else ""
-    (folder / "counts.lua").write_text(delay + COUNTS)
+    script = folder / f"counts-{pause}.lua"
+    script.write_text((f"delay = function() return {pause} end\n" if pause else "") + COUNTS)
     # Last in the queue for the CPU: a load that comes from elsewhere takes none from the upstream.
-    command = ["nice", "-n", "19", "wrk", "-t", "1", "-c", str(connections), "-d", f"{seconds}s", "-s", folder / "counts.lua"]
+    command = ["nice", "-n", str(niceness), "wrk", "-t", "1", "-c", str(connections), "-d", f"{seconds}s", "-s", script]
     result = subprocess.run([*command, f"{gateway.url}/api/x"], capture_output=True, text=True, timeout=seconds + 60)
     duration, good, refused, *others = map(int, re.search(r"counts (.*)", result.stdout)[1].split())
     assert others == [0] * 6, result.stdout
@@ -68,88 +71,102 @@ def load(gateway, folder, connections, seconds, pause=0):
     return good * 1e6 / duration, refused * 1e6 / duration
 
 
-def overload(gateway, folder, connections, seconds, pause=0):
-    """The load of `load`, and meanwhile how long single refusals take, connecting included."""
+def while_it_lasts(gateway, attack):
+    """How long single refusals take until `attack` is over, connecting included."""
     refusals = []
-    with concurrent.futures.ThreadPoolExecutor(1) as pool:
-        attack = pool.submit(load, gateway, folder, connections, seconds, pause)
-        while not attack.done():
-            started = time.monotonic()
-            with connect(gateway.port) as client:
-                client.send(get(gateway, "Connection: close"))
-                head = client.head()
-            if not head.startswith(b"HTTP/1.1 200 "):
-                refusals.append(time.monotonic() - started)
-                assert head.startswith(b"HTTP/1.1 503 ") and b"problem+json" in head, head
-                assert b"\r\nretry-after: " in head.lower(), head
-            time.sleep(0.02)
-    assert len(refusals) > seconds
-    return *attack.result(), refusals
+    while not attack.done():
+        started = time.monotonic()
+        with connect(gateway.port) as client:
+            client.send(get(gateway, "Connection: close"))
+            head = client.head()
+        if not head.startswith(b"HTTP/1.1 200 "):
+            refusals.append(time.monotonic() - started)
+            assert head.startswith(b"HTTP/1.1 503 ") and b"problem+json" in head, head
+            assert b"\r\nretry-after: " in head.lower(), head
+        time.sleep(0.02)
+    return refusals
 
 
-def report(peak, good, refused, refusals, gateway):
+def report(peak, good, refused, refusals, gateway, seconds):
     memory = peak_memory_mib(gateway.process.pid)
     print(
-        f"peak {peak:.0f}/s; overload: good {good:.0f}/s, refused {refused:.0f}/s; {len(refusals)} probes refused, "
-        f"p50 {statistics.median(refusals) * 1000:.1f} ms, p99 {statistics.quantiles(refusals, n=100)[98] * 1000:.1f} ms, "
-        f"longest {max(refusals) * 1000:.1f} ms; memory {memory:.0f} MiB"
+        f"peak {peak:.0f}/s; overload: good {good:.0f}/s ({good / peak:.2f}), refused {refused:.0f}/s; {len(refusals)} probes refused, "
+        f"p50 {statistics.median(refusals) * 1000:.1f} ms, longest {max(refusals) * 1000:.1f} ms; memory {memory:.0f} MiB"
     )
     assert memory < 64
+    assert refused > 0 and len(refusals) > seconds
+    # Prompt.
+    assert statistics.median(refusals) < 0.02 and max(refusals) < (0.1 if seconds >= 60 else 0.25)
 
 
-def is_prompt(refusals, seconds):
-    """Within 100 ms. A short run shares the machine with whatever else is there."""
-    return max(refusals) < 0.1 if seconds >= 60 else statistics.quantiles(refusals, n=100)[98] < 0.5
+def clients_of(port):
+    """How many connections the gateway still has on this port, those that their clients have ended included."""
+    established, close_wait = "01", "08"
+    found = 0
+    for line in pathlib.Path("/proc/net/tcp").read_text(encoding="ascii").splitlines()[1:]:
+        _, local, _, state, *_ = line.split()
+        found += int(local.partition(":")[2], 16) == port and state in (established, close_wait)
+    return found
 
 
-def becomes_normal(gateway, folder, connections, least):
-    """Who comes in the first moment may find the place of one that has just left still taken."""
-    seen = []
+def is_as_before(gateway, folder, connections, peak, share):
+    """When the last of the attackers has left, a load that it can serve is served as ever."""
+    processes.wait_until(lambda: clients_of(gateway.port) == 0, 10, "everybody has left")
+    after, refused = load(gateway, folder, connections, 2)
+    print(f"afterwards {after:.0f}/s ({after / peak:.2f})")
+    assert refused == 0 and after >= share * peak
 
-    def is_normal():
-        seen.append(load(gateway, folder, connections, 2))
-        after, refused = seen[-1]
-        return refused == 0 and after >= least
 
-    processes.wait_until(is_normal, 5, lambda: f"{least:.0f}/s again, and nothing refused: {seen}")
-    print(f"afterwards {seen}")
+# `share`: what is left of the peak under the attack. With builds beside it on two cores, 0.91 to 1.05 was measured, and 0.88 to 1.05
+# afterwards.
 
 
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize(
-    ("seconds", "is_paced", "share"),
-    # A short run on a busy machine says less than a long one.
+    ("seconds", "share", "share_afterwards", "rounds"),
     [
-        (3, False, 0.3),
-        pytest.param(60, True, 0.8, marks=pytest.mark.soak),
-        pytest.param(60, False, 0.8, marks=pytest.mark.soak),
+        (3, 0.7, 0.75, 3),
+        pytest.param(60, 0.8, 0.9, 1, marks=pytest.mark.soak),
+        pytest.param(60, 0.8, 0.9, 0, marks=pytest.mark.soak),
     ],
 )
-def test_ten_times_what_the_upstream_can_serve(upstream, start_gateway, tmp_path, seconds, is_paced, share):
+def test_ten_times_what_the_upstream_can_serve(upstream, start_gateway, tmp_path, seconds, share, share_afterwards, rounds):
+    """Ten times the clients; each waits, before it asks again, as long as the upstream takes for `rounds` rounds."""
     limits = {"connections_per_upstream": AT_ONCE, "pending_per_upstream": AT_ONCE}
     gateway = start_gateway(config(upstream, **limits))
     peak, none = load(gateway, tmp_path, AT_ONCE, max(2, seconds // 6))
     assert none == 0
-    pause = round(1000 * AT_ONCE / peak) if is_paced else 0
-    good, refused, refusals = overload(gateway, tmp_path, 10 * AT_ONCE, seconds, pause)
-    report(peak, good, refused, refusals, gateway)
-    assert refused > 0
-    assert is_prompt(refusals, seconds)
+    pause = round(1000 * AT_ONCE / peak * rounds)
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        attack = pool.submit(load, gateway, tmp_path, 10 * AT_ONCE, seconds, pause)
+        refusals = while_it_lasts(gateway, attack)
+    good, refused = attack.result()
+    report(peak, good, refused, refusals, gateway, seconds)
     assert good >= share * peak
-    becomes_normal(gateway, tmp_path, AT_ONCE, peak * (0.9 if seconds >= 60 else 0.5))
+    is_as_before(gateway, tmp_path, AT_ONCE, peak, share_afterwards)
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("seconds", [3, pytest.param(60, marks=pytest.mark.soak)])
-def test_ten_times_the_connections_that_it_takes(upstream, start_gateway, tmp_path, seconds):
-    """Who is refused comes back at once, thousands of times a second: refusals stay quick, memory stays small."""
+@pytest.mark.parametrize(
+    ("seconds", "share", "share_afterwards"), [(3, 0.7, 0.75), pytest.param(60, 0.9, 0.9, marks=pytest.mark.soak)]
+)
+def test_ten_times_the_connections_that_it_takes(upstream, start_gateway, tmp_path, seconds, share, share_afterwards):
+    """Who is refused comes back at once, thousands of times a second: who is connected hardly notices, and memory stays small."""
+    # wrk tries the address with a connection of its own first.
+    members = AT_ONCE - 1
     gateway = start_gateway(config(upstream, connections=AT_ONCE))
-    peak, none = load(gateway, tmp_path, AT_ONCE // 2, 2)
+    peak, none = load(gateway, tmp_path, members, 2)
     assert none == 0
-    good, refused, refusals = overload(gateway, tmp_path, 10 * AT_ONCE, seconds)
-    report(peak, good, refused, refusals, gateway)
-    assert refused > 0
-    assert is_prompt(refusals, seconds)
-    assert good >= (0.8 if seconds >= 60 else 0.1) * peak
-    becomes_normal(gateway, tmp_path, AT_ONCE // 2, peak * (0.9 if seconds >= 60 else 0.5))
+    processes.wait_until(lambda: clients_of(gateway.port) == 0, 10, "everybody has left")
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        connected = pool.submit(load, gateway, tmp_path, members, seconds + 1, niceness=0)
+        processes.wait_until(lambda: clients_of(gateway.port) >= members, 10, "every place is taken")
+        attack = pool.submit(load, gateway, tmp_path, 10 * AT_ONCE, seconds)
+        refusals = while_it_lasts(gateway, attack)
+    good, none = connected.result()
+    _, refused = attack.result()
+    report(peak, good, refused, refusals, gateway, seconds)
+    assert none == 0
+    assert good >= share * peak
+    is_as_before(gateway, tmp_path, members, peak, share_afterwards)
     assert metrics.threads(gateway.process.pid) < 64
