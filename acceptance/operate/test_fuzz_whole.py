@@ -1,0 +1,273 @@
+"""Hostile clients and hostile origins around a whole gateway, plain and over TLS, while an operator reloads, locks and clears.
+
+`AUTHGATEWAY_SEED` repeats what was sent, `AUTHGATEWAY_FUZZ_SECONDS` makes it longer (30 unless told).
+"""
+
+import collections
+import contextlib
+import itertools
+import json
+import os
+import random
+import threading
+import time
+
+import pytest
+import requests
+
+from harness import metrics, processes
+from harness.configs import CANARY
+from harness.hostile import SECRET, HostileClient, HostileOrigin, Problem
+from harness.origin import response
+from harness.script import connect
+from harness.tls_script import client_context, server_context, serving, tls_connect
+from harness.token_server import TokenServer
+
+SECONDS = float(os.environ.get("AUTHGATEWAY_FUZZ_SECONDS", 30))
+ROUND = 5
+CLIENTS = 6
+#: What the gateway may have in memory at once; a run of 30 s takes about 45 MiB.
+PEAK_MIB = 120
+#: What a program says that ends in disorder.
+CRASH = ("Fatal error", "Crash", "crashed", "Precondition failed", "Assertion failed", "Swift runtime failure", "💣")
+
+
+class World:
+    """The gateway with all that is around it."""
+
+    def __init__(self, seed, make_gateway, make_origin, certificate_authority):
+        certificate, key = serving(certificate_authority, "fuzz")
+        context = server_context(certificate, key)
+        self.authority_file = str(certificate_authority.certificate)
+        self.origins = {
+            "plain": HostileOrigin(seed),
+            "secure": HostileOrigin(seed, context),
+            "fixed": HostileOrigin(seed, rejects=0.1),
+            "open": HostileOrigin(seed, rejects=0.1),
+        }
+        self.innocent = make_origin(lambda request: response(200, b"innocent"))
+        self.tokens = TokenServer()
+        numbers = itertools.count()
+        self.tokens.answer = lambda asked, _: (
+            200,
+            {},
+            json.dumps({"access_token": f"{CANARY}-{asked.user}-{next(numbers)}", "expires_in": 3600}),
+        )
+        self.secure_port = processes.free_port()
+        tls = {"certificate": str(certificate), "private_key": {"file": str(key)}}
+        self.listener = {"address": f"127.0.0.1:{self.secure_port}", "tls": tls}
+        self.context = client_context(certificate_authority)
+        secrets = {f"FUZZ_{name.upper()}": f"{CANARY}-{name}-0" for name in ("client", "probe", "fixed")}
+        self.gateway = make_gateway(self.config(random.Random(seed)), [self.listener], secrets)
+
+    def config(self, source):
+        """One of many configurations that all serve the same routes."""
+
+        def oauth(name):
+            return {
+                "strategy": "oauth2_client_credentials",
+                "token_url": f"{self.tokens.url}/token?id={name}",
+                "client_id": "fuzzer",
+                "client_secret": {"env": "FUZZ_CLIENT"},
+                "client_auth": source.choice(("body", "basic")),
+                "retry_on": source.choice(([401], [401, 403])),
+            }
+
+        def route(name, auth, **more):
+            return {"upstream": self.origins[name].url, "auth": auth, **more}
+
+        routes = {
+            "plain": route("plain", "plain", headers={"forwarded": source.choice(("pass", "remove", "replace", "append"))}),
+            "secure": route("secure", "secure", tls={"ca": self.authority_file}),
+            "fixed": route("fixed", "fixed", allow=[{"path": "/**"}]),
+            "open": route("open", "none"),
+            "probe": {"upstream": self.innocent.url, "auth": {"strategy": "bearer", "token": {"env": "FUZZ_PROBE"}}},
+        }
+        if source.random() < 0.3:
+            routes["more"] = {**routes["open"], "match": {"path": "/more"}}
+        if source.random() < 0.3:
+            routes["open"]["headers"] = {"set": {"X-Tenant": "acme"}, "remove": ["Cookie"]}
+        return {
+            "workers": 2,
+            "limits": {
+                "header_timeout": "2s",
+                "body_idle_timeout": "2s",
+                "response_timeout": source.choice(("1s", "2s")),
+                "idle_timeout": source.choice(("1s", "10s")),
+                "credential_timeout": "2s",
+                "connect_timeout": "2s",
+                "header_bytes": source.choice(("8KiB", "32KiB")),
+                "replay_body_bytes": source.choice(("0B", "1KiB", "64KiB")),
+                "connections_per_upstream": source.choice((4, 64)),
+            },
+            "credentials": {
+                "plain": oauth("plain"),
+                "secure": oauth("secure"),
+                "fixed": {"strategy": "bearer", "token": {"env": "FUZZ_FIXED"}},
+            },
+            "routes": routes,
+        }
+
+    def probe(self):
+        """What a client without any malice gets, on both listeners."""
+        for dial in (lambda: connect(self.gateway.port, 10), lambda: tls_connect(self.secure_port, self.context, seconds=10)):
+            with dial() as client:
+                port = client.connection.getpeername()[1]
+                client.send(b"GET /probe/x HTTP/1.1\r\nHost: 127.0.0.1:%d\r\nConnection: close\r\n\r\n" % port)
+                head = client.head()
+                assert head.startswith(b"HTTP/1.1 200 "), head
+                assert client.exactly(8) == b"innocent"
+
+    def drop(self):
+        for origin in self.origins.values():
+            origin.drop()
+        self.innocent.drop()
+
+    def stop(self):
+        for origin in self.origins.values():
+            origin.stop()
+        self.tokens.stop()
+
+
+class Operator:
+    """Reloads, locks, clears and asks for this and that, and notes when which credential was locked."""
+
+    #: Whose tokens come from the authority. The other credential stands in the configuration and cannot be locked.
+    FETCHED = ("plain", "secure")
+    NAMES = (*FETCHED, "fixed")
+
+    def __init__(self, seed, world, problems):
+        self.source = random.Random(f"{seed} operator")
+        self.world = world
+        self.gateway = world.gateway
+        self.problems = problems
+        #: (name, when the lock was answered, when the unlock was asked for)
+        self.locks = []
+        self.reloads = 0
+
+    def run(self, until):
+        acts = {self.reload: 4, self.lock: 3, self.clear: 1, self.refresh: 1, self.ask: 6, self.mistake: 1}
+        while time.monotonic() < until and not self.problems:
+            try:
+                self.source.choices(list(acts), list(acts.values()))[0]()
+            except Exception as problem:
+                self.problems.append(Problem(f"the operator: {problem!r}", "", b"", b"", set()))
+
+    def does(self, *words, codes=(0,)):
+        done = self.gateway.run(*words)
+        assert done.returncode in codes, (words, done)
+        for text in (done.stdout, done.stderr):
+            assert CANARY not in text, (words, text)
+
+    def reload(self):
+        self.gateway.configure(self.world.config(self.source), [self.world.listener])
+        self.does("reload")
+        self.reloads += 1
+
+    def mistake(self):
+        text = self.gateway.file.read_text()
+        self.gateway.file.write_text(text.replace('"routes"', self.source.choice(('"rout"', '"routes', "\t- x: [")), 1))
+        self.does("reload", codes=(3,))
+        self.gateway.file.write_text(text)
+
+    def lock(self):
+        name = self.source.choice(self.FETCHED)
+        self.does("token", "lock", name)
+        answered = time.monotonic()
+        time.sleep(self.source.uniform(0, 0.3))
+        self.locks.append((name, answered, time.monotonic()))
+        self.does("token", "unlock", name)
+
+    def clear(self):
+        self.does("token", "clear", self.source.choice(self.FETCHED))
+
+    def refresh(self):
+        self.does("token", "refresh", self.source.choice(self.FETCHED))
+
+    def ask(self):
+        path = self.source.choice(("metrics", "readyz?verbose", "healthz", "", "api/tokens", "nowhere", "%00", "tokens/plain"))
+        method = self.source.choice(("GET", "GET", "POST", "DELETE"))
+        answer = requests.request(method, f"{self.gateway.admin_url}/{path}", data=b"x" * 100, timeout=10)
+        assert CANARY.encode() not in answer.content, (path, answer.content)
+
+
+def verdict(world, clients, operator):
+    """What may not have happened, from what the origins saw."""
+    began = {}
+    for client in clients:
+        began |= client.began
+    for name, origin in world.origins.items():
+        own = {name.encode()} if name in Operator.NAMES else set()
+        assert origin.secrets <= own, f"{name} was sent {origin.secrets}"
+        for identity, secret, when in origin.heads:
+            if not secret or identity not in began:
+                continue
+            for locked, answered, unlocked in operator.locks:
+                late = locked == name and answered <= began[identity] and when < unlocked
+                assert not late, f"{identity} began {began[identity] - answered:.3f} s after {name} was locked, and was sent"
+    seen = {name for name in SECRET.findall(world.innocent.raw())}
+    assert seen == {b"probe"}, seen
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(SECONDS * 2 + 150)
+def test_nothing_leaks_or_stops_under_hostile_clients_and_origins(make_gateway, make_origin, certificate_authority):
+    seed = os.environ.get("AUTHGATEWAY_SEED") or str(random.SystemRandom().randrange(1 << 32))
+    print(f"\nAUTHGATEWAY_SEED={seed} repeats this")
+    world = World(seed, make_gateway, make_origin, certificate_authority)
+    with contextlib.ExitStack() as stack:
+        stack.callback(world.stop)
+        gateway = world.gateway.start()
+        world.probe()
+        world.drop()
+        before = metrics.descriptors(gateway.process.pid)
+
+        problems = []
+        ports = (gateway.port, world.secure_port)
+        clients = [HostileClient(seed, number, ports, world.context, problems) for number in range(CLIENTS)]
+        operator = Operator(seed, world, problems)
+        end = time.monotonic() + SECONDS
+        while time.monotonic() < end:
+            until = min(end, time.monotonic() + ROUND)
+            threads = [threading.Thread(target=actor.run, args=(until,), daemon=True) for actor in (*clients, operator)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join(60)
+                assert not thread.is_alive(), f"seed {seed}: a client or the operator got stuck"
+            assert gateway.process.poll() is None, f"seed {seed}: it ended with {gateway.process.returncode}:\n{gateway.text()}"
+            assert not problems, f"seed {seed}: {problems[0].describe(world.origins.values())}"
+            world.probe()
+
+        operator.reload()
+        world.drop()
+        processes.wait_until(
+            lambda: metrics.descriptors(gateway.process.pid) <= before + 3,
+            20,
+            lambda: f"seed {seed}: {metrics.descriptors(gateway.process.pid)} descriptors, {before} before",
+        )
+        verdict(world, clients, operator)
+        verified = gateway.run("audit", "verify")
+        assert verified.returncode == 0, verified
+        peak = processes.peak_memory_mib(gateway.process.pid)
+        assert peak < PEAK_MIB, f"seed {seed}: {peak} MiB"
+        gateway.stop()
+        assert not [line for line in gateway.text().splitlines() if any(word in line for word in CRASH)]
+    report(world, clients, operator, peak)
+
+
+def report(world, clients, operator, peak):
+    """What was done: a run that did next to nothing proves nothing."""
+    connections = sum(client.count for client in clients)
+    answers = sum(client.answers for client in clients)
+    statuses = sum((client.statuses for client in clients), start=collections.Counter())
+    conducts = sum((origin.conducts for origin in world.origins.values()), start=collections.Counter())
+    credentialed = {name: sum(1 for _, secret, _ in world.origins[name].heads if secret) for name in Operator.NAMES}
+    print(f"{connections} connections, {answers} answers of an origin, {operator.reloads} reloads, {len(operator.locks)} locks")
+    print(f"requests with a credential: {credentialed}; peak {peak:.0f} MiB; {world.tokens.count()} tokens")
+    print(f"statuses {dict(sorted(statuses.items()))}\nconducts {dict(conducts)}")
+    assert connections > SECONDS * 10 and answers > SECONDS * 5
+    assert operator.reloads > SECONDS / 10 and len(operator.locks) > SECONDS / 10
+    assert all(count > SECONDS for count in credentialed.values())
+    began = [moment for client in clients for moment in client.began.values()]
+    assert any(answered <= moment < unlocked for _, answered, unlocked in operator.locks for moment in began)
