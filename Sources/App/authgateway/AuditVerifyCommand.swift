@@ -10,7 +10,9 @@ struct AuditVerifyCommand: AsyncParsableCommand {
               authgateway audit verify
               authgateway audit verify --path /backup/audit.sqlite
 
-            Needs the installation key that the configuration names. Exit code 5 when the log is broken.
+            Needs the installation key that the configuration names. A copy needs its head
+            beside it (audit.sqlite.head), which shows whether the end was cut off.
+            Exit code 5 when the log is broken.
             """
     )
 

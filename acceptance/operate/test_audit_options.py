@@ -1,0 +1,286 @@
+"""What is kept in the audit log (`usage: none`, `retention`), and how a part of it is shown."""
+
+import contextlib
+import datetime
+import json
+import pathlib
+import re
+import sqlite3
+
+import pytest
+import requests
+from harness import processes
+from harness.clock import needs_faketime
+from harness.configs import CANARY
+from harness.events import named
+from harness.gateway import command
+from harness.origin import RecordingOrigin
+
+
+def config(origin, **audit):
+    """Two clients, one of whom may use the route; what the other asks for is an event with its name."""
+    clients = {name: {"token": f"{CANARY}-{name}"} for name in ("laptop", "phone")}
+    auth = {"strategy": "box_developer_token", "token": CANARY}
+    route = {"upstream": origin.url, "auth": auth}
+    routes = {"api": {**route, "clients": ["laptop"]}, "open": route}
+    return {"audit": audit, "access": {"clients": clients}, "routes": routes}
+
+
+def ask(gateway, client, path="/api/x"):
+    headers = {"Authorization": f"Bearer {CANARY}-{client}"}
+    return requests.get(gateway.url + path, headers=headers, timeout=20).status_code
+
+
+def rows(gateway, table):
+    with contextlib.closing(sqlite3.connect(gateway.folder / "state" / "audit.sqlite", timeout=20)) as database:
+        return database.execute(f"select count(*) from {table}").fetchone()[0]
+
+
+def query(gateway, *filters):
+    """The events, and with `--requests` the requests."""
+    result = gateway.run("audit", "query", "--json", *filters)
+    assert result.returncode == 0, result
+    return [json.loads(line) for line in result.stdout.splitlines()]
+
+
+# MARK: What is kept
+
+
+@pytest.mark.parametrize("usage, counts, requested", [("none", 0, 0), ("minute", 3, 0), ("request", 3, 3)])
+def test_uses_are_counted_unless_usage_is_none(start_gateway, origin, usage, counts, requested):
+    gateway = start_gateway(config(origin, usage=usage))
+    assert [ask(gateway, "laptop") for _ in range(3)] == [200] * 3
+    metrics = requests.get(gateway.admin_url + "/metrics", timeout=10).text
+    # What was counted is written when the gateway stops, at the latest.
+    gateway.stop()
+    assert json.loads(gateway.run("audit", "stats", "--json").stdout)["calls"] == counts
+    assert (rows(gateway, "token_use") > 0) == (counts > 0)
+    assert rows(gateway, "token_requests") == requested
+    # Events and metrics have nothing to do with it.
+    assert named(gateway, "injected") != []
+    assert re.search(r'^gateway_requests_total\{.*route="api".*\} 3$', metrics, re.MULTILINE), metrics
+    assert gateway.run("audit", "verify").returncode == 0
+
+
+def keep_uses(gateway, days):
+    """Counts and requests of so many days ago, as the gateway would have written them: they stand outside the chain."""
+    at = f"{datetime.datetime.now(datetime.timezone.utc) - datetime.timedelta(days=days):%Y-%m-%dT%H:%M:00.000Z}"
+    with contextlib.closing(sqlite3.connect(gateway.folder / "state" / "audit.sqlite", timeout=20)) as database:
+        use = {"minute": at, "route": f"{days}d", "client": "", "credential": "c", "generation": 1, "status_class": 2}
+        asked = {"at": at, "request_id": "r", "route": f"{days}d", "method": "GET", "status": 200}
+        asked |= {"replayed": 0, "duration_ms": 1, "instance": "i"}
+        numbers = {"bytes_received": 0, "bytes_sent": 0}
+        for table, row in (
+            ("token_use", {**use, "requests": 1, **numbers}), ("token_requests", {**asked, **numbers})
+        ):
+            marks = ", ".join("?" * len(row))
+            database.execute(f"insert into {table} ({', '.join(row)}) values ({marks})", list(row.values()))
+        database.commit()
+
+
+def kept_uses(gateway):
+    with contextlib.closing(sqlite3.connect(gateway.folder / "state" / "audit.sqlite", timeout=20)) as database:
+        tables = ("token_use", "token_requests")
+        found = [database.execute(f"select route from {table} where route like '%d'").fetchall() for table in tables]
+    return [sorted(route for (route,) in table) for table in found]
+
+
+@needs_faketime
+@pytest.mark.parametrize("retention, is_removed", [("72h", True), ("90d", False)])
+def test_what_is_older_than_retention_is_removed_and_the_rest_can_be_verified(
+    make_gateway, origin, clock, retention, is_removed
+):
+    gateway = make_gateway(config(origin, usage="request", retention=retention), environment=clock.environment)
+    clock.set("-5d")
+    gateway.start()
+    assert [ask(gateway, "laptop"), ask(gateway, "phone")] == [200, 403]
+    processes.wait_until(lambda: named(gateway, "client_denied"), 10, "the refusal is in the log")
+    gateway.kill()
+    old = query(gateway)
+    for days in (5, 1):
+        keep_uses(gateway, days)
+
+    clock.set("-1d")
+    gateway.start()
+    gateway.kill()
+    clock.set("+0")
+    gateway.start()
+    gone = old[-1]["id"] if is_removed else 0
+    first = lambda: query(gateway)[0]["id"]
+    processes.wait_until(lambda: first() == gone + 1, 10, lambda: f"it begins behind {gone}, not with {first()}")
+    uses = ["1d"] if is_removed else ["1d", "5d"]
+    assert kept_uses(gateway) == [uses, uses]
+    left = query(gateway)
+    assert [event["id"] for event in left] == list(range(gone + 1, gone + 1 + len(left)))
+    assert [event["event"] for event in left].count("gateway_started") == (2 if is_removed else 3), "what is younger stays"
+    verified = json.loads(gateway.run("audit", "verify", "--json").stdout)
+    assert (verified["rows"], verified["pruned_to"]) == (len(left), gone)
+    assert (f"rows up to {gone} were removed by retention" in gateway.run("audit", "verify").stdout) == is_removed
+    gateway.kill()
+
+
+@pytest.mark.parametrize("retention, words", [("59m", "1h"), ("4000d", "3650d"), ("90", "expected")])
+def test_a_retention_that_is_none_is_refused(make_gateway, origin, retention, words):
+    checked = make_gateway(config(origin, retention=retention)).run("check")
+    assert checked.returncode == 3 and "audit.retention" in checked.stderr and words in checked.stderr, checked
+
+
+# MARK: What is shown
+
+
+def fill(gateway):
+    """Events of both clients, before and after a command of an operator."""
+    gateway.start()
+    for client in ("laptop", "phone", "laptop", "phone"):
+        ask(gateway, client)
+    assert [ask(gateway, "phone", "/open/x"), ask(gateway, "laptop", "/open/x")] == [200, 200]
+    assert gateway.run("token", "lock", "routes.api").returncode == 0
+    assert gateway.run("token", "unlock", "routes.api").returncode == 0
+    processes.wait_until(lambda: len(query(gateway, "--requests")) == 4, 10, "the requests are in the log")
+    processes.wait_until(lambda: len(named(gateway, "client_denied")) == 2, 10, "the refusals are in the log")
+    return gateway
+
+
+@pytest.fixture(scope="module")
+def gateway(make_module_gateway):
+    """For tests that only read its log."""
+    origin = RecordingOrigin()
+    yield fill(make_module_gateway(config(origin, usage="request")))
+    origin.stop()
+
+
+@pytest.fixture
+def own_gateway(make_gateway, origin):
+    return fill(make_gateway(config(origin, usage="request")))
+
+
+def test_since_is_where_it_begins_and_until_is_where_it_ends(gateway):
+    events = query(gateway)
+    [locked] = [event for event in events if event["event"] == "locked"]
+    [unlocked] = [event for event in events if event["event"] == "unlocked"]
+    before = [event for event in events if event["at"] < locked["at"]]
+    after = [event for event in events if event["at"] >= locked["at"]]
+    # The time itself belongs to what begins there, and not to what ends there.
+    assert query(gateway, "--since", locked["at"]) == after and locked in after
+    assert query(gateway, "--until", locked["at"]) == before and len(before) > 3
+    assert query(gateway, "--since", locked["at"], "--until", unlocked["at"]) == [
+        event for event in after if event["at"] < unlocked["at"]
+    ]
+    assert query(gateway, "--since", unlocked["at"], "--until", locked["at"]) == []
+    exported = gateway.run("audit", "export", "--until", locked["at"])
+    assert [json.loads(line) for line in exported.stdout.splitlines()] == before
+    tail = gateway.run("audit", "tail", "--json", "-n", "2", "--until", locked["at"])
+    assert [json.loads(line) for line in tail.stdout.splitlines()] == before[-2:]
+    requested = query(gateway, "--requests")
+    assert len(requested) == 4
+    assert query(gateway, "--requests", "--until", locked["at"]) == [row for row in requested if row["at"] < locked["at"]]
+    assert query(gateway, "--requests", "--since", requested[0]["at"]) == requested
+
+
+def test_a_time_can_be_how_long_ago(gateway):
+    events = query(gateway)
+    for ago in ("30m", "2h", "7d"):
+        assert query(gateway, "--since", ago) == events
+        assert query(gateway, "--until", ago) == []
+
+
+@needs_faketime
+def test_how_long_ago_is_counted_from_now(make_gateway, origin, clock):
+    gateway = make_gateway(config(origin), environment=clock.environment)
+    clock.set("-3h")
+    gateway.start()
+    gateway.kill()
+    old = query(gateway)
+    clock.set("+0")
+    gateway.start()
+    gateway.kill()
+    events = query(gateway)
+    new = events[len(old):]
+    assert old and new
+    assert query(gateway, "--since", "2h") == new and query(gateway, "--until", "2h") == old
+    assert query(gateway, "--since", "4h") == events and query(gateway, "--since", "4h", "--until", "2h") == old
+
+
+@pytest.mark.parametrize("option", ["--since", "--until"])
+@pytest.mark.parametrize("time", ["yesterday", "2h30", "2026-13-01T00:00:00Z", "-2h"])
+def test_a_time_that_cannot_be_read_is_wrong_usage(gateway, option, time):
+    for verb in ("query", "export", "tail"):
+        refused = gateway.run("audit", verb, f"{option}={time}")
+        assert (refused.returncode, refused.stdout) == (2, ""), refused
+        assert f'cannot read the time "{time}"' in refused.stderr and "30m, 2h, 7d" in refused.stderr, refused
+
+
+def test_client_leaves_what_that_client_caused(gateway):
+    events = query(gateway)
+    for client in ("laptop", "phone"):
+        found = query(gateway, "--client", client)
+        assert found == [event for event in events if event.get("client") == client] != []
+    assert [event["event"] for event in query(gateway, "--client", "phone", "--failed")] == ["client_denied"] * 2
+    assert query(gateway, "--client", "phon") == []
+    assert [row["route"] for row in query(gateway, "--requests", "--client", "laptop")] == ["api", "api", "open"]
+    assert [row["route"] for row in query(gateway, "--requests", "--client", "phone")] == ["open"]
+
+
+def test_path_is_read_in_the_place_of_the_configurations_database(own_gateway, tmp_path):
+    copy = tmp_path / "copy.sqlite"
+    source = own_gateway.folder / "state" / "audit.sqlite"
+    with contextlib.closing(sqlite3.connect(source, timeout=20)) as old, contextlib.closing(sqlite3.connect(copy)) as new:
+        old.backup(new)
+    events = query(own_gateway)
+    assert own_gateway.run("token", "lock", "routes.api").returncode == 0
+    assert len(query(own_gateway)) > len(events)
+    assert query(own_gateway, "--path", copy) == events
+
+    # Nothing else of the configuration is needed, so it need not be there.
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    for arguments in (("query", "--json"), ("export",), ("tail", "--json", "-n", "1000")):
+        shown = command("audit", *arguments, "--path", copy, cwd=elsewhere)
+        assert shown.returncode == 0, shown
+        assert [json.loads(line) for line in shown.stdout.splitlines()] == events
+    stats = json.loads(command("audit", "stats", "--json", "--path", copy, cwd=elsewhere).stdout)
+    assert stats["events"] == len(events)
+    missing = command("audit", "query", "--path", tmp_path / "none.sqlite", cwd=elsewhere)
+    assert missing.returncode == 1 and "none.sqlite" in missing.stderr and not (tmp_path / "none.sqlite").exists()
+
+
+def test_a_copy_is_verified_with_the_key_of_the_configuration(own_gateway, tmp_path):
+    own_gateway.stop()
+    copy = tmp_path / "copy.sqlite"
+    source = own_gateway.folder / "state" / "audit.sqlite"
+    copy.write_bytes(source.read_bytes())
+    # Without its head nobody knows whether the end was cut off.
+    assert own_gateway.run("audit", "verify", "--path", copy).returncode == 5
+    pathlib.Path(f"{copy}.head").write_bytes(pathlib.Path(f"{source}.head").read_bytes())
+    verified = own_gateway.run("audit", "verify", "--path", copy)
+    assert verified.returncode == 0 and f"{len(query(own_gateway))} rows" in verified.stdout, verified
+    with contextlib.closing(sqlite3.connect(copy)) as database:
+        for (name,) in database.execute("select name from sqlite_master where type = 'trigger'").fetchall():
+            database.execute(f"drop trigger {name}")
+        assert database.execute("update token_events set credential = 'other' where event = 'injected'").rowcount > 0
+        database.commit()
+    assert own_gateway.run("audit", "verify", "--path", copy).returncode == 5
+    assert own_gateway.run("audit", "verify").returncode == 0, "the log itself is whole"
+
+
+# East, west with half an hour, and none; neither has a summer time.
+ZONES = {"Asia/Kolkata": ("+05:30", 330), "Pacific/Marquesas": ("-09:30", -570), "UTC": ("+00:00", 0)}
+
+
+@pytest.mark.parametrize("zone", ZONES)
+def test_local_shows_the_time_of_the_place(gateway, zone):
+    suffix, minutes = ZONES[zone]
+    events = query(gateway)
+    expected = []
+    for event in events:
+        moment = datetime.datetime.fromisoformat(event["at"]) + datetime.timedelta(minutes=minutes)
+        expected.append(f"{moment:%Y-%m-%dT%H:%M:%S}.{moment.microsecond // 1000:03d}{suffix}")
+    for verb in (["query"], ["tail", "-n", "1000"]):
+        shown = gateway.run("audit", *verb, "--local", TZ=zone)
+        assert [line.split()[0] for line in shown.stdout.splitlines()] == expected, shown
+        plain = gateway.run("audit", *verb, TZ=zone)
+        assert [line.split()[0] for line in plain.stdout.splitlines()] == [event["at"] for event in events]
+    # Programs get what they always get.
+    assert query(gateway, "--local") == events
+    requested = gateway.run("audit", "query", "--requests", "--local", TZ=zone).stdout.splitlines()
+    assert len(requested) == 4 and all(line.split()[0].endswith(suffix) for line in requested)
