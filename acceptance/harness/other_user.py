@@ -8,7 +8,8 @@ connection = socket.socket(socket.AF_UNIX)
 connection.settimeout(10)
 try:
     connection.connect(sys.argv[1])
-    connection.sendall(f"GET {sys.argv[2]} HTTP/1.1\\r\\nHost: localhost\\r\\nConnection: close\\r\\n\\r\\n".encode())
+    fields = "".join(f"{field}\\r\\n" for field in ["Host: localhost", "Connection: close", *sys.argv[4:]])
+    connection.sendall(f"{sys.argv[2]} {sys.argv[3]} HTTP/1.1\\r\\n{fields}\\r\\n".encode())
     print(connection.recv(12).decode() or "closed")
 except OSError as problem:
     print(type(problem).__name__)
@@ -27,7 +28,12 @@ class OtherUser:
 
     def get(self, socket, path):
         """One of what the words above stand for."""
+        return self.ask(socket, "GET", path)
+
+    def ask(self, socket, method, path, token=None):
+        """The beginning of the answer, or one of what the words above stand for; `token` is sent as a bearer token."""
+        fields = [] if token is None else [f"Authorization: Bearer {token}"]
         # The interpreter of this run may stand where that user may not look.
-        command = ["/usr/bin/python3", "-c", CONNECT, str(socket), path]
+        command = ["/usr/bin/python3", "-c", CONNECT, str(socket), method, path, *fields]
         result = subprocess.run(command, capture_output=True, text=True, timeout=30, user=self.number, env={})
         return result.stdout.strip()
