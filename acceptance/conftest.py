@@ -18,6 +18,7 @@ from harness.authority import Authority
 from harness.configs import CANARY, plain_config
 from harness.clock import fake_clock
 from harness.gateway import Gateway
+from harness.marks import ALL_TESTS, marks_by_name
 from harness.origin import RecordingOrigin
 from harness.other_user import OtherUser
 from harness.sandbox import Sandbox
@@ -32,6 +33,12 @@ def pytest_configure(config):
         raise pytest.UsageError(f"no gateway at {gateway_harness.BINARY}: build it, or set AUTHGATEWAY_BINARY")
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config, items):
+    """Before `-m` deselects some of them."""
+    config.stash[ALL_TESTS] = marks_by_name(items)
 
 
 def pytest_sessionfinish(session):

@@ -152,8 +152,8 @@ def test_an_empty_token_of_an_authority_is_never_sent(api, make_origin, start_ga
     }[strategy]  # fmt: skip
     gateway = start_gateway({"routes": {"api": {"upstream": api.url, "auth": credential}}})
     refused = requests.get(gateway.url + "/api/x", headers={"Authorization": "Bearer mine"}, timeout=20)
+    assert api.count() == 0, refused.text
     assert (refused.status_code, refused.json()["code"]) == (503, "token-temporarily-unavailable"), refused.text
-    assert api.count() == 0
 
 
 # MARK: A password that is asked for

@@ -11,6 +11,7 @@ import tempfile
 import pytest
 import yaml
 from harness.gateway import BINARY, ROOT
+from harness.marks import ALL_TESTS
 
 DOCUMENT = ROOT / "docs/capabilities.md"
 #: How many capabilities each of the five clients has.
@@ -224,29 +225,40 @@ def no_proof(name, may_be_soak):
     return f"{name} stands in {count} files" if count > 1 else None
 
 
-#: Prints the name and the marks of each test, those of make soak included.
+#: Writes down the marks of each test, those of make soak included.
 LISTER = """
 import json
+from harness.marks import marks_by_name
 def pytest_collection_finish(session):
-    found = {}
-    for item in session.items:
-        marks = []
-        for mark in item.iter_markers():
-            skips = mark.name == "skipif" and mark.args and mark.args[0] is True
-            marks.append("skip" if skips else mark.name)
-        path, _, rest = item.nodeid.partition("::")
-        found.setdefault(path.rpartition("/")[2] + "::" + rest.partition("[")[0], []).append(marks)
     with open(RESULT, "w") as file:
-        json.dump(found, file)
+        json.dump(marks_by_name(session.items), file)
 """
+#: The tests of this run, when it has the whole of each file that the document names.
+of_this_run = None
+
+
+@pytest.fixture(autouse=True)
+def use_what_was_collected(request):
+    global of_this_run
+    tests = request.config.stash.get(ALL_TESTS, {})
+    files = {name.partition("::")[0] for name in tests}
+    if of_this_run is None and named_files() <= files and not any("::" in argument for argument in request.config.args):
+        of_this_run = tests
+
+
+def named_files():
+    return {file for row in cells(DOCUMENT.read_text()) for file in re.findall(r"`(test_\w+\.py)::", row[-1])}
+
+
+def collected():
+    """The marks of every variant of the acceptance tests in the files that the document names, under `file::test`."""
+    return of_this_run or collected_anew()
 
 
 @functools.cache
-def collected():
-    """The marks of every variant of the acceptance tests in the files that the document names, under `file::test`."""
+def collected_anew():
     folder = ROOT / "acceptance"
-    names = set(re.findall(r"`(test_\w+\.py)::", DOCUMENT.read_text()))
-    return listed(folder, *(path.relative_to(folder) for path in folder.rglob("test_*.py") if path.name in names))
+    return listed(folder, *(path.relative_to(folder) for path in folder.rglob("test_*.py") if path.name in named_files()))
 
 
 def listed(folder, *files):
@@ -255,7 +267,7 @@ def listed(folder, *files):
         with open(os.path.join(own, "lister.py"), "w", encoding="utf-8") as file:
             file.write(LISTER.replace("RESULT", repr(result_path)))
         environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
-        environment["PYTHONPATH"] = own
+        environment["PYTHONPATH"] = f"{own}:{ROOT / 'acceptance'}"
         # Without the markers' default, so that the long runs are there, and told from the others.
         arguments = ["--collect-only", "-q", "-m", "", "-p", "no:cacheprovider", "-p", "no:xdist", "-p", "lister", *map(str, files)]
         command = [sys.executable, "-m", "pytest", "-c", ROOT / "acceptance/pytest.ini", "--rootdir", folder, *arguments]

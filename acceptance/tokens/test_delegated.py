@@ -242,8 +242,8 @@ def test_an_answer_that_is_cut_off_is_an_error(make_origin, api, start_gateway):
         raise OSError("the server ends the connection")
 
     refused = get(start_gateway(config(make_origin(cut), api, response="text")))
+    assert api.count() == 0, refused.text
     assert (refused.status_code, refused.json()["code"]) == (502, "token-endpoint-unreachable"), refused.text
-    assert api.count() == 0
 
 
 def test_a_server_that_is_not_there_is_a_bad_gateway(server, api, start_gateway):

@@ -200,15 +200,18 @@ def test_a_token_is_obtained_and_renewed_by_itself_and_after_a_rejection(market,
 
 
 def test_a_request_never_waits_longer_than_the_deadline(market, make_gateway, key):
+    # Before the start: refresh tokens of the configuration are tried at once.
+    market.open.clear()
     gateway = start(market, make_gateway, key, limits={"credential_timeout": "1s"})
     names = list(credentials(market))
-    market.open.clear()
     with concurrent.futures.ThreadPoolExecutor(len(names)) as pool:
         answers = dict(zip(names, pool.map(lambda name: get(gateway, name), names)))
     # No token request was answered until here, so each answer is one that the deadline brought.
     assert sum(market.issued.values()) == 0
     for name, answer in answers.items():
         assert (answer.status_code, answer.json()["code"]) == (504, "token-endpoint-timeout"), f"{name}: {answer.text}"
+        # The request's own deadline, and not that of the token request, which is longer.
+        assert answer.json()["detail"] == "No token came within 1s.", name
         assert answer.headers["Content-Type"] == "application/problem+json", name
     assert market.api.count() == 0
     market.open.set()

@@ -154,6 +154,10 @@ def test_token_get_shows_the_access_token_and_nothing_shows_the_session_token(au
     gateway = make_gateway(config(authorizer, api)).start("--log-level", "trace", "--access-log")
     said = log_in(gateway, authorizer)
     assert get(gateway).text == f"Bearer {ACCESS}"
+    # The next process reads both tokens from the store.
+    gateway.stop()
+    gateway.start("--log-level", "trace", "--access-log")
+    assert get(gateway).text == f"Bearer {ACCESS}"
     shown = gateway.run("token", "get", "me")
     assert (shown.returncode, shown.stdout, shown.stderr) == (0, ACCESS + "\n", "")
     said += gateway.run("token", "get", "me", "--json").stdout
