@@ -50,6 +50,8 @@ class NameServer:
         self.folder = folder
         self.addresses = {}
         self.silent = set()
+        #: More lines of the resolver's configuration.
+        self.options = ""
         #: The names that were asked for, once for each lookup of both kinds of addresses.
         self.asked = []
         owner = self
@@ -91,7 +93,7 @@ class NameServer:
         files = {
             "hosts": "127.0.0.1 localhost\n",
             "nsswitch.conf": "passwd: files\ngroup: files\nhosts: files dns\n",
-            "resolv.conf": "nameserver 127.0.0.1\n",
+            "resolv.conf": "nameserver 127.0.0.1\n" + self.options,
         }
         for name, text in files.items():
             (self.folder / name).write_text(text)

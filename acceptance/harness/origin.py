@@ -122,8 +122,10 @@ class RecordingOrigin:
             while True:
                 size = int((reader.until(b"\r\n") or b"cut off").split(b";")[0], 16)
                 if size == 0:
-                    while reader.until(b"\r\n"):
+                    while line := reader.until(b"\r\n"):
                         pass
+                    if line is None:
+                        raise ValueError("cut off within the trailers")
                     return body, "chunked"
                 body += reader.exactly(size)
                 reader.exactly(2)

@@ -22,10 +22,18 @@ class Wire:
         self.connection.settimeout(seconds)
         if connection.family != socket.AF_UNIX:
             self.connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self.received = b""
+        self.all_bytes = bytearray()
         self.buffer = b""
         #: None while open, then "end" or "reset".
         self.ended = None
+
+    @property
+    def received(self):
+        return bytes(self.all_bytes)
+
+    @received.setter
+    def received(self, value):
+        self.all_bytes = bytearray(value)
 
     def send(self, data):
         self.connection.sendall(data)
@@ -40,9 +48,23 @@ class Wire:
             return False
         if not data:
             self.ended = "end"
-        self.received += data
+        self.all_bytes += data
         self.buffer += data
         return bool(data)
+
+    def take(self, has_enough):
+        """All that there is once `has_enough` says so of its size, or at the end. In pieces: joining many bytes each time is slow."""
+        pieces, size = [self.buffer], len(self.buffer)
+        self.buffer = b""
+        try:
+            while not has_enough(size) and self.more():
+                pieces.append(self.buffer)
+                size += len(self.buffer)
+                self.buffer = b""
+        except BaseException:
+            self.buffer = b"".join(pieces)
+            raise
+        return b"".join(pieces)
 
     def until(self, mark):
         """Up to and with `mark`; what there is when the connection ends first."""
@@ -55,10 +77,9 @@ class Wire:
         return self.until(b"\r\n\r\n")
 
     def exactly(self, count):
-        while len(self.buffer) < count and self.more():
-            pass
-        result, self.buffer = self.buffer[:count], self.buffer[count:]
-        return result
+        taken = self.take(lambda size: size >= count)
+        self.buffer = taken[count:]
+        return taken[:count]
 
     def chunked(self):
         """The content of a chunked body; what there is of it when the connection ends first."""
@@ -72,10 +93,7 @@ class Wire:
         return content
 
     def to_end(self):
-        while self.more():
-            pass
-        result, self.buffer = self.buffer, b""
-        return result
+        return self.take(lambda size: False)
 
     def is_quiet(self, seconds):
         """Nothing comes for a while; the only way to see that something does not happen."""

@@ -4,9 +4,14 @@ import os
 import socket
 import socketserver
 import threading
+import time
 import zlib
 
+from .processes import wait_until
+
 BLOCK = os.urandom(1 << 20)
+#: What of a stream may be with the gateway, and in no buffer of the kernel's, while the other end takes nothing.
+WINDOW = 1 << 20
 
 
 class Flow:
@@ -137,6 +142,26 @@ def queues():
 def in_the_kernel(*ports):
     """What waits in all connections to and from these ports."""
     return sum(untaken + unread for here, there, untaken, unread in queues() if {here, there} & set(ports))
+
+
+def stands_still(look):
+    """Waits until what others change stays the same; returns it."""
+    last, since = None, 0
+
+    def has_stood():
+        nonlocal last, since
+        if (now := look()) != last:
+            last, since = now, time.monotonic()
+        return time.monotonic() - since > 0.7
+
+    wait_until(has_stood, 60, "it stands still")
+    return last
+
+
+def stuck(sent, *ports):
+    """Waits until nothing moves any more. Returns how much was sent, and how much of that is in no buffer of the kernel's."""
+    total, waits = stands_still(lambda: (sent(), in_the_kernel(*ports)))
+    return total, total - waits
 
 
 def waiting(here, there):

@@ -270,6 +270,7 @@ def test_an_answer_whose_first_chunk_is_broken_does_not_end_without_a_byte(again
             assert client.ended == "reset" or data.startswith(b"HTTP/1.1 502 ")
 
 
+@pytest.mark.timing
 @pytest.mark.parametrize("ends", [False, True], ids=["open", "half-closed"])
 def test_a_client_that_is_answered_early_may_take_its_answer_slowly(against, ends):
     """It has stopped sending its body; a connection is not ended over an answer that is still being taken (ADR 8)."""

@@ -1,11 +1,15 @@
 """Requests that two parsers could read differently, judged by what reached the origin."""
 
+import collections
+import concurrent.futures
+import functools
 import os
 import random
+import re
 import socket
 
 import pytest
-from harness.configs import BEARER, CANARY
+from harness.configs import BEARER, CANARY, plain_config
 from harness import metrics, raw
 from harness.processes import wait_until
 
@@ -223,10 +227,15 @@ PIECES = [
 
 def mutated(random, whole):
     request = bytearray(random.choice(whole))
-    for _ in range(random.randrange(1, 5)):
+    # Mostly once: hardly any request with more damage than that is served.
+    for _ in range(random.choice((1, 1, 1, 2, 3))):
         at = random.randrange(len(request) + 1)
-        match random.randrange(4):
+        match random.randrange(5):
             case 0:
+                request[at:at] = random.choice(PIECES)
+            case 4:
+                # As a line of its own, or at the beginning of one.
+                at = random.choice([line.end() for line in re.finditer(rb"\r\n", request)] or [0])
                 request[at:at] = random.choice(PIECES)
             case 1:
                 request[at : at + 1] = bytes([random.randrange(256)])
@@ -237,23 +246,30 @@ def mutated(random, whole):
     return bytes(request)
 
 
-def test_whatever_a_damaged_request_is_read_as_it_carries_our_credential_once(gateway, origin):
+def test_whatever_a_damaged_request_is_read_as_it_carries_our_credential_once(recorder, start_gateway):
+    """Each connection is answered, what arrives is what is answered with 200, and it is many requests of each kind."""
     seed = int(os.environ.get("AUTHGATEWAY_SEED", random.randrange(1 << 32)))
     print(f"seed {seed}; set AUTHGATEWAY_SEED to repeat")
     source = random.Random(seed)
-    ours, theirs = b"Host: 127.0.0.1:%d\r\n" % gateway.port, b"127.0.0.1:%d" % origin.port
+    # What has lost its end is not waited for.
+    limits = {"header_timeout": "3s", "body_idle_timeout": "3s", "idle_timeout": "500ms"}
+    gateway = start_gateway({**plain_config(recorder), "limits": limits})
+    ours, theirs = b"Host: 127.0.0.1:%d\r\n" % gateway.port, b"127.0.0.1:%d" % recorder.port
     whole = [
-        b"GET /api/x HTTP/1.1\r\n" + ours + b"\r\n",
-        b"POST /api/x HTTP/1.1\r\n" + ours + b"Content-Length: 5\r\n\r\nhello",
-        b"POST /api/x HTTP/1.1\r\n" + ours + b"Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\nX: y\r\n\r\n",
-        b"GET http://" + theirs + b"/x?y HTTP/1.1\r\nHost: " + theirs + b"\r\nConnection: close, x\r\n\r\n",
+        b"GET /api/get HTTP/1.1\r\n" + ours + b"\r\n",
+        b"POST /api/length HTTP/1.1\r\n" + ours + b"Content-Length: 5\r\n\r\nhello",
+        b"POST /api/chunked HTTP/1.1\r\n" + ours + b"Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\nX: y\r\n\r\n",
+        b"GET http://" + theirs + b"/absolute?y HTTP/1.1\r\nHost: " + theirs + b"\r\nConnection: close, x\r\n\r\n",
         b"OPTIONS * HTTP/1.1\r\n" + ours + b"\r\n",
     ]
-    for _ in range(1500):
-        # Not waiting out the time that the gateway gives a half-sent request.
-        answer = raw.exchange(gateway.port, mutated(source, whole), end_of_writing=True)
-        # A piece may have made it one that waits for 100 Continue.
-        assert answer.status in (None, 100) or 200 <= answer.status < 600
-    assert gateway.process.poll() is None
-    assert all(request.values("authorization") == [f"Bearer {CANARY}"] for request in origin.requests)
-    assert send(gateway, b"GET /api/x HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n").status == 200
+    served, statuses = 0, collections.Counter()
+    with concurrent.futures.ThreadPoolExecutor(60) as pool:
+        for answer in pool.map(functools.partial(raw.exchange, gateway.port), [mutated(source, whole) for _ in range(1500)]):
+            statuses[answer.status] += 1
+            served += answer.data.count(b"HTTP/1.1 200 ")
+    arrived = collections.Counter(request.target.partition("?")[0] for request in recorder.requests)
+    print(f"{served} served; {dict(statuses)}; {arrived.most_common(8)}")
+    # An Expect may have been put in.
+    assert statuses.keys() <= {100, 200, 400, 404, 405, 408, 413, 414, 417, 421, 431, 505}
+    assert recorder.count() == served and all(arrived[target] >= 10 for target in ("/get", "/length", "/chunked", "/absolute"))
+    assert all(request.values("authorization") == [f"Bearer {CANARY}"] for request in recorder.requests)

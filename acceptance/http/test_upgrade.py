@@ -5,12 +5,13 @@ import os
 import threading
 
 import pytest
+from harness import streams
 from harness.bytes import SWITCH
 from harness.configs import CANARY
+from harness.processes import wait_until
 from harness.script import connect, wait
 from websockets.asyncio.client import connect as websocket
 from websockets.asyncio.server import serve
-
 
 
 def config(url):
@@ -82,35 +83,56 @@ def test_a_half_closed_tunnel_carries_the_answer(tunnel):
         assert client.to_end() == b"answer"
 
 
-def test_a_tunnel_holds_back_whoever_is_too_fast(tunnel):
-    """100 MiB each way, and the receiver begins late."""
-    size = 100 << 20
+def send_blocks(wire, count):
+    """Sends so many blocks in a thread of its own; what it returns tells how many bytes have been taken."""
+    sent = 0
 
-    def steps(wire):
+    def send():
+        nonlocal sent
+        for _ in range(count):
+            rest = memoryview(streams.BLOCK)
+            while rest:
+                taken = wire.connection.send(rest)
+                sent, rest = sent + taken, rest[taken:]
+
+    threading.Thread(target=send, daemon=True).start()
+    return lambda: sent
+
+
+def test_a_tunnel_holds_back_whoever_is_too_fast(make_script, start_gateway):
+    """48 MiB each way. Each receiver begins when its sender can send no more: all that waits is in the kernel's buffers."""
+    count = 48
+    may_read, senders, flows = threading.Event(), [], [streams.Flow(), streams.Flow()]
+
+    def exchange(wire, flow):
+        wire.connection.settimeout(60)
+        senders.append(send_blocks(wire, count))
+        wait(may_read, 60, "nothing moves any more")
+        streams.receive(wire.connection.recv_into, count << 20, flow)
+
+    def steps(wire, number):
+        wire.head()
         wire.send(SWITCH)
-        threading.Thread(target=lambda: [wire.send(b"d" * (1 << 20)) for _ in range(100)], daemon=True).start()
-        left = size
-        while left:
-            assert wire.more(), "cut"
-            left -= len(wire.buffer)
-            wire.buffer = wire.received = b""
-        wire.exactly(1)
+        exchange(wire, flows[0])
+        # The other end goes on reading.
+        wire.to_end()
 
-    gateway = tunnel(steps)
-    with connect(gateway.port, 60) as client:
+    origin = make_script(steps)
+    gateway = start_gateway(config(origin.url))
+    with connect(gateway.port) as client:
         client.send(handshake(gateway))
-        client.head()
-        sender = threading.Thread(target=lambda: [client.send(b"u" * (1 << 20)) for _ in range(100)], daemon=True)
-        sender.start()
-        left = size - len(client.buffer)
-        while left:
-            client.buffer = client.received = b""
-            assert client.more(), "cut"
-            left -= len(client.buffer)
-        sender.join(60)
-    with open(f"/proc/{gateway.process.pid}/status", encoding="ascii") as status:
-        peak = next(int(line.split()[1]) for line in status if line.startswith("VmHWM:"))
-    assert peak < 96 << 10
+        assert client.head().startswith(b"HTTP/1.1 101 ")
+        flows[1].add(client.buffer)
+        reader = threading.Thread(target=exchange, args=(client, flows[1]), daemon=True)
+        reader.start()
+        wait_until(lambda: len(senders) == 2, 10, "both send")
+        sent, held = streams.stuck(lambda: sum(sender() for sender in senders), gateway.port, origin.port)
+        assert sent < count << 21 and 0 <= held < 2 * streams.WINDOW, (sent, held)
+        may_read.set()
+        reader.join(60)
+        wait_until(lambda: flows[0].bytes == count << 20, 60, "the origin has everything")
+    whole = streams.blocks(count)
+    assert [(flow.bytes, flow.checksum) for flow in flows] == [(whole.bytes, whole.checksum)] * 2
 
 
 @pytest.mark.parametrize("side", ["client", "origin"])
