@@ -17,8 +17,8 @@ struct TokenDownscopeCommand: AsyncParsableCommand {
             itself. Nothing is shown when the audit log cannot be written
             (audit.on_failure: block).
 
-            Clients that should get such tokens without an operator: `vend` of the credential,
-            and POST /tokens/NAME on the admin listener.
+            Clients that should get such tokens without an operator: `vend` of the
+            credential, and POST /tokens/NAME on the admin listener.
             """
     )
 

@@ -8,7 +8,7 @@ struct TokenListCommand: AsyncParsableCommand {
         discussion: """
             Examples:
               authgateway token list
-              authgateway token list --json | jq -r '.[] | select(.state == "expired").credential'
+              authgateway token list --json | jq '.[] | select(.state == "expired")'
             """
     )
 
