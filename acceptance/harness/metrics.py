@@ -1,6 +1,9 @@
 """What /proc says of a process."""
 
 import os
+import time
+
+from .processes import wait_until
 
 
 def threads(pid):
@@ -9,6 +12,17 @@ def threads(pid):
 
 def descriptors(pid):
     return len(os.listdir(f"/proc/{pid}/fd"))
+
+
+def steady_descriptors(pid):
+    """Once their number stays the same: the connection that has found a gateway ready is gone by then."""
+
+    def same():
+        count = descriptors(pid)
+        time.sleep(0.3)
+        return count if descriptors(pid) == count else None
+
+    return wait_until(same, 10, "it is quiet")
 
 
 def forget_peak(pid):

@@ -249,7 +249,7 @@ def test_a_client_that_leaves_after_its_answer_leaves_nothing_behind(secure, sid
     """Nobody waits for a close_notify that has come already, or that will not come: many clients send none."""
     gateway, _ = secure(answering(OK.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n")), side, idle_timeout="30s")
     pid = gateway.process.pid
-    before = wait_until(lambda: steady(pid), 10, "it is quiet")
+    before = metrics.steady_descriptors(pid)
     client = gateway.dial()
     client.send(request_to(gateway, client, *fields))
     assert client.head().startswith(b"HTTP/1.1 200 ") and client.exactly(2) == b"ok"
@@ -257,13 +257,6 @@ def test_a_client_that_leaves_after_its_answer_leaves_nothing_behind(secure, sid
         assert client.to_end() == b"" and client.ended == "end"
     leave(client, how)
     wait_until(lambda: metrics.descriptors(pid) <= before, 2, lambda: f"{metrics.descriptors(pid)} of {before}")
-
-
-def steady(pid):
-    """The number of descriptors, once it stays the same."""
-    count = metrics.descriptors(pid)
-    time.sleep(0.2)
-    return count if metrics.descriptors(pid) == count else None
 
 
 # Before the origin has anything of it

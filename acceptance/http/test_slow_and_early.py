@@ -42,7 +42,7 @@ def test_a_client_that_takes_nothing_any_more_is_closed_in_the_end(against, size
     answer = whole(pattern(size), "length")
     gateway, _ = against(answering(answer), idle_timeout="1s", response_timeout="1s")
     pid = gateway.process.pid
-    before = metrics.descriptors(pid)
+    before = metrics.steady_descriptors(pid)
     with connect_narrow(gateway.port) as client:
         client.send(get(gateway))
         assert client.head().startswith(b"HTTP/1.1 200")

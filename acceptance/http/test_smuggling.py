@@ -196,7 +196,7 @@ def test_a_client_that_goes_away_leaves_nothing_behind(gateway, origin):
     origin.answer = lambda request: b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok"
     assert send(gateway, request).status == 200
     wait_until(lambda: not origin.connections, 5, "the first request's connection is closed")
-    before = metrics.descriptors(pid)
+    before = metrics.steady_descriptors(pid)
     origin.forget()
 
     clients = [socket.create_connection(("127.0.0.1", gateway.port), 5) for _ in range(20)]

@@ -169,7 +169,7 @@ def test_when_both_have_ended_nothing_is_left(against):
 
     gateway, _ = against(steps)
     pid = gateway.process.pid
-    before = metrics.descriptors(pid)
+    before = metrics.steady_descriptors(pid)
     with connect(gateway.port) as client:
         enter(gateway, client)
         client.send(b"bye")
