@@ -2,7 +2,8 @@ import GatewayCore
 import GatewaySandbox
 import Testing
 
-@Suite struct OAuthServerTests {
+@Suite(.timeLimit(.minutes(5)))
+struct OAuthServerTests {
     @Test func clientCredentialsInTheFormBringAToken() async throws {
         try await Harness.run { harness async throws in
             let answer = try await harness.oauthToken("grant_type=client_credentials&scope=read")
@@ -31,7 +32,10 @@ import Testing
 
     @Test(arguments: [
         ("grant_type=client_credentials&scope=admin", "invalid_scope"),
-        ("grant_type=password", "unsupported_grant_type"),
+        ("grant_type=password", "invalid_grant"),
+        ("grant_type=password&username=sandbox-person&password=wrong", "invalid_grant"),
+        ("grant_type=password&username=sandbox-person&password=sandbox-passphrase&scope=admin", "invalid_scope"),
+        ("grant_type=implicit", "unsupported_grant_type"),
         ("grant_type=refresh_token", "invalid_request"),
         ("grant_type=refresh_token&refresh_token=nonsense", "invalid_grant"),
     ])
@@ -40,6 +44,21 @@ import Testing
             let answer = try await harness.oauthToken(form)
             #expect(answer.status == 400)
             #expect(answer.string("error") == error)
+        }
+    }
+
+    @Test func aPasswordBringsAPairThatRotates() async throws {
+        try await Harness.run { harness async throws in
+            let user = harness.environment("OAUTH_USER")
+            let login = "grant_type=password&username=\(user)&password=\(harness.environment("OAUTH_PASSWORD"))"
+            let first = try await harness.oauthToken(login)
+            #expect(try await harness.echo(harness.bearer(first.string("access_token"))).status == 200)
+            let refresh = "grant_type=refresh_token&refresh_token=\(first.string("refresh_token") ?? "")"
+            #expect(try await harness.oauthToken(refresh).status == 200)
+            #expect(try await harness.oauthToken(refresh).string("error") == "invalid_grant")
+            let second = try await harness.oauthToken(login)
+            #expect(second.status == 200)
+            #expect(try await harness.echo(harness.bearer(second.string("access_token"))).status == 200)
         }
     }
 

@@ -2,7 +2,8 @@ import GatewayCore
 import GatewaySandbox
 import Testing
 
-@Suite struct SwitchesTests {
+@Suite(.timeLimit(.minutes(5)))
+struct SwitchesTests {
     @Test func tokensLiveAsLongAsTheSwitchSays() async throws {
         try await Harness.run { harness async throws in
             let box = harness.sandbox.addresses.box
@@ -76,12 +77,18 @@ import Testing
 
     @Test func tokenCallsUnderWayTogetherAreCounted() async throws {
         try await Harness.run { harness async throws in
-            try await harness.steer(harness.sandbox.addresses.box, #"{"token_delay_ms": 300}"#)
+            try await harness.steer(harness.sandbox.addresses.box, #"{"token_delay_ms": 2000}"#)
             async let first = harness.boxToken()
             async let second = harness.boxToken()
+            let deadline = ContinuousClock.now + .seconds(20)
+            while try await harness.count(of: "token_calls_under_way") != 2, ContinuousClock.now < deadline {
+                await Task.yield()
+            }
+            #expect(try await harness.count(of: "token_calls_under_way") == 2)
             let statuses = try await [first.status, second.status]
             #expect(statuses == [200, 200])
             #expect(try await harness.count(of: "token_calls_at_once") == 2)
+            #expect(try await harness.count(of: "token_calls_under_way") == 0)
         }
     }
 

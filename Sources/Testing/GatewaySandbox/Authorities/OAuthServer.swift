@@ -32,7 +32,7 @@ struct OAuthServer: Sendable {
             "response_types_supported": ["code"], "code_challenge_methods_supported": ["S256"],
             "token_endpoint": .string(issuer + "/oauth/token"),
             "revocation_endpoint": .string(issuer + "/oauth/revoke"),
-            "grant_types_supported": ["authorization_code", "client_credentials", "refresh_token"],
+            "grant_types_supported": ["authorization_code", "client_credentials", "password", "refresh_token"],
             "scopes_supported": .array(world.accounts.oauthScopes.map { .string($0) }),
             "token_endpoint_auth_methods_supported": methods, "revocation_endpoint_auth_methods_supported": methods,
         ]
@@ -53,6 +53,7 @@ struct OAuthServer: Sendable {
             switch grant {
             case "client_credentials": return clientCredentials(form, authentication.id ?? "", &state, now, call)
             case "authorization_code": return code(form, authentication.id ?? "", &state, now)
+            case "password": return password(form, authentication.id ?? "", &state, now, call)
             case "refresh_token": return refresh(form, authentication.id ?? "", &state, now, call)
             default: return .refused(.oauthError("unsupported_grant_type", "The server does not know this grant"))
             }
@@ -129,6 +130,35 @@ struct OAuthServer: Sendable {
                 answer(access, lifetime: state.lifetime(of: grant)) + [("refresh_token", .string(refresh.value))]
             )
         }
+    }
+
+    /// RFC 6749 section 4.3. Each login begins a family of its own.
+    private func password(
+        _ form: Form,
+        _ client: String,
+        _ state: inout WorldState,
+        _ now: Int64,
+        _ call: Switches.TokenCall
+    ) -> TokenAnswer {
+        guard form["username"] == world.accounts.oauthUser, form["password"] == world.accounts.oauthPassword else {
+            return .refused(.oauthError("invalid_grant", "Unknown user or wrong password"))
+        }
+        guard let scopes = scopes(form, within: world.accounts.oauthScopes) else {
+            return .refused(.oauthError("invalid_scope", "The user may not have this scope"))
+        }
+        let grant = WorldState.Grant(
+            authority: .oauth,
+            client: client,
+            subject: "user:\(world.accounts.oauthUser)",
+            scopes: scopes,
+            family: state.registry.newFamily(),
+            lifetime: call.lifetime
+        )
+        let access = state.issue(.access, grant, at: now)
+        let refresh = state.issue(.refresh, grant, at: now)
+        return .granted(
+            answer(access, lifetime: state.lifetime(of: grant)) + [("refresh_token", .string(refresh.value))]
+        )
     }
 
     /// Rotates; the reuse of a spent refresh token ends all that came from its grant (RFC 9700 §4.14.2).

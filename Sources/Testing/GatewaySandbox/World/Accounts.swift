@@ -17,6 +17,9 @@ struct Accounts: Sendable {
         Client(id: "odd-client", secret: "o+d &s=e%cret/é"),
     ]
     let oauthScopes = ["read", "write"]
+    /// Who logs in at the OAuth server with a password.
+    let oauthUser = "sandbox-person"
+    let oauthPassword = "sandbox-passphrase"
     let boxEnterprise = "1000001"
     /// The service account that an enterprise token speaks as.
     let boxServiceAccount = "3000001"
@@ -49,6 +52,8 @@ struct Accounts: Sendable {
             "SANDBOX_OAUTH_CLIENT_SECRET": oauthClients[0].secret,
             "SANDBOX_OAUTH_SCOPES": oauthScopes.joined(separator: " "),
             "SANDBOX_OAUTH_REFRESH_TOKEN": seeds.oauthRefreshToken,
+            "SANDBOX_OAUTH_USER": oauthUser,
+            "SANDBOX_OAUTH_PASSWORD": oauthPassword,
             "SANDBOX_UPSTREAM_USER": upstreamUser,
             "SANDBOX_UPSTREAM_PASSWORD": upstreamPassword,
             "SANDBOX_UPSTREAM_TOKEN": upstreamToken,

@@ -44,6 +44,7 @@ struct Counters: Sendable {
             ("token_calls", perOrigin(tokenCallTotals)),
             ("token_calls_total", .integer(tokenCallTotals.values.reduce(0, +))),
             ("token_calls_at_once", .integer(tokenCallsAtOnce)),
+            ("token_calls_under_way", .integer(tokenCallsUnderWay)),
             (
                 "token_calls_by_grant",
                 .object(
