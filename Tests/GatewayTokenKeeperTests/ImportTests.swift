@@ -3,7 +3,7 @@ import GatewayTesting
 import GatewayTokenKeeper
 import Testing
 
-@Suite("Importing a token", .timeLimit(.minutes(1)))
+@Suite("Importing a token", .timeLimit(.minutes(5)))
 struct ImportTests {
     private let pair = TokenOperation.import(ImportedToken(access: Secret("a"), renewal: Secret("r")))
 
@@ -35,6 +35,59 @@ struct ImportTests {
             let tried = try await bench.order(.refresh)
             #expect(tried.token.state == .valid)
             #expect(bench.store[KeeperBench.key]?.token.renewal == Secret("renewal-three"))
+        }
+    }
+
+    @Test(arguments: [true, false])
+    func requestsGoOnWithTheEarlierTokenUntilItWasTried(isRefused: Bool) async throws {
+        let endpoint = ScriptedTokenEndpoint([.token("two", expiresIn: 3600, refresh: "renewal-two"), .held])
+        try await KeeperBench(endpoint, grant: SampleGrant(rotates: true)).running { bench in
+            _ = try await bench.order(pair)
+            #expect(bench.generation == 2)
+            async let other = bench.keeper.perform(.import(ImportedToken(access: Secret("b"), renewal: Secret("s"))))
+            try await endpoint.untilHeld()
+            #expect(bench.generation == 2)
+            endpoint.release(
+                isRefused ? .error("invalid_grant") : .token("four", expiresIn: 3600, refresh: "renewal-four")
+            )
+            #expect(await (other.problem == nil) == !isRefused)
+            #expect(bench.generation == (isRefused ? 2 : 4))
+            #expect(bench.status.state == .valid)
+            // The number of what was tried is not given again.
+            endpoint.append(.token("five", expiresIn: 3600, refresh: "renewal-five"))
+            #expect(try await bench.order(.refresh).token.generation == (isRefused ? 4 : 5))
+        }
+    }
+
+    @Test func aPairThatCouldNotBeTriedIsTriedAgainAfterAPause() async throws {
+        let lost = ScriptedTokenEndpoint.Answer.failure(.init(.connectionLost, mayHaveBeenProcessed: true))
+        let endpoint = ScriptedTokenEndpoint([lost, .token("two", expiresIn: 3600, refresh: "renewal-two")])
+        try await KeeperBench(endpoint, grant: SampleGrant(rotates: true)).running { bench in
+            let report = try await bench.order(pair)
+            #expect(report.token.state == .rotationUncertain)
+            #expect(bench.generation == 1)
+            try await bench.clock.untilAsleep(atMost: .seconds(1))
+            bench.clock.advance(by: .seconds(1))
+            try await bench.audit.untilRecorded(.renewed, times: 1)
+            #expect(endpoint.requests.count == 2)
+        }
+    }
+
+    /// A late rejection of a token that was cleared must not hit the one that the configuration holds.
+    @Test func theTokenOfTheConfigurationIsNewerThanOneThatWasCleared() async throws {
+        let endpoint = ScriptedTokenEndpoint([
+            .token("two", expiresIn: 3600, refresh: "renewal-two"), .error("invalid_grant"),
+        ])
+        let seed = TokenSet(
+            access: Secret("one"),
+            renewal: Secret("renewal-one"),
+            obtainedAt: UnixTime(seconds: 1_772_357_400)
+        )
+        try await KeeperBench(endpoint, grant: SampleGrant(rotates: true, initial: seed)).running { bench in
+            #expect(try await bench.order(.refresh).token.generation == 2)
+            _ = try await bench.order(.clear)
+            #expect(await bench.keeper.perform(pair).problem?.kind == .reauthorizationRequired)
+            #expect(bench.generation == 3)
         }
     }
 

@@ -54,7 +54,7 @@ extension TokenKeeper {
     package func look() async {
         var worker = TokenWorker(setup: setup)
         do throws(TokenStoreError) {
-            try await worker.look()
+            try await worker.look(after: look { $0.generation })
         } catch {
             let failure = worker.unreadable(error)
             return decide { _ = $0.clear(leaving: failure) }
@@ -186,7 +186,7 @@ extension TokenKeeper {
 
     private func revoke(_ worker: inout TokenWorker) async -> Order.Outcome {
         do throws(TokenStoreError) {
-            try await worker.look()
+            try await worker.look(after: look { $0.generation })
         } catch {
             return .failure(worker.unreadable(error).problem)
         }
@@ -229,24 +229,59 @@ extension TokenKeeper {
             return .failure(GatewayProblem(.requestRefused, "The token has expired already, at \(end.rfc3339)."))
         }
         // A record that cannot be read is replaced.
-        try? await worker.look()
+        try? await worker.look(after: look { $0.generation })
         let earlier = worker.record
         let generation = max(look { $0.generation }, earlier?.generation ?? 0) + 1
+        let fresh: FreshToken
         switch await worker.take(token, as: .imported, generation: generation) {
         case .failure(let failure): return .failure(failure.problem)
-        case .success(let fresh): install(fresh)
+        case .success(let taken): fresh = taken
         }
-        guard setup.grant.rotates, token.renewal != nil else { return .success(note(untried: nil)) }
+        guard setup.grant.rotates, token.renewal != nil else {
+            install(fresh)
+            return .success(note(untried: nil))
+        }
         guard !look({ $0.isLocked }) else {
+            install(fresh)
             return .success(note(untried: "It was not tried because the credential is locked."))
         }
-        guard case .failure(let problem) = await refresh(&worker) else {
-            return .success("\(name) has a new token: what was imported was renewed at once, and works.")
+        return await tryOut(fresh, inPlaceOf: earlier, &worker)
+    }
+
+    /// Renews an imported pair. Until that has worked, requests go on with the earlier token: the pair may be worth nothing.
+    private func tryOut(
+        _ imported: FreshToken,
+        inPlaceOf earlier: StoredToken?,
+        _ worker: inout TokenWorker
+    ) async -> Order.Outcome {
+        decide { $0.pass(imported.generation) }
+        let call = TokenCall(id: 0, trigger: .operator, demand: nil)
+        switch await worker.perform(call, after: imported.generation, waiters: { self.look { $0.waiterCount } }) {
+        case .obtained(let renewed):
+            setup.family?.expect(renewed.token, renewedBy: setup.policy)
+            install(renewed)
+        case .nothing: install(imported)
+        case .failed(let refusal):
+            let failure = setup.advised(refusal)
+            guard case .transient = failure.class else {
+                return .failure(await putBack(earlier, refused: failure.problem, &worker))
+            }
+            install(imported)
+            pause(after: failure, isUncertain: worker.isUncertain)
+            return .success(note(untried: "It could not be tried yet: \(failure.problem.detail)"))
         }
-        if case .transient = look({ $0.lastFailure?.class }) {
-            return .success(note(untried: "It could not be tried yet: \(problem.detail)"))
+        return .success("\(name) has a new token: what was imported was renewed at once, and works.")
+    }
+
+    /// The token at hand could not be renewed: that is tried again after a pause.
+    private func pause(after failure: TokenFailure, isUncertain: Bool) {
+        let (now, jitter) = (setup.clock.now().monotonic, jitter())
+        let refused = decide { machine in
+            let refused = machine.refresh().flatMap { machine.failed(failure, by: $0, at: now, jitter: jitter) }
+            machine.isRotationUncertain = isUncertain
+            return refused
         }
-        return .failure(await putBack(earlier, refused: problem, &worker))
+        for waiter in refused?.waiters ?? [] { waiter(.failure(refused?.problem ?? failure.problem)) }
     }
 
     private func note(untried reason: String?) -> String {

@@ -30,11 +30,13 @@ extension TokenWorker {
     }
 
     /// What is there, for an order that comes before the first call; nothing is used by this.
-    mutating func look() async throws(TokenStoreError) {
+    ///
+    /// - Parameter generation: The highest there has been, which `clear` leaves as it is.
+    mutating func look(after generation: Int) async throws(TokenStoreError) {
         guard !hasOpened, record == nil, !isForgotten else { return }
         record = try await setup.store.load(setup.key)
         if record == nil, let seed = setup.grant.seed(at: setup.clock.now()) {
-            record = StoredToken(generation: 1, token: seed)
+            record = StoredToken(generation: generation + 1, token: seed)
         }
     }
 

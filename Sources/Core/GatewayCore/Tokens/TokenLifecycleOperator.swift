@@ -54,6 +54,9 @@ extension TokenLifecycle where Waiter: Sendable {
         install(fresh, at: now, jitter: jitter)
     }
 
+    /// A token of this generation is tried before it is used: its number is not given to another one.
+    package mutating func pass(_ generation: Int) { self.generation = max(self.generation, generation) }
+
     /// Stops handing out, and makes no further call. A token that is already on its way is kept, not used.
     ///
     /// - Returns: The waiters, to be refused with the problem.
