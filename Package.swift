@@ -96,7 +96,9 @@ let package = Package(
         .target(name: "CICUData", path: "Sources/App/CICUData"),
         .executableTarget(
             name: "authgateway",
-            dependencies: ["GatewayRuntime", "CICUData", .product(name: "ArgumentParser", package: "swift-argument-parser")],
+            dependencies: [
+                "GatewayRuntime", "CICUData", .product(name: "ArgumentParser", package: "swift-argument-parser"),
+            ],
             path: "Sources/App/authgateway",
             swiftSettings: settings
         ),

@@ -116,16 +116,36 @@ plain_release() { optimized_release plain "" --product authgateway; }
 optimized_release() {
     local variant=$1 profile=$2 order flags=()
     shift 2
-    # The compiler would keep the code of an earlier build where only the profile has changed.
+    # The compiler would keep the code of an earlier build where only the profile has changed. It names the functions whose
+    # counts it uses.
     [ -z "$profile" ] ||
-        flags+=(-Xswiftc -Xfrontend -Xswiftc "-ir-profile-use=$profile" -Xswiftc -Xfrontend -Xswiftc -disable-incremental-llvm-codegen)
+        flags+=(-Xswiftc -Xfrontend -Xswiftc "-ir-profile-use=$profile" -Xswiftc -Xfrontend -Xswiftc -disable-incremental-llvm-codegen
+            -Xswiftc -Xllvm -Xswiftc -pgo-view-counts=text)
     order=$(release_order)
     [ -z "$order" ] ||
         flags+=(-Xswiftc -Xfrontend -Xswiftc -function-sections -Xswiftc -use-ld=lld
             -Xlinker "--symbol-ordering-file=$order" -Xlinker --no-warn-symbol-ordering
             # Nothing looks for the program's functions by name, and its own addresses need no entry each.
             -Xlinker --no-export-dynamic -Xlinker -z -Xlinker pack-relative-relocs)
-    release_build "$variant" "$@" "${flags[@]}"
+    if [ -z "$profile" ]; then
+        release_build "$variant" "$@" "${flags[@]}"
+        return
+    fi
+    local log
+    log=$(mktemp)
+    release_build "$variant" "$@" "${flags[@]}" 2>&1 | tee "$log" |
+        sed -uE '/^(pgo-view-counts|block-frequency-info): |^ - .*: float = |^$/d' || {
+        rm -f "$log"
+        fail "the release could not be built"
+    }
+    profile_match record "$variant" <"$log"
+    profile_match report "$variant"
+    rm -f "$log"
+}
+
+# `profile_match record|report VARIANT`: how many records of the profile the last release build used; docs/adr/0063.
+profile_match() {
+    python3 Benchmarks/profile_match.py "$1" Benchmarks/release.proftext Sources "$(scratch "$2")/profile-match.json"
 }
 
 # `strip_release BUILT PROGRAM`: the symbols, for reports of crashes, go to PROGRAM.debug, where debuggers look for them.

@@ -1,6 +1,6 @@
 import Testing
 
-@Suite("Architecture")
+@Suite("Architecture", .timeLimit(.minutes(5)))
 struct ArchitectureTests {
     let tree: SourceTree
 
@@ -65,6 +65,35 @@ struct ArchitectureTests {
         let files = Set(places.map { String($0.prefix { $0 != ":" }) })
         #expect(files.subtracting(SecretReaders.files) == [], "a new reader of secrets: review it, then add it")
         #expect(SecretReaders.files.subtracting(files) == [], "no longer a reader of secrets: take it off the list")
+    }
+
+    /// The release has no languages, calendars and zones for them (docs/adr/0069).
+    @Test func nothingNeedsTheDataOfICU() throws {
+        let places = try tree.places(
+            matching: #"\b(\w*DateFormatter|NumberFormatter|Calendar|TimeZone|Locale|NSRegularExpression|localized\w+)"#
+        )
+        #expect(places == [])
+    }
+
+    /// A test that hangs has to end as a failure with its name.
+    @Test func everySuiteHasATimeLimit() throws {
+        let (files, keywords) = (try SourceTree.load("Tests").files, ["struct", "class", "actor", "enum", "extension"])
+        var (limited, unlimited) = (0, [String]())
+        for file in files {
+            var (hasLimit, previous) = (false, "")
+            for line in file.lines {
+                let isIndented = line.code.first?.isWhitespace ?? true
+                if !isIndented, line.code.split(separator: " ").contains(where: { keywords.contains(String($0)) }) {
+                    hasLimit = previous.hasPrefix("@Suite(") && previous.contains(".timeLimit(")
+                    limited += hasLimit ? 1 : 0
+                } else if line.code.contains("@Test"), !hasLimit {
+                    unlimited.append("\(file.path):\(line.number)")
+                }
+                previous = line.code
+            }
+        }
+        #expect(limited > 90)
+        #expect(unlimited == [], "write @Suite(.timeLimit(.minutes(5))) on the line before the type")
     }
 
     private func importedModule(_ code: String) -> String? {

@@ -3,7 +3,7 @@ import Foundation
 /// The sources of this package as text, so that rules about them can be tests.
 struct SourceTree {
     struct File: CustomStringConvertible {
-        /// Relative to `Sources`, for example `Core/GatewayCore/Auth/Secret.swift`.
+        /// Relative to the folder, for example `Core/GatewayCore/Auth/Secret.swift`.
         let path: String
         let target: String
         let lines: [Line]
@@ -23,8 +23,8 @@ struct SourceTree {
         .deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
 
     /// The layer folders below `Sources` hold one folder per target.
-    static func load() throws -> SourceTree {
-        let sources = root.appendingPathComponent("Sources")
+    static func load(_ folder: String = "Sources") throws -> SourceTree {
+        let sources = root.appendingPathComponent(folder)
         let paths = try FileManager.default.subpathsOfDirectory(atPath: sources.path)
         let files = try paths.filter { $0.hasSuffix(".swift") }.sorted().map { path in
             let parts = path.split(separator: "/")

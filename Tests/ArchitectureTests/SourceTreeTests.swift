@@ -1,6 +1,6 @@
 import Testing
 
-@Suite("Source tree")
+@Suite("Source tree", .timeLimit(.minutes(5)))
 struct SourceTreeTests {
     @Test func commentsAndStringsAreNotCode() {
         let lines = SourceTree.codeLines(

@@ -4,7 +4,8 @@ import Testing
 /// The head decoder beside llhttp, over generated heads: where the two differ, ours is the stricter.
 ///
 /// `AUTHGATEWAY_HEADS` sets how many (20,000 unless told), `AUTHGATEWAY_SEED` which ones.
-@Suite struct RequestHeadDifferenceTests {
+@Suite(.timeLimit(.minutes(5)))
+struct RequestHeadDifferenceTests {
     private static let environment = ProcessInfo.processInfo.environment
     private static let count = environment["AUTHGATEWAY_HEADS"].flatMap { Int($0) } ?? 20_000
     private static let seed = environment["AUTHGATEWAY_SEED"].flatMap { UInt64($0) } ?? 20_261_121

@@ -8,7 +8,7 @@ import Testing
 @testable import GatewayRuntime
 
 /// The store `command` with the script of `examples/token-stores`.
-@Suite("Token store: command", .timeLimit(.minutes(1)))
+@Suite("Token store: command", .timeLimit(.minutes(5)))
 struct CommandTokenStoreTests {
     private static let script = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
         .deletingLastPathComponent().appending(path: "examples/token-stores/files.sh").path

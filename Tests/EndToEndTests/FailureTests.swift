@@ -6,7 +6,7 @@ import NIOHTTP1
 import Testing
 
 /// What goes wrong says what is wrong, and never shows a secret.
-@Suite("Failures", .timeLimit(.minutes(1)))
+@Suite("Failures", .timeLimit(.minutes(5)))
 struct FailureTests {
     @Test func aWrongSecretIsTheConfigurationsFaultAndIsNotShown() async throws {
         try await Bench.run { (bench: Bench) async throws in
@@ -100,7 +100,7 @@ struct FailureTests {
         }
     }
 
-    @Test(.timeLimit(.minutes(1)))
+    @Test(.timeLimit(.minutes(5)))
     func commandsReportAGatewayThatIsNotThereInsteadOfWaitingForIt() async throws {
         try await Bench.run { (bench: Bench) async throws in
             let file = bench.folder.appending(path: "other.yaml").path(percentEncoded: false)

@@ -9,7 +9,7 @@ import Logging
 import Testing
 
 /// Grants and the token client against the authorities of the sandbox: what one side writes, the other understands.
-@Suite("Grants against the sandbox", .timeLimit(.minutes(1)))
+@Suite("Grants against the sandbox", .timeLimit(.minutes(5)))
 struct GrantsAgainstSandboxTests {
     private func withSandbox(_ body: (Sandbox, Bench) async throws -> Void) async throws {
         let sandbox = try await Sandbox.start(logger: Logger(label: "sandbox") { _ in SwiftLogNoOpLogHandler() })

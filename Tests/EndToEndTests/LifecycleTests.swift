@@ -5,7 +5,7 @@ import GatewaySandbox
 import Testing
 
 /// What a stop and a start leave behind.
-@Suite("Stop and start", .timeLimit(.minutes(1)))
+@Suite("Stop and start", .timeLimit(.minutes(5)))
 struct LifecycleTests {
     @Test func aRestartUsesTheStoredTokenWithoutANewGrant() async throws {
         try await Bench.run { (bench: Bench) async throws in

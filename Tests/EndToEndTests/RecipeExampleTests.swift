@@ -11,7 +11,7 @@ import Testing
 @testable import GatewayRuntime
 
 /// The recipes of `examples/recipes` against the sandbox, and beside the strategies that they spell out.
-@Suite("Recipes of the examples", .timeLimit(.minutes(1)))
+@Suite("Recipes of the examples", .timeLimit(.minutes(5)))
 struct RecipeExampleTests {
     private static let folder = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
         .deletingLastPathComponent().appending(path: "examples/recipes")

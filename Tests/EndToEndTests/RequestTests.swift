@@ -6,7 +6,7 @@ import NIOHTTP1
 import Testing
 
 /// From configuration text to a request that is signed in and recorded, over real sockets.
-@Suite("Requests through a gateway", .timeLimit(.minutes(1)))
+@Suite("Requests through a gateway", .timeLimit(.minutes(5)))
 struct RequestTests {
     @Test func aRequestLeavesWithATokenThatWasFetchedAndRecorded() async throws {
         try await Bench.run { (bench: Bench) async throws in

@@ -6,7 +6,7 @@ import NIOHTTP1
 import Testing
 
 /// What operators do with tokens, through the admin listener and the commands, against the sandbox's authorities.
-@Suite("Token operations", .timeLimit(.minutes(1)))
+@Suite("Token operations", .timeLimit(.minutes(5)))
 struct TokenOperationTests {
     @Test func aRevokedBoxTokenIsDeadAndTheNextRequestGetsANewOne() async throws {
         try await Bench.run { (bench: Bench) async throws in

@@ -8,7 +8,7 @@ import NIOPosix
 import Synchronization
 import Testing
 
-@Suite("Logins on the admin listener", .timeLimit(.minutes(1)))
+@Suite("Logins on the admin listener", .timeLimit(.minutes(5)))
 struct AdminLoginTests {
     private static let token = "d0c0ffee"
     private let logins = ScriptedLogins()

@@ -3,6 +3,7 @@ import Testing
 
 @testable import GatewayAdmin
 
+@Suite(.timeLimit(.minutes(5)))
 struct AdminRequestGuardTests {
     private let guardian = AdminRequestGuard(host: "127.0.0.1")
 

@@ -2,13 +2,15 @@ import AsyncHTTPClient
 import Foundation
 import GatewayAdmin
 import GatewayCore
+import GatewayTesting
 import Logging
 import NIOCore
 import NIOHTTP1
 import NIOPosix
+import Synchronization
 import Testing
 
-@Suite(.timeLimit(.minutes(1)))
+@Suite(.timeLimit(.minutes(5)))
 struct AdminServerTests {
     private let control = ScriptedControl(statuses: [
         TokenStatus(
@@ -211,18 +213,34 @@ struct AdminServerTests {
         }
     }
 
+    /// They are accepted before it closes, and ready to be served only when it has closed.
     @Test func connectionsThatComeWhileItClosesEndQuietly() async throws {
-        for _ in 0..<100 {
-            let server = makeServer(control)
-            let port = try await server.bind(host: "127.0.0.1", port: 0)
-            async let serving: Void = server.run()
-            _ = try await get("/healthz", port)
-            await withTaskGroup(of: Void.self) { group in
-                for _ in 0..<16 { group.addTask { await connect(port) } }
-                group.addTask { await server.close() }
-            }
-            await serving
+        let path = FileManager.default.temporaryDirectory.appending(path: "admin-\(UUID().uuidString).sock").path
+        defer { try? FileManager.default.removeItem(atPath: path) }
+        let isClosing = Atomic(false)
+        let held = Watched<[EventLoopPromise<Bool>]>([])
+        let server = makeServer(control)
+        try await server.serve(try boundSocket(path)) { channel in
+            guard isClosing.load(ordering: .relaxed) else { return channel.eventLoop.makeSucceededFuture(true) }
+            let promise = channel.eventLoop.makePromise(of: Bool.self)
+            held.update { $0.append(promise) }
+            return promise.futureResult
         }
+        async let serving: Void = server.run()
+        let socket = try #require(path.addingPercentEncoding(withAllowedCharacters: .alphanumerics))
+        let health = HTTPClientRequest(url: "http+unix://\(socket)/healthz")
+        #expect(try await HTTPClient.shared.execute(health, timeout: .seconds(10)).status == .ok)
+
+        isClosing.store(true, ordering: .relaxed)
+        let (count, ends) = (16, Watched<[String]>([]))
+        for _ in 0..<count { try await connect(path, ends) }
+        defer { for promise in held.value { promise.succeed(false) } }
+        try await held.until { $0.count == count }
+        await server.close()
+        for promise in held.value { promise.succeed(true) }
+        let seen = try await ends.until { $0.count == count }
+        #expect(seen == Array(repeating: "closed", count: count))
+        await serving
     }
 
     @Test func anAddressThatWasTakenAndNeverServedIsGivenBack() async throws {
@@ -259,10 +277,44 @@ private func withServer(_ control: ScriptedControl, _ body: @Sendable (Int) asyn
     await serving
 }
 
-/// Refused or not.
-private func connect(_ port: Int) async {
-    let bootstrap = ClientBootstrap(group: MultiThreadedEventLoopGroup.singleton)
-    try? await bootstrap.connect(host: "127.0.0.1", port: port).get().close()
+/// A unix socket that does not listen yet.
+private func boundSocket(_ path: String) throws -> CInt {
+    let descriptor = socket(AF_UNIX, CInt(SOCK_STREAM.rawValue), 0)
+    let address = try SocketAddress(unixDomainSocketPath: path)
+    let status = unsafe address.withSockAddr { unsafe bind(descriptor, $0, socklen_t($1)) }
+    try #require(status == 0)
+    return descriptor
+}
+
+/// Connects and waits for the server to end the connection.
+private func connect(_ path: String, _ ends: Watched<[String]>) async throws {
+    _ = try await ClientBootstrap(group: MultiThreadedEventLoopGroup.singleton)
+        .channelInitializer { channel in
+            channel.eventLoop.makeCompletedFuture {
+                try channel.pipeline.syncOperations.addHandler(EndRecorder(ends))
+            }
+        }
+        .connect(unixDomainSocketPath: path).get()
+}
+
+/// Notes how a connection ends: closed in good order, or with which error.
+private final class EndRecorder: ChannelInboundHandler {
+    typealias InboundIn = ByteBuffer
+
+    private let ends: Watched<[String]>
+    private var failure: (any Error)?
+
+    init(_ ends: Watched<[String]>) { self.ends = ends }
+
+    func errorCaught(context: ChannelHandlerContext, error: any Error) {
+        failure = error
+        context.close(promise: nil)
+    }
+
+    func channelInactive(context: ChannelHandlerContext) {
+        let end = failure.map { "\($0)" } ?? "closed"
+        ends.update { $0.append(end) }
+    }
 }
 
 private struct Answer {

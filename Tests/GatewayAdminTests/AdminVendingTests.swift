@@ -8,7 +8,7 @@ import NIOPosix
 import Synchronization
 import Testing
 
-@Suite("Tokens for clients on the admin listener", .timeLimit(.minutes(1)))
+@Suite("Tokens for clients on the admin listener", .timeLimit(.minutes(5)))
 struct AdminVendingTests {
     private static let adminToken = "d0c0ffee"
     private let vending = ScriptedVending()

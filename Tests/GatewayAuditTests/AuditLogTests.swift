@@ -7,7 +7,7 @@ import Testing
 
 @testable import GatewayAudit
 
-@Suite("Audit log")
+@Suite("Audit log", .timeLimit(.minutes(5)))
 struct AuditLogTests {
     let fixture: AuditFixture
 

@@ -7,7 +7,7 @@ import Testing
 
 @testable import GatewayAudit
 
-@Suite("Audit of single requests")
+@Suite("Audit of single requests", .timeLimit(.minutes(5)))
 struct AuditRequestTests {
     let fixture: AuditFixture
 

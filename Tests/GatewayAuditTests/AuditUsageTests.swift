@@ -6,7 +6,7 @@ import Testing
 
 @testable import GatewayAudit
 
-@Suite("Audit usage and retention")
+@Suite("Audit usage and retention", .timeLimit(.minutes(5)))
 struct AuditUsageTests {
     let fixture: AuditFixture
 

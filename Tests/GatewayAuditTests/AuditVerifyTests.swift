@@ -5,7 +5,7 @@ import Testing
 
 @testable import GatewayAudit
 
-@Suite("Audit verification")
+@Suite("Audit verification", .timeLimit(.minutes(5)))
 struct AuditVerifyTests {
     let fixture: AuditFixture
 
@@ -93,6 +93,25 @@ struct AuditVerifyTests {
         )
         let breach = try await fixture.verify().breach
         #expect(breach?.row == 4)
+        #expect(breach?.fault == .changed)
+    }
+
+    @Test(arguments: [Int64.min, -1, 0])
+    func aRowBeforeTheFirstIsFound(_ id: Int64) async throws {
+        try await fixture.write(3)
+        try fixture.tamper("UPDATE token_events SET id = \(id) WHERE id = 2")
+        let breach = try await fixture.verify().breach
+        #expect(breach?.row == id)
+        #expect(breach?.fault == .moved)
+    }
+
+    /// `WHERE credential = 'box'` no longer finds such a row, although every reader shows the text as it was.
+    @Test(arguments: ["credential", "event", "detail", "hash", "previous_hash"])
+    func textBehindANULByteIsFound(_ column: String) async throws {
+        try await fixture.write(3)
+        try fixture.tamper("UPDATE token_events SET \(column) = \(column) || char(0) || 'x' WHERE id = 2")
+        let breach = try await fixture.verify().breach
+        #expect(breach?.row == 2)
         #expect(breach?.fault == .changed)
     }
 

@@ -1,7 +1,7 @@
 import GatewayCore
 import Testing
 
-@Suite("Login redirects and answers")
+@Suite("Login redirects and answers", .timeLimit(.minutes(5)))
 struct LoginRedirectTests {
     @Test(arguments: [
         (

@@ -3,7 +3,8 @@ import GatewayCore
 import Synchronization
 import Testing
 
-@Suite struct AdmissionTests {
+@Suite(.timeLimit(.minutes(5)))
+struct AdmissionTests {
     private static var oneClient: AccessPlan {
         AccessPlan(
             clients: [.init(name: "laptop", proof: .token(Secret("client-token")))],

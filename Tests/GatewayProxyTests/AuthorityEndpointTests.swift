@@ -2,7 +2,8 @@ import GatewayCore
 import Testing
 
 /// What the gateway asks of an authority itself is out of reach on a route that carries its token.
-@Suite struct AuthorityEndpointAdmissionTests {
+@Suite(.timeLimit(.minutes(5)))
+struct AuthorityEndpointAdmissionTests {
     private static func endpoints(_ base: String = "") throws -> [AuthorityEndpoint] {
         try ["/oauth2/token", "/oauth2/revoke"].compactMap {
             AuthorityEndpoint(try AuthorityURL("https://authority.example\(base)\($0)")).behind(base)

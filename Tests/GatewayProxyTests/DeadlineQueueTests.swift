@@ -4,7 +4,8 @@ import Testing
 
 @testable import GatewayProxy
 
-@Suite struct DeadlineQueueTests {
+@Suite(.timeLimit(.minutes(5)))
+struct DeadlineQueueTests {
     private final class Keeper: DeadlineKeeper {
         let timer: DeadlineTimer
         let record: (NIODeadline) -> Void

@@ -2,7 +2,7 @@ import Testing
 
 @testable import GatewayProxy
 
-@Suite("Peer name")
+@Suite("Peer name", .timeLimit(.minutes(5)))
 struct PeerNameTests {
     @Test(arguments: [
         ("api.example.com", "api.example.com"), ("API.example.com.", "api.EXAMPLE.com"),

@@ -96,6 +96,11 @@ final class ScriptedSource: CredentialSource {
         state.withLock { $0.events.append("\(event.rawValue) \(generation)") }
     }
 
+    /// Waits until so many requests wait for a credential.
+    func untilAsked(_ count: Int = 1) throws {
+        try waitUntil("\(count) requests wait for a credential") { state.withLock { $0.waiters.count >= count } }
+    }
+
     func settle(_ result: Result<Credential, GatewayProblem>) {
         let waiters = state.withLock { state in
             state.isCold = false
@@ -187,10 +192,15 @@ func withProxy(
         sha256: sha256,
         route: route
     )
-    let result: Result<Void, any Error> = await withCheckedContinuation { continuation in
-        Thread.detachNewThread { continuation.resume(returning: Result { try body(proxy) }) }
-    }
+    let result = await onThread { try body(proxy) }
     await proxy.stop()
-    origin.stop()
+    let originResult = await onThread { try origin.finish() }
     try result.get()
+    try originResult.get()
+}
+
+private func onThread(_ body: @escaping @Sendable () throws -> Void) async -> Result<Void, any Error> {
+    await withCheckedContinuation { continuation in
+        Thread.detachNewThread { continuation.resume(returning: Result { try body() }) }
+    }
 }

@@ -2,7 +2,8 @@ import Testing
 
 @testable import GatewayProxy
 
-@Suite struct ProxyStatusTests {
+@Suite(.timeLimit(.minutes(5)))
+struct ProxyStatusTests {
     @Test(
         arguments: [
             ("api.box.com", "next-hop=api.box.com"), ("localhost:8080", "next-hop=localhost:8080"),

@@ -8,6 +8,16 @@ final class RawConnection: @unchecked Sendable {
     private let descriptor: Int32
     private var isClosed = false
     private var buffered: [UInt8] = []
+    private var ending: Ending?
+
+    /// Why there is nothing more to read.
+    enum Ending: Equatable {
+        /// The peer has said that this was all: the end of the stream.
+        case closed
+        case reset
+        /// The connection is still open, and nothing has come for five seconds.
+        case silence
+    }
 
     init(descriptor: Int32) {
         self.descriptor = descriptor
@@ -63,11 +73,15 @@ final class RawConnection: @unchecked Sendable {
         close()
     }
 
-    /// - Returns: false at the end of the stream, on a reset and after five silent seconds.
+    /// - Returns: false when there is nothing more; `ending` says why.
     private func receive() -> Bool {
         var chunk = [UInt8](repeating: 0, count: 65536)
-        let count = unsafe recv(descriptor, &chunk, chunk.count, 0)
-        guard count > 0 else { return false }
+        var count = -1
+        repeat { count = unsafe recv(descriptor, &chunk, chunk.count, 0) } while count < 0 && errno == EINTR
+        guard count > 0 else {
+            ending = count == 0 ? .closed : errno == EAGAIN || errno == EWOULDBLOCK ? .silence : .reset
+            return false
+        }
         buffered += chunk.prefix(count)
         return true
     }
@@ -86,9 +100,17 @@ final class RawConnection: @unchecked Sendable {
         return String(decoding: take(count), as: UTF8.self)
     }
 
-    func readToEnd() -> String {
+    /// Everything up to the end.
+    ///
+    /// - Throws: When it ends in another way than this one.
+    @discardableResult
+    func readToEnd(_ expected: Ending) throws -> String {
         while receive() {}
-        return String(decoding: take(buffered.count), as: UTF8.self)
+        let text = String(decoding: take(buffered.count), as: UTF8.self)
+        guard let ending, ending == expected else {
+            throw RawError("expected \(expected), but the end was \(ending.map { "\($0)" } ?? "none") after: \(text)")
+        }
+        return text
     }
 
     /// A head, and the body that its Content-Length announces.
@@ -116,9 +138,20 @@ final class RawConnection: @unchecked Sendable {
     }
 }
 
-struct RawError: Error {
-    let text: String
-    init(_ text: String) { self.text = text }
+struct RawError: Error, CustomStringConvertible {
+    let description: String
+    init(_ text: String) { description = text }
+}
+
+/// Waits for what another thread is about to do.
+///
+/// - Throws: After five seconds.
+func waitUntil(_ what: String, _ holds: () -> Bool) throws {
+    let deadline = ContinuousClock.now + .seconds(5)
+    while !holds() {
+        guard ContinuousClock.now < deadline else { throw RawError("waited in vain until \(what)") }
+        Thread.sleep(forTimeInterval: 0.001)
+    }
 }
 
 /// An origin that answers each connection with a script and keeps what it received.
@@ -129,10 +162,13 @@ final class RawOrigin: @unchecked Sendable {
     private let lock = NSLock()
     private var received: [String] = []
     private var accepted = 0
+    private var running = 0
+    private var failures: [any Error] = []
     private var isStopped = false
 
     /// - Parameter serve: Runs on a thread of its own for each connection; its second argument counts connections from 1.
-    init(_ serve: @escaping @Sendable (RawConnection, Int, RawOrigin) -> Void) throws {
+    ///   What it throws fails the test in ``finish()``.
+    init(_ serve: @escaping @Sendable (RawConnection, Int, RawOrigin) throws -> Void) throws {
         listener = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
         var address = sockaddr_in()
         address.sin_family = sa_family_t(AF_INET)
@@ -157,7 +193,10 @@ final class RawOrigin: @unchecked Sendable {
                 }
                 let number = countAccepted()
                 let connection = RawConnection(descriptor: descriptor)
-                Thread.detachNewThread { serve(connection, number, self) }
+                Thread.detachNewThread { [self] in
+                    let outcome = Result { try serve(connection, number, self) }
+                    ended(outcome)
+                }
             }
         }
     }
@@ -165,7 +204,15 @@ final class RawOrigin: @unchecked Sendable {
     private func countAccepted() -> Int {
         lock.withLock {
             accepted += 1
+            running += 1
             return accepted
+        }
+    }
+
+    private func ended(_ outcome: Result<Void, any Error>) {
+        lock.withLock {
+            running -= 1
+            if case .failure(let failure) = outcome { failures.append(failure) }
         }
     }
 
@@ -181,6 +228,15 @@ final class RawOrigin: @unchecked Sendable {
         if isFirst { _ = shutdown(listener, Int32(SHUT_RDWR)) }
     }
 
+    /// Stops, and waits for the scripts of all connections; the peers have closed theirs by now.
+    ///
+    /// - Throws: What a script has thrown.
+    func finish() throws {
+        stop()
+        try waitUntil("the scripts of the origin have ended") { lock.withLock { running == 0 } }
+        if let failure = lock.withLock({ failures.first }) { throw failure }
+    }
+
     /// Answers every request with 200 and a body, keeps the connection.
     static func answering(_ answer: String = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok") throws -> RawOrigin {
         try RawOrigin { connection, _, origin in
@@ -189,6 +245,17 @@ final class RawOrigin: @unchecked Sendable {
                 connection.send(answer)
             }
             connection.close()
+        }
+    }
+
+    /// Answers every request with 200 when the content has come, whose chunks and trailers end with `mark`.
+    static func answering(contentThrough mark: String) throws -> RawOrigin {
+        try RawOrigin { connection, _, origin in
+            while let head = connection.read(through: "\r\n\r\n") {
+                guard let content = connection.read(through: mark) else { throw RawError("no \(mark) behind \(head)") }
+                origin.record(head + content)
+                connection.send("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+            }
         }
     }
 }

@@ -7,7 +7,8 @@ private let rejection =
     "HTTP/1.1 401 Unauthorized\r\nWWW-Authenticate: Bearer realm=\"Service\", error=\"invalid_token\"\r\n"
     + "Content-Length: 0\r\n\r\n"
 
-@Suite struct ReplayTests {
+@Suite(.timeLimit(.minutes(5)))
+struct ReplayTests {
     /// Accepts only the token of generation 2.
     private func picky(_ answer: String = rejection) throws -> RawOrigin {
         try RawOrigin { connection, _, origin in
@@ -41,7 +42,7 @@ private let rejection =
         try await withProxy(origin, source: source) { proxy in
             let client = try proxy.client()
             client.send("GET /api HTTP/1.1\r\nHost: localhost\r\n\r\n")
-            while source.state.withLock({ $0.waiters.isEmpty }) {}
+            try source.untilAsked()
             source.settle(.success(ScriptedSource.credential(2)))
             #expect(client.readMessage()?.body == "ok")
             client.close()
@@ -54,7 +55,7 @@ private let rejection =
         try await withProxy(origin, source: source) { proxy in
             let client = try proxy.client()
             client.send("GET /api HTTP/1.1\r\nHost: localhost\r\n\r\n")
-            while source.state.withLock({ $0.waiters.isEmpty }) {}
+            try source.untilAsked()
             source.settle(.failure(GatewayProblem(.reauthorizationRequired, "gone")))
             let answer = client.readMessage()
             #expect(answer?.head.hasPrefix("HTTP/1.1 401") == true)

@@ -4,7 +4,8 @@ import Testing
 
 @testable import GatewayProxy
 
-@Suite struct SpareBuffersTests {
+@Suite(.timeLimit(.minutes(5)))
+struct SpareBuffersTests {
     private let buffers = SpareBuffers()
 
     private func read(_ text: String) -> ByteBuffer {

@@ -28,7 +28,8 @@ private final class EndWatcher: ChannelInboundHandler {
     func channelInactive(context: ChannelHandlerContext) { isCut.succeed(hasFailed) }
 }
 
-@Suite struct TLSListenerTests {
+@Suite(.timeLimit(.minutes(5)))
+struct TLSListenerTests {
     @Test(arguments: [
         ("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n", true),
         ("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n", false),
@@ -76,7 +77,7 @@ private final class EndWatcher: ChannelInboundHandler {
     }
 
     /// For the address 127.0.0.1, valid until 2120; worth nothing outside these tests.
-    private static let certificate = """
+    static let certificate = """
         -----BEGIN CERTIFICATE-----
         MIIBhjCCASygAwIBAgIBATAKBggqhkjOPQQDAjApMScwJQYDVQQDDB5BdXRoR2F0
         ZXdheSB0b2tlbiBjbGllbnQgdGVzdHMwIBcNMjAwMTAxMDAwMDAwWhgPMjEyMDAx
@@ -90,7 +91,7 @@ private final class EndWatcher: ChannelInboundHandler {
         -----END CERTIFICATE-----
         """
 
-    private static let key = """
+    static let key = """
         -----BEGIN PRIVATE KEY-----
         MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgp2+xEdc+8x0UhQBr
         4HLF/5UfRg3UeDN8tmOdg527sKqhRANCAASd5/0xAH2AY6KS+lquHodFR9PVSRPz

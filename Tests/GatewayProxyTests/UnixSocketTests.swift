@@ -5,7 +5,7 @@ import Testing
 
 @testable import GatewayProxy
 
-@Suite("Unix sockets")
+@Suite("Unix sockets", .timeLimit(.minutes(5)))
 struct UnixSocketTests {
     @Test(arguments: [(false, 0o600), (true, 0o666)])
     func theModeIsInForceBeforeAnybodyCanConnectAndNoOtherFileIsConcerned(isShared: Bool, mode: Int) async throws {

@@ -6,7 +6,7 @@ import Testing
 
 @testable import GatewayProxy
 
-@Suite("Connections to an upstream")
+@Suite("Connections to an upstream", .timeLimit(.minutes(5)))
 struct UpstreamPoolTests {
     @Test func aRetiredPoolKeepsNothingForWhoHasLeft() async throws {
         let group = MultiThreadedEventLoopGroup(numberOfThreads: 1)

@@ -6,7 +6,7 @@ import Testing
 
 @testable import GatewayRuntime
 
-@Suite(.timeLimit(.minutes(1)))
+@Suite(.timeLimit(.minutes(5)))
 struct EndingWatchTests {
     private let audit = RecordingAuditLog()
     private let clock = ManualClock()

@@ -6,7 +6,7 @@ import Testing
 
 @testable import GatewayRuntime
 
-@Suite("Running keepers", .timeLimit(.minutes(1)))
+@Suite("Running keepers", .timeLimit(.minutes(5)))
 struct KeeperHostTests {
     private func keeper(_ name: String, _ endpoint: ScriptedTokenEndpoint) -> TokenKeeper {
         TokenKeeper(

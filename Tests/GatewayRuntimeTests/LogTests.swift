@@ -8,6 +8,7 @@ import Testing
 
 @testable import GatewayRuntime
 
+@Suite(.timeLimit(.minutes(5)))
 struct LogTests {
     private final class Lines: Sendable {
         private let text = Mutex("")
@@ -58,11 +59,11 @@ struct LogTests {
         pool.start()
         let gate = DispatchSemaphore(value: 0)
         let lines = Lines()
-        let hasBegun = Mutex(false)
+        let hasBegun = Watched(false)
         let writer = LineWriter(
             pool: pool,
             write: { bytes in
-                hasBegun.withLock { $0 = true }
+                hasBegun.update { $0 = true }
                 gate.wait()
                 lines.add(String(decoding: bytes, as: UTF8.self))
             },
@@ -70,7 +71,7 @@ struct LogTests {
         )
         let line = String(repeating: "a", count: (1 << 10) - 1) + "\n"
         writer.add("first\n")
-        while !hasBegun.withLock(\.self) { await Task.yield() }
+        try await hasBegun.until { $0 }
         for _ in 0..<3000 { writer.add(line) }
         for _ in 0..<10 { gate.signal() }
         await writer.flush()

@@ -12,7 +12,7 @@ import Testing
 @testable import GatewayRuntime
 @testable import GatewayTokenKeeper
 
-@Suite("Login desk", .timeLimit(.minutes(1)))
+@Suite("Login desk", .timeLimit(.minutes(5)))
 struct LoginDeskTests {
     private static let granted = ScriptedTokenEndpoint.Answer.reply(TokenReply(status: 200))
 
@@ -277,7 +277,7 @@ struct LoginDeskTests {
             try await bench.endpoint.untilHeld()
             let second = try await bench.desk.begin(LoginOrder(credential: "box", isManual: true)).get()
             async let answer = bench.desk.answer(second.id, with: "code")
-            while bench.keeper.orders.withLock({ $0.isEmpty }) { await Task.yield() }
+            try await waitUntil("the order waits") { bench.keeper.orders.withLock { !$0.isEmpty } }
             await bench.desk.cancel(second.id)
             #expect(await bench.desk.progress(second.id)?.isOver == false)
             bench.endpoint.release(.token("renewed", expiresIn: 3600))

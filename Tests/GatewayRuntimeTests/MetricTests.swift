@@ -3,6 +3,7 @@ import Testing
 
 @testable import GatewayRuntime
 
+@Suite(.timeLimit(.minutes(5)))
 struct MetricTests {
     @Test func aRegistryPrintsWhatPrometheusReads() {
         let registry = MetricRegistry()

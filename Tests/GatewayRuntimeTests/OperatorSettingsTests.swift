@@ -5,6 +5,7 @@ import Testing
 @testable import GatewayRuntime
 
 /// What `status`, `token` and `audit` read of a configuration in a shell that is not the gateway's.
+@Suite(.timeLimit(.minutes(5)))
 struct OperatorSettingsTests {
     private func settings(_ text: String) throws -> OperatorSettings {
         let folder = FileManager.default.temporaryDirectory.appending(path: "operator-\(UUID().uuidString)")

@@ -4,7 +4,7 @@ import Testing
 
 @testable import GatewayRuntime
 
-@Suite("Private keys")
+@Suite("Private keys", .timeLimit(.minutes(5)))
 struct PrivateKeyOpenerTests {
     private let source = SystemSecretSource(environment: [:])
 

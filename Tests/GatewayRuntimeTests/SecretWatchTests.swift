@@ -6,7 +6,7 @@ import Testing
 
 @testable import GatewayRuntime
 
-@Suite(.timeLimit(.minutes(1)))
+@Suite(.timeLimit(.minutes(5)))
 struct SecretWatchTests {
     private static let program = SecretProgram(["print-secret", "hunter2"], timeout: .seconds(5), ttl: .seconds(10))
 

@@ -3,6 +3,7 @@ import Testing
 
 @testable import GatewayRuntime
 
+@Suite(.timeLimit(.minutes(5)))
 struct StateDirectoryTests {
     private func withFolder(_ body: (String) throws -> Void) throws {
         let folder = FileManager.default.temporaryDirectory.appending(path: "state-\(UUID().uuidString)")

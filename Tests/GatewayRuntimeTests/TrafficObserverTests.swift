@@ -5,7 +5,7 @@ import Testing
 
 @testable import GatewayRuntime
 
-@Suite(.timeLimit(.minutes(1)))
+@Suite(.timeLimit(.minutes(5)))
 struct TrafficObserverTests {
     private let audit = RecordingAuditLog()
     private let clock = ManualClock()

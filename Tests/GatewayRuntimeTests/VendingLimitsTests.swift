@@ -4,6 +4,7 @@ import Testing
 
 @testable import GatewayRuntime
 
+@Suite(.timeLimit(.minutes(5)))
 struct VendingLimitsTests {
     private let clock = ManualClock()
     private var now: MonotonicTime { clock.now().monotonic }

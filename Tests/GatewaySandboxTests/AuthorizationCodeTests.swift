@@ -5,7 +5,7 @@ import Testing
 @testable import GatewaySandbox
 
 /// The authorize pages of the sandbox, and what their codes are good for.
-@Suite("Codes of the sandbox", .timeLimit(.minutes(1)))
+@Suite("Codes of the sandbox", .timeLimit(.minutes(5)))
 struct AuthorizationCodeTests {
     // RFC 7636 appendix B.
     private static let verifier = "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk"

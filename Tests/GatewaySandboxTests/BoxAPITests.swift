@@ -2,7 +2,8 @@ import GatewayCore
 import GatewaySandbox
 import Testing
 
-@Suite struct BoxAPITests {
+@Suite(.timeLimit(.minutes(5)))
+struct BoxAPITests {
     private static let invalidToken =
         #"Bearer realm="Service", error="invalid_token", error_description="The access token provided is invalid.""#
 

@@ -2,7 +2,8 @@ import GatewayCore
 import GatewaySandbox
 import Testing
 
-@Suite struct BoxAuthorityTests {
+@Suite(.timeLimit(.minutes(5)))
+struct BoxAuthorityTests {
     @Test func clientCredentialsBringATokenThatTheAPIAccepts() async throws {
         try await Harness.run { harness async throws in
             let answer = try await harness.boxToken()

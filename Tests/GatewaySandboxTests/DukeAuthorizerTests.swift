@@ -2,7 +2,8 @@ import GatewayCore
 import GatewaySandbox
 import Testing
 
-@Suite struct DukeAuthorizerTests {
+@Suite(.timeLimit(.minutes(5)))
+struct DukeAuthorizerTests {
     private func pair(_ answer: Answer) -> (access: String, session: String) {
         (answer["data"]?["access_token"]?.string ?? "", answer["data"]?["session_token"]?.string ?? "")
     }

@@ -1,9 +1,11 @@
 import GatewayCore
 import GatewaySandbox
+import GatewayTesting
 import Logging
 import Testing
 
-@Suite struct SandboxTests {
+@Suite(.timeLimit(.minutes(5)))
+struct SandboxTests {
     @Test func aPortThatIsTakenIsAnErrorAndLeavesNothingRunning() async throws {
         try await Harness.run { harness async throws in
             var options = Sandbox.Options()
@@ -31,7 +33,7 @@ import Testing
             let slow = Task {
                 try await harness.send(.get, harness.sandbox.addresses.upstream + "/public/slow?ms=100000")
             }
-            while try await harness.count(of: "requests.upstream") == 0 { await Task.yield() }
+            try await waitUntil("it is asked") { try await harness.count(of: "requests.upstream") ?? 0 > 0 }
             await harness.sandbox.stop()
             await #expect(throws: (any Error).self) { try await slow.value }
             #expect(ContinuousClock.now - started < .seconds(10))

@@ -2,7 +2,8 @@ import GatewayCore
 import GatewaySandbox
 import Testing
 
-@Suite struct UpstreamTests {
+@Suite(.timeLimit(.minutes(5)))
+struct UpstreamTests {
     @Test func theTokensOfAllAuthoritiesAreAccepted() async throws {
         try await Harness.run { harness async throws in
             let tokens = [

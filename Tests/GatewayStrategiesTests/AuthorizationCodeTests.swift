@@ -4,7 +4,7 @@ import Testing
 
 @testable import GatewayStrategies
 
-@Suite("Authorization code")
+@Suite("Authorization code", .timeLimit(.minutes(5)))
 struct AuthorizationCodeTests {
     private static let plain: FixtureNode = [
         "authorize_url": "https://id.example.com/authorize", "token_url": "https://id.example.com/token",

@@ -4,7 +4,7 @@ import Testing
 
 @testable import GatewayStrategies
 
-@Suite("Box with signed assertions")
+@Suite("Box with signed assertions", .timeLimit(.minutes(5)))
 struct BoxJWTTests {
     private static let block: FixtureNode = [
         "client_id": "app", "client_secret": "s+1", "key_id": "k1", "private_key": "\(SampleKeys.rsa)",

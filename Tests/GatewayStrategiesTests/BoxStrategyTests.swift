@@ -4,7 +4,7 @@ import Testing
 
 @testable import GatewayStrategies
 
-@Suite("Box", .timeLimit(.minutes(1)))
+@Suite("Box", .timeLimit(.minutes(5)))
 struct BoxStrategyTests {
     private static let block: FixtureNode = [
         "client_id": "app", "client_secret": "s+1", "subject": ["enterprise": "12345"],

@@ -4,7 +4,7 @@ import Testing
 
 @testable import GatewayStrategies
 
-@Suite("Client authentication")
+@Suite("Client authentication", .timeLimit(.minutes(5)))
 struct ClientAuthenticationTests {
     private static func block(_ more: [(String, FixtureNode)] = []) -> FixtureNode {
         .mapping(

@@ -12,7 +12,7 @@ extension GrantAnswer {
 }
 
 /// What is signed with the wrong time is signed again with the authority's.
-@Suite("Clocks that differ from the authority's")
+@Suite("Clocks that differ from the authority's", .timeLimit(.minutes(5)))
 struct ClockRepairTests {
     private static let signed: [(String, FixtureNode)] = [
         ("token_url", "https://id.example.com/token"), ("revoke_url", "https://id.example.com/revoke"),

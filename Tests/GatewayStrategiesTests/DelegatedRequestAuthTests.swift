@@ -4,7 +4,7 @@ import Testing
 
 @testable import GatewayStrategies
 
-@Suite("Showing a token server who asks")
+@Suite("Showing a token server who asks", .timeLimit(.minutes(5)))
 struct DelegatedRequestAuthTests {
     private static let files = ["gateway.pem": "our certificate", "corp-ca.pem": "their authority"]
 

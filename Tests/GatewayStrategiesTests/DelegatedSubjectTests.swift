@@ -4,7 +4,7 @@ import Testing
 
 @testable import GatewayStrategies
 
-@Suite("Subjects that requests name")
+@Suite("Subjects that requests name", .timeLimit(.minutes(5)))
 struct DelegatedSubjectTests {
     private static func block(_ id: FixtureNode, _ more: [(String, FixtureNode)] = []) -> FixtureNode {
         .mapping(

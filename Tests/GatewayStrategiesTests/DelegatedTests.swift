@@ -4,7 +4,7 @@ import Testing
 
 @testable import GatewayStrategies
 
-@Suite("Token servers of one's own")
+@Suite("Token servers of one's own", .timeLimit(.minutes(5)))
 struct DelegatedTests {
     private static let block: FixtureNode = [
         "url": "https://tokens.example.com/token?id={{unique_id}}&tier={{info.tier}}", "unique_id": "a b&c",

@@ -4,7 +4,7 @@ import Testing
 
 @testable import GatewayStrategies
 
-@Suite("Duke's mobile authorizer")
+@Suite("Duke's mobile authorizer", .timeLimit(.minutes(5)))
 struct DukeSessionTests {
     private static let seeded: FixtureNode = ["client_name": "dukemobile", "access_token": "A", "session_token": "S"]
     private let token = TokenSet(access: Secret("A1"), renewal: Secret("S1"), obtainedAt: now.wall)
@@ -212,7 +212,7 @@ struct DukeSessionTests {
     }
 }
 
-@Suite("Duke's login")
+@Suite("Duke's login", .timeLimit(.minutes(5)))
 struct DukeLoginTests {
     private static let site = "https://mobile-authorizer.api.oit.duke.edu"
 

@@ -4,7 +4,7 @@ import Testing
 
 @testable import GatewayStrategies
 
-@Suite("Programs that print a token")
+@Suite("Programs that print a token", .timeLimit(.minutes(5)))
 struct ExecTests {
     private static let block: FixtureNode = ["command": ["print-token", "--for", "reports"]]
 

@@ -4,7 +4,7 @@ import Testing
 
 @testable import GatewayStrategies
 
-@Suite("JWT bearer grant")
+@Suite("JWT bearer grant", .timeLimit(.minutes(5)))
 struct JWTBearerTests {
     private static let seconds = Double(now.wall.milliseconds / 1000)
 

@@ -4,7 +4,7 @@ import Testing
 
 @testable import GatewayStrategies
 
-@Suite("Answers of token endpoints")
+@Suite("Answers of token endpoints", .timeLimit(.minutes(5)))
 struct OAuthAnswerTests {
     private let errors = OAuthErrors(authority: "The authority", advice: [])
 

@@ -4,7 +4,7 @@ import Testing
 
 @testable import GatewayStrategies
 
-@Suite("Client credentials")
+@Suite("Client credentials", .timeLimit(.minutes(5)))
 struct OAuthStrategyTests {
     private let plain: FixtureNode = [
         "token_url": "https://id.example.com/token", "client_id": "app", "client_secret": "s3 c+r&t=%",

@@ -4,7 +4,7 @@ import Testing
 
 @testable import GatewayStrategies
 
-@Suite("Password grant")
+@Suite("Password grant", .timeLimit(.minutes(5)))
 struct PasswordTests {
     private static let url = "https://id.example.com/token"
 

@@ -4,7 +4,7 @@ import Testing
 
 @testable import GatewayStrategies
 
-@Suite("Revocation by a recipe")
+@Suite("Revocation by a recipe", .timeLimit(.minutes(5)))
 struct RecipeRevocationTests {
     private static func recipe(revoke: FixtureNode?) -> FixtureNode {
         .mapping(

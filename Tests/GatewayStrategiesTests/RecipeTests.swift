@@ -4,7 +4,7 @@ import Testing
 
 @testable import GatewayStrategies
 
-@Suite("Recipes")
+@Suite("Recipes", .timeLimit(.minutes(5)))
 struct RecipeTests {
     /// Plays an attempt through: what is asked, and what it ends in.
     static func play(

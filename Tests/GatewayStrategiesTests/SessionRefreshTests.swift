@@ -4,7 +4,7 @@ import Testing
 
 @testable import GatewayStrategies
 
-@Suite("Two tokens from any authorizer")
+@Suite("Two tokens from any authorizer", .timeLimit(.minutes(5)))
 struct SessionRefreshTests {
     private static let full: FixtureNode = [
         "base_url": "https://auth.example.com/v1",
@@ -191,7 +191,10 @@ struct SessionRefreshTests {
         ([:], ["missing key \"base_url\"", "missing key \"refresh\""]),
         (
             ["base_url": "https://a.example/?x", "refresh": [:]],
-            ["base_url: must not contain a query", "refresh: missing key \"session_token\": {header: NAME}"]
+            [
+                "base_url: must not contain a query", "refresh: missing key \"session_token\": {header: NAME}",
+                "refresh: missing key \"path\"",
+            ]
         ),
         (
             ["base_url": "https://a.example", "refresh": ["path": "refresh", "session_token": ["header": "Host"]]],
@@ -243,7 +246,7 @@ struct SessionRefreshTests {
     }
 }
 
-@Suite("Small readers")
+@Suite("Small readers", .timeLimit(.minutes(5)))
 struct SmallReaderTests {
     @Test(arguments: [
         ("/a/b", "1"), ("/a~1b", "2"), ("/m~0n", "3"), ("/list/1", "5"), ("/", "6"), ("/list/2", nil), ("/a/x", nil),

@@ -4,7 +4,7 @@ import Testing
 
 @testable import GatewayStrategies
 
-@Suite("Strategies that never change what they send", .timeLimit(.minutes(1)))
+@Suite("Strategies that never change what they send", .timeLimit(.minutes(5)))
 struct StaticStrategyTests {
     @Test func noneSendsNothing() throws {
         guard case .none = try decode("none", [:]).behavior else {

@@ -3,7 +3,7 @@ import Testing
 
 @testable import GatewayStrategies
 
-@Suite("Templates")
+@Suite("Templates", .timeLimit(.minutes(5)))
 struct TemplateTests {
     @Test func namesAreFilledIn() throws {
         let template = try Template("a{{ x }}b{{y.z}}{{x}}")

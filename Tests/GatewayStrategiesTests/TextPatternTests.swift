@@ -2,7 +2,7 @@ import Testing
 
 @testable import GatewayStrategies
 
-@Suite("Regular expressions")
+@Suite("Regular expressions", .timeLimit(.minutes(5)))
 struct TextPatternTests {
     private func match(_ pattern: String, _ text: String) throws -> String? {
         try TextPattern(pattern).firstMatch(in: Array(text.utf8)).map { String(decoding: $0, as: UTF8.self) }

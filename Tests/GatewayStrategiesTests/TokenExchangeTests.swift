@@ -4,7 +4,7 @@ import Testing
 
 @testable import GatewayStrategies
 
-@Suite("Token exchange")
+@Suite("Token exchange", .timeLimit(.minutes(5)))
 struct TokenExchangeTests {
     private static let box: FixtureNode = [
         "client_id": "app", "client_secret": "s", "subject": ["enterprise": "12345"],

@@ -4,7 +4,7 @@ import GatewayTokenClient
 import NIOSSL
 import Testing
 
-@Suite("Token client", .timeLimit(.minutes(1)))
+@Suite("Token client", .timeLimit(.minutes(5)))
 struct AsyncHTTPTokenEndpointTests {
     private static let ok = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nX-A: 1\r\nx-a: 2\r\n\r\n{}"
 
@@ -149,9 +149,8 @@ struct AsyncHTTPTokenEndpointTests {
 
     @Test(arguments: ["SSH-2.0-OpenSSH_9.2\r\n", "HTTP/1.1 2x0 OK\r\n\r\n", "\0\0\0\0\r\n\r\n"])
     func whatIsNotHTTPIsRefused(_ answer: String) async throws {
-        let failure = try #require(await failure(.sendAndClose(answer)))
-        #expect(failure.mayHaveBeenProcessed)
-        #expect([.invalidAnswer, .connectionLost].contains(failure.reason))
+        let expected = TokenTransportFailure(.invalidAnswer, mayHaveBeenProcessed: true)
+        #expect(try await failure(.sendAndClose(answer)) == expected)
     }
 
     // MARK: Deadlines
@@ -174,7 +173,7 @@ struct AsyncHTTPTokenEndpointTests {
         let endpoint = try AsyncHTTPTokenEndpoint(version: "1")
         let url = try AuthorityURL("http://127.0.0.1:\(server.port)/token")
         let sending = Task { await endpoint.send(TokenRequest(url: url), deadline: .seconds(3600)) }
-        while server.requests.isEmpty { await Task.yield() }
+        try await server.untilAsked()
         sending.cancel()
         #expect(await sending.value.failure?.mayHaveBeenProcessed == true)
         await endpoint.shutdown()

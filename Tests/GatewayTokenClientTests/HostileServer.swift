@@ -1,7 +1,7 @@
+import GatewayTesting
 import NIOCore
 import NIOPosix
 import NIOSSL
-import Synchronization
 
 /// A server on loopback that reads one request whole and then does what its script says.
 final class HostileServer: Sendable {
@@ -26,7 +26,10 @@ final class HostileServer: Sendable {
     var port: Int { channel.localAddress?.port ?? 0 }
 
     /// Every request so far, as it arrived.
-    var requests: [String] { received.requests.withLock { $0 } }
+    var requests: [String] { received.requests.value }
+
+    /// Waits for the first request.
+    func untilAsked() async throws { try await received.requests.until { !$0.isEmpty } }
 
     static func start(_ script: Script, tls: TLSConfiguration? = nil) async throws -> HostileServer {
         let received = Received()
@@ -55,7 +58,7 @@ final class HostileServer: Sendable {
 }
 
 private final class Received: Sendable {
-    let requests = Mutex<[String]>([])
+    let requests = Watched<[String]>([])
 }
 
 private final class ScriptHandler: ChannelInboundHandler {
@@ -77,7 +80,7 @@ private final class ScriptHandler: ChannelInboundHandler {
         guard !isDone, let end = text.firstRange(of: "\r\n\r\n") else { return }
         guard text[end.upperBound...].utf8.count >= contentLength(text[..<end.lowerBound]) else { return }
         isDone = true
-        received.requests.withLock { $0.append(text) }
+        received.requests.update { $0.append(text) }
         run(context)
     }
 

@@ -3,7 +3,7 @@ import GatewayTesting
 import GatewayTokenKeeper
 import Testing
 
-@Suite("Audit", .timeLimit(.minutes(1)))
+@Suite("Audit", .timeLimit(.minutes(5)))
 struct AuditTests {
     @Test func aTokenIsNotUsedBeforeItsEventIsCommittedAndIsNotAskedForTwice() async throws {
         let endpoint = ScriptedTokenEndpoint([.token("one", expiresIn: 3600)])

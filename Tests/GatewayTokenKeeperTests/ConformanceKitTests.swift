@@ -3,7 +3,7 @@ import GatewayTesting
 import Testing
 
 /// The kits hold for our own doubles, and notice what they are there to notice.
-@Suite("Conformance kits")
+@Suite("Conformance kits", .timeLimit(.minutes(5)))
 struct ConformanceKitTests {
     @Test func theRecordingStoreConforms() async throws {
         try await TokenStoreConformance(makeStore: { RecordingTokenStore() }, reopen: { $0 }).check()

@@ -4,7 +4,7 @@ import GatewayTokenKeeper
 import Testing
 
 /// `acquire_on: startup`.
-@Suite(.timeLimit(.minutes(1)))
+@Suite(.timeLimit(.minutes(5)))
 struct EagerTests {
     private let eager = RenewalPolicy(acquireOn: .startup)
 

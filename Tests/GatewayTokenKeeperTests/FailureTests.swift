@@ -22,7 +22,7 @@ private func lost(_ reason: TokenTransportFailure.Reason) -> ScriptedTokenEndpoi
     .failure(TokenTransportFailure(reason, mayHaveBeenProcessed: false))
 }
 
-@Suite("When the authority fails", .timeLimit(.minutes(1)))
+@Suite("When the authority fails", .timeLimit(.minutes(5)))
 struct FailureTests {
     @Test(arguments: [
         FailureCase(lost(.connectionRefused), .tokenEndpointUnreachable, "connection_refused"),

@@ -95,7 +95,7 @@ private final class FamilyBench: Sendable {
     func untilEnded(_ name: String) async throws { try await ended.until { $0.contains(name) } }
 }
 
-@Suite("Keepers of subjects that requests name", .timeLimit(.minutes(1)))
+@Suite("Keepers of subjects that requests name", .timeLimit(.minutes(5)))
 struct FamilyTests {
     private static func endpoint() -> ScriptedTokenEndpoint {
         ScriptedTokenEndpoint { _, count in .token("token-\(count)", expiresIn: 3600) }

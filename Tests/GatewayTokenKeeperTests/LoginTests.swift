@@ -3,7 +3,7 @@ import GatewayTesting
 import GatewayTokenKeeper
 import Testing
 
-@Suite("Logins", .timeLimit(.minutes(1)))
+@Suite("Logins", .timeLimit(.minutes(5)))
 struct LoginTests {
     private static let now = ManualClock().now().wall
     private let key = KeeperBench.key

@@ -4,7 +4,7 @@ import GatewayTokenKeeper
 import Testing
 
 /// `renew: false`.
-@Suite("Tokens that only a person renews", .timeLimit(.minutes(1)))
+@Suite("Tokens that only a person renews", .timeLimit(.minutes(5)))
 struct ManualRenewalTests {
     private static let policy = RenewalPolicy(isAutomatic: false)
     private static let command = "authgateway token refresh box-service"

@@ -3,7 +3,7 @@ import GatewayTesting
 import GatewayTokenKeeper
 import Testing
 
-@Suite("The next renewal token of an attempt that fails", .timeLimit(.minutes(1)))
+@Suite("The next renewal token of an attempt that fails", .timeLimit(.minutes(5)))
 struct NextRenewalTests {
     private static let now = ManualClock().now().wall
     private let key = KeeperBench.key

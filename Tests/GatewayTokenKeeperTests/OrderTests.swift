@@ -3,7 +3,7 @@ import GatewayTesting
 import GatewayTokenKeeper
 import Testing
 
-@Suite("Orders of an operator", .timeLimit(.minutes(1)))
+@Suite("Orders of an operator", .timeLimit(.minutes(5)))
 struct OrderTests {
     private let two = [
         ScriptedTokenEndpoint.Answer.token("one", expiresIn: 3600), .token("two", expiresIn: 3600),

@@ -92,7 +92,7 @@ private struct Family: Sendable {
     }
 }
 
-@Suite("A token made from another", .timeLimit(.minutes(1)))
+@Suite("A token made from another", .timeLimit(.minutes(5)))
 struct ParentTests {
     private func tokens(_ name: String, expiresIn: Int = 3600) -> ScriptedTokenEndpoint {
         ScriptedTokenEndpoint { _, count in .token("\(name)-\(count)", expiresIn: expiresIn) }

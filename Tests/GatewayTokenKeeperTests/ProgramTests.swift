@@ -5,7 +5,7 @@ import Logging
 import Synchronization
 import Testing
 
-@Suite("A grant that runs a program", .timeLimit(.minutes(1)))
+@Suite("A grant that runs a program", .timeLimit(.minutes(5)))
 struct ProgramTests {
     @Test func itsOutputBecomesTheToken() async throws {
         let bench = KeeperBench(grant: ProgramGrant(), programs: ScriptedPrograms([.success(Array("abc".utf8))]))

@@ -3,7 +3,7 @@ import GatewayTesting
 import GatewayTokenKeeper
 import Testing
 
-@Suite("Renewal ahead of the end", .timeLimit(.minutes(1)))
+@Suite("Renewal ahead of the end", .timeLimit(.minutes(5)))
 struct RenewalTests {
     @Test func theOldTokenIsUsedWhileTheNewOneIsOnItsWay() async throws {
         let endpoint = ScriptedTokenEndpoint([.token("one", expiresIn: 3600), .held])

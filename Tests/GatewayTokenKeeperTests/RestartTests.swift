@@ -3,7 +3,7 @@ import GatewayTesting
 import GatewayTokenKeeper
 import Testing
 
-@Suite("Restart", .timeLimit(.minutes(1)))
+@Suite("Restart", .timeLimit(.minutes(5)))
 struct RestartTests {
     private let now = ManualClock().now().wall
 

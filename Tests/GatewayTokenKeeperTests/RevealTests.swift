@@ -3,7 +3,7 @@ import GatewayTesting
 import GatewayTokenKeeper
 import Testing
 
-@Suite("Showing a token", .timeLimit(.minutes(1)))
+@Suite("Showing a token", .timeLimit(.minutes(5)))
 struct RevealTests {
     private let one = ScriptedTokenEndpoint.Answer.token("one", expiresIn: 3600)
 

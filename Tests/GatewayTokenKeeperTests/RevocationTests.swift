@@ -3,7 +3,7 @@ import GatewayTesting
 import GatewayTokenKeeper
 import Testing
 
-@Suite("Revoking a token", .timeLimit(.minutes(1)))
+@Suite("Revoking a token", .timeLimit(.minutes(5)))
 struct RevocationTests {
     private let seed = TokenSet(
         access: Secret("seed"),

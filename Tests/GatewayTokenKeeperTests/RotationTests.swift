@@ -3,7 +3,7 @@ import GatewayTesting
 import GatewayTokenKeeper
 import Testing
 
-@Suite("Rotation", .timeLimit(.minutes(1)))
+@Suite("Rotation", .timeLimit(.minutes(5)))
 struct RotationTests {
     private static let now = ManualClock().now().wall
     private let key = KeeperBench.key

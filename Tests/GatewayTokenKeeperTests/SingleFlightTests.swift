@@ -6,7 +6,7 @@ import ServiceLifecycle
 import Synchronization
 import Testing
 
-@Suite("Single flight", .timeLimit(.minutes(1)))
+@Suite("Single flight", .timeLimit(.minutes(5)))
 struct SingleFlightTests {
     @Test func aThousandParallelRequestsOnAColdCredentialCauseOneCall() async throws {
         let endpoint = ScriptedTokenEndpoint([.held])
@@ -83,7 +83,7 @@ struct SingleFlightTests {
         try await run.value
         #expect(await waiting.problem != nil)
         let late = await bench.credential()
-        #expect(late.problem?.kind == .draining || late.problem?.kind == .tokenEndpointUnreachable)
+        #expect(late.problem?.kind == .draining)
     }
 
     @Test(arguments: [false, true]) func shutdownGivesUpACallUnlessItSpendsARenewalToken(_ rotates: Bool) async throws {

@@ -3,7 +3,7 @@ import GatewayTesting
 import GatewayTokenKeeper
 import Testing
 
-@Suite("Handing a token to a client", .timeLimit(.minutes(1)))
+@Suite("Handing a token to a client", .timeLimit(.minutes(5)))
 struct VendTests {
     private static let limit = Duration.seconds(20)
 

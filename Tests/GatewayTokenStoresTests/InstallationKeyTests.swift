@@ -4,7 +4,7 @@ import GatewayCore
 import GatewayTokenStores
 import Testing
 
-@Suite("Installation key")
+@Suite("Installation key", .timeLimit(.minutes(5)))
 struct InstallationKeyTests {
     let directory: TemporaryDirectory
 

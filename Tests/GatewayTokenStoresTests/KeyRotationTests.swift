@@ -5,7 +5,7 @@ import Testing
 
 @testable import GatewayTokenStores
 
-@Suite("Rotation of the token store's key")
+@Suite("Rotation of the token store's key", .timeLimit(.minutes(5)))
 struct KeyRotationTests {
     let directory: TemporaryDirectory
     let old: InstallationKey

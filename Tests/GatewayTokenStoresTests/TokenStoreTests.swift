@@ -6,7 +6,7 @@ import Testing
 
 @testable import GatewayTokenStores
 
-@Suite("Token stores")
+@Suite("Token stores", .timeLimit(.minutes(5)))
 struct TokenStoreTests {
     let directory: TemporaryDirectory
     let key: InstallationKey

@@ -7,7 +7,7 @@ import Testing
 /// Every file of `examples/errors` produces exactly the text beside it.
 ///
 /// After a deliberate change run with `UPDATE_EXPECTED=1` and read the difference.
-@Suite("Broken configurations")
+@Suite("Broken configurations", .timeLimit(.minutes(5)))
 struct BrokenConfigTests {
     private static let folder = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
         .deletingLastPathComponent().appending(path: "examples/errors")

@@ -3,7 +3,7 @@ import GatewayStrategies
 import GatewayYAML
 import Testing
 
-@Suite("Configuration loader")
+@Suite("Configuration loader", .timeLimit(.minutes(5)))
 struct ConfigLoaderTests {
     private func load(_ files: [String: String], environment: [String: String] = [:]) -> ConfigLoader.Loading {
         ConfigLoader(files: MemoryFiles(files), environment: { environment[$0] }).load("gateway.yaml")

@@ -4,7 +4,7 @@ import GatewayYAML
 import Testing
 
 /// Whatever is done to a configuration, it is answered: a plan, or diagnostics that can be printed.
-@Suite("Damaged configurations")
+@Suite("Damaged configurations", .timeLimit(.minutes(5)))
 struct DamagedConfigTests {
     private static let whole = """
         version: 1
@@ -72,7 +72,7 @@ struct DamagedConfigTests {
 
     /// Each is half a mebibyte, and costs no more than its size.
     @Test(
-        .timeLimit(.minutes(1)),
+        .timeLimit(.minutes(5)),
         arguments: [
             "a: 1\n", "[a, b], ", "{a: *a}, ", "%TAG !a! b\n", "- &a b\n", "x: {x: ", "\"", "'a' ", "| \n", "? a\n",
             "//@", "#",
@@ -82,7 +82,7 @@ struct DamagedConfigTests {
         _ = answer(Array(String(repeating: piece, count: 500_000 / piece.utf8.count).utf8))
     }
 
-    @Test(.timeLimit(.minutes(1)), arguments: [", ", ",\n"])
+    @Test(.timeLimit(.minutes(5)), arguments: [", ", ",\n"])
     func manyProblemsAreAnsweredInTime(_ separator: String) {
         for form in [
             "r#: {upstream: \"${X}\", auth: nobody}", "r#: {upstream: https://a.b, auth: c#}", "r#: \"${X}\"", "r#: 1",

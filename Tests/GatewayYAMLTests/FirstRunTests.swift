@@ -5,7 +5,7 @@ import GatewayYAML
 import Testing
 
 /// `gateway.yaml` is what a first run serves.
-@Suite("The first run's configuration")
+@Suite("The first run's configuration", .timeLimit(.minutes(5)))
 struct FirstRunTests {
     private static let root = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
         .deletingLastPathComponent()

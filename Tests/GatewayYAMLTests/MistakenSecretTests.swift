@@ -4,7 +4,7 @@ import GatewayYAML
 import Testing
 
 /// A secret that stands where none is expected is not shown, whatever the slip was.
-@Suite("Secrets in mistakes")
+@Suite("Secrets in mistakes", .timeLimit(.minutes(5)))
 struct MistakenSecretTests {
     private func outcome(_ files: [String: String]) -> ConfigOutcome {
         let secrets = MemorySecrets(variables: ["TOKEN": "t"])

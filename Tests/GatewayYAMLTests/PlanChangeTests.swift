@@ -3,7 +3,7 @@ import GatewayStrategies
 import GatewayYAML
 import Testing
 
-@Suite("Changes of a plan")
+@Suite("Changes of a plan", .timeLimit(.minutes(5)))
 struct PlanChangeTests {
     private static let before = """
         version: 1

@@ -3,7 +3,7 @@ import GatewayStrategies
 import GatewayYAML
 import Testing
 
-@Suite("Plan")
+@Suite("Plan", .timeLimit(.minutes(5)))
 struct PlanTests {
     private static let secrets = MemorySecrets(
         variables: ["TOKEN": "t-secret", "KEY": "-----BEGIN PRIVATE KEY-----\nk-secret\n-----END PRIVATE KEY-----"],

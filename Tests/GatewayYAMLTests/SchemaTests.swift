@@ -7,7 +7,7 @@ import Testing
 /// The JSON Schema is what the decoders ask for, and the file in the repository is that.
 ///
 /// After a change of the configuration's keys run with `UPDATE_EXPECTED=1` and read the difference.
-@Suite("Schema")
+@Suite("Schema", .timeLimit(.minutes(5)))
 struct SchemaTests {
     private static let file = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
         .deletingLastPathComponent().appending(path: "schema/gateway.schema.json")
@@ -45,6 +45,16 @@ struct SchemaTests {
         for (key, child) in recorder.root.children where child.kinds != [.unbuilt] && key != "strategy" {
             #expect(properties[key] != nil, "\(kind): \(key)")
         }
+    }
+
+    /// Names that people choose are asked for with a made-up one.
+    @Test func noMadeUpNameIsInIt() { #expect(!text.contains("\"\(SchemaProbe.name)\"")) }
+
+    @Test func whatARecipeKeepsMayStandInInitial() throws {
+        let document = try #require(JSONValue(Array(text.utf8)))
+        let initial = try #require(document["$defs"]?["strategy.recipe"]?["properties"]?["initial"])
+        #expect(initial["properties"]?["token"] != nil)
+        #expect(initial["additionalProperties"]?["$ref"]?.string == "#/$defs/secret")
     }
 
     /// Keys that are only read when others are there.

@@ -6,7 +6,7 @@ import GatewayYAML
 import Testing
 
 /// Every strategy has a whole file in `examples/strategies`, named after its kind.
-@Suite("Examples of strategies")
+@Suite("Examples of strategies", .timeLimit(.minutes(5)))
 struct StrategyExampleTests {
     private static let folder = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
         .deletingLastPathComponent().appending(path: "examples/strategies")

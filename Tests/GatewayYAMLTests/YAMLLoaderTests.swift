@@ -2,7 +2,7 @@ import GatewayCore
 import GatewayYAML
 import Testing
 
-@Suite("YAML loader")
+@Suite("YAML loader", .timeLimit(.minutes(5)))
 struct YAMLLoaderTests {
     private func load(_ text: String) -> YAMLDocument { YAMLLoader().load(Array(text.utf8)) }
 

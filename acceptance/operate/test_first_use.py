@@ -1,6 +1,5 @@
 """As a new user would: everything that goes wrong says what is wrong and what to do."""
 
-import json
 import re
 import signal
 import socket
@@ -10,7 +9,7 @@ import threading
 import pytest
 import requests
 from harness.configs import CANARY
-from harness import processes
+from harness import examples, processes
 from harness.gateway import BINARY, ROOT, command
 
 WRONG = """\
@@ -146,50 +145,23 @@ def test_a_second_signal_ends_it_at_once(make_origin, start_gateway):
     assert arrived.wait(10)
     gateway.process.send_signal(signal.SIGINT)
     processes.wait_until(lambda: not processes.is_listening(gateway.port), 10, "it accepts nothing new")
+    gateway.expected_ends = {1}
     gateway.process.send_signal(signal.SIGINT)
-    gateway.process.wait(5)
+    assert gateway.process.wait(5) == 1
     never.set()
     thread.join()
 
 
-def write_what_examples_read(folder):
-    """The keys that they name, and the file that Box's console hands out."""
-    key = subprocess.run(["openssl", "genpkey", "-algorithm", "RSA"], capture_output=True, check=True, text=True).stdout
-    app = {
-        "clientID": "c",
-        "clientSecret": "s",
-        "appAuth": {"publicKeyID": "k", "privateKey": key, "passphrase": ""},
-    }
-    files = {
-        "box-key.pem": key,
-        "mailer-key.pem": key,
-        "token-server-key.pem": key,
-        "gateway-client-key.pem": key,
-        "box-app.json": json.dumps({"boxAppSettings": app, "enterpriseID": "12345"}),
-    }
-    for name, content in files.items():
-        (folder / name).touch(mode=0o600)
-        (folder / name).write_text(content, encoding="ascii")
-    for name in ("gateway-client.pem", "corp-ca.pem"):
-        subject = ["-subj", "/CN=gateway", "-days", "2", "-out", folder / name]
-        issue = ["openssl", "req", "-x509", "-new", "-key", folder / "gateway-client-key.pem", *subject]
-        subprocess.run(issue, capture_output=True, check=True)
-
-
 def test_the_example_configurations_are_whole(tmp_path):
-    folders = ["strategies", "recipes", "token-server"]
-    examples = [path for folder in folders for path in sorted((ROOT / "examples").glob(f"{folder}/*.yaml"))]
-    assert len(examples) > 18
-    write_what_examples_read(tmp_path)
+    files = examples.whole()
+    assert len(files) > 18
+    examples.write_what_they_read(tmp_path)
     wrong = {}
-    for example in examples:
+    for example in files:
         text = example.read_text(encoding="utf-8")
         copy = tmp_path / example.name
         copy.write_text(text, encoding="utf-8")
-        # Every variable that an example reads is set to something.
-        names = set(re.findall(r"\$\{(\w+)\}|\benv: (\w+)", text))
-        variables = {first or second: "1234" for first, second in names}
-        result = command("check", "--config", copy, cwd=tmp_path, **variables)
+        result = command("check", "--config", copy, cwd=tmp_path, **examples.variables(text))
         if result.returncode != 0:
             wrong[example.name] = result.stderr
     assert not wrong, "\n".join(wrong.values())

@@ -1,12 +1,12 @@
 """The JSON Schema against a validator that this project did not write."""
 
 import json
-import re
 
 import jsonschema
 import pytest
 import yaml
 
+from harness.examples import Loader, load
 from harness.gateway import ROOT, command
 
 EXAMPLES = [
@@ -16,21 +16,6 @@ EXAMPLES = [
 ]
 #: Mistakes that a schema can see; the others need the decoders.
 VISIBLE = ["bad-values", "match", "missing-key", "unknown-key", "unknown-strategy", "wrong-type", "no-version", "version"]
-
-
-class Loader(yaml.SafeLoader):
-    """YAML 1.2 as far as it matters here: `no` and `on` are words, times are text."""
-
-
-Loader.yaml_implicit_resolvers = {
-    first: [(tag, pattern) for tag, pattern in resolvers if tag.rsplit(":", 1)[1] in ("int", "float", "null", "merge")]
-    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
-}
-Loader.add_implicit_resolver("tag:yaml.org,2002:bool", re.compile("^(?:true|false)$"), list("tf"))
-
-
-def load(path):
-    return yaml.load(path.read_text(encoding="utf-8"), Loader)
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-// Compiled together with the sources of GatewayCore/HTTP by scripts/fuzz.
+import GatewayCore
 
 /// Chunks have the same content and the same end however they are cut.
 @_cdecl("LLVMFuzzerTestOneInput")

@@ -1,4 +1,4 @@
-// Compiled together with the sources of GatewayCore/HTTP by scripts/fuzz.
+import GatewayCore
 
 /// A head is read the same however it arrives, and no accepted one splits a response.
 @_cdecl("LLVMFuzzerTestOneInput")

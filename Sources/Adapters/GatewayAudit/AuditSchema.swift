@@ -11,6 +11,8 @@ enum AuditSchema {
 
     static let allColumns = columns + ["previous_hash", "hash"]
 
+    static let checkpointColumns = ["id", "at", "pruned_to_id", "pruned_to_hash", "previous_hash", "hash"]
+
     /// Of `token_requests`, which is outside the chain.
     static let requestColumns = [
         "id", "at", "request_id", "route", "client", "method", "status", "problem", "credential", "generation",

@@ -53,14 +53,12 @@ struct AuditVerifier {
         var last = Position(id: 0, hash: AuditChain.genesis)
         var previous = AuditChain.genesis
         var next: Int64 = 1
-        let rows = try Row.fetchCursor(
-            database,
-            sql: "SELECT id, at, pruned_to_id, pruned_to_hash, previous_hash, hash FROM audit_checkpoints ORDER BY id"
-        )
+        let selection = Self.selection(AuditSchema.checkpointColumns, "audit_checkpoints")
+        let rows = try Row.fetchCursor(database, sql: selection)
         while let row = try rows.next() {
             let values = Array(row.databaseValues)
             let hash = chain.hash(ofCheckpoint: Array(values[0..<4]), after: previous)
-            guard let prunedTo = Int64.fromDatabaseValue(values[2]),
+            guard !Self.hidesBytes(values), let prunedTo = Int64.fromDatabaseValue(values[2]),
                 let prunedHash = String.fromDatabaseValue(values[3]),
                 values[0] == next.databaseValue, values[4] == previous.databaseValue, values[5] == hash.databaseValue,
                 prunedTo > last.id
@@ -79,12 +77,15 @@ struct AuditVerifier {
         from position: inout Position,
         _ result: inout AuditVerification
     ) throws {
-        let rows = try Row.fetchCursor(database, sql: "SELECT \(AuditSchema.columnList) FROM token_events ORDER BY id")
+        let rows = try Row.fetchCursor(database, sql: Self.selection(AuditSchema.allColumns, "token_events"))
         let pruned = position.id
         var meetsHead = false
         while let row = try rows.next() {
             let values = Array(row.databaseValues)
             position = try Self.verify(values, after: position, chain: chain)
+            guard !Self.hidesBytes(values) else {
+                throw Found(.changed, row: position.id, "row \(position.id) was changed: a text in it holds a NUL byte")
+            }
             if case .head(let head) = head, head.id == position.id { meetsHead = head.hash == position.hash }
             result.rows += 1
             result.firstRow = result.firstRow ?? position.id
@@ -92,6 +93,16 @@ struct AuditVerifier {
         }
         try verifyHead(end: position, pruned: pruned, meetsHead: meetsHead)
     }
+
+    /// A query of these columns, and whether a text holds a NUL byte: SQLite ends a text there for its readers, and so for the
+    /// hash, but not where it compares texts.
+    private static func selection(_ columns: [String], _ table: String) -> String {
+        let names = columns.map { "\"\($0)\"" }
+        let hidden = names.map { "(typeof(\($0)) = 'text' AND instr(CAST(\($0) AS BLOB), x'00'))" }
+        return "SELECT \(names.joined(separator: ", ")), \(hidden.joined(separator: " OR ")) FROM \(table) ORDER BY id"
+    }
+
+    private static func hidesBytes(_ values: [DatabaseValue]) -> Bool { values.last != false.databaseValue }
 
     static func verify(
         _ values: [DatabaseValue],
@@ -101,6 +112,9 @@ struct AuditVerifier {
         let expected = position.id + 1
         guard case .int64(let id) = values[0].storage else {
             throw Found(.changed, row: expected, "a row has no number")
+        }
+        guard id >= expected else {
+            throw Found(.moved, row: id, "row \(id) stands before row \(expected), which is the first")
         }
         guard id == expected else {
             let range = id == expected + 1 ? "row \(expected) is" : "rows \(expected) to \(id - 1) are"

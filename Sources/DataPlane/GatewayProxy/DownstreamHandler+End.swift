@@ -272,7 +272,11 @@ extension DownstreamHandler {
         phase = .lingering
         lingersUntil = .now() + (mayLingerOn ? timeouts.lingerInAll : timeouts.linger)
         setDeadline(timeouts.linger)
-        context?.channel.close(mode: lingering && !clientHasClosedOutput ? .output : .all, promise: nil)
+        if lingering, !clientHasClosedOutput {
+            outlet.closeOutput(isClosed: { phase == .closed })
+        } else {
+            context?.channel.close(promise: nil)
+        }
         if clientHasClosedOutput { outlet.closeAtOnce() }
     }
 }

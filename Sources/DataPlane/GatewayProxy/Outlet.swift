@@ -183,6 +183,19 @@ final class Outlet {
         if let core { core.read0() } else { context?.read() }
     }
 
+    /// Tells the other end that no more will come, with TLS by a close_notify.
+    ///
+    /// Where the close_notify cannot be written, the channel reads what is left and closes before this returns; the handler may
+    /// close as well. NIOSSLHandler (2.37.6) then goes back to being half closed, with the timer of its shutdown running, and
+    /// traps when the timer fires. One more close takes it to a state that the timer expects.
+    ///
+    /// - Parameter isClosed: Whether the handler has closed.
+    func closeOutput(isClosed: () -> Bool) {
+        guard let context else { return }
+        context.close(mode: .output, promise: nil)
+        if isClosed() || !context.channel.isActive { context.close(promise: nil) }
+    }
+
     /// Ends the connection in a way that nobody takes for a good end; what is not with the other end yet is lost.
     func reset() {
         guard let channel = context?.channel else { return }

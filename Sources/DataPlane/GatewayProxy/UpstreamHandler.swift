@@ -211,7 +211,7 @@ final class UpstreamHandler: ChannelDuplexHandler, DeadlineKeeper {
     private func outputEnded() {
         outputHasEnded = true
         // Still a tunnel: when it is closed its client is told that this was its end.
-        context?.close(mode: inputHasEnded ? .all : .output, promise: nil)
+        if inputHasEnded { context?.close(promise: nil) } else { outlet.closeOutput(isClosed: { phase == .closed }) }
     }
 
     /// Its client is gone, in good order: what it sent is still to be taken.

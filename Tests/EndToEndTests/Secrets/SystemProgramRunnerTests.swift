@@ -4,7 +4,7 @@ import Testing
 
 @testable import GatewayRuntime
 
-@Suite("Programs of the configuration", .timeLimit(.minutes(1)))
+@Suite("Programs of the configuration", .timeLimit(.minutes(5)))
 struct SystemProgramRunnerTests {
     private let runner = SystemProgramRunner(environment: ["PATH": "/usr/bin:/bin", "HOME": "/home/ada", "SECRET": "x"])
 

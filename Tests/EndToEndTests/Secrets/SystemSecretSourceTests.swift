@@ -4,7 +4,7 @@ import Testing
 
 @testable import GatewayRuntime
 
-@Suite("Secrets of this machine")
+@Suite("Secrets of this machine", .timeLimit(.minutes(5)))
 struct SystemSecretSourceTests {
     private func withFolder<Result>(_ body: (URL) throws -> Result) throws -> Result {
         let folder = FileManager.default.temporaryDirectory.appending(path: "secrets-\(UUID().uuidString)")

@@ -1,7 +1,8 @@
 import GatewayCore
 import Testing
 
-@Suite struct CertificatePinTests {
+@Suite(.timeLimit(.minutes(5)))
+struct CertificatePinTests {
     private static let encoded = "47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU="
     private static let slashed = "/7DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU="
 

@@ -1,7 +1,8 @@
 import GatewayCore
 import Testing
 
-@Suite struct CredentialTests {
+@Suite(.timeLimit(.minutes(5)))
+struct CredentialTests {
     private let credential = Credential(
         name: "service",
         generation: 1,

@@ -1,7 +1,7 @@
 import GatewayCore
 import Testing
 
-@Suite("Challenges of WWW-Authenticate")
+@Suite("Challenges of WWW-Authenticate", .timeLimit(.minutes(5)))
 struct AuthChallengeTests {
     private static let fields: [(String, [AuthChallenge])] = [
         ("", []),
@@ -49,13 +49,53 @@ struct AuthChallengeTests {
         #expect(AuthChallenge.list(Array(value.utf8)) == expected)
     }
 
-    @Test func noBytesStopIt() {
-        var random = SystemRandomNumberGenerator()
-        for _ in 0..<2000 {
-            let bytes = (0..<Int.random(in: 0...60, using: &random)).map { _ in
-                Array("Basic =,\"\\ \tx/".utf8).randomElement(using: &random) ?? 0
+    /// All that can follow, up to five bytes, with one byte of each kind that the reader tells apart.
+    private static let noise: [[UInt8]] = {
+        let kinds = Array("b =,\"\\/;".utf8) + [0x80]
+        var (all, longest): ([[UInt8]], [[UInt8]]) = ([[]], [[]])
+        for _ in 1...5 {
+            longest = longest.flatMap { start in kinds.map { start + [$0] } }
+            all += longest
+        }
+        return all
+    }()
+
+    @Test func noBytesStopItAndOnlyTokensAreNames() {
+        #expect(Self.noise.count == 66_430)
+        for noise in Self.noise {
+            let challenges = AuthChallenge.list(noise)
+            let names = challenges.flatMap { [$0.scheme] + $0.parameters.keys }
+            guard !names.allSatisfy({ !$0.isEmpty && $0.allSatisfy { $0 == "b" } }) else { continue }
+            Issue.record("\(noise) is read as \(challenges)")
+        }
+    }
+
+    @Test func whatFollowsChangesNothingThatWasRead() {
+        for noise in Self.noise {
+            let first = AuthChallenge.list(Array("Digest b=\"r\", ".utf8) + noise).first
+            guard first?.scheme != "digest" || first?.parameters["b"] != "r" else { continue }
+            Issue.record("\(noise) makes it \(String(describing: first))")
+        }
+    }
+
+    @Test func aQuotedStringEndsWithItsOwnQuoteOrIsNone() {
+        for noise in Self.noise {
+            var (value, isEscaped, isWhole): ([UInt8], Bool, Bool) = ([], false, false)
+            for byte in noise where !isWhole {
+                if !isEscaped, byte == UInt8(ascii: "\\") || byte == UInt8(ascii: "\"") {
+                    isWhole = byte == UInt8(ascii: "\"")
+                    isEscaped = !isWhole
+                } else {
+                    value.append(byte)
+                    isEscaped = false
+                }
             }
-            _ = AuthChallenge.list(bytes)
+            let expected = isWhole ? String(decoding: value, as: UTF8.self) : nil
+            let challenges = AuthChallenge.list(Array("Digest x=\"".utf8) + noise)
+            guard challenges.first?.scheme != "digest" || challenges.first?.parameters["x"] != expected else {
+                continue
+            }
+            Issue.record("\(noise) is read as \(challenges)")
         }
     }
 }

@@ -1,7 +1,8 @@
 import GatewayCore
 import Testing
 
-@Suite struct MessageBodyTests {
+@Suite(.timeLimit(.minutes(5)))
+struct MessageBodyTests {
     /// Feeds `text` in pieces and reports how it ended and what its content was.
     private func follow(_ text: String, piece: Int) -> (end: String, content: String) {
         var body = MessageBody(.chunked)

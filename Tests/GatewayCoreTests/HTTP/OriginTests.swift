@@ -1,7 +1,7 @@
 import GatewayCore
 import Testing
 
-@Suite("Origins")
+@Suite("Origins", .timeLimit(.minutes(5)))
 struct OriginTests {
     @Test(
         "host and port are read from an authority, without the brackets of an IPv6 address",

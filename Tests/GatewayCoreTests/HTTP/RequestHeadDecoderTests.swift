@@ -1,7 +1,8 @@
 import GatewayCore
 import Testing
 
-@Suite struct RequestHeadDecoderTests {
+@Suite(.timeLimit(.minutes(5)))
+struct RequestHeadDecoderTests {
     struct Decoded: ~Copyable {
         let decoder: RequestHeadDecoder
         let outcome: Outcome

@@ -1,7 +1,8 @@
 import GatewayCore
 import Testing
 
-@Suite struct ResponseHeadDecoderTests {
+@Suite(.timeLimit(.minutes(5)))
+struct ResponseHeadDecoderTests {
     struct Decoded: Equatable {
         let framing: BodyFraming
         let upstreamKeepsAlive: Bool

@@ -2,7 +2,8 @@ import Testing
 
 @testable import GatewayCore
 
-@Suite struct SameBytesTests {
+@Suite(.timeLimit(.minutes(5)))
+struct SameBytesTests {
     private func areSame(_ ours: [UInt8], _ theirs: [UInt8]) -> Bool { ours.span.isSame(as: theirs.span) }
 
     /// What a client is known by is compared eight bytes at a time: each of them must count, at every length.

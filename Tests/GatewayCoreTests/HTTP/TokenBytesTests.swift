@@ -2,7 +2,8 @@ import Testing
 
 @testable import GatewayCore
 
-@Suite struct TokenBytesTests {
+@Suite(.timeLimit(.minutes(5)))
+struct TokenBytesTests {
     /// What RFC 9110 §5.6.2 says, byte by byte.
     private func isToken(_ byte: UInt8) -> Bool {
         switch byte {

@@ -1,6 +1,7 @@
 import GatewayCore
 import Testing
 
+@Suite(.timeLimit(.minutes(5)))
 struct ProhibitedAddressTests {
     @Test(arguments: [
         ("0.0.0.0", true), ("0.255.255.255", true), ("1.0.0.0", false),

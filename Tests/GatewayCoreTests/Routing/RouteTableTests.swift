@@ -2,7 +2,8 @@ import Foundation
 import GatewayCore
 import Testing
 
-@Suite struct RouteTableTests {
+@Suite(.timeLimit(.minutes(5)))
+struct RouteTableTests {
     private static func route(
         _ name: String,
         path: String? = nil,
@@ -158,7 +159,8 @@ import Testing
     }
 }
 
-@Suite struct PathRuleTests {
+@Suite(.timeLimit(.minutes(5)))
+struct PathRuleTests {
     @Test(arguments: [
         ("/**", "/", true), ("/**", "/a/b", true), ("/", "/", true), ("/", "/a", false), ("/*", "/", false),
         ("/a", "/", false), ("/a", "/a", true), ("/a", "/a/", false), ("/a/*", "/a/b", true), ("/a/*", "/a/", false),

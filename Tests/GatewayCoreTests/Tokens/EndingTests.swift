@@ -1,6 +1,7 @@
 import GatewayCore
 import Testing
 
+@Suite(.timeLimit(.minutes(5)))
 struct EndingTests {
     private let now = UnixTime(seconds: 1_772_357_400)
 

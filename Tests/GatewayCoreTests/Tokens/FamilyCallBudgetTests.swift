@@ -1,7 +1,7 @@
 import GatewayCore
 import Testing
 
-@Suite("Calls that subjects may cause together")
+@Suite("Calls that subjects may cause together", .timeLimit(.minutes(5)))
 struct FamilyCallBudgetTests {
     private static let start = MonotonicTime(nanoseconds: 1_000_000_000)
 

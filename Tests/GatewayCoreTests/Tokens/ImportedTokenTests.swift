@@ -1,6 +1,7 @@
 import GatewayCore
 import Testing
 
+@Suite(.timeLimit(.minutes(5)))
 struct ImportedTokenTests {
     @Test(arguments: ["token", " token\n", "Bearer token\r\n", #"{"access_token": "token"}"#])
     func theBareTokenIsEnough(_ text: String) throws {

@@ -1,7 +1,7 @@
 import GatewayCore
 import Testing
 
-@Suite("JSON of others")
+@Suite("JSON of others", .timeLimit(.minutes(5)))
 struct JSONValueTests {
     @Test(arguments: ["1e999", "-1e999", "1e-999", "01", "1."])
     func aNumberThatCannotBeReadIsForgivenOnlyWhereThatIsAskedFor(_ number: String) throws {

@@ -2,7 +2,7 @@ import GatewayCore
 import Testing
 
 /// Whatever happens in whatever order, some things hold.
-@Suite("Token lifecycle: always")
+@Suite("Token lifecycle: always", .timeLimit(.minutes(5)))
 struct TokenLifecyclePropertyTests {
     /// SplitMix64, so that a failing seed can be run again.
     struct Dice: RandomNumberGenerator {

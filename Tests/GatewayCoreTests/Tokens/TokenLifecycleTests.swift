@@ -1,7 +1,7 @@
 import GatewayCore
 import Testing
 
-@Suite("Token lifecycle: what")
+@Suite("Token lifecycle: what", .timeLimit(.minutes(5)))
 struct TokenLifecycleTests {
     // MARK: Single flight
 

@@ -1,7 +1,7 @@
 import GatewayCore
 import Testing
 
-@Suite("Token lifecycle: when")
+@Suite("Token lifecycle: when", .timeLimit(.minutes(5)))
 struct TokenLifecycleTimingTests {
     @Test(
         "renewal begins at a tenth of the lifetime, at least a minute and at most half of it before the end",

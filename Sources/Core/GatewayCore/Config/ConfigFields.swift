@@ -56,6 +56,9 @@ package final class ConfigFields {
     /// Names keys that are part of this mapping without reading them.
     package func know(_ keys: String...) { keys.forEach(know) }
 
+    /// Says that all further keys of this mapping are names which people choose.
+    package func takeAnyNames() { context.recorder?.noteNames(of: path, plain: false) }
+
     private func know(_ key: String) {
         if knownSet.insert(key).inserted {
             known.append(key)
@@ -149,7 +152,10 @@ package final class ConfigFields {
 
     /// Where `key` is not there, or nothing stands behind it.
     func reportAbsence(of key: String, hint: String = "") {
-        guard let entry = entries.first(where: { $0.key == key }) else { return error("missing key \"\(key)\"\(hint)") }
+        guard let entry = entries.first(where: { $0.key == key }) else {
+            context.recorder?.miss(key, of: path)
+            return error("missing key \"\(key)\"\(hint)")
+        }
         error("\"\(key)\" has no value\(hint)", at: entry.keySpan)
     }
 
@@ -232,11 +238,17 @@ package final class ConfigFields {
     /// One of the raw values of an enumeration.
     package func choice<Choice: RawRepresentable & CaseIterable>(_ key: String, of type: Choice.Type) -> Choice?
     where Choice.RawValue == String {
-        context.recorder?.note(.choice(Choice.allCases.map(\.rawValue)), for: key, of: path)
+        word(key, of: Choice.allCases.map(\.rawValue)).flatMap(Choice.init(rawValue:))
+    }
+
+    /// One of these words.
+    ///
+    /// - Parameter suggests: Whether a word that is nearly one of them is likely to be misspelt.
+    package func word(_ key: String, of words: [String], suggests: Bool = true) -> String? {
+        context.recorder?.note(.choice(words), for: key, of: path)
         guard let (scalar, _) = scalar(key) else { return nil }
-        if let value = Choice(rawValue: scalar.text) { return value }
-        let words = Choice.allCases.map(\.rawValue)
-        let hint = Suggestion.hint(for: scalar.text, in: words)
+        if words.contains(scalar.text) { return scalar.text }
+        let hint = suggests ? Suggestion.hint(for: scalar.text, in: words) : ""
         error(key, "expected one of \(words.joined(separator: ", ")); found \(scalar.shown)\(hint)")
         return nil
     }
@@ -376,7 +388,9 @@ package final class ConfigFields {
     /// is one.
     package func valueMap(_ key: String) -> [(name: String, value: Secret)]? {
         guard let fields = fields(key) else { return nil }
+        fields.takeAnyNames()
         return fields.keys.compactMap { name in
+            context.recorder?.note(.secret, for: name, of: fields.path)
             if case .mapping? = fields.node(name)?.content { return fields.secret(name).map { (name, $0) } }
             if SecretMask.isSensitive(name) { return fields.secret(name).map { (name, $0) } }
             return fields.string(name).map { (name, Secret($0)) }
@@ -386,6 +400,7 @@ package final class ConfigFields {
     /// A mapping of names to secrets, in file order.
     package func secretMap(_ key: String) -> [(name: String, value: Secret)]? {
         guard let fields = fields(key) else { return nil }
+        fields.takeAnyNames()
         return fields.keys.compactMap { name in fields.requiredSecret(name).map { (name, $0) } }
     }
 

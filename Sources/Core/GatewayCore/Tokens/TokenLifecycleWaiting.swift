@@ -66,7 +66,7 @@ extension TokenLifecycle where Waiter: Sendable {
         case .ready, .wait: break
         }
         switch phase.kind {
-        case .backingOff(let pause) where now < pause.until: return .refuse(pause.problem(at: now))
+        case .backingOff(let pause) where now < pause.until && !isStopped: return .refuse(pause.problem(at: now))
         case .stopped(let failure): return .refuse(failure.problem)
         case .empty, .calling, .ready, .backingOff: return keep(waiter, ticket, for: demand)
         }

@@ -21,7 +21,7 @@ struct Extraction: Hashable, Sendable {
     /// Reads `/json/pointer`, `{json: /pointer}`, `{header: NAME}`, `{cookie: NAME}`, `{body: true}` or
     /// `{regex: PATTERN}`; the last may stand beside `header`.
     init?(_ key: String, in fields: ConfigFields) {
-        if case .scalar(let scalar)? = fields.node(key)?.content {
+        if case .scalar? = fields.node(key)?.content, let scalar = fields.scalar(key)?.scalar {
             guard let pointer = JSONPointer(scalar.text) else {
                 fields.error(key, "expected a JSON pointer such as /data/token (RFC 6901), or a mapping")
                 return nil

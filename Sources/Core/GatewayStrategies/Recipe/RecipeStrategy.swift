@@ -21,6 +21,7 @@ struct RecipeStrategy: AuthStrategy {
         let initial = Self.initial(in: fields, kept)
         let expiry = Self.expiry(in: fields)
         let placement = TokenPlacement(in: fields, extras: kept)
+        let loginHint = fields.string("login_hint")
         if acquire == nil, refresh == nil, fields.context.errorCount == errors {
             fields.error("missing key \"acquire\": the steps that yield a token")
         }
@@ -48,7 +49,7 @@ struct RecipeStrategy: AuthStrategy {
             initial: initial,
             expiry: expiry,
             placement: placement,
-            loginHint: fields.string("login_hint"),
+            loginHint: loginHint,
             place: fields.path.description
         )
     }
@@ -87,8 +88,10 @@ struct RecipeStrategy: AuthStrategy {
     private static func initial(in fields: ConfigFields, _ kept: Set<String>) -> [String: Secret]? {
         guard let own = fields.fields("initial") else { return nil }
         var initial: [String: Secret] = [:]
-        for key in (["token", "renewal"] + kept.sorted()) where own.has(key) { initial[key] = own.requiredSecret(key) }
+        for key in ["token", "renewal"] where own.has(key) { initial[key] = own.requiredSecret(key) }
         if !own.has("token") { own.missing("token") }
+        own.takeAnyNames()
+        for key in kept where own.has(key) { initial[key] = own.requiredSecret(key) }
         own.refuseUnknownKeys()
         return initial
     }

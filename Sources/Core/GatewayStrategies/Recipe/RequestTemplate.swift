@@ -70,6 +70,7 @@ struct RequestTemplate: Hashable, Sendable {
 
     private static func headers(in fields: ConfigFields, scope: TemplateScope) -> [NamedTemplate] {
         guard let own = fields.fields("headers") else { return [] }
+        own.takeAnyNames()
         var headers: [NamedTemplate] = []
         for name in own.keys {
             guard let value = scope.template(name, in: own) else { continue }
@@ -97,6 +98,7 @@ struct RequestTemplate: Hashable, Sendable {
 
     private static func body(in fields: ConfigFields, scope: TemplateScope) -> Body {
         guard let own = fields.fields("body") else { return .none }
+        own.know("type")
         defer { own.refuseUnknownKeys() }
         let kinds = ["form", "json", "text"].filter { own.has($0) }
         guard kinds.count == 1, let kind = kinds.first else {

@@ -10,7 +10,7 @@ struct SessionRefreshStrategy: AuthStrategy {
         let errors = fields.context.errorCount
         let clientName = SessionPaths.clientName(in: fields, isRequired: false)
         let paths = SessionPaths.base(in: fields).map { SessionPaths(base: $0, clientName: clientName) }
-        if !fields.has("refresh") { fields.error("missing key \"refresh\"") }
+        if !fields.has("refresh") { fields.missing("refresh") }
         let refresh = Self.request("refresh", in: fields, paths: paths, defaults: nil)
         let revoke = Self.request("revoke", in: fields, paths: paths, defaults: refresh)
         let login = Self.login(in: fields, paths: paths)
@@ -80,8 +80,11 @@ struct SessionRefreshStrategy: AuthStrategy {
         if session == nil, !request.has("session_token") {
             request.error("missing key \"session_token\": {header: NAME}")
         }
-        request.know("path")
-        guard let url = paths?.url(in: request), let session else { return nil }
+        guard let paths else {
+            _ = request.requiredString("path")
+            return nil
+        }
+        guard let url = paths.url(in: request), let session else { return nil }
         return SessionRequest(
             method: method == .get ? .get : .post,
             url: url,
@@ -94,7 +97,7 @@ struct SessionRefreshStrategy: AuthStrategy {
         guard let place = fields.fields(key) else { return nil }
         defer { place.refuseUnknownKeys() }
         guard place.has("header") else {
-            place.error("missing key \"header\"")
+            place.missing("header")
             return nil
         }
         return place.fieldName("header")
@@ -108,7 +111,8 @@ struct SessionRefreshStrategy: AuthStrategy {
         guard let login = fields.fields("login") else { return nil }
         defer { login.refuseUnknownKeys() }
         guard let paths else {
-            login.know("path", "token_path")
+            login.know("token_path")
+            _ = login.requiredString("path")
             return nil
         }
         let landing = login.has("token_path") ? paths.url(in: login, "token_path") : paths.url(path: "/token")

@@ -149,10 +149,7 @@ extension ConfigFields {
     /// RS256 unless it is given; nil after a mistake.
     private func signingAlgorithm(of choices: [JWTSigner.Algorithm]) -> JWTSigner.Algorithm? {
         guard has("algorithm") else { return .rs256 }
-        guard let (scalar, _) = scalar("algorithm") else { return nil }
-        if let found = choices.first(where: { $0.rawValue == scalar.text }) { return found }
-        let words = choices.map(\.rawValue).joined(separator: ", ")
-        error("algorithm", "expected one of \(words); found \(scalar.shown)")
-        return nil
+        return word("algorithm", of: choices.map(\.rawValue), suggests: false)
+            .flatMap(JWTSigner.Algorithm.init(rawValue:))
     }
 }

@@ -78,6 +78,21 @@ package final class Watched<State: Sendable>: Sendable {
     }
 }
 
+/// Waits for what gives no notice when it happens: asks every millisecond.
+///
+/// - Throws: ``WaitedInVain`` after `limit` of real time.
+package func waitUntil(
+    _ what: String,
+    within limit: Duration = .seconds(20),
+    _ holds: () async throws -> Bool
+) async throws {
+    let deadline = ContinuousClock.now + limit
+    while try await !holds() {
+        guard ContinuousClock.now < deadline else { throw WaitedInVain(state: "not: \(what)") }
+        try await Task.sleep(for: .milliseconds(1))
+    }
+}
+
 package struct WaitedInVain: Error, CustomStringConvertible {
     let state: String
     package var description: String { "the condition never held; the state was \(state)" }

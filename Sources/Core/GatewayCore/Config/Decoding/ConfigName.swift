@@ -38,7 +38,7 @@ extension ConfigContext {
 extension ConfigFields {
     /// The entries of a mapping of named things; faulty names are reported and left out.
     func named() -> [(name: String, entry: ConfigNode.Entry)] {
-        context.recorder?.noteNames(of: path)
+        context.recorder?.noteNames(of: path, plain: true)
         let entries = everyEntry()
         guard entries.count <= ConfigName.most else {
             error("more than \(ConfigName.most) entries")

@@ -28,8 +28,10 @@ package final class KeyRecorder {
         var keys: [String] = []
         var children: [String: Node] = [:]
         var items: Node?
-        /// Of a mapping whose keys are names that people choose.
+        /// What stands behind the keys that are names which people choose.
         var values: Node?
+        /// Whether those names follow the rule of `ConfigName`.
+        var hasPlainNames = false
         /// Any other key is refused.
         var isClosed = false
         /// What was missed whenever it was not there; nil before the mapping was first decoded.
@@ -41,8 +43,8 @@ package final class KeyRecorder {
         var isMapping: Bool { required != nil || kinds.contains(.mapping) || values != nil }
 
         func child(_ key: String) -> Node {
-            if let values { return values }
             if let child = children[key] { return child }
+            if let values { return values }
             let child = Node()
             children[key] = child
             keys.append(key)
@@ -80,10 +82,13 @@ package final class KeyRecorder {
 
     func miss(_ key: String, of path: ConfigPath) { node(at: path).missed.insert(key) }
 
-    /// The keys of this mapping are names.
-    func noteNames(of path: ConfigPath) {
+    /// The keys of this mapping are names, apart from those that were asked for before this call.
+    ///
+    /// - Parameter plain: Whether the rule of `ConfigName` holds for them.
+    func noteNames(of path: ConfigPath, plain: Bool) {
         let node = node(at: path)
         if node.values == nil { node.values = Node() }
+        node.hasPlainNames = plain
     }
 
     /// Unknown keys of this mapping are refused.

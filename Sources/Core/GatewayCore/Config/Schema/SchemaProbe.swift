@@ -45,21 +45,21 @@ struct SchemaProbe {
 
     /// All that is known at once.
     private static func everything(_ node: KeyRecorder.Node) -> ConfigNode {
-        if let values = node.values { return mapping([entry(name, everything(values))]) }
         if node.isMapping, !node.kinds.contains(.secret) {
-            return mapping(node.keys.compactMap { key in node.children[key].map { entry(key, everything($0)) } })
+            let named = node.values.map { [entry(name, everything($0))] } ?? []
+            let own = node.keys.compactMap { key in node.children[key].map { entry(key, everything($0)) } }
+            return mapping(own + named)
         }
         return sample(node)
     }
 
     /// For each place a document with nothing but the way there and what its mappings require.
     private static func singles(_ node: KeyRecorder.Node) -> [ConfigNode] {
-        if let values = node.values { return forms(values).map { mapping([entry(name, $0)]) } }
-        var documents: [ConfigNode] = [mapping([])]
         let needed = (node.required ?? []).sorted().compactMap { key in
             node.children[key].map { entry(key, everything($0)) }
         }
-        documents.append(mapping(needed))
+        var documents: [ConfigNode] = [mapping([]), mapping(needed)]
+        documents += (node.values.map(forms) ?? []).map { mapping(needed + [entry(name, $0)]) }
         let all = node.keys.compactMap { key in node.children[key].map { entry(key, everything($0)) } }
         for key in node.keys {
             guard let child = node.children[key] else { continue }
@@ -69,6 +69,8 @@ struct SchemaProbe {
             for form in forms(child) {
                 documents.append(mapping([entry(key, form)]))
                 documents.append(mapping(others + [entry(key, form)]))
+                // Some keys are only read where a word of another key asks for them.
+                if child.isChoice { documents.append(mapping(all.filter { $0.key != key } + [entry(key, form)])) }
             }
         }
         return documents
@@ -78,8 +80,8 @@ struct SchemaProbe {
     private static func forms(_ node: KeyRecorder.Node) -> [ConfigNode] {
         if node.isMapping, !node.kinds.contains(.secret) {
             // Some places take a mapping or a list of them.
-            let list = ConfigNode(.sequence([node.items.map(everything) ?? mapping([])]), at: span)
-            return singles(node) + [sample(node), list]
+            let elements = node.items.map { forms($0) } ?? [mapping([])]
+            return singles(node) + [sample(node)] + elements.map { ConfigNode(.sequence([$0]), at: span) }
         }
         for case .choice(let words) in node.kinds { return words.map(scalar) }
         guard node.kinds.isEmpty || node.kinds == [.sequence] else { return [sample(node)] }
@@ -115,6 +117,12 @@ struct SchemaProbe {
 
     static func entry(_ key: String, _ value: ConfigNode) -> ConfigNode.Entry {
         ConfigNode.Entry(key: key, keySpan: span, value: value)
+    }
+}
+
+extension KeyRecorder.Node {
+    fileprivate var isChoice: Bool {
+        kinds.contains { if case .choice = $0 { true } else { false } }
     }
 }
 

@@ -38,13 +38,7 @@ struct SchemaWriter {
     private func value(_ node: KeyRecorder.Node, at path: String) -> SchemaValue {
         if let substitute = substitutes[path] { return substitute }
         if node.kinds.contains(.secret) { return Self.reference("secret") }
-        if let values = node.values {
-            return .object([
-                ("type", .string("object")),
-                ("propertyNames", Self.reference("name")),
-                ("additionalProperties", value(values, at: "\(path).*")),
-            ])
-        }
+        if let values = node.values { return names(node, values, at: path) }
         if node.isMapping, !node.kinds.contains(.stringMap) {
             var forms = [object(node, at: path)]
             // One, or a list of them.
@@ -52,7 +46,9 @@ struct SchemaWriter {
                 forms.append(.object([("type", .string("array")), ("items", items(node, at: path))]))
             }
             // Or a word that stands for the most usual one.
-            if let word = node.kinds.first(where: \.isWord) { forms.append(value(word, node, at: path)) }
+            if let word = node.kinds.first(where: \.isWord) ?? node.kinds.first(where: { $0 == .scalar }) {
+                forms.append(value(word, node, at: path))
+            }
             return forms.count == 1 ? forms[0] : .object([("anyOf", .array(forms))])
         }
         let specific = node.kinds.filter { $0 != .scalar && $0 != .unbuilt && $0 != .mapping }
@@ -61,6 +57,13 @@ struct SchemaWriter {
             return node.kinds.contains(.scalar) ? Self.reference("string") : .object([])
         }
         return value(kind, node, at: path)
+    }
+
+    /// A mapping whose keys are names, beside some that have a meaning of their own.
+    private func names(_ node: KeyRecorder.Node, _ values: KeyRecorder.Node, at path: String) -> SchemaValue {
+        let own = node.keys.isEmpty ? [("type", .string("object"))] : members(node, at: path).value(isClosed: false)
+        let rule = node.hasPlainNames ? [("propertyNames", Self.reference("name"))] : []
+        return .object(own + rule + [("additionalProperties", value(values, at: "\(path).*"))])
     }
 
     private func value(_ kind: KeyRecorder.Kind, _ node: KeyRecorder.Node, at path: String) -> SchemaValue {
@@ -92,7 +95,7 @@ struct SchemaWriter {
 
     /// YAML reads some words as truth values and numbers.
     private static func word(_ word: String) -> [SchemaValue] {
-        if word == "true" || word == "false" { return [.bool(word == "true")] }
+        if word == "true" || word == "false" { return [.bool(word == "true"), .string(word)] }
         return [.string(word)] + (Int(word).map { [.number($0)] } ?? [])
     }
 

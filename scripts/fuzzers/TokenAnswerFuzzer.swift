@@ -1,0 +1,108 @@
+// Compiled by scripts/fuzz together with the parts of GatewayStrategies that read what an authority answers.
+import GatewayCore
+
+/// Whatever an authority answers, no token breaks a header field, and each end lies between now and ten years from now.
+///
+/// The first byte of the input chooses the status, the first line the header fields; the rest is the body.
+@_cdecl("LLVMFuzzerTestOneInput")
+public func fuzzTokenAnswer(_ start: UnsafePointer<UInt8>, _ count: Int) -> CInt {
+    let bytes = [UInt8](UnsafeBufferPointer(start: start, count: count))
+    guard let first = bytes.first else { return 0 }
+    let line = bytes.dropFirst().prefix { $0 != 0x0A }
+    let value = String(decoding: line, as: UTF8.self)
+    let reply = TokenReply(
+        status: [200, 201, 204, 301, 400, 401, 429, 503][Int(first % 8)],
+        fields: [
+            TokenReply.Field(name: "retry-after", value: value), TokenReply.Field(name: "Set-Cookie", value: value),
+        ],
+        body: Array(bytes.dropFirst(line.count + 2))
+    )
+    checkOAuth(reply)
+    checkTimes(value)
+    checkExtractions(reply)
+    return 0
+}
+
+private let now = Moment(monotonic: MonotonicTime(nanoseconds: 1), wall: UnixTime(seconds: 1_790_000_000))
+private let end = now.wall + OAuthTokenResponse.longestLifetime
+
+private func checkOAuth(_ reply: TokenReply) {
+    let json = JSONValue(reply.body)
+    if let json, let written = try? json.bytes() { precondition(JSONValue(written) == json) }
+    for rotates in [false, true] {
+        switch OAuthErrors.standard.read(reply, at: now, rotates: rotates) {
+        case .success(let answer):
+            check(answer.accessToken)
+            check(answer.tokenSet(at: now))
+            precondition((200..<300).contains(reply.status))
+            // The token is the one that the answer names.
+            if let json {
+                precondition(json["access_token"]?.string.map { answer.accessToken.matches($0.utf8) } == true)
+            }
+        case .failure(let failure): check(failure)
+        }
+    }
+    let held = TokenSet(access: Secret("old"), renewal: Secret("old-renewal"), obtainedAt: now.wall)
+    let answers = TokenAnswers(errors: .standard, refreshLifetime: .seconds(60))
+    var attempt = GrantAttempt(holding: held, at: now, nonce: "0")
+    for result in [answers.exchange(reply, at: now), answers.refresh(reply, in: &attempt, holding: held)] {
+        switch result {
+        case .success(let token): check(token)
+        case .failure(let failure): check(failure)
+        }
+    }
+    if let next = attempt.nextRenewal { check(next) }
+    // A refresh token that was spent is never lost for what stands beside its successor (RFC 6749 section 6).
+    if case .success(let token) = answers.refresh(reply, in: &attempt, holding: held) {
+        precondition(token.renewal != nil)
+        precondition(attempt.nextRenewal == nil || attempt.nextRenewal == token.renewal)
+    }
+}
+
+private func check(_ token: TokenSet) {
+    check(token.access)
+    if let renewal = token.renewal { check(renewal) }
+    for time in [token.expiresAt, token.renewalExpiresAt].compactMap(\.self) {
+        precondition(time >= now.wall && time <= end)
+    }
+}
+
+/// RFC 6749 appendix A.12: visible ASCII.
+private func check(_ token: Secret) {
+    token.withValue { text in
+        precondition(!text.isEmpty && text.utf8.count <= 16 << 10)
+        precondition(text.utf8.allSatisfy { (0x20...0x7E).contains($0) })
+    }
+    _ = UnverifiedJWT(token)?.expiry(issuedAt: now.wall)
+}
+
+private func check(_ failure: TokenFailure) {
+    if case .transient(let wait?) = failure.class { precondition(wait >= .zero && wait <= .seconds(3600)) }
+    precondition(failure.problem.detail.utf8.allSatisfy { (0x20...0x7E).contains($0) })
+}
+
+private func checkTimes(_ text: String) {
+    if let instant = StatedTimes.instant(text) {
+        // Years have four digits.
+        precondition(abs(instant.milliseconds) < 300_000_000_000_000 || Double(text) != nil)
+        _ = instant.rfc3339
+    }
+    if let time = try? StatedTimes.end(after: text, from: now.wall), Double(text) != nil {
+        precondition(time >= now.wall && time <= end)
+    }
+    _ = UnverifiedJWT(Secret(text))?.expiry(issuedAt: now.wall)
+}
+
+private let sources: [Extraction.Source] =
+    [.header("Retry-After"), .cookie("a"), .body]
+    + ["/access_token", "/a/0/b", "/"].compactMap { JSONPointer($0) }.map { .json($0) }
+
+private func checkExtractions(_ reply: TokenReply) {
+    let json = JSONValue(reply.body)
+    for source in sources {
+        guard let found = try? Extraction(source: source).value(in: reply, json: json) else { continue }
+        found.withValue { text in
+            precondition(!text.isEmpty && text.utf8.allSatisfy { $0 >= 0x20 && $0 != 0x7F })
+        }
+    }
+}
