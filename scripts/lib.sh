@@ -75,8 +75,8 @@ scratch() {
     printf '%s/build/%s-%s\n' "$cache" "$(printf '%s\n%s\n' "$(swift --version 2>/dev/null)" "$packages" | digest)" "$variant"
 }
 
-# `swift_build VARIANT build|test|package ARGUMENTS...` in the scratch folder of that variant. The packages there stay compiled; the
-# project's own targets are built anew for each checkout, since objects of another one say nothing about this one.
+# `in_scratch VARIANT build|test|package ARGUMENTS...` runs swift in the scratch folder of that variant. The packages there stay
+# compiled. The project's own targets are built anew for each checkout: the objects of another one say nothing about this one.
 in_scratch() {
     local folder
     folder=$(scratch "$1")
@@ -93,7 +93,9 @@ claim_scratch() {
     ! cmp -s "$mark" "$folder/checkout" || return 0
     for configuration in "$folder"/*/debug "$folder"/*/release; do
         [ -d "$configuration" ] || continue
-        for target in $(sed -n 's/^ *\(target\|tests\)("\([A-Za-z]*\)".*/\2/p' Package.swift); do
+        # A target is named after its folder.
+        for target in Sources/*/* Tests/* Benchmarks/Micro/*; do
+            target=${target##*/}
             rm -rf "$configuration/$target.build" "$configuration/Modules/$target".*
         done
         rm -rf "$configuration"/{authgateway.build,authgateway,AuthGatewayPackage*,GatewayBenchmarks*}
@@ -161,7 +163,52 @@ strip_release() {
     fi
     # A program that runs may not be written to, but another one may take its name.
     mv -f "$program.new" "$program"
+    local megabytes=$(($(wc -c <"$program") / 1000000))
+    [ "$(uname)" != Linux ] || [ ! -x "$tool" ] || [ "$megabytes" -le 60 ] ||
+        fail "$program has $megabytes MB, 60 are expected at most: is the data of ICU in it again? See docs/adr/0069"
 }
+
+# `attempt COMMAND...` runs it in a subshell that ends at the first step that fails, and sets `status`. To be called as a
+# statement: as a condition, bash would go on after such a step.
+attempt() {
+    set +e
+    (
+        set -e
+        "$@"
+    )
+    status=$?
+    set -e
+}
+
+# `stage NAME COMMAND...` attempts a command, and keeps its time in `times`. One that fails sets `verdict` to 1.
+verdict=0
+times=()
+stage() {
+    local name=$1 started=$SECONDS result=passed
+    shift
+    say "$name"
+    attempt "$@"
+    if [ "$status" -ne 0 ]; then
+        result=FAILED
+        verdict=1
+    fi
+    times+=("$(printf '%6d s  %s: %s' $((SECONDS - started)) "$name" "$result")")
+    say "$name: $result in $((SECONDS - started)) s"
+}
+
+# The same for a stage that the following ones need.
+required_stage() {
+    stage "$@"
+    [ "$status" -eq 0 ] || exit 1
+}
+
+# All tests and the benchmarks, in one plan for all scripts: another plan would compile the packages once more.
+build_tests() { AUTHGATEWAY_BENCHMARKS=1 in_scratch main build --build-tests; }
+
+# `run_pytest OPTIONS...` runs acceptance tests with the release, or with the program that AUTHGATEWAY_BINARY names.
+run_pytest() { "$(python_environment)/bin/python" -m pytest -p no:cacheprovider "$@"; }
+# More workers than processors: most tests wait for something most of the time.
+side_by_side=(-n "${AUTHGATEWAY_WORKERS:-$((3 * $(getconf _NPROCESSORS_ONLN)))}" --dist worksteal)
 
 # Prints where the Python environment of the acceptance tests is.
 python_environment() { printf '%s/venv-%s\n' "$cache" "$( (python3 --version && cat acceptance/requirements.txt) | digest)"; }

@@ -1,13 +1,11 @@
 """Prints the slowest tests of some reports and their seconds.
 
-    python3 scripts/slowest.py 15 .build/reports/*.xml .build/reports/*.jsonl
+    python3 scripts/slowest.py 15 .build/reports/*.xml
 
-A report is JUnit's XML, as pytest's --junit-xml and `swift test --xunit-output` write it, or the event stream of Swift Testing
-(--event-stream-output-path). Only the event stream is right for tests that ran side by side: in the XML their waiting counts.
+A report is JUnit's XML, as `pytest --junit-xml` and `swift test --xunit-output` write it. The seconds of tests that ran side by
+side include the time in which they waited for a processor.
 """
 
-import collections
-import json
 import pathlib
 import sys
 import xml.etree.ElementTree as ElementTree
@@ -16,27 +14,11 @@ import xml.etree.ElementTree as ElementTree
 def tests(path):
     """The tests of a report: (seconds, name)."""
     try:
-        with path.open(encoding="utf-8") as file:
-            return of_events(map(json.loads, file)) if path.suffix == ".jsonl" else of_junit(ElementTree.parse(file))
-    except (OSError, ValueError, KeyError, ElementTree.ParseError) as error:
+        cases = ElementTree.parse(path).iter("testcase")
+        return [(float(case.get("time") or 0), f"{case.get('classname') or ''}.{case.get('name')}".lstrip(".")) for case in cases]
+    except (OSError, ValueError, ElementTree.ParseError) as error:
         print(f"error: {path} cannot be read as a report: {error}", file=sys.stderr)
         return []
-
-
-def of_junit(report):
-    cases = [(case, f"{case.get('classname') or ''}.{case.get('name')}") for case in report.iter("testcase")]
-    return [(float(case.get("time") or 0), name.lstrip(".")) for case, name in cases]
-
-
-def of_events(lines):
-    begun, seconds = {}, collections.Counter()
-    for event in (line["payload"] for line in lines if line["kind"] == "event"):
-        case = (event.get("testID"), event.get("_testCase", {}).get("id"))
-        if event["kind"] == "testCaseStarted":
-            begun[case] = event["instant"]["absolute"]
-        elif event["kind"] == "testCaseEnded" and case in begun:
-            seconds[case[0]] += event["instant"]["absolute"] - begun.pop(case)
-    return [(time, ".".join(test.split("/")[:-1])) for test, time in seconds.items()]
 
 
 if __name__ == "__main__":
