@@ -128,8 +128,12 @@ def test_tokens_are_listed_renewed_and_cleared(gateway, authority):
 
 
 def test_the_audit_log_tells_the_story(gateway):
-    events = gateway.events()
-    names = [event["event"] for event in events]
+    def names():
+        return [event["event"] for event in gateway.events()]
+
+    # Written behind the response.
+    processes.wait_until(lambda: "injected" in names(), 10, names)
+    events, names = gateway.events(), names()
     assert names.index("gateway_started") < names.index("acquiring") < names.index("acquired") < names.index("injected")
     assert [event["id"] for event in events] == list(range(1, len(events) + 1))
     acquired = next(event for event in events if event["event"] == "acquired")
