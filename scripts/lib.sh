@@ -56,15 +56,31 @@ install_packages() {
 }
 
 # What stays between runs, outside of the checkout: compiled packages, the Python environment, unpacked servers, the corpus of
-# requests. Never a result of a test. AUTHGATEWAY_CACHE names another folder.
-cache=${AUTHGATEWAY_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/authgateway}
+# requests. Never a result of a test. AUTHGATEWAY_CACHE names another folder. What is in it is run, so it must be the user's own.
+cache=${AUTHGATEWAY_CACHE:-${XDG_CACHE_HOME:-${HOME:-$root/.build}/.cache}/authgateway}
+cache_mark=CACHEDIR.TAG
 
-# With --no-cache nothing of an earlier run is used: all of it is made anew, inside the checkout.
-without_cache() {
+# Makes the folder, or refuses one that holds something else or that others may write.
+claim_cache() {
+    [[ $cache = /* ]] || fail "AUTHGATEWAY_CACHE has to be an absolute path, not $cache"
+    mkdir -p -m 700 "$cache"
+    if [ ! -e "$cache/$cache_mark" ]; then
+        [ -z "${AUTHGATEWAY_CACHE:-}" ] || [ -z "$(ls -A "$cache")" ] ||
+            fail "$cache is not empty and not this project's cache; name another folder in AUTHGATEWAY_CACHE"
+        printf 'Signature: 8a477f597d28d172789f06886806bc55\n# The cache of authgateway builds and tests.\n' >"$cache/$cache_mark"
+    fi
+    [ -O "$cache" ] || fail "$cache belongs to another user; name another folder in AUTHGATEWAY_CACHE"
+    [ -z "$(find "$cache" -maxdepth 0 \( -perm -020 -o -perm -002 \))" ] || fail "others may write $cache: chmod go-w $cache"
+}
+
+# With --no-cache as its first argument, a script uses nothing of an earlier run: all is made anew, inside the checkout.
+if [ "${1:-}" = --no-cache ]; then
+    shift
     export AUTHGATEWAY_CACHE=$root/.build/cache
     cache=$AUTHGATEWAY_CACHE
     rm -rf "$cache"
-}
+fi
+claim_cache
 
 digest() { (sha256sum 2>/dev/null || shasum -a 256) | cut -c 1-16; }
 
@@ -82,8 +98,13 @@ in_scratch() {
     folder=$(scratch "$1")
     local command=$2
     shift 2
-    claim_scratch "$folder"
-    swift "$command" --scratch-path "$folder" "$@"
+    mkdir -p "$folder"
+    (
+        # Another checkout would take the objects away under this one's build.
+        flock 8
+        claim_scratch "$folder"
+        swift "$command" --scratch-path "$folder" "$@" 8>&-
+    ) 8>"$folder.lock"
 }
 
 claim_scratch() {
@@ -235,7 +256,8 @@ release_profile() {
         mkdir -p "${profile%/*}"
         # What is private to a file is named after the file that it is compiled to.
         awk -v folder="$folder/" '/^[^\/;]+\.build\/[^;]*;/ { print folder $0; next } { print }' "$text" >"$profile.text"
-        "$tool" merge -o "$profile" "$profile.text" || fail "$text cannot be read; \`make profile\` makes it anew"
+        "$tool" merge -o "$profile.new" "$profile.text" || fail "$text cannot be read; \`make profile\` makes it anew"
+        mv "$profile.new" "$profile"
         rm "$profile.text"
     fi
     echo "$profile"
@@ -248,7 +270,7 @@ release_order() {
     [ "$(uname)" = Linux ] && [ -x "$(toolchain_folder)/ld.lld" ] && [ -s "$text" ] || return 0
     # Its name changes with what is in it, as that of the profile.
     order=$cache/build/release-$(cksum <"$text" | tr ' ' -).order
-    [ -s "$order" ] || { mkdir -p "${order%/*}" && cp "$text" "$order"; }
+    [ -s "$order" ] || { mkdir -p "${order%/*}" && cp "$text" "$order.new" && mv "$order.new" "$order"; }
     echo "$order"
 }
 

@@ -7,7 +7,9 @@ import pytest
 
 from .gateway import CACHE, ROOT
 
-GUNICORN = next(iter(sorted((CACHE / "corpus").glob("gunicorn-*/tests"))), None)
+PINNED = re.search(r"(?m)^gunicorn==(\S+)", (ROOT / "acceptance/requirements.txt").read_text(encoding="utf-8"))[1]
+TESTS = CACHE / f"corpus/gunicorn-{PINNED}/tests"
+GUNICORN = TESTS if TESTS.is_dir() else None
 OWN = ROOT / "acceptance/corpus"
 
 # Its Content-Length says more than there is: gunicorn hands out the part, we never call it whole.
