@@ -346,6 +346,16 @@ struct TokenLifecycleTests {
         #expect(used == "use 1")
     }
 
+    @Test func whoAsksBehindTheStopIsNotToldToTryAgain() {
+        var script = LifecycleScript.started()
+        _ = (script.need(1), script.next(), script.fail())
+        let paused = script.answer()
+        #expect(paused == "refuse token-temporarily-unavailable")
+        _ = script.machine.stop()
+        let (answer, late) = (script.answer(), script.need(2))
+        #expect(answer == "refuse draining" && late == "refuse draining")
+    }
+
     @Test func whoWaitsWhenTheGatewayStopsIsTold() {
         var script = LifecycleScript.started()
         _ = script.need(1)

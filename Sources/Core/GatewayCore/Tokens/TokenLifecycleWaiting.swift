@@ -31,6 +31,8 @@ extension TokenLifecycle where Waiter: Sendable {
         if let servable, servable.isUsable(at: now) { return .ready(servable) }
         switch phase.kind {
         case .empty, .calling, .ready: return .wait
+        // The next try, which the pause names, will not be made any more.
+        case .backingOff where isStopped: return .unavailable(Self.drainingProblem)
         case .backingOff(let pause): return now < pause.until ? .unavailable(pause.problem(at: now)) : .wait
         case .stopped(let failure): return .unavailable(failure.problem)
         }
@@ -66,7 +68,7 @@ extension TokenLifecycle where Waiter: Sendable {
         case .ready, .wait: break
         }
         switch phase.kind {
-        case .backingOff(let pause) where now < pause.until && !isStopped: return .refuse(pause.problem(at: now))
+        case .backingOff(let pause) where now < pause.until: return .refuse(pause.problem(at: now))
         case .stopped(let failure): return .refuse(failure.problem)
         case .empty, .calling, .ready, .backingOff: return keep(waiter, ticket, for: demand)
         }
