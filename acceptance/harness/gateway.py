@@ -93,6 +93,7 @@ class Gateway:
         return f"http://127.0.0.1:{self.admin_port}"
 
     def start(self, *arguments, seconds=30):
+        self.check_end()
         self.expected_ends = {0}
         self.process = subprocess.Popen(
             [*self.wrapper, BINARY, "run", "--config", str(self.file), *arguments],
@@ -162,10 +163,16 @@ class Gateway:
         return all(stat.read_text().rpartition(")")[2].split()[0] == "T" for stat in stats)
 
     def kill(self):
+        self.check_end()
         self.expected_ends = {-signal.SIGKILL}
         self.process.send_signal(signal.SIGKILL)
         self.process.wait()
         self.reader.join(5)
+
+    def check_end(self):
+        """A program that has ended by itself is a failure, also where a test was about to kill it or starts another one."""
+        code = None if self.process is None else self.process.poll()
+        assert code is None or code in self.expected_ends, f"the gateway ended with {code}:\n{self.text()}"
 
     def stop(self, seconds=40):
         """Asks to stop and returns the exit code, which has to be one of `expected_ends`."""
