@@ -17,6 +17,8 @@ import time
 import typing
 import zlib
 
+from .wire import StrictReader, chunk, chunked
+
 _IDENTITY = re.compile(rb"id-(([0-9a-f]{8})-[0-9]{4})-([0-9a-f]{8})-end")
 
 #: A credential of the gateway, wherever it stands: its name.
@@ -81,13 +83,14 @@ def pieces(source, data):
 
 
 def chunks(source, body, trailers=b""):
-    result = b""
+    """Chunked content with random chunks and chunk extensions."""
+    result = []
     while body:
         size = source.randrange(1, len(body) + 1)
         extension = source.choice((b"", b"", b";a", b';a="b;c"'))
-        result += b"%x%s\r\n%s\r\n" % (size, extension, body[:size])
+        result.append(chunk(body[:size], extension))
         body = body[size:]
-    return result + b"0\r\n" + trailers + b"\r\n"
+    return chunked(result, trailers)
 
 
 def reset(connection):
@@ -158,7 +161,7 @@ class HostileOrigin:
 
     def _answer(self, reader, connection):
         """Whether the connection goes on."""
-        head = reader.until(b"\r\n\r\n")
+        head = reader.head()
         if not head:
             return False
         found = identities(head)
@@ -311,13 +314,13 @@ class HostileOrigin:
         self.drop()
 
 
-class _Reader:
-    """Reads what a gateway sends, with little patience for what makes no sense."""
+class _Reader(StrictReader):
+    """Reads the requests of a gateway, and collects the secrets in them."""
 
     def __init__(self, connection, origin):
+        super().__init__(self.some)
         self.connection = connection
         self.origin = origin
-        self.buffer = b""
         self.last = b""
         self.history = []
         origin.histories.append(self.history)
@@ -330,39 +333,14 @@ class _Reader:
         self.last = (self.last + data)[-64:]
         return data
 
-    def until(self, mark):
-        while mark not in self.buffer:
-            data = self.some()
-            if not data:
-                return b""
-            self.buffer += data
-        before, found, self.buffer = self.buffer.partition(mark)
-        return before + found
-
-    def exactly(self, count):
-        while len(self.buffer) < count:
-            data = self.some()
-            if not data:
-                raise ValueError("cut off")
-            self.buffer += data
-        result, self.buffer = self.buffer[:count], self.buffer[count:]
-        return result
-
     def body(self, head):
         head = head.lower()
         if b"\r\nexpect: 100-continue" in head:
             self.connection.sendall(b"HTTP/1.1 100 Continue\r\n\r\n")
         if re.search(rb"\r\ntransfer-encoding:[ \t]*chunked", head):
-            while size := int(self.until(b"\r\n").split(b";")[0] or b"0", 16):
-                self.exactly(size + 2)
-            while self.until(b"\r\n").strip():
-                pass
+            self.chunks()
         elif length := re.search(rb"\r\ncontent-length:[ \t]*(\d+)", head):
             self.exactly(int(length[1]))
-
-    def to_end(self):
-        while self.some():
-            pass
 
 
 class Problem(typing.NamedTuple):
