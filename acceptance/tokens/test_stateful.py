@@ -174,7 +174,7 @@ class Tokens(RuleBasedStateMachine):
         self.box, self.oauth, self.duke = model.Authority(), model.Authority(), model.SessionAuthority()
         self.authorities = {"box": self.box, "oauth": self.oauth, "duke": self.duke}
         # The developer token ends with the other tokens of Box, the seeds of Duke with its own.
-        developer, session = self.box.issue(), self.duke.issue(renewal="live")
+        developer, session = self.box.issue(), self.duke.issue(refresh_token="live")
         developer.id, session.id = map(self.name_of, ("BOX_DEVELOPER_TOKEN", "DUKE_ACCESS_TOKEN"))
         self.credentials = {
             "box": model.Subjects("box", self.box, list(SUBJECTS)),
@@ -490,10 +490,10 @@ class Tokens(RuleBasedStateMachine):
         if credential.name == "duke":
             page = requests.get(f"{self.sandbox['DUKE_URL']}/dukemobile/login?netid=abc", allow_redirects=False, timeout=20)
             tokens = dict(part.split("=", 1) for part in page.headers["Location"].split("?", 1)[1].split("&"))
-            pair = self.duke.issue(renewal="live")
+            pair = self.duke.issue(refresh_token="live")
         elif credential.name == "login":
             tokens = self.ask("oauth", "/oauth/token", grant_type="password", username="USER", password="PASSWORD")
-            pair = self.oauth.issue(renewal="live")
+            pair = self.oauth.issue(refresh_token="live")
         else:
             tokens = self.ask(
                 "box", "/oauth2/token", grant_type="client_credentials", box_subject_type="enterprise",
@@ -531,7 +531,7 @@ class Tokens(RuleBasedStateMachine):
         credential = self.pick(data, lambda found: found.rotates and not found.is_locked)
         answer = self.order("import", credential, json.dumps({"access_token": "no", "refresh_token": "nothing"}))
         assert 400 <= answer.status_code < 600 and answer.status_code != 500, answer.text
-        credential.take_bad()
+        credential.refuse_import()
 
     @rule(data=strategies.data())
     @step
@@ -657,7 +657,7 @@ class Tokens(RuleBasedStateMachine):
         if verb == "import":
             credential.take(pair)
         elif verb == "bad":
-            credential.take_bad()
+            credential.refuse_import()
         elif verb == "lock":
             credential.lock()
             self.quiet.add(credential.name)
