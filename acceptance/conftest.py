@@ -12,6 +12,8 @@ import tempfile
 import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
+# Checks in the harness explain themselves as those of the tests do.
+pytest.register_assert_rewrite("harness")
 
 from harness import gateway as gateway_harness
 from harness.authority import Authority

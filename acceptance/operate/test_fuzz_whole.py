@@ -1,6 +1,6 @@
 """Hostile clients and hostile origins around a whole gateway, plain and over TLS, while an operator reloads, locks and clears.
 
-`AUTHGATEWAY_SEED` repeats what was sent, `AUTHGATEWAY_FUZZ_SECONDS` makes it longer (30 unless told).
+`AUTHGATEWAY_SEED` repeats what was sent, `AUTHGATEWAY_WHOLE_FUZZ_SECONDS` makes it longer (30 unless told).
 """
 
 import collections
@@ -23,7 +23,7 @@ from harness.script import connect
 from harness.tls_script import client_context, server_context, serving, tls_connect
 from harness.token_server import TokenServer
 
-SECONDS = float(os.environ.get("AUTHGATEWAY_FUZZ_SECONDS", 30))
+SECONDS = float(os.environ.get("AUTHGATEWAY_WHOLE_FUZZ_SECONDS", 30))
 ROUND = 5
 CLIENTS = 6
 #: What the gateway may have in memory at once; a run of 30 s takes about 45 MiB.
