@@ -11,7 +11,7 @@ import subprocess
 
 import pytest
 import requests
-from harness import metrics
+from harness import proc
 from harness.configs import BEARER, box_ccg, plain_config
 from harness.gateway import BINARY
 from harness.known import known
@@ -29,7 +29,7 @@ def threads_of(user):
     for pid in filter(str.isdigit, os.listdir("/proc")):
         try:
             if os.stat(f"/proc/{pid}").st_uid == user:
-                found += metrics.threads(pid)
+                found += proc.threads(pid)
         except FileNotFoundError:
             pass
     return found

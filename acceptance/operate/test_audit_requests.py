@@ -7,20 +7,19 @@ import threading
 
 import pytest
 import requests
-from harness.configs import CANARY
+from harness.configs import BEARER
 from harness import processes
 from harness.origin import response
 from harness.script import connect, get
 
 
 def config(origin, usage="request"):
-    auth = {"strategy": "bearer", "token": CANARY}
     return {
         "audit": {"usage": usage},
         "routes": {
-            "api": {"upstream": origin.url, "auth": auth, "allow": [{"methods": ["GET", "POST"], "path": "/**"}]},
+            "api": {"upstream": origin.url, "auth": BEARER, "allow": [{"methods": ["GET", "POST"], "path": "/**"}]},
             "open": {"upstream": origin.url, "auth": "none"},
-            "down": {"upstream": "http://127.0.0.1:1", "auth": auth},
+            "down": {"upstream": "http://127.0.0.1:1", "auth": BEARER},
         },
     }
 

@@ -1,6 +1,6 @@
 """Hostile clients and hostile origins around a whole gateway, plain and over TLS, while an operator reloads, locks and clears.
 
-`AUTHGATEWAY_SEED` repeats what was sent, `AUTHGATEWAY_WHOLE_FUZZ_SECONDS` makes it longer (30 unless told).
+`AUTHGATEWAY_SEED` repeats what was sent. `AUTHGATEWAY_WHOLE_FUZZ_SECONDS` sets the duration (default 30 s).
 """
 
 import collections
@@ -15,27 +15,26 @@ import time
 import pytest
 import requests
 
-from harness import metrics, processes
+from harness import proc, processes, seeds
 from harness.configs import CANARY
 from harness.hostile import SECRET, HostileClient, HostileOrigin, Problem
 from harness.origin import response
 from harness.script import connect
 from harness.tls_script import client_context, server_context, serving, tls_connect
-from harness.token_server import TokenServer
 
 SECONDS = float(os.environ.get("AUTHGATEWAY_WHOLE_FUZZ_SECONDS", 30))
 ROUND = 5
 CLIENTS = 6
-#: What the gateway may have in memory at once; a run of 30 s takes about 45 MiB.
+#: The maximum peak of resident memory. A run of 30 s reaches about 45 MiB.
 PEAK_MIB = 120
-#: What a program says that ends in disorder.
+#: Words in the output of a program that crashes.
 CRASH = ("Fatal error", "Crash", "crashed", "Precondition failed", "Assertion failed", "Swift runtime failure", "💣")
 
 
 class Setup:
-    """The gateway with all that is around it."""
+    """The gateway, its origins, and its token server."""
 
-    def __init__(self, seed, make_gateway, make_origin, certificate_authority):
+    def __init__(self, seed, make_gateway, make_origin, token_server, certificate_authority):
         certificate, key = serving(certificate_authority, "fuzz")
         context = server_context(certificate, key)
         self.authority_file = str(certificate_authority.certificate)
@@ -46,7 +45,7 @@ class Setup:
             "open": HostileOrigin(seed, rejects=0.1),
         }
         self.innocent = make_origin(lambda request: response(200, b"innocent"))
-        self.tokens = TokenServer()
+        self.tokens = token_server
         numbers = itertools.count()
         self.tokens.answer = lambda asked, _: (
             200,
@@ -61,7 +60,7 @@ class Setup:
         self.gateway = make_gateway(self.config(random.Random(seed)), [self.listener], secrets)
 
     def config(self, source):
-        """One of many configurations that all serve the same routes."""
+        """A random configuration. All of them serve the same routes."""
 
         def oauth(name):
             return {
@@ -109,7 +108,7 @@ class Setup:
         }
 
     def probe(self):
-        """What a client without any malice gets, on both listeners."""
+        """An innocent client gets its response on both listeners."""
         for dial in (lambda: connect(self.gateway.port, 10), lambda: tls_connect(self.secure_port, self.context, seconds=10)):
             with dial() as client:
                 port = client.connection.getpeername()[1]
@@ -126,13 +125,12 @@ class Setup:
     def stop(self):
         for origin in self.origins.values():
             origin.stop()
-        self.tokens.stop()
 
 
 class Operator:
-    """Reloads, locks, clears and asks for this and that, and notes when which credential was locked."""
+    """Reloads, locks, clears, probes the admin listener, and notes when each credential was locked."""
 
-    #: Whose tokens come from the authority. The other credential stands in the configuration and cannot be locked.
+    #: Credentials whose tokens come from the token server. The third token is in the configuration and cannot be locked.
     FETCHED = ("plain", "secure")
     NAMES = (*FETCHED, "fixed")
 
@@ -141,15 +139,15 @@ class Operator:
         self.setup = setup
         self.gateway = setup.gateway
         self.problems = problems
-        #: (name, when the lock was answered, when the unlock was asked for)
+        #: (name, time of the response to the lock, time of the request to unlock)
         self.locks = []
         self.reloads = 0
 
     def run(self, until):
-        acts = {self.reload: 4, self.lock: 3, self.clear: 1, self.refresh: 1, self.probe_admin: 6, self.break_config: 1}
+        actions = {self.reload: 4, self.lock: 3, self.clear: 1, self.refresh: 1, self.probe_admin: 6, self.break_config: 1}
         while time.monotonic() < until and not self.problems:
             try:
-                self.source.choices(list(acts), list(acts.values()))[0]()
+                self.source.choices(list(actions), list(actions.values()))[0]()
             except Exception as problem:
                 self.problems.append(Problem(f"the operator: {problem!r}", "", b"", b"", set()))
 
@@ -191,8 +189,8 @@ class Operator:
         assert CANARY.encode() not in answer.content, (path, answer.content)
 
 
-def verdict(setup, clients, operator):
-    """What may not have happened, from what the origins saw."""
+def check_origins(setup, clients, operator):
+    """Checks what the origins received."""
     began = {}
     for client in clients:
         began |= client.began
@@ -211,16 +209,15 @@ def verdict(setup, clients, operator):
 
 @pytest.mark.slow
 @pytest.mark.timeout(SECONDS * 2 + 150)
-def test_nothing_leaks_or_stops_under_hostile_clients_and_origins(make_gateway, make_origin, certificate_authority):
-    seed = os.environ.get("AUTHGATEWAY_SEED") or str(random.SystemRandom().randrange(1 << 32))
-    print(f"\nAUTHGATEWAY_SEED={seed} repeats this")
-    setup = Setup(seed, make_gateway, make_origin, certificate_authority)
+def test_nothing_leaks_or_stops_under_hostile_clients_and_origins(make_gateway, make_origin, token_server, certificate_authority):
+    seed = seeds.choose()
+    setup = Setup(seed, make_gateway, make_origin, token_server, certificate_authority)
     with contextlib.ExitStack() as stack:
         stack.callback(setup.stop)
         gateway = setup.gateway.start()
         setup.probe()
         setup.drop()
-        before = metrics.descriptors(gateway.process.pid)
+        before = proc.descriptors(gateway.process.pid)
 
         problems = []
         ports = (gateway.port, setup.secure_port)
@@ -242,14 +239,14 @@ def test_nothing_leaks_or_stops_under_hostile_clients_and_origins(make_gateway, 
         operator.reload()
         setup.drop()
         processes.wait_until(
-            lambda: metrics.descriptors(gateway.process.pid) <= before + 3,
+            lambda: proc.descriptors(gateway.process.pid) <= before + 3,
             20,
-            lambda: f"seed {seed}: {metrics.descriptors(gateway.process.pid)} descriptors, {before} before",
+            lambda: f"seed {seed}: {proc.descriptors(gateway.process.pid)} descriptors, {before} before",
         )
-        verdict(setup, clients, operator)
+        check_origins(setup, clients, operator)
         verified = gateway.run("audit", "verify")
         assert verified.returncode == 0, verified
-        peak = processes.peak_memory_mib(gateway.process.pid)
+        peak = proc.peak_memory_mib(gateway.process.pid)
         assert peak < PEAK_MIB, f"seed {seed}: {peak} MiB"
         gateway.stop()
         assert not [line for line in gateway.text().splitlines() if any(word in line for word in CRASH)]
@@ -257,7 +254,7 @@ def test_nothing_leaks_or_stops_under_hostile_clients_and_origins(make_gateway, 
 
 
 def report(setup, clients, operator, peak):
-    """What was done: a run that did next to nothing proves nothing."""
+    """Prints what was done, and fails if that was too little to prove something."""
     connections = sum(client.count for client in clients)
     answers = sum(client.answers for client in clients)
     statuses = sum((client.statuses for client in clients), start=collections.Counter())
