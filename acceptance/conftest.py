@@ -12,6 +12,8 @@ import tempfile
 import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
+# Checks in the harness explain themselves as those of the tests do.
+pytest.register_assert_rewrite("harness")
 
 from harness import gateway as gateway_harness
 from harness.authority import Authority
@@ -23,7 +25,7 @@ from harness.origin import RecordingOrigin
 from harness.other_user import OtherUser
 from harness.sandbox import Sandbox
 from harness.script import ScriptedOrigin
-from harness.tls import CertificateAuthority, Nginx
+from harness.tls import CertificateAuthority, nginx_over_tls
 from harness.tls_script import start_secure
 from harness.token_server import TokenServer
 
@@ -238,7 +240,7 @@ def certificate_authority(tmp_path_factory):
 def tls_upstream(tmp_path_factory, certificate_authority):
     """nginx with TLS; wants the canary as its bearer token."""
     certificate, key = certificate_authority.issue("upstream", "IP:127.0.0.1,DNS:upstream.test")
-    nginx = Nginx(tmp_path_factory.mktemp("nginx"), certificate, key, f"Bearer {CANARY}")
+    nginx = nginx_over_tls(tmp_path_factory.mktemp("nginx"), certificate, key, f"Bearer {CANARY}")
     yield nginx
     nginx.stop()
 

@@ -6,16 +6,14 @@ import httpx
 import pytest
 import requests
 from harness.clients import curl
-from harness.configs import CANARY
+from harness.configs import BEARER, CANARY
 from harness.origin import response
 from harness.script import OK
 
 
 @pytest.fixture
 def gateway(origin, start_gateway):
-    return start_gateway(
-        {"routes": {"api": {"upstream": origin.url + "/base", "auth": {"strategy": "bearer", "token": CANARY}}}}
-    )
+    return start_gateway({"routes": {"api": {"upstream": origin.url + "/base", "auth": BEARER}}})
 
 
 def authenticated(origin):

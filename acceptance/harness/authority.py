@@ -23,7 +23,7 @@ class Authority:
     def __init__(self, folder, lifetime=3600, token_delay=0.0):
         self.database = pathlib.Path(folder) / "oauth.sqlite"
         self.port = processes.free_port()
-        self.conduct = [str(lifetime), str(token_delay)]
+        self.arguments = [str(lifetime), str(token_delay)]
         self.start()
 
     def start(self):
@@ -34,7 +34,7 @@ class Authority:
             self.database.write_bytes(_fresh)
         self.process = subprocess.Popen(
             [sys.executable, str(pathlib.Path(__file__).with_name("oauth_server.py")), str(self.database)]
-            + [str(self.port), *self.conduct],
+            + [str(self.port), *self.arguments],
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             bufsize=0,

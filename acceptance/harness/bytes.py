@@ -1,5 +1,7 @@
 """Content that shows what was lost, and its framings."""
 
+from . import wire
+
 CHUNKED = "Transfer-Encoding: chunked"
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 SWITCH = b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n"
@@ -15,8 +17,7 @@ def pattern(size):
 
 
 def chunked(content, size=60_000):
-    parts = [content[at : at + size] for at in range(0, len(content), size)]
-    return b"".join(b"%x\r\n%s\r\n" % (len(part), part) for part in parts) + b"0\r\n\r\n"
+    return wire.chunked(wire.chunk(content[at : at + size]) for at in range(0, len(content), size))
 
 
 def framed(content, framing):
@@ -26,19 +27,16 @@ def framed(content, framing):
     return b"Transfer-Encoding: chunked\r\n\r\n" + chunked(content)
 
 
-def content_of(wire):
-    """Reads a chunked body to its end."""
-    parts = []
-    while size := int(wire.until(b"\r\n").split(b";")[0] or b"0", 16):
-        parts.append(wire.exactly(size))
-        assert wire.exactly(2) == b"\r\n"
-    assert wire.until(b"\r\n") == b"\r\n"
-    return b"".join(parts)
+def content_of(reader):
+    """Chunked content, which has to be whole and without trailers."""
+    content, trailers = reader.chunks()
+    assert trailers == b"", trailers
+    return content
 
 
-def body_of(wire, head):
+def body_of(reader, head):
     for line in head.lower().split(b"\r\n"):
         if line.startswith(b"content-length:"):
-            return wire.exactly(int(line[15:]))
+            return reader.exactly(int(line[15:]))
     assert b"\r\ntransfer-encoding: chunked\r\n" in head.lower()
-    return content_of(wire)
+    return content_of(reader)

@@ -21,9 +21,10 @@ def environment():
 
 
 class Server:
-    def __init__(self, folder, command, port, **changes):
+    def __init__(self, folder, command, port, scheme="http", **changes):
         self.folder = pathlib.Path(folder)
         self.port = port
+        self.scheme = scheme
         self.log = (self.folder / "log").open("wb")
         self.process = subprocess.Popen(
             [str(word) for word in command],
@@ -44,30 +45,32 @@ class Server:
 
     @property
     def url(self):
-        return f"http://127.0.0.1:{self.port}"
+        return f"{self.scheme}://127.0.0.1:{self.port}"
 
     def stop(self):
         processes.end(self.process)
         self.log.close()
 
 
-def nginx(folder, locations, upstream=None):
-    """`locations` is the inside of a server; `upstream` adds one of that name with kept connections."""
+def nginx(folder, server, upstream=None, http="", scheme="http"):
+    """`server` and `http` are directives of these blocks. `upstream` is the address of the upstream `next` with kept connections."""
     folder = pathlib.Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     port = processes.free_port()
     temporary = " ".join(f"{kind}_temp_path {folder}/{kind};" for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi"))
     group = f"upstream next {{ server {upstream}; keepalive 8; }}" if upstream else ""
+    secure = "ssl" if scheme == "https" else ""
     (folder / "nginx.conf").write_text(
         f"""daemon off; master_process off; pid {folder}/nginx.pid; error_log {folder}/error.log;
         events {{ worker_connections 512; }}
         http {{
-          {temporary} access_log off; default_type application/octet-stream; client_max_body_size 0; {group}
-          server {{ listen 127.0.0.1:{port} backlog=1024; {locations} }}
+          {temporary} access_log off; default_type application/octet-stream; client_max_body_size 0; {group} {http}
+          server {{ listen 127.0.0.1:{port} backlog=1024 {secure}; {server} }}
         }}""",
         encoding="ascii",
     )
-    return Server(folder, [binary("nginx"), "-p", folder, "-e", folder / "error.log", "-c", folder / "nginx.conf"], port)
+    command = [binary("nginx"), "-p", folder, "-e", folder / "error.log", "-c", folder / "nginx.conf"]
+    return Server(folder, command, port, scheme)
 
 
 def haproxy(folder, backend, *options):

@@ -1,7 +1,8 @@
-"""Clients and origins that send whatever they like, for the fuzzer of the whole program.
+"""Clients and origins that send anything, for the fuzzer of the whole program.
 
-What each sends follows from the seed, the number of the client and the number of its connection, and for an origin from the identity of
-the request. Identities are unique: an origin repeats that of the request that it answers, so an answer tells whose it is.
+The seed, the number of the client and the number of its connection decide what a client sends. The seed and the identity of the
+request decide what an origin sends. Identities are unique. An origin repeats the identity of the request, so each response shows to
+which request it belongs.
 """
 
 import collections
@@ -17,25 +18,27 @@ import time
 import typing
 import zlib
 
+from .wire import StrictReader, chunk, chunked
+
 _IDENTITY = re.compile(rb"id-(([0-9a-f]{8})-[0-9]{4})-([0-9a-f]{8})-end")
 
-#: A credential of the gateway, wherever it stands: its name.
+#: A secret of the gateway in any text, with the name of its credential.
 SECRET = re.compile(rb"CANARY-5f2c9a-([a-z]+)-[0-9]+")
 
 
 def identity_of(tag, number):
-    """`tag`, of eight digits, names the client's connection. The sum tells an identity from one that was damaged."""
+    """`tag` has eight digits and names the client's connection. The checksum shows whether an identity was damaged."""
     text = b"%s-%04d" % (tag, number)
     return b"id-%s-%08x-end" % (text, zlib.crc32(text))
 
 
 def identities(data):
-    """Those that stand in `data`, each with its tag."""
+    """The undamaged identities in `data`, each with its tag."""
     found = _IDENTITY.finditer(data)
     return [(match.group(), match[2]) for match in found if b"%08x" % zlib.crc32(match[1]) == match[3]]
 
 
-#: What is put into messages to be misunderstood.
+#: Pieces that `mutated` puts into messages.
 PIECES = [
     b"\r\n", b"\n", b"\r", b"\0", b"\r\n\r\n", b" ", b"\t", b":", b";", b",", b'"', b"%00", b"%2f..", b"//", b"\x80", b"\xff" * 4,
     b"Transfer-Encoding: chunked\r\n", b"Transfer-Encoding: gzip, chunked\r\n", b"Transfer-Encoding : chunked\r\n",
@@ -48,7 +51,7 @@ PIECES = [
 
 
 def mutated(source, data):
-    """The same with some bytes changed, taken away, repeated, moved or put in."""
+    """Changes, removes, repeats, moves or inserts some bytes."""
     data = bytearray(data)
     for _ in range(source.choice((1, 1, 1, 2, 3, 6))):
         start = source.randrange(len(data) + 1)
@@ -73,7 +76,7 @@ def mutated(source, data):
 
 
 def pieces(source, data):
-    """Cut at a few places, each part being what is sent at once."""
+    """Cuts `data` at a few places. Each part is sent at once."""
     places = sorted(source.randrange(len(data) + 1) for _ in range(source.choice((0, 0, 1, 2, 5)))) if data else []
     if source.random() < 0.03:
         places = list(range(1, min(len(data), 300)))
@@ -81,13 +84,14 @@ def pieces(source, data):
 
 
 def chunks(source, body, trailers=b""):
-    result = b""
+    """Chunked content with random chunks and chunk extensions."""
+    result = []
     while body:
         size = source.randrange(1, len(body) + 1)
         extension = source.choice((b"", b"", b";a", b';a="b;c"'))
-        result += b"%x%s\r\n%s\r\n" % (size, extension, body[:size])
+        result.append(chunk(body[:size], extension))
         body = body[size:]
-    return result + b"0\r\n" + trailers + b"\r\n"
+    return chunked(result, trailers)
 
 
 def reset(connection):
@@ -98,21 +102,21 @@ def reset(connection):
 
 
 class HostileOrigin:
-    """Answers each request as its identity decides; keeps what it needs for the verdict."""
+    """Answers each request as its identity decides. Keeps what the test checks in the end."""
 
     def __init__(self, seed, context=None, rejects=0.004):
         self.seed = seed
         self.context = context
-        #: How many of the answers are a 401.
+        #: The share of responses with status 401.
         self.rejects = rejects
         self.lock = threading.Lock()
         self.seen = collections.Counter()
-        #: Of each head its identity, the credential in it and when it was read.
+        #: For each request head: its identity, the secret in it, and the time.
         self.heads = []
-        #: Every secret that ever came, in a head or elsewhere.
+        #: The credentials whose secrets arrived, in a head or elsewhere.
         self.secrets = set()
-        self.conducts = collections.Counter()
-        #: Of each connection the requests and what was done with them.
+        self.behaviours = collections.Counter()
+        #: For each connection, its requests and the behaviour for each.
         self.histories = []
         self.connections = set()
         self.is_open = True
@@ -153,12 +157,12 @@ class HostileOrigin:
             with self.lock:
                 self.connections.discard(connection)
                 self.connections.discard(raw)
-            # Over TLS this is an end without close_notify.
+            # Over TLS this ends the connection without close_notify.
             connection.close()
 
     def _answer(self, reader, connection):
-        """Whether the connection goes on."""
-        head = reader.until(b"\r\n\r\n")
+        """True if the connection stays open."""
+        head = reader.head()
         if not head:
             return False
         found = identities(head)
@@ -169,29 +173,29 @@ class HostileOrigin:
             secret = SECRET.search(head)
             self.heads.append((identity, secret.group() if secret else None, time_of_head))
             source = random.Random(f"{self.seed} {identity} {self.seen[identity]}")
-        conduct = self._conduct(source, head)
-        self.conducts[conduct.__name__] += 1
-        reader.history.append((identity.decode(), conduct.__name__))
-        return conduct(source, head, identity, reader, connection)
+        behaviour = self._choose(source, head)
+        self.behaviours[behaviour.__name__] += 1
+        reader.history.append((identity.decode(), behaviour.__name__))
+        return behaviour(source, head, identity, reader, connection)
 
-    def _conduct(self, source, head):
+    def _choose(self, source, head):
         if source.random() < self.rejects:
             return self._rejecting
         if b"\r\nupgrade:" in head.lower() and source.random() < 0.7:
             return self._switching
-        ways = {
-            self._good: 45, self._damaged: 18, self._gone: 4, self._cut: 8, self._silent: 1, self._glued: 6, self._early: 6,
-            self._slow: 3, self._swollen: 3, self._interim: 6, self._switching: 1,
+        behaviours = {
+            self._good: 45, self._damaged: 18, self._gone: 4, self._cut: 8, self._silent: 1, self._two_responses: 6, self._early: 6,
+            self._slow: 3, self._oversized: 3, self._interim: 6, self._switching: 1,
         }  # fmt: skip
-        return source.choices(list(ways), list(ways.values()))[0]
+        return source.choices(list(behaviours), list(behaviours.values()))[0]
 
-    # What an origin may do. Each returns whether the connection goes on.
+    # The behaviours of an origin. Each returns True if the connection stays open.
     #
-    # A whole body is read before the next head. What could be taken for a second answer is sent at once and is short, so that it
-    # comes with the first: if it came later, nobody could tell it from the answer to the next request.
+    # An origin reads the whole content before the next head. It sends anything that looks like a second response at once, and keeps
+    # it short, so that it arrives together with the first. Later it would look like the response to the next request.
 
     def _response(self, source, head, identity, longest=4000):
-        """The bytes, and whether their end is that of the connection."""
+        """The bytes, and True if the end of the connection ends the content."""
         status = source.choice((200, 200, 200, 201, 204, 206, 302, 304, 404, 429, 500, 503))
         body = (identity + b" ") * min(longest, source.choice((0, 1, 2, 50, 4000)))
         fields = b"HTTP/1.1 %d Status\r\nX-Echo: %s\r\n" % (status, identity)
@@ -228,8 +232,8 @@ class HostileOrigin:
         connection.sendall(mutated(source, self._response(source, head, identity, longest=50)[0]))
         return source.random() < 0.5
 
-    def _glued(self, source, head, identity, reader, connection):
-        """More than one answer, of which the second belongs to nobody."""
+    def _two_responses(self, source, head, identity, reader, connection):
+        """Sends a second response that belongs to no request."""
         reader.body(head)
         first, second = (self._response(source, head, identity, longest=50)[0] for _ in range(2))
         connection.sendall(first + second[: source.choice((1, 40, 5000))])
@@ -267,7 +271,7 @@ class HostileOrigin:
         connection.sendall(data[60:])
         return True
 
-    def _swollen(self, source, head, identity, reader, connection):
+    def _oversized(self, source, head, identity, reader, connection):
         reader.body(head)
         fields = source.choice((b"X: %s\r\n" % (b"a" * 40_000), b"X: y\r\n" * 300, b""))
         body = identity + b"x" * 400_000
@@ -296,7 +300,7 @@ class HostileOrigin:
         return False
 
     def drop(self):
-        """Ends every connection that is open now."""
+        """Ends every open connection."""
         with self.lock:
             for connection in self.connections:
                 with contextlib.suppress(OSError):
@@ -304,69 +308,44 @@ class HostileOrigin:
 
     def stop(self):
         self.is_open = False
-        # A thread that accepts would keep a socket that is only closed.
+        # A thread that accepts would keep the socket open after a close alone.
         with contextlib.suppress(OSError):
             self.listener.shutdown(socket.SHUT_RDWR)
         self.listener.close()
         self.drop()
 
 
-class _Reader:
-    """Reads what a gateway sends, with little patience for what makes no sense."""
+class _Reader(StrictReader):
+    """Reads the requests of a gateway, and collects the secrets in them."""
 
     def __init__(self, connection, origin):
+        super().__init__(self.some)
         self.connection = connection
         self.origin = origin
-        self.buffer = b""
         self.last = b""
         self.history = []
         origin.histories.append(self.history)
 
     def some(self):
         data = self.connection.recv(65536)
-        # A secret may be cut in two.
+        # A secret may arrive in two parts.
         for secret in SECRET.findall(self.last + data):
             self.origin.secrets.add(secret)
         self.last = (self.last + data)[-64:]
         return data
-
-    def until(self, mark):
-        while mark not in self.buffer:
-            data = self.some()
-            if not data:
-                return b""
-            self.buffer += data
-        before, found, self.buffer = self.buffer.partition(mark)
-        return before + found
-
-    def exactly(self, count):
-        while len(self.buffer) < count:
-            data = self.some()
-            if not data:
-                raise ValueError("cut off")
-            self.buffer += data
-        result, self.buffer = self.buffer[:count], self.buffer[count:]
-        return result
 
     def body(self, head):
         head = head.lower()
         if b"\r\nexpect: 100-continue" in head:
             self.connection.sendall(b"HTTP/1.1 100 Continue\r\n\r\n")
         if re.search(rb"\r\ntransfer-encoding:[ \t]*chunked", head):
-            while size := int(self.until(b"\r\n").split(b";")[0] or b"0", 16):
-                self.exactly(size + 2)
-            while self.until(b"\r\n").strip():
-                pass
+            self.chunks()
         elif length := re.search(rb"\r\ncontent-length:[ \t]*(\d+)", head):
             self.exactly(int(length[1]))
 
-    def to_end(self):
-        while self.some():
-            pass
-
 
 class Problem(typing.NamedTuple):
-    """What a client received and should not have."""
+    """Bytes that a client must never receive."""
 
     text: str
     where: str
@@ -375,29 +354,29 @@ class Problem(typing.NamedTuple):
     names: set
 
     def describe(self, origins):
-        """With what was done on the connections to the origins that its requests, or those of others in it, went over."""
-        ways = [history for origin in origins for history in origin.histories if self.names & {name for name, _ in history}]
+        """Includes the history of the connections to the origins over which the requests in question went."""
+        histories = [history for origin in origins for history in origin.histories if self.names & {name for name, _ in history}]
         lines = [self.text, self.where, f"sent {self.sent!r}", f"received {_short(self.received)!r}"]
-        return "\n".join([*lines, *(f"origin {history}" for history in ways)])
+        return "\n".join([*lines, *(f"origin {history}" for history in histories)])
 
 
 def _short(data):
-    """Repeated identities once: a body may be nothing else."""
+    """Shortens repeated identities: a body may have nothing else."""
     return re.sub(rb"((?:id-[0-9a-f-]{22}-end) ?)\1{3,}", rb"\1...", data)[:20_000]
 
 
 class HostileClient:
-    """One connection after the other until it is told to stop; `problems` gets what no client may ever receive."""
+    """Opens one connection after the other. Adds a `Problem` for bytes that no client may receive."""
 
     def __init__(self, seed, number, ports, context, problems):
         self.seed = seed
         self.number = number
-        #: Of the listeners without and with TLS.
+        #: The ports of the listeners without and with TLS.
         self.ports = ports
         self.context = context
         self.problems = problems
         self.count = 0
-        #: When each request began: nothing of it was sent before.
+        #: The time when each request began, before its first byte was sent.
         self.began = {}
         self.statuses = collections.Counter()
         self.answers = 0
@@ -444,7 +423,7 @@ class HostileClient:
         return b"PUT" + head + expect + b"Transfer-Encoding: chunked\r\n\r\n" + chunks(source, body, trailers)
 
     def exchange(self, source, data, is_secure):
-        """All that came back; nothing is waited for long."""
+        """Sends `data` and returns all bytes that came back. Every wait is short."""
         received = b""
         try:
             connection = socket.create_connection(("127.0.0.1", self.ports[is_secure]), 5)
@@ -452,7 +431,7 @@ class HostileClient:
             return received
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         try:
-            # Sometimes without TLS to a listener that wants it.
+            # Sometimes it speaks without TLS to the listener with TLS.
             if is_secure and source.random() < 0.97:
                 connection = self.context.wrap_socket(connection, suppress_ragged_eofs=True)
             connection.settimeout(source.choice((0.02, 0.02, 0.1, 0.1, 0.6)))
@@ -488,7 +467,7 @@ class HostileClient:
         came = [identity for identity, _ in identities(received)]
         if any(other != tag for _, other in identities(received)):
             problem("a client received the answer to another's request")
-        # Each answer may name its request several times.
+        # A response may contain its identity several times.
         order = iter([identity for identity, _ in identities(sent)])
         if not all(identity in order for identity, _ in itertools.groupby(came)):
             problem("the answers are not in the order of the requests")

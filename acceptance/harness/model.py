@@ -1,15 +1,15 @@
-"""What the gateway promises about tokens, as a model: what the authority knows, what the gateway holds, what a step changes.
+"""A model of what the gateway promises about tokens: what the authority knows, what the gateway holds, and what a step changes.
 
-The model sends nothing. A test takes the same steps with a gateway and compares: the answers, `token list`, and the counters of
-the authority.
+The model sends nothing. A test takes the same steps with a gateway, and then compares the responses, `token list`, and the counters
+of the authority with the model.
 """
 
 import copy
 import dataclasses
 
 
-class Family(list):
-    """The pairs that came from one login: they end together."""
+class Grant(list):
+    """The pairs that came from one login. They end together."""
 
     def end(self):
         for pair in self:
@@ -17,22 +17,22 @@ class Family(list):
 
 
 class Pair:
-    """An access token and what renews it, as the authority knows them."""
+    """An access token and its refresh token, as the authority knows them."""
 
-    def __init__(self, family, renewal=None, access=True, id=None):
+    def __init__(self, grant, refresh_token=None, access=True, id=None):
         #: Whether the authority accepts the access token.
         self.access = access
-        #: `live`, `spent` (used once, another use is a double spend), `dead`, or None where nothing renews.
-        self.renewal = renewal
-        #: How the upstream names the access token, once that is known.
+        #: `live`, `spent` (used once: another use is a double spend), `dead`, or None if there is no refresh token.
+        self.refresh_token = refresh_token
+        #: The name of the access token at the upstream, once a test knows it.
         self.id = id
-        self.family = family
-        family.append(self)
+        self.grant = grant
+        grant.append(self)
 
     def end(self):
         self.access = False
-        if self.renewal == "live":
-            self.renewal = "dead"
+        if self.refresh_token == "live":
+            self.refresh_token = "dead"
 
 
 class Authority:
@@ -41,8 +41,8 @@ class Authority:
         self.double_spends = 0
         self.pairs = []
 
-    def issue(self, family=None, renewal=None):
-        pair = Pair(Family() if family is None else family, renewal)
+    def issue(self, grant=None, refresh_token=None):
+        pair = Pair(Grant() if grant is None else grant, refresh_token)
         self.pairs.append(pair)
         return pair
 
@@ -54,43 +54,43 @@ class Authority:
                 pair.end()
 
     def rotate(self, pair):
-        """Spends what renews. None is a refusal; the reuse of a spent one ends the family."""
+        """Spends the refresh token. None is a refusal. The reuse of a spent refresh token ends the grant."""
         self.calls += 1
-        if pair.renewal == "spent":
+        if pair.refresh_token == "spent":
             self.double_spends += 1
-            pair.family.end()
-        if pair.renewal != "live":
+            pair.grant.end()
+        if pair.refresh_token != "live":
             return None
-        pair.renewal = "spent"
-        return self.issue(pair.family, "live")
+        pair.refresh_token = "spent"
+        return self.issue(pair.grant, "live")
 
 
 class SessionAuthority(Authority):
-    """Duke: wants both tokens of a pair, and ends the old pair at once. A reuse ends nothing."""
+    """Duke's authority needs both tokens of a pair, and ends the old pair at once. A reuse ends nothing."""
 
     def rotate(self, pair, session=None):
         session = session or pair
         self.calls += 1
-        if session.renewal == "spent":
+        if session.refresh_token == "spent":
             self.double_spends += 1
-        if session.renewal != "live" or not pair.access:
+        if session.refresh_token != "live" or not pair.access:
             return None
-        pair.family.end()
-        pair.renewal = "spent"
-        return self.issue(pair.family, "live")
+        pair.grant.end()
+        pair.refresh_token = "spent"
+        return self.issue(pair.grant, "live")
 
 
 @dataclasses.dataclass
 class Record:
-    """What the gateway keeps of a token, in memory and in its store."""
+    """What the gateway keeps of a token in memory and in its store."""
 
     pair: Pair | None
     generation: int
     is_rejected: bool = False
-    #: Dead for good: keeps the token of the configuration from being taken up again.
+    #: Set for ever. The gateway does not use the token of the configuration again.
     is_revoked: bool = False
-    #: A renewal was begun, and nobody knows whether the authority saw it.
-    is_cut_off: bool = False
+    #: The gateway began a refresh and does not know whether the authority received it.
+    refresh_was_interrupted: bool = False
     previous: Pair | None = None
 
     def copy(self):
@@ -98,29 +98,29 @@ class Record:
 
 
 class Credential:
-    """One credential of a gateway that runs.
+    """One credential of a running gateway.
 
-    `state`, `generation` and `needs_person` are what `token list` has to show. Each step is a method; `request` also says what
-    the client has to receive.
+    `token list` has to show `state`, `generation` and `needs_person`. Each step is a method. `request` also returns what the client
+    has to receive.
     """
 
     #: Whether the gateway gets the next token by itself.
     renews = True
-    #: Whether a renewal spends what the next one needs, so that a lost answer leaves doubt.
+    #: Whether a refresh spends the refresh token. Then the gateway does not know what is left after it lost a response.
     rotates = False
-    #: Why a person is needed when there is no token and no way to get one.
+    #: Why a person is needed if the gateway has no token and cannot get one.
     stopped_code = None
 
     def __init__(self, name, authority, seed=None):
         self.name = name
         self.authority = authority
-        #: The token that stands in the configuration.
+        #: The token of the configuration.
         self.seed = seed
         self.stored = None
         self.is_locked = False
         self.start()
 
-    # What there is to see.
+    # What a test can observe.
 
     @property
     def state(self):
@@ -142,7 +142,7 @@ class Credential:
 
     @property
     def needs_person(self):
-        """Whether it says what a person has to do."""
+        """Whether `token list` says what a person has to do."""
         if self.phase == "stopped":
             return self.state != "valid"
         return self.is_locked or self.state == "login_required"
@@ -153,7 +153,7 @@ class Credential:
 
     @property
     def key(self):
-        """Which token it has, where there can be several."""
+        """Names the token, where the credential can have several."""
         return self.name
 
     @property
@@ -165,7 +165,7 @@ class Credential:
 
     @property
     def is_usable(self):
-        """Whether the gateway thinks that it has a token to send."""
+        """Whether the gateway believes that it has a token to send."""
         return not self.is_locked and self.held is not None and not self.held.is_rejected
 
     @property
@@ -181,7 +181,7 @@ class Credential:
 
     @property
     def refresh_calls(self):
-        """Whether an operator's refresh makes the gateway ask the authority."""
+        """Whether a refresh command makes the gateway ask the authority."""
         if self.is_locked or not self.renews:
             return False
         record = self.record
@@ -192,10 +192,10 @@ class Credential:
     def can_call(self, record):
         return True
 
-    # A process begins and ends.
+    # The process starts and stops.
 
     def start(self):
-        """The gateway starts, or a reload brings the credential: what is stored counts."""
+        """The gateway starts, or a reload adds the credential. The gateway uses what the store has."""
         self.record = None
         self.held = None
         #: The highest generation that this process has seen.
@@ -203,21 +203,21 @@ class Credential:
         self.phase = "empty"
         self.is_opened = False
         self.is_uncertain = False
-        #: Calls that failed since the last token.
+        #: The number of failed calls since the last token.
         self.failures = 0
-        #: The upstream rejected the token, and the store may not know yet.
+        #: The upstream rejected the token, and the store may not have that yet.
         self.is_rejection_unsaved = False
         self.has_looked = False
         if not self.is_locked:
             self.look()
 
     def end(self):
-        """The gateway stops, and stores what it had not yet."""
+        """The gateway stops. It stores what it has not stored yet."""
         if self.is_rejection_unsaved:
             self.stored.is_rejected = True
 
     def look(self):
-        """The first look into the store and the configuration."""
+        """The gateway reads the store and the configuration for the first time."""
         self.has_looked = True
         if self.phase != "empty" or self.is_opened:
             return
@@ -231,14 +231,14 @@ class Credential:
             self.open()
 
     def open(self):
-        """Takes up what the store or the configuration holds."""
+        """Uses the token of the store, otherwise the token of the configuration."""
         if self.stored is None and self.seed is not None:
             self.save(Record(self.seed, self.top + 1))
         elif self.stored is not None:
             self.record = self.stored.copy()
         self.is_opened = True
-        self.is_uncertain = self.record.is_cut_off
-        if self.record.is_rejected and self.has_obstacle(self.record):
+        self.is_uncertain = self.record.refresh_was_interrupted
+        if self.record.is_rejected and self.needs_login(self.record):
             return self.stop()
         self.install(self.record)
         if self.is_uncertain:
@@ -265,23 +265,23 @@ class Credential:
     def next_generation(self):
         return max(self.top, self.record.generation if self.record else 0) + 1
 
-    def has_obstacle(self, record):
-        """Whether only a person can bring the next token."""
+    def needs_login(self, record):
+        """Whether only a person can provide the next token."""
         return False
 
     # Calls.
 
     def call(self, fault=None, by_operator=False):
-        """What a call comes to: `ok`, `stopped`, or `failed` where the answer did not come.
+        """The outcome of a call: `ok`, `stopped`, or `failed` if no response came.
 
-        `fault` is what becomes of the first token call: lost `before` or `after` it took effect, or the authority is `busy` or
-        has `refused`.
+        `fault` is the outcome of the first token call: lost `before` or `after` it took effect, or the authority is `busy`, or it has
+        `refused` the call.
         """
         if not self.is_opened and (self.stored is not None or self.seed is not None):
             if by_operator:
                 self.save(self.stored.copy() if self.stored else Record(self.seed, self.top + 1))
                 self.is_opened = True
-                self.is_uncertain = self.record.is_cut_off
+                self.is_uncertain = self.record.refresh_was_interrupted
             else:
                 self.open()
                 return "ok"
@@ -295,7 +295,7 @@ class Credential:
         return "ok"
 
     def fail(self):
-        """The answer did not come; the gateway tries again after a pause."""
+        """No response came. The gateway tries again after a pause."""
         self.failures += 1
         self.phase = "pausing"
         return "failed"
@@ -309,7 +309,10 @@ class Credential:
     # Requests.
 
     def request(self, fault=None):
-        """What a request is answered: (status, whose token reached the upstream last, or None). `fault` hits the next call."""
+        """The response to a request: its status, and the pair whose token the upstream received last, or None.
+
+        `fault` happens to the next token call.
+        """
         if self.is_locked:
             return 503, None
         if not self.is_usable and self.phase != "stopped":
@@ -328,7 +331,7 @@ class Credential:
             self.is_rejection_unsaved = True
             return 401, sent
         self.stored.is_rejected = True
-        # A token that nobody can renew is kept and shown as rejected.
+        # The gateway keeps a token that cannot be renewed, and shows it as rejected.
         if self.call(fault) != "ok":
             return 401, sent
         return 200, self.held.pair
@@ -336,7 +339,7 @@ class Credential:
     # Operators.
 
     def refresh(self, fault=None):
-        """`ok`, `stopped`, `failed`, or `refused` where nothing is tried."""
+        """`ok`, `stopped`, `failed`, or `refused` if the gateway does not try."""
         if self.is_locked or not self.renews:
             return "refused"
         return self.call(fault, by_operator=True)
@@ -355,19 +358,19 @@ class Credential:
         self.leave()
 
     def leave(self):
-        """There is no token any more."""
+        """The token is gone."""
         self.is_uncertain = False
         self.is_rejection_unsaved = False
         self.has_looked = True
         self.held = None
         seeded = self.record is None and self.seed is not None
-        if not seeded and self.has_obstacle(self.record):
+        if not seeded and self.needs_login(self.record):
             self.stop()
         else:
             self.phase = "empty"
         self.failures = 0
 
-    def look_for_order(self):
+    def load_for_command(self):
         if not self.is_opened and self.record is None:
             if self.stored:
                 self.record = self.stored.copy()
@@ -376,10 +379,10 @@ class Credential:
 
     def revoke(self):
         """Whether there was a token to revoke."""
-        self.look_for_order()
+        self.load_for_command()
         if self.record is None or self.record.is_revoked:
             return False
-        self.record.pair.family.end()
+        self.record.pair.grant.end()
         if self.seed:
             self.save(Record(None, self.record.generation, is_rejected=True, is_revoked=True))
             self.is_opened = True
@@ -390,8 +393,8 @@ class Credential:
         return True
 
     def take(self, pair):
-        """An operator imports a pair that is good."""
-        self.look_for_order()
+        """An operator imports a pair that works."""
+        self.load_for_command()
         self.is_uncertain = False
         self.is_opened = self.has_looked = True
         self.save(Record(pair, self.next_generation))
@@ -399,9 +402,9 @@ class Credential:
         if self.rotates and not self.is_locked:
             assert self.renew() == "ok"
 
-    def take_bad(self):
-        """An operator imports a pair that the authority refuses: all stays as it was."""
-        self.look_for_order()
+    def refuse_import(self):
+        """An operator imports a pair that the authority refuses. The token stays as it was."""
+        self.load_for_command()
         earlier = self.record
         self.top = self.next_generation
         self.authority.calls += 1
@@ -422,7 +425,7 @@ class Credential:
 
 
 class ServerGrant(Credential):
-    """Asks anew each time, and spends nothing by that."""
+    """Gets each token with a new request, which spends nothing."""
 
     def renew(self, fault=None):
         self.authority.calls += 1
@@ -433,7 +436,7 @@ class ServerGrant(Credential):
 
 
 class Subjects(ServerGrant):
-    """A server's grant whose subject a reload changes: each subject has a token of its own."""
+    """A server's grant whose subject a reload changes. Each subject has its own token."""
 
     def __init__(self, name, authority, subjects):
         self.subject = subjects[0]
@@ -459,7 +462,7 @@ class Subjects(ServerGrant):
 
 
 class Password(Credential):
-    """Renews with a refresh token, and with the password where that is refused."""
+    """Gets the next token with a refresh token, and with the password if the authority refuses that."""
 
     def renew(self, fault=None):
         pair = self.record.pair if self.record else None
@@ -467,7 +470,7 @@ class Password(Credential):
             self.authority.calls += 1
             if fault in ("before", "busy"):
                 return self.fail()
-            fresh = self.authority.issue(renewal="live")
+            fresh = self.authority.issue(refresh_token="live")
             return self.fail() if fault else self.accept(fresh)
         if fault in ("before", "busy"):
             self.authority.calls += 1
@@ -477,57 +480,50 @@ class Password(Credential):
             return self.fail()
         if fresh is None:
             self.authority.calls += 1
-            fresh = self.authority.issue(renewal="live")
+            fresh = self.authority.issue(refresh_token="live")
         return self.accept(fresh)
 
 
 class Login(Credential):
-    """Began with a person's login, and lives from refresh tokens that count once."""
+    """A person logged in once. Each refresh token since then works once."""
 
     rotates = True
     stopped_code = "login"
 
     @property
-    def needs_person(self):
-        """Whether it says what a person has to do."""
-        if self.phase == "stopped":
-            return self.state != "valid"
-        return self.is_locked or self.state == "login_required"
-
-    @property
     def needs_login_first(self):
         return self.seed is None
 
-    def has_obstacle(self, record):
+    def needs_login(self, record):
         return record is None or record.pair is None
 
     def can_call(self, record):
-        return not self.has_obstacle(record)
+        return not self.needs_login(record)
 
-    #: Whether a refusal makes the gateway forget what it has.
+    #: Whether the gateway discards its tokens after a refusal.
     forgets_when_refused = False
 
     def renew(self, fault=None):
-        if self.has_obstacle(self.record):
+        if self.needs_login(self.record):
             self.stop(keeps=self.held is not None)
             return "stopped"
         pair = self.record.pair
         if fault in ("before", "busy"):
             self.authority.calls += 1
             self.is_uncertain = self.is_uncertain or fault == "before"
-            return self.doubt()
+            return self.mark_uncertain()
         fresh = self.rotate(pair, fault)
         if fault == "after":
             self.is_uncertain = True
-            return self.doubt()
+            return self.mark_uncertain()
         if fresh:
             return self.accept(fresh, previous=pair)
-        # After a lost answer the token before it is tried once: the authority may not have seen the last one confirmed.
+        # After a lost response the gateway tries the previous token once: the authority may not have seen the last one confirmed.
         if self.is_uncertain and self.record.previous:
             fresh = self.rotate_previous(pair)
             if fresh:
                 return self.accept(fresh, previous=self.record.previous)
-        self.record.is_cut_off = False
+        self.record.refresh_was_interrupted = False
         self.save(self.record)
         if self.forgets_when_refused:
             self.save(Record(None, self.record.generation, is_rejected=True, is_revoked=True))
@@ -539,15 +535,15 @@ class Login(Credential):
     def rotate_previous(self, pair):
         return self.authority.rotate(self.record.previous)
 
-    def doubt(self):
-        """A call has failed; whether it is in doubt stands in the store."""
-        self.record.is_cut_off = self.is_uncertain
+    def mark_uncertain(self):
+        """A call failed. The store records whether the authority may have received it."""
+        self.record.refresh_was_interrupted = self.is_uncertain
         self.save(self.record)
         return self.fail()
 
 
 class Session(Login):
-    """Two tokens that rotate together, with a pair in the configuration to begin with."""
+    """Two tokens that rotate together. The first pair is in the configuration."""
 
     forgets_when_refused = True
 
@@ -556,12 +552,12 @@ class Session(Login):
 
 
 class Developer(Credential):
-    """A token that a person brings, and that nothing renews."""
+    """A token that a person provides. The gateway cannot renew it."""
 
     renews = False
     stopped_code = "static"
 
-    def has_obstacle(self, record):
+    def needs_login(self, record):
         return True
 
     def can_call(self, record):

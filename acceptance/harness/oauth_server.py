@@ -2,13 +2,15 @@
 
 Usage: python oauth_server.py DATABASE PORT LIFETIME_SECONDS TOKEN_DELAY_SECONDS
 
-Prints a line when it listens. `POST /reset` with `{"lifetime": SECONDS, "token_delay": SECONDS}` makes it as new:
-calls under way end without effect, and the database is what it was at the start.
+Prints a line when it listens. `POST /reset` with `{"lifetime": SECONDS, "token_delay": SECONDS}` begins a new test run: calls in
+progress end without effect, and the database is again as it was at the start.
 
-`/o/authorize/`, `/o/token/` and `/o/revoke_token/` are django-oauth-toolkit's own; `/api/` wants one of its tokens and
-answers with what arrived. The client `cc` (client credentials) has the secret `s3cret-of-cc`,
-the client `pw` (password) `s3cret-of-pw`, the client `web` (authorization code, PKCE) `s3cret-of-web`; the person is `ada` with the password `pw-of-ada`.
-Refresh tokens count once: the reuse of a spent one ends all that came from the same login, at once.
+`/o/authorize/`, `/o/token/` and `/o/revoke_token/` are django-oauth-toolkit's own. `/api/` requires one of its tokens and describes
+the request that it received.
+
+The clients are `cc` (client credentials, secret `s3cret-of-cc`), `pw` (password, `s3cret-of-pw`) and `web` (authorization code with
+PKCE, `s3cret-of-web`). The person is `ada` with the password `pw-of-ada`. A refresh token works once. The reuse of a spent refresh
+token revokes all tokens of the same login at once.
 """
 
 import contextlib
@@ -26,13 +28,13 @@ from django.conf import settings
 DATABASE, PORT = sys.argv[1], int(sys.argv[2])
 
 
-class Rounds:
-    """How the server answers, and which requests are under way; a reset begins the next round."""
+class TestRuns:
+    """The settings of the present test run, and its requests in progress. A reset begins the next run."""
 
     def __init__(self, lifetime, token_delay):
         self.changed = threading.Condition()
         self.number = self.under_way = 0
-        #: A copy of the database as it was when it had been set up.
+        #: A copy of the database after its setup.
         self.fresh = sqlite3.connect(":memory:", check_same_thread=False)
         self.lifetime, self.token_delay = lifetime, token_delay
 
@@ -52,8 +54,8 @@ class Rounds:
                 self.under_way -= 1
                 self.changed.notify_all()
 
-    def waits_in_vain(self, number):
-        """Waits as long as a token call takes; true when its round ended meanwhile."""
+    def is_cancelled_during_delay(self, number):
+        """Waits for `token_delay`. True if the test run of the request ended meanwhile."""
         with self.changed:
             return self.changed.wait_for(lambda: self.number != number, self.token_delay)
 
@@ -62,13 +64,13 @@ class Rounds:
             self.number += 1
             self.changed.notify_all()
             if not self.changed.wait_for(lambda: self.under_way == 0, 20):
-                raise TimeoutError("requests of an earlier test do not end")
+                raise TimeoutError("requests of the previous test run do not end")
             with contextlib.closing(sqlite3.connect(DATABASE, timeout=20)) as database:
                 self.fresh.backup(database)
             self.lifetime, self.token_delay = lifetime, token_delay
 
 
-rounds = Rounds(int(sys.argv[3]), float(sys.argv[4]))
+runs = TestRuns(int(sys.argv[3]), float(sys.argv[4]))
 CLIENTS = [
     {"client_id": "cc", "secret": "s3cret-of-cc", "authorization_grant_type": "client-credentials"},
     {"client_id": "pw", "secret": "s3cret-of-pw", "authorization_grant_type": "password"},
@@ -76,7 +78,7 @@ CLIENTS = [
         "client_id": "web",
         "secret": "s3cret-of-web",
         "authorization_grant_type": "authorization-code",
-        # Any port of loopback (RFC 8252, 7.3), and two places where no listener of ours is.
+        # Any port of loopback (RFC 8252 section 7.3), and two addresses where the gateway has no listener.
         "redirect_uris": "http://127.0.0.1/callback https://apps.example.com/callback boxsdk-web://boxsdkoauth2redirect",
     },
 ]
@@ -90,7 +92,7 @@ settings.configure(
     ROOT_URLCONF="oauth_server",
     USE_TZ=True,
     DEFAULT_AUTO_FIELD="django.db.models.BigAutoField",
-    # The default hasher takes half a second on purpose; these secrets protect nothing.
+    # The default hasher takes half a second on purpose. These secrets protect nothing.
     PASSWORD_HASHERS=["django.contrib.auth.hashers.MD5PasswordHasher"],
     DATABASES={
         "default": {
@@ -99,14 +101,14 @@ settings.configure(
             "OPTIONS": {
                 "timeout": 20,
                 "transaction_mode": "IMMEDIATE",
-                # Nobody reads it after a crash, and a disk that is busy elsewhere takes seconds for each change.
+                # No test reads the database after a crash. On a busy disk each synchronous write takes seconds.
                 "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=OFF",
             },
         }
     },
     INSTALLED_APPS=["django.contrib.auth", "django.contrib.contenttypes", "django.contrib.sessions", "oauth2_provider"],
     MIDDLEWARE=[
-        "oauth_server.in_rounds",
+        "oauth_server.track_requests",
         "django.contrib.sessions.middleware.SessionMiddleware",
         "django.middleware.csrf.CsrfViewMiddleware",
         "django.contrib.auth.middleware.AuthenticationMiddleware",
@@ -126,7 +128,7 @@ settings.configure(
     LOGIN_URL="/login/",
     OAUTH2_PROVIDER={
         "SCOPES": {"read": "r", "write": "w"},
-        "ACCESS_TOKEN_EXPIRE_SECONDS": lambda request: rounds.lifetime,
+        "ACCESS_TOKEN_EXPIRE_SECONDS": lambda request: runs.lifetime,
         "ALLOWED_REDIRECT_URI_SCHEMES": ["http", "https", "boxsdk-web"],
         "PKCE_REQUIRED": True,
         "ROTATE_REFRESH_TOKEN": True,
@@ -145,13 +147,13 @@ from django.views.decorators.csrf import csrf_exempt
 from oauth2_provider.oauth2_backends import get_oauthlib_core
 
 
-def in_rounds(get_response):
+def track_requests(get_response):
     def respond(request):
         if request.path == "/reset":
-            rounds.reset(**json.loads(request.body))
+            runs.reset(**json.loads(request.body))
             return HttpResponse(status=204)
-        with rounds.request() as number:
-            if rounds.token_delay and request.path == "/o/token/" and rounds.waits_in_vain(number):
+        with runs.request() as number:
+            if runs.token_delay and request.path == "/o/token/" and runs.is_cancelled_during_delay(number):
                 return HttpResponse(status=503)
             return get_response(request)
 
@@ -199,7 +201,7 @@ def main():
     people = get_user_model().objects
     if not people.filter(username="ada").exists():
         people.create_user("ada", password="pw-of-ada")
-    rounds.keep()
+    runs.keep()
     server = Server(("127.0.0.1", PORT), QuietHandler)
     server.set_app(get_wsgi_application())
     print("listening", flush=True)

@@ -6,6 +6,7 @@ import socketserver
 import threading
 
 from .processes import wait_until
+from .wire import END_OF_HEAD, StrictReader
 
 
 class Request:
@@ -94,11 +95,17 @@ class RecordingOrigin:
         with self.lock:
             self.streams.append(stream)
             self.connections.add(connection)
-        reader = Reader(connection, stream)
+
+        def receive():
+            data = connection.recv(65536)
+            stream.extend(data)
+            return data
+
+        reader = StrictReader(receive)
         try:
             while True:
-                head = reader.until(b"\r\n\r\n")
-                if head is None:
+                head = reader.head().removesuffix(END_OF_HEAD)
+                if not head:
                     return
                 if b"\r\nexpect: 100-continue" in head.lower():
                     connection.sendall(b"HTTP/1.1 100 Continue\r\n\r\n")
@@ -118,17 +125,7 @@ class RecordingOrigin:
         fields = [line.partition(b":") for line in head.split(b"\r\n")[1:]]
         named = lambda wanted: [value.strip() for name, _, value in fields if name.lower() == wanted]
         if named(b"transfer-encoding"):
-            body = b""
-            while True:
-                size = int((reader.until(b"\r\n") or b"cut off").split(b";")[0], 16)
-                if size == 0:
-                    while line := reader.until(b"\r\n"):
-                        pass
-                    if line is None:
-                        raise ValueError("cut off within the trailers")
-                    return body, "chunked"
-                body += reader.exactly(size)
-                reader.exactly(2)
+            return reader.chunks()[0], "chunked"
         lengths = named(b"content-length")
         if lengths:
             return reader.exactly(int(lengths[0])), "length"
@@ -154,32 +151,3 @@ class RecordingOrigin:
     def stop(self):
         self.server.shutdown()
         self.server.server_close()
-
-
-class Reader:
-    def __init__(self, connection, record):
-        self.connection = connection
-        self.record = record
-        self.buffer = b""
-
-    def more(self):
-        received = self.connection.recv(65536)
-        self.record += received
-        self.buffer += received
-        return bool(received)
-
-    def until(self, mark):
-        while mark not in self.buffer:
-            if not self.more():
-                if self.buffer:
-                    raise ValueError("cut off")
-                return None
-        before, _, self.buffer = self.buffer.partition(mark)
-        return before
-
-    def exactly(self, count):
-        while len(self.buffer) < count:
-            if not self.more():
-                raise ValueError("cut off")
-        result, self.buffer = self.buffer[:count], self.buffer[count:]
-        return result

@@ -118,14 +118,6 @@ def end(process, seconds=10):
             stream.close()
 
 
-def peak_memory_mib(pid):
-    with open(f"/proc/{pid}/status", encoding="ascii") as status:
-        for line in status:
-            if line.startswith("VmHWM:"):
-                return int(line.split()[1]) / 1024
-    raise AssertionError("no VmHWM")
-
-
 def environment(**changes):
     """Ours without what would steer a client or the gateway elsewhere; a value of None removes a name."""
     steering = {"http_proxy", "https_proxy", "all_proxy", "no_proxy"}

@@ -9,21 +9,22 @@ import threading
 import time
 
 from .processes import wait_until
+from .wire import Reader
 
 
-class Wire:
-    """One end of a connection. Reads have a deadline; `received` keeps everything that ever came."""
+class Wire(Reader):
+    """One end of a connection. Reads have a deadline. `received` keeps all bytes that arrived."""
 
-    #: What a read may fail with, and what that says of the connection; the first that fits.
+    #: Errors of a read, and what each says of the connection. The first that fits counts.
     ENDINGS = {ConnectionResetError: "reset"}
 
     def __init__(self, connection, seconds=15):
+        super().__init__(self._receive)
         self.connection = connection
         self.connection.settimeout(seconds)
         if connection.family != socket.AF_UNIX:
             self.connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.all_bytes = bytearray()
-        self.buffer = b""
         #: None while open, then "end" or "reset".
         self.ended = None
 
@@ -38,62 +39,22 @@ class Wire:
     def send(self, data):
         self.connection.sendall(data)
 
-    def more(self):
+    def _receive(self):
         if self.ended:
-            return False
+            return b""
         try:
             data = self.connection.recv(65536)
         except tuple(self.ENDINGS) as failure:
             self.ended = next(ending for kind, ending in self.ENDINGS.items() if isinstance(failure, kind))
-            return False
+            return b""
         if not data:
             self.ended = "end"
         self.all_bytes += data
-        self.buffer += data
-        return bool(data)
-
-    def take(self, has_enough):
-        """All that there is once `has_enough` says so of its size, or at the end. In pieces: joining many bytes each time is slow."""
-        pieces, size = [self.buffer], len(self.buffer)
-        self.buffer = b""
-        try:
-            while not has_enough(size) and self.more():
-                pieces.append(self.buffer)
-                size += len(self.buffer)
-                self.buffer = b""
-        except BaseException:
-            self.buffer = b"".join(pieces)
-            raise
-        return b"".join(pieces)
-
-    def until(self, mark):
-        """Up to and with `mark`; what there is when the connection ends first."""
-        while mark not in self.buffer and self.more():
-            pass
-        before, found, self.buffer = self.buffer.partition(mark)
-        return before + found
-
-    def head(self):
-        return self.until(b"\r\n\r\n")
-
-    def exactly(self, count):
-        taken = self.take(lambda size: size >= count)
-        self.buffer = taken[count:]
-        return taken[:count]
+        return data
 
     def chunked(self):
-        """The content of a chunked body; what there is of it when the connection ends first."""
-        content = b""
-        while line := self.until(b"\r\n").removesuffix(b"\r\n"):
-            size = int(line, 16)
-            content += self.exactly(size)
-            self.exactly(2)
-            if size == 0:
-                break
-        return content
-
-    def to_end(self):
-        return self.take(lambda size: False)
+        """Chunked content, or the part of it that arrived before the end of the connection."""
+        return self.chunks()[0]
 
     def is_quiet(self, seconds):
         """Nothing comes for a while; the only way to see that something does not happen."""

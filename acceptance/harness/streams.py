@@ -8,6 +8,7 @@ import time
 import zlib
 
 from .processes import wait_until
+from .wire import END_OF_HEAD, Reader
 
 BLOCK = os.urandom(1 << 20)
 #: What of a stream may be with the gateway, and in no buffer of the kernel's, while the other end takes nothing.
@@ -45,13 +46,10 @@ def receive(read_into, length, flow):
 
 
 def read_head(connection):
-    """One byte at a time, so that nothing of the body is taken with it."""
-    head = b""
-    while not head.endswith(b"\r\n\r\n"):
-        byte = connection.recv(1)
-        if not byte:
-            raise OSError(f"closed after {head!r}")
-        head += byte
+    """Reads one byte at a time, so that the content stays in the socket."""
+    head = Reader(lambda: connection.recv(1)).head()
+    if not head.endswith(END_OF_HEAD):
+        raise OSError(f"closed after {head!r}")
     return head
 
 

@@ -1,11 +1,9 @@
-"""An authority of our own for certificates, made with openssl, and nginx behind one of them."""
+"""A certificate authority for the tests, made with openssl, and nginx with one of its certificates."""
 
 import pathlib
-import shutil
 import subprocess
 
-from . import processes
-from .gateway import CACHE
+from . import debian
 
 
 def openssl(*words):
@@ -44,42 +42,12 @@ class CertificateAuthority:
         return certificate, key
 
 
-class Nginx:
-    """nginx that speaks TLS and lets in only who brings `authorization`."""
-
-    def __init__(self, folder, certificate, key, authorization):
-        self.folder = pathlib.Path(folder)
-        self.port = processes.free_port()
-        binary = shutil.which("nginx") or str(CACHE / "debian/usr/sbin/nginx")
-        config = self.folder / "nginx.conf"
-        temporary = " ".join(
-            f"{kind}_temp_path {self.folder}/{kind};" for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
-        )
-        config.write_text(
-            f"""
-            daemon off; master_process off; pid {self.folder}/nginx.pid; error_log {self.folder}/nginx.log;
-            events {{ worker_connections 512; }}
-            http {{
-              {temporary} access_log off; default_type text/plain; client_max_body_size 64m;
-              map $http_authorization $welcome {{ default 0; "{authorization}" 1; }}
-              server {{
-                listen 127.0.0.1:{self.port} ssl;
-                ssl_certificate {certificate}; ssl_certificate_key {key}; ssl_protocols TLSv1.2 TLSv1.3;
-                if ($welcome = 0) {{ return 401; }}
-                location / {{ return 200 "$ssl_protocol $ssl_server_name $request_method $request_uri"; }}
-              }}
-            }}""",
-            encoding="ascii",
-        )
-        self.process = subprocess.Popen(
-            [binary, "-p", str(self.folder), "-e", str(self.folder / "nginx.log"), "-c", str(config)],
-            stderr=subprocess.PIPE,
-        )
-        processes.wait_until(lambda: processes.is_listening(self.port), 20, "nginx listens")
-
-    @property
-    def url(self):
-        return f"https://127.0.0.1:{self.port}"
-
-    def stop(self):
-        processes.end(self.process)
+def nginx_over_tls(folder, certificate, key, authorization):
+    """nginx with TLS. It refuses requests without this `authorization`, and describes all others."""
+    server = f"""
+        default_type text/plain;
+        ssl_certificate {certificate}; ssl_certificate_key {key}; ssl_protocols TLSv1.2 TLSv1.3;
+        if ($welcome = 0) {{ return 401; }}
+        location / {{ return 200 "$ssl_protocol $ssl_server_name $request_method $request_uri"; }}"""
+    welcome = f'map $http_authorization $welcome {{ default 0; "{authorization}" 1; }}'
+    return debian.nginx(folder, server, http=welcome, scheme="https")

@@ -8,10 +8,8 @@ import socket
 import ssl
 
 from . import processes
+from .configs import BEARER
 from .script import Wire, connect, get
-
-#: The credential of the route.
-TOKEN = "CANARY-5f2c9a"
 
 
 class TLSWire(Wire):
@@ -137,7 +135,7 @@ def start_secure(make_script, start_gateway, certificate_authority, steps, side,
     `side` says where TLS is: "origin", "listener", "both", or "none".
     """
     certificate, key = serving(certificate_authority, "both-sides")
-    route = {"auth": {"strategy": "bearer", "token": TOKEN}}
+    route = {"auth": BEARER}
     if side in ("both", "origin"):
         origin = make_script(over_tls(server_context(certificate, key), steps))
         route |= {"upstream": f"https://127.0.0.1:{origin.port}", "tls": {"ca": str(certificate_authority.certificate)}}

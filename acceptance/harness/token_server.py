@@ -1,5 +1,6 @@
 """A token server of one's own, as `delegated` asks it: a token for each user, and a record of who asked and how."""
 
+import base64
 import http.server
 import json
 import ssl
@@ -86,6 +87,12 @@ class TokenServer:
         self.open.set()
         self.server.shutdown()
         self.server.server_close()
+
+
+def unsigned_jwt(**claims):
+    """An access token that names its own expiration, as some authorities issue them."""
+    parts = [base64.urlsafe_b64encode(json.dumps(part).encode()).rstrip(b"=").decode() for part in ({"alg": "none"}, claims)]
+    return ".".join([*parts, "c2ln"])
 
 
 def who(request):

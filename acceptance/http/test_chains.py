@@ -4,16 +4,15 @@ import concurrent.futures
 import contextlib
 import hashlib
 import json
-import os
 import random
 import re
 import threading
 import time
 
 import pytest
-from harness.bytes import body_of
+from harness.bytes import body_of, framed
 from harness.configs import BEARER, CANARY
-from harness import debian, raw
+from harness import debian, raw, seeds
 from harness.corpus import CUT_OFF, GUNICORN, addressed_to, corpus, own_cases
 from harness.origin import response
 from harness.script import connect, wait
@@ -412,18 +411,11 @@ def others_are_served(port, name):
 AT_ONCE, PER_CLIENT = 16, 125
 
 
-def framed(body, source):
-    """In chunks, or with a length."""
-    if source.random() < 0.5:
-        return b"Content-Length: %d\r\n\r\n%s" % (len(body), body)
-    return b"Transfer-Encoding: chunked\r\n\r\n" + (b"%x\r\n%s\r\n" % (len(body), body) if body else b"") + CHUNKED_END
-
-
 @pytest.mark.parametrize("front, back", [("nginx", "haproxy"), ("haproxy", "nginx")])
 def test_thousands_of_requests_through_a_chain_keep_their_answers(chain, origin, front, back):
     """Kept connections at every hop, many clients at once, bodies of every framing and size, to each its own answer."""
     port = chain(front, back)
-    seed = int(os.environ.get("AUTHGATEWAY_SEED", "1"))
+    seed = seeds.choose(default=1)
     origin.answer = lambda request: response(200, request.target[1:].encode() + request.body)
 
     def ask(number):
@@ -432,7 +424,8 @@ def test_thousands_of_requests_through_a_chain_keep_their_answers(chain, origin,
             for request in range(PER_CLIENT):
                 name = b"%d-%d" % (number, request)
                 body = source.randbytes(source.choice([0, 1, 10, 1000, 20_000]))
-                client.send(b"POST /%s HTTP/1.1\r\nHost: 127.0.0.1:%d\r\n%s" % (name, port, framed(body, source)))
+                content = framed(body, "length" if source.random() < 0.5 else "chunked")
+                client.send(b"POST /%s HTTP/1.1\r\nHost: 127.0.0.1:%d\r\n%s" % (name, port, content))
                 answer = client.head()
                 assert answer.startswith(b"HTTP/1.1 200"), answer
                 content = body_of(client, answer)

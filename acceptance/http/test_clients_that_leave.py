@@ -5,12 +5,11 @@ import threading
 import time
 
 import pytest
-from harness import metrics, raw
+from harness import proc, raw
 from harness.bytes import SWITCH
 from harness.processes import wait_until
 from harness.script import OK, Wire, answering, connect, get, wait
 from harness.tls_script import over_tls, request_to, server_context, serving
-from harness.token_server import TokenServer
 
 CLOSE = ("Connection: close",)
 
@@ -249,31 +248,24 @@ def test_a_client_that_leaves_after_its_answer_leaves_nothing_behind(secure, sid
     """Nobody waits for a close_notify that has come already, or that will not come: many clients send none."""
     gateway, _ = secure(answering(OK.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n")), side, idle_timeout="30s")
     pid = gateway.process.pid
-    before = metrics.steady_descriptors(pid)
+    before = proc.steady_descriptors(pid)
     client = gateway.dial()
     client.send(request_to(gateway, client, *fields))
     assert client.head().startswith(b"HTTP/1.1 200 ") and client.exactly(2) == b"ok"
     if fields:
         assert client.to_end() == b"" and client.ended == "end"
     leave(client, how)
-    wait_until(lambda: metrics.descriptors(pid) <= before, 2, lambda: f"{metrics.descriptors(pid)} of {before}")
+    wait_until(lambda: proc.descriptors(pid) <= before, 2, lambda: f"{proc.descriptors(pid)} of {before}")
 
 
 # Before the origin has anything of it
 
 
-@pytest.fixture
-def token_server():
-    server = TokenServer()
-    yield server
-    server.stop()
-
-
 def has_given_up(gateway):
     """What waits until the gateway has one descriptor less than now: that of a client that has left."""
     pid = gateway.process.pid
-    left = metrics.descriptors(pid) - 1
-    return lambda: wait_until(lambda: metrics.descriptors(pid) <= left, 1, "the client's connection is given up")
+    left = proc.descriptors(pid) - 1
+    return lambda: wait_until(lambda: proc.descriptors(pid) <= left, 1, "the client's connection is given up")
 
 
 @pytest.mark.parametrize("how", ["close", "reset"])
@@ -408,8 +400,8 @@ def test_a_close_notify_is_an_end_also_where_the_connection_stays_open(secure, s
         if state == "ahead":
             client.send(request_to(gateway, client, path="/api/ahead"))
         time.sleep(0.2)
-        before = metrics.descriptors(pid)
+        before = proc.descriptors(pid)
         client.notify()
-        wait_until(lambda: metrics.descriptors(pid) < before, 1, "its connections are given up")
+        wait_until(lambda: proc.descriptors(pid) < before, 1, "its connections are given up")
         over.set()
     assert paths == [b"/holder" if state == "place" else b"/x"]

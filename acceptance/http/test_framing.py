@@ -8,7 +8,7 @@ import time
 
 import pytest
 from harness.configs import plain_config
-from harness import metrics, raw, streams
+from harness import proc, raw, streams
 from harness.processes import wait_until
 from harness.script import OK, Wire, answering, connect, connect_unix, get, wait
 
@@ -623,9 +623,9 @@ def blocked_upload(against):
 def test_a_client_that_leaves_a_blocked_upload_is_noticed(blocked_upload, how):
     """The origin reads nothing, so the gateway reads nothing either: the end must be seen all the same."""
     client, _, pid = blocked_upload
-    without = metrics.descriptors(pid) - 2
+    without = proc.descriptors(pid) - 2
     leave(client, how)
-    wait_until(lambda: metrics.descriptors(pid) <= without, 1, "both connections are given up")
+    wait_until(lambda: proc.descriptors(pid) <= without, 1, "both connections are given up")
 
 
 @pytest.mark.parametrize("how", ["close", "reset"])

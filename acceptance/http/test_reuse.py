@@ -2,7 +2,6 @@
 
 import asyncio
 import hashlib
-import os
 import random
 import subprocess
 import sys
@@ -10,8 +9,8 @@ import threading
 
 import pytest
 import requests
-from harness.configs import CANARY
-from harness import processes
+from harness import processes, seeds
+from harness.configs import BEARER, plain_config
 from harness.gateway import ROOT
 from harness.script import connect, wait
 
@@ -20,8 +19,7 @@ CLIENTS = 16
 
 @pytest.fixture
 def hasty():
-    seed = os.environ.get("AUTHGATEWAY_SEED", str(random.randrange(1 << 32)))
-    print(f"seed {seed}; set AUTHGATEWAY_SEED to repeat")
+    seed = str(seeds.choose())
     script = ROOT / "acceptance/harness/hasty_origin.py"
     process = subprocess.Popen([sys.executable, str(script), seed], stdout=subprocess.PIPE, bufsize=0)
     yield f"http://127.0.0.1:{processes.first_line(process, 20)}"
@@ -60,7 +58,7 @@ async def client(port, number, count, method):
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("count", [5_000, pytest.param(100_000, marks=pytest.mark.soak)])
 def test_connections_that_die_between_requests(hasty, start_gateway, count):
-    gateway = start_gateway({"routes": {"api": {"upstream": hasty, "auth": {"strategy": "bearer", "token": CANARY}}}})
+    gateway = start_gateway({"routes": {"api": {"upstream": hasty, "auth": BEARER}}})
 
     async def run(method):
         each = [client(gateway.port, number, count // CLIENTS, method) for number in range(CLIENTS)]
@@ -109,9 +107,7 @@ def test_a_connection_that_dies_under_the_last_bytes_of_a_body_is_replaced(make_
             wire.send(answer)
 
     script = make_script(steps)
-    gateway = start_gateway(
-        {"routes": {"api": {"upstream": script.url, "auth": {"strategy": "bearer", "token": CANARY}}}}
-    )
+    gateway = start_gateway(plain_config(script))
     host = f"Host: 127.0.0.1:{gateway.port}\r\n"
     with connect(gateway.port) as client:
         client.send(f"GET /api/x HTTP/1.1\r\n{host}\r\n".encode())

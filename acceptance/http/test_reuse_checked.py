@@ -3,7 +3,6 @@
 import asyncio
 import collections
 import itertools
-import os
 import random
 import re
 import socket
@@ -11,6 +10,7 @@ import threading
 import time
 
 import pytest
+from harness import seeds
 from harness.processes import wait_until
 from harness.script import OK, connect, get, wait
 
@@ -268,9 +268,7 @@ def origin_is_open(origin, number):
 
 @pytest.fixture
 def source():
-    seed = int(os.environ.get("AUTHGATEWAY_SEED", random.randrange(1 << 32)))
-    print(f"seed {seed}; set AUTHGATEWAY_SEED to repeat")
-    return random.Random(seed)
+    return random.Random(seeds.choose())
 
 
 async def ask(port, requests_of_one):

@@ -5,7 +5,7 @@ import subprocess
 import threading
 
 import pytest
-from harness.configs import CANARY, plain_config
+from harness.configs import BEARER, plain_config
 from harness import processes
 from harness.gateway import ROOT
 from harness.issuer import Issuer
@@ -49,7 +49,7 @@ def test_a_request_of_which_nothing_has_left_is_sent_over_another_connection(
             wire.send(OK)
 
     origin = make_script(steps)
-    token = {"strategy": "bearer", "token": CANARY} if auth == "static" else issuer.credential()
+    token = BEARER if auth == "static" else issuer.credential()
     config = {
         "tokens": {"store": "memory"},
         "credentials": {"token": token},

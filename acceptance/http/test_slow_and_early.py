@@ -4,7 +4,7 @@ import threading
 import time
 
 import pytest
-from harness import metrics
+from harness import proc
 from harness.bytes import CONTINUE, REJECTED, content_of, framed, pattern
 from harness.issuer import Issuer
 from harness.processes import wait_until
@@ -42,12 +42,12 @@ def test_a_client_that_takes_nothing_any_more_is_closed_in_the_end(against, size
     answer = whole(pattern(size), "length")
     gateway, _ = against(answering(answer), idle_timeout="1s", response_timeout="1s")
     pid = gateway.process.pid
-    before = metrics.steady_descriptors(pid)
+    before = proc.steady_descriptors(pid)
     with connect_narrow(gateway.port) as client:
         client.send(get(gateway))
         assert client.head().startswith(b"HTTP/1.1 200")
-        assert metrics.descriptors(pid) > before
-        wait_until(lambda: metrics.descriptors(pid) <= before, 12, lambda: f"{metrics.descriptors(pid)} of {before} descriptors")
+        assert proc.descriptors(pid) > before
+        wait_until(lambda: proc.descriptors(pid) <= before, 12, lambda: f"{proc.descriptors(pid)} of {before} descriptors")
         client.to_end()
         assert size == 3 << 20 or len(client.received) < len(answer), "it was not for the end of the answer"
 

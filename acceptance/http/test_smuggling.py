@@ -3,14 +3,13 @@
 import collections
 import concurrent.futures
 import functools
-import os
 import random
 import re
 import socket
 
 import pytest
 from harness.configs import BEARER, CANARY, plain_config
-from harness import metrics, raw
+from harness import proc, raw, seeds
 from harness.processes import wait_until
 
 SMUGGLED = b"GET /api/smuggled HTTP/1.1\r\nHost: {host}\r\n\r\n"
@@ -196,18 +195,18 @@ def test_a_client_that_goes_away_leaves_nothing_behind(gateway, origin):
     origin.answer = lambda request: b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok"
     assert send(gateway, request).status == 200
     wait_until(lambda: not origin.connections, 5, "the first request's connection is closed")
-    before = metrics.steady_descriptors(pid)
+    before = proc.steady_descriptors(pid)
     origin.forget()
 
     clients = [socket.create_connection(("127.0.0.1", gateway.port), 5) for _ in range(20)]
     for client in clients:
         client.sendall(b"POST /api/x HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 1000\r\n\r\npart")
     wait_until(lambda: origin.raw().count(b"\r\n\r\npart") == 20, 5, "all are on their way")
-    assert len(origin.connections) == 20 and metrics.descriptors(pid) > before + 20
+    assert len(origin.connections) == 20 and proc.descriptors(pid) > before + 20
     for client in clients:
         client.close()
     wait_until(lambda: not origin.connections, 1, lambda: f"{len(origin.connections)} connections to the origin")
-    wait_until(lambda: metrics.descriptors(pid) <= before, 1, lambda: f"{metrics.descriptors(pid)} of {before} descriptors")
+    wait_until(lambda: proc.descriptors(pid) <= before, 1, lambda: f"{proc.descriptors(pid)} of {before} descriptors")
     assert origin.requests == [], "no whole request arrived"
     assert send(gateway, request).status == 200
     assert [request.method for request in origin.requests] == ["GET"]
@@ -248,9 +247,7 @@ def mutated(random, whole):
 
 def test_whatever_a_damaged_request_is_read_as_it_carries_our_credential_once(recorder, start_gateway):
     """Each connection is answered, what arrives is what is answered with 200, and it is many requests of each kind."""
-    seed = int(os.environ.get("AUTHGATEWAY_SEED", random.randrange(1 << 32)))
-    print(f"seed {seed}; set AUTHGATEWAY_SEED to repeat")
-    source = random.Random(seed)
+    source = random.Random(seeds.choose())
     # What has lost its end is not waited for.
     limits = {"header_timeout": "3s", "body_idle_timeout": "3s", "idle_timeout": "500ms"}
     gateway = start_gateway({**plain_config(recorder), "limits": limits})

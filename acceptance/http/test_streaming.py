@@ -5,11 +5,11 @@ import subprocess
 import time
 
 import pytest
-from harness.configs import CANARY
-from harness import metrics, streams
-from harness.metrics import resident_mib
+from harness.configs import BEARER, CANARY, plain_config
+from harness import proc, streams
+from harness.proc import peak_memory_mib, resident_mib
 from harness.origin import response
-from harness.processes import environment, peak_memory_mib, wait_until
+from harness.processes import environment, wait_until
 from harness.script import OK, connect, get
 
 BLOCKS = 1024
@@ -30,11 +30,10 @@ def upstream():
 @pytest.fixture
 def gateway(upstream, start_gateway):
     """What its start took, which is more than streaming takes, is given back after a moment; its peak is forgotten."""
-    auth = {"strategy": "bearer", "token": CANARY}
-    gateway = start_gateway({"routes": {"big": {"upstream": upstream.url, "auth": auth}}})
+    gateway = start_gateway({"routes": {"big": {"upstream": upstream.url, "auth": BEARER}}})
     pid = gateway.process.pid
     wait_until(lambda: resident_mib(pid) < SETTLED_MIB, 20, lambda: f"{resident_mib(pid)} MiB, less than {SETTLED_MIB}")
-    metrics.forget_peak(pid)
+    proc.forget_peak(pid)
     return gateway
 
 
@@ -122,7 +121,7 @@ def test_a_client_that_stops_reading_stops_an_origin_whose_answer_is_framed_anew
             sent += wire.connection.send(block)
 
     origin = make_script(steps)
-    gateway = start_gateway({"routes": {"big": {"upstream": origin.url, "auth": {"strategy": "bearer", "token": CANARY}}}})
+    gateway = start_gateway({"routes": {"big": {"upstream": origin.url, "auth": BEARER}}})
     with streams.connect(gateway.port) as connection:
         version = "1.1" if case == "no-length" else "1.0"
         connection.sendall(get(gateway, path="/big/x", version=version))
@@ -147,8 +146,7 @@ def test_many_connections_take_little_memory(origin, start_gateway, kind):
     """Kept open behind a request each; those that are idle are as many as one gateway takes by itself, nearly."""
     count, most = CROWDS[kind]
     origin.answer = lambda request: response(200, b"{" + b" " * 1022 + b"}")
-    auth = {"strategy": "bearer", "token": CANARY}
-    gateway = start_gateway({"routes": {"api": {"upstream": origin.url, "auth": auth}}})
+    gateway = start_gateway(plain_config(origin))
     pid = gateway.process.pid
     with contextlib.ExitStack() as crowd:
         clients = [crowd.enter_context(connect(gateway.port, 30)) for _ in range(count)]
@@ -159,7 +157,7 @@ def test_many_connections_take_little_memory(origin, start_gateway, kind):
                 for client in clients[some : some + 256]:
                     assert client.head().startswith(b"HTTP/1.1 200") and len(client.exactly(1024)) == 1024
                     client.received = b""
-        assert metrics.descriptors(pid) > count
+        assert proc.descriptors(pid) > count
         wait_until(lambda: resident_mib(pid) < most, 10, lambda: f"{resident_mib(pid)} MiB with {count} connections")
         print(f"{count} connections: {resident_mib(pid):.1f} MiB resident")
 

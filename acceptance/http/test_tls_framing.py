@@ -7,7 +7,7 @@ import threading
 import time
 
 import pytest
-from harness.configs import CANARY
+from harness.configs import BEARER, CANARY
 from harness import processes, streams
 from harness.bytes import CHUNKED, NOT_AN_END, SWITCH, body_of, framed, pattern
 from harness.script import OK, answering, connect, get, wait
@@ -311,7 +311,7 @@ def test_a_request_sent_ahead_is_not_written_behind_the_end_that_came_with_an_an
                 tls.notify()
             tls.flush()
 
-    route = {"auth": {"strategy": "bearer", "token": CANARY}, "tls": {"ca": str(certificate_authority.certificate)}}
+    route = {"auth": BEARER, "tls": {"ca": str(certificate_authority.certificate)}}
     route["upstream"] = f"https://127.0.0.1:{make_script(steps).port}"
     gateway = start_gateway({"routes": {"api": route}, "limits": {"pending_per_upstream": 1}})
     with connect(gateway.port) as client:

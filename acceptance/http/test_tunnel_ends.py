@@ -5,7 +5,7 @@ import time
 
 import pytest
 from harness.configs import CANARY
-from harness import metrics
+from harness import proc
 from harness.processes import wait_until
 from harness.script import OK, answering, connect, get, wait
 from harness.tls_script import MemoryTLS, request_to, server_context, serving
@@ -169,13 +169,13 @@ def test_when_both_have_ended_nothing_is_left(against):
 
     gateway, _ = against(steps)
     pid = gateway.process.pid
-    before = metrics.steady_descriptors(pid)
+    before = proc.steady_descriptors(pid)
     with connect(gateway.port) as client:
         enter(gateway, client)
         client.send(b"bye")
         client.end_of_writing()
         assert client.to_end() == b"" and client.ended == "end"
-        wait_until(lambda: metrics.descriptors(pid) <= before, 5, lambda: f"{metrics.descriptors(pid)} of {before}")
+        wait_until(lambda: proc.descriptors(pid) <= before, 5, lambda: f"{proc.descriptors(pid)} of {before}")
 
 
 @pytest.mark.parametrize("first", ["client", "origin"])

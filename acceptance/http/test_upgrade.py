@@ -7,7 +7,7 @@ import threading
 import pytest
 from harness import streams
 from harness.bytes import SWITCH
-from harness.configs import CANARY
+from harness.configs import BEARER, CANARY
 from harness.processes import wait_until
 from harness.script import connect, wait
 from websockets.asyncio.client import connect as websocket
@@ -15,7 +15,7 @@ from websockets.asyncio.server import serve
 
 
 def config(url):
-    return {"routes": {"api": {"upstream": url, "auth": {"strategy": "bearer", "token": CANARY}}}}
+    return {"routes": {"api": {"upstream": url, "auth": BEARER}}}
 
 
 def handshake(gateway):

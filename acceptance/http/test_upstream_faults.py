@@ -13,7 +13,7 @@ import pytest
 import requests
 from harness.bytes import CHUNKED, NOT_AN_END, SWITCH
 from harness.configs import BEARER, CANARY
-from harness import metrics, raw
+from harness import proc, raw
 from harness.origin import RecordingOrigin
 from harness.processes import free_port, wait_until
 from harness.script import connect, get, wait
@@ -103,7 +103,7 @@ def test_faults_leave_no_thread_and_no_connection_behind(gateway, origin, waves)
     pid = gateway.process.pid
     # What is kept open for the next request goes with idle_timeout.
     wait_until(lambda: not origin.connections, 5, "nothing is kept open")
-    before, threads = metrics.descriptors(pid), metrics.threads(pid)
+    before, threads = proc.descriptors(pid), proc.threads(pid)
     for routes in waves:
         seen = statuses(gateway, routes)
         assert are_right(seen), seen
@@ -114,10 +114,10 @@ def test_faults_leave_no_thread_and_no_connection_behind(gateway, origin, waves)
 def nothing_is_left(pid, before, threads):
     """No descriptor and no thread more than there were before."""
     # A lookup that the name server does not answer keeps its socket for as long as the resolver waits: 5 s, twice.
-    wait_until(lambda: metrics.descriptors(pid) <= before, 12, lambda: f"{metrics.descriptors(pid)} of {before} descriptors")
+    wait_until(lambda: proc.descriptors(pid) <= before, 12, lambda: f"{proc.descriptors(pid)} of {before} descriptors")
     # A lookup's thread ends with it; the runtime has up to one for each processor more when there is work.
     most = threads + os.cpu_count()
-    wait_until(lambda: metrics.threads(pid) <= most, 2, lambda: f"{metrics.threads(pid)} threads, {threads} before")
+    wait_until(lambda: proc.threads(pid) <= most, 2, lambda: f"{proc.threads(pid)} threads, {threads} before")
 
 
 def test_a_name_that_takes_long_to_resolve_holds_up_nobody_else(gateway, origin):
@@ -143,7 +143,7 @@ def test_an_upstream_that_comes_and_goes(start_gateway):
     assert raw.exchange(gateway.port, request).status == 200
     wait_until(lambda: not origin.connections, 5, "nothing is kept open")
     pid = gateway.process.pid
-    before, threads = metrics.descriptors(pid), metrics.threads(pid)
+    before, threads = proc.descriptors(pid), proc.threads(pid)
     answers, stop = [], threading.Event()
 
     def statuses(since=0):

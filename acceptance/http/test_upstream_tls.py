@@ -2,15 +2,14 @@
 
 import base64
 import hashlib
-import ssl
 import subprocess
 
 import pytest
 import requests
-from harness.configs import CANARY
+from harness.configs import BEARER, CANARY
 from harness import processes
 from harness.tls import CertificateAuthority
-from harness.token_server import TokenServer
+from harness.tls_script import server_context
 
 
 def route(tls_upstream, **tls):
@@ -18,7 +17,7 @@ def route(tls_upstream, **tls):
         "routes": {
             "secure": {
                 "upstream": tls_upstream.url,
-                "auth": {"strategy": "bearer", "token": CANARY},
+                "auth": BEARER,
                 **({"tls": tls} if tls else {}),
             }
         }
@@ -70,16 +69,9 @@ def certificates(certificate_authority):
 
 
 @pytest.fixture
-def servers(certificates):
-    """Say what arrives, decrypted."""
-    made = []
-    for certificate, key in certificates:
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(certificate, key)
-        made.append(TokenServer(context))
-    yield made
-    for server in made:
-        server.stop()
+def servers(certificates, make_token_server):
+    """They record what arrives, decrypted."""
+    return [make_token_server(server_context(certificate, key)) for certificate, key in certificates]
 
 
 @pytest.mark.parametrize("names", [{}, {"server_name": "upstream.test"}])

@@ -5,7 +5,7 @@ import shutil
 import subprocess
 
 import pytest
-from harness.configs import CANARY
+from harness.configs import BEARER
 from harness.gateway import ROOT
 from harness.script import connect, get
 
@@ -36,11 +36,10 @@ def test_a_request_asks_for_memory_once(counter, make_script, start_gateway):
 
     library, count = counter
     rules = {"clients": ["laptop"], "allow": [{"methods": ["GET"], "path": "/things/**"}]}
-    auth = {"strategy": "bearer", "token": CANARY}
     gateway = start_gateway(
         {
             "access": {"clients": {"laptop": {"token": CLIENT_TOKEN}}},
-            "routes": {name: {"upstream": make_script(steps).url, "auth": auth, **rules} for name in ("api", "other")},
+            "routes": {name: {"upstream": make_script(steps).url, "auth": BEARER, **rules} for name in ("api", "other")},
         },
         environment={"LD_PRELOAD": str(library), "ALLOCATION_COUNT": str(count)},
     )

@@ -4,7 +4,7 @@ import subprocess
 
 import pytest
 import requests
-from harness.configs import CANARY
+from harness.configs import BEARER
 from harness import raw
 from harness.script import get
 
@@ -13,7 +13,7 @@ LIMIT = 100_000
 
 @pytest.fixture
 def gateway(origin, start_gateway):
-    routes = {"api": {"upstream": origin.url, "auth": {"strategy": "bearer", "token": CANARY}}}
+    routes = {"api": {"upstream": origin.url, "auth": BEARER}}
     return start_gateway({"limits": {"request_body_bytes": LIMIT}, "routes": routes})
 
 

@@ -8,7 +8,7 @@ import time
 import pytest
 import requests
 from harness.configs import plain_config
-from harness import metrics
+from harness import proc
 from harness.processes import wait_until
 from harness.script import connect, get
 
@@ -57,19 +57,19 @@ def test_the_limit_is_raised_as_far_as_it_may_be(origin, make_gateway, most, war
 def test_clients_of_the_admin_listener_leave_the_proxy_its_descriptors(origin, start_gateway):
     """Who asks slowly is one of so many, and nobody takes more."""
     gateway = start_gateway(plain_config(origin))
-    before = metrics.descriptors(gateway.process.pid)
+    before = proc.descriptors(gateway.process.pid)
     slow = b"POST /login HTTP/1.1\r\nHost: 127.0.0.1:%d\r\nContent-Length: 30000\r\n\r\n" % gateway.admin_port
     with contextlib.ExitStack() as stack:
         for _ in range(300):
             client = stack.enter_context(connect(gateway.admin_port))
             with contextlib.suppress(ConnectionError):
                 client.send(slow)
-        wait_until(lambda: metrics.descriptors(gateway.process.pid) > before + 100, 5, "some are accepted")
+        wait_until(lambda: proc.descriptors(gateway.process.pid) > before + 100, 5, "some are accepted")
         with connect(gateway.port) as client:
             client.send(get(gateway, "Connection: close"))
             assert client.head().startswith(b"HTTP/1.1 200 ")
-        wait_until(lambda: metrics.descriptors(gateway.process.pid) <= before + 140, 5, "no more than 128 and a few")
-    wait_until(lambda: metrics.descriptors(gateway.process.pid) <= before + 8, 10, "all have left")
+        wait_until(lambda: proc.descriptors(gateway.process.pid) <= before + 140, 5, "no more than 128 and a few")
+    wait_until(lambda: proc.descriptors(gateway.process.pid) <= before + 8, 10, "all have left")
     assert requests.get(gateway.admin_url + "/healthz", timeout=5).status_code == 200, "others come in"
 
 

@@ -9,10 +9,9 @@ import sys
 import time
 
 import pytest
-from harness.configs import CANARY
-from harness import metrics, processes
+from harness.configs import BEARER
+from harness import proc, processes
 from harness.gateway import ROOT
-from harness.processes import peak_memory_mib
 from harness.script import connect, get
 
 #: What the upstream is allowed to have under way; ten times as many clients come.
@@ -51,8 +50,7 @@ def upstream():
 
 
 def config(upstream, **limits):
-    auth = {"strategy": "bearer", "token": CANARY}
-    return {"limits": limits, "routes": {"api": {"upstream": upstream, "auth": auth}}}
+    return {"limits": limits, "routes": {"api": {"upstream": upstream, "auth": BEARER}}}
 
 
 def load(gateway, folder, connections, seconds, pause=0, niceness=19):
@@ -88,7 +86,7 @@ def while_it_lasts(gateway, attack):
 
 
 def report(peak, good, refused, refusals, gateway, seconds):
-    memory = peak_memory_mib(gateway.process.pid)
+    memory = proc.peak_memory_mib(gateway.process.pid)
     print(
         f"peak {peak:.0f}/s; overload: good {good:.0f}/s ({good / peak:.2f}), refused {refused:.0f}/s; {len(refusals)} probes refused, "
         f"p50 {statistics.median(refusals) * 1000:.1f} ms, longest {max(refusals) * 1000:.1f} ms; memory {memory:.0f} MiB"
@@ -169,4 +167,4 @@ def test_ten_times_the_connections_that_it_takes(upstream, start_gateway, tmp_pa
     assert none == 0
     assert good >= share * peak
     is_as_before(gateway, tmp_path, members, peak, share_afterwards)
-    assert metrics.threads(gateway.process.pid) < 64
+    assert proc.threads(gateway.process.pid) < 64

@@ -7,7 +7,7 @@ import time
 import pytest
 from harness.bytes import CONTINUE
 from harness.configs import plain_config
-from harness import metrics
+from harness import proc
 from harness.processes import wait_until
 from harness.script import OK, connect, get, wait
 
@@ -231,12 +231,12 @@ def test_a_client_that_sends_nothing_more_after_its_last_answer_is_closed(agains
 
     gateway, _ = against(steps)
     pid = gateway.process.pid
-    before = metrics.descriptors(pid)
+    before = proc.descriptors(pid)
     with connect(gateway.port) as client:
         client.send(get(gateway, "Content-Length: 10485760", method="POST") + b"x" * 1000)
         assert client.head().startswith(b"HTTP/1.1 413 ")
         assert client.to_end() == b"big" and client.ended == "end"
-        wait_until(lambda: metrics.descriptors(pid) <= before, 5, lambda: f"{metrics.descriptors(pid)} of {before}")
+        wait_until(lambda: proc.descriptors(pid) <= before, 5, lambda: f"{proc.descriptors(pid)} of {before}")
 
 
 # An empty line behind a request: some old clients send one (RFC 9112 §2.2), and have begun no other request

@@ -6,14 +6,7 @@ import time
 import pytest
 import requests
 from harness.script import connect, get
-from harness.token_server import TokenServer, who
-
-
-@pytest.fixture
-def server():
-    server = TokenServer()
-    yield server
-    server.stop()
+from harness.token_server import who
 
 
 @pytest.fixture
@@ -22,11 +15,11 @@ def api(make_origin):
 
 
 @pytest.fixture
-def start(server, api, start_gateway):
+def start(token_server, api, start_gateway):
     """Two routes that share a credential, on one event loop, so that the number is exact."""
 
     def start(**limits):
-        credential = {"strategy": "delegated", "url": server.url + "/token?id={{unique_id}}", "unique_id": "42"}
+        credential = {"strategy": "delegated", "url": token_server.url + "/token?id={{unique_id}}", "unique_id": "42"}
         route = {"upstream": api.url, "auth": "user"}
         return start_gateway(
             {
@@ -62,31 +55,31 @@ def refusals(wires, wanted, seconds=10):
     return found, [wire for wire in wires if wire not in answered]
 
 
-def test_as_many_wait_as_the_limit_says_and_the_rest_is_refused_at_once(start, server, api):
+def test_as_many_wait_as_the_limit_says_and_the_rest_is_refused_at_once(start, token_server, api):
     gateway = start()
-    server.open.clear()
+    token_server.open.clear()
     wires = [ask(gateway) for _ in range(5)]
     refused, waiting = refusals(wires, 3)
     # The limit is of each route: another one with the same credential has places of its own.
     other = ask(gateway, "/other/x")
 
-    server.open.set()
+    token_server.open.set()
     for wire in [*waiting, other]:
         assert wire.head().startswith(b"HTTP/1.1 200 "), wire.received
     detail = "Too many requests already wait for a credential of this route."
     assert refused == [("503", "1", "overloaded", detail)] * 3 and len(waiting) == 2
-    assert (api.count(), server.count()) == (3, 1), "a refused request reached the upstream or asked for a token"
+    assert (api.count(), token_server.count()) == (3, 1), "a refused request reached the upstream or asked for a token"
     for wire in [*wires, other]:
         wire.close()
 
 
-def test_a_request_that_waits_no_longer_gives_its_place_back(start, server):
+def test_a_request_that_waits_no_longer_gives_its_place_back(start, token_server):
     gateway = start(credential_timeout="1s", pending_per_route=1)
-    server.open.clear()
+    token_server.open.clear()
     # There is one place. Each request takes it after the one before, which got no token in time, or got one.
     for _ in range(3):
         assert requests.get(gateway.url + "/api/x", timeout=20).status_code == 504
-    server.open.set()
+    token_server.open.set()
     for _ in range(3):
         assert requests.get(gateway.url + "/api/x", timeout=20).status_code == 200
         assert gateway.run("token", "clear", "user").returncode == 0

@@ -9,8 +9,8 @@ import time
 
 import pytest
 import requests
-from harness.configs import CANARY
-from harness import debian, metrics, raw
+from harness.configs import BEARER
+from harness import debian, proc, raw
 from harness.processes import wait_until
 from harness.script import OK, answering, connect
 from harness.tls_script import client_context
@@ -36,8 +36,7 @@ def gateway(origin, start_gateway):
     head = b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n"
     origin.answer = lambda request: head if request.method == "HEAD" else head + b"x" * 100_000
     limits = {"header_timeout": f"{HEADER_SECONDS}s", "body_idle_timeout": "2s", "response_timeout": "3s", "idle_timeout": "2s"}
-    auth = {"strategy": "bearer", "token": CANARY}
-    return start_gateway({"limits": limits, "routes": {"api": {"upstream": origin.url, "auth": auth}}})
+    return start_gateway({"limits": limits, "routes": {"api": {"upstream": origin.url, "auth": BEARER}}})
 
 
 @contextlib.contextmanager
@@ -72,7 +71,7 @@ def cut_by_the_gateway(folder):
 def test_the_service_stays_available(gateway, origin, tmp_path, mode, connections, seconds):
     """All the time: who is cut or answered within a moment comes back."""
     pid = gateway.process.pid
-    before, most, attacks, ranges = metrics.descriptors(pid), 0, 0, 0
+    before, most, attacks, ranges = proc.descriptors(pid), 0, 0, 0
     answered = [time.monotonic()]
     ends = answered[0] + seconds
     while time.monotonic() < ends:
@@ -83,7 +82,7 @@ def test_the_service_stays_available(gateway, origin, tmp_path, mode, connection
                 answer = requests.get(f"{gateway.url}/api/x", timeout=10)
                 assert answer.status_code == 200 and len(answer.content) == 100_000
                 answered.append(time.monotonic())
-                most = max(most, metrics.descriptors(pid))
+                most = max(most, proc.descriptors(pid))
         if mode in CUT:
             assert cut_by_the_gateway(tmp_path) == (connections, connections)
         ranges += sum(request.value("range") is not None for request in origin.requests)
@@ -96,7 +95,7 @@ def test_the_service_stays_available(gateway, origin, tmp_path, mode, connection
         assert ranges > 0.9 * connections * (attacks - 1)
     else:
         assert most - before > 0.9 * connections, "or nothing is proved"
-    wait_until(lambda: metrics.descriptors(pid) <= before + 8, 10, lambda: f"{metrics.descriptors(pid)} of {before} descriptors")
+    wait_until(lambda: proc.descriptors(pid) <= before + 8, 10, lambda: f"{proc.descriptors(pid)} of {before} descriptors")
 
 
 #: Where heads stop that never end: in the method, in the target, in a field's name and in its value.

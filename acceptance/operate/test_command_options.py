@@ -7,7 +7,7 @@ import subprocess
 import pytest
 import requests
 from harness import processes
-from harness.configs import CANARY, DUKE
+from harness.configs import BEARER, CANARY, DUKE
 from harness.events import named
 from harness.gateway import BINARY, command
 
@@ -189,7 +189,7 @@ def test_reload_prints_what_became_of_it_as_json(start_gateway, origin):
 
 def test_a_warning_is_in_it_and_on_standard_error(start_gateway, origin):
     gateway = start_gateway(routes(origin, a={}))
-    gateway.configure(routes(origin, a={"auth": {"strategy": "bearer", "token": CANARY}}))
+    gateway.configure(routes(origin, a={"auth": BEARER}))
     code, report, words = reload(gateway)
     assert code == 0 and report["outcome"] == "loaded"
     assert "warning" in report["warnings"] and report["warnings"] == words

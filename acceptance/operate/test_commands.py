@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 import requests
-from harness.configs import CANARY
+from harness.configs import BEARER, CANARY
 from harness import processes
 from harness.origin import response
 
@@ -17,7 +17,7 @@ def config(authority):
     return {
         "credentials": {
             "service": authority.credential(),
-            "fixed": {"strategy": "bearer", "token": CANARY},
+            "fixed": BEARER,
         },
         "routes": {
             "api": {"upstream": authority.url + "/api", "auth": "service"},

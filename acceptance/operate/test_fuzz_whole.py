@@ -1,6 +1,6 @@
 """Hostile clients and hostile origins around a whole gateway, plain and over TLS, while an operator reloads, locks and clears.
 
-`AUTHGATEWAY_SEED` repeats what was sent, `AUTHGATEWAY_FUZZ_SECONDS` makes it longer (30 unless told).
+`AUTHGATEWAY_SEED` repeats what was sent. `AUTHGATEWAY_WHOLE_FUZZ_SECONDS` sets the duration (default 30 s).
 """
 
 import collections
@@ -15,27 +15,26 @@ import time
 import pytest
 import requests
 
-from harness import metrics, processes
+from harness import proc, processes, seeds
 from harness.configs import CANARY
 from harness.hostile import SECRET, HostileClient, HostileOrigin, Problem
 from harness.origin import response
 from harness.script import connect
 from harness.tls_script import client_context, server_context, serving, tls_connect
-from harness.token_server import TokenServer
 
-SECONDS = float(os.environ.get("AUTHGATEWAY_FUZZ_SECONDS", 30))
+SECONDS = float(os.environ.get("AUTHGATEWAY_WHOLE_FUZZ_SECONDS", 30))
 ROUND = 5
 CLIENTS = 6
-#: What the gateway may have in memory at once; a run of 30 s takes about 45 MiB.
+#: The maximum peak of resident memory. A run of 30 s reaches about 45 MiB.
 PEAK_MIB = 120
-#: What a program says that ends in disorder.
+#: Words in the output of a program that crashes.
 CRASH = ("Fatal error", "Crash", "crashed", "Precondition failed", "Assertion failed", "Swift runtime failure", "💣")
 
 
-class World:
-    """The gateway with all that is around it."""
+class Setup:
+    """The gateway, its origins, and its token server."""
 
-    def __init__(self, seed, make_gateway, make_origin, certificate_authority):
+    def __init__(self, seed, make_gateway, make_origin, token_server, certificate_authority):
         certificate, key = serving(certificate_authority, "fuzz")
         context = server_context(certificate, key)
         self.authority_file = str(certificate_authority.certificate)
@@ -46,7 +45,7 @@ class World:
             "open": HostileOrigin(seed, rejects=0.1),
         }
         self.innocent = make_origin(lambda request: response(200, b"innocent"))
-        self.tokens = TokenServer()
+        self.tokens = token_server
         numbers = itertools.count()
         self.tokens.answer = lambda asked, _: (
             200,
@@ -61,7 +60,7 @@ class World:
         self.gateway = make_gateway(self.config(random.Random(seed)), [self.listener], secrets)
 
     def config(self, source):
-        """One of many configurations that all serve the same routes."""
+        """A random configuration. All of them serve the same routes."""
 
         def oauth(name):
             return {
@@ -109,7 +108,7 @@ class World:
         }
 
     def probe(self):
-        """What a client without any malice gets, on both listeners."""
+        """An innocent client gets its response on both listeners."""
         for dial in (lambda: connect(self.gateway.port, 10), lambda: tls_connect(self.secure_port, self.context, seconds=10)):
             with dial() as client:
                 port = client.connection.getpeername()[1]
@@ -126,77 +125,76 @@ class World:
     def stop(self):
         for origin in self.origins.values():
             origin.stop()
-        self.tokens.stop()
 
 
 class Operator:
-    """Reloads, locks, clears and asks for this and that, and notes when which credential was locked."""
+    """Reloads, locks, clears, probes the admin listener, and notes when each credential was locked."""
 
-    #: Whose tokens come from the authority. The other credential stands in the configuration and cannot be locked.
+    #: Credentials whose tokens come from the token server. The third token is in the configuration and cannot be locked.
     FETCHED = ("plain", "secure")
     NAMES = (*FETCHED, "fixed")
 
-    def __init__(self, seed, world, problems):
+    def __init__(self, seed, setup, problems):
         self.source = random.Random(f"{seed} operator")
-        self.world = world
-        self.gateway = world.gateway
+        self.setup = setup
+        self.gateway = setup.gateway
         self.problems = problems
-        #: (name, when the lock was answered, when the unlock was asked for)
+        #: (name, time of the response to the lock, time of the request to unlock)
         self.locks = []
         self.reloads = 0
 
     def run(self, until):
-        acts = {self.reload: 4, self.lock: 3, self.clear: 1, self.refresh: 1, self.ask: 6, self.mistake: 1}
+        actions = {self.reload: 4, self.lock: 3, self.clear: 1, self.refresh: 1, self.probe_admin: 6, self.break_config: 1}
         while time.monotonic() < until and not self.problems:
             try:
-                self.source.choices(list(acts), list(acts.values()))[0]()
+                self.source.choices(list(actions), list(actions.values()))[0]()
             except Exception as problem:
                 self.problems.append(Problem(f"the operator: {problem!r}", "", b"", b"", set()))
 
-    def does(self, *words, codes=(0,)):
+    def run_command(self, *words, codes=(0,)):
         done = self.gateway.run(*words)
         assert done.returncode in codes, (words, done)
         for text in (done.stdout, done.stderr):
             assert CANARY not in text, (words, text)
 
     def reload(self):
-        self.gateway.configure(self.world.config(self.source), [self.world.listener])
-        self.does("reload")
+        self.gateway.configure(self.setup.config(self.source), [self.setup.listener])
+        self.run_command("reload")
         self.reloads += 1
 
-    def mistake(self):
+    def break_config(self):
         text = self.gateway.file.read_text()
         self.gateway.file.write_text(text.replace('"routes"', self.source.choice(('"rout"', '"routes', "\t- x: [")), 1))
-        self.does("reload", codes=(3,))
+        self.run_command("reload", codes=(3,))
         self.gateway.file.write_text(text)
 
     def lock(self):
         name = self.source.choice(self.FETCHED)
-        self.does("token", "lock", name)
+        self.run_command("token", "lock", name)
         answered = time.monotonic()
         time.sleep(self.source.uniform(0, 0.3))
         self.locks.append((name, answered, time.monotonic()))
-        self.does("token", "unlock", name)
+        self.run_command("token", "unlock", name)
 
     def clear(self):
-        self.does("token", "clear", self.source.choice(self.FETCHED))
+        self.run_command("token", "clear", self.source.choice(self.FETCHED))
 
     def refresh(self):
-        self.does("token", "refresh", self.source.choice(self.FETCHED))
+        self.run_command("token", "refresh", self.source.choice(self.FETCHED))
 
-    def ask(self):
+    def probe_admin(self):
         path = self.source.choice(("metrics", "readyz?verbose", "healthz", "", "api/tokens", "nowhere", "%00", "tokens/plain"))
         method = self.source.choice(("GET", "GET", "POST", "DELETE"))
         answer = requests.request(method, f"{self.gateway.admin_url}/{path}", data=b"x" * 100, timeout=10)
         assert CANARY.encode() not in answer.content, (path, answer.content)
 
 
-def verdict(world, clients, operator):
-    """What may not have happened, from what the origins saw."""
+def check_origins(setup, clients, operator):
+    """Checks what the origins received."""
     began = {}
     for client in clients:
         began |= client.began
-    for name, origin in world.origins.items():
+    for name, origin in setup.origins.items():
         own = {name.encode()} if name in Operator.NAMES else set()
         assert origin.secrets <= own, f"{name} was sent {origin.secrets}"
         for identity, secret, when in origin.heads:
@@ -205,27 +203,26 @@ def verdict(world, clients, operator):
             for locked, answered, unlocked in operator.locks:
                 late = locked == name and answered <= began[identity] and when < unlocked
                 assert not late, f"{identity} began {began[identity] - answered:.3f} s after {name} was locked, and was sent"
-    seen = {name for name in SECRET.findall(world.innocent.raw())}
+    seen = {name for name in SECRET.findall(setup.innocent.raw())}
     assert seen == {b"probe"}, seen
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(SECONDS * 2 + 150)
-def test_nothing_leaks_or_stops_under_hostile_clients_and_origins(make_gateway, make_origin, certificate_authority):
-    seed = os.environ.get("AUTHGATEWAY_SEED") or str(random.SystemRandom().randrange(1 << 32))
-    print(f"\nAUTHGATEWAY_SEED={seed} repeats this")
-    world = World(seed, make_gateway, make_origin, certificate_authority)
+def test_nothing_leaks_or_stops_under_hostile_clients_and_origins(make_gateway, make_origin, token_server, certificate_authority):
+    seed = seeds.choose()
+    setup = Setup(seed, make_gateway, make_origin, token_server, certificate_authority)
     with contextlib.ExitStack() as stack:
-        stack.callback(world.stop)
-        gateway = world.gateway.start()
-        world.probe()
-        world.drop()
-        before = metrics.descriptors(gateway.process.pid)
+        stack.callback(setup.stop)
+        gateway = setup.gateway.start()
+        setup.probe()
+        setup.drop()
+        before = proc.descriptors(gateway.process.pid)
 
         problems = []
-        ports = (gateway.port, world.secure_port)
-        clients = [HostileClient(seed, number, ports, world.context, problems) for number in range(CLIENTS)]
-        operator = Operator(seed, world, problems)
+        ports = (gateway.port, setup.secure_port)
+        clients = [HostileClient(seed, number, ports, setup.context, problems) for number in range(CLIENTS)]
+        operator = Operator(seed, setup, problems)
         end = time.monotonic() + SECONDS
         while time.monotonic() < end:
             until = min(end, time.monotonic() + ROUND)
@@ -236,36 +233,36 @@ def test_nothing_leaks_or_stops_under_hostile_clients_and_origins(make_gateway, 
                 thread.join(60)
                 assert not thread.is_alive(), f"seed {seed}: a client or the operator got stuck"
             assert gateway.process.poll() is None, f"seed {seed}: it ended with {gateway.process.returncode}:\n{gateway.text()}"
-            assert not problems, f"seed {seed}: {problems[0].describe(world.origins.values())}"
-            world.probe()
+            assert not problems, f"seed {seed}: {problems[0].describe(setup.origins.values())}"
+            setup.probe()
 
         operator.reload()
-        world.drop()
+        setup.drop()
         processes.wait_until(
-            lambda: metrics.descriptors(gateway.process.pid) <= before + 3,
+            lambda: proc.descriptors(gateway.process.pid) <= before + 3,
             20,
-            lambda: f"seed {seed}: {metrics.descriptors(gateway.process.pid)} descriptors, {before} before",
+            lambda: f"seed {seed}: {proc.descriptors(gateway.process.pid)} descriptors, {before} before",
         )
-        verdict(world, clients, operator)
+        check_origins(setup, clients, operator)
         verified = gateway.run("audit", "verify")
         assert verified.returncode == 0, verified
-        peak = processes.peak_memory_mib(gateway.process.pid)
+        peak = proc.peak_memory_mib(gateway.process.pid)
         assert peak < PEAK_MIB, f"seed {seed}: {peak} MiB"
         gateway.stop()
         assert not [line for line in gateway.text().splitlines() if any(word in line for word in CRASH)]
-    report(world, clients, operator, peak)
+    report(setup, clients, operator, peak)
 
 
-def report(world, clients, operator, peak):
-    """What was done: a run that did next to nothing proves nothing."""
+def report(setup, clients, operator, peak):
+    """Prints what was done, and fails if that was too little to prove something."""
     connections = sum(client.count for client in clients)
     answers = sum(client.answers for client in clients)
     statuses = sum((client.statuses for client in clients), start=collections.Counter())
-    conducts = sum((origin.conducts for origin in world.origins.values()), start=collections.Counter())
-    credentialed = {name: sum(1 for _, secret, _ in world.origins[name].heads if secret) for name in Operator.NAMES}
+    behaviours = sum((origin.behaviours for origin in setup.origins.values()), start=collections.Counter())
+    credentialed = {name: sum(1 for _, secret, _ in setup.origins[name].heads if secret) for name in Operator.NAMES}
     print(f"{connections} connections, {answers} answers of an origin, {operator.reloads} reloads, {len(operator.locks)} locks")
-    print(f"requests with a credential: {credentialed}; peak {peak:.0f} MiB; {world.tokens.count()} tokens")
-    print(f"statuses {dict(sorted(statuses.items()))}\nconducts {dict(conducts)}")
+    print(f"requests with a credential: {credentialed}; peak {peak:.0f} MiB; {setup.tokens.count()} tokens")
+    print(f"statuses {dict(sorted(statuses.items()))}\nconducts {dict(behaviours)}")
     assert connections > SECONDS * 10 and answers > SECONDS * 5
     assert operator.reloads > SECONDS / 10 and len(operator.locks) > SECONDS / 10
     assert all(count > SECONDS for count in credentialed.values())

@@ -12,7 +12,7 @@ import requests
 
 from harness.configs import CANARY
 from harness import processes
-from harness.events import named
+from harness.events import named, wait_for_events
 from harness.gateway import command
 from harness.login import Login
 from harness.origin import response
@@ -31,12 +31,6 @@ def routes(**named):
 
 def readiness(gateway):
     return requests.get(f"{gateway.admin_url}/readyz?verbose", timeout=5).json()
-
-
-def wait_for_events(gateway, name, count):
-    processes.wait_until(
-        lambda: len(named(gateway, name)) >= count, 20, lambda: f"{count} {name}; the log says:\n{gateway.text()}"
-    )
 
 
 def body(gateway, path):

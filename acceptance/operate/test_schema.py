@@ -1,13 +1,12 @@
 """The JSON Schema against a validator that this project did not write."""
 
-import json
-
 import jsonschema
 import pytest
 import yaml
 
 from harness.examples import Loader, load
 from harness.gateway import ROOT, command
+from harness.schema import SCHEMA, VALIDATOR
 
 EXAMPLES = [
     *sorted((ROOT / "examples/strategies").glob("*.yaml")),
@@ -20,9 +19,8 @@ VISIBLE = ["bad-values", "match", "missing-key", "unknown-key", "unknown-strateg
 
 @pytest.fixture(scope="module")
 def validator():
-    schema = json.loads((ROOT / "schema/gateway.schema.json").read_text(encoding="utf-8"))
-    jsonschema.Draft202012Validator.check_schema(schema)
-    return jsonschema.Draft202012Validator(schema)
+    jsonschema.Draft202012Validator.check_schema(SCHEMA)
+    return VALIDATOR
 
 
 def test_the_command_prints_the_file(tmp_path):

@@ -6,21 +6,17 @@ accepts may still be refused. It may not be refused for its form: an unknown key
 
 import copy
 import json
-import os
 import re
 import string
 
-import jsonschema
 import pytest
-from harness import examples
+from harness import examples, seeds
 from harness.gateway import ROOT, command
+from harness.schema import SCHEMA, VALIDATOR, VARIABLE, all_keys, forms, mapping_forms, places
 from hypothesis import HealthCheck, event, given, seed, settings
 from hypothesis import strategies as st
 
-SCHEMA = json.loads((ROOT / "schema/gateway.schema.json").read_text(encoding="utf-8"))
-VARIABLE = SCHEMA["$defs"]["variable"]
-VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)
-SEED = int(os.environ.get("AUTHGATEWAY_SEED", "24"))
+SEED = seeds.choose(default=24)
 
 #: What the decoder says about the form of a configuration.
 FORM = re.compile(
@@ -59,46 +55,7 @@ def repeatable(count):
     )
 
 
-# The schema
-
-
-def forms(schema, value=None):
-    """What a schema offers instead of each other, without references. A mapping with a strategy has the keys of that one."""
-    while "$ref" in schema:
-        schema = SCHEMA["$defs"][schema["$ref"].rpartition("/")[2]]
-    if "anyOf" in schema:
-        return [form for option in schema["anyOf"] for form in forms(option, value)]
-    if "allOf" not in schema:
-        return [schema]
-    kind = value.get("strategy") if isinstance(value, dict) else None
-    whole = []
-    for choice in schema["allOf"]:
-        name = choice["if"]["properties"]["strategy"]["const"]
-        [own] = forms(choice["then"])
-        if kind in (None, name):
-            properties = {**schema["properties"], **own["properties"], "strategy": {"const": name}}
-            required = [*schema["required"], *own.get("required", [])]
-            whole.append({"type": "object", "properties": properties, "required": required, "additionalProperties": False})
-    return whole
-
-
-def mapping_forms(schema, value):
-    """Those that this mapping may be meant as."""
-    all_forms = [form for form in forms(schema, value) if form.get("type") == "object"]
-    return [form for form in all_forms if set(form.get("required", [])) <= set(value)] or all_forms
-
-
-def places(value, schema=SCHEMA, path=()):
-    """Every place of a configuration with its schema: the whole first."""
-    yield path, value, schema
-    if isinstance(value, list):
-        items = next((form["items"] for form in forms(schema) if form.get("type") == "array" and "items" in form), {})
-        for index, element in enumerate(value):
-            yield from places(element, items, (*path, index))
-    if isinstance(value, dict):
-        for key, element in value.items():
-            known = [form.get("properties", {}).get(key) or form.get("additionalProperties") for form in mapping_forms(schema, value)]
-            yield from places(element, next((one for one in known if one), {}), (*path, key))
+# Configurations
 
 
 def at(document, path):
@@ -140,21 +97,11 @@ def collected():
     return texts, keys
 
 
-def schema_keys(schema):
-    if isinstance(schema, dict):
-        yield from schema.get("properties", {})
-        for value in schema.values():
-            yield from schema_keys(value)
-    elif isinstance(schema, list):
-        for value in schema:
-            yield from schema_keys(value)
-
-
 TEXTS, KEYS = collected()
 #: Keys of the schema and of the examples, words that the documentation sets in code, and texts that the decoders ask for.
 VOCABULARY = sorted(
     KEYS
-    | set(schema_keys(SCHEMA))
+    | set(all_keys())
     | set(re.findall(r"`([a-z][a-z0-9_]{2,})`", (ROOT / "docs/configuration.md").read_text(encoding="utf-8")))
     | {
         word

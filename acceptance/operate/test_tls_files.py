@@ -3,7 +3,7 @@
 import os
 
 import pytest
-from harness.configs import CANARY
+from harness.configs import BEARER
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ def listener(files, certificate="certificate", key="key", client_ca=None):
 
 def route(files, **names):
     tls = {name: {"file": files[file]} if name == "private_key" else files[file] for name, file in names.items()}
-    return {"upstream": "https://127.0.0.1:9", "auth": {"strategy": "bearer", "token": CANARY}, "tls": tls}
+    return {"upstream": "https://127.0.0.1:9", "auth": BEARER, "tls": tls}
 
 
 NO_CERTIFICATE, NO_KEY = "holds no certificate (PEM) that can be read", "private_key: cannot be read; it must be PEM"
@@ -61,7 +61,7 @@ def is_said(gateway, where, words):
 
 @pytest.mark.parametrize("names, words", LISTENERS)
 def test_of_a_listener(origin, make_gateway, files, names, words):
-    routes = {"api": {"upstream": origin.url, "auth": {"strategy": "bearer", "token": CANARY}}}
+    routes = {"api": {"upstream": origin.url, "auth": BEARER}}
     gateway = make_gateway({"routes": routes}, listeners=[{"address": "127.0.0.1:0", **listener(files, **names)}])
     is_said(gateway, "listeners.proxy", words)
 

@@ -3,7 +3,7 @@
 import socket
 
 import pytest
-from harness.configs import CANARY
+from harness.configs import BEARER
 from harness import raw
 from harness.script import get
 
@@ -16,8 +16,7 @@ pytestmark = pytest.mark.root
 
 @pytest.fixture
 def gateway(origin, make_gateway, tmp_path):
-    auth = {"strategy": "bearer", "token": CANARY}
-    route = {"upstream": origin.url, "auth": auth, "allow_plaintext": True}
+    route = {"upstream": origin.url, "auth": BEARER, "allow_plaintext": True}
     gateway = make_gateway({"routes": {"api": route}}, listeners=[{"unix": str(tmp_path / "socket")}])
     gateway.wrapper = UNPRIVILEGED
     return gateway.start()

@@ -5,7 +5,7 @@ import json
 import requests
 from harness import processes
 from harness.configs import box_ccg, duke_session
-from harness.events import named
+from harness.events import named, wait_for_events
 
 
 def config(sandbox, **credentials):
@@ -15,16 +15,10 @@ def config(sandbox, **credentials):
     }
 
 
-def wait_for(gateway, name, count=1):
-    processes.wait_until(
-        lambda: len(named(gateway, name)) >= count, 20, lambda: f"{count} {name}; the log says:\n{gateway.text()}"
-    )
-
-
 def test_a_token_is_there_before_the_first_request(start_gateway, sandbox):
     idle = box_ccg(sandbox, subject={"user": sandbox["BOX_USER_ID"]})
     gateway = start_gateway(config(sandbox, eager=box_ccg(sandbox, acquire_on="startup"), idle=idle))
-    wait_for(gateway, "acquired")
+    wait_for_events(gateway, "acquired")
     (event,) = named(gateway, "acquired")
     assert (event["credential"], event["trigger"]) == ("eager", "startup")
     assert sandbox.token_calls("box") == 1
@@ -40,7 +34,7 @@ def test_a_reload_that_brings_the_credential_obtains_its_token(start_gateway, sa
     gateway = start_gateway(config(sandbox, idle=box_ccg(sandbox)))
     gateway.configure(config(sandbox, idle=box_ccg(sandbox), eager=box_ccg(sandbox, subject={"user": sandbox["BOX_USER_ID"]}, acquire_on="startup")))
     assert gateway.run("reload").returncode == 0
-    wait_for(gateway, "acquired")
+    wait_for_events(gateway, "acquired")
     (event,) = named(gateway, "acquired")
     assert (event["credential"], event["trigger"]) == ("eager", "reload")
 
@@ -57,7 +51,7 @@ def test_an_authority_that_is_silent_does_not_hold_up_the_start(start_gateway, s
     names = [event["event"] for event in gateway.events("--credential", "eager")]
     assert names == ["acquiring"] and token_server.count() == 1, "nothing has come of the first call yet"
     token_server.open.set()
-    wait_for(gateway, "acquired")
+    wait_for_events(gateway, "acquired")
     (event,) = named(gateway, "acquired")
     assert (event["credential"], event["trigger"]) == ("eager", "startup")
     assert requests.get(gateway.url + "/eager/x", timeout=20).status_code == 200
@@ -66,7 +60,7 @@ def test_an_authority_that_is_silent_does_not_hold_up_the_start(start_gateway, s
 
 def test_an_authority_that_is_down_does_not_hold_up_the_start(start_gateway, sandbox):
     gateway = start_gateway(config(sandbox, eager=box_ccg(sandbox, acquire_on="startup", token_url="http://127.0.0.1:1/token")))
-    wait_for(gateway, "acquisition_failed")
+    wait_for_events(gateway, "acquisition_failed")
 
     def reasons():
         answer = requests.get(f"{gateway.admin_url}/readyz?verbose", timeout=10)

@@ -69,29 +69,30 @@ def test_what_the_gateway_asks_clients_cannot(start_gateway, box, path, method):
     assert [event["route"] for event in denied] == ["box"]
 
 
+FORBIDDEN, REFUSED = (403, "route-forbidden"), (400, "request-refused")
+
+
 @pytest.mark.parametrize(
-    "path",
+    "path, expected",
     [
-        "/oauth2/%74oken",
-        "/oauth2/%2574oken",
-        "/oauth2//token",
-        "//oauth2/token",
-        "/oauth2/token/",
-        "/OAuth2/Token",
-        "/oauth2;x/token;y=z",
-        "/./oauth2/token",
-        "/2.0/../oauth2/token",
-        "/2.0/%2e%2e/oauth2/token",
-        "/2.0/%252e%252e/oauth2/token",
-        "/oauth2%2ftoken",
-        "/oauth2%5ctoken",
+        ("/oauth2/%74oken", FORBIDDEN),
+        ("/oauth2/%2574oken", FORBIDDEN),
+        ("/oauth2//token", FORBIDDEN),
+        ("//oauth2/token", FORBIDDEN),
+        ("/oauth2/token/", FORBIDDEN),
+        ("/OAuth2/Token", FORBIDDEN),
+        ("/oauth2;x/token;y=z", FORBIDDEN),
+        ("/./oauth2/token", REFUSED),
+        ("/2.0/../oauth2/token", REFUSED),
+        ("/2.0/%2e%2e/oauth2/token", REFUSED),
+        ("/2.0/%252e%252e/oauth2/token", FORBIDDEN),
+        ("/oauth2%2ftoken", REFUSED),
+        ("/oauth2%5ctoken", REFUSED),
     ],
 )
-def test_no_spelling_leads_around_it(start_gateway, box, path):
+def test_no_spelling_leads_around_it(start_gateway, box, path, expected):
     gateway = start(start_gateway, box)
-    status, _, reached = send(gateway, box, "/box" + path)
-    assert status in (400, 403)
-    assert reached == []
+    assert send(gateway, box, "/box" + path) == (*expected, [])
 
 
 def test_a_rule_that_names_the_path_opens_it(start_gateway, box):

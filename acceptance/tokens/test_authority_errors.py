@@ -105,7 +105,7 @@ def test_a_login_that_box_ended_needs_a_person(start, sandbox, code, description
     assert me(gateway).status_code == 200, "the token at hand still lives"
     calls = sandbox.token_calls("box")
     sandbox.set("box", revoke_access=True)
-    assert me(gateway).status_code in (401, 503)
+    assert me(gateway).status_code == 401, "the last token is sent once more"
     answer = me(gateway)
     assert answer.status_code == 503 and answer.json()["command"] == "authgateway login me", answer.text
     assert sandbox.token_calls("box") == calls
@@ -136,7 +136,7 @@ def test_a_clock_that_stays_wrong_is_asked_four_times_and_then_later(start, sand
     gateway = start("box_jwt")
     answer = me(gateway)
     assert answer.status_code == 503 and "although it was signed again" in answer.json()["detail"], answer.text
-    assert sandbox.token_calls("box") in range(4, 13, 4)
+    assert sandbox.token_calls("box") == 4
 
 
 @pytest.mark.parametrize("status, retry_after", [(429, "1"), (500, None), (502, None), (503, "1")])

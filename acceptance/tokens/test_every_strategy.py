@@ -1,6 +1,5 @@
 """Every strategy that can renew: it gets a token, renews it by itself and after a rejection, and never waits for ever."""
 
-import base64
 import collections
 import concurrent.futures
 import datetime
@@ -16,17 +15,12 @@ from harness.gateway import ROOT
 from harness.jwt_authority import KeyPair
 from harness.origin import RecordingOrigin, response
 from harness.processes import wait_until
+from harness.token_server import unsigned_jwt
 
 #: Strategies that send what the configuration says. The gateway has no way to get another one.
 FIXED = {"none", "basic", "bearer", "header", "box_developer_token"}
 
 FETCH = "import sys, urllib.request; print(urllib.request.urlopen(sys.argv[1], timeout=30).read().decode())"
-
-
-def unsigned(**claims):
-    """A JWT, as some tokens are, so that they say their end themselves."""
-    parts = [base64.urlsafe_b64encode(json.dumps(part).encode()).rstrip(b"=").decode() for part in ({"alg": "none"}, claims)]
-    return ".".join([*parts, "x"])
 
 
 class Market:
@@ -53,7 +47,7 @@ class Market:
         with self.lock:
             self.issued[name] += 1
             end = time.time() + self.lifetime
-            token = unsigned(exp=end, of=name, number=self.issued[name])
+            token = unsigned_jwt(exp=end, of=name, number=self.issued[name])
             self.tokens[name][token] = end
         answer = {"access_token": token, "token_type": "Bearer", "expires_in": self.lifetime}
         if name in ("box_oauth", "oauth2_authorization_code", "oauth2_password"):
@@ -98,7 +92,7 @@ def credentials(market):
     """One credential for each strategy, of the same name."""
     at = market.authority.url
     client = {"client_id": "app", "client_secret": "secret"}
-    session = {"base_url": at, "client_name": "session_refresh", "access_token": unsigned(exp=1)}
+    session = {"base_url": at, "client_name": "session_refresh", "access_token": unsigned_jwt(exp=1)}
     refresh = {
         "path": "/{client_name}/refresh",
         "access_token": {"header": "X-Access-Token"},

@@ -9,9 +9,9 @@ import time
 
 import pytest
 import requests
-from harness import metrics
+from harness import proc
 from harness.origin import response
-from harness.processes import peak_memory_mib, wait_until
+from harness.processes import wait_until
 
 DEADLINE = 3
 #: What one answer may take; the bomb would be 64 MiB.
@@ -155,8 +155,8 @@ def test_without_a_token_it_costs_the_deadline_at_most(start, authority, origin,
     authority.answer = answer
     gateway = start()
     pid = gateway.process.pid
-    metrics.forget_peak(pid)
-    before = peak_memory_mib(pid)
+    proc.forget_peak(pid)
+    before = proc.peak_memory_mib(pid)
 
     started = time.monotonic()
     refusal = requests.get(f"{gateway.url}/api/x", timeout=30)
@@ -168,7 +168,7 @@ def test_without_a_token_it_costs_the_deadline_at_most(start, authority, origin,
     assert origin.count() == 0, "nothing was sent without a credential"
     assert requests.get(f"{gateway.url}/plain/x", timeout=5).status_code == 200
     assert gateway.process.poll() is None
-    assert peak_memory_mib(pid) - before < MEMORY_MIB, (before, peak_memory_mib(pid))
+    assert proc.peak_memory_mib(pid) - before < MEMORY_MIB, (before, proc.peak_memory_mib(pid))
 
 
 #: Those that hold a token call up until its own deadline ends it.

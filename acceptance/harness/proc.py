@@ -1,0 +1,47 @@
+"""Numbers of one process from /proc: threads, descriptors, memory."""
+
+import os
+import time
+
+from .processes import wait_until
+
+
+def threads(pid):
+    return len(os.listdir(f"/proc/{pid}/task"))
+
+
+def descriptors(pid):
+    return len(os.listdir(f"/proc/{pid}/fd"))
+
+
+def steady_descriptors(pid):
+    """The number once it stays the same: the gateway still closes the connection that checked whether it was ready."""
+
+    def same():
+        count = descriptors(pid)
+        time.sleep(0.3)
+        return count if descriptors(pid) == count else None
+
+    return wait_until(same, 10, "the number of descriptors stays the same")
+
+
+def forget_peak(pid):
+    """Resets the peak of its resident memory to the present value."""
+    with open(f"/proc/{pid}/clear_refs", "w", encoding="ascii") as file:
+        file.write("5")
+
+
+def resident_mib(pid):
+    return _status_mib(pid, "VmRSS")
+
+
+def peak_memory_mib(pid):
+    return _status_mib(pid, "VmHWM")
+
+
+def _status_mib(pid, name):
+    with open(f"/proc/{pid}/status", encoding="ascii") as status:
+        for line in status:
+            if line.startswith(f"{name}:"):
+                return int(line.split()[1]) / 1024
+    raise AssertionError(f"no {name} in /proc/{pid}/status")
