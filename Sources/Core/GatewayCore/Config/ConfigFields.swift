@@ -356,8 +356,12 @@ package final class ConfigFields {
         guard let elements = elements(key) else { return nil }
         var strings: [String] = []
         for (node, path) in elements {
-            guard case .scalar(let scalar) = node.content, !scalar.isNull, !scalar.text.isEmpty else {
+            guard case .scalar(let scalar) = node.content, !scalar.isNull else {
                 context.error("expected a string, found \(node.kindName)", at: node.span, path: path)
+                continue
+            }
+            guard !scalar.text.isEmpty else {
+                context.error("must not be empty", at: node.span, path: path)
                 continue
             }
             strings.append(scalar.text)
