@@ -24,18 +24,8 @@ private final class Owner: ChannelInboundHandler {
     typealias InboundIn = ByteBuffer
 
     let outlet = Outlet()
-    var isClosed = false
-    private var context: ChannelHandlerContext?
 
-    func handlerAdded(context: ChannelHandlerContext) {
-        self.context = context
-        outlet.open(context, isAlone: false)
-    }
-
-    func close() {
-        isClosed = true
-        context?.close(promise: nil)
-    }
+    func handlerAdded(context: ChannelHandlerContext) { outlet.open(context, isAlone: false) }
 }
 
 @Suite(.timeLimit(.minutes(5)))
@@ -56,8 +46,8 @@ struct OutletTests {
         try client.connect(to: SocketAddress(unixDomainSocketPath: "/client")).wait()
         try Self.exchange(client, server)
 
-        interruption.happens = { owner.close() }
-        owner.outlet.closeOutput(isClosed: { owner.isClosed })
+        interruption.happens = { owner.outlet.closeConnection() }
+        owner.outlet.closeOutput()
         loop.advanceTime(by: .seconds(10))
         #expect(!server.isActive)
     }

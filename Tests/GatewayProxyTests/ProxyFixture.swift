@@ -1,6 +1,7 @@
 import Foundation
 import GatewayCore
 import GatewayProxy
+import GatewayTesting
 import Logging
 import NIOCore
 import NIOPosix
@@ -98,7 +99,7 @@ final class ScriptedSource: CredentialSource {
 
     /// Waits until so many requests wait for a credential.
     func untilAsked(_ count: Int = 1) throws {
-        try waitUntil("\(count) requests wait for a credential") { state.withLock { $0.waiters.count >= count } }
+        try blockUntil("\(count) requests wait for a credential") { state.withLock { $0.waiters.count >= count } }
     }
 
     func settle(_ result: Result<Credential, GatewayProblem>) {

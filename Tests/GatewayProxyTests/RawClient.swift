@@ -1,4 +1,5 @@
 import Foundation
+import GatewayTesting
 
 /// A client and an origin that speak bytes, so that a test sees what was really sent.
 ///
@@ -143,17 +144,6 @@ struct RawError: Error, CustomStringConvertible {
     init(_ text: String) { description = text }
 }
 
-/// Waits for what another thread is about to do.
-///
-/// - Throws: After five seconds.
-func waitUntil(_ what: String, _ holds: () -> Bool) throws {
-    let deadline = ContinuousClock.now + .seconds(5)
-    while !holds() {
-        guard ContinuousClock.now < deadline else { throw RawError("waited in vain until \(what)") }
-        Thread.sleep(forTimeInterval: 0.001)
-    }
-}
-
 /// An origin that answers each connection with a script and keeps what it received.
 final class RawOrigin: @unchecked Sendable {
     // What changes is guarded by `lock`; everything else is written once in `init`.
@@ -233,7 +223,7 @@ final class RawOrigin: @unchecked Sendable {
     /// - Throws: What a script has thrown.
     func finish() throws {
         stop()
-        try waitUntil("the scripts of the origin have ended") { lock.withLock { running == 0 } }
+        try blockUntil("the scripts of the origin have ended") { lock.withLock { running == 0 } }
         if let failure = lock.withLock({ failures.first }) { throw failure }
     }
 

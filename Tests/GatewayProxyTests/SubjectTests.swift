@@ -1,4 +1,5 @@
 import GatewayCore
+import GatewayTesting
 import Synchronization
 import Testing
 
@@ -152,7 +153,7 @@ struct SubjectTests {
             client.send(get("X-Box-User: 1"))
             try source.untilAsked()
             client.close()
-            try waitUntil("it is no longer waited for") { source.state.withLock { !$0.events.isEmpty } }
+            try blockUntil("it is no longer waited for") { source.state.withLock { !$0.events.isEmpty } }
             #expect(source.state.withLock { $0.events } == ["cancelled"])
             source.settle(.success(ScriptedSource.credential(1)))
             // Answered all the same, so nothing is stuck behind the one who left.

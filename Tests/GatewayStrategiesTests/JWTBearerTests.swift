@@ -129,9 +129,9 @@ struct JWTBearerTests {
                 "client_auth: the assertion is signed already; use body, basic or none",
                 "parameters: \"assertion\" is written by the strategy; it has a key of its own",
                 "lifetime: must be between 1s and 1h",
+                "claims: missing key \"iss\"",
                 "claims.exp: is written by the strategy",
                 "claims.nested: expected a text, a number, true, false or a list of texts",
-                "claims: missing key \"iss\"",
                 "unknown key \"private_key\"",
             ]
         )

@@ -28,7 +28,6 @@ FORM = re.compile(
 
 #: Where the form depends on more than the schema knows: the place, the decoder's words, and the reason.
 LEFT_TO_THE_DECODER = [
-    (".*", "expected a string, found a scalar$", "an empty text in a list"),
     (r"routes\.[\w.-]+\.auth\.subject", "unknown key ", "the schema does not know which credential the route names"),
     (
         ".*",
@@ -36,7 +35,6 @@ LEFT_TO_THE_DECODER = [
         "what proves a client depends on `client_auth`, which may be wrong itself",
     ),
     ("", 'missing key "routes"$', "`include` may bring the routes"),
-    (r"listeners\.admin", 'missing key "address"$', "or `unix`"),
     (
         r"credentials\.[\w.-]+|routes\.[\w.-]+\.auth",
         'missing key "(client_id|client_secret|key_id|private_key)"$',

@@ -58,7 +58,7 @@ struct AuditVerifier {
         while let row = try rows.next() {
             let values = Array(row.databaseValues)
             let hash = chain.hash(ofCheckpoint: Array(values[0..<4]), after: previous)
-            guard !Self.hidesBytes(values), let prunedTo = Int64.fromDatabaseValue(values[2]),
+            guard !Self.containsNULByte(values), let prunedTo = Int64.fromDatabaseValue(values[2]),
                 let prunedHash = String.fromDatabaseValue(values[3]),
                 values[0] == next.databaseValue, values[4] == previous.databaseValue, values[5] == hash.databaseValue,
                 prunedTo > last.id
@@ -83,7 +83,7 @@ struct AuditVerifier {
         while let row = try rows.next() {
             let values = Array(row.databaseValues)
             position = try Self.verify(values, after: position, chain: chain)
-            guard !Self.hidesBytes(values) else {
+            guard !Self.containsNULByte(values) else {
                 throw Found(.changed, row: position.id, "row \(position.id) was changed: a text in it holds a NUL byte")
             }
             if case .head(let head) = head, head.id == position.id { meetsHead = head.hash == position.hash }
@@ -102,7 +102,7 @@ struct AuditVerifier {
         return "SELECT \(names.joined(separator: ", ")), \(hidden.joined(separator: " OR ")) FROM \(table) ORDER BY id"
     }
 
-    private static func hidesBytes(_ values: [DatabaseValue]) -> Bool { values.last != false.databaseValue }
+    private static func containsNULByte(_ values: [DatabaseValue]) -> Bool { values.last != false.databaseValue }
 
     static func verify(
         _ values: [DatabaseValue],
@@ -114,7 +114,7 @@ struct AuditVerifier {
             throw Found(.changed, row: expected, "a row has no number")
         }
         guard id >= expected else {
-            throw Found(.moved, row: id, "row \(id) stands before row \(expected), which is the first")
+            throw Found(.moved, row: id, "row \(id) comes before the first row, \(expected)")
         }
         guard id == expected else {
             let range = id == expected + 1 ? "row \(expected) is" : "rows \(expected) to \(id - 1) are"

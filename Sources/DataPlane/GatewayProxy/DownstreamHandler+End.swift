@@ -237,7 +237,7 @@ extension DownstreamHandler {
 
     func closeNow() {
         phase = .closed
-        context?.close(promise: nil)
+        outlet.closeConnection()
         if clientHasClosedOutput { outlet.closeAtOnce() }
     }
 
@@ -273,7 +273,7 @@ extension DownstreamHandler {
         lingersUntil = .now() + (mayLingerOn ? timeouts.lingerInAll : timeouts.linger)
         setDeadline(timeouts.linger)
         if lingering, !clientHasClosedOutput {
-            outlet.closeOutput(isClosed: { phase == .closed })
+            outlet.closeOutput()
         } else {
             context?.channel.close(promise: nil)
         }

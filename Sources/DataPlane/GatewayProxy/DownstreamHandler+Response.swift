@@ -261,7 +261,7 @@ extension DownstreamHandler {
         flushResponse()
         // It will be closed when the last bytes of the client are with the upstream.
         guard !clientHasClosedOutput else { return }
-        outlet.closeOutput(isClosed: { phase == .closed })
+        outlet.closeOutput()
     }
 
     /// Whether a tunnel may go on: not with a credential that an operator has taken away since.

@@ -27,6 +27,8 @@ final class Outlet {
     private var mayHaveSent = false
     /// What the system refused because the connection is gone, where that is all that was to be sent since ``beginMessage()``.
     private(set) var unsent: ByteBuffer?
+    /// The handler has closed both ways.
+    private(set) var isClosed = false
 
     /// Its handler is added. Before that, and after ``close()``, it leads nowhere.
     func open(_ context: ChannelHandlerContext, isAlone: Bool) {
@@ -188,16 +190,21 @@ final class Outlet {
     /// Where the close_notify cannot be written, the channel reads what is left and closes before this returns; the handler may
     /// close as well. NIOSSLHandler (2.37.6) then goes back to being half closed, with the timer of its shutdown running, and
     /// traps when the timer fires. One more close takes it to a state that the timer expects.
-    ///
-    /// - Parameter isClosed: Whether the handler has closed.
-    func closeOutput(isClosed: () -> Bool) {
+    func closeOutput() {
         guard let context else { return }
         context.close(mode: .output, promise: nil)
-        if isClosed() || !context.channel.isActive { context.close(promise: nil) }
+        if isClosed || !context.channel.isActive { context.close(promise: nil) }
+    }
+
+    /// Closes both ways, with TLS by a close_notify that waits for the one of the other end.
+    func closeConnection() {
+        isClosed = true
+        context?.close(promise: nil)
     }
 
     /// Ends the connection in a way that nobody takes for a good end; what is not with the other end yet is lost.
     func reset() {
+        isClosed = true
         guard let channel = context?.channel else { return }
         guard let provider = channel as? any SocketOptionProvider else { return channel.close(promise: nil) }
         provider.setSoLinger(linger(l_onoff: 1, l_linger: 0)).assumeIsolated().whenComplete { _ in
@@ -207,6 +214,7 @@ final class Outlet {
 
     /// Closes without waiting for anything: with TLS, for the other end's close_notify, nor is one sent.
     func closeAtOnce() {
+        isClosed = true
         if let channel = context?.channel { Self.closeAtOnce(channel) }
     }
 

@@ -191,7 +191,7 @@ final class UpstreamHandler: ChannelDuplexHandler, DeadlineKeeper {
         // Only in a tunnel the other way goes on.
         guard phase == .tunnel, let client else {
             // With TLS, an end that was said before waits for this one, but not only for this.
-            if phase == .closed, !isAlone { outlet.closeAtOnce() } else { context?.close(promise: nil) }
+            if phase == .closed, !isAlone { outlet.closeAtOnce() } else { outlet.closeConnection() }
             return
         }
         flushClient()
@@ -211,7 +211,7 @@ final class UpstreamHandler: ChannelDuplexHandler, DeadlineKeeper {
     private func outputEnded() {
         outputHasEnded = true
         // Still a tunnel: when it is closed its client is told that this was its end.
-        if inputHasEnded { context?.close(promise: nil) } else { outlet.closeOutput(isClosed: { phase == .closed }) }
+        if inputHasEnded { outlet.closeConnection() } else { outlet.closeOutput() }
     }
 
     /// Its client is gone, in good order: what it sent is still to be taken.
@@ -243,7 +243,7 @@ final class UpstreamHandler: ChannelDuplexHandler, DeadlineKeeper {
     func close() {
         guard phase != .closed else { return }
         phase = .closed
-        context?.close(promise: nil)
+        outlet.closeConnection()
         if !isAlone { outlet.closeAtOnce() }
     }
 
@@ -354,6 +354,6 @@ final class UpstreamHandler: ChannelDuplexHandler, DeadlineKeeper {
         }
         if phase == .parked { wasCutWhileParked = true }
         // With TLS the end would be waited for, which may have come already.
-        if isAlone { context.close(promise: nil) } else { outlet.closeAtOnce() }
+        if isAlone { outlet.closeConnection() } else { outlet.closeAtOnce() }
     }
 }

@@ -13,8 +13,7 @@ extension TokenKeeper {
     ) async -> Result<RevealedToken, GatewayProblem> {
         var worker = TokenWorker(setup: setup.exchanging(by: grant, from: self))
         worker.hasOpened = true
-        let call = TokenCall(id: 0, trigger: .operator, demand: nil)
-        switch await worker.perform(call, after: 0, waiters: { 1 }) {
+        switch await worker.perform(.outsideSchedule, after: 0, waiters: { 1 }) {
         case .failed(let failure): return .failure(failure.problem)
         case .nothing: return .failure(GatewayProblem(.internalError, "There was nothing to exchange."))
         case .obtained(let fresh): return await handOut(fresh.token, terms)

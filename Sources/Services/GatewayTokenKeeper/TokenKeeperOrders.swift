@@ -54,7 +54,7 @@ extension TokenKeeper {
     package func look() async {
         var worker = TokenWorker(setup: setup)
         do throws(TokenStoreError) {
-            try await worker.look(after: look { $0.generation })
+            try await worker.loadRecord(highestGeneration: look { $0.generation })
         } catch {
             let failure = worker.unreadable(error)
             return decide { _ = $0.clear(leaving: failure) }
@@ -135,8 +135,7 @@ extension TokenKeeper {
     }
 
     private func logIn(with token: TokenSet, _ worker: inout TokenWorker) async -> Order.Outcome {
-        let generation = max(look { $0.generation }, worker.record?.generation ?? 0) + 1
-        switch await worker.take(token, as: .loginCompleted, generation: generation) {
+        switch await worker.take(token, as: .loginCompleted, after: look { $0.generation }) {
         case .failure(let failure): return .failure(failure.problem)
         case .success(let fresh): install(fresh)
         }
@@ -186,7 +185,7 @@ extension TokenKeeper {
 
     private func revoke(_ worker: inout TokenWorker) async -> Order.Outcome {
         do throws(TokenStoreError) {
-            try await worker.look(after: look { $0.generation })
+            try await worker.loadRecord(highestGeneration: look { $0.generation })
         } catch {
             return .failure(worker.unreadable(error).problem)
         }
@@ -212,8 +211,7 @@ extension TokenKeeper {
     }
 
     private func resume() {
-        guard let (waiters, result) = decide({ $0.resume(at: setup.clock.now().monotonic) }) else { return }
-        for waiter in waiters { waiter(result) }
+        release(decide { $0.resume(at: setup.clock.now().monotonic) })
     }
 
     // MARK: Import
@@ -229,11 +227,10 @@ extension TokenKeeper {
             return .failure(GatewayProblem(.requestRefused, "The token has expired already, at \(end.rfc3339)."))
         }
         // A record that cannot be read is replaced.
-        try? await worker.look(after: look { $0.generation })
+        try? await worker.loadRecord(highestGeneration: look { $0.generation })
         let earlier = worker.record
-        let generation = max(look { $0.generation }, earlier?.generation ?? 0) + 1
         let fresh: FreshToken
-        switch await worker.take(token, as: .imported, generation: generation) {
+        switch await worker.take(token, as: .imported, after: look { $0.generation }) {
         case .failure(let failure): return .failure(failure.problem)
         case .success(let taken): fresh = taken
         }
@@ -241,47 +238,64 @@ extension TokenKeeper {
             install(fresh)
             return .success(note(untried: nil))
         }
-        guard !look({ $0.isLocked }) else {
-            install(fresh)
-            return .success(note(untried: "It was not tried because the credential is locked."))
-        }
-        return await tryOut(fresh, inPlaceOf: earlier, &worker)
+        return await refreshImported(fresh, replacing: earlier, &worker)
     }
 
-    /// Renews an imported pair. Until that has worked, requests go on with the earlier token: the pair may be worth nothing.
-    private func tryOut(
+    /// Refreshes an imported token before it is used.
+    private func refreshImported(
         _ imported: FreshToken,
-        inPlaceOf earlier: StoredToken?,
+        replacing earlier: StoredToken?,
         _ worker: inout TokenWorker
     ) async -> Order.Outcome {
-        decide { $0.pass(imported.generation) }
-        let call = TokenCall(id: 0, trigger: .operator, demand: nil)
-        switch await worker.perform(call, after: imported.generation, waiters: { self.look { $0.waiterCount } }) {
-        case .obtained(let renewed):
-            setup.family?.expect(renewed.token, renewedBy: setup.policy)
-            install(renewed)
-        case .nothing: install(imported)
-        case .failed(let refusal):
-            let failure = setup.advised(refusal)
-            guard case .transient = failure.class else {
-                return .failure(await putBack(earlier, refused: failure.problem, &worker))
-            }
+        guard let call = decide({ $0.beginImport(generation: imported.generation) }) else {
             install(imported)
-            pause(after: failure, isUncertain: worker.isUncertain)
-            return .success(note(untried: "It could not be tried yet: \(failure.problem.detail)"))
+            return .success(note(untried: "It was not tried because the credential is locked."))
         }
-        return .success("\(name) has a new token: what was imported was renewed at once, and works.")
+        switch await perform(call, by: &worker) {
+        case .obtained(let refreshed):
+            use(refreshed, obtainedBy: call)
+            return .success("\(name) has a new token: what was imported was renewed at once, and works.")
+        case .nothing:
+            install(imported)
+            return .success(note(untried: nil))
+        case .failed(let refusal):
+            return await importFailed(setup.advised(refusal), of: imported, replacing: earlier, by: call, &worker)
+        }
     }
 
-    /// The token at hand could not be renewed: that is tried again after a pause.
-    private func pause(after failure: TokenFailure, isUncertain: Bool) {
-        let (now, jitter) = (setup.clock.now().monotonic, jitter())
-        let refused = decide { machine in
-            let refused = machine.refresh().flatMap { machine.failed(failure, by: $0, at: now, jitter: jitter) }
-            machine.isRotationUncertain = isUncertain
-            return refused
+    private func importFailed(
+        _ failure: TokenFailure,
+        of imported: FreshToken,
+        replacing earlier: StoredToken?,
+        by call: TokenCall,
+        _ worker: inout TokenWorker
+    ) async -> Order.Outcome {
+        let kept = earlier.flatMap { $0.isRevoked ? nil : worker.fresh($0) }
+        let (now, jitter) = (setup.clock.now(), jitter())
+        let outcome = decide {
+            $0.importFailed(failure, of: imported, replacing: kept, by: call, at: now, jitter: jitter)
         }
-        for waiter in refused?.waiters ?? [] { waiter(.failure(refused?.problem ?? failure.problem)) }
+        switch outcome {
+        case .postponed(let ended):
+            release(ended)
+            showUncertainty(of: worker)
+            return .success(note(untried: "It could not be tried yet: \(failure.problem.detail)"))
+        case .refused(let ended):
+            release(ended)
+            await restore(earlier, &worker)
+        case .ignored:
+            break
+        }
+        var problem = failure.problem
+        let addition = kept == nil ? "" : ", and the earlier token is kept"
+        problem.detail = "Nothing was imported\(addition). \(problem.detail)"
+        return .failure(problem)
+    }
+
+    /// Puts back into the store what it held before the import.
+    private func restore(_ earlier: StoredToken?, _ worker: inout TokenWorker) async {
+        await worker.restore(earlier)
+        if earlier?.isRevoked ?? true { leave(&worker) } else { showUncertainty(of: worker) }
     }
 
     private func note(untried reason: String?) -> String {
@@ -291,23 +305,6 @@ extension TokenKeeper {
     private func install(_ fresh: FreshToken) {
         let (now, jitter) = (setup.clock.now(), jitter())
         release(decide { $0.import(fresh, at: now, jitter: jitter) })
-    }
-
-    private func putBack(
-        _ earlier: StoredToken?,
-        refused problem: GatewayProblem,
-        _ worker: inout TokenWorker
-    ) async -> GatewayProblem {
-        await worker.restore(earlier)
-        var problem = problem
-        if let earlier, !earlier.isRevoked {
-            install(worker.fresh(earlier))
-            problem.detail = "Nothing was imported, and the earlier token is kept. \(problem.detail)"
-        } else {
-            leave(&worker)
-            problem.detail = "Nothing was imported. \(problem.detail)"
-        }
-        return problem
     }
 }
 

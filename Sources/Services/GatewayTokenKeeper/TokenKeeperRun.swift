@@ -112,21 +112,34 @@ extension TokenKeeper {
     }
 
     func make(_ call: TokenCall, _ worker: inout TokenWorker) async {
-        let generation = look { $0.generation }
-        let end = await worker.perform(call, after: generation) { self.look { $0.waiterCount } }
-        let (now, jitter) = (setup.clock.now(), jitter())
-        switch end {
+        switch await perform(call, by: &worker) {
         case .obtained(let fresh):
-            setup.family?.expect(fresh.token, renewedBy: setup.policy)
-            release(decide { $0.obtained(fresh, by: call, at: now, jitter: jitter) })
+            use(fresh, obtainedBy: call)
         case .nothing:
             decide { $0.foundNothing(by: call) }
         case .failed(let refusal):
             let failure = setup.advised(refusal)
-            let refused = decide { $0.failed(failure, by: call, at: now.monotonic, jitter: jitter) }
+            let (now, jitter) = (setup.clock.now().monotonic, jitter())
+            let refused = decide { $0.failed(failure, by: call, at: now, jitter: jitter) }
             for waiter in refused?.waiters ?? [] { waiter(.failure(refused?.problem ?? failure.problem)) }
-            if isGone(after: failure, at: now.monotonic) { dropDescendants() }
+            if isGone(after: failure, at: now) { dropDescendants() }
         }
+        showUncertainty(of: worker)
+    }
+
+    func perform(_ call: TokenCall, by worker: inout TokenWorker) async -> TokenWorker.End {
+        let generation = look { $0.generation }
+        return await worker.perform(call, after: generation) { self.look { $0.waiterCount } }
+    }
+
+    func use(_ fresh: FreshToken, obtainedBy call: TokenCall) {
+        setup.family?.expect(fresh.token, renewedBy: setup.policy)
+        let (now, jitter) = (setup.clock.now(), jitter())
+        release(decide { $0.obtained(fresh, by: call, at: now, jitter: jitter) })
+    }
+
+    /// Makes the status say what the worker knows of the renewal token.
+    func showUncertainty(of worker: TokenWorker) {
         let isUncertain = worker.isUncertain
         decide { $0.isRotationUncertain = isUncertain }
     }
@@ -136,6 +149,11 @@ extension TokenKeeper {
         if failure.clearsToken { return true }
         guard case .loginRequired = failure.class, look({ $0.generation }) > 0 else { return false }
         return look { $0.servable }?.isUsable(at: now) != true
+    }
+
+    func release(_ ended: Machine.EndedWaits?) {
+        guard let ended else { return }
+        for waiter in ended.waiters { waiter(ended.result) }
     }
 
     func release(_ outcome: Machine.OnToken) {

@@ -46,6 +46,11 @@ struct TokenWorker {
         return await renew(call, after: max(generation, record?.generation ?? 0), waiters: waiters)
     }
 
+    /// The number of the next token.
+    ///
+    /// - Parameter highest: The highest generation there has been.
+    func nextGeneration(after highest: Int) -> Int { max(highest, record?.generation ?? 0) + 1 }
+
     mutating func commit(_ uncommitted: Uncommitted) async -> End {
         self.uncommitted = uncommitted
         if let failure = await setup.commit(uncommitted.event) { return .failed(failure) }

@@ -33,12 +33,15 @@ extension TokenWorker {
         }
     }
 
-    /// - Parameter name: What brought the token: an import or a login.
+    /// - Parameters:
+    ///   - name: What brought the token: an import or a login.
+    ///   - highest: The highest generation there has been.
     mutating func take(
         _ token: TokenSet,
         as name: TokenEvent.Name,
-        generation: Int
+        after highest: Int
     ) async -> Result<FreshToken, TokenFailure> {
+        let generation = nextGeneration(after: highest)
         let isIncomplete = token.access.isEmpty
         let record = StoredToken(generation: generation, token: token, isRejected: isIncomplete)
         var event = setup.event(name, generation: generation, trigger: .operator)

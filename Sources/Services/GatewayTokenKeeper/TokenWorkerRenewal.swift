@@ -85,7 +85,7 @@ extension TokenWorker {
             if let failure = await prepare(call) { return .failed(failure) }
             switch await take(first, in: attempt) {
             case .token(let token, let reply, let duration):
-                let next = max(generation, record?.generation ?? 0) + 1
+                let next = nextGeneration(after: generation)
                 let spent = holding?.renewal
                 return await accept(token, as: next, spent: spent, from: parent, call, reply, duration, waiters())
             case .parentRefused(let failure, let reply, let duration):

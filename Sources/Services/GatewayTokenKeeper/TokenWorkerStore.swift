@@ -16,8 +16,7 @@ extension TokenWorker {
             if setup.grant.rotates { return .failed(unreadable(error)) }
         }
         if let found = record, !found.isRevoked { return await use(found, from: "store", call) }
-        if record == nil, let seed = setup.grant.seed(at: setup.clock.now()) {
-            let seeded = StoredToken(generation: generation + 1, token: seed)
+        if record == nil, let seeded = seedRecord(after: generation) {
             record = seeded
             await save()
             return await use(seeded, from: "configuration", call, renewing: setup.grant.renewsSeed)
@@ -29,15 +28,18 @@ extension TokenWorker {
         return setup.policy.acquireOn == .startup && obstacle == nil ? nil : .nothing
     }
 
-    /// What is there, for an order that comes before the first call; nothing is used by this.
+    /// Loads the record from the store, or else from the configuration, for an order that comes before the first call. Uses
+    /// nothing.
     ///
-    /// - Parameter generation: The highest there has been, which `clear` leaves as it is.
-    mutating func look(after generation: Int) async throws(TokenStoreError) {
+    /// - Parameter highestGeneration: The highest there has been, which `clear` leaves as it is.
+    mutating func loadRecord(highestGeneration: Int) async throws(TokenStoreError) {
         guard !hasOpened, record == nil, !isForgotten else { return }
-        record = try await setup.store.load(setup.key)
-        if record == nil, let seed = setup.grant.seed(at: setup.clock.now()) {
-            record = StoredToken(generation: generation + 1, token: seed)
-        }
+        record = try await setup.store.load(setup.key) ?? seedRecord(after: highestGeneration)
+    }
+
+    /// The token of the configuration; nil when it has none.
+    private func seedRecord(after highestGeneration: Int) -> StoredToken? {
+        setup.grant.seed(at: setup.clock.now()).map { StoredToken(generation: highestGeneration + 1, token: $0) }
     }
 
     /// Why no token can be had without a person; nil when one can.

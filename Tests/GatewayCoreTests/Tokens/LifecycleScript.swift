@@ -139,6 +139,47 @@ struct LifecycleScript: ~Copyable {
         describe(machine.import(fresh(generation, lifetime: lifetime), at: now, jitter: 0))
     }
 
+    mutating func beginImport(_ generation: Int) -> Bool {
+        guard let call = machine.beginImport(generation: generation) else { return false }
+        self.call = call
+        return true
+    }
+
+    /// - Parameters:
+    ///   - lifetime: Of the imported token; nil where a refresh token alone was imported.
+    ///   - earlier: The generation before the import.
+    mutating func failImport(
+        _ class: TokenFailure.Class,
+        of generation: Int,
+        lifetime: Duration? = .seconds(3600),
+        replacing earlier: Int?
+    ) -> String {
+        guard let call else { return "nobody called" }
+        var imported = fresh(generation, lifetime: lifetime)
+        imported.isRejected = lifetime == nil
+        let outcome = machine.importFailed(
+            TokenFailure(`class`, problem: GatewayProblem(.tokenTemporarilyUnavailable, "No.")),
+            of: imported,
+            replacing: earlier.map { fresh($0, lifetime: .seconds(3600)) },
+            by: call,
+            at: now,
+            jitter: 0
+        )
+        switch outcome {
+        case .postponed(let ended): return "postponed" + describe(ended)
+        case .refused(let ended): return "refused" + describe(ended)
+        case .ignored: return "ignored"
+        }
+    }
+
+    private func describe(_ ended: TokenLifecycle<Int>.EndedWaits?) -> String {
+        guard let ended else { return "" }
+        switch ended.result {
+        case .success(let credential): return ", use \(credential.generation) for \(ended.waiters.sorted())"
+        case .failure(let problem): return ", refuse \(ended.waiters.sorted()) \(problem.kind.rawValue)"
+        }
+    }
+
     private func describe(_ outcome: TokenLifecycle<Int>.OnToken) -> String {
         switch outcome {
         case .use(let credential, let waiters): "use \(credential.generation) for \(waiters.sorted())"

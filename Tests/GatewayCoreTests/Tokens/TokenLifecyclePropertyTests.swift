@@ -24,6 +24,9 @@ struct TokenLifecyclePropertyTests {
         var ends: [Int: MonotonicTime] = [:]
         var isLocked = false
         var callUnderWay: TokenCall?
+        /// Refreshed by the call under way.
+        var imported: FreshToken?
+        var generations: Set<Int> = []
         var complaints: [String] = []
 
         mutating func check(_ holds: Bool, _ sentence: @autoclosure () -> String) {
@@ -41,6 +44,20 @@ struct TokenLifecyclePropertyTests {
             check(!isLocked, "generation \(generation) was handed out while locked")
             check(!rejected.contains(generation), "generation \(generation) was handed out after its rejection")
             if let end = ends[generation] { check(now < end, "generation \(generation) was handed out after its end") }
+            check(generation != imported?.generation, "generation \(generation) was handed out before its refresh")
+        }
+
+        /// A token that was never there before.
+        mutating func new(_ generation: Int, at now: Moment, for lifetime: Duration) -> FreshToken {
+            check(generations.insert(generation).inserted, "generation \(generation) was given twice")
+            ends[generation] = now.monotonic + lifetime
+            let token = TokenSet(access: Secret("t"), obtainedAt: now.wall, expiresAt: now.wall + lifetime)
+            return FreshToken(generation: generation, token: token, injection: Injection())
+        }
+
+        mutating func callEnded() {
+            callUnderWay = nil
+            imported = nil
         }
     }
 
@@ -56,7 +73,7 @@ struct TokenLifecyclePropertyTests {
         for step in 0..<400 {
             now = now + .milliseconds(Int64.random(in: 0...30_000, using: &dice))
             if Int.random(in: 0..<20, using: &dice) == 0 { now.wall = now.wall + .seconds(3600) }
-            switch Int.random(in: 0..<14, using: &dice) {
+            switch Int.random(in: 0..<15, using: &dice) {
             case 0...3:
                 ticket += 1
                 need(step, ticket, &machine, &observer, at: now.monotonic)
@@ -79,10 +96,12 @@ struct TokenLifecyclePropertyTests {
                 guard let call = machine.refresh() else { break }
                 observer.check(observer.callUnderWay == nil, "refresh called beside a call under way")
                 observer.callUnderWay = call
+            case 13:
+                beginImport(&machine, &observer, at: now, &dice)
             default:
                 guard Int.random(in: 0..<4, using: &dice) == 0 else { break }
                 machine.clear()
-                observer.callUnderWay = nil
+                observer.callEnded()
             }
             if let servable = machine.servable, servable.isUsable(at: now.monotonic) {
                 observer.used(servable, at: now.monotonic)
@@ -129,14 +148,12 @@ struct TokenLifecyclePropertyTests {
         _ dice: inout Dice
     ) {
         guard let call = observer.callUnderWay else { return }
-        observer.callUnderWay = nil
+        let imported = observer.imported
+        observer.callEnded()
         switch Int.random(in: 0..<8, using: &dice) {
         case 0...3:
-            let generation = machine.generation + 1
             let lifetime = Duration.seconds(Int64.random(in: 1...600, using: &dice))
-            let token = TokenSet(access: Secret("t"), obtainedAt: now.wall, expiresAt: now.wall + lifetime)
-            observer.ends[generation] = now.monotonic + lifetime
-            let fresh = FreshToken(generation: generation, token: token, injection: Injection())
+            let fresh = observer.new(machine.generation + 1, at: now, for: lifetime)
             let jitter = Double.random(in: 0...1, using: &dice)
             switch machine.obtained(fresh, by: call, at: now, jitter: jitter) {
             case .use(_, let waiters): observer.released(waiters)
@@ -144,9 +161,9 @@ struct TokenLifecyclePropertyTests {
             case .ignored: observer.check(false, "the call under way is awaited")
             }
         case 4...5:
-            fail(.transient(retryAfter: nil), call, &machine, &observer, at: now)
+            fail(.transient(retryAfter: nil), call, importing: imported, &machine, &observer, at: now)
         case 6:
-            fail(.loginRequired, call, &machine, &observer, at: now)
+            fail(.loginRequired, call, importing: imported, &machine, &observer, at: now)
         default:
             machine.foundNothing(by: call)
         }
@@ -155,13 +172,56 @@ struct TokenLifecyclePropertyTests {
     private func fail(
         _ class: TokenFailure.Class,
         _ call: TokenCall,
+        importing imported: FreshToken?,
         _ machine: inout TokenLifecycle<Int>,
         _ observer: inout Observer,
         at now: Moment
     ) {
         let failure = TokenFailure(`class`, problem: GatewayProblem(.tokenTemporarilyUnavailable, "No."))
+        if let imported { return failImport(failure, of: imported, by: call, &machine, &observer, at: now) }
         let refused = machine.failed(failure, by: call, at: now.monotonic, jitter: 0.5)
         observer.check(refused != nil, "the call under way is awaited")
         observer.released(refused?.waiters ?? [])
+    }
+
+    private func beginImport(
+        _ machine: inout TokenLifecycle<Int>,
+        _ observer: inout Observer,
+        at now: Moment,
+        _ dice: inout Dice
+    ) {
+        guard observer.callUnderWay == nil, !observer.isLocked else {
+            let hasBegun = machine.beginImport(generation: machine.generation + 1) != nil
+            return observer.check(!hasBegun, "an import while locked or beside a call under way")
+        }
+        let lifetime = Duration.seconds(Int64.random(in: 1...600, using: &dice))
+        let imported = observer.new(machine.generation + 1, at: now, for: lifetime)
+        observer.callUnderWay = machine.beginImport(generation: imported.generation)
+        observer.check(observer.callUnderWay != nil, "no import although nothing is in its way")
+        observer.imported = imported
+    }
+
+    private func failImport(
+        _ failure: TokenFailure,
+        of imported: FreshToken,
+        by call: TokenCall,
+        _ machine: inout TokenLifecycle<Int>,
+        _ observer: inout Observer,
+        at now: Moment
+    ) {
+        // As the store has it: it knows of no rejection during the call.
+        let earlier = machine.held.map { held in
+            FreshToken(generation: held.generation, token: held.token, injection: Injection())
+        }
+        let outcome = machine.importFailed(failure, of: imported, replacing: earlier, by: call, at: now, jitter: 0.5)
+        switch outcome {
+        case .postponed(let ended):
+            observer.check(machine.held?.generation == imported.generation, "a passing failure loses the import")
+            observer.released(ended?.waiters ?? [])
+        case .refused(let ended):
+            observer.check(machine.held?.generation == earlier?.generation, "a refused import changes the token")
+            observer.released(ended?.waiters ?? [])
+        case .ignored: observer.check(false, "the call under way is awaited")
+        }
     }
 }

@@ -43,7 +43,7 @@ package final class ConfigFields {
         self.init(entries: entries, at: keySpan ?? node.span, path: path, context: context)
     }
 
-    package var keys: [String] { entries.map(\.key) }
+    var keys: [String] { entries.map(\.key) }
 
     /// All that stands here, to be compared; the places do not count.
     func definition(without key: String? = nil) -> Secret {
@@ -56,8 +56,17 @@ package final class ConfigFields {
     /// Names keys that are part of this mapping without reading them.
     package func know(_ keys: String...) { keys.forEach(know) }
 
-    /// Says that all further keys of this mapping are names which people choose.
-    package func takeAnyNames() { context.recorder?.noteNames(of: path, plain: false) }
+    /// The keys that were not asked for so far: names which people choose.
+    package func chosenNames() -> [String] {
+        context.recorder?.noteNames(of: path, plain: false)
+        return unknownKeys
+    }
+
+    /// Those of `names` that have a value here. People choose these names elsewhere in the configuration.
+    package func chosenNames(among names: Set<String>) -> [String] {
+        context.recorder?.noteNames(of: path, plain: false)
+        return names.sorted().filter(has)
+    }
 
     private func know(_ key: String) {
         if knownSet.insert(key).inserted {
@@ -347,8 +356,12 @@ package final class ConfigFields {
         guard let elements = elements(key) else { return nil }
         var strings: [String] = []
         for (node, path) in elements {
-            guard case .scalar(let scalar) = node.content, !scalar.isNull, !scalar.text.isEmpty else {
+            guard case .scalar(let scalar) = node.content, !scalar.isNull else {
                 context.error("expected a string, found \(node.kindName)", at: node.span, path: path)
+                continue
+            }
+            guard !scalar.text.isEmpty else {
+                context.error("must not be empty", at: node.span, path: path)
                 continue
             }
             strings.append(scalar.text)
@@ -356,11 +369,28 @@ package final class ConfigFields {
         return strings
     }
 
+    package enum ScalarOrStrings {
+        case scalar(ConfigNode.Scalar)
+        case strings([String])
+    }
+
+    /// A scalar, or a list of strings; nil when it is absent. Anything else is a problem, and so is nothing behind the key.
+    package func scalarOrStrings(_ key: String) -> ScalarOrStrings? {
+        context.recorder?.note(.scalarOrStrings, for: key, of: path)
+        switch node(key)?.content {
+        case nil: return nil
+        case .scalar(let scalar)? where !scalar.isNull: return .scalar(scalar)
+        case .sequence?: return strings(key).map { .strings($0) }
+        case .scalar?, .mapping?:
+            error(key, "expected a text, a number, true, false or a list of texts")
+            return nil
+        }
+    }
+
     /// A mapping of names to strings, in file order.
     package func stringMap(_ key: String) -> [(name: String, value: String)]? {
-        context.recorder?.note(.stringMap, for: key, of: path)
         guard let fields = fields(key) else { return nil }
-        return fields.keys.compactMap { name in fields.string(name).map { (name, $0) } }
+        return fields.chosenNames().compactMap { name in fields.string(name).map { (name, $0) } }
     }
 
     /// A program and its arguments, to be run without a shell. `./` is the folder of the file that names it.
@@ -388,8 +418,7 @@ package final class ConfigFields {
     /// is one.
     package func valueMap(_ key: String) -> [(name: String, value: Secret)]? {
         guard let fields = fields(key) else { return nil }
-        fields.takeAnyNames()
-        return fields.keys.compactMap { name in
+        return fields.chosenNames().compactMap { name in
             context.recorder?.note(.secret, for: name, of: fields.path)
             if case .mapping? = fields.node(name)?.content { return fields.secret(name).map { (name, $0) } }
             if SecretMask.isSensitive(name) { return fields.secret(name).map { (name, $0) } }
@@ -400,8 +429,7 @@ package final class ConfigFields {
     /// A mapping of names to secrets, in file order.
     package func secretMap(_ key: String) -> [(name: String, value: Secret)]? {
         guard let fields = fields(key) else { return nil }
-        fields.takeAnyNames()
-        return fields.keys.compactMap { name in fields.requiredSecret(name).map { (name, $0) } }
+        return fields.chosenNames().compactMap { name in fields.requiredSecret(name).map { (name, $0) } }
     }
 
     /// A scalar, `{env:}`, `{file:}`, `{exec:}` or `{systemd_credential:}`, on one line.

@@ -131,8 +131,7 @@ extension TokenLifecycle where Waiter: Sendable {
         let kept = failure.clearsToken ? nil : held
         switch failure.class {
         case .transient(let retryAfter):
-            let delay = BackOff.delay(afterFailures: failures, retryAfter: retryAfter, jitter: jitter)
-            let pause = TokenPhase.Pause(until: now + delay, failure: failure)
+            let pause = pause(after: failure, retryAfter: retryAfter, at: now, jitter: jitter)
             phase = .backingOff(kept, pause)
             return (takeWaiters(), pause.problem(at: now))
         case .terminal, .loginRequired:
@@ -141,18 +140,24 @@ extension TokenLifecycle where Waiter: Sendable {
         }
     }
 
-    private func isAwaited(_ call: TokenCall) -> Bool {
+    /// How long to wait after the failures so far.
+    func pause(
+        after failure: TokenFailure,
+        retryAfter: Duration?,
+        at now: MonotonicTime,
+        jitter: Double
+    ) -> TokenPhase.Pause {
+        let delay = BackOff.delay(afterFailures: failures, retryAfter: retryAfter, jitter: jitter)
+        return TokenPhase.Pause(until: now + delay, failure: failure)
+    }
+
+    func isAwaited(_ call: TokenCall) -> Bool {
         guard case .calling(let awaited) = phase.kind else { return false }
         return awaited.id == call.id
     }
 
     mutating func install(_ fresh: FreshToken, at now: Moment, jitter: Double) -> OnToken {
-        let held = heldToken(fresh, at: now, jitter: jitter)
-        generation = max(generation, fresh.generation)
-        failures = 0
-        isRotationUncertain = false
-        budget.expect(fresh.token, renewedBy: rules.policy)
-        phase = .ready(held)
+        let held = hold(fresh, at: now, jitter: jitter)
         if fresh.isRenewalDue { _ = wantCall(rules.begunBy) }
         guard held.isLive(at: now.monotonic) else {
             if !waiters.isEmpty { _ = wantCall(.demand, for: firstDemand) }
@@ -160,6 +165,21 @@ extension TokenLifecycle where Waiter: Sendable {
         }
         return .use(held.credential, takeWaiters())
     }
+
+    /// Takes a token in the place of any other. Whoever waits goes on waiting.
+    @discardableResult
+    mutating func hold(_ fresh: FreshToken, at now: Moment, jitter: Double) -> HeldToken {
+        let held = heldToken(fresh, at: now, jitter: jitter)
+        reserve(generation: fresh.generation)
+        failures = 0
+        isRotationUncertain = false
+        budget.expect(fresh.token, renewedBy: rules.policy)
+        phase = .ready(held)
+        return held
+    }
+
+    /// Reserves this generation. No other token gets it.
+    mutating func reserve(generation: Int) { self.generation = max(self.generation, generation) }
 
     private func heldToken(_ fresh: FreshToken, at now: Moment, jitter: Double) -> HeldToken {
         var expiresAt: MonotonicTime?

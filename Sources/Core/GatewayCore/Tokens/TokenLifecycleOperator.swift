@@ -37,12 +37,23 @@ extension TokenLifecycle where Waiter: Sendable {
         isSuspended = true
     }
 
-    /// - Returns: Those whose wait is over, and with what; nil when a call has become due for them.
-    package mutating func resume(at now: MonotonicTime) -> (waiters: [Waiter], Result<Credential, GatewayProblem>)? {
+    /// Waits that are over, and with what.
+    package struct EndedWaits: Sendable {
+        package let waiters: [Waiter]
+        package let result: Result<Credential, GatewayProblem>
+    }
+
+    /// - Returns: nil when a call has become due for those who wait.
+    package mutating func resume(at now: MonotonicTime) -> EndedWaits? {
         isSuspended = false
+        return endWaits(at: now)
+    }
+
+    /// Answers those who wait, where there is an answer; otherwise a call becomes due for them.
+    private mutating func endWaits(at now: MonotonicTime) -> EndedWaits? {
         switch answer(at: now) {
-        case .ready(let credential): return (takeWaiters(), .success(credential))
-        case .unavailable(let problem): return (takeWaiters(), .failure(problem))
+        case .ready(let credential): return EndedWaits(waiters: takeWaiters(), result: .success(credential))
+        case .unavailable(let problem): return EndedWaits(waiters: takeWaiters(), result: .failure(problem))
         case .wait:
             if !waiters.isEmpty { _ = wantCall(.demand, for: firstDemand) }
             return nil
@@ -53,9 +64,6 @@ extension TokenLifecycle where Waiter: Sendable {
     package mutating func `import`(_ fresh: FreshToken, at now: Moment, jitter: Double) -> OnToken {
         install(fresh, at: now, jitter: jitter)
     }
-
-    /// A token of this generation is tried before it is used: its number is not given to another one.
-    package mutating func pass(_ generation: Int) { self.generation = max(self.generation, generation) }
 
     /// Stops handing out, and makes no further call. A token that is already on its way is kept, not used.
     ///
@@ -96,5 +104,65 @@ extension TokenLifecycle where Waiter: Sendable {
         case .stopped(let failure): failure
         case .empty, .calling, .ready: nil
         }
+    }
+}
+
+// MARK: Import of a token that has to be refreshed first
+
+/// An imported refresh token may be worth nothing, so it is refreshed before it is used. The earlier token serves until
+/// the authority has answered.
+extension TokenLifecycle where Waiter: Sendable {
+    /// What became of an import whose call failed.
+    package enum OnImportFailure: Sendable {
+        /// The imported token has replaced the earlier one. It is refreshed after a pause.
+        case postponed(EndedWaits?)
+        /// The earlier token stays. Where there is none, the credential has no token.
+        case refused(EndedWaits?)
+        /// The call is not the one that was awaited.
+        case ignored
+    }
+
+    /// Begins the refresh of an imported token; it ends with ``obtained(_:by:at:jitter:)`` or
+    /// ``importFailed(_:of:replacing:by:at:jitter:)``.
+    ///
+    /// - Parameter generation: Of the imported token.
+    /// - Returns: The call to make, already begun; nil while locked, or while another call is under way.
+    package mutating func beginImport(generation: Int) -> TokenCall? {
+        guard let call = refresh() else { return nil }
+        reserve(generation: generation)
+        return call
+    }
+
+    /// A failure that may pass says nothing about the imported token. Any other refuses it.
+    ///
+    /// - Parameter earlier: The token before the import; nil when there was none, or when it had been revoked.
+    package mutating func importFailed(
+        _ failure: TokenFailure,
+        of imported: FreshToken,
+        replacing earlier: FreshToken?,
+        by call: TokenCall,
+        at now: Moment,
+        jitter: Double
+    ) -> OnImportFailure {
+        guard isAwaited(call) else { return .ignored }
+        if case .transient(let retryAfter) = failure.class {
+            hold(imported, at: now, jitter: jitter)
+            failures += 1
+            let pause = pause(after: failure, retryAfter: retryAfter, at: now.monotonic, jitter: jitter)
+            phase = .backingOff(held, pause)
+            return .postponed(endWaits(at: now.monotonic))
+        }
+        if let earlier { keep(earlier, at: now, jitter: jitter) } else { clear() }
+        return .refused(endWaits(at: now.monotonic))
+    }
+
+    private mutating func keep(_ earlier: FreshToken, at now: Moment, jitter: Double) {
+        guard let held, held.generation == earlier.generation else {
+            // It was in the store or in the configuration, and nobody had asked for it.
+            hold(earlier, at: now, jitter: jitter)
+            return
+        }
+        // With all that was found out about it: an upstream may have rejected it during the call.
+        phase = .ready(held)
     }
 }

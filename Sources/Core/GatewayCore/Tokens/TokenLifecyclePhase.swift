@@ -125,6 +125,8 @@ enum TokenPhase: ~Copyable {
 /// One call to the authority, or the first look into the store.
 package struct TokenCall: Hashable, Sendable {
     static let firstLook = 1
+    /// For a token that is handed out and not kept: no lifecycle waits for the end of this call.
+    package static let outsideSchedule = TokenCall(id: 0, trigger: .operator, demand: nil)
 
     package let id: Int
     package let trigger: TokenEvent.Trigger
@@ -132,7 +134,7 @@ package struct TokenCall: Hashable, Sendable {
     package let demand: CredentialDemand?
     package internal(set) var hasBegun = false
 
-    package init(id: Int, trigger: TokenEvent.Trigger, demand: CredentialDemand?) {
+    init(id: Int, trigger: TokenEvent.Trigger, demand: CredentialDemand?) {
         self.id = id
         self.trigger = trigger
         self.demand = demand

@@ -54,8 +54,7 @@ struct RecipeStep: Sendable {
 
     private static func outputs(in fields: ConfigFields, reserved: Set<String>) -> [Output] {
         guard let own = fields.fields("outputs") else { return [] }
-        own.takeAnyNames()
-        return own.keys.compactMap { name in
+        return own.chosenNames().compactMap { name in
             guard Template.isName(name) else {
                 own.error(name, "a name has letters, digits, \"_\", \"-\" and \".\", at most 64")
                 return nil

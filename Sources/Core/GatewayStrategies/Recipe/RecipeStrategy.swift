@@ -90,8 +90,7 @@ struct RecipeStrategy: AuthStrategy {
         var initial: [String: Secret] = [:]
         for key in ["token", "renewal"] where own.has(key) { initial[key] = own.requiredSecret(key) }
         if !own.has("token") { own.missing("token") }
-        own.takeAnyNames()
-        for key in kept where own.has(key) { initial[key] = own.requiredSecret(key) }
+        for key in own.chosenNames(among: kept) { initial[key] = own.requiredSecret(key) }
         own.refuseUnknownKeys()
         return initial
     }

@@ -70,9 +70,8 @@ struct RequestTemplate: Hashable, Sendable {
 
     private static func headers(in fields: ConfigFields, scope: TemplateScope) -> [NamedTemplate] {
         guard let own = fields.fields("headers") else { return [] }
-        own.takeAnyNames()
         var headers: [NamedTemplate] = []
-        for name in own.keys {
+        for name in own.chosenNames() {
             guard let value = scope.template(name, in: own) else { continue }
             guard let name = own.fieldName(named: name) else { continue }
             if name.lowercased() == "content-type" {

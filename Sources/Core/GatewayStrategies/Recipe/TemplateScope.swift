@@ -41,7 +41,6 @@ struct TemplateScope {
     /// A mapping of names to templates, in file order.
     func templates(_ key: String, in fields: ConfigFields) -> [(name: String, value: Template)]? {
         guard let own = fields.fields(key) else { return nil }
-        own.takeAnyNames()
-        return own.keys.compactMap { name in template(name, in: own).map { (name, $0) } }
+        return own.chosenNames().compactMap { name in template(name, in: own).map { (name, $0) } }
     }
 }

@@ -9,7 +9,7 @@ struct SessionRefreshStrategy: AuthStrategy {
     init?(from fields: ConfigFields) {
         let errors = fields.context.errorCount
         let clientName = SessionPaths.clientName(in: fields, isRequired: false)
-        let paths = SessionPaths.base(in: fields).map { SessionPaths(base: $0, clientName: clientName) }
+        let paths = SessionPaths(base: SessionPaths.base(in: fields), clientName: clientName)
         if !fields.has("refresh") { fields.missing("refresh") }
         let refresh = Self.request("refresh", in: fields, paths: paths, defaults: nil)
         let revoke = Self.request("revoke", in: fields, paths: paths, defaults: refresh)
@@ -69,7 +69,7 @@ struct SessionRefreshStrategy: AuthStrategy {
     private static func request(
         _ key: String,
         in fields: ConfigFields,
-        paths: SessionPaths?,
+        paths: SessionPaths,
         defaults: SessionRequest?
     ) -> SessionRequest? {
         guard let request = fields.fields(key) else { return nil }
@@ -79,10 +79,6 @@ struct SessionRefreshStrategy: AuthStrategy {
         let session = header("session_token", in: request) ?? defaults?.sessionField
         if session == nil, !request.has("session_token") {
             request.error("missing key \"session_token\": {header: NAME}")
-        }
-        guard let paths else {
-            _ = request.requiredString("path")
-            return nil
         }
         guard let url = paths.url(in: request), let session else { return nil }
         return SessionRequest(
@@ -106,15 +102,10 @@ struct SessionRefreshStrategy: AuthStrategy {
     /// `{path, token_path}`: the page where a person logs in, and where the browser is sent with both tokens.
     private static func login(
         in fields: ConfigFields,
-        paths: SessionPaths?
+        paths: SessionPaths
     ) -> (page: AuthorityURL, landing: AuthorityURL)? {
         guard let login = fields.fields("login") else { return nil }
         defer { login.refuseUnknownKeys() }
-        guard let paths else {
-            login.know("token_path")
-            _ = login.requiredString("path")
-            return nil
-        }
         let landing = login.has("token_path") ? paths.url(in: login, "token_path") : paths.url(path: "/token")
         guard let page = paths.url(in: login), let landing else { return nil }
         return (page, landing)

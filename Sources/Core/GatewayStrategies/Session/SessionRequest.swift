@@ -23,7 +23,8 @@ struct SessionRequest: Hashable {
 
 /// Turns the paths of a configuration into URLs of one authorizer.
 struct SessionPaths {
-    let base: AuthorityURL
+    /// nil where the configuration names none that can be used: its paths are read all the same.
+    let base: AuthorityURL?
     let clientName: String?
 
     private static let variable = "{client_name}"
@@ -68,15 +69,17 @@ struct SessionPaths {
             return nil
         }
         let filled = path.replacing(Self.variable, with: clientName ?? "")
-        guard !filled.contains(where: { "{}?#".contains($0) }), let url = url(path: filled) else {
+        let url = url(path: filled)
+        guard !filled.contains(where: { "{}?#".contains($0) }), url != nil || base == nil else {
             fields.error(key, "must be a path without query and fragment; the only variable is \(Self.variable)")
             return nil
         }
         return url
     }
 
-    /// nil when `path` is not part of a URL.
+    /// nil when `path` is not part of a URL, and without a base.
     func url(path: String) -> AuthorityURL? {
-        try? AuthorityURL((base.text.hasSuffix("/") ? String(base.text.dropLast()) : base.text) + path)
+        guard let base else { return nil }
+        return try? AuthorityURL((base.text.hasSuffix("/") ? String(base.text.dropLast()) : base.text) + path)
     }
 }

@@ -15,33 +15,31 @@ struct AssertionClaims: Hashable, Sendable {
         if !fields.has("claims") {
             fields.missing("claims")
         } else if let own = fields.fields("claims") {
-            for name in own.keys {
+            if own.has("iss") { claims["iss"] = Self.value("iss", in: own) } else { own.missing("iss") }
+            for name in own.chosenNames() {
                 if Self.own.contains(name) {
                     own.error(name, "is written by the strategy")
-                } else if let value = Self.value(own.node(name), name, own) {
+                } else if let value = Self.value(name, in: own) {
                     claims[name] = value
                 }
             }
-            if !own.has("iss") { own.missing("iss") }
         }
         guard fields.context.errorCount == errors else { return nil }
         fixed = claims
     }
 
-    private static func value(_ node: ConfigNode?, _ name: String, _ fields: ConfigFields) -> JSONValue? {
-        guard let node else { return nil }
-        switch node.content {
-        case .scalar(let scalar) where !scalar.isNull:
+    private static func value(_ name: String, in fields: ConfigFields) -> JSONValue? {
+        switch fields.scalarOrStrings(name) {
+        case .scalar(let scalar)?:
             guard !scalar.isQuoted else { return .string(scalar.text) }
             switch scalar.text {
             case "true": return .bool(true)
             case "false": return .bool(false)
             default: return Int32(scalar.text).map { .number(Double($0)) } ?? .string(scalar.text)
             }
-        case .sequence:
-            return fields.strings(name).map { .array($0.map { .string($0) }) }
-        default:
-            fields.error(name, "expected a text, a number, true, false or a list of texts")
+        case .strings(let texts)?:
+            return .array(texts.map { .string($0) })
+        case nil:
             return nil
         }
     }

@@ -1,3 +1,4 @@
+import Foundation
 import Synchronization
 
 /// State that tests wait on: ``until(_:)`` returns as soon as a change has made its condition hold.
@@ -34,7 +35,7 @@ package final class Watched<State: Sendable>: Sendable {
     /// - Throws: ``WaitedInVain`` after `limit` of real time, so that a broken promise fails a test instead of hanging it.
     @discardableResult
     package func until(
-        within limit: Duration = .seconds(20),
+        within limit: Duration = WaitedInVain.limit,
         _ holds: @escaping @Sendable (State) -> Bool
     ) async throws -> State {
         try await withThrowingTaskGroup(of: State.self) { group in
@@ -83,7 +84,7 @@ package final class Watched<State: Sendable>: Sendable {
 /// - Throws: ``WaitedInVain`` after `limit` of real time.
 package func waitUntil(
     _ what: String,
-    within limit: Duration = .seconds(20),
+    within limit: Duration = WaitedInVain.limit,
     _ holds: () async throws -> Bool
 ) async throws {
     let deadline = ContinuousClock.now + limit
@@ -93,7 +94,22 @@ package func waitUntil(
     }
 }
 
+/// ``waitUntil(_:within:_:)`` for a test with a thread of its own, which it blocks.
+package func blockUntil(
+    _ what: String,
+    within limit: Duration = WaitedInVain.limit,
+    _ holds: () throws -> Bool
+) throws {
+    let deadline = ContinuousClock.now + limit
+    while try !holds() {
+        guard ContinuousClock.now < deadline else { throw WaitedInVain(state: "not: \(what)") }
+        Thread.sleep(forTimeInterval: 0.001)
+    }
+}
+
 package struct WaitedInVain: Error, CustomStringConvertible {
+    package static let limit: Duration = .seconds(20)
+
     let state: String
     package var description: String { "the condition never held; the state was \(state)" }
 }

@@ -73,7 +73,8 @@ enum ListenerDecoder {
         }
         if fields.has("allow_users") { fields.error("allow_users", "is for unix sockets only") }
         guard fields.has("address") else {
-            fields.missing("address")
+            // A misspelt key is one mistake, not two.
+            if fields.unknownKeys.isEmpty { fields.error("a listener has exactly one of address and unix") }
             return nil
         }
         guard let (host, port) = address(fields) else { return nil }

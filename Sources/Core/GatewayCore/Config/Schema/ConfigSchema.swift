@@ -49,40 +49,15 @@ package enum ConfigSchema {
                 ])
             )
         ]),
-        "routes.*.tls.pin": .object([
-            (
-                "anyOf",
-                .array([
-                    SchemaWriter.reference("string"),
-                    .object([("type", .string("array")), ("items", SchemaWriter.reference("string"))]),
-                ])
-            )
-        ]),
+        "routes.*.tls.pin": SchemaWriter.stringOrStrings,
         "credentials.*": SchemaWriter.reference("credential"),
         "routes.*.auth": SchemaWriter.reference("auth"),
     ]
 
-    /// What a signed statement says: texts, numbers, truth values and lists of texts.
-    private static let claims = SchemaValue.object([
-        ("type", .string("object")), ("required", .array([.string("iss")])),
-        (
-            "additionalProperties",
-            .object([
-                (
-                    "anyOf",
-                    .array([
-                        SchemaWriter.reference("string"),
-                        .object([("type", .string("array")), ("items", SchemaWriter.reference("string"))]),
-                    ])
-                )
-            ])
-        ),
-    ])
-
     // MARK: Strategies
 
     private static func definitions(_ catalog: StrategyCatalog) -> SchemaValue {
-        let writer = SchemaWriter(substitutes: ["claims": claims, "request_auth.jwt.claims": claims])
+        let writer = SchemaWriter(substitutes: [:])
         let kinds = catalog.kinds.sorted()
         var definitions = SchemaWriter.shared
         let narrowing: [(String, SchemaValue)] = [

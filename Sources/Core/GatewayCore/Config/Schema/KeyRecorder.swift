@@ -16,7 +16,7 @@ package final class KeyRecorder {
         case mapping
         case sequence
         case strings
-        case stringMap
+        case scalarOrStrings
         /// Of the public contract, and refused by this version.
         case unbuilt
     }

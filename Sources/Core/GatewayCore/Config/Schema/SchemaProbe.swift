@@ -94,7 +94,7 @@ struct SchemaProbe {
         for kind in node.kinds {
             switch kind {
             case .scalar, .mapping, .unbuilt: continue
-            case .string, .secret: return scalar(name)
+            case .string, .secret, .scalarOrStrings: return scalar(name)
             case .bool: return scalar("true")
             case .integer(let range), .size(let range): return scalar(String(range.lowerBound))
             case .choice(let words): return scalar(words.first ?? "")
@@ -102,7 +102,6 @@ struct SchemaProbe {
             case .percent(let range): return scalar("\(range.lowerBound)%")
             case .url: return scalar("https://probe.example/probe")
             case .strings: return ConfigNode(.sequence([scalar(name)]), at: span)
-            case .stringMap: return mapping([entry(name, scalar(name))])
             case .sequence: return ConfigNode(.sequence([node.items.map(everything) ?? scalar(name)]), at: span)
             }
         }

@@ -39,7 +39,7 @@ struct SchemaWriter {
         if let substitute = substitutes[path] { return substitute }
         if node.kinds.contains(.secret) { return Self.reference("secret") }
         if let values = node.values { return names(node, values, at: path) }
-        if node.isMapping, !node.kinds.contains(.stringMap) {
+        if node.isMapping {
             var forms = [object(node, at: path)]
             // One, or a list of them.
             if node.kinds.contains(.sequence) || node.items?.isMapping == true {
@@ -80,9 +80,8 @@ struct SchemaWriter {
         case .duration: Self.reference("duration")
         case .size: Self.reference("size")
         case .percent: Self.reference("percent")
-        case .strings: .object([("type", .string("array")), ("items", Self.reference("string"))])
-        case .stringMap:
-            .object([("type", .string("object")), ("additionalProperties", Self.reference("string"))])
+        case .strings: Self.strings
+        case .scalarOrStrings: Self.stringOrStrings
         case .sequence: .object([("type", .string("array")), ("items", items(node, at: path))])
         case .mapping, .unbuilt: .object([])
         }
@@ -102,6 +101,10 @@ struct SchemaWriter {
     // MARK: Shared definitions
 
     static func reference(_ name: String) -> SchemaValue { .object([("$ref", .string("#/$defs/\(name)"))]) }
+
+    private static let strings = SchemaValue.object([("type", .string("array")), ("items", reference("string"))])
+
+    static let stringOrStrings = SchemaValue.object([("anyOf", .array([reference("string"), strings]))])
 
     private static func orVariable(_ members: [(String, SchemaValue)]) -> SchemaValue {
         .object([("anyOf", .array([.object(members), reference("variable")]))])
