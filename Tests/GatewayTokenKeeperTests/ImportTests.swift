@@ -59,6 +59,21 @@ struct ImportTests {
         }
     }
 
+    @Test func aTokenThatServesIsNotGivenUpForAPairThatCouldNotBeTried() async throws {
+        let lost = ScriptedTokenEndpoint.Answer.failure(.init(.connectionLost, mayHaveBeenProcessed: true))
+        let endpoint = ScriptedTokenEndpoint([.token("two", expiresIn: 3600, refresh: "renewal-two"), lost])
+        try await KeeperBench(endpoint, grant: SampleGrant(rotates: true)).running { bench in
+            _ = try await bench.order(pair)
+            let other = ImportedToken(access: Secret("b"), renewal: Secret("s"))
+            let problem = await bench.keeper.perform(.import(other)).problem
+            #expect(problem?.detail.hasPrefix("Nothing was imported, and the earlier token is kept.") == true)
+            #expect(problem?.command == nil)
+            #expect(bench.status.state == .valid && bench.generation == 2)
+            #expect(bench.store[KeeperBench.key]?.token.renewal == Secret("renewal-two"))
+            #expect(bench.audit.last(.imported)?.outcome == .failed)
+        }
+    }
+
     @Test func aPairThatCouldNotBeTriedIsTriedAgainAfterAPause() async throws {
         let lost = ScriptedTokenEndpoint.Answer.failure(.init(.connectionLost, mayHaveBeenProcessed: true))
         let endpoint = ScriptedTokenEndpoint([lost, .token("two", expiresIn: 3600, refresh: "renewal-two")])

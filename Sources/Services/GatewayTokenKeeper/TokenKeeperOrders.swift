@@ -259,18 +259,20 @@ extension TokenKeeper {
             install(imported)
             return .success(note(untried: nil))
         case .failed(let refusal):
-            return await importFailed(setup.advised(refusal), of: imported, replacing: earlier, by: call, &worker)
+            return await importFailed(refusal, of: imported, replacing: earlier, by: call, &worker)
         }
     }
 
     private func importFailed(
-        _ failure: TokenFailure,
+        _ refusal: TokenFailure,
         of imported: FreshToken,
         replacing earlier: StoredToken?,
         by call: TokenCall,
         _ worker: inout TokenWorker
     ) async -> Order.Outcome {
         let kept = earlier.flatMap { $0.isRevoked ? nil : worker.fresh($0) }
+        // With an earlier token nobody has to log in.
+        let failure = kept == nil ? setup.advised(refusal) : refusal
         let (now, jitter) = (setup.clock.now(), jitter())
         let outcome = decide {
             $0.importFailed(failure, of: imported, replacing: kept, by: call, at: now, jitter: jitter)
@@ -283,13 +285,25 @@ extension TokenKeeper {
         case .refused(let ended):
             release(ended)
             await restore(earlier, &worker)
+            await noteRefusedImport(imported, failure)
         case .ignored:
             break
         }
         var problem = failure.problem
         let addition = kept == nil ? "" : ", and the earlier token is kept"
         problem.detail = "Nothing was imported\(addition). \(problem.detail)"
+        if case .transient = failure.class {
+            problem.detail += " The authority may have seen the imported refresh token; import it again, or a new one."
+        }
         return .failure(problem)
+    }
+
+    /// The audit log has said that the token was imported.
+    private func noteRefusedImport(_ imported: FreshToken, _ failure: TokenFailure) async {
+        var event = setup.event(.imported, generation: imported.generation, trigger: .operator)
+        event.outcome = .failed
+        event.errorCode = failure.problem.cause?.code
+        await setup.note(event)
     }
 
     /// Puts back into the store what it held before the import.

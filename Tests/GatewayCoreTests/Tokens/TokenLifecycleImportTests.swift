@@ -86,6 +86,15 @@ struct TokenLifecycleImportTests {
         #expect(call == "call ahead_of_expiry")
     }
 
+    @Test func anEarlierTokenThatServesIsNotGivenUpForOneThatNobodyHasTried() {
+        var script = LifecycleScript.ready()
+        _ = script.beginImport(2)
+        let outcome = script.failImport(Self.passing, of: 2, replacing: 1)
+        let answer = script.answer()
+        #expect(outcome == "refused, use 1 for []")
+        #expect(answer == "use 1")
+    }
+
     @Test func aRefreshTokenAloneIsRefreshedWhenARequestAsksAfterThePause() {
         var script = LifecycleScript.started()
         _ = (script.beginImport(1), script.need(7))
@@ -101,8 +110,9 @@ struct TokenLifecycleImportTests {
     }
 
     @Test func whereAFailureHoldsTokensBackAnImportedOneWaits() {
-        var script = LifecycleScript.ready(policy: RenewalPolicy(onAuthorityFailure: .fail))
-        _ = script.beginImport(2)
+        var script = LifecycleScript.ready(lifetime: .seconds(60), policy: RenewalPolicy(onAuthorityFailure: .fail))
+        script.pass(.seconds(60))
+        _ = (script.next(), script.beginImport(2))
         let outcome = script.failImport(Self.passing, of: 2, replacing: 1)
         #expect(outcome == "postponed, refuse [] token-temporarily-unavailable")
         let answer = script.answer()

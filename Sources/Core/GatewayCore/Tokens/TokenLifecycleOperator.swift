@@ -133,7 +133,8 @@ extension TokenLifecycle where Waiter: Sendable {
         return call
     }
 
-    /// A failure that may pass says nothing about the imported token. Any other refuses it.
+    /// A failure that may pass says nothing about the imported token, which is used where no earlier one can serve. In any other
+    /// case it is refused: a token that works is not given up for one that nobody has tried.
     ///
     /// - Parameter earlier: The token before the import; nil when there was none, or when it had been revoked.
     package mutating func importFailed(
@@ -145,7 +146,7 @@ extension TokenLifecycle where Waiter: Sendable {
         jitter: Double
     ) -> OnImportFailure {
         guard isAwaited(call) else { return .ignored }
-        if case .transient(let retryAfter) = failure.class {
+        if case .transient(let retryAfter) = failure.class, !(earlier?.serves(at: now.wall) ?? false) {
             hold(imported, at: now, jitter: jitter)
             failures += 1
             let pause = pause(after: failure, retryAfter: retryAfter, at: now.monotonic, jitter: jitter)
@@ -156,6 +157,7 @@ extension TokenLifecycle where Waiter: Sendable {
         return .refused(endWaits(at: now.monotonic))
     }
 
+    /// - Parameter earlier: The token before the import.
     private mutating func keep(_ earlier: FreshToken, at now: Moment, jitter: Double) {
         guard let held, held.generation == earlier.generation else {
             // It was in the store or in the configuration, and nobody had asked for it.
@@ -165,4 +167,9 @@ extension TokenLifecycle where Waiter: Sendable {
         // With all that was found out about it: an upstream may have rejected it during the call.
         phase = .ready(held)
     }
+}
+
+extension FreshToken {
+    /// No upstream has rejected it, and it has not ended.
+    fileprivate func serves(at now: UnixTime) -> Bool { !isRejected && token.expiresAt.map { now < $0 } ?? true }
 }
