@@ -1,5 +1,5 @@
 /// A JSON value whose members keep their order, for a file that people compare.
-indirect enum SchemaValue {
+indirect enum SchemaValue: Sendable {
     case object([(String, SchemaValue)])
     case array([SchemaValue])
     case string(String)
