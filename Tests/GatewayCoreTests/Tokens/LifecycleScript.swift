@@ -152,7 +152,8 @@ struct LifecycleScript: ~Copyable {
         _ class: TokenFailure.Class,
         of generation: Int,
         lifetime: Duration? = .seconds(3600),
-        replacing earlier: Int?
+        replacing earlier: Int?,
+        ofAge age: Duration = .zero
     ) -> String {
         guard let call else { return "nobody called" }
         var imported = fresh(generation, lifetime: lifetime)
@@ -160,7 +161,7 @@ struct LifecycleScript: ~Copyable {
         let outcome = machine.importFailed(
             TokenFailure(`class`, problem: GatewayProblem(.tokenTemporarilyUnavailable, "No.")),
             of: imported,
-            replacing: earlier.map { fresh($0, lifetime: .seconds(3600)) },
+            replacing: earlier.map { fresh($0, lifetime: .seconds(3600), age: age) },
             by: call,
             at: now,
             jitter: 0
