@@ -94,7 +94,7 @@ class Gateway:
 
     def start(self, *arguments, seconds=30):
         self.check_end()
-        self.expected_ends = {0}
+        self.expected_ends = {0, -signal.SIGKILL} if self.is_killed_at_a_write else {0}
         self.process = subprocess.Popen(
             [*self.wrapper, BINARY, "run", "--config", str(self.file), *arguments],
             cwd=self.folder,
@@ -168,6 +168,11 @@ class Gateway:
         self.process.send_signal(signal.SIGKILL)
         self.process.wait()
         self.reader.join(5)
+
+    @property
+    def is_killed_at_a_write(self):
+        """By harness/kill_at_write.c, or by strace."""
+        return "KILL_AT_WRITE" in self.environment or any("signal=SIGKILL" in word for word in self.wrapper)
 
     def check_end(self):
         """A program that has ended by itself is a failure, also where a test was about to kill it or starts another one."""

@@ -207,6 +207,7 @@ class TestInputOutputErrors:
 
 
 @needs_faketime
+@pytest.mark.timing
 @pytest.mark.parametrize("jump", ["+1h", "-1h"])
 def test_a_jump_of_the_clock_costs_at_most_one_renewal(start_gateway, make_authority, clock, jump):
     authority = make_authority(lifetime=3600)
