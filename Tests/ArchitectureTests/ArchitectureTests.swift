@@ -2,9 +2,11 @@ import Testing
 
 @Suite("Architecture", .timeLimit(.minutes(5)))
 struct ArchitectureTests {
+    /// Read once: it takes seconds.
+    private static let sources = Result { try SourceTree.load() }
     let tree: SourceTree
 
-    init() throws { tree = try SourceTree.load() }
+    init() throws { tree = try Self.sources.get() }
 
     @Test func everyTargetOfTheSourcesHasARowInTheTable() {
         #expect(tree.files.count > 40)

@@ -1,7 +1,7 @@
 import Foundation
 
 /// The sources of this package as text, so that rules about them can be tests.
-struct SourceTree {
+struct SourceTree: Sendable {
     struct File: CustomStringConvertible {
         /// Relative to the folder, for example `Core/GatewayCore/Auth/Secret.swift`.
         let path: String
@@ -11,7 +11,7 @@ struct SourceTree {
         var description: String { path }
     }
 
-    struct Line {
+    struct Line: Sendable {
         let number: Int
         /// Without comments and without what stands between quotes.
         let code: String
