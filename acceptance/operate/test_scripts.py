@@ -52,8 +52,7 @@ def test_a_stage_passes_only_if_its_tests_did(checkout, how):
     output, status = RUNS[how]
     done = run(checkout, "test", SWIFT_TEST_OUTPUT=output, SWIFT_TEST_STATUS=str(status))
     expected = "passed" if how == "passed" else "FAILED"
-    stages = re.findall(r"(?m)^ *\d+ s  (unit tests, .*): (\w+)$", done.stdout)
-    assert stages == [("unit tests, side by side", expected), ("unit tests, one by one", expected)], done.stdout + done.stderr
+    assert re.findall(r"(?m)^ *\d+ s  unit tests: (\w+)$", done.stdout) == [expected], done.stdout + done.stderr
     # The stand-in builds no release, so the run ends there, and says where its time went.
     assert done.returncode == 1 and "build the release: FAILED" in done.stdout and "s  in all" in done.stdout
 
