@@ -28,7 +28,11 @@ FORM = re.compile(
 
 #: Where the form depends on more than the schema knows: the place, the decoder's words, and the reason.
 LEFT_TO_THE_DECODER = [
-    (r"routes\.[\w.-]+\.auth\.subject", "unknown key ", "the schema does not know which credential the route names"),
+    (
+        r"routes\.[\w.-]+\.auth\.subject(\..*)?",
+        "(unknown|missing) key |expected ",
+        "the schema does not know which credential the route names, nor what that one takes for a subject",
+    ),
     (
         ".*",
         'unknown key "(private_key|passphrase|key_id|algorithm|audience)"',
