@@ -1,6 +1,5 @@
 import AsyncHTTPClient
 import Foundation
-import GatewayAdmin
 import GatewayCore
 import GatewayProxy
 import NIOCore
