@@ -308,8 +308,8 @@ actor LoginDesk: LoginControl {
     }
 
     private static func randomID() -> String {
-        let digits = String(UInt128.random(in: .min ... .max), radix: 16)
-        return String(repeating: "0", count: 32 - digits.count) + digits
+        var random = SystemRandomNumberGenerator()
+        return Hexadecimal.random(bytes: 16, from: &random)
     }
 }
 

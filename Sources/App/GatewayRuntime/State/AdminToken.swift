@@ -9,11 +9,7 @@ package enum AdminToken {
 
     package static func create(in stateDirectory: String) throws(StateError) -> Secret {
         var random = SystemRandomNumberGenerator()
-        var token = ""
-        for _ in 0..<4 {
-            let part = String(random.next() as UInt64, radix: 16)
-            token += String(repeating: "0", count: 16 - part.count) + part
-        }
+        let token = Hexadecimal.random(bytes: 32, from: &random)
         try PrivateFile.write(token + "\n", to: path(in: stateDirectory))
         return Secret(token)
     }
