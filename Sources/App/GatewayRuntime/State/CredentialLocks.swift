@@ -42,7 +42,7 @@ final class CredentialLocks: Sendable {
             var changed = names
             body(&changed)
             guard changed != names else { return }
-            let text = "[" + changed.sorted().map(ProblemDocument.quote).joined(separator: ", ") + "]\n"
+            let text = "[" + changed.sorted().map(JSONString.quoted).joined(separator: ", ") + "]\n"
             try PrivateFile.write(text, to: path)
             names = changed
         }
