@@ -75,20 +75,22 @@ let package = Package(
             pkgConfig: "yaml-0.1",
             providers: [.apt(["libyaml-dev"]), .brew(["libyaml"])]
         ),
+        target("GatewayFiles", in: "Adapters", []),
         target("GatewayYAML", in: "Adapters", ["GatewayCore", "CLibYAML"]),
         target("GatewayTokenClient", in: "Adapters", ["GatewayCore", httpClient, nioHTTP1, logging] + nio),
-        target("GatewayTokenStores", in: "Adapters", ["GatewayCore", grdb, crypto, logging]),
-        target("GatewayAudit", in: "Adapters", ["GatewayCore", grdb, crypto, logging]),
+        target("GatewayTokenStores", in: "Adapters", ["GatewayCore", "GatewayFiles", grdb, crypto, logging]),
+        target("GatewayAudit", in: "Adapters", ["GatewayCore", "GatewayFiles", grdb, crypto, logging]),
         target("GatewayAdmin", in: "Adapters", ["GatewayCore", hummingbird, logging] + nio),
-        target("GatewayProxy", in: "DataPlane", ["GatewayCore", logging, metrics] + nio),
+        target("GatewayProxy", in: "DataPlane", ["GatewayCore", "GatewayFiles", logging, metrics] + nio),
 
         // Layer 3: the only place where siblings meet.
         target(
             "GatewayRuntime",
             in: "App",
             [
-                "GatewayCore", "GatewayStrategies", "GatewayTokenKeeper", "GatewayYAML", "GatewayTokenClient",
-                "GatewayTokenStores", "GatewayAudit", "GatewayAdmin", "GatewayProxy", "GatewaySandbox",
+                "GatewayCore", "GatewayFiles", "GatewayStrategies", "GatewayTokenKeeper", "GatewayYAML",
+                "GatewayTokenClient", "GatewayTokenStores", "GatewayAudit", "GatewayAdmin", "GatewayProxy",
+                "GatewaySandbox",
                 crypto, httpClient, nioHTTP1, lifecycle, unixSignals, logging, metrics,
             ] + nio
         ),
@@ -112,11 +114,12 @@ let package = Package(
         ),
 
         tests("GatewayCoreTests", ["GatewayCore", "GatewayTesting"]),
+        tests("GatewayFilesTests", ["GatewayFiles"]),
         tests("GatewayStrategiesTests", ["GatewayStrategies", "GatewayTesting", crypto, cryptoExtras]),
         tests("GatewayTokenKeeperTests", ["GatewayTokenKeeper", "GatewayTesting", lifecycle, logging]),
         tests("GatewayYAMLTests", ["GatewayYAML", "GatewayStrategies", "GatewayTesting"]),
         tests("GatewayTokenClientTests", ["GatewayTokenClient", "GatewayTesting"] + nio),
-        tests("GatewayTokenStoresTests", ["GatewayTokenStores", "GatewayTesting", grdb, crypto]),
+        tests("GatewayTokenStoresTests", ["GatewayFiles", "GatewayTokenStores", "GatewayTesting", grdb, crypto]),
         tests("GatewayAuditTests", ["GatewayAudit", "GatewayTesting", grdb, crypto, logging]),
         tests(
             "GatewayAdminTests",

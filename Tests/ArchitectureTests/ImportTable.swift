@@ -5,18 +5,21 @@ enum ImportTable {
         "GatewayCore": ["HTTPTypes", "Collections", "FoundationEssentials", "Synchronization"],
         "GatewayStrategies": ["GatewayCore", "Crypto", "CryptoExtras"],
 
+        // What siblings share, without anything of the gateway in it.
+        "GatewayFiles": ["FoundationEssentials"] + platform,
+
         // Siblings, each with its one dependency.
         "GatewayTokenKeeper": ["GatewayCore", "Synchronization", "ServiceLifecycle", "Logging", "Metrics"],
         "GatewayYAML": ["GatewayCore", "CLibYAML"],
         "GatewayTokenClient": adapter + ["AsyncHTTPClient", "HTTPTypes", "NIOHTTP1"] + nio,
-        "GatewayTokenStores": adapter + ["GRDB", "Crypto"] + platform,
-        "GatewayAudit": adapter + ["GRDB", "Crypto"] + platform,
+        "GatewayTokenStores": adapter + ["GatewayFiles", "GRDB", "Crypto"],
+        "GatewayAudit": adapter + ["GatewayFiles", "GRDB", "Crypto"],
         "GatewayAdmin": adapter + ["Hummingbird", "HummingbirdCore", "HTTPTypes", "NIOCore", "NIOPosix"],
-        "GatewayProxy": ["GatewayCore", "Logging", "Metrics", "Synchronization"] + nio + platform,
+        "GatewayProxy": ["GatewayCore", "GatewayFiles", "Logging", "Metrics", "Synchronization"] + nio + platform,
 
         // Where siblings meet.
         "GatewayRuntime": adapter + siblings + nio + platform + [
-            "AsyncHTTPClient", "Crypto", "NIOHTTP1", "ServiceLifecycle", "UnixSignals", "Metrics",
+            "GatewayFiles", "AsyncHTTPClient", "Crypto", "NIOHTTP1", "ServiceLifecycle", "UnixSignals", "Metrics",
         ],
         "authgateway": ["GatewayRuntime", "ArgumentParser"] + foundation + platform,
 

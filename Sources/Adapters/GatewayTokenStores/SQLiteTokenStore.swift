@@ -2,6 +2,7 @@ package import Crypto
 import Foundation
 import GRDB
 package import GatewayCore
+import GatewayFiles
 import Synchronization
 
 /// Keeps tokens in an SQLite file, each row encrypted; survives a crash at any instant.
@@ -15,7 +16,7 @@ package final class SQLiteTokenStore: TokenStore {
     let database: DatabaseQueue
     /// Which of the keys that it was opened with is the store's.
     package let keyIndex: Int
-    private let identity: PrivateFile.Identity?
+    private let identity: FileIdentity?
     /// Why the last write failed; nil when it did not.
     private let failure = Mutex<TokenStoreError?>(nil)
 
@@ -40,14 +41,13 @@ package final class SQLiteTokenStore: TokenStore {
         self.path = path
         let sealers = keys.map { TokenSealer(key: $0) }
         do {
-            try PrivateFile.createDirectory(of: path)
             try PrivateFile.ensure(path)
         } catch {
             throw .unavailable("\(path) cannot be opened: \(error.reason)")
         }
         do {
             database = try Self.open(path, busyTimeout: busyTimeout)
-            identity = PrivateFile.Identity(path: path)
+            identity = FileIdentity(path)
             keyIndex = try Self.prepare(database, path: path, keyChecks: sealers.map(\.keyCheck))
             sealer = Mutex(sealers[keyIndex])
         } catch {
@@ -138,7 +138,7 @@ package final class SQLiteTokenStore: TokenStore {
         }
     }
 
-    private var isInPlace: Bool { PrivateFile.Identity(path: path) == identity }
+    private var isInPlace: Bool { FileIdentity(path) == identity }
 
     func write<Value: Sendable>(
         _ body: @escaping @Sendable (Database) throws -> Value

@@ -1,6 +1,6 @@
 import GatewayAudit
 import GatewayCore
-import GatewayProxy
+import GatewayFiles
 import GatewayTokenStores
 import Logging
 

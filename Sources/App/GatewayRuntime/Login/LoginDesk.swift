@@ -1,5 +1,6 @@
 import GatewayAdmin
 import GatewayCore
+import GatewayFiles
 import GatewayTokenKeeper
 import Logging
 import NIOCore

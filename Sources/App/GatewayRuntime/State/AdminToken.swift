@@ -10,7 +10,7 @@ package enum AdminToken {
     package static func create(in stateDirectory: String) throws(StateError) -> Secret {
         var random = SystemRandomNumberGenerator()
         let token = Hexadecimal.random(bytes: 32, from: &random)
-        try PrivateFile.write(token + "\n", to: path(in: stateDirectory))
+        try StateFile.write(token + "\n", to: path(in: stateDirectory))
         return Secret(token)
     }
 
@@ -19,7 +19,7 @@ package enum AdminToken {
 
     /// nil when there is none, or it may not be read.
     package static func read(in stateDirectory: String) -> Secret? {
-        guard let text = PrivateFile.read(path(in: stateDirectory)) else { return nil }
+        guard let text = StateFile.read(path(in: stateDirectory)) else { return nil }
         let token = text.filter { !$0.isWhitespace }
         return token.isEmpty ? nil : Secret(token)
     }
