@@ -31,6 +31,7 @@ let cryptoExtras: Target.Dependency = .product(name: "CryptoExtras", package: "s
 let lifecycle: Target.Dependency = .product(name: "ServiceLifecycle", package: "swift-service-lifecycle")
 let unixSignals: Target.Dependency = .product(name: "UnixSignals", package: "swift-service-lifecycle")
 let grdb: Target.Dependency = .product(name: "GRDB", package: "GRDB.swift")
+let storage: [Target.Dependency] = ["GatewayFiles", "GatewaySQLite", grdb]
 let hummingbird: Target.Dependency = .product(name: "Hummingbird", package: "hummingbird")
 let httpClient: Target.Dependency = .product(name: "AsyncHTTPClient", package: "async-http-client")
 let nioHTTP1: Target.Dependency = .product(name: "NIOHTTP1", package: "swift-nio")
@@ -76,10 +77,11 @@ let package = Package(
             providers: [.apt(["libyaml-dev"]), .brew(["libyaml"])]
         ),
         target("GatewayFiles", in: "Adapters", []),
+        target("GatewaySQLite", in: "Adapters", ["GatewayCore", grdb]),
         target("GatewayYAML", in: "Adapters", ["GatewayCore", "CLibYAML"]),
         target("GatewayTokenClient", in: "Adapters", ["GatewayCore", httpClient, nioHTTP1, logging] + nio),
-        target("GatewayTokenStores", in: "Adapters", ["GatewayCore", "GatewayFiles", grdb, crypto, logging]),
-        target("GatewayAudit", in: "Adapters", ["GatewayCore", "GatewayFiles", grdb, crypto, logging]),
+        target("GatewayTokenStores", in: "Adapters", ["GatewayCore", crypto, logging] + storage),
+        target("GatewayAudit", in: "Adapters", ["GatewayCore", crypto, logging] + storage),
         target("GatewayAdmin", in: "Adapters", ["GatewayCore", hummingbird, logging] + nio),
         target("GatewayProxy", in: "DataPlane", ["GatewayCore", "GatewayFiles", logging, metrics] + nio),
 
@@ -115,6 +117,7 @@ let package = Package(
 
         tests("GatewayCoreTests", ["GatewayCore", "GatewayTesting"]),
         tests("GatewayFilesTests", ["GatewayFiles"]),
+        tests("GatewaySQLiteTests", ["GatewaySQLite", grdb]),
         tests("GatewayStrategiesTests", ["GatewayStrategies", "GatewayTesting", crypto, cryptoExtras]),
         tests("GatewayTokenKeeperTests", ["GatewayTokenKeeper", "GatewayTesting", lifecycle, logging]),
         tests("GatewayYAMLTests", ["GatewayYAML", "GatewayStrategies", "GatewayTesting"]),

@@ -7,13 +7,14 @@ enum ImportTable {
 
         // What siblings share, without anything of the gateway in it.
         "GatewayFiles": ["FoundationEssentials"] + platform,
+        "GatewaySQLite": ["GatewayCore", "GRDB"],
 
         // Siblings, each with its one dependency.
         "GatewayTokenKeeper": ["GatewayCore", "Synchronization", "ServiceLifecycle", "Logging", "Metrics"],
         "GatewayYAML": ["GatewayCore", "CLibYAML"],
         "GatewayTokenClient": adapter + ["AsyncHTTPClient", "HTTPTypes", "NIOHTTP1"] + nio,
-        "GatewayTokenStores": adapter + ["GatewayFiles", "GRDB", "Crypto"],
-        "GatewayAudit": adapter + ["GatewayFiles", "GRDB", "Crypto"],
+        "GatewayTokenStores": adapter + ["GatewayFiles", "GatewaySQLite", "GRDB", "Crypto"],
+        "GatewayAudit": adapter + ["GatewayFiles", "GatewaySQLite", "GRDB", "Crypto"],
         "GatewayAdmin": adapter + ["Hummingbird", "HummingbirdCore", "HTTPTypes", "NIOCore", "NIOPosix"],
         "GatewayProxy": ["GatewayCore", "GatewayFiles", "Logging", "Metrics", "Synchronization"] + nio + platform,
 

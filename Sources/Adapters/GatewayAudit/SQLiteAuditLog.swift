@@ -1,6 +1,7 @@
 import GRDB
 package import GatewayCore
 import GatewayFiles
+import GatewaySQLite
 package import Logging
 import Synchronization
 
@@ -84,7 +85,7 @@ package final class SQLiteAuditLog: AuditLog {
             throw AuditError("the audit log \(path) cannot be opened: \(error.reason)")
         }
         do {
-            database = try Self.open(path, busyTimeout: options.busyTimeout)
+            database = try SQLiteFile.open(path, label: "audit", busyTimeout: options.busyTimeout)
             state = Mutex(State(head: try Self.prepare(database, path: path, chain: chain)))
         } catch {
             throw auditError(error, file: path)
