@@ -60,3 +60,8 @@ package struct CommandFailure: Error, Sendable, CustomStringConvertible {
         self.description = description
     }
 }
+
+extension CommandFailure {
+    /// The gateway's files cannot be used.
+    init(_ error: StateError) { self.init(.failed, error.description) }
+}
