@@ -85,6 +85,13 @@ let package = Package(
         target("GatewayAdmin", in: "Adapters", ["GatewayCore", hummingbird, logging] + nio),
         target("GatewayProxy", in: "DataPlane", ["GatewayCore", "GatewayFiles", logging, metrics] + nio),
 
+        // Part of the program: local authorities and upstreams for a first run, for demonstrations and for tests.
+        target(
+            "GatewaySandbox",
+            in: "App",
+            ["GatewayCore", hummingbird, crypto, cryptoExtras, lifecycle, logging] + nio
+        ),
+
         // Layer 3: the only place where siblings meet.
         target(
             "GatewayRuntime",
@@ -107,13 +114,8 @@ let package = Package(
             swiftSettings: settings
         ),
 
-        // Doubles, conformance kits and the local authorities that demo and tests share.
+        // Doubles and conformance kits for tests.
         target("GatewayTesting", in: "Testing", ["GatewayCore"]),
-        target(
-            "GatewaySandbox",
-            in: "Testing",
-            ["GatewayCore", hummingbird, crypto, cryptoExtras, lifecycle, logging] + nio
-        ),
 
         tests("GatewayCoreTests", ["GatewayCore", "GatewayTesting"]),
         tests("GatewayFilesTests", ["GatewayFiles"]),

@@ -18,6 +18,12 @@ enum ImportTable {
         "GatewayAdmin": adapter + ["Hummingbird", "HummingbirdCore", "HTTPTypes", "NIOCore", "NIOPosix"],
         "GatewayProxy": ["GatewayCore", "GatewayFiles", "Logging", "Metrics", "Synchronization"] + nio + platform,
 
+        // Ships in the program, and is asked over sockets only.
+        "GatewaySandbox": adapter + [
+            "Hummingbird", "HummingbirdCore", "HTTPTypes", "NIOCore", "NIOHTTPTypes", "Crypto", "CryptoExtras",
+            "ServiceLifecycle",
+        ],
+
         // Where siblings meet.
         "GatewayRuntime": adapter + siblings + nio + platform + [
             "GatewayFiles", "AsyncHTTPClient", "Crypto", "NIOHTTP1", "ServiceLifecycle", "UnixSignals", "Metrics",
@@ -25,10 +31,6 @@ enum ImportTable {
         "authgateway": ["GatewayRuntime", "ArgumentParser"] + foundation + platform,
 
         "GatewayTesting": ["GatewayCore", "Synchronization"] + foundation,
-        "GatewaySandbox": adapter + [
-            "Hummingbird", "HummingbirdCore", "HTTPTypes", "NIOCore", "NIOHTTPTypes", "Crypto", "CryptoExtras",
-            "ServiceLifecycle",
-        ],
     ]
 
     private static let siblings: Set = [
