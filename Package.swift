@@ -32,7 +32,10 @@ let lifecycle: Target.Dependency = .product(name: "ServiceLifecycle", package: "
 let unixSignals: Target.Dependency = .product(name: "UnixSignals", package: "swift-service-lifecycle")
 let grdb: Target.Dependency = .product(name: "GRDB", package: "GRDB.swift")
 let storage: [Target.Dependency] = ["GatewayFiles", "GatewaySQLite", grdb]
-let hummingbird: Target.Dependency = .product(name: "Hummingbird", package: "hummingbird")
+let hummingbird: [Target.Dependency] = [
+    .product(name: "Hummingbird", package: "hummingbird"),
+    .product(name: "HTTPTypes", package: "swift-http-types"),
+]
 let httpClient: Target.Dependency = .product(name: "AsyncHTTPClient", package: "async-http-client")
 let nioHTTP1: Target.Dependency = .product(name: "NIOHTTP1", package: "swift-nio")
 let nio: [Target.Dependency] = [
@@ -51,7 +54,6 @@ let package = Package(
     ],
     dependencies: [
         .package(url: "https://github.com/apple/swift-argument-parser", exact: "1.8.2"),
-        .package(url: "https://github.com/apple/swift-collections", exact: "1.6.0"),
         .package(url: "https://github.com/apple/swift-crypto", exact: "4.5.2"),
         .package(url: "https://github.com/apple/swift-http-types", exact: "1.8.0"),
         .package(url: "https://github.com/apple/swift-log", exact: "1.16.2"),
@@ -79,17 +81,17 @@ let package = Package(
         target("GatewayFiles", in: "Adapters", []),
         target("GatewaySQLite", in: "Adapters", ["GatewayCore", grdb]),
         target("GatewayYAML", in: "Adapters", ["GatewayCore", "CLibYAML"]),
-        target("GatewayTokenClient", in: "Adapters", ["GatewayCore", httpClient, nioHTTP1, logging] + nio),
-        target("GatewayTokenStores", in: "Adapters", ["GatewayCore", crypto, logging] + storage),
+        target("GatewayTokenClient", in: "Adapters", ["GatewayCore", httpClient, nioHTTP1] + nio),
+        target("GatewayTokenStores", in: "Adapters", ["GatewayCore", crypto] + storage),
         target("GatewayAudit", in: "Adapters", ["GatewayCore", crypto, logging] + storage),
-        target("GatewayAdmin", in: "Adapters", ["GatewayCore", hummingbird, logging] + nio),
-        target("GatewayProxy", in: "DataPlane", ["GatewayCore", "GatewayFiles", logging, metrics] + nio),
+        target("GatewayAdmin", in: "Adapters", ["GatewayCore", logging] + hummingbird + nio),
+        target("GatewayProxy", in: "DataPlane", ["GatewayCore", "GatewayFiles", logging] + nio),
 
         // Part of the program: local authorities and upstreams for a first run, for demonstrations and for tests.
         target(
             "GatewaySandbox",
             in: "App",
-            ["GatewayCore", hummingbird, crypto, cryptoExtras, lifecycle, logging] + nio
+            ["GatewayCore", crypto, cryptoExtras, lifecycle, logging] + hummingbird + nio
         ),
 
         // Layer 3: the only place where siblings meet.

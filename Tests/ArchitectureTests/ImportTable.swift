@@ -2,7 +2,7 @@
 enum ImportTable {
     static let rows: [String: Set<String>] = [
         // Values and state machines.
-        "GatewayCore": ["HTTPTypes", "Collections", "FoundationEssentials", "Synchronization"],
+        "GatewayCore": ["FoundationEssentials", "Synchronization"],
         "GatewayStrategies": ["GatewayCore", "Crypto", "CryptoExtras"],
 
         // What siblings share, without anything of the gateway in it.
@@ -12,11 +12,11 @@ enum ImportTable {
         // Siblings, each with its one dependency.
         "GatewayTokenKeeper": ["GatewayCore", "Synchronization", "ServiceLifecycle", "Logging", "Metrics"],
         "GatewayYAML": ["GatewayCore", "CLibYAML"],
-        "GatewayTokenClient": adapter + ["AsyncHTTPClient", "HTTPTypes", "NIOHTTP1"] + nio,
+        "GatewayTokenClient": adapter + ["AsyncHTTPClient", "NIOHTTP1"] + nio,
         "GatewayTokenStores": adapter + ["GatewayFiles", "GatewaySQLite", "GRDB", "Crypto"],
         "GatewayAudit": adapter + ["GatewayFiles", "GatewaySQLite", "GRDB", "Crypto"],
         "GatewayAdmin": adapter + ["Hummingbird", "HummingbirdCore", "HTTPTypes", "NIOCore", "NIOPosix"],
-        "GatewayProxy": ["GatewayCore", "GatewayFiles", "Logging", "Metrics", "Synchronization"] + nio + platform,
+        "GatewayProxy": ["GatewayCore", "GatewayFiles", "Logging", "Synchronization"] + nio + platform,
 
         // Ships in the program, and is asked over sockets only.
         "GatewaySandbox": adapter + [
