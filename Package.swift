@@ -31,7 +31,11 @@ let cryptoExtras: Target.Dependency = .product(name: "CryptoExtras", package: "s
 let lifecycle: Target.Dependency = .product(name: "ServiceLifecycle", package: "swift-service-lifecycle")
 let unixSignals: Target.Dependency = .product(name: "UnixSignals", package: "swift-service-lifecycle")
 let grdb: Target.Dependency = .product(name: "GRDB", package: "GRDB.swift")
-let hummingbird: Target.Dependency = .product(name: "Hummingbird", package: "hummingbird")
+let storage: [Target.Dependency] = ["GatewayFiles", "GatewaySQLite", grdb]
+let hummingbird: [Target.Dependency] = [
+    .product(name: "Hummingbird", package: "hummingbird"),
+    .product(name: "HTTPTypes", package: "swift-http-types"),
+]
 let httpClient: Target.Dependency = .product(name: "AsyncHTTPClient", package: "async-http-client")
 let nioHTTP1: Target.Dependency = .product(name: "NIOHTTP1", package: "swift-nio")
 let nio: [Target.Dependency] = [
@@ -50,7 +54,6 @@ let package = Package(
     ],
     dependencies: [
         .package(url: "https://github.com/apple/swift-argument-parser", exact: "1.8.2"),
-        .package(url: "https://github.com/apple/swift-collections", exact: "1.6.0"),
         .package(url: "https://github.com/apple/swift-crypto", exact: "4.5.2"),
         .package(url: "https://github.com/apple/swift-http-types", exact: "1.8.0"),
         .package(url: "https://github.com/apple/swift-log", exact: "1.16.2"),
@@ -75,20 +78,30 @@ let package = Package(
             pkgConfig: "yaml-0.1",
             providers: [.apt(["libyaml-dev"]), .brew(["libyaml"])]
         ),
+        target("GatewayFiles", in: "Adapters", []),
+        target("GatewaySQLite", in: "Adapters", ["GatewayCore", grdb]),
         target("GatewayYAML", in: "Adapters", ["GatewayCore", "CLibYAML"]),
-        target("GatewayTokenClient", in: "Adapters", ["GatewayCore", httpClient, nioHTTP1, logging] + nio),
-        target("GatewayTokenStores", in: "Adapters", ["GatewayCore", grdb, crypto, logging]),
-        target("GatewayAudit", in: "Adapters", ["GatewayCore", grdb, crypto, logging]),
-        target("GatewayAdmin", in: "Adapters", ["GatewayCore", hummingbird, logging] + nio),
-        target("GatewayProxy", in: "DataPlane", ["GatewayCore", logging, metrics] + nio),
+        target("GatewayTokenClient", in: "Adapters", ["GatewayCore", httpClient, nioHTTP1] + nio),
+        target("GatewayTokenStores", in: "Adapters", ["GatewayCore", crypto] + storage),
+        target("GatewayAudit", in: "Adapters", ["GatewayCore", crypto, logging] + storage),
+        target("GatewayAdmin", in: "Adapters", ["GatewayCore", logging] + hummingbird + nio),
+        target("GatewayProxy", in: "DataPlane", ["GatewayCore", "GatewayFiles", logging] + nio),
+
+        // Part of the program: local authorities and upstreams for a first run, for demonstrations and for tests.
+        target(
+            "GatewaySandbox",
+            in: "App",
+            ["GatewayCore", crypto, cryptoExtras, lifecycle, logging] + hummingbird + nio
+        ),
 
         // Layer 3: the only place where siblings meet.
         target(
             "GatewayRuntime",
             in: "App",
             [
-                "GatewayCore", "GatewayStrategies", "GatewayTokenKeeper", "GatewayYAML", "GatewayTokenClient",
-                "GatewayTokenStores", "GatewayAudit", "GatewayAdmin", "GatewayProxy", "GatewaySandbox",
+                "GatewayCore", "GatewayFiles", "GatewayStrategies", "GatewayTokenKeeper", "GatewayYAML",
+                "GatewayTokenClient", "GatewayTokenStores", "GatewayAudit", "GatewayAdmin", "GatewayProxy",
+                "GatewaySandbox",
                 crypto, httpClient, nioHTTP1, lifecycle, unixSignals, logging, metrics,
             ] + nio
         ),
@@ -103,20 +116,17 @@ let package = Package(
             swiftSettings: settings
         ),
 
-        // Doubles, conformance kits and the local authorities that demo and tests share.
+        // Doubles and conformance kits for tests.
         target("GatewayTesting", in: "Testing", ["GatewayCore"]),
-        target(
-            "GatewaySandbox",
-            in: "Testing",
-            ["GatewayCore", hummingbird, crypto, cryptoExtras, lifecycle, logging] + nio
-        ),
 
         tests("GatewayCoreTests", ["GatewayCore", "GatewayTesting"]),
+        tests("GatewayFilesTests", ["GatewayFiles"]),
+        tests("GatewaySQLiteTests", ["GatewaySQLite", grdb]),
         tests("GatewayStrategiesTests", ["GatewayStrategies", "GatewayTesting", crypto, cryptoExtras]),
         tests("GatewayTokenKeeperTests", ["GatewayTokenKeeper", "GatewayTesting", lifecycle, logging]),
         tests("GatewayYAMLTests", ["GatewayYAML", "GatewayStrategies", "GatewayTesting"]),
         tests("GatewayTokenClientTests", ["GatewayTokenClient", "GatewayTesting"] + nio),
-        tests("GatewayTokenStoresTests", ["GatewayTokenStores", "GatewayTesting", grdb, crypto]),
+        tests("GatewayTokenStoresTests", ["GatewayFiles", "GatewayTokenStores", "GatewayTesting", grdb, crypto]),
         tests("GatewayAuditTests", ["GatewayAudit", "GatewayTesting", grdb, crypto, logging]),
         tests(
             "GatewayAdminTests",

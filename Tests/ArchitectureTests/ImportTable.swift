@@ -2,29 +2,35 @@
 enum ImportTable {
     static let rows: [String: Set<String>] = [
         // Values and state machines.
-        "GatewayCore": ["HTTPTypes", "Collections", "FoundationEssentials", "Synchronization"],
+        "GatewayCore": ["FoundationEssentials", "Synchronization"],
         "GatewayStrategies": ["GatewayCore", "Crypto", "CryptoExtras"],
+
+        // What siblings share, without anything of the gateway in it.
+        "GatewayFiles": ["FoundationEssentials"] + platform,
+        "GatewaySQLite": ["GatewayCore", "GRDB"],
 
         // Siblings, each with its one dependency.
         "GatewayTokenKeeper": ["GatewayCore", "Synchronization", "ServiceLifecycle", "Logging", "Metrics"],
         "GatewayYAML": ["GatewayCore", "CLibYAML"],
-        "GatewayTokenClient": adapter + ["AsyncHTTPClient", "HTTPTypes", "NIOHTTP1"] + nio,
-        "GatewayTokenStores": adapter + ["GRDB", "Crypto"] + platform,
-        "GatewayAudit": adapter + ["GRDB", "Crypto"] + platform,
+        "GatewayTokenClient": adapter + ["AsyncHTTPClient", "NIOHTTP1"] + nio,
+        "GatewayTokenStores": adapter + ["GatewayFiles", "GatewaySQLite", "GRDB", "Crypto"],
+        "GatewayAudit": adapter + ["GatewayFiles", "GatewaySQLite", "GRDB", "Crypto"],
         "GatewayAdmin": adapter + ["Hummingbird", "HummingbirdCore", "HTTPTypes", "NIOCore", "NIOPosix"],
-        "GatewayProxy": ["GatewayCore", "Logging", "Metrics", "Synchronization"] + nio + platform,
+        "GatewayProxy": ["GatewayCore", "GatewayFiles", "Logging", "Synchronization"] + nio + platform,
 
-        // Where siblings meet.
-        "GatewayRuntime": adapter + siblings + nio + platform + [
-            "AsyncHTTPClient", "Crypto", "NIOHTTP1", "ServiceLifecycle", "UnixSignals", "Metrics",
-        ],
-        "authgateway": ["GatewayRuntime", "ArgumentParser"] + foundation + platform,
-
-        "GatewayTesting": ["GatewayCore", "Synchronization"] + foundation,
+        // Ships in the program, and is asked over sockets only.
         "GatewaySandbox": adapter + [
             "Hummingbird", "HummingbirdCore", "HTTPTypes", "NIOCore", "NIOHTTPTypes", "Crypto", "CryptoExtras",
             "ServiceLifecycle",
         ],
+
+        // Where siblings meet.
+        "GatewayRuntime": adapter + siblings + nio + platform + [
+            "GatewayFiles", "AsyncHTTPClient", "Crypto", "NIOHTTP1", "ServiceLifecycle", "UnixSignals", "Metrics",
+        ],
+        "authgateway": ["GatewayRuntime", "ArgumentParser"] + foundation + platform,
+
+        "GatewayTesting": ["GatewayCore", "Synchronization"] + foundation,
     ]
 
     private static let siblings: Set = [

@@ -1,6 +1,7 @@
 import Foundation
 import GRDB
 import GatewayCore
+import GatewayFiles
 import Testing
 
 @testable import GatewayTokenStores

@@ -126,10 +126,10 @@ private struct Edits {
         case 1: return String(number(below: 256))
         case 2: return ["-9223372036854775808", "9223372036854775807", "-1", "4", "8", "9"][number(below: 6)]
         case 3: return ["1e308", "4.0", "0.5", "-0.0"][number(below: 4)]
-        case 4: return "CAST(x'\(hexadecimal(text()))' AS TEXT)"
-        case 5: return "x'\(hexadecimal(text()))'"
+        case 4: return "CAST(x'\(Hexadecimal.text(of: text()))' AS TEXT)"
+        case 5: return "x'\(Hexadecimal.text(of: text()))'"
         case 6: return "\"\(columns[number(below: columns.count)])\""
-        case 7: return "\"\(column)\" || CAST(x'\(hexadecimal(text()))' AS TEXT)"
+        case 7: return "\"\(column)\" || CAST(x'\(Hexadecimal.text(of: text()))' AS TEXT)"
         default: return "'\(String(repeating: "0", count: 64))'"
         }
     }

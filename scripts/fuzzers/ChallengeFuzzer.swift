@@ -38,10 +38,8 @@ private func written(_ challenges: [AuthChallenge]) -> [UInt8] {
     return text
 }
 
-/// Whether a token is renewed is decided by another reader of the same field. It takes the first `error` of the field.
+/// Whether a token is renewed depends on the first `error` of the field.
 private func checkRejection(_ value: [UInt8], _ challenges: [AuthChallenge]) {
-    // That reader knows neither escapes nor how a token68 ends.
-    guard !value.contains(0x5C), SimpleReader.isWithoutToken68(value) else { return }
     let codes = challenges.compactMap { $0.parameters["error"] }
     guard codes.allSatisfy({ !$0.isEmpty && $0.utf8.allSatisfy(\.isTokenByte) }) else { return }
     let head = Array("HTTP/1.1 401 Unauthorized\r\nWWW-Authenticate: ".utf8) + value + Array("\r\n\r\n".utf8)
@@ -70,10 +68,6 @@ private enum SimpleReader {
             challenges[challenges.count - 1].parameters[name] = value
         }
         return challenges
-    }
-
-    static func isWithoutToken68(_ value: [UInt8]) -> Bool {
-        (pieces(value) ?? []).allSatisfy { scheme($0).map { $0.rest.isEmpty || !isToken68($0.rest) } ?? true }
     }
 
     /// What stands between the commas, without the blanks around it; nil where a quote is not closed.

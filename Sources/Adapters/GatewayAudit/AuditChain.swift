@@ -1,6 +1,7 @@
 import Crypto
 import Foundation
 import GRDB
+import GatewayCore
 
 /// Links rows so that none can be edited, removed, inserted or moved without the key.
 ///
@@ -36,7 +37,7 @@ struct AuditChain: Sendable {
         for value in values {
             code.update(data: Self.encoding(of: value))
         }
-        return hexadecimal(code.finalize())
+        return Hexadecimal.text(of: code.finalize())
     }
 
     private static func encoding(of value: DatabaseValue) -> [UInt8] {

@@ -1,6 +1,7 @@
 import Foundation
 import GRDB
 package import GatewayCore
+import GatewayFiles
 import Synchronization
 
 /// The rows of a log as they come. Ends when the task is cancelled.
@@ -44,7 +45,7 @@ package struct AuditFollow: AsyncSequence, Sendable {
 final class AuditFeed: Sendable {
     private struct State {
         var connection: DatabaseQueue?
-        var identity: AuditFile.Identity?
+        var identity: FileIdentity?
         var version: Int64?
         /// nil until the first look at the log has shown where it ends.
         var last: Int64?
@@ -76,7 +77,7 @@ final class AuditFeed: Sendable {
     }
 
     private static func read(_ path: String, _ state: inout State) throws -> [AuditRow] {
-        guard let identity = AuditFile.Identity(path: path) else {
+        guard let identity = FileIdentity(path) else {
             // Not there yet, or taken away: whatever comes is new.
             state.connection = nil
             state.last = state.last ?? 0

@@ -1,4 +1,5 @@
 import Foundation
+import GatewayFiles
 
 /// The end of the log, kept in a file of its own beside the database (`audit.sqlite.head`): a table that ends before it
 /// was cut.
@@ -35,10 +36,10 @@ struct AuditHead: Hashable, Codable, Sendable {
         return .head(head)
     }
 
-    func write(for database: String) throws(AuditFile.Failure) {
+    func write(for database: String) throws(PrivateFile.Failure) {
         let encoder = JSONEncoder()
         encoder.outputFormatting = [.sortedKeys]
-        guard let data = try? encoder.encode(self) else { throw AuditFile.Failure("it cannot be encoded") }
-        try AuditFile.replace(Self.path(for: database), with: data + Data("\n".utf8))
+        guard let data = try? encoder.encode(self) else { throw PrivateFile.Failure("it cannot be encoded") }
+        try PrivateFile.replace(Self.path(for: database), with: Array(data) + Array("\n".utf8))
     }
 }

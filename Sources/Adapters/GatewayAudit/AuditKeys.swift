@@ -1,5 +1,6 @@
 package import Crypto
 import Foundation
+import GatewayCore
 
 /// The keys of the audit log, derived from the installation's key by whoever puts the parts together.
 package struct AuditKeys: Sendable {
@@ -17,14 +18,6 @@ package struct AuditKeys: Sendable {
     /// The first twelve hexadecimal digits of a keyed digest: equal for equal tokens, and no way back.
     func fingerprint(of token: String) -> String {
         let code = HMAC<SHA256>.authenticationCode(for: Array(token.utf8), using: fingerprint)
-        return String(hexadecimal(code).prefix(12))
+        return String(Hexadecimal.text(of: code).prefix(12))
     }
-}
-
-func hexadecimal(_ bytes: some Sequence<UInt8>) -> String {
-    var text = ""
-    for byte in bytes {
-        text += byte < 16 ? "0" + String(byte, radix: 16) : String(byte, radix: 16)
-    }
-    return text
 }

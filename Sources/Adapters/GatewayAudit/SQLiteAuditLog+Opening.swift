@@ -2,19 +2,6 @@ import GRDB
 import GatewayCore
 
 extension SQLiteAuditLog {
-    static func open(_ path: String, busyTimeout: Duration) throws -> DatabaseQueue {
-        var configuration = Configuration()
-        configuration.label = "audit"
-        configuration.journalMode = .wal
-        // Otherwise GRDB traps when a failing disk keeps a transaction from ending.
-        configuration.allowsUnsafeTransactions = true
-        configuration.busyMode = .timeout(Double(busyTimeout.wholeMilliseconds) / 1000)
-        let database = try DatabaseQueue(path: path, configuration: configuration)
-        // After opening: GRDB's WAL mode sets NORMAL, which may lose the last commits when the power fails.
-        try database.inDatabase { try $0.execute(sql: "PRAGMA synchronous = FULL") }
-        return database
-    }
-
     static func prepare(_ database: DatabaseQueue, path: String, chain: AuditChain) throws -> AuditHead {
         try database.inDatabase { database in
             var head = AuditHead(id: 0, hash: AuditChain.genesis, chain: chain)

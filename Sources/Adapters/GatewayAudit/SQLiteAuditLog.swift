@@ -1,5 +1,7 @@
 import GRDB
 package import GatewayCore
+import GatewayFiles
+import GatewaySQLite
 package import Logging
 import Synchronization
 
@@ -59,7 +61,7 @@ package final class SQLiteAuditLog: AuditLog {
     let usage = Mutex(UsageCounts())
     let requests = Mutex(PendingRequests())
     private let rows: AuditEventRow
-    private let identity: AuditFile.Identity?
+    private let identity: FileIdentity?
 
     /// Opens or creates the log. Blocks; call it while starting.
     ///
@@ -78,18 +80,18 @@ package final class SQLiteAuditLog: AuditLog {
         chain = AuditChain(key: keys.chain)
         rows = AuditEventRow(keys: keys, instance: options.instance)
         do {
-            try AuditFile.ensure(path)
+            try PrivateFile.ensure(path, keepsMode: true)
         } catch {
             throw AuditError("the audit log \(path) cannot be opened: \(error.reason)")
         }
         do {
-            database = try Self.open(path, busyTimeout: options.busyTimeout)
+            database = try SQLiteFile.open(path, label: "audit", busyTimeout: options.busyTimeout)
             state = Mutex(State(head: try Self.prepare(database, path: path, chain: chain)))
         } catch {
             throw auditError(error, file: path)
         }
-        identity = AuditFile.Identity(path: path)
-        AuditFile.removeLeftovers(of: AuditHead.path(for: path))
+        identity = FileIdentity(path)
+        PrivateFile.removeLeftovers(of: AuditHead.path(for: path))
         exportHead()
     }
 
@@ -151,7 +153,7 @@ package final class SQLiteAuditLog: AuditLog {
     ///
     /// After a failure it is found out by writing, so that the end of the trouble shows without an event.
     package func currentFailure() async -> AuditError? {
-        let isInPlace = AuditFile.Identity(path: options.path) == identity
+        let isInPlace = FileIdentity(options.path) == identity
         guard state.withLock({ $0.failure != nil && !$0.isClosed }) || !isInPlace else { return nil }
         let result: Result<Void, AuditError> = await withCheckedContinuation { done in
             database.asyncWriteWithoutTransaction { database in
@@ -176,7 +178,7 @@ package final class SQLiteAuditLog: AuditLog {
     }
 
     private func requireFileInPlace() throws(AuditError) {
-        guard AuditFile.Identity(path: options.path) == identity else {
+        guard FileIdentity(options.path) == identity else {
             throw AuditError(
                 "the audit log \(options.path) was moved or removed while the gateway runs; put it back, or restart "
                     + "the gateway"

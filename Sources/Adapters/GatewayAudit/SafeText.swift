@@ -1,3 +1,5 @@
+import GatewayCore
+
 /// Text of clients and authorities, made unable to forge a line, move a cursor or reverse what a reader sees.
 enum SafeText {
     /// Writes control, format, and line-breaking characters as `\uXXXX`, and cuts the text at `limit` characters.
@@ -9,7 +11,7 @@ enum SafeText {
                 safe += "…"
                 break
             }
-            if isHarmless(scalar) {
+            if scalar.isHarmless {
                 safe.unicodeScalars.append(scalar)
             } else {
                 safe += escape(scalar)
@@ -19,23 +21,8 @@ enum SafeText {
         return safe
     }
 
-    /// A JSON string (RFC 8259 §7) with its quotes.
-    static func json(_ text: String) -> String {
-        var json = "\""
-        for scalar in text.unicodeScalars {
-            switch scalar {
-            case "\"": json += "\\\""
-            case "\\": json += "\\\\"
-            default:
-                if isHarmless(scalar) {
-                    json.unicodeScalars.append(scalar)
-                } else {
-                    for unit in UTF16.encode(scalar).map({ Array($0) }) ?? [] { json += escape(unit) }
-                }
-            }
-        }
-        return json + "\""
-    }
+    /// A JSON string with its quotes.
+    static func json(_ text: String) -> String { JSONString.quoted(text, isPlain: \.isHarmless) }
 
     /// A JSON object with its keys in order.
     static func json(_ members: [String: String]) -> String {
@@ -45,20 +32,7 @@ enum SafeText {
         return "{\(parts.joined(separator: ","))}"
     }
 
-    private static func isHarmless(_ scalar: Unicode.Scalar) -> Bool {
-        if scalar.isASCII { return scalar.value >= 0x20 && scalar.value != 0x7F }
-        switch scalar.properties.generalCategory {
-        case .control, .format, .lineSeparator, .paragraphSeparator, .surrogate, .privateUse, .unassigned: return false
-        default: return true
-        }
-    }
-
     private static func escape(_ scalar: Unicode.Scalar) -> String {
-        scalar.value > 0xFFFF ? "\\u{\(String(scalar.value, radix: 16))}" : escape(UInt16(scalar.value))
-    }
-
-    private static func escape(_ unit: UInt16) -> String {
-        let digits = String(unit, radix: 16)
-        return "\\u" + String(repeating: "0", count: 4 - digits.count) + digits
+        scalar.value > 0xFFFF ? "\\u{\(String(scalar.value, radix: 16))}" : "\\u" + Hexadecimal.number(scalar.value)
     }
 }

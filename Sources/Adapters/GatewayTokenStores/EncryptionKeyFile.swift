@@ -1,4 +1,5 @@
 import Foundation
+import GatewayFiles
 
 /// The file with the key of the token store and, while the store is being encrypted anew, a second one beside it with
 /// the key that is to take its place.
@@ -11,7 +12,7 @@ package struct EncryptionKeyFile: Sendable {
 
     package init(path: String) { self.path = path }
 
-    package var isThere: Bool { PrivateFile.Identity(path: path) != nil }
+    package var isThere: Bool { FileIdentity(path) != nil }
 
     package func current() throws(InstallationKeyError) -> InstallationKey? { try InstallationKey.load(path: path) }
 
@@ -50,8 +51,7 @@ package struct EncryptionKeyFile: Sendable {
     package func discardPrepared() -> [String] {
         let folder = (path as NSString).deletingLastPathComponent
         let prepared = (preparedPath as NSString).lastPathComponent
-        let names = (try? FileManager.default.contentsOfDirectory(atPath: folder.isEmpty ? "." : folder)) ?? []
-        return names.sorted().filter { name in
+        return PrivateFile.names(beside: path).sorted().filter { name in
             guard name == prepared || PrivateFile.isTemporary(name, of: prepared) else { return false }
             return PrivateFile.remove((folder as NSString).appendingPathComponent(name))
         }

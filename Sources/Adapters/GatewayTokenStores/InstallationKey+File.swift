@@ -1,4 +1,4 @@
-import Foundation
+import GatewayFiles
 
 extension InstallationKey {
     /// Reads the key file at `path`, or creates it with 32 random bytes and mode 0600 when it is not there.
@@ -8,8 +8,7 @@ extension InstallationKey {
     package static func loadOrCreate(path: String) throws(InstallationKeyError) -> InstallationKey {
         if let key = try load(path: path) { return key }
         do {
-            try PrivateFile.createDirectory(of: path)
-            try PrivateFile.createAtomically(path, content: randomBytes())
+            try PrivateFile.create(path, content: randomBytes())
         } catch {
             throw InstallationKeyError("the key file \(path) cannot be created: \(error.reason)")
         }
@@ -23,7 +22,7 @@ extension InstallationKey {
     package static func load(path: String) throws(InstallationKeyError) -> InstallationKey? {
         let content: [UInt8]?
         do {
-            content = try PrivateFile.readSecret(path, limit: 4096)
+            content = try PrivateFile.readSecret(path, limit: 64 << 10)
         } catch {
             throw InstallationKeyError("the key file \(path) cannot be used: \(error.reason)")
         }

@@ -79,33 +79,3 @@ package struct InstallationKeyError: Error, Hashable, Sendable {
     package let message: String
     package init(_ message: String) { self.message = message }
 }
-
-enum Hexadecimal {
-    static func text(of bytes: some Sequence<UInt8>) -> String {
-        var text = ""
-        for byte in bytes {
-            text += byte < 16 ? "0" + String(byte, radix: 16) : String(byte, radix: 16)
-        }
-        return text
-    }
-
-    static func bytes(of text: String) -> [UInt8]? {
-        let digits = text.utf8.map(hexValue)
-        guard digits.count.isMultiple(of: 2) else { return nil }
-        var bytes: [UInt8] = []
-        for index in stride(from: 0, to: digits.count, by: 2) {
-            guard let high = digits[index], let low = digits[index + 1] else { return nil }
-            bytes.append(high << 4 | low)
-        }
-        return bytes
-    }
-
-    private static func hexValue(_ digit: UInt8) -> UInt8? {
-        switch digit {
-        case UInt8(ascii: "0")...UInt8(ascii: "9"): digit - UInt8(ascii: "0")
-        case UInt8(ascii: "a")...UInt8(ascii: "f"): digit - UInt8(ascii: "a") + 10
-        case UInt8(ascii: "A")...UInt8(ascii: "F"): digit - UInt8(ascii: "A") + 10
-        default: nil
-        }
-    }
-}

@@ -2,6 +2,8 @@ package import Crypto
 import Foundation
 import GRDB
 package import GatewayCore
+import GatewayFiles
+import GatewaySQLite
 import Synchronization
 
 /// Keeps tokens in an SQLite file, each row encrypted; survives a crash at any instant.
@@ -15,7 +17,7 @@ package final class SQLiteTokenStore: TokenStore {
     let database: DatabaseQueue
     /// Which of the keys that it was opened with is the store's.
     package let keyIndex: Int
-    private let identity: PrivateFile.Identity?
+    private let identity: FileIdentity?
     /// Why the last write failed; nil when it did not.
     private let failure = Mutex<TokenStoreError?>(nil)
 
@@ -40,14 +42,14 @@ package final class SQLiteTokenStore: TokenStore {
         self.path = path
         let sealers = keys.map { TokenSealer(key: $0) }
         do {
-            try PrivateFile.createDirectory(of: path)
             try PrivateFile.ensure(path)
         } catch {
             throw .unavailable("\(path) cannot be opened: \(error.reason)")
         }
         do {
-            database = try Self.open(path, busyTimeout: busyTimeout)
-            identity = PrivateFile.Identity(path: path)
+            database = try SQLiteFile.open(path, label: "token-store", busyTimeout: busyTimeout)
+            try database.inDatabase { try $0.execute(sql: "PRAGMA secure_delete = ON") }
+            identity = FileIdentity(path)
             keyIndex = try Self.prepare(database, path: path, keyChecks: sealers.map(\.keyCheck))
             sealer = Mutex(sealers[keyIndex])
         } catch {
@@ -138,7 +140,7 @@ package final class SQLiteTokenStore: TokenStore {
         }
     }
 
-    private var isInPlace: Bool { PrivateFile.Identity(path: path) == identity }
+    private var isInPlace: Bool { FileIdentity(path) == identity }
 
     func write<Value: Sendable>(
         _ body: @escaping @Sendable (Database) throws -> Value
@@ -184,7 +186,8 @@ package final class SQLiteTokenStore: TokenStore {
         let isDamage = (error as? DatabaseError).map {
             $0.resultCode == .SQLITE_CORRUPT || $0.resultCode == .SQLITE_NOTADB
         }
-        return isDamage == true ? .damaged(words(for: error, file: path)) : .unavailable(words(for: error, file: path))
+        let words = SQLiteFile.words(for: error, file: path)
+        return isDamage == true ? .damaged(words) : .unavailable(words)
     }
 
     private static func now() -> UnixTime {
@@ -211,19 +214,6 @@ extension SealedToken {
 }
 
 extension SQLiteTokenStore {
-    private static func open(_ path: String, busyTimeout: Duration) throws -> DatabaseQueue {
-        var configuration = Configuration()
-        configuration.label = "token-store"
-        configuration.journalMode = .wal
-        // Otherwise GRDB traps when a failing disk keeps a transaction from ending.
-        configuration.allowsUnsafeTransactions = true
-        configuration.busyMode = .timeout(Double(busyTimeout.wholeMilliseconds) / 1000)
-        let database = try DatabaseQueue(path: path, configuration: configuration)
-        // After opening: GRDB's WAL mode sets NORMAL, which may lose the last commits when the power fails.
-        try database.inDatabase { try $0.execute(sql: "PRAGMA synchronous = FULL; PRAGMA secure_delete = ON") }
-        return database
-    }
-
     /// - Returns: The index of the check that the store was written with.
     private static func prepare(_ database: DatabaseQueue, path: String, keyChecks: [String]) throws -> Int {
         let found = try database.inDatabase { database in

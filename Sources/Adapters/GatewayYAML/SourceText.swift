@@ -91,7 +91,7 @@ struct SourceText {
                 return nil
             case 0: return "a NUL byte; the file is not text"
             case 0x01...0x08, 0x0B, 0x0C, 0x0E...0x1F, 0x7F...0x84, 0x86...0x9F, 0xFFFE, 0xFFFF:
-                return "a control character (U+\(Self.hexadecimal(scalar.value)))"
+                return "a control character (U+\(Hexadecimal.number(scalar.value).uppercased()))"
             case 0xFEFF: return "a byte order mark in the middle of the file"
             default:
                 current.append(scalar)
@@ -109,11 +109,6 @@ struct SourceText {
         mutating func finish() -> [String] {
             if !current.isEmpty { lines.append(String(current)) }
             return lines
-        }
-
-        private static func hexadecimal(_ value: UInt32) -> String {
-            let digits = String(value, radix: 16, uppercase: true)
-            return String(repeating: "0", count: max(0, 4 - digits.count)) + digits
         }
     }
 }

@@ -1,4 +1,5 @@
 import GatewayCore
+import GatewayFiles
 import Logging
 import NIOConcurrencyHelpers
 import NIOCore
@@ -246,7 +247,5 @@ final class Listener: Sendable {
 }
 
 extension IOError {
-    var reasonDescription: String {
-        unsafe strerror(errnoCode).map { unsafe String(cString: $0) } ?? "error \(errnoCode)"
-    }
+    var reasonDescription: String { SystemError.text(errnoCode) }
 }

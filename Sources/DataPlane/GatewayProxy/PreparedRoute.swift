@@ -81,20 +81,8 @@ final class InjectedQuery {
     let pair: [UInt8]
 
     init(_ parameter: Injection.QueryParameter) {
-        let name = Self.percentEncoded(parameter.name)
+        let name = PercentEncoding.bytes(of: parameter.name)
         self.name = name
-        pair = parameter.value.withValue { name + [0x3D] + Self.percentEncoded($0) }
-    }
-
-    private static func percentEncoded(_ text: String) -> [UInt8] {
-        let digits = Array("0123456789ABCDEF".utf8)
-        var encoded: [UInt8] = []
-        for byte in text.utf8 {
-            switch byte {
-            case 0x30...0x39, 0x41...0x5A, 0x61...0x7A, 0x2D, 0x2E, 0x5F, 0x7E: encoded.append(byte)
-            default: encoded.append(contentsOf: [0x25, digits[Int(byte >> 4)], digits[Int(byte & 15)]])
-            }
-        }
-        return encoded
+        pair = parameter.value.withValue { name + [0x3D] + PercentEncoding.bytes(of: $0) }
     }
 }

@@ -106,7 +106,7 @@ struct RequestWriter {
     ) -> [Parameter] {
         guard head.query.count > 1 else { return [] }
         let bytes = source.readableBytesUInt8Span
-        let name = Self.decoded(name.span, 0..<name.count)
+        let name = PercentEncoding.decodeLeniently(name.span, 0..<name.count, isForm: true)
         var kept: [Parameter] = []
         var start = head.query.lowerBound + 1
         var separator = Self.ampersand
@@ -130,24 +130,7 @@ struct RequestWriter {
     private static func name(_ bytes: borrowing Span<UInt8>, _ parameter: Range<Int>) -> [UInt8] {
         var end = parameter.lowerBound
         while end < parameter.upperBound, bytes[end] != 0x3D { end += 1 }
-        return decoded(bytes, parameter.lowerBound..<end)
-    }
-
-    private static func decoded(_ bytes: borrowing Span<UInt8>, _ range: Range<Int>) -> [UInt8] {
-        var result: [UInt8] = []
-        var index = range.lowerBound
-        while index < range.upperBound {
-            if bytes[index] == 0x25, index + 2 < range.upperBound, let high = bytes[index + 1].hexValue,
-                let low = bytes[index + 2].hexValue
-            {
-                result.append(high << 4 | low)
-                index += 3
-            } else {
-                result.append(bytes[index] == 0x2B ? 0x20 : bytes[index])
-                index += 1
-            }
-        }
-        return result
+        return PercentEncoding.decodeLeniently(bytes, parameter.lowerBound..<end, isForm: true)
     }
 
     // MARK: Fields

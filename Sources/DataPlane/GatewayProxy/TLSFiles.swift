@@ -1,4 +1,5 @@
 import GatewayCore
+import GatewayFiles
 import NIOSSL
 
 #if canImport(Glibc)
@@ -20,7 +21,7 @@ enum TLSFiles {
     /// - Throws: ``Problem``; also where reading could wait, as for a pipe.
     static func certificates(_ path: String) throws(Problem) -> [NIOSSLCertificate] {
         let descriptor = unsafe open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC)
-        guard descriptor >= 0 else { throw Problem(description: "\(path): \(text(errno))") }
+        guard descriptor >= 0 else { throw Problem(description: "\(path): \(SystemError.text())") }
         defer { close(descriptor) }
         var status = stat()
         guard unsafe fstat(descriptor, &status) == 0, status.st_mode & S_IFMT == S_IFREG else {
@@ -47,9 +48,5 @@ enum TLSFiles {
         } catch {
             throw Problem(description: "\(error)")
         }
-    }
-
-    private static func text(_ code: Int32) -> String {
-        unsafe strerror(code).map { unsafe String(cString: $0) } ?? "error \(code)"
     }
 }

@@ -1,4 +1,5 @@
 import GatewayCore
+import GatewayFiles
 import NIOCore
 import NIOSSL
 
@@ -8,12 +9,12 @@ struct UpstreamTarget: Sendable {
         let origin: Origin
         let tls: RoutePlan.TLS
         /// Files that are replaced on disk make another target.
-        private let files: [FileIdentity?]
+        private let files: [FileVersion?]
 
         init(_ route: RoutePlan) {
             origin = route.upstream
             tls = route.tls
-            files = [tls.caPath, tls.certificatePath].map { $0.flatMap(FileIdentity.init) }
+            files = [tls.caPath, tls.certificatePath].map { $0.flatMap(FileVersion.init) }
         }
     }
 

@@ -88,8 +88,8 @@ package final class TokenKeeper: CredentialSource, Service {
     }
 
     @Sendable package static func randomNonce() -> String {
-        let digits = String(UInt128.random(in: .min ... .max), radix: 16)
-        return String(repeating: "0", count: 32 - digits.count) + digits
+        var random = SystemRandomNumberGenerator()
+        return Hexadecimal.random(bytes: 16, from: &random)
     }
 
     package var name: String { setup.name }

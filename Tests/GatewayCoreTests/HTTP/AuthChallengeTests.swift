@@ -49,6 +49,25 @@ struct AuthChallengeTests {
         #expect(AuthChallenge.list(Array(value.utf8)) == expected)
     }
 
+    private static let codes: [(String, String?)] = [
+        ("", nil), ("Bearer", nil), ("Bearer realm=\"error=x\"", nil), ("Negotiate YII+/abc==", nil),
+        ("Bearer error=\"invalid_token\"", "invalid_token"), ("Bearer ERROR = Invalid_Token", "invalid_token"),
+        ("Bearer realm=\"a\\\"b\", error=\"insufficient_scope\"", "insufficient_scope"),
+        // The first of a field counts, of whichever challenge.
+        ("Basic realm=x, DPoP error=a, Bearer error=b, error=c", "a"),
+        // Not well formed.
+        ("error=\"invalid_token\"", "invalid_token"), ("realm=\"error=x\" error=y", "y"),
+        ("Bearer realm=\"x\" ; error=y", "y"), ("Bearer realm=\"x\";error=y", nil),
+        ("Bearer realm=\"x\", ?\"error=x\" error=y", "y"), ("Bearer x=, error=y", "y"),
+        ("Bearer error=\"open", "open"), ("Bearer realm=\"open, error=y", nil),
+        ("Bearer error=\" y z\"", "y"), ("Bearer error=\"\"", ""), ("Bearer x=y, error=", ""),
+    ]
+
+    @Test(arguments: codes)
+    func anErrorIsReadAlsoFromWhatIsNotWellFormed(_ value: String, _ expected: String?) {
+        #expect(AuthChallenge.errorCode(in: Array(value.utf8)) == expected)
+    }
+
     /// All that can follow, up to five bytes, with one byte of each kind that the reader tells apart.
     private static let noise: [[UInt8]] = {
         let kinds = Array("b =,\"\\/;".utf8) + [0x80]
@@ -67,6 +86,14 @@ struct AuthChallengeTests {
             let names = challenges.flatMap { [$0.scheme] + $0.parameters.keys }
             guard !names.allSatisfy({ !$0.isEmpty && $0.allSatisfy { $0 == "b" } }) else { continue }
             Issue.record("\(noise) is read as \(challenges)")
+        }
+    }
+
+    @Test func whatFollowsChangesNoErrorThatWasRead() {
+        for noise in Self.noise {
+            let code = AuthChallenge.errorCode(in: Array("Bearer error=\"r\", ".utf8) + noise)
+            guard code != "r" else { continue }
+            Issue.record("\(noise) makes it \(String(describing: code))")
         }
     }
 

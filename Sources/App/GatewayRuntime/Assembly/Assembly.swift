@@ -30,7 +30,11 @@ struct Assembly: Sendable {
     /// - Throws: ``CommandFailure`` that says what is wrong and what to do; nothing is left open then.
     init(plan: Plan, options: GatewayOptions) async throws(CommandFailure) {
         let clock = SystemClock()
-        storage = try await Storage(Storage.Places(plan), clock: clock, logger: options.logger("audit"))
+        do throws(StateError) {
+            storage = try await Storage(Storage.Places(plan), clock: clock, logger: options.logger("audit"))
+        } catch {
+            throw CommandFailure(error)
+        }
         endpoint = try await Self.endpoint(storage)
         group = MultiThreadedEventLoopGroup(numberOfThreads: plan.workers.count)
         // The library starts its threads at the first use, and ends the process when the system has none left. A reload is too late.

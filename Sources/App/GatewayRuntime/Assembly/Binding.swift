@@ -2,6 +2,7 @@ import Crypto
 import GatewayAdmin
 import GatewayAudit
 import GatewayCore
+import GatewayFiles
 import GatewayProxy
 import Logging
 import NIOCore

@@ -2,7 +2,6 @@ import GatewayCore
 import GatewayTokenKeeper
 import GatewayTokenStores
 import Logging
-import Synchronization
 
 /// The sources of all credentials of a plan: one keeper per distinct token, shared by whoever names the same one.
 struct CredentialSources: Sendable {
@@ -233,39 +232,34 @@ struct CredentialSources: Sendable {
         )
     }
 
-    /// Writes what becomes of a static credential to the audit log.
+    /// Writes what becomes of a static credential to the audit log. The source says when a use is the first one.
     private static func note(
         of credential: CredentialPlan,
         _ parts: Parts
     ) -> @Sendable (CredentialUseEvent, CredentialDemand) -> Void {
-        let seen = FirstUses()
         let (name, kind, feed, clock) = (credential.name, credential.strategyKind, parts.feed, parts.clock)
         return { use, demand in
-            guard let event = seen.event(for: use, on: demand.route) else { return }
             feed.offer(
                 TokenEvent(
                     at: clock.now().wall,
-                    name: event,
+                    name: TokenEvent.Name(use),
                     credential: name,
                     strategy: kind,
                     generation: 1,
                     demand: demand,
-                    outcome: event == .withheld ? .failed : .ok
+                    outcome: use == .withheld ? .failed : .ok
                 )
             )
         }
     }
 }
 
-/// Remembers on which routes a static credential has been used, whose first use is an event.
-private final class FirstUses: Sendable {
-    private let routes = Mutex<Set<String>>([])
-
-    func event(for use: CredentialUseEvent, on route: String) -> TokenEvent.Name? {
+extension TokenEvent.Name {
+    fileprivate init(_ use: CredentialUseEvent) {
         switch use {
-        case .injected: routes.withLock { $0.insert(route).inserted } ? .injected : nil
-        case .replayed: .replayed
-        case .withheld: .withheld
+        case .injected: self = .injected
+        case .replayed: self = .replayed
+        case .withheld: self = .withheld
         }
     }
 }

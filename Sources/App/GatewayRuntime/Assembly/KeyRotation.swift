@@ -35,7 +35,7 @@ final class KeyRotation: Sendable {
     }
 
     /// At the start, before a token is read.
-    func settle() async throws(CommandFailure) {
+    func settle() async throws(StateError) {
         do {
             switch keys.candidates[store.keyIndex].role {
             case .current: discardPrepared()
@@ -50,7 +50,7 @@ final class KeyRotation: Sendable {
                 discardPrepared()
             }
         } catch {
-            throw CommandFailure(.failed, Self.problem(error).detail)
+            throw StateError(Self.problem(error).detail)
         }
     }
 

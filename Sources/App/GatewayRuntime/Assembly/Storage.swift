@@ -1,6 +1,6 @@
 import GatewayAudit
 import GatewayCore
-import GatewayProxy
+import GatewayFiles
 import GatewayTokenStores
 import Logging
 
@@ -22,11 +22,11 @@ struct Storage: Sendable {
         let tokens: TokenPlan
     }
 
-    /// - Throws: ``CommandFailure`` that says which file is wrong and what to do.
-    init(_ places: Places, clock: any GatewayClock, logger: Logger) async throws(CommandFailure) {
-        directory = try Self.translate { () throws(StateError) in try StateDirectory(path: places.stateDirectory) }
+    /// - Throws: ``StateError`` that says which file is wrong and what to do.
+    init(_ places: Places, clock: any GatewayClock, logger: Logger) async throws(StateError) {
+        directory = try StateDirectory(path: places.stateDirectory)
         try Self.requireKeys(of: places)
-        locks = try Self.translate { () throws(StateError) in try CredentialLocks(in: places.stateDirectory) }
+        locks = try CredentialLocks(in: places.stateDirectory)
         key = try Self.installationKey(places.tokens.key)
         audit = try Self.openAudit(places.audit, key, clock, logger)
         if places.tokens.store == .sqlite {
@@ -45,7 +45,7 @@ struct Storage: Sendable {
             tokens = Self.otherTokens(places.tokens, key)
             keyRotation = nil
         }
-        adminToken = try Self.translate { () throws(StateError) in try AdminToken.create(in: places.stateDirectory) }
+        adminToken = try AdminToken.create(in: places.stateDirectory)
         try await keyRotation?.settle()
     }
 
@@ -54,23 +54,14 @@ struct Storage: Sendable {
         if let tokens = tokens as? SQLiteTokenStore { await tokens.close() }
     }
 
-    private static func translate<Value>(_ body: () throws(StateError) -> Value) throws(CommandFailure) -> Value {
-        do {
-            return try body()
-        } catch {
-            throw CommandFailure(.failed, error.description)
-        }
-    }
-
     /// A new key would open neither database, and would look like the one that is missing.
-    private static func requireKeys(of places: Places) throws(CommandFailure) {
+    private static func requireKeys(of places: Places) throws(StateError) {
         let tokens = places.tokens
         let files = [places.audit.path] + (tokens.store == .sqlite ? [tokens.path] : [])
         if case .file(let path) = tokens.key, FileIdentity(path) == nil,
             let written = files.first(where: { FileIdentity($0) != nil })
         {
-            throw CommandFailure(
-                .failed,
+            throw StateError(
                 "the installation key \(path) is missing, but \(written) was written with it; restore the key from its "
                     + "copy, or move \(files.joined(separator: " and ")) away to begin anew"
             )
@@ -78,8 +69,7 @@ struct Storage: Sendable {
         if case .file(let path)? = tokens.encryptionKey, tokens.previousEncryptionKey == nil,
             FileIdentity(path) == nil, FileIdentity(tokens.path) != nil
         {
-            throw CommandFailure(
-                .failed,
+            throw StateError(
                 "the encryption key \(path) is missing, but \(tokens.path) is there; restore the key from its copy, name "
                     + "the key that the store was encrypted with as tokens.previous_encryption_key, or move "
                     + "\(tokens.path) away to begin anew"
@@ -105,14 +95,14 @@ struct Storage: Sendable {
         return (reasons, blocks)
     }
 
-    private static func installationKey(_ source: TokenPlan.Key) throws(CommandFailure) -> InstallationKey {
+    private static func installationKey(_ source: TokenPlan.Key) throws(StateError) -> InstallationKey {
         do throws(InstallationKeyError) {
             switch source {
             case .file(let path): return try InstallationKey.loadOrCreate(path: path)
             case .value(let secret): return try InstallationKey(secret)
             }
         } catch {
-            throw CommandFailure(.failed, error.message)
+            throw StateError(error.message)
         }
     }
 
@@ -121,7 +111,7 @@ struct Storage: Sendable {
         _ key: InstallationKey,
         _ clock: any GatewayClock,
         _ logger: Logger
-    ) throws(CommandFailure) -> SQLiteAuditLog {
+    ) throws(StateError) -> SQLiteAuditLog {
         let options = SQLiteAuditLog.Options(
             path: plan.path,
             instance: key.instanceName,
@@ -131,7 +121,7 @@ struct Storage: Sendable {
         do throws(AuditError) {
             return try SQLiteAuditLog(options: options, keys: AuditKeys(key), clock: clock, logger: logger)
         } catch {
-            throw CommandFailure(.failed, error.reason)
+            throw StateError(error.reason)
         }
     }
 
@@ -140,19 +130,19 @@ struct Storage: Sendable {
         return CommandTokenStore(program: program, runner: SystemProgramRunner(), key: key.derived(for: .tokenStore))
     }
 
-    private static func storeKeys(_ plan: TokenPlan, _ key: InstallationKey) throws(CommandFailure) -> StoreKeys {
+    private static func storeKeys(_ plan: TokenPlan, _ key: InstallationKey) throws(StateError) -> StoreKeys {
         do throws(InstallationKeyError) {
             return try StoreKeys(plan, installation: key)
         } catch {
-            throw CommandFailure(.failed, error.message)
+            throw StateError(error.message)
         }
     }
 
-    private static func openTokens(_ plan: TokenPlan, _ keys: StoreKeys) throws(CommandFailure) -> SQLiteTokenStore {
+    private static func openTokens(_ plan: TokenPlan, _ keys: StoreKeys) throws(StateError) -> SQLiteTokenStore {
         do throws(TokenStoreError) {
             return try SQLiteTokenStore(path: plan.path, keys: keys.candidates.map(\.key))
         } catch {
-            throw CommandFailure(.failed, words(for: error))
+            throw StateError(words(for: error))
         }
     }
 

@@ -39,7 +39,12 @@ package struct KeyCommands: Sendable {
             )
         }
         let logger = LogOutput.standardError.logger("authgateway.audit", level: .error)
-        let storage = try await Storage(Storage.Places(plan), clock: SystemClock(), logger: logger)
+        let storage: Storage
+        do throws(StateError) {
+            storage = try await Storage(Storage.Places(plan), clock: SystemClock(), logger: logger)
+        } catch {
+            throw CommandFailure(error)
+        }
         Console.writeError("No gateway runs here; this works on its files in \(LogText.clean(plan.stateDirectory)).\n")
         let result = await storage.keyRotation?.rotate() ?? .failure(KeyRotation.noStore)
         await storage.close()

@@ -1,4 +1,5 @@
 import GatewayCore
+import GatewayFiles
 import GatewaySandbox
 import Logging
 import NIOCore

@@ -1,3 +1,4 @@
+import GatewayFiles
 import Glibc
 import Synchronization
 
@@ -14,7 +15,7 @@ package enum Console {
     /// - Returns: false when nobody reads any more, or nothing can be written; see ``outputFailure``.
     @discardableResult
     package static func write(_ text: String) -> Bool {
-        guard !PrivateFile.writeAll(Array(text.utf8), to: STDOUT_FILENO) else { return true }
+        guard !Descriptor.writeAll(Array(text.utf8), to: STDOUT_FILENO) else { return true }
         let code = errno
         failedWrite.withLock { $0 = $0 ?? code }
         return false
@@ -29,7 +30,7 @@ package enum Console {
 
     package static func writeError(_ text: String) { writeError(Array(text.utf8)) }
 
-    static func writeError(_ bytes: [UInt8]) { _ = PrivateFile.writeAll(bytes, to: STDERR_FILENO) }
+    static func writeError(_ bytes: [UInt8]) { _ = Descriptor.writeAll(bytes, to: STDERR_FILENO) }
 
     package static func exit(_ status: ExitStatus) -> Never { Glibc.exit(status.rawValue) }
 
@@ -58,4 +59,9 @@ package struct CommandFailure: Error, Sendable, CustomStringConvertible {
         self.status = status
         self.description = description
     }
+}
+
+extension CommandFailure {
+    /// The gateway's files cannot be used.
+    init(_ error: StateError) { self.init(.failed, error.description) }
 }

@@ -1,4 +1,5 @@
 import GatewayCore
+import GatewayFiles
 import Glibc
 
 /// Reads what must not stand on a command line: from a file, a pipe, or a terminal that does not show it.

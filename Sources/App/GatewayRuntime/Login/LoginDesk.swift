@@ -1,5 +1,6 @@
 import GatewayAdmin
 import GatewayCore
+import GatewayFiles
 import GatewayTokenKeeper
 import Logging
 import NIOCore
@@ -308,8 +309,8 @@ actor LoginDesk: LoginControl {
     }
 
     private static func randomID() -> String {
-        let digits = String(UInt128.random(in: .min ... .max), radix: 16)
-        return String(repeating: "0", count: 32 - digits.count) + digits
+        var random = SystemRandomNumberGenerator()
+        return Hexadecimal.random(bytes: 16, from: &random)
     }
 }
 

@@ -1,3 +1,5 @@
+import GatewayCore
+
 /// Makes text from anywhere fit for one line of a log: bounded, and without anything that could forge a line.
 enum LogText {
     /// The longest value of one field, in bytes.
@@ -8,7 +10,7 @@ enum LogText {
         var result = ""
         for scalar in text.unicodeScalars {
             guard result.utf8.count < fieldLimit else { return result + "…" }
-            if isHarmless(scalar) {
+            if scalar.isHarmless {
                 result.unicodeScalars.append(scalar)
             } else {
                 result += "\\u{\(String(scalar.value, radix: 16))}"
@@ -26,31 +28,8 @@ enum LogText {
         return "\"" + cleaned.replacing("\"", with: "\\\"") + "\""
     }
 
-    /// A JSON string (RFC 8259 §7), quotation marks included.
+    /// A JSON string, quotation marks included.
     static func json(_ text: String) -> String {
-        var result = "\""
-        for scalar in text.unicodeScalars {
-            guard result.utf8.count < fieldLimit else { return result + "…\"" }
-            switch scalar {
-            case "\"": result += "\\\""
-            case "\\": result += "\\\\"
-            default:
-                if isHarmless(scalar) {
-                    result.unicodeScalars.append(scalar)
-                } else {
-                    let digits = String(scalar.value, radix: 16)
-                    result +=
-                        scalar.value > 0xFFFF ? "?" : "\\u" + String(repeating: "0", count: 4 - digits.count) + digits
-                }
-            }
-        }
-        return result + "\""
-    }
-
-    private static func isHarmless(_ scalar: Unicode.Scalar) -> Bool {
-        switch scalar.properties.generalCategory {
-        case .control, .format, .lineSeparator, .paragraphSeparator, .surrogate, .privateUse, .unassigned: false
-        default: true
-        }
+        JSONString.quoted(text, limit: fieldLimit, isPlain: \.isHarmless)
     }
 }

@@ -1,7 +1,7 @@
 import AsyncHTTPClient
 import Foundation
-import GatewayAdmin
 import GatewayCore
+import GatewayFiles
 import GatewayProxy
 import NIOCore
 import NIOHTTP1
@@ -131,8 +131,8 @@ struct AdminClient: Sendable {
 
     /// Whoever listens learns the token: that may be nobody but those who can read it anyway.
     private func requireTrustedOwner() throws(CommandFailure) {
-        guard case .unix(let path, _) = address, let owner = PrivateFile.owner(path) else { return }
-        let trusted = [geteuid(), 0, PrivateFile.owner(AdminToken.path(in: stateDirectory))]
+        guard case .unix(let path, _) = address, let owner = FileStatus.owner(of: path) else { return }
+        let trusted = [geteuid(), 0, FileStatus.owner(of: AdminToken.path(in: stateDirectory))]
         guard !trusted.contains(owner) else { return }
         throw CommandFailure(
             .failed,

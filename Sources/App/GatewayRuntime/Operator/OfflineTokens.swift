@@ -25,7 +25,7 @@ struct OfflineTokens: Sendable {
         guard mayBegin || FileManager.default.fileExists(atPath: plan.stateDirectory) else { throw failure }
         let output = LogOutput.standardError
         let (clock, logger) = (SystemClock(), output.logger("authgateway.tokens", level: .error))
-        do throws(CommandFailure) {
+        do throws(StateError) {
             storage = try await Storage(Storage.Places(plan), clock: clock, logger: logger)
         } catch {
             throw CommandFailure(

@@ -1,6 +1,6 @@
 import Foundation
 import GatewayCore
-import GatewayProxy
+import GatewayFiles
 import NIOPosix
 import Synchronization
 
@@ -70,11 +70,11 @@ package struct ConfigurationSource: Sendable {
 
 /// The files that a configuration came from, with what they were when they were read.
 struct WatchedFiles: Equatable, Sendable {
-    private var files: [String: FileIdentity?] = [:]
+    private var files: [String: FileVersion?] = [:]
     private var folders: [String: [String]] = [:]
 
     mutating func add(file path: String) {
-        if files[path] == nil { files[path] = .some(FileIdentity(path)) }
+        if files[path] == nil { files[path] = .some(FileVersion(path)) }
     }
 
     mutating func add(folder path: String, names: [String]) { folders[path] = Self.relevant(names) }

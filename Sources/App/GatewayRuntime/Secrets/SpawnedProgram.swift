@@ -1,5 +1,6 @@
 import Foundation
 import GatewayCore
+import GatewayFiles
 import Synchronization
 
 #if canImport(Glibc)
@@ -25,7 +26,7 @@ enum SpawnedProgram {
         /// Follows the name of the program.
         var message: String {
             switch self {
-            case .notStarted(let code): unsafe "cannot be started: \(String(cString: strerror(code)))"
+            case .notStarted(let code): "cannot be started: \(SystemError.text(code))"
             case .timedOut(let limit): "did not end within \(ConfigUnits.text(limit))"
             case .tooMuchOutput: "printed too much"
             case .failed(let status, _): "ended with status \(status); run it by hand to see why"

@@ -1,5 +1,6 @@
 import Foundation
 package import GatewayCore
+import GatewayFiles
 
 /// The configuration's files on this machine.
 package struct SystemConfigFiles: ConfigFileSource {

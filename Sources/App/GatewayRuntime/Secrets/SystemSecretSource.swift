@@ -1,5 +1,6 @@
 import Foundation
 package import GatewayCore
+import GatewayFiles
 
 #if canImport(Glibc)
     import Glibc

@@ -9,12 +9,8 @@ package enum AdminToken {
 
     package static func create(in stateDirectory: String) throws(StateError) -> Secret {
         var random = SystemRandomNumberGenerator()
-        var token = ""
-        for _ in 0..<4 {
-            let part = String(random.next() as UInt64, radix: 16)
-            token += String(repeating: "0", count: 16 - part.count) + part
-        }
-        try PrivateFile.write(token + "\n", to: path(in: stateDirectory))
+        let token = Hexadecimal.random(bytes: 32, from: &random)
+        try StateFile.write(token + "\n", to: path(in: stateDirectory))
         return Secret(token)
     }
 
@@ -23,7 +19,7 @@ package enum AdminToken {
 
     /// nil when there is none, or it may not be read.
     package static func read(in stateDirectory: String) -> Secret? {
-        guard let text = PrivateFile.read(path(in: stateDirectory)) else { return nil }
+        guard let text = StateFile.read(path(in: stateDirectory)) else { return nil }
         let token = text.filter { !$0.isWhitespace }
         return token.isEmpty ? nil : Secret(token)
     }

@@ -1,5 +1,6 @@
 import FoundationEssentials
 import GatewayCore
+import GatewayFiles
 import Synchronization
 
 /// The credentials that operators have locked, by the names that they used; outlives the gateway.
@@ -12,13 +13,13 @@ final class CredentialLocks: Sendable {
     /// - Throws: When the file is there and cannot be read: what was locked must not be used by mistake.
     init(in stateDirectory: String) throws(StateError) {
         path = Self.path(in: stateDirectory)
-        guard PrivateFile.exists(path) else {
-            names = Mutex([])
-            return
+        let content: [UInt8]?
+        do throws(BoundedFile.Failure) {
+            content = try BoundedFile.read(path, limit: 64 << 10).bytes
+        } catch {
+            content = error == .missing ? Array("[]".utf8) : nil
         }
-        guard let text = PrivateFile.read(path),
-            let found = try? JSONDecoder().decode([String].self, from: Data(text.utf8))
-        else {
+        guard let content, let found = try? JSONDecoder().decode([String].self, from: Data(content)) else {
             throw StateError(
                 "\(path), which lists the locked credentials, cannot be read; correct it ([\"NAME\"]), or remove it to"
                     + " unlock all"
@@ -42,8 +43,8 @@ final class CredentialLocks: Sendable {
             var changed = names
             body(&changed)
             guard changed != names else { return }
-            let text = "[" + changed.sorted().map(ProblemDocument.quote).joined(separator: ", ") + "]\n"
-            try PrivateFile.write(text, to: path)
+            let text = "[" + changed.sorted().map(JSONString.quoted).joined(separator: ", ") + "]\n"
+            try StateFile.write(text, to: path)
             names = changed
         }
     }

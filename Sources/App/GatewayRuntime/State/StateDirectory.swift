@@ -1,4 +1,5 @@
 import GatewayCore
+import GatewayFiles
 import Glibc
 
 /// The directory of keys, tokens, the audit log and sockets, held by one gateway at a time.
@@ -62,10 +63,10 @@ package final class StateDirectory: Sendable {
             guard reason == EWOULDBLOCK else {
                 throw StateError("cannot lock \(file): \(SystemError.text(reason))")
             }
-            throw StateError(inUse(path, by: PrivateFile.read(file)))
+            throw StateError(inUse(path, by: StateFile.read(file)))
         }
         ftruncate(descriptor, 0)
-        _ = PrivateFile.writeAll(Array("\(getpid())\n".utf8), to: descriptor)
+        _ = Descriptor.writeAll(Array("\(getpid())\n".utf8), to: descriptor)
         return descriptor
     }
 

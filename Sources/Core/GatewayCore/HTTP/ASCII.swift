@@ -29,6 +29,8 @@ extension UInt8 {
         let letter = self | 0x20
         return letter &- 0x61 < 6 ? letter &- 0x61 &+ 10 : nil
     }
+
+    package var isHexDigit: Bool { hexValue != nil }
 }
 
 extension Span<UInt8> {

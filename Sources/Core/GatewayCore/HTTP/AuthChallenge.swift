@@ -26,24 +26,44 @@ package struct AuthChallenge: Hashable, Sendable {
         var reader = ChallengeReader(value)
         return reader.read()
     }
+
+    /// The first `error` of one field value, in lower case (RFC 6750 section 3).
+    ///
+    /// Also of a value that is not well formed: what cannot be read is passed over, and no scheme has to stand before.
+    package static func errorCode(in value: [UInt8]) -> String? {
+        var reader = ChallengeReader(value, isLenient: true)
+        guard let error = reader.read().lazy.compactMap({ $0.parameters["error"] }).first else { return nil }
+        let code = error.utf8.drop(while: \.isOptionalWhitespace).prefix(while: \.isTokenByte)
+        return String(decoding: code, as: UTF8.self).lowercased()
+    }
 }
 
 private struct ChallengeReader {
     private let bytes: [UInt8]
+    /// Passes over what it cannot read instead of ending there.
+    private let isLenient: Bool
     private var position = 0
 
-    init(_ bytes: [UInt8]) { self.bytes = bytes }
+    init(_ bytes: [UInt8], isLenient: Bool = false) {
+        self.bytes = bytes
+        self.isLenient = isLenient
+    }
 
     private var next: UInt8? { position < bytes.count ? bytes[position] : nil }
 
     mutating func read() -> [AuthChallenge] {
         var challenges: [AuthChallenge] = []
         while true {
-            skip { $0.isOptionalWhitespace || $0 == UInt8(ascii: ",") }
-            guard let name = token() else { return challenges }
+            skip(Self.isSeparator)
+            guard let name = token() else {
+                guard isLenient, next != nil else { return challenges }
+                skipToSeparator()
+                continue
+            }
             let afterName = position
             skip(\.isOptionalWhitespace)
             if next == UInt8(ascii: "=") {
+                if isLenient, challenges.isEmpty { challenges.append(AuthChallenge(scheme: "")) }
                 guard let last = challenges.indices.last, let value = parameterValue() else { return challenges }
                 // The first of a name counts: a repetition must not change what was said.
                 if challenges[last].parameters[name] == nil { challenges[last].parameters[name] = value }
@@ -59,6 +79,15 @@ private struct ChallengeReader {
         while let next, isSkipped(next) { position += 1 }
     }
 
+    private static func isSeparator(_ byte: UInt8) -> Bool { byte.isOptionalWhitespace || byte == UInt8(ascii: ",") }
+
+    /// To the next separator outside of quotes.
+    private mutating func skipToSeparator() {
+        while let next, !Self.isSeparator(next) {
+            if next == UInt8(ascii: "\"") { _ = quotedString() } else { position += 1 }
+        }
+    }
+
     private mutating func token() -> String? {
         let start = position
         skip(\.isTokenByte)
@@ -69,11 +98,13 @@ private struct ChallengeReader {
     private mutating func parameterValue() -> String? {
         position += 1
         skip(\.isOptionalWhitespace)
-        guard next == UInt8(ascii: "\"") else {
-            let start = position
-            skip(\.isTokenByte)
-            return position == start ? nil : String(decoding: bytes[start..<position], as: UTF8.self)
-        }
+        guard next != UInt8(ascii: "\"") else { return quotedString() }
+        let start = position
+        skip(\.isTokenByte)
+        return position == start && !isLenient ? nil : String(decoding: bytes[start..<position], as: UTF8.self)
+    }
+
+    private mutating func quotedString() -> String? {
         position += 1
         var content: [UInt8] = []
         while let byte = next {
@@ -86,7 +117,7 @@ private struct ChallengeReader {
                 content.append(byte)
             }
         }
-        return nil
+        return isLenient ? String(decoding: content, as: UTF8.self) : nil
     }
 
     /// `Negotiate YII…==`: characters of base 64 up to the next comma.

@@ -71,13 +71,6 @@ package struct Origin: Hashable, Sendable, CustomStringConvertible {
 }
 
 extension UInt8 {
-    package var isHexDigit: Bool {
-        switch self {
-        case 0x30...0x39, 0x41...0x46, 0x61...0x66: true
-        default: false
-        }
-    }
-
     /// A byte of a registered name as hosts are written: letters, digits, `-`, `.` and `_`.
     var isHostByte: Bool {
         switch self {

@@ -55,14 +55,10 @@ package struct LoginAttempt: Hashable, Sendable {
         self.redirectURI = redirectURI
         state = Self.token(&random)
         verifier = Self.token(&random)
-        nonce = Self.hexadecimal(&random)
+        nonce = Hexadecimal.random(bytes: 16, from: &random)
     }
 
     private static let alphabet = Array("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_".utf8)
-
-    private static func hexadecimal(_ random: inout some RandomNumberGenerator) -> String {
-        String((0..<32).map { _ in Character(String(Int.random(in: 0..<16, using: &random), radix: 16)) })
-    }
 
     /// 43 characters, the fewest that a verifier may have.
     private static func token(_ random: inout some RandomNumberGenerator) -> Secret {

@@ -81,17 +81,6 @@ package enum CanonicalPath {
     }
 
     private static func decodesToUTF8(_ bytes: borrowing Span<UInt8>, _ path: Range<Int>) -> Bool {
-        var decoded: [UInt8] = []
-        var index = path.lowerBound
-        while index < path.upperBound {
-            if bytes[index] == 0x25, let high = bytes[index + 1].hexValue, let low = bytes[index + 2].hexValue {
-                decoded.append(high << 4 | low)
-                index += 3
-            } else {
-                decoded.append(bytes[index])
-                index += 1
-            }
-        }
-        return String(validating: decoded, as: UTF8.self) != nil
+        String(validating: PercentEncoding.decodeLeniently(bytes, path), as: UTF8.self) != nil
     }
 }

@@ -153,8 +153,6 @@ extension TokenExchangeGrant: ExchangeableGrant {
 extension TokenReply {
     /// `error` of a `WWW-Authenticate` field (RFC 6750 §3).
     fileprivate var challengeError: String? {
-        guard let field = field("WWW-Authenticate"), let start = field.firstRange(of: "error=\"") else { return nil }
-        let rest = field[start.upperBound...]
-        return rest.firstIndex(of: "\"").map { String(rest[..<$0]) }
+        field("WWW-Authenticate").flatMap { AuthChallenge.errorCode(in: Array($0.utf8)) }
     }
 }

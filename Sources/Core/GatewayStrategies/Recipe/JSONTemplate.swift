@@ -72,7 +72,7 @@ indirect enum JSONTemplate: Hashable, Sendable {
     func text(with values: [String: Secret]) throws(Template.MissingValue) -> String {
         switch self {
         case .literal(let text): return text
-        case .string(let template): return try template.filled(from: values).withValue(ProblemDocument.quote)
+        case .string(let template): return try template.filled(from: values).withValue(JSONString.quoted)
         case .array(let elements):
             var parts: [String] = []
             for element in elements { parts.append(try element.text(with: values)) }
@@ -80,7 +80,7 @@ indirect enum JSONTemplate: Hashable, Sendable {
         case .object(let members):
             var parts: [String] = []
             for member in members {
-                parts.append("\(ProblemDocument.quote(member.name)):\(try member.value.text(with: values))")
+                parts.append("\(JSONString.quoted(member.name)):\(try member.value.text(with: values))")
             }
             return "{\(parts.joined(separator: ","))}"
         }

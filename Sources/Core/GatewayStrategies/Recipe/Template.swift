@@ -108,8 +108,7 @@ extension Template.Escaping {
     fileprivate func apply(_ value: String) -> String {
         switch self {
         case .none: value
-        // A plus sign of the value itself is escaped already, so that each that is left was a space.
-        case .percent: FormEncoding.encode(value).replacing("+", with: "%20")
+        case .percent: PercentEncoding.encode(value)
         }
     }
 }

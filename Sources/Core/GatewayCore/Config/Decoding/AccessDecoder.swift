@@ -36,7 +36,7 @@ enum AccessDecoder {
         case (true, false): return fields.secret("token").map { .token($0) }
         case (false, true):
             guard let text = fields.string("token_sha256") else { return nil }
-            guard let digest = digest(text) else {
+            guard let digest = Hexadecimal.bytes(of: text), digest.count == 32 else {
                 fields.error("token_sha256", "expected 64 hexadecimal digits, the SHA-256 of the token")
                 return nil
             }
@@ -45,14 +45,6 @@ enum AccessDecoder {
         default:
             fields.error("a client has exactly one of token and token_sha256")
             return nil
-        }
-    }
-
-    private static func digest(_ text: String) -> [UInt8]? {
-        let digits = Array(text.utf8)
-        guard digits.count == 64, digits.allSatisfy(\.isHexDigit) else { return nil }
-        return stride(from: 0, to: 64, by: 2).compactMap { start in
-            UInt8(String(decoding: digits[start..<(start + 2)], as: UTF8.self), radix: 16)
         }
     }
 

@@ -10,7 +10,7 @@ indirect enum SchemaValue: Sendable {
         let margin = String(repeating: " ", count: indent + 2)
         let end = "\n" + String(repeating: " ", count: indent)
         switch self {
-        case .string(let text): return Self.quoted(text)
+        case .string(let text): return JSONString.quoted(text)
         case .number(let number): return String(number)
         case .bool(let value): return String(value)
         case .array(let values):
@@ -20,12 +20,8 @@ indirect enum SchemaValue: Sendable {
             return "[\n" + texts.map { margin + $0 }.joined(separator: ",\n") + end + "]"
         case .object(let members):
             guard !members.isEmpty else { return "{}" }
-            let texts = members.map { "\(margin)\(Self.quoted($0)): \($1.text(indent: indent + 2))" }
+            let texts = members.map { "\(margin)\(JSONString.quoted($0)): \($1.text(indent: indent + 2))" }
             return "{\n" + texts.joined(separator: ",\n") + end + "}"
         }
-    }
-
-    private static func quoted(_ text: String) -> String {
-        "\"" + text.replacing("\\", with: "\\\\").replacing("\"", with: "\\\"") + "\""
     }
 }

@@ -1,4 +1,5 @@
 import Crypto
+import GatewayCore
 
 /// The chunked uploads under way. Of the parts only their digests are kept, so they have to arrive in order.
 struct UploadSessions: Sendable {
@@ -24,7 +25,7 @@ struct UploadSessions: Sendable {
         var received: Int { parts.last.map { $0.offset + $0.size } ?? 0 }
         var totalParts: Int { (fileSize + UploadSessions.partSize - 1) / UploadSessions.partSize }
         /// Base64, as the `Digest` field writes it (RFC 3230).
-        var digest: String { "sha=" + Base64.standard(whole.finalize()) }
+        var digest: String { "sha=" + Base64.encode(whole.finalize()) }
     }
 
     private var sessions: [String: Session] = [:]
@@ -46,7 +47,7 @@ struct UploadSessions: Sendable {
             id: "\(id)-\(session.parts.count + 1)",
             offset: range.lowerBound,
             size: bytes.count,
-            sha1: BodyDigest.hexadecimal(Insecure.SHA1.hash(data: bytes))
+            sha1: Hexadecimal.text(of: Insecure.SHA1.hash(data: bytes))
         )
         session.parts.append(part)
         session.whole.update(data: bytes)

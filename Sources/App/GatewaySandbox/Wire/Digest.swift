@@ -1,5 +1,6 @@
 import Crypto
 import FoundationEssentials
+import GatewayCore
 import Hummingbird
 
 /// What a body consisted of: enough to prove that it arrived once and whole.
@@ -18,11 +19,7 @@ struct BodyDigest: Sendable {
             sha256.update(data: bytes)
         }
         self.size = size
-        self.sha1 = Self.hexadecimal(sha1.finalize())
-        self.sha256 = Self.hexadecimal(sha256.finalize())
-    }
-
-    static func hexadecimal(_ digest: some Sequence<UInt8>) -> String {
-        digest.map { String($0 >> 4, radix: 16) + String($0 & 15, radix: 16) }.joined()
+        self.sha1 = Hexadecimal.text(of: sha1.finalize())
+        self.sha256 = Hexadecimal.text(of: sha256.finalize())
     }
 }

@@ -1,4 +1,5 @@
 import Crypto
+import GatewayCore
 
 /// What an authorize page gave out, to be exchanged once.
 struct AuthorizationCode: Sendable {
@@ -45,7 +46,7 @@ struct AuthorizationCodes: Sendable {
         guard !code.isSpent else { return .failure(.spent) }
         if let challenge = code.challenge {
             let verifier = form["code_verifier"] ?? ""
-            guard Base64.url(Array(SHA256.hash(data: Array(verifier.utf8)))) == challenge else {
+            guard Base64.encodeURL(Array(SHA256.hash(data: Array(verifier.utf8)))) == challenge else {
                 return .failure(.wrongVerifier)
             }
         }

@@ -1,3 +1,5 @@
+import GatewayCore
+
 /// The fields of an `application/x-www-form-urlencoded` body, read strictly.
 ///
 /// A field without a value counts as absent and a repeated one is an error (RFC 6749 §3.2). A lenient reader would
@@ -23,32 +25,10 @@ struct Form: Sendable {
 
     /// Undoes form encoding; nil when a byte stands there that must be escaped, or an escape is broken.
     static func decode(_ bytes: some Collection<UInt8>) -> String? {
-        var decoded: [UInt8] = []
-        var rest = bytes[...]
-        while let byte = rest.popFirst() {
-            switch byte {
-            case UInt8(ascii: "+"):
-                decoded.append(UInt8(ascii: " "))
-            case UInt8(ascii: "%"):
-                guard let high = rest.popFirst().flatMap(hexValue), let low = rest.popFirst().flatMap(hexValue) else {
-                    return nil
-                }
-                decoded.append(high << 4 | low)
-            case UInt8(ascii: "="), UInt8(ascii: "&"), 0...0x20, 0x7F...0xFF:
-                return nil
-            default:
-                decoded.append(byte)
-            }
-        }
-        return String(validating: decoded, as: UTF8.self)
+        bytes.allSatisfy(isFormByte) ? FormEncoding.decode(bytes) : nil
     }
 
-    private static func hexValue(_ byte: UInt8) -> UInt8? {
-        switch byte {
-        case UInt8(ascii: "0")...UInt8(ascii: "9"): byte - UInt8(ascii: "0")
-        case UInt8(ascii: "a")...UInt8(ascii: "f"): byte - UInt8(ascii: "a") + 10
-        case UInt8(ascii: "A")...UInt8(ascii: "F"): byte - UInt8(ascii: "A") + 10
-        default: nil
-        }
+    private static func isFormByte(_ byte: UInt8) -> Bool {
+        (0x21...0x7E).contains(byte) && byte != UInt8(ascii: "=") && byte != UInt8(ascii: "&")
     }
 }

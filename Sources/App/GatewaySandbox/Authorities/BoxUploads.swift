@@ -43,7 +43,7 @@ struct BoxUploads: Sendable {
         guard let (range, total) = Self.contentRange(request.headers[.contentRange]) else {
             return BoxRefusal.json(400, code: "bad_request", "Content-Range is missing or wrong")
         }
-        guard request.headers[.digest] == "sha=" + Base64.standard(Insecure.SHA1.hash(data: bytes)) else {
+        guard request.headers[.digest] == "sha=" + Base64.encode(Insecure.SHA1.hash(data: bytes)) else {
             return BoxRefusal.json(400, code: "bad_digest", "Digest is not that of the part")
         }
         let part = world.withState { state, _ in state.uploads.add(bytes, at: range, of: total, to: id) }

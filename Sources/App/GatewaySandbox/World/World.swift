@@ -1,5 +1,6 @@
 import Crypto
 import FoundationEssentials
+import GatewayCore
 import Synchronization
 
 /// Everything that the servers of one sandbox share, behind one lock: a decision and its counting are one step.
@@ -70,7 +71,7 @@ struct WorldState: Sendable {
         func newValue() -> String {
             isWebToken
                 ? webToken(id: id, grant, issuedAt: now, expiresAt: expiresAt)
-                : "\(id)-\(Base64.url(Self.randomBytes(18)))"
+                : "\(id)-\(Base64.encodeURL(Self.randomBytes(18)))"
         }
         let token = IssuedToken(
             id: id,
@@ -91,7 +92,7 @@ struct WorldState: Sendable {
 
     mutating func issueCode(_ code: AuthorizationCode) -> String {
         serial += 1
-        let value = "\(code.grant.authority.rawValue)-code-\(serial)-\(Base64.url(Self.randomBytes(18)))"
+        let value = "\(code.grant.authority.rawValue)-code-\(serial)-\(Base64.encodeURL(Self.randomBytes(18)))"
         codes.add(code, as: value)
         return value
     }
@@ -120,12 +121,12 @@ struct WorldState: Sendable {
         let claims: JSON = [
             "iss": "sandbox-authorizer", "sub": .string(grant.subject), "client": .string(grant.client),
             "iat": .integer(Int(issuedAt / 1000)), "exp": .integer(Int(expiresAt / 1000)), "jti": .string(id),
-            "nonce": .string(Base64.url(Self.randomBytes(9))),
+            "nonce": .string(Base64.encodeURL(Self.randomBytes(9))),
         ]
         let header: JSON = ["alg": "HS256", "typ": "JWT"]
-        let signed = Base64.url(Array(header.text.utf8)) + "." + Base64.url(Array(claims.text.utf8))
+        let signed = Base64.encodeURL(Array(header.text.utf8)) + "." + Base64.encodeURL(Array(claims.text.utf8))
         let code = HMAC<SHA256>.authenticationCode(for: Array(signed.utf8), using: signingKey)
-        return signed + "." + Base64.url(Array(code))
+        return signed + "." + Base64.encodeURL(Array(code))
     }
 
     private static func randomBytes(_ count: Int) -> [UInt8] {

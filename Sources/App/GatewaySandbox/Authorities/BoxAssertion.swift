@@ -32,7 +32,7 @@ struct BoxAssertion: Sendable {
     init(_ text: String) throws(Refusal) {
         let parts = text.split(separator: ".", omittingEmptySubsequences: false)
         guard parts.count == 3, let header = Self.json(parts[0]), let claims = Self.json(parts[1]),
-            let signature = GatewayCore.Base64.decodeURL(parts[2])
+            let signature = Base64.decodeURL(parts[2])
         else { throw .malformed }
         guard header["kid"]?.string == BoxKeyPair.keyID else { throw .unknownKey }
         let signed = Array("\(parts[0]).\(parts[1])".utf8)
@@ -42,7 +42,7 @@ struct BoxAssertion: Sendable {
     }
 
     private static func json(_ part: Substring) -> JSONValue? {
-        GatewayCore.Base64.decodeURL(part).flatMap { JSONValue($0) }
+        Base64.decodeURL(part).flatMap { JSONValue($0) }
     }
 
     private static func isValid(_ bytes: [UInt8], of signed: [UInt8], algorithm: String?) -> Bool {

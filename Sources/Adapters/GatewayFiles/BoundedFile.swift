@@ -1,20 +1,19 @@
-import Foundation
-
-#if canImport(Glibc)
-    import Glibc
+#if canImport(Darwin)
+    import Darwin
 #elseif canImport(Musl)
     import Musl
 #else
-    import Darwin
+    import Glibc
 #endif
 
 /// A whole small file in memory, read without trusting what is at its path.
-struct BoundedFile {
-    let bytes: [UInt8]
+package struct BoundedFile: Sendable {
+    package let bytes: [UInt8]
     /// Permission bits only.
-    let mode: UInt32
+    package let mode: UInt32
+    package let owner: UInt32
 
-    enum Failure: Error, Equatable {
+    package enum Failure: Error, Equatable {
         case missing
         case forbidden
         case notRegular
@@ -22,20 +21,21 @@ struct BoundedFile {
         case other(Int32)
 
         /// For a message that names the path itself.
-        var message: String {
+        package var message: String {
             switch self {
             case .missing: "no such file"
             case .forbidden: "this user may not read it"
             case .notRegular: "not a regular file"
             case .tooLarge: "too large"
-            case .other(let code): unsafe String(cString: strerror(code))
+            case .other(let code): SystemError.text(code)
             }
         }
     }
 
     /// Does not wait: what is not a regular file, such as a pipe without a writer, is refused.
-    static func read(_ path: String, limit: Int) throws(Failure) -> BoundedFile {
-        let descriptor = unsafe open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)
+    package static func read(_ path: String, limit: Int, followsLinks: Bool = true) throws(Failure) -> BoundedFile {
+        let flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | (followsLinks ? 0 : O_NOFOLLOW)
+        let descriptor = unsafe open(path, flags)
         guard descriptor >= 0 else { throw failure(errno) }
         defer { close(descriptor) }
         var status = stat()
@@ -43,7 +43,7 @@ struct BoundedFile {
         guard status.st_mode & S_IFMT == S_IFREG else { throw .notRegular }
         guard status.st_size <= limit else { throw .tooLarge }
         let bytes = try contents(descriptor, limit: limit)
-        return BoundedFile(bytes: bytes, mode: UInt32(status.st_mode & 0o777))
+        return BoundedFile(bytes: bytes, mode: UInt32(status.st_mode & 0o777), owner: status.st_uid)
     }
 
     /// The file may grow while it is read, so the limit is checked again.
@@ -51,10 +51,7 @@ struct BoundedFile {
         var bytes: [UInt8] = []
         var chunk = [UInt8](repeating: 0, count: 16 << 10)
         while true {
-            let capacity = chunk.count
-            let count = unsafe chunk.withUnsafeMutableBytes {
-                unsafe Foundation.read(descriptor, $0.baseAddress, capacity)
-            }
+            let count = unsafe systemRead(descriptor, &chunk, chunk.count)
             if count < 0, errno == EINTR { continue }
             guard count >= 0 else { throw failure(errno) }
             guard count > 0 else { return bytes }
@@ -70,4 +67,9 @@ struct BoundedFile {
         default: .other(code)
         }
     }
+}
+
+/// read(2), whose name ``BoundedFile`` has for itself.
+private func systemRead(_ descriptor: Int32, _ buffer: UnsafeMutableRawPointer, _ count: Int) -> Int {
+    unsafe read(descriptor, buffer, count)
 }

@@ -40,7 +40,7 @@ enum JSON: Sendable {
         case .bool(let value): text += value ? "true" : "false"
         case .integer(let value): text += String(value)
         case .number(let value): text += value.isFinite ? String(value) : "null"
-        case .string(let value): Self.quote(value, to: &text)
+        case .string(let value): text += JSONString.quoted(value)
         case .array(let values):
             text += "["
             for (index, value) in values.enumerated() {
@@ -52,30 +52,12 @@ enum JSON: Sendable {
             text += "{"
             for (index, member) in members.enumerated() {
                 if index > 0 { text += "," }
-                Self.quote(member.0, to: &text)
+                text += JSONString.quoted(member.0)
                 text += ":"
                 member.1.write(to: &text)
             }
             text += "}"
         }
-    }
-
-    private static func quote(_ value: String, to text: inout String) {
-        text += "\""
-        for scalar in value.unicodeScalars {
-            switch scalar {
-            case "\"": text += "\\\""
-            case "\\": text += "\\\\"
-            case "\n": text += "\\n"
-            case "\r": text += "\\r"
-            case "\t": text += "\\t"
-            case _ where scalar.value < 0x20:
-                let digits = String(scalar.value, radix: 16)
-                text += "\\u" + String(repeating: "0", count: 4 - digits.count) + digits
-            default: text.unicodeScalars.append(scalar)
-            }
-        }
-        text += "\""
     }
 }
 

@@ -1,0 +1,37 @@
+/// Bytes and numbers as hexadecimal digits.
+package enum Hexadecimal {
+    /// Two lower-case digits for each byte.
+    package static func text(of bytes: some Sequence<UInt8>) -> String {
+        var digits: [UInt8] = []
+        for byte in bytes {
+            digits.append(digit(byte >> 4))
+            digits.append(digit(byte & 0x0F))
+        }
+        return String(decoding: digits, as: UTF8.self)
+    }
+
+    /// Takes digits of either case; nil when there is anything else, or a digit is missing.
+    package static func bytes(of text: String) -> [UInt8]? {
+        let digits = text.utf8.map(\.hexValue)
+        guard digits.count.isMultiple(of: 2) else { return nil }
+        var bytes: [UInt8] = []
+        for index in stride(from: 0, to: digits.count, by: 2) {
+            guard let high = digits[index], let low = digits[index + 1] else { return nil }
+            bytes.append(high << 4 | low)
+        }
+        return bytes
+    }
+
+    /// At least four lower-case digits, as in `\u000a`.
+    package static func number(_ value: UInt32) -> String {
+        let digits = String(value, radix: 16)
+        return String(repeating: "0", count: max(0, 4 - digits.count)) + digits
+    }
+
+    /// Two digits for each of `count` random bytes.
+    package static func random(bytes count: Int, from generator: inout some RandomNumberGenerator) -> String {
+        text(of: (0..<count).map { _ in UInt8.random(in: .min ... .max, using: &generator) })
+    }
+
+    private static func digit(_ value: UInt8) -> UInt8 { value < 10 ? 0x30 + value : 0x57 + value }
+}
