@@ -16,7 +16,7 @@ enum SecretReaders {
         "App/GatewayRuntime/Secrets/PrivateKeyOpener.swift",
         "App/GatewayRuntime/Secrets/SystemProgramRunner.swift",
         "Core/GatewayCore/Access/ClientRegistry.swift",
-        "Core/GatewayCore/Access/LastClient.swift",
+        "Core/GatewayCore/Access/ClientAuthenticationCache.swift",
         "Core/GatewayCore/Auth/Injection.swift",
         "Core/GatewayCore/Config/ConfigFields.swift",
         "Core/GatewayCore/Config/Decoding/RouteHeaders.swift",

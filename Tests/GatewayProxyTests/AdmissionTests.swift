@@ -192,6 +192,63 @@ struct AdmissionTests {
         }
     }
 
+    private static let overrides = [
+        ("/api/a", "X-HTTP-Method-Override: DELETE"), ("/api/a", "x-http-method: DELETE"),
+        ("/api/a", "X_Method_Override: DELETE"), ("/api/a", "X-Original-URL: /admin"),
+        ("/api/a", "X-Rewrite-Url: /admin"),
+        ("/api/a?_method=DELETE", "X-Other: 1"), ("/api/a?b&%5Fmethod=DELETE", "X-Other: 1"),
+        ("/api/a?b;_method=DELETE", "X-Other: 1"), ("/api/a?_method[]=DELETE", "X-Other: 1"),
+    ]
+
+    /// Some frameworks execute what these name; the rules have judged what the request line names.
+    @Test(arguments: overrides)
+    func aRequestThatAsksForAnotherOperationIsRefusedWhereRulesDecide(_ target: String, _ field: String) async throws {
+        let origin = try RawOrigin.answering()
+        let request = "GET \(target) HTTP/1.1\r\nHost: localhost\r\n\(field)\r\n\r\n"
+        try await withProxy(origin) { route in
+            route.allow = [.init(methods: ["GET"], path: PathPattern.all)]
+        } _: { proxy in
+            let answer = try proxy.exchange(request)
+            #expect(
+                answer.head.hasPrefix("HTTP/1.1 403") && answer.body.contains("another operation"),
+                "\(answer.body)"
+            )
+            #expect(origin.requests.isEmpty)
+            let plain = try proxy.exchange("GET /api/a?method=1 HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            #expect(plain.head.hasPrefix("HTTP/1.1 200"))
+        }
+        try await withProxy(RawOrigin.answering()) { proxy in
+            try #expect(proxy.exchange(request).head.hasPrefix("HTTP/1.1 200"))
+        }
+    }
+
+    @Test func aRouteThatNamesClientsAsksForOne() async throws {
+        let origin = try RawOrigin.answering()
+        let access = AccessPlan(
+            clients: ["laptop", "other"].map { .init(name: $0, proof: .token(Secret("\($0)-token"))) },
+            allowedOrigins: [],
+            requireClient: .false
+        )
+        try await withProxy(origin, access: access) { route in
+            route.clients = ["laptop"]
+        } _: { proxy in
+            func answer(_ field: String, _ target: String = "/api", host: String = "localhost") throws -> String {
+                try proxy.exchange("GET \(target) HTTP/1.1\r\nHost: \(host)\r\n\(field)\r\n\r\n").head
+            }
+            let anonymous = try answer("X-Other: 1")
+            #expect(anonymous.hasPrefix("HTTP/1.1 401") && anonymous.contains("WWW-Authenticate: Bearer"))
+            #expect(!anonymous.contains("invalid_token"))
+            let unknown = try answer("Authorization: Bearer wrong")
+            #expect(unknown.hasPrefix("HTTP/1.1 401") && unknown.contains("error=\"invalid_token\""))
+            let upstream = "127.0.0.1:\(origin.port)"
+            let asProxy = try answer("X-Other: 1", "http://\(upstream)/", host: upstream)
+            #expect(asProxy.hasPrefix("HTTP/1.1 407") && asProxy.contains("Proxy-Authenticate: Basic"))
+            try #expect(answer("Authorization: Bearer other-token").hasPrefix("HTTP/1.1 403"))
+            try #expect(answer("Authorization: Bearer laptop-token").hasPrefix("HTTP/1.1 200"))
+            #expect(origin.requests.count == 1)
+        }
+    }
+
     @Test func anUpstreamThatIsDownIsSaidToBe() async throws {
         let origin = try RawOrigin.answering()
         origin.stop()

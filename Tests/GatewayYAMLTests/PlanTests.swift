@@ -155,8 +155,11 @@ struct PlanTests {
         let changes = PlanChange.between(PlanDigest(plan, mark: mark), PlanDigest(other, mark: mark))
         #expect(PlanChange.effective(changes).map(\.path) == ["routes.box"])
         let passing = try self.plan(text.replacing("replace", with: "pass"))
-        #expect(passing.routes.first?.headers == RoutePlan.Headers())
-        #expect(!PlanSummary(passing).text().contains("headers"))
+        #expect(passing.routes.first?.headers == RoutePlan.Headers(forwarded: .pass))
+        #expect(PlanSummary(passing).text().contains("headers.forwarded: pass"))
+        let removing = try self.plan(text.replacing("replace", with: "remove"))
+        #expect(removing.routes.first?.headers == RoutePlan.Headers())
+        #expect(!PlanSummary(removing).text().contains("headers"))
     }
 
     @Test func theTokenStoreMayHaveAKeyOfItsOwn() throws {

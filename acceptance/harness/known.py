@@ -8,10 +8,6 @@ import pytest
 
 #: What happens, and what should happen.
 FAULTS = {
-    "sent-after-lock": "A request that waits for an upstream connection is sent even if its credential is locked meanwhile. "
-    "The gateway should refuse it with 503.",
-    "response-continues-after-lock": "A response that is in progress continues after its credential is locked. "
-    "The gateway should cut the connection.",
     "refusal-without-invalid-grant": "If an authority refuses a refresh token with another error code than `invalid_grant`, the "
     "gateway reports a misconfiguration. It should get the next token with the password.",
     "no-thread-for-program": "If no thread can be started for the program of a credential, requests and commands for the credential "

@@ -748,6 +748,10 @@ def test_chunks_arrive_with_the_same_content_however_they_are_cut(origin, gatewa
 BROKEN_CHUNKS = {
     "not a number": b"zz\r\nhello\r\n0\r\n\r\n",
     "no number": b"\r\nhello\r\n0\r\n\r\n",
+    "nothing behind the semicolon": b"5;\r\nhello\r\n0\r\n\r\n",
+    "only spaces behind the semicolon": b"5;  \r\nhello\r\n0\r\n\r\n",
+    "an extension without a name": b"5;=b\r\nhello\r\n0\r\n\r\n",
+    "nothing behind the semicolon of the last": b"5\r\nhello\r\n0;\r\n\r\n",
     "only an extension": b";a=b\r\nhello\r\n0\r\n\r\n",
     "line feeds": b"5\nhello\n0\n\n",
     "line feed in an extension": b"5;a\nb\r\nhello\r\n0\r\n\r\n",

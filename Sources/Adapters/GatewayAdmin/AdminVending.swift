@@ -17,7 +17,7 @@ struct AdminVending: Sendable {
         let tokens = [HTTPField.Name.authorization, .proxyAuthorization].flatMap { request.headers[values: $0] }
             .map { value in
                 let bytes = Array(value.utf8)
-                return PresentedToken.read(bytes.span, bytes.indices)
+                return ClientTokenParser.read(bytes.span, bytes.indices)
             }
         guard !tokens.contains(where: { adminToken.matches($0) }) else {
             let detail = "The admin token is for operators; send a client token (access.clients)."

@@ -5,6 +5,8 @@ import NIOCore
 ///
 /// A class, so that looking at it copies one reference and not all that it holds. Belongs to its connection's event loop.
 final class ActiveExchange {
+    /// Decides what happens next.
+    var rules: Exchange
     /// What will be said of it when it is over; the rest of it is known as it goes on.
     var record: ExchangeRecord
     let head: ByteBuffer
@@ -20,7 +22,6 @@ final class ActiveExchange {
     var body: MessageBody
     /// The body as it came, framing included, while it can still be sent again; nil when there is none.
     var held: ByteBuffer?
-    var isHolding: Bool
     /// The route; what it injects counts once the request is authorized.
     private(set) var prepared: PreparedRoute
     /// It is known what is injected: ``credential``, or nothing.
@@ -35,35 +36,29 @@ final class ActiveExchange {
     var place: UInt64?
     /// The connection whose answer rejected the token, while the request waits to be sent again.
     var parked: UpstreamHandler?
-    var hasReconnected = false
     /// What the connection before this one has not taken anything of: goes over the next as it is.
     var unsent: ByteBuffer?
-    var isOnReusedConnection = false
-    var tokenNote: String?
-
-    /// The upstream has said that it wants the body.
-    var hasContinued = false
-    var responseHasBegun = false
+    /// What the response says of the token.
+    var note = ResponseNote.none
     /// Of the body, without the framing of chunks.
     var contentReceived = 0
 
     init(
         _ record: consuming ExchangeRecord,
         head: ByteBuffer,
-        admitted: Admission.Admitted,
+        admitted: RequestAuthorizer.Admitted,
         prepared: PreparedRoute,
-        chosen: (any CredentialSource)? = nil,
-        body: MessageBody,
-        isHolding: Bool
+        rules: consuming Exchange,
+        body: MessageBody
     ) {
+        self.rules = rules
         self.record = record
         self.head = head
         match = admitted.match
         stripsAuthorization = admitted.stripsAuthorization
         self.prepared = prepared
-        self.chosen = chosen
+        chosen = admitted.chosen
         self.body = body
-        self.isHolding = isHolding
     }
 
     func authorize(with prepared: PreparedRoute) {
@@ -74,7 +69,4 @@ final class ActiveExchange {
     var demand: CredentialDemand {
         CredentialDemand(route: route.plan.name, client: record.client, requestID: record.requestID.description)
     }
-
-    /// Everything that has come of the body can be sent again.
-    var canBeSentAgain: Bool { isHolding && !responseHasBegun }
 }

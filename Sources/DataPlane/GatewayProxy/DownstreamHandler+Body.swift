@@ -12,21 +12,20 @@ extension DownstreamHandler {
         let progress = exchange?.body.receive(bytes.readableBytesUInt8Span) { length += $0.count }
         exchange?.contentReceived += length
         if let problem = tooLong(exchange?.contentReceived ?? 0) {
-            refuse(problem)
+            end(with: .requestInvalid, problem)
             return false
         }
         switch progress {
         case .forward(let count):
             sendBody(count)
         case .last(let count):
-            requestCompleted()
-            sendBody(count)
+            sendBody(count, isLast: true)
             flushRequest()
         case .trailers(let count):
             trailers.reset()
             sendBody(count)
         case .broken, nil:
-            refuse(GatewayProblem(.requestRefused, "The chunked body is not valid."))
+            end(with: .requestInvalid, GatewayProblem(.requestRefused, "The chunked body is not valid."))
             return false
         }
         return true
@@ -39,10 +38,10 @@ extension DownstreamHandler {
         return GatewayProblem(.contentTooLarge, "The request was refused: body too long (\(limit)).")
     }
 
-    private func sendBody(_ count: Int) {
+    private func sendBody(_ count: Int, isLast: Bool = false) {
         guard var slice = inbound.readSlice(length: count) else { return }
         exchange?.record.bytesReceived += count
-        hold(slice)
+        take(slice, isLast: isLast)
         if requestOut.readableBytes > 0, count <= 16_384 {
             requestOut.writeBuffer(&slice)
             return
@@ -52,17 +51,19 @@ extension DownstreamHandler {
         exchange?.upstream?.send(out, slice)
     }
 
-    private func hold(_ bytes: ByteBuffer) {
-        guard let exchange, exchange.isHolding else { return }
+    /// Tells the exchange of content, before it is sent: sending can lead to the answer, or to another connection.
+    private func take(_ bytes: ByteBuffer, isLast: Bool) {
+        guard let exchange else { return }
         let count = exchange.held?.readableBytes ?? 0
-        guard count + bytes.readableBytes <= limits.replayBodyBytes else {
-            exchange.isHolding = false
+        let fits = HoldPolicy.fits(bytes.readableBytes, behind: count, limit: limits.replayBodyBytes)
+        if case .sendContent(isHeld: true) = exchange.rules.handle(.requestContent(isHeld: fits, isLast: isLast)) {
+            // A copy: a slice would keep the whole of the buffer that it came in.
+            if exchange.held == nil { exchange.held = ByteBuffer() }
+            exchange.held?.writeImmutableBuffer(bytes)
+        } else if exchange.held != nil {
             exchange.held = nil
-            return
         }
-        // A copy: a slice would keep the whole of the buffer that it came in.
-        if exchange.held == nil { exchange.held = ByteBuffer() }
-        exchange.held?.writeImmutableBuffer(bytes)
+        if isLast { followRules() }
     }
 
     private func readTrailers() -> Bool {
@@ -74,32 +75,21 @@ extension DownstreamHandler {
         case .needMore:
             return false
         case .refused(let reason):
-            refuse(reason.problem("The trailers were", under: lane.limits))
+            end(with: .requestInvalid, reason.problem("The trailers were", under: lane.limits))
             return false
         case .complete(let output, let consumed):
             inbound.moveReaderIndex(forwardBy: consumed)
             let bytes = ByteBuffer(bytes: output)
-            hold(bytes)
+            exchange.body.trailersReceived()
+            take(bytes, isLast: true)
             requestOut.writeImmutableBuffer(bytes)
-            self.exchange?.body.trailersReceived()
-            requestCompleted()
             flushRequest()
             return true
         }
     }
 
-    /// Before its last bytes are sent, which can lead to the answer, or to another connection and a phase of its own.
-    private func requestCompleted() {
-        phase = .responding
-        setDeadline(timeouts.response)
-    }
-
-    var requestIsComplete: Bool { exchange?.body.isComplete ?? false }
-    var requestHasBody: Bool { (exchange?.record.bytesReceived ?? 0) > 0 }
+    var requestIsComplete: Bool { exchange?.rules.requestIsComplete ?? false }
 
     /// The client rightly waits for the upstream before it sends its body (RFC 9110 §10.1.1).
-    var awaitsContinue: Bool {
-        guard phase == .forwarding, decoder.head.expectsContinue, let exchange else { return false }
-        return !exchange.hasContinued && exchange.record.bytesReceived == 0 && inbound.readableBytes == 0
-    }
+    var awaitsContinue: Bool { inbound.readableBytes == 0 && exchange?.rules.awaitsContinue ?? false }
 }

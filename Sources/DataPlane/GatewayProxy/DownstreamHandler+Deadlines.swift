@@ -5,11 +5,7 @@ import NIOCore
 struct ProgressLook {
     /// The deadline that was set after the look: if it is the next to pass, nothing else has moved it.
     var next = NIODeadline.distantFuture
-    /// By the client.
-    var untaken = Int.max
-    var untakenUpstream = Int.max
-    /// Of the answer; -1 before it has begun.
-    var sent = -1
+    var progress = TransferProgress.unknown
 }
 
 extension DownstreamHandler {
@@ -25,8 +21,7 @@ extension DownstreamHandler {
                 closeNow()
             }
         case .waiting: credentialTimedOut()
-        case .forwarding: forwardingTimedOut()
-        case .responding: respondingTimedOut()
+        case .forwarding, .responding: exchangeTimedOut()
         // A slow client has as long for the rest of its answer as for any other part of it.
         case .finishing: if !clientTakes(within: timeouts.response) { reset() }
         case .cutting: resetWhenTaken()
@@ -36,66 +31,63 @@ extension DownstreamHandler {
         }
     }
 
-    private func forwardingTimedOut() {
-        // An answer that comes while the body is missing is an answer all the same (RFC 9110 §10.1.1).
-        let hasAnswer = exchange?.responseHasBegun ?? false
-        // Nothing is read from the client while the upstream takes nothing.
-        let isBlocked = !(exchange?.upstream?.isWritable ?? true)
-        let hasMoved = moves(within: hasAnswer ? timeouts.response : timeouts.bodyIdle) { last, now in
-            hasAnswer && (now.sent > last.sent || !isWritable && now.untaken > 0 && now.untaken < last.untaken)
-                || isBlocked && now.untakenUpstream > 0 && now.untakenUpstream < last.untakenUpstream
+    /// Neither end has moved the deadline of the exchange.
+    private func exchangeTimedOut() {
+        guard let exchange else { return closeNow() }
+        let policy = StallPolicy(
+            requestIsComplete: exchange.rules.requestIsComplete,
+            awaitsContinue: awaitsContinue,
+            clientIsWritable: isWritable,
+            upstreamIsWritable: exchange.upstream?.isWritable ?? true
+        )
+        let isAnswered = exchange.rules.responseHasBegun || phase == .responding
+        var stall: Stall?
+        let moves = moves(within: isAnswered ? timeouts.response : timeouts.bodyIdle) { last, now in
+            stall = policy.stall(from: last, to: now)
+            return stall == nil
         }
-        guard !hasMoved else { return }
-        guard !isBlocked else {
-            return refuse(GatewayProblem(.upstreamTimeout, "The upstream stopped taking the body of the request."))
-        }
-        guard !awaitsContinue else { return upstreamTimedOut() }
-        refuse(GatewayProblem(.requestTimeout, "The body of the request stopped coming."))
+        guard !moves, let stall else { return }
+        end(with: .stalled(stall), problem(stall))
+        if stall == .clientStoppedReading { reset() }
     }
 
-    private func respondingTimedOut() {
-        guard isWritable else {
-            guard !clientTakes(within: timeouts.response) else { return }
-            refuse(GatewayProblem(.requestTimeout, "The client stopped taking the response."))
-            return reset()
+    private func problem(_ stall: Stall) -> GatewayProblem {
+        switch stall {
+        case .requestStopped: GatewayProblem(.requestTimeout, "The body of the request stopped coming.")
+        case .clientStoppedReading: GatewayProblem(.requestTimeout, "The client stopped taking the response.")
+        case .upstreamStoppedReading:
+            GatewayProblem(.upstreamTimeout, "The upstream stopped taking the body of the request.")
+        case .upstreamSilent:
+            GatewayProblem(
+                .upstreamTimeout,
+                "The upstream did not answer within \(ConfigUnits.text(limits.responseTimeout))."
+            )
         }
-        let isTaken = moves(within: timeouts.response) { last, now in
-            now.sent < 0 && now.untakenUpstream > 0 && now.untakenUpstream < last.untakenUpstream
-        }
-        if !isTaken { upstreamTimedOut() }
-    }
-
-    private func upstreamTimedOut() {
-        let detail = "The upstream did not answer within \(ConfigUnits.text(limits.responseTimeout))."
-        refuse(GatewayProblem(.upstreamTimeout, detail))
     }
 
     /// Whether the client takes what was written, however slowly; then it has `amount` to take more.
     private func clientTakes(within amount: TimeAmount) -> Bool {
-        moves(within: amount) { last, now in now.untaken > 0 && now.untaken < last.untaken }
+        moves(within: amount) { last, now in now.clientTakes(since: last) }
     }
 
     /// Whether either end takes what was written to it. One that has taken the last of it has moved, too.
     private func tunnelMoves() -> Bool {
-        moves(within: timeouts.response) { last, now in
-            guard last.untaken < .max else { return now.untaken > 0 || now.untakenUpstream > 0 }
-            return now.untaken < last.untaken || now.untakenUpstream < last.untakenUpstream
-        }
+        moves(within: timeouts.response) { last, now in now.tunnelMoves(since: last) }
     }
 
     /// Looks again after `amount` if something has moved.
     ///
     /// - Parameter hasMoved: Given the last look, which knows of nothing when anything else has set the deadline since, and this one.
-    private func moves(within amount: TimeAmount, _ hasMoved: (ProgressLook, ProgressLook) -> Bool) -> Bool {
-        let last = timer.passed == lastLook.next ? lastLook : ProgressLook()
-        var now = ProgressLook()
-        now.untaken = outlet.untakenBytes()
-        now.untakenUpstream = exchange?.upstream?.untakenBytes ?? 0
-        if let exchange, exchange.responseHasBegun { now.sent = exchange.record.bytesSent }
+    private func moves(within amount: TimeAmount, _ hasMoved: (TransferProgress, TransferProgress) -> Bool) -> Bool {
+        let last = timer.passed == lastLook.next ? lastLook.progress : .unknown
+        let now = TransferProgress(
+            untakenByClient: outlet.untakenBytes(),
+            untakenByUpstream: exchange?.upstream?.untakenBytes ?? 0,
+            responseSent: exchange.flatMap { $0.rules.responseHasBegun ? $0.record.bytesSent : nil }
+        )
         guard hasMoved(last, now) else { return false }
         setDeadline(amount)
-        now.next = timer.deadline
-        lastLook = now
+        lastLook = ProgressLook(next: timer.deadline, progress: now)
         return true
     }
 
@@ -108,16 +100,28 @@ extension DownstreamHandler {
         flushResponse()
         guard phase != .closed else { return }
         phase = .cutting
-        lastLook = ProgressLook(next: .now() + timeouts.response, untaken: .max)
+        lastLook = ProgressLook(next: .now() + timeouts.response)
         inbound = buffers.empty
         resumeReading()
         resetWhenTaken()
     }
 
+    /// What the client has not taken within a second is lost.
+    func cutSoon() {
+        guard phase == .cutting else { return }
+        cutsAt = min(cutsAt, .now() + Self.withdrawalLimit)
+        resetWhenTaken()
+    }
+
+    private static let withdrawalLimit = TimeAmount.milliseconds(900)
+
     private func resetWhenTaken() {
         let untaken = outlet.untakenBytes()
-        if untaken < lastLook.untaken { lastLook = ProgressLook(next: .now() + timeouts.response, untaken: untaken) }
-        guard untaken > 0, .now() < lastLook.next else { return reset() }
+        if untaken < lastLook.progress.untakenByClient {
+            lastLook.next = .now() + timeouts.response
+            lastLook.progress.untakenByClient = untaken
+        }
+        guard untaken > 0, .now() < min(lastLook.next, cutsAt) else { return reset() }
         // The system tells nobody when the last byte has been taken.
         setDeadline(Self.pauseBetweenLooks)
     }

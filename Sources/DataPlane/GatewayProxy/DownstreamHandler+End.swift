@@ -12,12 +12,12 @@ extension DownstreamHandler {
         route: ServedRoute? = nil,
         client: String? = nil
     ) {
-        let hadBegun = exchange?.responseHasBegun ?? false
+        let hadBegun = exchange?.rules.responseHasBegun ?? false
         let id = id ?? exchange?.record.requestID ?? lane.nextRequestID()
         let route = route ?? exchange?.route
         let chosen = exchange?.chosen
         let exchangeHead = exchange?.head
-        let isComplete = exchange.map(\.body.isComplete) ?? (head != nil && decoder.head.framing == .none)
+        let isComplete = exchange.map { $0.rules.requestIsComplete } ?? (head != nil && decoder.head.framing == .none)
         exchange?.record.problem = problem.kind
         if !hadBegun { exchange?.record.status = problem.kind.status }
         if exchange == nil { recordRefusal(problem, id, route, client, head) }
@@ -97,6 +97,7 @@ extension DownstreamHandler {
         stopWaiting()
         guard let exchange = self.exchange.take() else { return }
         exchange.record.credential = exchange.credential
+        exchange.record.wasReplayed = exchange.rules.wasReplayed
         exchange.record.finishedAt = shared.clock.monotonic()
         shared.observer.finished(exchange.record)
     }
@@ -126,6 +127,7 @@ extension DownstreamHandler {
     }
 
     func clientLeft() {
+        _ = exchange?.rules.handle(.clientLeft)
         leaveUpstream()
         finishExchange()
     }
@@ -152,7 +154,7 @@ extension DownstreamHandler {
         guard inbound.readableBytes > 0 else { return allInputTaken() }
         guard phase == .waiting || phase == .forwarding || phase == .responding, let exchange else { return }
         // After an early answer a client stops sending and reads on (RFC 9112 §9.5).
-        guard requestIsComplete || !exchange.responseHasBegun else { return }
+        guard requestIsComplete || !exchange.rules.responseHasBegun else { return }
         if hasLeft(behind: exchange.body) { leaveClient() }
     }
 
@@ -202,7 +204,7 @@ extension DownstreamHandler {
         switch phase {
         case .waiting, .forwarding, .responding:
             // After an early answer a client stops sending and reads on (RFC 9112 §9.5).
-            if !requestIsComplete, exchange?.responseHasBegun ?? false { return }
+            if !requestIsComplete, exchange?.rules.responseHasBegun ?? false { return }
             if !requestIsComplete || decoder.head.clientKeepsAlive { leaveClient() }
         case .tunnel: exchange?.upstream?.closeOutput()
         case .head: closeAfterWrites(lingering: false)
@@ -228,7 +230,8 @@ extension DownstreamHandler {
     /// Ends the connection of a client that has left, or is broken, and what the upstream does for it. Answers that were written
     /// before may still be read.
     func leaveClient() {
-        let hasPart = exchange?.responseHasBegun ?? false
+        let hasPart = exchange?.rules.responseHasBegun ?? false
+        _ = exchange?.rules.handle(.clientLeft)
         guard hasPart || outlet.isHoldingBytes() else { return closeNow() }
         leaveUpstream()
         finishExchange()
@@ -243,7 +246,7 @@ extension DownstreamHandler {
 
     /// The gateway ends, whatever is under way: nobody may take a part of an answer for the whole.
     func stop() {
-        let hasPart = exchange?.responseHasBegun ?? false
+        let hasPart = exchange?.rules.responseHasBegun ?? false
         if hasPart || phase == .cutting || outlet.isHoldingBytes() { reset() } else { closeNow() }
     }
 

@@ -36,18 +36,21 @@ extension DownstreamHandler {
     private func admit(_ head: consuming ByteBuffer) {
         keepsAlive = decoder.head.clientKeepsAlive && !isEnding && !shared.isDraining
         let id = requestID(head)
-        switch shared.admission.judge(decoder.head, head.readableBytesUInt8Span, on: listener, last: &lastClient) {
+        var trace: AuthorizationTrace?
+        let decision = shared.authorizer.decide(
+            decoder.head,
+            head.readableBytesUInt8Span,
+            on: listener,
+            cache: &clientCache,
+            trace: &trace
+        )
+        switch consume decision {
         case .refused(let refusal):
             observeDenial(refusal, id: id)
             let route = refusal.route.map { shared.routes[$0] }
             refuse(refusal.problem, head: head, id: id, route: route, client: refusal.client)
         case .admitted(let admitted):
             let prepared = lane.routes[admitted.match.route]
-            if decoder.head.present.contains(.via), hasComeBack(head) {
-                let problem = GatewayProblem(.loop, "The request has already passed this gateway.")
-                refuse(problem, head: head, id: id, route: prepared.state.route, client: admitted.client)
-                return
-            }
             begin(head, id: id, admitted, prepared)
         }
     }
@@ -55,19 +58,19 @@ extension DownstreamHandler {
     private func begin(
         _ head: consuming ByteBuffer,
         id: consuming RequestID,
-        _ admitted: consuming Admission.Admitted,
+        _ admitted: consuming RequestAuthorizer.Admitted,
         _ prepared: consuming PreparedRoute
     ) {
-        var chosen: (any CredentialSource)?
-        if prepared.isChoosing, let selection = prepared.state.route.selection {
-            let route = prepared.state.route
-            switch chosenSource(selection, route.subjectField, head) {
-            case .success(let source): chosen = source
-            case .failure(let problem): return refuseSubject(problem, head, id: id, admitted, route)
-            }
-        }
         let now = shared.clock.monotonic()
-        let isHolding = decoder.head.isIdempotent || (chosen ?? prepared.state.route.source)?.isRenewable ?? false
+        let rules = Exchange(
+            RequestFacts(
+                isIdempotent: decoder.head.isIdempotent,
+                hasContent: decoder.head.framing != .none,
+                expectsContinue: decoder.head.expectsContinue,
+                isHTTP10: decoder.head.isHTTP10
+            ),
+            isRenewable: (admitted.chosen ?? prepared.state.route.source)?.isRenewable ?? false
+        )
         let record = ExchangeRecord(
             requestID: id,
             lane: lane.slot.number,
@@ -81,13 +84,14 @@ extension DownstreamHandler {
             head: head,
             admitted: admitted,
             prepared: prepared,
-            chosen: chosen,
-            body: MessageBody(decoder.head.framing),
-            isHolding: isHolding
+            rules: rules,
+            body: MessageBody(decoder.head.framing)
         )
         self.exchange = exchange
         phase = .waiting
-        if case .length(let length) = decoder.head.framing, let problem = tooLong(length) { return refuse(problem) }
+        if case .length(let length) = decoder.head.framing, let problem = tooLong(length) {
+            return end(with: .requestInvalid, problem)
+        }
         authorize(exchange, at: now)
     }
 
@@ -106,17 +110,7 @@ extension DownstreamHandler {
         return .given(bytes.string(field.value))
     }
 
-    private func hasComeBack(_ head: ByteBuffer) -> Bool {
-        let bytes = head.readableBytesUInt8Span
-        for field in decoder.head.fields where field.kind == .via {
-            // `1.1 name (comment), …`: another gateway's name may begin as ours does.
-            let words = bytes.string(field.value).split { " \t,".contains($0) }
-            if words.contains(where: { $0 == shared.viaName }) { return true }
-        }
-        return false
-    }
-
-    private func observeDenial(_ refusal: Admission.Refusal, id: RequestID) {
+    private func observeDenial(_ refusal: RequestAuthorizer.Refusal, id: RequestID) {
         switch refusal.problem.kind {
         case .clientAuthRequired, .proxyAuthRequired, .routeForbidden:
             let demand = refusal.route.map {
@@ -154,6 +148,7 @@ extension DownstreamHandler {
             return credentialUnavailable(GatewayProblem(.overloaded, detail, retryAfter: .seconds(1)))
         }
         exchange.isWaiting = true
+        _ = exchange.rules.handle(.credentialAwaited)
         step &+= 1
         let step = step
         let demand = exchange.demand
@@ -196,16 +191,39 @@ extension DownstreamHandler {
     /// Fails closed; a request whose first answer was kept back gets that answer instead.
     private func credentialUnavailable(_ problem: GatewayProblem) {
         guard let exchange else { return }
-        if let parked = exchange.parked {
-            self.exchange?.parked = nil
-            self.exchange?.upstream = parked
-            self.exchange?.tokenNote = "rejected; not retried: \(problem.kind.rawValue)"
-            phase = exchange.body.isComplete ? .responding : .forwarding
-            setDeadline(phase == .responding ? timeouts.response : timeouts.bodyIdle)
-            parked.resumeParked()
-            return
+        guard case .passHeldResponse(let note) = exchange.rules.handle(.credentialUnavailable(problem.kind)),
+            let parked = exchange.parked.take()
+        else {
+            exchange.source?.note(.withheld, generation: 0, by: exchange.demand)
+            return refuse(problem)
         }
-        exchange.source?.note(.withheld, generation: 0, by: exchange.demand)
+        exchange.upstream = parked
+        exchange.note = note
+        followRules()
+        parked.resumeParked()
+    }
+
+    /// Takes the phase and the deadline from the exchange.
+    func followRules() {
+        guard let exchange else { return }
+        switch exchange.rules.phase {
+        case .authorizing, .connecting, .replaying: phase = .waiting
+        case .forwarding: phase = .forwarding
+        case .responding: phase = .responding
+        case .tunnelling: phase = .tunnel
+        case .done: break
+        }
+        switch exchange.rules.deadline {
+        case .none: timer.clear()
+        case .credential: setDeadline(timeouts.credential)
+        case .bodyIdle: setDeadline(timeouts.bodyIdle)
+        case .response: setDeadline(timeouts.response)
+        }
+    }
+
+    /// Ends the exchange with a problem that the event brings.
+    func end(with event: ExchangeEvent, _ problem: GatewayProblem) {
+        _ = exchange?.rules.handle(event)
         refuse(problem)
     }
 
@@ -215,7 +233,6 @@ extension DownstreamHandler {
         if let parked = exchange.parked {
             let rejected = exchange.credential?.generation ?? 0
             exchange.source?.note(.replayed, generation: rejected, by: exchange.demand)
-            exchange.record.wasReplayed = true
             exchange.parked = nil
             parked.discardParked()
         }
@@ -226,14 +243,15 @@ extension DownstreamHandler {
         exchange.authorize(with: prepared)
         let passesAuthorization = prepared.keepsAuthorization && !exchange.stripsAuthorization
         if passesAuthorization, decoder.head.present.contains(.secondAuthorization) {
-            refuse(GatewayProblem(.requestRefused, "The request has more than one Authorization."))
+            end(with: .requestInvalid, GatewayProblem(.requestRefused, "The request has more than one Authorization."))
             return
         }
         guard !hasLookAlike(exchange) else {
-            refuse(GatewayProblem(.requestRefused, "A field's name could be read as one that the gateway sets."))
-            return
+            let detail = "A field's name could be read as one that the gateway sets."
+            return end(with: .requestInvalid, GatewayProblem(.requestRefused, detail))
         }
-        connect(exchange, by: prepared)
+        guard case .connect(let isFresh) = exchange.rules.handle(.authorized) else { return }
+        connect(exchange, by: prepared, isFresh: isFresh)
     }
 
     private func hasLookAlike(_ exchange: ActiveExchange) -> Bool {
@@ -243,11 +261,10 @@ extension DownstreamHandler {
     }
 
     /// - Parameter isFresh: Never a pooled connection: the last one died under this request.
-    func connect(_ exchange: ActiveExchange, by prepared: PreparedRoute, isFresh: Bool = false) {
+    func connect(_ exchange: ActiveExchange, by prepared: PreparedRoute, isFresh: Bool) {
         let pool = prepared.pool
         phase = .waiting
-        // A body may turn out to be longer than what is held of it.
-        let mayRepeat = decoder.head.isIdempotent && exchange.body.isComplete
+        let mayRepeat = exchange.rules.mayRepeat
         guard mayRepeat || isFresh || !pool.isBusyReading else { return connectNextTurn() }
         if !isFresh, let connection = pool.takeIdle(mayRepeat: mayRepeat) {
             send(exchange, by: prepared, on: connection, isReused: true)
@@ -265,7 +282,7 @@ extension DownstreamHandler {
         context?.eventLoop.assumeIsolated()
             .execute { [self] in
                 guard phase == .waiting, self.step == step, let exchange else { return }
-                connect(exchange, by: exchange.prepared)
+                connect(exchange, by: exchange.prepared, isFresh: false)
                 process()
             }
     }
@@ -280,11 +297,22 @@ extension DownstreamHandler {
         }
         exchange.place = nil
         switch result {
-        case .success(let connection):
-            send(exchange, by: exchange.prepared, on: connection, isReused: connection.hasBeenIdle)
-        case .failure(let problem): refuse(problem)
+        case .success(let connection): send(exchange, onceConnected: connection, pool)
+        case .failure(let problem): end(with: .connectionFailed, problem)
         }
         process()
+    }
+
+    /// The credential may have been taken away, or have expired, while the connection was waited for.
+    private func send(_ exchange: ActiveExchange, onceConnected connection: UpstreamHandler, _ pool: UpstreamPool) {
+        let now = shared.clock.monotonic()
+        if let credential = exchange.credential, !credential.isOffered(at: now) {
+            connection.becameIdle()
+            pool.putBack(connection)
+            _ = exchange.rules.handle(.withdrawn)
+            return reauthorize(exchange)
+        }
+        send(exchange, by: exchange.prepared, on: connection, isReused: connection.hasBeenIdle)
     }
 
     private func requestWriter(_ exchange: ActiveExchange, _ prepared: PreparedRoute) -> RequestWriter {
@@ -313,24 +341,23 @@ extension DownstreamHandler {
         on connection: UpstreamHandler,
         isReused: Bool
     ) {
+        guard exchange.rules.handle(.connected(isReused: isReused)) == .sendRequest else { return connection.close() }
         connection.begin(self, answersHead: decoder.head.isHead)
         exchange.upstream = connection
         exchange.record.wasSent = true
-        exchange.isOnReusedConnection = isReused
         var out = buffers.take()
         if let unsent = exchange.unsent.take() {
             out = unsent
         } else {
             guard exchange.isAuthorized, write(exchange, by: prepared, into: &out) else {
-                return refuse(GatewayProblem(.requestRefused, "The head could not be rewritten."))
+                return end(with: .requestInvalid, GatewayProblem(.requestRefused, "The head could not be rewritten."))
             }
             if let held = exchange.held { out.writeImmutableBuffer(held) }
         }
-        let isComplete = exchange.body.isComplete
-        phase = isComplete ? .responding : .forwarding
-        setDeadline(isComplete || awaitsContinue ? timeouts.response : timeouts.bodyIdle)
+        followRules()
+        if exchange.rules.awaitsContinue, !awaitsContinue { setDeadline(timeouts.bodyIdle) }
         // What has come of a body goes in the same write.
-        guard isComplete || inbound.readableBytes == 0 else {
+        guard phase == .responding || inbound.readableBytes == 0 else {
             requestOut = consume out
             return
         }

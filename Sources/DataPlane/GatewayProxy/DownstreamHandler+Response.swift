@@ -34,30 +34,44 @@ extension DownstreamHandler {
         _ bytes: ByteBuffer,
         to exchange: ActiveExchange
     ) -> ResponseDecision {
-        if head.status == 101 {
-            return offered(decoder.head, exchange.head, covers: head, bytes)
-                ? .tunnel : .refuse("It switched to a protocol that was not asked for.", as: .upgradeFailed)
-        }
         if head.status == 403 { explainAsUser(head, bytes, exchange.route) }
+        let rejection = rejection(by: head, bytes, exchange)
+        let switchesAsOffered = head.status == 101 && offered(decoder.head, exchange.head, covers: head, bytes)
+        let facts = ResponseFacts(status: head.status, rejection: rejection, switchesAsOffered: switchesAsOffered)
+        switch exchange.rules.handle(.responseHead(facts)) {
+        case .passResponse(let note):
+            exchange.note = note
+            if note.tellsSource { tellRejected(exchange) }
+            return .forward
+        case .holdResponse:
+            if case .token = rejection { tellRejected(exchange) }
+            return .park
+        case .tunnel: return .tunnel
+        default: return .refuse("It switched to a protocol that was not asked for.", as: .upgradeFailed)
+        }
+    }
+
+    /// What the response says of the credential that was injected.
+    private func rejection(
+        by head: borrowing ResponseHead,
+        _ bytes: ByteBuffer,
+        _ exchange: ActiveExchange
+    ) -> ResponseFacts.Rejection {
         guard head.status >= 400, exchange.route.policy.retryOn.contains(head.status),
             let credential = exchange.credential, let source = exchange.source
-        else { return .forward }
+        else { return .none }
         if let answering = source as? any ChallengeAnswering {
             let challenges = AuthChallenge.all(in: head, bytes.readableBytesUInt8Span)
-            return answer(challenges, to: credential, from: answering, exchange)
+            return .challenge(isAnswered: answering.answers(challenges, to: credential.generation))
         }
-        guard TokenRejection.isRejection(head, bytes.readableBytesUInt8Span) else { return .forward }
-        guard !exchange.record.wasReplayed else {
-            // Renewing for this one too would never end where the upstream refuses every token.
-            self.exchange?.tokenNote = "generation=\(credential.generation); fresh; retried=1"
-            return .forward
-        }
-        // Also one that only a person can replace: it is dead, and the next request is told so.
-        source.rejected(generation: credential.generation, by: exchange.demand)
-        guard source.isRenewable else { return .forward }
-        if exchange.canBeSentAgain { return .park }
-        self.exchange?.tokenNote = "generation=\(credential.generation); retried=0; reason=\"request body not held\""
-        return .forward
+        guard TokenRejection.isRejection(head, bytes.readableBytesUInt8Span) else { return .none }
+        return .token(isRenewable: source.isRenewable)
+    }
+
+    /// Also of one that only a person can replace: it is dead, and the next request is told so.
+    private func tellRejected(_ exchange: ActiveExchange) {
+        guard let credential = exchange.credential else { return }
+        exchange.source?.rejected(generation: credential.generation, by: exchange.demand)
     }
 
     /// Whether the client asked for what the upstream switches to (RFC 9110 §7.8).
@@ -80,21 +94,6 @@ extension DownstreamHandler {
             protocols += bytes.string(field.value).lowercased().split { ", \t".contains($0) }.map(String.init)
         }
         return protocols
-    }
-
-    /// A request that went bare is sent again when the upstream asked for what the source has.
-    private func answer(
-        _ challenges: [AuthChallenge],
-        to credential: Credential,
-        from source: any ChallengeAnswering,
-        _ exchange: ActiveExchange
-    ) -> ResponseDecision {
-        guard !exchange.record.wasReplayed, source.answers(challenges, to: credential.generation) else {
-            return .forward
-        }
-        if exchange.canBeSentAgain { return .park }
-        exchange.tokenNote = "retried=0; reason=\"request body not held\""
-        return .forward
     }
 
     /// What `as_user` takes is set up in Box's console, which the answer does not say. It is passed on as it is; the log tells
@@ -124,8 +123,6 @@ extension DownstreamHandler {
         guard let exchange, let upstream = exchange.upstream else { return }
         exchange.parked = upstream
         exchange.upstream = nil
-        // The second try has a right to a fresh connection of its own.
-        exchange.hasReconnected = false
         requestOut = buffers.empty
         phase = .waiting
         timer.clear()
@@ -134,14 +131,12 @@ extension DownstreamHandler {
     }
 
     func forwardInformational(_ head: borrowing ResponseHead, _ bytes: ByteBuffer) {
-        if head.status == 100, awaitsContinue {
-            exchange?.hasContinued = true
-            setDeadline(timeouts.bodyIdle)
-        } else if phase == .responding || awaitsContinue {
-            // An upstream that says that it is still busy is not silent (RFC 9110 §15.2).
-            setDeadline(timeouts.response)
-        }
-        guard !decoder.head.isHTTP10, let exchange else { return }
+        guard let exchange else { return }
+        // An upstream that says that it is still busy is not silent (RFC 9110 §15.2).
+        let isWaitedFor = phase == .responding || awaitsContinue
+        let step = exchange.rules.handle(.informational(status: head.status))
+        if isWaitedFor { followRules() }
+        guard step == .passInformational else { return }
         // One that does not fit is dropped: it is only advice.
         _ = exchange.prepared.responseWriter.write(
             head,
@@ -167,13 +162,12 @@ extension DownstreamHandler {
     private func forwardHead(_ head: borrowing ResponseHead, _ bytes: ByteBuffer, of exchange: ActiveExchange) -> Bool {
         let isHTTP10 = decoder.head.isHTTP10
         let endsWithConnection = isHTTP10 && (head.framing == .untilClose || head.framing == .chunked)
-        if endsWithConnection || !exchange.body.isComplete { keepsAlive = false }
+        if endsWithConnection || !exchange.rules.requestIsComplete { keepsAlive = false }
         if shared.isDraining { keepsAlive = false }
         let persistence: ResponseWriter.Persistence =
             if head.status == 101 { .upgrade } else if keepsAlive { isHTTP10 ? .keepAlive : .implied } else { .close }
         exchange.record.status = head.status
         if exchange.held != nil { exchange.held = nil }
-        exchange.isHolding = false
         if responseOut.readableBytes == 0 { responseOut = buffers.take() }
         let isWritten = exchange.prepared.responseWriter.write(
             head,
@@ -181,11 +175,10 @@ extension DownstreamHandler {
             persistence: persistence,
             knowsChunks: !isHTTP10,
             credentialNames: exchange.prepared.credentialNames,
-            tokenNote: exchange.tokenNote,
+            tokenNote: exchange.note.fieldValue(generation: exchange.credential?.generation ?? 0),
             date: head.hasDate || head.status == 101 ? nil : shared.clock.now().wall,
             into: &responseOut
         )
-        exchange.responseHasBegun = isWritten
         if phase == .responding { setDeadline(timeouts.response) }
         return isWritten
     }
@@ -270,9 +263,26 @@ extension DownstreamHandler {
         return source.timesWithdrawn == exchange.timesWithdrawn
     }
 
+    /// The response is complete; what follows it on the client's side is for ``responseEnded()``.
+    ///
+    /// - Parameter isDrained: The upstream has taken all that was sent to it.
+    /// - Returns: Whether the upstream connection can carry another request.
+    func completeResponse(isDrained: @autoclosure () -> Bool) -> Bool {
+        guard let exchange else { return false }
+        let isReusable = hasSentAll(isDrained: isDrained())
+        return exchange.rules.handle(.responseEnded(isReusable: isReusable)) == .finish(reusesConnection: true)
+    }
+
+    /// Nothing of the request can be mistaken for the next one on its upstream connection.
+    func hasSentAll(isDrained: @autoclosure () -> Bool) -> Bool {
+        guard let exchange, exchange.rules.requestIsComplete else { return false }
+        return !exchange.rules.contentHasBegun || isDrained()
+    }
+
     /// The response is written whole; the connection goes on with the next request or ends.
     func responseEnded() {
         let isComplete = requestIsComplete
+        _ = exchange?.rules.handle(phase == .tunnel ? .tunnelEnded : .responseEnded(isReusable: false))
         finishExchange()
         flushResponse()
         if phase == .tunnel || !keepsAlive || !isComplete {
@@ -300,16 +310,14 @@ extension DownstreamHandler {
     ///   - unsent: The request as far as it was to be sent, when nothing of it has left.
     func upstreamLost(beforeAnyByte: Bool, unsent: ByteBuffer?) {
         guard let exchange else { return }
-        self.exchange?.upstream = nil
-        if beforeAnyByte, exchange.isOnReusedConnection, !exchange.hasReconnected,
-            unsent != nil || exchange.canBeSentAgain && decoder.head.isIdempotent
-        {
-            exchange.hasReconnected = true
+        exchange.upstream = nil
+        let loss = ConnectionLoss(hasAnswered: !beforeAnyByte, isUnprocessed: unsent != nil)
+        if case .connect(let isFresh) = exchange.rules.handle(.upstreamLost(loss)) {
             exchange.unsent = unsent
             exchange.unsent?.writeImmutableBuffer(requestOut)
             requestOut = buffers.empty
             timer.clear()
-            connect(exchange, by: exchange.prepared, isFresh: true)
+            connect(exchange, by: exchange.prepared, isFresh: isFresh)
             process()
             return
         }
@@ -319,7 +327,7 @@ extension DownstreamHandler {
 
     func upstreamBroke(_ detail: String, as kind: ProblemKind) {
         guard let exchange else { return }
-        self.exchange?.upstream = nil
-        refuse(GatewayProblem(kind, "\(exchange.route.plan.upstream): \(detail)"))
+        exchange.upstream = nil
+        end(with: .responseInvalid, GatewayProblem(kind, "\(exchange.route.plan.upstream): \(detail)"))
     }
 }

@@ -51,7 +51,7 @@ final class DownstreamHandler: ChannelDuplexHandler, DeadlineKeeper {
     var exchange: ActiveExchange?
     var trailers: TrailerSection
     /// Under ``shared``.
-    var lastClient = LastClient()
+    var clientCache = ClientAuthenticationCache()
     let timer: DeadlineTimer
     /// A head or small body on its way upstream, so that both leave in one write.
     var requestOut: ByteBuffer
@@ -75,6 +75,8 @@ final class DownstreamHandler: ChannelDuplexHandler, DeadlineKeeper {
     var lingersUntil = NIODeadline.distantFuture
     /// At how much a slow client had taken when a deadline had passed.
     var lastLook = ProgressLook()
+    /// When a broken response is cut, whatever the client has taken of it by then.
+    var cutsAt = NIODeadline.distantFuture
     private var pendingRead = false
     private var isProcessing = false
     private var hasOpened = false
@@ -109,7 +111,7 @@ final class DownstreamHandler: ChannelDuplexHandler, DeadlineKeeper {
         guard let current = lane.slot.current else { return }
         let (old, new) = (limits, current.shared.limits)
         lane = current
-        lastClient = LastClient()
+        clientCache = ClientAuthenticationCache()
         guard old.headerBytes != new.headerBytes || old.headerFields != new.headerFields else { return }
         decoder = RequestHeadDecoder(maxBytes: new.headerBytes, maxFields: new.headerFields)
         trailers = TrailerSection(maxBytes: new.headerBytes, maxFields: new.headerFields)

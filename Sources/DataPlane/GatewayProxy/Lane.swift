@@ -39,7 +39,7 @@ final class ProxyState: Sendable {
 final class ProxyShared: Sendable {
     let state: ProxyState
     let routes: [ServedRoute]
-    let admission: Admission
+    let authorizer: RequestAuthorizer
     let limits: Limits
     let timeouts: Timeouts
     let clock: any GatewayClock
@@ -76,10 +76,16 @@ final class ProxyShared: Sendable {
             return ServedRoute(index: index, route: route, upstream: known, now: now)
         }
         routes = served
-        admission = Admission(
-            routes: configuration.routes.map(\.plan),
-            slots: served.map { Admission.Slots(fields: $0.credentialFields, query: $0.querySlot) },
+        authorizer = RequestAuthorizer(
+            routes: served.map { route in
+                RequestAuthorizer.Route(
+                    plan: route.plan,
+                    places: ClientAuthenticator.Places(fields: route.credentialFields, query: route.querySlot),
+                    selection: route.selection
+                )
+            },
             access: configuration.access,
+            viaName: viaName,
             sha256: configuration.sha256
         )
         limits = configuration.limits
@@ -151,6 +157,11 @@ final class LaneSlot {
         for connection in Array(connections.values) where listeners.contains(connection.listenerNumber) {
             connection.drain()
         }
+    }
+
+    /// Ends exchanges whose credential was taken from one of these sources.
+    func withdraw(_ sources: Set<ObjectIdentifier>) {
+        for connection in Array(connections.values) { connection.endIfWithdrawn(sources) }
     }
 
     func beginDraining() {

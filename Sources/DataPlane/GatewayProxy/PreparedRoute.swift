@@ -24,12 +24,12 @@ final class PreparedRoute {
     let prefix: PathPrefix
     /// ``ServedRoute/number``.
     let number: Int32
-    /// Each request says whose token it goes with: ``ServedRoute/selection``.
-    let isChoosing: Bool
     /// Nothing is injected.
     let isBare: Bool
     /// Whether the client's own `Authorization` is forwarded.
     let keepsAuthorization: Bool
+    /// What the client says of where the request came from is not forwarded.
+    let dropsForwarded: Bool
     /// The gateway says where the request came from: ``ServedRoute/forwarded``.
     let addsForwarded: Bool
     let query: InjectedQuery?
@@ -49,9 +49,9 @@ final class PreparedRoute {
         basePath = route.basePath
         prefix = route.prefix
         number = Int32(clamping: route.number)
-        isChoosing = route.selection != nil
         isBare = route.source == nil && route.selection == nil
         keepsAuthorization = isBare && route.keepsAuthorization
+        dropsForwarded = route.forwarded.dropsTheClients
         addsForwarded = route.forwarded.addsOurs
         let own = credential.map { Self.ownedNames(of: $0.injection) } ?? []
         let more = own.filter { !route.ownedNames.contains($0) }

@@ -123,6 +123,19 @@ package final class ProxyServer: Sendable {
         await lanes.forEach { $0.drain(acceptedBy: numbers) }
     }
 
+    // MARK: Withdrawal
+
+    /// Ends everything under way with credentials that were taken from these sources. Once all workers have answered, no byte of a
+    /// request or a tunnel is written with one of them.
+    ///
+    /// - Parameter sources: Those whose operator has locked, revoked or cleared their token.
+    /// - Returns: The numbers of the workers that have not answered within a second.
+    package func withdraw(_ sources: [any CredentialSource]) async -> [Int] {
+        let withdrawn = Set(sources.map { ObjectIdentifier($0) })
+        guard !withdrawn.isEmpty else { return [] }
+        return await lanes.tell(within: .seconds(1)) { $0.withdraw(withdrawn) }
+    }
+
     // MARK: Stopping
 
     /// Stops accepting, lets exchanges under way finish, closes what is left when `limit` has passed.
@@ -166,15 +179,18 @@ package struct ListenerError: Error, Sendable, CustomStringConvertible {
 
 /// Finds the lane of an event loop.
 final class LaneDirectory: Sendable {
-    private let slots: [ObjectIdentifier: NIOLoopBoundBox<LaneSlot>]
+    private struct Entry {
+        let number: Int
+        let box: NIOLoopBoundBox<LaneSlot>
+    }
+
+    private let slots: [ObjectIdentifier: Entry]
 
     init(loops: [any EventLoop], shared: ProxyShared) {
-        var slots: [ObjectIdentifier: NIOLoopBoundBox<LaneSlot>] = [:]
+        var slots: [ObjectIdentifier: Entry] = [:]
         for (number, loop) in loops.enumerated() {
-            slots[ObjectIdentifier(loop)] = .makeBoxSendingValue(
-                LaneSlot(number: number, loop: loop, shared: shared),
-                eventLoop: loop
-            )
+            let slot = LaneSlot(number: number, loop: loop, shared: shared)
+            slots[ObjectIdentifier(loop)] = Entry(number: number, box: .makeBoxSendingValue(slot, eventLoop: loop))
         }
         self.slots = slots
     }
@@ -182,10 +198,32 @@ final class LaneDirectory: Sendable {
     var count: Int { slots.count }
 
     /// Call it on `loop`, which must be one of the group's.
-    func lane(of loop: any EventLoop) -> Lane? { slots[ObjectIdentifier(loop)]?.value.current }
+    func lane(of loop: any EventLoop) -> Lane? { slots[ObjectIdentifier(loop)]?.box.value.current }
+
+    /// Has each loop carry out `body`.
+    ///
+    /// - Returns: The numbers of those that have not done so within `limit`; they do it later.
+    func tell(within limit: TimeAmount, _ body: @escaping @Sendable (LaneSlot) -> Void) async -> [Int] {
+        let answers = Acknowledgements(Set(0..<slots.count))
+        return await withCheckedContinuation { continuation in
+            answers.whenComplete { continuation.resume(returning: $0) }
+            for entry in slots.values {
+                let (number, box) = (entry.number, entry.box)
+                box.eventLoop.execute {
+                    body(box.value)
+                    answers.add(number)
+                }
+            }
+            // On a thread of its own: any of the loops may be the one that is stuck.
+            Task {
+                try? await Task.sleep(for: .nanoseconds(limit.nanoseconds))
+                answers.giveUp()
+            }
+        }
+    }
 
     func forEach(_ body: @escaping @Sendable (LaneSlot) -> Void) async {
-        for box in slots.values {
+        for box in slots.values.map(\.box) {
             try? await box.eventLoop.submit { body(box.value) }.get()
         }
     }

@@ -14,12 +14,14 @@ struct RequestWriter {
     ///
     /// Exact names are dropped when the head is written; a look-alike is refused, because nobody sends one by accident.
     func hasLookAlike(_ head: borrowing RequestHead, _ bytes: borrowing Span<UInt8>) -> Bool {
-        guard head.section.hasUnderscore, !route.keepsAuthorization || !route.ownedNames.isEmpty else { return false }
+        guard head.section.hasUnderscore else { return false }
         for field in head.section.fields {
             guard let name = normalizedIfUnderscored(bytes, field.name) else { continue }
             if name == Array("authorization".utf8) {
                 if !route.keepsAuthorization { return true }
             } else if route.ownedNames.contains(name), !isOwned(field, bytes) {
+                return true
+            } else if route.dropsForwarded, FieldKind.isForwarded(name) {
                 return true
             }
         }
@@ -167,6 +169,7 @@ struct RequestWriter {
         case .authorization: return route.keepsAuthorization && !stripsAuthorization
         case .contentLength, .transferEncoding: return true
         case .expect: return head.expectsContinue
+        case .forwarded where route.dropsForwarded: return false
         default:
             if field.kind.isHopByHop { return false }
             if isOwned(field, bytes) { return false }

@@ -24,8 +24,6 @@ final class ServedRoute: Sendable {
     let source: (any CredentialSource)?
     /// Takes the place of ``source`` where each request says whose token it goes with.
     let selection: (any CredentialSelection)?
-    /// The field that says so, in lower case.
-    let subjectField: [UInt8]
     let policy: RenewalPolicy
     let hostLine: [UInt8]
     let basePath: [UInt8]
@@ -54,14 +52,14 @@ final class ServedRoute: Sendable {
         plan = route.plan
         source = route.source
         selection = route.selection
-        subjectField = (route.selection?.field.utf8).map { $0.map(\.asciiLowercased) } ?? []
         policy = route.policy
         prefix = PathPrefix(route.plan)
         basePath = Array(route.plan.upstreamPath.utf8)
         asUserLine = route.plan.asUser.map { Array("As-User: \($0)\r\n".utf8) } ?? []
         credentialFields = Self.credentialFields(of: route, now: now)
         ownedNames =
-            credentialFields + (subjectField.isEmpty ? [] : [subjectField]) + (asUserLine.isEmpty ? [] : [Self.asUser])
+            credentialFields + (route.selection.map { [$0.field.utf8.map(\.asciiLowercased)] } ?? [])
+            + (asUserLine.isEmpty ? [] : [Self.asUser])
             + Self.names(of: route.plan.headers)
         keepsAuthorization = !route.plan.headers.remove.contains { FieldSyntax.slot($0) == "authorization" }
         forwarded = route.plan.headers.forwarded
@@ -104,8 +102,7 @@ extension ServedRoute {
     /// As they are compared, and those with `_` also as they are written: what a route sets or removes itself is not
     /// mistaken for something else.
     fileprivate static func names(of headers: RoutePlan.Headers) -> [[UInt8]] {
-        let forwarded = headers.forwarded.dropsTheClients ? ForwardedPolicy.names : []
-        return (headers.set.map(\.name) + headers.remove + forwarded).flatMap { name in
+        (headers.set.map(\.name) + headers.remove).flatMap { name in
             Set([FieldSyntax.slot(name), name.lowercased()]).map { Array($0.utf8) }
         }.filter { $0 != Array("authorization".utf8) }
     }

@@ -162,14 +162,9 @@ extension UpstreamHandler {
     private func finish() {
         guard let client else { return }
         self.client = nil
-        release(canReuse: hasTakenRequest(of: client))
+        release(canReuse: client.completeResponse(isDrained: untakenBytes == 0))
         hasUnflushedResponse = false
         client.responseEnded()
-    }
-
-    /// An upstream that answers early may leave the rest of the body to whoever comes next.
-    private func hasTakenRequest(of client: DownstreamHandler) -> Bool {
-        client.requestIsComplete && (!client.requestHasBody || untakenBytes == 0)
     }
 
     private func fail(_ detail: String, as kind: ProblemKind = .upstreamInvalidResponse) {
@@ -203,7 +198,7 @@ extension UpstreamHandler {
     func discardParked() {
         guard phase == .parked else { return }
         // What is still missing of the first request's body would be taken out of the next request.
-        let isSentWhole = client.map(hasTakenRequest) ?? false
+        let isSentWhole = client?.hasSentAll(isDrained: untakenBytes == 0) ?? false
         client = nil
         parkedHead = buffers.empty
         if !body.isComplete, buffer.readableBytes > 0 {

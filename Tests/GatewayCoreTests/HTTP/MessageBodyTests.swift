@@ -33,7 +33,8 @@ struct MessageBodyTests {
 
     @Test(arguments: [
         "\r\n", "g\r\n", "5\nhello", "5 \r\nhello", "5\r\nhello0\r\n", "-1\r\n", "+1\r\n", "0x1\r\n", ";\r\n",
-        "1234567890123456\r\n", "5\r\nhelloXX", "5;\u{1}\r\n", "5;\(String(repeating: "a", count: 1100))\r\n",
+        "1234567890123456\r\n", "5\r\nhelloXX", "5;\u{1}\r\n", "5;\r\n", "5; \t\r\n", "5;=a\r\n", "5;;a\r\n",
+        "5;\(String(repeating: "a", count: 1100))\r\n",
     ])
     func brokenChunksAreSeen(_ text: String) { #expect(follow(text, piece: 3).end == "broken") }
 

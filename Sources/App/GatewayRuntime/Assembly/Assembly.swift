@@ -89,7 +89,9 @@ struct Assembly: Sendable {
             self.reloader = reloader
             let storage = storage
             let makeControl: @Sendable () -> OperatorControl = {
-                OperatorControl(live, reloader: reloader, readiness: readiness, storage: storage, clock: clock)
+                OperatorControl(live, reloader: reloader, readiness: readiness, storage: storage, clock: clock) {
+                    await proxy.withdraw($0)
+                }
             }
             self.makeControl = makeControl
             let logins = LoginDesk(

@@ -19,6 +19,8 @@ struct OperatorControl: GatewayControl {
     private let clock: any GatewayClock
     /// No gateway runs: the keepers do not, and the store is all there is to see.
     private let isOffline: Bool
+    /// Ends what is under way with credentials of these sources; returns the numbers of the workers that did not answer in time.
+    private let withdraw: @Sendable ([any CredentialSource]) async -> [Int]
 
     /// - Parameter isOffline: Whether the keepers do not run.
     init(
@@ -27,8 +29,10 @@ struct OperatorControl: GatewayControl {
         readiness: ReadinessState,
         storage: Storage,
         clock: any GatewayClock,
-        isOffline: Bool = false
+        isOffline: Bool = false,
+        withdraw: @escaping @Sendable ([any CredentialSource]) async -> [Int] = { _ in [] }
     ) {
+        self.withdraw = withdraw
         self.storage = storage
         self.clock = clock
         self.isOffline = isOffline
@@ -111,7 +115,24 @@ struct OperatorControl: GatewayControl {
         return "\(ending.of): its \(ending.kind.rawValue) \(when) (\(ending.endsAt)): \(ending.action)"
     }
 
+    /// Answers once nothing is under way any more with what the operation took away.
     func perform(_ operation: TokenOperation, on name: String) async -> Result<OperationReport, GatewayProblem> {
+        let before = sources.allKeepers.map { ($0, $0.timesWithdrawn) }
+        let result = await carryOut(operation, on: name)
+        let withdrawn = before.filter { keeper, times in keeper.timesWithdrawn != times }.map(\.0)
+        let silent = await withdraw(withdrawn)
+        guard !silent.isEmpty else { return result }
+        let workers = silent.map(String.init).joined(separator: ", ")
+        return result.map { report in
+            var report = report
+            report.message +=
+                " Worker \(workers) has not confirmed within a second that nothing of it is under way; see the log."
+            return report
+        }
+    }
+
+    private func carryOut(_ operation: TokenOperation, on name: String) async -> Result<OperationReport, GatewayProblem>
+    {
         do throws(GatewayProblem) {
             let keeper = try keeper(of: name).get()
             switch operation {
@@ -183,7 +204,8 @@ struct OperatorControl: GatewayControl {
             readiness: readinessState,
             storage: storage,
             clock: clock,
-            isOffline: isOffline
+            isOffline: isOffline,
+            withdraw: withdraw
         )
         return (try? now.keeper(of: name).get()) ?? keeper
     }

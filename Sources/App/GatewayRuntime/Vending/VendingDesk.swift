@@ -24,10 +24,11 @@ final class VendingDesk: VendingControl {
         let requestID = TokenKeeper.randomNonce()
         let state = live.state
         let (plan, sources) = (state.plan, state.sources)
-        let clients = ClientRegistry(plan.access.clients) { Array(SHA256.hash(data: $0)) }
-        guard let client = tokens.lazy.compactMap({ clients.client(presenting: $0) }).first else {
+        let clients = ClientAuthenticator(plan.access.clients) { Array(SHA256.hash(data: $0)) }
+        let evidence = clients.evidence(of: tokens)
+        guard let client = evidence.client else {
             observer.denied(nil, requestID: requestID, reason: .clientAuthRequired)
-            return .failure(Self.unknownClient(hasPresented: !tokens.isEmpty))
+            return .failure(evidence.refusal())
         }
         // An unknown name and one that is not for handing out are the same to a client.
         guard let index = plan.credentials.firstIndex(where: { $0.name == credential }),
@@ -54,15 +55,5 @@ final class VendingDesk: VendingControl {
         if let problem = limits.withLock({ $0.enter(client, waits: waits, at: now) }) { return .failure(problem) }
         defer { if waits { limits.withLock { $0.leave(client) } } }
         return await offer.handOut(for: demand, within: plan.limits.credentialTimeout)
-    }
-
-    private static func unknownClient(hasPresented: Bool) -> GatewayProblem {
-        hasPresented
-            ? GatewayProblem(
-                .clientAuthRequired,
-                "The client token is not known to this gateway.",
-                cause: GatewayProblem.Cause(code: "invalid_token")
-            )
-            : GatewayProblem(.clientAuthRequired, "Send a client token in Authorization (access.clients).")
     }
 }

@@ -1,10 +1,10 @@
 /// The clients that may use the gateway, known by the digests of their tokens.
-package struct ClientRegistry: Sendable {
+struct ClientRegistry: Sendable {
     private let names: [String]
     private let digests: [[UInt8]]
     private let sha256: @Sendable ([UInt8]) -> [UInt8]
 
-    package init(_ clients: [AccessPlan.Client], sha256: @escaping @Sendable ([UInt8]) -> [UInt8]) {
+    init(_ clients: [AccessPlan.Client], sha256: @escaping @Sendable ([UInt8]) -> [UInt8]) {
         names = clients.map(\.name)
         digests = clients.map { client in
             switch client.proof {
@@ -15,22 +15,24 @@ package struct ClientRegistry: Sendable {
         self.sha256 = sha256
     }
 
-    package var isEmpty: Bool { names.isEmpty }
+    var isEmpty: Bool { names.isEmpty }
 
     /// The client whose token this field has.
     ///
     /// - Parameter last: Of the connection; asked first, and told of whoever is found.
-    func client(presenting bytes: borrowing Span<UInt8>, _ value: Range<Int>, last: inout LastClient) -> String? {
+    func client(presenting bytes: borrowing Span<UInt8>, _ value: Range<Int>, last: inout ClientAuthenticationCache)
+        -> String?
+    {
         if let name = last.name(proving: bytes, value) { return name }
-        guard let name = client(presenting: PresentedToken.read(bytes, value)) else { return nil }
-        last = LastClient(name, proof: bytes.array(value))
+        guard let name = client(presenting: ClientTokenParser.read(bytes, value)) else { return nil }
+        last = ClientAuthenticationCache(name, proof: bytes.array(value))
         return name
     }
 
     /// The client whose token this is.
     ///
     /// Digests are compared, all of them and to their ends, so the time tells nothing about how near a guess was.
-    package func client(presenting token: [UInt8]) -> String? {
+    func client(presenting token: [UInt8]) -> String? {
         guard !token.isEmpty else { return nil }
         let presented = sha256(token)
         var found = -1

@@ -21,49 +21,52 @@ final class RouteGate: Sendable {
         prefix = PathPrefix(route)
     }
 
-    func forbidByRule(
+    /// Why the route does not take this method and path; nil where it does.
+    func forbid(
         _ match: RouteTable.Match,
         _ head: borrowing RequestHead,
-        _ bytes: borrowing Span<UInt8>
+        _ bytes: borrowing Span<UInt8>,
+        _ trace: inout AuthorizationTrace?
     ) -> GatewayProblem? {
         let path = head.forwardedPath(match, without: prefix)
-        // `*` is no path, and no rule is about it.
-        let asksForServer = path.isEmpty && head.asksForServer(bytes)
-        if !asksForServer, isAllowed(path, head, bytes) { return nil }
-        return GatewayProblem(.routeForbidden, "The route \(name) does not allow this method and path.")
-    }
-
-    /// What the gateway says to its authority itself is nobody else's to say, unless a rule names the path.
-    func forbidEndpoint(
-        _ match: RouteTable.Match,
-        _ head: borrowing RequestHead,
-        _ bytes: borrowing Span<UInt8>
-    ) -> GatewayProblem? {
-        let path = head.forwardedPath(match, without: prefix)
+        if !allow.isEmpty {
+            if let problem = MethodOverride.refusal(head, bytes, route: name) {
+                trace?.add(.methodOverrideRefused)
+                return problem
+            }
+            // `*` is no path, and no rule is about it.
+            guard !(path.isEmpty && head.asksForServer(bytes)), let rule = rule(for: path, head, bytes) else {
+                trace?.add(.notAllowed)
+                return GatewayProblem(.routeForbidden, "The route \(name) does not allow this method and path.")
+            }
+            trace?.add(.allowedByRule(number: rule + 1))
+        }
+        // What the gateway says to its authority itself is nobody else's to say, unless a rule names the path.
         for endpoint in endpoints where endpoint.isMeant(by: path, in: bytes) {
-            return isNamed(path, head, bytes) ? nil : forbidden(endpoint)
+            guard rule(for: path, head, bytes, onlyExactly: true) == nil else { return nil }
+            trace?.add(.authorityEndpointRefused)
+            return forbidden(endpoint)
         }
         return nil
     }
 
-    /// A wildcard that covers the endpoint does not name it.
-    private func isNamed(_ path: Range<Int>, _ head: borrowing RequestHead, _ bytes: borrowing Span<UInt8>) -> Bool {
-        isAllowed(path, head, bytes, onlyExactly: true)
-    }
-
-    /// - Parameter path: As it is forwarded; empty is the root.
-    private func isAllowed(
-        _ path: Range<Int>,
+    /// The first rule that allows the method and path.
+    ///
+    /// - Parameters:
+    ///   - path: As it is forwarded; empty is the root.
+    ///   - onlyExactly: A wildcard that covers the path does not name it.
+    private func rule(
+        for path: Range<Int>,
         _ head: borrowing RequestHead,
         _ bytes: borrowing Span<UInt8>,
         onlyExactly: Bool = false
-    ) -> Bool {
+    ) -> Int? {
         let method = head.methodName(bytes)
-        for rule in allow where rule.methods.isEmpty || rule.methods.contains(method) {
+        for (number, rule) in allow.enumerated() where rule.methods.isEmpty || rule.methods.contains(method) {
             if onlyExactly, !rule.path.isExact { continue }
-            if path.isEmpty ? rule.path.matchesRoot : rule.path.matches(bytes, path) { return true }
+            if path.isEmpty ? rule.path.matchesRoot : rule.path.matches(bytes, path) { return number }
         }
-        return false
+        return nil
     }
 
     private func forbidden(_ endpoint: AuthorityEndpoint) -> GatewayProblem {

@@ -16,6 +16,9 @@ package enum ForwardedPolicy: String, CaseIterable, Sendable {
         "x-original-forwarded-for", "x-real-ip",
     ]
 
+    /// Without a setting: an upstream may trust what a client says of itself there.
+    package static let standard = ForwardedPolicy.remove
+
     package var dropsTheClients: Bool { self == .remove || self == .replace }
     package var addsOurs: Bool { self == .replace || self == .append }
 

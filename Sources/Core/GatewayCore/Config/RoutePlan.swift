@@ -37,7 +37,7 @@ package struct RoutePlan: Hashable, Sendable {
         package var remove: [String]
         package var forwarded: ForwardedPolicy
 
-        package init(set: [Injection.Field] = [], remove: [String] = [], forwarded: ForwardedPolicy = .pass) {
+        package init(set: [Injection.Field] = [], remove: [String] = [], forwarded: ForwardedPolicy = .standard) {
             self.set = set
             self.remove = remove
             self.forwarded = forwarded

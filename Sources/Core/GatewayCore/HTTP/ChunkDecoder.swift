@@ -1,10 +1,12 @@
 /// Follows a chunked body (RFC 9112 §7.1) without changing it: says which bytes can be passed on as they are.
 ///
-/// Sizes have at most 15 hexadecimal digits, line ends are CRLF, extensions are bounded, of one chunk and of all. The trailer section is not passed
-/// on verbatim: it is handed out for ``TrailerSection`` to judge.
+/// Sizes have at most 15 hexadecimal digits and line ends are CRLF. Extensions begin with a name and are bounded, of one chunk and of
+/// all. The trailer section is not passed on verbatim: it is handed out for ``TrailerSection`` to judge.
 package struct ChunkDecoder: Sendable {
     private enum State: Sendable {
         case size
+        /// Behind the `;`: a name has to follow.
+        case extensionName
         case fieldExtension
         case sizeLineFeed
         case data
@@ -51,6 +53,13 @@ package struct ChunkDecoder: Sendable {
             switch state {
             case .size:
                 guard sizeByte(byte) else { return fail() }
+                index &+= 1
+            case .extensionName:
+                extensionBytes &+= 1
+                guard extensionBytes <= Self.maxExtensionBytes, byte.isTokenByte || byte.isOptionalWhitespace else {
+                    return fail()
+                }
+                if byte.isTokenByte { state = .fieldExtension }
                 index &+= 1
             case .fieldExtension:
                 extensionBytes &+= 1
@@ -108,7 +117,7 @@ package struct ChunkDecoder: Sendable {
         guard digits > 0 else { return false }
         switch byte {
         case 0x0D: state = .sizeLineFeed
-        case 0x3B: state = .fieldExtension
+        case 0x3B: state = .extensionName
         default: return false
         }
         return true
@@ -158,7 +167,10 @@ package struct TrailerSection: Sendable {
     private func mayPass(_ bytes: borrowing Span<UInt8>, _ field: HeadField, forbidden: [[UInt8]]) -> Bool {
         // `_` is read as `-`, as some upstreams do.
         let name = bytes.array(field.name).map(\.asciiDashed)
-        guard FieldKind.classify(name.span, 0..<name.count) == .other else { return false }
+        switch FieldKind.classify(name.span, 0..<name.count) {
+        case .other, .forwarded: break
+        default: return false
+        }
         guard !Self.never.contains(where: { name.elementsEqual($0.utf8) }), !name.starts(with: "if-".utf8) else {
             return false
         }

@@ -23,6 +23,8 @@ package enum FieldKind: UInt8, Sendable {
     case contentLength
     case date
     case expect
+    /// One of ``ForwardedPolicy/names``.
+    case forwarded
     case host
     case keepAlive
     case origin
@@ -44,9 +46,8 @@ package enum FieldKind: UInt8, Sendable {
     package var isHopByHop: Bool {
         switch self {
         case .connection, .keepAlive, .proxyConnection, .proxyAuthenticate, .proxyAuthorization, .te, .upgrade: true
-        case .other, .authorization, .contentLength, .date, .expect, .host, .origin, .secFetchSite, .transferEncoding,
-            .via,
-            .wwwAuthenticate, .xRequestID:
+        case .other, .authorization, .contentLength, .date, .expect, .forwarded, .host, .origin, .secFetchSite,
+            .transferEncoding, .via, .wwwAuthenticate, .xRequestID:
             false
         }
     }
@@ -55,11 +56,14 @@ package enum FieldKind: UInt8, Sendable {
     package var cannotBeNominated: Bool {
         switch self {
         case .contentLength, .transferEncoding, .host, .authorization, .expect: true
-        case .other, .connection, .date, .keepAlive, .origin, .proxyAuthenticate, .proxyAuthorization,
+        case .other, .connection, .date, .forwarded, .keepAlive, .origin, .proxyAuthenticate, .proxyAuthorization,
             .proxyConnection, .secFetchSite, .te, .upgrade, .via, .wwwAuthenticate, .xRequestID:
             false
         }
     }
+
+    /// - Parameter name: In lower case.
+    package static func isForwarded(_ name: [UInt8]) -> Bool { classify(name.span, name.indices) == .forwarded }
 
     /// Names a field by its length first, so that most fields cost one comparison at the most. `name` must be a token.
     @inline(__always)
@@ -72,6 +76,7 @@ package enum FieldKind: UInt8, Sendable {
             bytes.isToken(name, "expect")
                 ? .expect : bytes.isToken(name, "origin") ? .origin : .other
         case 7: bytes.isToken(name, "upgrade") ? .upgrade : .other
+        case 9: bytes.isToken(name, "forwarded") || bytes.isToken(name, "x-real-ip") ? .forwarded : .other
         case 10:
             bytes.isToken(name, "connection")
                 ? .connection : bytes.isToken(name, "keep-alive") ? .keepAlive : .other
@@ -79,13 +84,29 @@ package enum FieldKind: UInt8, Sendable {
         case 13: bytes.isToken(name, "authorization") ? .authorization : .other
         case 14:
             bytes.isToken(name, "content-length")
-                ? .contentLength : bytes.isToken(name, "sec-fetch-site") ? .secFetchSite : .other
+                ? .contentLength
+                : bytes.isToken(name, "sec-fetch-site")
+                    ? .secFetchSite : bytes.isToken(name, "x-forwarded-by") ? .forwarded : .other
+        case 15:
+            bytes.isToken(name, "x-forwarded-for") || bytes.isToken(name, "x-forwarded-ssl") ? .forwarded : .other
         case 16:
             bytes.isToken(name, "proxy-connection")
-                ? .proxyConnection : bytes.isToken(name, "www-authenticate") ? .wwwAuthenticate : .other
-        case 17: bytes.isToken(name, "transfer-encoding") ? .transferEncoding : .other
-        case 18: bytes.isToken(name, "proxy-authenticate") ? .proxyAuthenticate : .other
+                ? .proxyConnection
+                : bytes.isToken(name, "www-authenticate")
+                    ? .wwwAuthenticate
+                    : bytes.isToken(name, "x-forwarded-host") || bytes.isToken(name, "x-forwarded-port")
+                        ? .forwarded : .other
+        case 17:
+            bytes.isToken(name, "transfer-encoding")
+                ? .transferEncoding : bytes.isToken(name, "x-forwarded-proto") ? .forwarded : .other
+        case 18:
+            bytes.isToken(name, "proxy-authenticate")
+                ? .proxyAuthenticate
+                : bytes.isToken(name, "x-forwarded-prefix") || bytes.isToken(name, "x-forwarded-scheme")
+                    || bytes.isToken(name, "x-forwarded-server") ? .forwarded : .other
         case 19: bytes.isToken(name, "proxy-authorization") ? .proxyAuthorization : .other
+        case 20: bytes.isToken(name, "x-forwarded-protocol") ? .forwarded : .other
+        case 24: bytes.isToken(name, "x-original-forwarded-for") ? .forwarded : .other
         default: .other
         }
     }

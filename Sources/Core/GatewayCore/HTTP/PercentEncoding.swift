@@ -60,7 +60,7 @@ package enum PercentEncoding {
     }
 
     /// What the escape at `index` stands for; nil when there is none, or it is broken.
-    private static func escape(_ bytes: borrowing Span<UInt8>, at index: Int, before end: Int) -> UInt8? {
+    static func escape(_ bytes: borrowing Span<UInt8>, at index: Int, before end: Int) -> UInt8? {
         guard bytes[index] == UInt8(ascii: "%"), index + 2 < end, let high = bytes[index + 1].hexValue,
             let low = bytes[index + 2].hexValue
         else { return nil }

@@ -303,7 +303,8 @@ package struct RequestHeadDecoder: ~Copyable, Sendable {
         for index in head.section.fields.indices {
             let field = head.section.fields[index]
             switch field.kind {
-            case .other, .date, .keepAlive, .te, .proxyConnection, .proxyAuthenticate, .wwwAuthenticate: break
+            case .other, .date, .forwarded, .keepAlive, .te, .proxyConnection, .proxyAuthenticate, .wwwAuthenticate:
+                break
             case .authorization:
                 head.present.insert(head.present.contains(.authorization) ? .secondAuthorization : .authorization)
             case .proxyAuthorization: head.present.insert(.proxyAuthorization)

@@ -115,8 +115,9 @@ package struct ResponseHeadDecoder: ~Copyable, Sendable {
                     bytes.equalsLowercased(field.value, "chunked")
                 else { return .invalidTransferEncoding }
                 isChunked = true
-            case .other, .authorization, .expect, .host, .origin, .proxyAuthenticate, .proxyAuthorization,
-                .proxyConnection, .secFetchSite, .te, .upgrade, .via, .wwwAuthenticate, .xRequestID:
+            case .other, .authorization, .expect, .forwarded, .host, .origin, .proxyAuthenticate,
+                .proxyAuthorization, .proxyConnection, .secFetchSite, .te, .upgrade, .via, .wwwAuthenticate,
+                .xRequestID:
                 break
             }
         }

@@ -174,6 +174,15 @@ package struct RouteTable: Sendable {
             case .path(let route), .host(let route), .upstream(let route): route
             }
         }
+
+        /// What of the request named the route.
+        var way: String {
+            switch self {
+            case .path: "path"
+            case .host: "host"
+            case .upstream: "upstream"
+            }
+        }
     }
 
     /// - Parameters:

@@ -47,8 +47,9 @@ struct RouteHeaders {
     // MARK: Fields
 
     private mutating func readForwarded(_ fields: ConfigFields) {
-        guard let policy = fields.choice("forwarded", of: ForwardedPolicy.self), policy != .pass else { return }
+        guard let policy = fields.choice("forwarded", of: ForwardedPolicy.self) else { return }
         headers.forwarded = policy
+        guard policy != .pass else { return }
         for name in ForwardedPolicy.names { owned[name] = "\"forwarded: \(policy.rawValue)\" decides about this field" }
     }
 

@@ -196,7 +196,7 @@ extension PlanSummary.Route {
             headers = PlanSummary.Headers(
                 set: plan.headers.set.map(\.name),
                 remove: plan.headers.remove,
-                forwarded: plan.headers.forwarded == .pass ? nil : plan.headers.forwarded.rawValue
+                forwarded: plan.headers.forwarded == .standard ? nil : plan.headers.forwarded.rawValue
             )
         }
         allow =

@@ -2,7 +2,7 @@
 ///
 /// Most connections bring the same field with every request; to read and digest it each time would cost more than all other
 /// checks together. Of one configuration: the next may not know the client any more.
-package struct LastClient: Sendable {
+package struct ClientAuthenticationCache: Sendable {
     private let name: String?
     private let proof: SecretBytes
 

@@ -1,7 +1,7 @@
 import FoundationEssentials
 
 /// Finds the client's token in the places where clients can put one.
-package enum PresentedToken {
+package enum ClientTokenParser {
     /// Reads `Bearer x` and `Basic base64(user:x)`; any other value counts as the token itself.
     ///
     /// Of Basic the password is the token, or the user name when the password is empty: both are what people write into a

@@ -1,0 +1,97 @@
+/// Finds out which client sent a request, by the token that the request presents.
+///
+/// Used by the proxy, which reads tokens from the head, and by vending, which is given them.
+package struct ClientAuthenticator: Sendable {
+    /// What a request says of its client.
+    package struct Evidence: Hashable, Sendable {
+        /// The name of the client; nil when no token was presented or none is known.
+        package var client: String?
+        package var hasPresentedToken = false
+        /// The token stood in `Authorization`, which must not reach the upstream.
+        package var usesAuthorization = false
+
+        package init() {}
+    }
+
+    /// Where a route puts its credential besides `Authorization`: an SDK that knows only that place can present its client
+    /// token there.
+    package struct Places: Sendable {
+        /// Names of fields, in lower case.
+        let fields: [[UInt8]]
+        /// The name of a query parameter as it is written.
+        let query: [UInt8]?
+
+        package init(fields: [[UInt8]], query: [UInt8]?) {
+            self.fields = fields
+            self.query = query
+        }
+    }
+
+    private let registry: ClientRegistry
+
+    package init(_ clients: [AccessPlan.Client], sha256: @escaping @Sendable ([UInt8]) -> [UInt8]) {
+        registry = ClientRegistry(clients, sha256: sha256)
+    }
+
+    /// No client is configured: no token can prove anything.
+    package var isEmpty: Bool { registry.isEmpty }
+
+    /// - Parameters:
+    ///   - places: Of the route that was found.
+    ///   - cache: Of the connection; asked first, and told of the client that was found.
+    func evidence(
+        in head: borrowing RequestHead,
+        _ bytes: borrowing Span<UInt8>,
+        places: Places?,
+        cache: inout ClientAuthenticationCache
+    ) -> Evidence {
+        var evidence = Evidence()
+        for index in head.section.fields.indices {
+            let field = head.section.fields[index]
+            guard Self.canPresentToken(field, bytes, places) else { continue }
+            evidence.hasPresentedToken = true
+            guard let name = registry.client(presenting: bytes, field.value, last: &cache) else { continue }
+            evidence.client = name
+            if field.kind == .authorization { evidence.usesAuthorization = true }
+        }
+        if evidence.client == nil, let name = places?.query,
+            let token = ClientTokenParser.read(bytes, query: head.query, parameter: name)
+        {
+            evidence.hasPresentedToken = true
+            evidence.client = registry.client(presenting: token)
+        }
+        return evidence
+    }
+
+    package func evidence(of tokens: [[UInt8]]) -> Evidence {
+        var evidence = Evidence()
+        evidence.hasPresentedToken = !tokens.isEmpty
+        evidence.client = tokens.lazy.compactMap { registry.client(presenting: $0) }.first
+        return evidence
+    }
+
+    private static func canPresentToken(
+        _ field: HeadField,
+        _ bytes: borrowing Span<UInt8>,
+        _ places: Places?
+    ) -> Bool {
+        if field.kind == .authorization || field.kind == .proxyAuthorization { return true }
+        guard let places else { return false }
+        for name in places.fields where bytes.equalsLowercased(field.name, name) { return true }
+        return false
+    }
+}
+
+extension ClientAuthenticator.Evidence {
+    /// How a request without a known client is refused (RFC 6750 section 3, RFC 9110 section 11.7).
+    ///
+    /// - Parameter isProxyRequest: The request has an absolute target, so the gateway is its proxy.
+    package func refusal(isProxyRequest: Bool = false) -> GatewayProblem {
+        let kind: ProblemKind = isProxyRequest ? .proxyAuthRequired : .clientAuthRequired
+        guard hasPresentedToken else {
+            return GatewayProblem(kind, "Send a client token in Authorization or Proxy-Authorization (access.clients).")
+        }
+        let cause = GatewayProblem.Cause(code: "invalid_token")
+        return GatewayProblem(kind, "The client token is not known to this gateway.", cause: cause)
+    }
+}

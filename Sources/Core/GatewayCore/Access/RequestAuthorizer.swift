@@ -1,0 +1,234 @@
+/// Decides who may do what, from the head of a request alone: which host was meant, which page sent it, which client it
+/// is, which route it takes, whether that client may, and whose credential it goes with.
+package final class RequestAuthorizer: Sendable {
+    /// Handed on, never copied: there is one for every request.
+    package enum Decision: ~Copyable, Sendable {
+        case admitted(Admitted)
+        case refused(Refusal)
+    }
+
+    package struct Admitted: Sendable {
+        package let match: RouteTable.Match
+        package let client: String?
+        /// The client authenticated to us with `Authorization`, so it must not go upstream.
+        package let stripsAuthorization: Bool
+        /// Where the route leaves the choice to the request; nil otherwise.
+        package let chosen: (any CredentialSource)?
+    }
+
+    /// A class, so that a decision is no larger than what is admitted.
+    package final class Refusal: Sendable {
+        package let problem: GatewayProblem
+        package let route: Int?
+        package let client: String?
+
+        init(problem: GatewayProblem, route: Int?, client: String?) {
+            self.problem = problem
+            self.route = route
+            self.client = client
+        }
+    }
+
+    /// What the authorizer has to know of one route.
+    package struct Route: Sendable {
+        let plan: RoutePlan
+        let places: ClientAuthenticator.Places
+        let subject: SubjectRule?
+
+        /// - Parameter selection: Where each request says whose token it goes with.
+        package init(plan: RoutePlan, places: ClientAuthenticator.Places, selection: (any CredentialSelection)?) {
+            self.plan = plan
+            self.places = places
+            subject = selection.map(SubjectRule.init)
+        }
+    }
+
+    private let table: RouteTable
+    private let matchPaths: [String]
+    private let clients: ClientAuthenticator
+    private let requireClient: AccessPlan.RequireClient
+    private let hostRule: HostRule
+    private let originRule: OriginRule
+    private let loopRule: LoopRule
+    private let places: [ClientAuthenticator.Places]
+    private let subjects: [SubjectRule?]
+    private let gates: [RouteGate]
+    /// How strict those gates are that ask nothing else; nil for the others. Most routes are found here, side by side.
+    private let plainGates: [CanonicalPath.Strictness?]
+
+    /// - Parameter viaName: How the gateway calls itself in `Via`.
+    package init(
+        routes: [Route],
+        access: AccessPlan,
+        viaName: String,
+        sha256: @escaping @Sendable ([UInt8]) -> [UInt8]
+    ) {
+        let plans = routes.map(\.plan)
+        table = RouteTable(plans)
+        matchPaths = plans.map(\.matchPath)
+        places = routes.map(\.places)
+        subjects = routes.map(\.subject)
+        clients = ClientAuthenticator(access.clients, sha256: sha256)
+        requireClient = access.requireClient
+        hostRule = HostRule(table: table)
+        loopRule = LoopRule(viaName: viaName)
+        gates = plans.map(RouteGate.init)
+        plainGates = gates.map { $0.isPlain ? $0.strictness : nil }
+        originRule = OriginRule(allowedOrigins: access.allowedOrigins.map { Array($0.lowercased().utf8) })
+    }
+
+    /// - Parameters:
+    ///   - cache: Of the connection, since this configuration is in use.
+    ///   - trace: nil unless a person wants to know the reasons.
+    package func decide(
+        _ head: borrowing RequestHead,
+        _ bytes: borrowing Span<UInt8>,
+        on listener: ListenerIdentity,
+        cache: inout ClientAuthenticationCache,
+        trace: inout AuthorizationTrace?
+    ) -> Decision {
+        let isAbsolute = head.form == .absolute
+        guard let authority = Authority(bytes, isAbsolute ? head.targetAuthority : head.host) else {
+            trace?.add(.hostRefused)
+            return refuse(GatewayProblem(.requestRefused, "The Host is not a host name."))
+        }
+        let upstream =
+            isAbsolute
+            ? table.findUpstream(
+                bytes,
+                scheme: head.asksForTLS(bytes) ? .https : .http,
+                host: authority.host,
+                port: authority.port,
+                path: head.path
+            ) : nil
+        if upstream == nil, let problem = hostRule.refusal(bytes, authority, head, on: listener) {
+            trace?.add(.hostRefused)
+            return refuse(problem)
+        }
+        if let problem = originRule.refusal(head, bytes) {
+            trace?.add(.originRefused)
+            return refuse(problem)
+        }
+        let match = upstream ?? table.find(bytes, host: authority.host, path: head.path)
+        trace?.add(match.map { .routeFound(name: gates[$0.route].name, by: $0.way) } ?? .routeNotFound)
+        return authenticate(head, bytes, match: match, isProxyRequest: upstream != nil, on: listener, &cache, &trace)
+    }
+
+    private func refuse(_ problem: GatewayProblem, route: Int? = nil, client: String? = nil) -> Decision {
+        .refused(Refusal(problem: problem, route: route, client: client))
+    }
+
+    // MARK: Client
+
+    private func authenticate(
+        _ head: borrowing RequestHead,
+        _ bytes: borrowing Span<UInt8>,
+        match: RouteTable.Match?,
+        isProxyRequest: Bool,
+        on listener: ListenerIdentity,
+        _ cache: inout ClientAuthenticationCache,
+        _ trace: inout AuthorizationTrace?
+    ) -> Decision {
+        let evidence =
+            clients.isEmpty
+            ? ClientAuthenticator.Evidence()
+            : clients.evidence(in: head, bytes, places: match.map { places[$0.route] }, cache: &cache)
+        trace?.add(.client(name: evidence.client, presentedToken: evidence.hasPresentedToken))
+        guard evidence.client != nil || !requiresClient(on: listener) else {
+            trace?.add(.clientRequired(by: "access.require_client"))
+            return refuse(evidence.refusal(isProxyRequest: isProxyRequest), route: match?.route)
+        }
+        guard let match else { return refuse(noRoute(isKnown: evidence.client != nil), client: evidence.client) }
+        let gate = gates[match.route]
+        // A route that names clients asks for one, whatever the listener does.
+        if gate.clients != nil, evidence.client == nil {
+            trace?.add(.clientRequired(by: "clients"))
+            return refuse(evidence.refusal(isProxyRequest: isProxyRequest), route: match.route)
+        }
+        if let problem = forbid(evidence.client, match, head, bytes, &trace) {
+            return refuse(problem, route: match.route, client: evidence.client)
+        }
+        return choose(head, bytes, match, evidence, &trace)
+    }
+
+    private func requiresClient(on listener: ListenerIdentity) -> Bool {
+        switch requireClient {
+        case .true: true
+        case .false: listener.reach == .network
+        case .auto: listener.reach == .network || (listener.reach == .loopback && !clients.isEmpty)
+        }
+    }
+
+    // MARK: Route
+
+    private func noRoute(isKnown: Bool) -> GatewayProblem {
+        // Without clients everybody who gets here is local; with clients only a known one learns the paths.
+        guard isKnown || clients.isEmpty else { return GatewayProblem(.noRoute, "No route matches.") }
+        let paths = matchPaths.prefix(20).joined(separator: ", ")
+        return GatewayProblem(.noRoute, "No route matches. Known paths: \(paths)")
+    }
+
+    private func forbid(
+        _ client: String?,
+        _ match: RouteTable.Match,
+        _ head: borrowing RequestHead,
+        _ bytes: borrowing Span<UInt8>,
+        _ trace: inout AuthorizationTrace?
+    ) -> GatewayProblem? {
+        let gate = gates[match.route]
+        if let strictness = plainGates[match.route] {
+            guard let ambiguity = CanonicalPath.check(bytes, head.path, strictness: strictness) else { return nil }
+            trace?.add(.pathRefused)
+            return Self.refused(ambiguity)
+        }
+        if let allowed = gate.clients {
+            guard client.map(allowed.contains) ?? false else {
+                trace?.add(.notAllowed)
+                return GatewayProblem(.routeForbidden, "This client may not use the route \(gate.name).")
+            }
+            trace?.add(.clientAllowed(onRoute: gate.name))
+        }
+        if let ambiguity = CanonicalPath.check(bytes, head.path, strictness: gate.strictness) {
+            trace?.add(.pathRefused)
+            return Self.refused(ambiguity)
+        }
+        return gate.forbid(match, head, bytes, &trace)
+    }
+
+    private static func refused(_ ambiguity: CanonicalPath.Ambiguity) -> GatewayProblem {
+        GatewayProblem(.requestRefused, "The path has \(ambiguity.rawValue).")
+    }
+
+    // MARK: Credential
+
+    private func choose(
+        _ head: borrowing RequestHead,
+        _ bytes: borrowing Span<UInt8>,
+        _ match: RouteTable.Match,
+        _ evidence: ClientAuthenticator.Evidence,
+        _ trace: inout AuthorizationTrace?
+    ) -> Decision {
+        if let problem = loopRule.refusal(head, bytes) {
+            trace?.add(.loopRefused)
+            return refuse(problem, route: match.route, client: evidence.client)
+        }
+        var chosen: (any CredentialSource)?
+        if let subject = subjects[match.route] {
+            switch subject.source(for: head, bytes) {
+            case .success(let source): chosen = source
+            case .failure(let problem):
+                trace?.add(.subjectRefused)
+                return refuse(problem, route: match.route, client: evidence.client)
+            }
+        }
+        trace?.add(.admitted)
+        return .admitted(
+            Admitted(
+                match: match,
+                client: evidence.client,
+                stripsAuthorization: evidence.usesAuthorization,
+                chosen: chosen
+            )
+        )
+    }
+}

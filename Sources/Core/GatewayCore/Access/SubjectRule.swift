@@ -1,0 +1,27 @@
+/// Lets each request of a route say in a field whose token it goes with.
+package struct SubjectRule: Sendable {
+    private let selection: any CredentialSelection
+    /// In lower case.
+    private let field: [UInt8]
+
+    package init(_ selection: any CredentialSelection) {
+        self.selection = selection
+        field = selection.field.utf8.map(\.asciiLowercased)
+    }
+
+    func source(
+        for head: borrowing RequestHead,
+        _ bytes: borrowing Span<UInt8>
+    ) -> Result<any CredentialSource, GatewayProblem> {
+        var value: Range<Int>?
+        for index in head.section.fields.indices {
+            let candidate = head.section.fields[index]
+            guard bytes.equalsLowercased(candidate.name, field) else { continue }
+            guard value == nil else { return .failure(selection.repeatedSubject) }
+            value = candidate.value
+        }
+        guard let value, !value.isEmpty else { return .failure(selection.missingSubject) }
+        // Longer ones are refused in any case, and need not be read to their end for that.
+        return selection.source(for: bytes.string(value.prefix(SubjectSyntax.longest + 1)))
+    }
+}

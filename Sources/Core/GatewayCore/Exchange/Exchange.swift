@@ -1,0 +1,240 @@
+/// Decides what happens to one request and its response. Performs nothing, and knows no protocol, buffer or clock.
+///
+///     authorizing ──▶ connecting ──▶ forwarding ──▶ responding ──▶ done
+///          ▲              ▲ lost         │               │
+///          │              └──────────────┼───────────────┤
+///          └── replaying ◀───────────────┴── rejected ───┘
+///                                        └── 101 ──▶ tunnelling ──▶ done
+///
+/// The driver reports each event and carries out the step that is returned, before it reports the next one. Once an exchange is
+/// done it answers every event with ``ExchangeStep/nothing``.
+package struct Exchange: ~Copyable, Sendable {
+    package enum Phase: Hashable, Sendable {
+        /// Waiting for a credential.
+        case authorizing
+        /// Waiting for a connection to the upstream.
+        case connecting
+        /// The upstream has the head; content follows.
+        case forwarding
+        /// The request is complete; the response is not.
+        case responding
+        /// The response rejected the token and is held back; waiting for another token.
+        case replaying
+        case tunnelling
+        case done
+    }
+
+    /// Which limit the wait is under.
+    package enum Deadline: Hashable, Sendable {
+        case none
+        case credential
+        case bodyIdle
+        case response
+    }
+
+    package let request: RequestFacts
+    package private(set) var phase = Phase.authorizing
+    private var attempt: RetryPolicy.Attempt
+    package private(set) var requestIsComplete: Bool
+    /// Content of the request has come.
+    package private(set) var contentHasBegun = false
+    /// The upstream has said that it wants the content.
+    private var hasContinued = false
+    private var awaitsCredential = false
+
+    /// - Parameter isRenewable: The credential can be replaced without a person.
+    package init(_ request: RequestFacts, isRenewable: Bool) {
+        self.request = request
+        requestIsComplete = !request.hasContent
+        let isHeld = HoldPolicy.holds(isIdempotent: request.isIdempotent, isRenewable: isRenewable)
+        attempt = RetryPolicy.Attempt(isIdempotent: request.isIdempotent, isHeld: isHeld)
+    }
+
+    // MARK: What the driver may ask
+
+    package var responseHasBegun: Bool { attempt.responseHasBegun }
+    package var wasReplayed: Bool { attempt.wasReplayed }
+    /// A copy of the content is kept for a second try.
+    package var isHolding: Bool { attempt.canBeSentAgain }
+    /// The request can be sent whole on another connection, should this one turn out to have ended.
+    package var mayRepeat: Bool { request.isIdempotent && requestIsComplete }
+
+    /// The client rightly waits for a 100 before it sends its content (RFC 9110 section 10.1.1).
+    package var awaitsContinue: Bool {
+        phase == .forwarding && request.expectsContinue && !hasContinued && !contentHasBegun
+    }
+
+    package var deadline: Deadline {
+        switch phase {
+        case .authorizing, .replaying: awaitsCredential ? .credential : .none
+        case .forwarding: awaitsContinue ? .response : .bodyIdle
+        case .responding, .tunnelling: .response
+        // The pool has a deadline of its own.
+        case .connecting, .done: .none
+        }
+    }
+
+    // MARK: Events
+
+    package mutating func handle(_ event: ExchangeEvent) -> ExchangeStep {
+        switch event {
+        case .authorized: authorized()
+        case .credentialAwaited: credentialAwaited()
+        case .credentialUnavailable(let kind): credentialUnavailable(kind)
+        case .withdrawn: withdrawn()
+        case .connected(let isReused): connected(isReused: isReused)
+        case .connectionFailed: phase == .connecting ? end(with: .reported) : .nothing
+        case .requestContent(let isHeld, let isLast): content(isHeld: isHeld, isLast: isLast)
+        case .requestInvalid: end(with: .reported)
+        case .clientLeft: clientLeft()
+        case .informational(let status): informational(status)
+        case .responseHead(let response): responseHead(response)
+        case .responseEnded(let isReusable): responseEnded(isReusable: isReusable)
+        case .upstreamLost(let loss): upstreamLost(loss)
+        case .responseInvalid: isWithUpstream ? end(with: .reported) : .nothing
+        case .tunnelEnded: phase == .tunnelling ? finish(reusesConnection: false) : .nothing
+        case .stalled(let stall): stalled(stall)
+        }
+    }
+
+    private var isWithUpstream: Bool { phase == .forwarding || phase == .responding || phase == .tunnelling }
+
+    // MARK: Credential
+
+    private mutating func authorized() -> ExchangeStep {
+        switch phase {
+        case .authorizing: break
+        case .replaying: attempt.wasReplayed = true
+        default: return .nothing
+        }
+        awaitsCredential = false
+        phase = .connecting
+        return .connect(isFresh: false)
+    }
+
+    private mutating func credentialAwaited() -> ExchangeStep {
+        if phase == .authorizing || phase == .replaying { awaitsCredential = true }
+        return .nothing
+    }
+
+    /// Fails closed. A request whose first response was held back gets that response instead.
+    private mutating func credentialUnavailable(_ kind: ProblemKind) -> ExchangeStep {
+        awaitsCredential = false
+        switch phase {
+        case .authorizing: return end(with: .reported)
+        case .replaying:
+            phase = requestIsComplete ? .responding : .forwarding
+            attempt.responseHasBegun = true
+            return .passHeldResponse(.notReplaced(kind))
+        default: return .nothing
+        }
+    }
+
+    private mutating func withdrawn() -> ExchangeStep {
+        switch phase {
+        // The source says what there is now.
+        case .authorizing, .replaying, .done: return .nothing
+        case .connecting:
+            phase = .authorizing
+            return .reauthorize
+        case .forwarding, .responding, .tunnelling: return end(with: .withdrawn)
+        }
+    }
+
+    // MARK: Connection
+
+    private mutating func connected(isReused: Bool) -> ExchangeStep {
+        guard phase == .connecting else { return .nothing }
+        attempt.isOnReusedConnection = isReused
+        phase = requestIsComplete ? .responding : .forwarding
+        return .sendRequest
+    }
+
+    private mutating func upstreamLost(_ loss: ConnectionLoss) -> ExchangeStep {
+        guard isWithUpstream else { return .nothing }
+        guard phase != .tunnelling, RetryPolicy.sendsAgain(attempt, after: loss) else {
+            return end(with: .upstreamClosedEarly)
+        }
+        attempt.wasReconnected = true
+        phase = .connecting
+        return .connect(isFresh: true)
+    }
+
+    // MARK: Request
+
+    /// The phase changes before the content is sent: sending can lead to the response.
+    private mutating func content(isHeld: Bool, isLast: Bool) -> ExchangeStep {
+        guard phase == .forwarding else { return .nothing }
+        contentHasBegun = true
+        if !isHeld { attempt.isHeld = false }
+        if isLast {
+            requestIsComplete = true
+            phase = .responding
+        }
+        return .sendContent(isHeld: isHolding)
+    }
+
+    private mutating func clientLeft() -> ExchangeStep {
+        guard phase != .done else { return .nothing }
+        phase = .done
+        return attempt.responseHasBegun ? .cut : .abandon
+    }
+
+    // MARK: Response
+
+    /// A 100 passes once, however often the request is sent.
+    private mutating func informational(_ status: Int) -> ExchangeStep {
+        guard phase == .forwarding || phase == .responding, !attempt.responseHasBegun else { return .nothing }
+        if status == 100 {
+            guard !hasContinued else { return .nothing }
+            hasContinued = true
+        }
+        // An HTTP/1.0 client knows none (RFC 9110 section 15.2).
+        return request.isHTTP10 ? .nothing : .passInformational
+    }
+
+    private mutating func responseHead(_ response: ResponseFacts) -> ExchangeStep {
+        guard phase == .forwarding || phase == .responding, !attempt.responseHasBegun else { return .nothing }
+        guard response.status != 101 else {
+            guard response.switchesAsOffered else { return end(with: .protocolNotOffered) }
+            attempt.responseHasBegun = true
+            phase = .tunnelling
+            return .tunnel
+        }
+        switch RetryPolicy.verdict(attempt, after: response.rejection) {
+        case .pass(let note):
+            attempt.responseHasBegun = true
+            return .passResponse(note)
+        case .sendAgain:
+            phase = .replaying
+            // The second try has a right to a fresh connection of its own.
+            attempt.wasReconnected = false
+            return .holdResponse
+        }
+    }
+
+    private mutating func responseEnded(isReusable: Bool) -> ExchangeStep {
+        guard phase == .forwarding || phase == .responding, attempt.responseHasBegun else { return .nothing }
+        // After an early response the upstream may take the rest of the content for the next request.
+        return finish(reusesConnection: isReusable && requestIsComplete)
+    }
+
+    private mutating func finish(reusesConnection: Bool) -> ExchangeStep {
+        phase = .done
+        return .finish(reusesConnection: reusesConnection)
+    }
+
+    // MARK: Failures
+
+    private mutating func stalled(_ stall: Stall) -> ExchangeStep {
+        // Nobody has said that a tunnel ends here.
+        isWithUpstream ? end(with: .stalled(stall)) : .nothing
+    }
+
+    /// A client can see that a response was cut. A part of one that looks complete would deceive it.
+    private mutating func end(with problem: ExchangeProblem) -> ExchangeStep {
+        guard phase != .done else { return .nothing }
+        phase = .done
+        return attempt.responseHasBegun ? .cut : .respond(problem)
+    }
+}

@@ -1,0 +1,100 @@
+/// What the driver of an exchange reports to it.
+package enum ExchangeEvent: Hashable, Sendable {
+    // MARK: Credential
+
+    /// A credential is at hand, or the route injects none.
+    case authorized
+    /// No credential is at hand; the source has been asked for one.
+    case credentialAwaited
+    /// No credential will come, or not in time.
+    case credentialUnavailable(ProblemKind)
+    /// The right to use the credential, the route or the gateway was taken away.
+    case withdrawn
+
+    // MARK: Connection
+
+    /// - Parameter isReused: The connection has carried a request before, so the upstream may have closed it meanwhile.
+    case connected(isReused: Bool)
+    case connectionFailed
+
+    // MARK: Request
+
+    /// Content came from the client.
+    ///
+    /// - Parameters:
+    ///   - isHeld: A copy of all content so far is within the limit for a replay.
+    ///   - isLast: The request ends with it.
+    case requestContent(isHeld: Bool, isLast: Bool)
+    /// The rest of the request breaks a rule; the driver knows which.
+    case requestInvalid
+    /// The client reads no answer.
+    case clientLeft
+
+    // MARK: Response
+
+    case informational(status: Int)
+    case responseHead(ResponseFacts)
+    /// - Parameter isReusable: The upstream connection can carry another request.
+    case responseEnded(isReusable: Bool)
+    case upstreamLost(ConnectionLoss)
+    /// The response breaks a rule; the driver knows which.
+    case responseInvalid
+    case tunnelEnded
+
+    // MARK: Time
+
+    /// The deadline has passed without progress.
+    case stalled(Stall)
+}
+
+/// What the rules need to know of the head of a request.
+package struct RequestFacts: Hashable, Sendable {
+    /// May be repeated although an earlier attempt may have been acted upon (RFC 9110 section 9.2.2).
+    package var isIdempotent: Bool
+    package var hasContent: Bool
+    package var expectsContinue: Bool
+    package var isHTTP10: Bool
+
+    package init(isIdempotent: Bool, hasContent: Bool, expectsContinue: Bool = false, isHTTP10: Bool = false) {
+        self.isIdempotent = isIdempotent
+        self.hasContent = hasContent
+        self.expectsContinue = expectsContinue
+        self.isHTTP10 = isHTTP10
+    }
+}
+
+/// What the rules need to know of the head of a final response.
+package struct ResponseFacts: Hashable, Sendable {
+    package var status: Int
+    package var rejection: Rejection
+    /// A 101 names only protocols that the request offered.
+    package var switchesAsOffered: Bool
+
+    /// What the response says of the credential that the request went with.
+    package enum Rejection: Hashable, Sendable {
+        case none
+        /// The token is not valid.
+        case token(isRenewable: Bool)
+        /// The upstream asks for a credential that the request went without.
+        case challenge(isAnswered: Bool)
+    }
+
+    package init(status: Int, rejection: Rejection = .none, switchesAsOffered: Bool = false) {
+        self.status = status
+        self.rejection = rejection
+        self.switchesAsOffered = switchesAsOffered
+    }
+}
+
+/// How an upstream connection was lost before the response was complete.
+package struct ConnectionLoss: Hashable, Sendable {
+    /// A byte of the response has come.
+    package var hasAnswered: Bool
+    /// Nothing of the request has left, or the upstream said that it has not looked at it.
+    package var isUnprocessed: Bool
+
+    package init(hasAnswered: Bool, isUnprocessed: Bool) {
+        self.hasAnswered = hasAnswered
+        self.isUnprocessed = isUnprocessed
+    }
+}

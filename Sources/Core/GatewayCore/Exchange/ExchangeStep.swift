@@ -1,0 +1,76 @@
+/// What the driver of an exchange does next.
+package enum ExchangeStep: Hashable, Sendable {
+    case nothing
+    /// Ask the source for a credential.
+    case authorize
+    /// Get a connection to the upstream. A response that was held back is dropped first.
+    ///
+    /// - Parameter isFresh: One that has carried no request yet.
+    case connect(isFresh: Bool)
+    /// Give the connection back unused, and ask the source for a credential again.
+    case reauthorize
+    /// Send the head with the content that is held.
+    case sendRequest
+    /// Send the content that has come, and keep a copy of it if `isHeld`.
+    case sendContent(isHeld: Bool)
+    case passInformational
+    /// Send the head of the response to the client.
+    case passResponse(ResponseNote)
+    /// Keep the response back, tell the source that the token was rejected, and ask it for another one.
+    case holdResponse
+    /// Send the response that was held back to the client after all.
+    case passHeldResponse(ResponseNote)
+    case tunnel
+    /// The response is complete.
+    case finish(reusesConnection: Bool)
+    /// Close the upstream connection and answer the client with a problem.
+    case respond(ExchangeProblem)
+    /// Close both connections so that neither end takes it for a complete message.
+    case cut
+    /// Close the upstream connection; there is no client to answer.
+    case abandon
+}
+
+/// Why the exchange answers with a problem of its own.
+package enum ExchangeProblem: Hashable, Sendable {
+    /// The driver knows it from the event.
+    case reported
+    case withdrawn
+    case upstreamClosedEarly
+    case protocolNotOffered
+    case stalled(Stall)
+}
+
+/// What a response says of the token that the request went with, in `Gateway-Token`.
+package enum ResponseNote: Hashable, Sendable {
+    case none
+    /// The token was rejected; it cannot be replaced without a person.
+    case rejected
+    /// The token was rejected; the content was too long to be held for a second try.
+    case rejectedNotHeld
+    /// The upstream asked for a credential; the content was too long to be held for a second try.
+    case challengedNotHeld
+    /// A token that had just been obtained was rejected, too.
+    case rejectedAgain
+    /// The token was rejected; no other one could be obtained.
+    case notReplaced(ProblemKind)
+
+    /// The source has to be told that its token was rejected.
+    package var tellsSource: Bool {
+        switch self {
+        case .rejected, .rejectedNotHeld: true
+        case .none, .challengedNotHeld, .rejectedAgain, .notReplaced: false
+        }
+    }
+
+    /// The value of the field; nil where it is not sent.
+    package func fieldValue(generation: Int) -> String? {
+        switch self {
+        case .none, .rejected: nil
+        case .rejectedNotHeld: "generation=\(generation); retried=0; reason=\"request body not held\""
+        case .challengedNotHeld: "retried=0; reason=\"request body not held\""
+        case .rejectedAgain: "generation=\(generation); fresh; retried=1"
+        case .notReplaced(let kind): "rejected; not retried: \(kind.rawValue)"
+        }
+    }
+}

@@ -1,0 +1,56 @@
+/// Decides when a request is sent to the upstream again.
+///
+/// A request is sent again once because its token was rejected, and once per token because a pooled connection was lost.
+package enum RetryPolicy {
+    /// What has become of the request so far.
+    package struct Attempt: Hashable, Sendable {
+        /// May be repeated although an earlier attempt may have been acted upon (RFC 9110 section 9.2.2).
+        package var isIdempotent: Bool
+        /// All content that has come can be sent again.
+        package var isHeld: Bool
+        package var responseHasBegun = false
+        /// The token was rejected, and the request was sent with another one.
+        package var wasReplayed = false
+        /// The connection was lost, and the request was sent on another one.
+        package var wasReconnected = false
+        package var isOnReusedConnection = false
+
+        package init(isIdempotent: Bool, isHeld: Bool) {
+            self.isIdempotent = isIdempotent
+            self.isHeld = isHeld
+        }
+
+        var canBeSentAgain: Bool { isHeld && !responseHasBegun }
+    }
+
+    /// Whether a request whose connection was lost is sent on a fresh one.
+    ///
+    /// A fresh connection that is lost is not replaced: the upstream is not well. A request that may have been acted upon is
+    /// repeated only where its method allows that.
+    package static func sendsAgain(_ attempt: Attempt, after loss: ConnectionLoss) -> Bool {
+        guard !loss.hasAnswered, !attempt.responseHasBegun, attempt.isOnReusedConnection, !attempt.wasReconnected else {
+            return false
+        }
+        return loss.isUnprocessed || attempt.isIdempotent && attempt.isHeld
+    }
+
+    /// What happens to a response that rejects the credential.
+    package enum Verdict: Hashable, Sendable {
+        case sendAgain
+        case pass(ResponseNote)
+    }
+
+    /// Whether a request whose token was rejected is sent with another one.
+    ///
+    /// Not a second time: an upstream that refuses every token would have the gateway obtain tokens without end.
+    package static func verdict(_ attempt: Attempt, after rejection: ResponseFacts.Rejection) -> Verdict {
+        switch rejection {
+        case .none, .challenge(isAnswered: false): .pass(.none)
+        case .challenge(isAnswered: true):
+            attempt.wasReplayed ? .pass(.none) : attempt.canBeSentAgain ? .sendAgain : .pass(.challengedNotHeld)
+        case .token where attempt.wasReplayed: .pass(.rejectedAgain)
+        case .token(isRenewable: false): .pass(.rejected)
+        case .token(isRenewable: true): attempt.canBeSentAgain ? .sendAgain : .pass(.rejectedNotHeld)
+        }
+    }
+}

@@ -1,0 +1,93 @@
+/// What a transfer waits for in vain.
+package enum Stall: Hashable, Sendable {
+    /// The client sends no more of its request.
+    case requestStopped
+    /// The upstream takes no more of the request.
+    case upstreamStoppedReading
+    /// The upstream sends no more of its response, or does not begin it.
+    case upstreamSilent
+    /// The client takes no more of the response.
+    case clientStoppedReading
+}
+
+/// How far the two ends of a transfer were at one moment.
+package struct TransferProgress: Hashable, Sendable {
+    /// Bytes on their way to the client that it has not acknowledged.
+    package var untakenByClient: Int
+    /// Bytes on their way to the upstream that it has not acknowledged.
+    package var untakenByUpstream: Int
+    /// Bytes of the response that were sent to the client; nil before its head.
+    package var responseSent: Int?
+
+    package init(untakenByClient: Int, untakenByUpstream: Int, responseSent: Int?) {
+        self.untakenByClient = untakenByClient
+        self.untakenByUpstream = untakenByUpstream
+        self.responseSent = responseSent
+    }
+
+    /// Before anything was looked at: whatever waits counts as progress.
+    package static let unknown = TransferProgress(
+        untakenByClient: .max,
+        untakenByUpstream: .max,
+        responseSent: nil
+    )
+
+    /// The client has taken some of what it was sent, and there is more for it.
+    package func clientTakes(since last: TransferProgress) -> Bool {
+        untakenByClient > 0 && untakenByClient < last.untakenByClient
+    }
+
+    func upstreamTakes(since last: TransferProgress) -> Bool {
+        untakenByUpstream > 0 && untakenByUpstream < last.untakenByUpstream
+    }
+
+    /// Either end of a tunnel has taken something. One that has taken all of it has moved, too.
+    package func tunnelMoves(since last: TransferProgress) -> Bool {
+        guard last != .unknown else { return untakenByClient > 0 || untakenByUpstream > 0 }
+        return untakenByClient < last.untakenByClient || untakenByUpstream < last.untakenByUpstream
+    }
+
+    func responseGrows(since last: TransferProgress) -> Bool { (responseSent ?? -1) > (last.responseSent ?? -1) }
+}
+
+/// Who holds up a transfer whose deadline has passed.
+package struct StallPolicy: Hashable, Sendable {
+    package var requestIsComplete: Bool
+    /// The client rightly waits for a 100 before it sends its content.
+    package var awaitsContinue: Bool
+    package var clientIsWritable: Bool
+    package var upstreamIsWritable: Bool
+
+    package init(
+        requestIsComplete: Bool,
+        awaitsContinue: Bool,
+        clientIsWritable: Bool,
+        upstreamIsWritable: Bool
+    ) {
+        self.requestIsComplete = requestIsComplete
+        self.awaitsContinue = awaitsContinue
+        self.clientIsWritable = clientIsWritable
+        self.upstreamIsWritable = upstreamIsWritable
+    }
+
+    /// - Parameter last: At the deadline before this one, if nothing else has moved the deadline since.
+    /// - Returns: nil while something moves, however slowly.
+    package func stall(from last: TransferProgress, to now: TransferProgress) -> Stall? {
+        requestIsComplete ? stallOfResponse(last, now) : stallOfRequest(last, now)
+    }
+
+    private func stallOfRequest(_ last: TransferProgress, _ now: TransferProgress) -> Stall? {
+        // A response that comes while content is missing is a response all the same (RFC 9110 section 10.1.1).
+        if now.responseSent != nil {
+            if now.responseGrows(since: last) || !clientIsWritable && now.clientTakes(since: last) { return nil }
+        }
+        // Nothing is read from the client while the upstream takes nothing.
+        guard upstreamIsWritable else { return now.upstreamTakes(since: last) ? nil : .upstreamStoppedReading }
+        return awaitsContinue ? .upstreamSilent : .requestStopped
+    }
+
+    private func stallOfResponse(_ last: TransferProgress, _ now: TransferProgress) -> Stall? {
+        guard clientIsWritable else { return now.clientTakes(since: last) ? nil : .clientStoppedReading }
+        return now.responseSent == nil && now.upstreamTakes(since: last) ? nil : .upstreamSilent
+    }
+}

@@ -1,0 +1,145 @@
+import GatewayCore
+import Testing
+
+/// Random events, in any order: what must hold whatever happens.
+@Suite("Exchange: properties", .timeLimit(.minutes(5)))
+struct ExchangePropertyTests {
+    private struct Generator: RandomNumberGenerator {
+        var state: UInt64
+        mutating func next() -> UInt64 {
+            state = state &* 6_364_136_223_846_793_005 &+ 1_442_695_040_888_963_407
+            return state ^ state >> 29
+        }
+    }
+
+    /// A driver that does what it is told, and keeps account.
+    private struct Driver {
+        var answers = 0
+        var leases = 0
+        var sends = 0
+        /// Of the lease at hand, since it was sent a request.
+        var isSent = false
+        var isHeld = false
+        var isOver = false
+        var complaint: String?
+
+        mutating func perform(_ step: ExchangeStep, after event: ExchangeEvent) {
+            if isOver, step != .nothing { complaint = "\(step) after the end" }
+            switch step {
+            case .nothing, .authorize, .passInformational: break
+            case .reauthorize: endLease()
+            case .connect: endLease()
+            case .sendRequest:
+                leases += 1
+                sends += 1
+                isSent = true
+            case .sendContent: if !isSent { complaint = "content without a connection" }
+            case .holdResponse: isHeld = true
+            case .passResponse, .tunnel: answer()
+            case .passHeldResponse:
+                if !isHeld { complaint = "nothing was held back" }
+                isHeld = false
+                answer()
+            case .finish:
+                endLease()
+                isOver = true
+            case .respond:
+                answer()
+                endLease()
+                isOver = true
+            case .cut:
+                if answers != 1 { complaint = "a cut without a response" }
+                endLease()
+                isOver = true
+            case .abandon:
+                if answers != 0 { complaint = "a response that was left incomplete without a word" }
+                endLease()
+                isOver = true
+            }
+        }
+
+        private mutating func answer() {
+            answers += 1
+            if answers > 1 { complaint = "two answers" }
+        }
+
+        private mutating func endLease() {
+            if isSent { leases -= 1 }
+            isSent = false
+            isHeld = false
+        }
+    }
+
+    private static func event(_ random: inout Generator) -> ExchangeEvent {
+        let flag = { (random: inout Generator) in Bool.random(using: &random) }
+        switch Int.random(in: 0..<22, using: &random) {
+        case 0, 1, 2: return .authorized
+        case 3: return .credentialAwaited
+        case 4: return .credentialUnavailable(.loginRequired)
+        case 5: return Int.random(in: 0..<4, using: &random) == 0 ? .withdrawn : .authorized
+        case 6, 7, 8: return .connected(isReused: flag(&random))
+        case 9: return .connectionFailed
+        case 10, 11: return .requestContent(isHeld: flag(&random), isLast: flag(&random))
+        case 12: return Int.random(in: 0..<4, using: &random) == 0 ? .requestInvalid : .authorized
+        case 13: return Int.random(in: 0..<4, using: &random) == 0 ? .clientLeft : .authorized
+        case 14: return .informational(status: flag(&random) ? 100 : 103)
+        case 15: return .responseHead(ResponseFacts(status: 200))
+        case 16:
+            let rejection: [ResponseFacts.Rejection] = [
+                .token(isRenewable: true), .token(isRenewable: false), .challenge(isAnswered: true),
+                .challenge(isAnswered: false),
+            ]
+            return .responseHead(
+                ResponseFacts(status: 401, rejection: rejection.randomElement(using: &random) ?? .none)
+            )
+        case 17: return .responseHead(ResponseFacts(status: 101, switchesAsOffered: flag(&random)))
+        case 18: return .responseEnded(isReusable: flag(&random))
+        case 19: return .upstreamLost(ConnectionLoss(hasAnswered: flag(&random), isUnprocessed: flag(&random)))
+        case 20: return flag(&random) ? .responseInvalid : .tunnelEnded
+        default: return .stalled(.upstreamSilent)
+        }
+    }
+
+    @Test(arguments: 0..<8)
+    func everyExchangeHasOneEnd(_ seed: Int) {
+        var random = Generator(state: UInt64(seed) &* 0x9E37_79B9_7F4A_7C15 | 1)
+        for _ in 0..<20_000 {
+            let facts = RequestFacts(
+                isIdempotent: .random(using: &random),
+                hasContent: .random(using: &random),
+                expectsContinue: .random(using: &random),
+                isHTTP10: .random(using: &random)
+            )
+            var exchange = Exchange(facts, isRenewable: .random(using: &random))
+            var (driver, history) = (Driver(), [String]())
+            for _ in 0..<40 {
+                let event = Self.event(&random)
+                let step = exchange.handle(event)
+                history.append("\(event) -> \(step)")
+                driver.perform(step, after: event)
+                check(driver, exchange, history)
+                if driver.complaint != nil { return }
+            }
+            // Whatever state it is in, a client that leaves ends it.
+            driver.perform(exchange.handle(.clientLeft), after: .clientLeft)
+            check(driver, exchange, history)
+            #expect(exchange.phase == .done)
+            #expect(driver.leases == 0, "\(history)")
+        }
+    }
+
+    private func check(_ driver: Driver, _ exchange: borrowing Exchange, _ history: [String]) {
+        let (phase, begun, deadline) = (exchange.phase, exchange.responseHasBegun, exchange.deadline)
+        if let complaint = driver.complaint { Issue.record("\(complaint): \(history)") }
+        #expect((phase == .done) == driver.isOver, "\(history)")
+        #expect(driver.leases == 0 || driver.leases == 1, "\(history)")
+        // Once for each token, and once more for each where a pooled connection was lost.
+        #expect(driver.sends <= 4, "\(history)")
+        #expect(!begun || driver.answers == 1, "\(history)")
+        // Whoever has the request is waited for under a limit.
+        if phase == .forwarding || phase == .responding || phase == .tunnelling {
+            #expect(deadline != .none, "\(history)")
+        }
+        if phase == .done { #expect(deadline == .none, "\(history)") }
+    }
+}

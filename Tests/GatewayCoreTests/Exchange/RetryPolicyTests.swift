@@ -1,0 +1,100 @@
+import Testing
+
+@testable import GatewayCore
+
+@Suite("Retry policy", .timeLimit(.minutes(5)))
+struct RetryPolicyTests {
+    private func attempt(
+        idempotent: Bool = true,
+        held: Bool = true,
+        responded: Bool = false,
+        replayed: Bool = false,
+        reconnected: Bool = false,
+        reused: Bool = true
+    ) -> RetryPolicy.Attempt {
+        var attempt = RetryPolicy.Attempt(isIdempotent: idempotent, isHeld: held)
+        attempt.responseHasBegun = responded
+        attempt.wasReplayed = replayed
+        attempt.wasReconnected = reconnected
+        attempt.isOnReusedConnection = reused
+        return attempt
+    }
+
+    /// All 128 combinations beside the sentence of RFC 9110 section 9.2.2.
+    @Test func aLossIsRepeatedOnlyWhereTheRequestCannotHaveBeenActedUponOrMayBeRepeated() {
+        var repeated = 0
+        for bits in 0..<128 {
+            let has = { (bit: Int) in bits & 1 << bit != 0 }
+            let attempt = attempt(
+                idempotent: has(0),
+                held: has(1),
+                responded: has(2),
+                reconnected: has(3),
+                reused: has(4)
+            )
+            let loss = ConnectionLoss(hasAnswered: has(5), isUnprocessed: has(6))
+            let isHarmless = !has(2) && (has(6) || has(0) && has(1))
+            let isOnlyStale = has(4) && !has(3) && !has(5)
+            #expect(RetryPolicy.sendsAgain(attempt, after: loss) == (isHarmless && isOnlyStale), "\(attempt) \(loss)")
+            repeated += isHarmless && isOnlyStale ? 1 : 0
+        }
+        #expect(repeated == 5)
+    }
+
+    private static let rejections: [(ResponseFacts.Rejection, held: Bool, replayed: Bool, RetryPolicy.Verdict)] = [
+        (.none, true, false, .pass(.none)),
+        (.none, false, true, .pass(.none)),
+        (.token(isRenewable: true), true, false, .sendAgain),
+        (.token(isRenewable: true), false, false, .pass(.rejectedNotHeld)),
+        (.token(isRenewable: true), true, true, .pass(.rejectedAgain)),
+        (.token(isRenewable: true), false, true, .pass(.rejectedAgain)),
+        (.token(isRenewable: false), true, false, .pass(.rejected)),
+        (.token(isRenewable: false), false, false, .pass(.rejected)),
+        (.token(isRenewable: false), true, true, .pass(.rejectedAgain)),
+        (.challenge(isAnswered: true), true, false, .sendAgain),
+        (.challenge(isAnswered: true), false, false, .pass(.challengedNotHeld)),
+        (.challenge(isAnswered: true), true, true, .pass(.none)),
+        (.challenge(isAnswered: false), true, false, .pass(.none)),
+        (.challenge(isAnswered: false), false, true, .pass(.none)),
+    ]
+
+    @Test(arguments: rejections)
+    func aRejectionIsFollowedByOneMoreTry(
+        _ rejection: ResponseFacts.Rejection,
+        held: Bool,
+        replayed: Bool,
+        _ expected: RetryPolicy.Verdict
+    ) {
+        #expect(RetryPolicy.verdict(attempt(held: held, replayed: replayed), after: rejection) == expected)
+    }
+
+    @Test func behindAResponseThatHasBegunNothingIsSentAgain() {
+        let begun = attempt(responded: true)
+        #expect(RetryPolicy.verdict(begun, after: .token(isRenewable: true)) == .pass(.rejectedNotHeld))
+    }
+
+    private static let notes: [(ResponseNote, tellsSource: Bool, String?)] = [
+        (.none, false, nil),
+        (.rejected, true, nil),
+        (.rejectedNotHeld, true, "generation=7; retried=0; reason=\"request body not held\""),
+        (.challengedNotHeld, false, "retried=0; reason=\"request body not held\""),
+        (.rejectedAgain, false, "generation=7; fresh; retried=1"),
+        (.notReplaced(.loginRequired), false, "rejected; not retried: login-required"),
+    ]
+
+    @Test(arguments: notes)
+    func aNoteSaysWhatBecameOfTheToken(_ note: ResponseNote, tellsSource: Bool, _ value: String?) {
+        #expect(note.fieldValue(generation: 7) == value)
+        #expect(note.tellsSource == tellsSource)
+    }
+
+    @Test(arguments: [(true, true, true), (true, false, true), (false, true, true), (false, false, false)])
+    func contentIsHeldWhereASecondTryMayCome(_ isIdempotent: Bool, _ isRenewable: Bool, _ holds: Bool) {
+        #expect(HoldPolicy.holds(isIdempotent: isIdempotent, isRenewable: isRenewable) == holds)
+    }
+
+    @Test(arguments: [(0, 0, 0, true), (10, 0, 10, true), (10, 1, 10, false), (5, 5, 10, true), (1, 10, 10, false)])
+    func whatIsHeldHasALimit(_ count: Int, _ held: Int, _ limit: Int, _ fits: Bool) {
+        #expect(HoldPolicy.fits(count, behind: held, limit: limit) == fits)
+    }
+}

@@ -1,0 +1,187 @@
+import GatewayCore
+import GatewayProxy
+import GatewayTesting
+import Synchronization
+import Testing
+
+/// A credential that an operator takes away.
+private final class LockableSource: CredentialSource {
+    let name = "lockable"
+    let strategy = "oauth2_client_credentials"
+    let isRenewable = true
+
+    private let state = Mutex<(credential: Credential, isLocked: Bool)>((ScriptedSource.credential(1), false))
+
+    func current(at now: MonotonicTime) -> CredentialAnswer {
+        state.withLock { state in
+            state.isLocked ? .unavailable(GatewayProblem(.locked, "Locked.")) : .ready(state.credential)
+        }
+    }
+
+    func lock() {
+        state.withLock { state in
+            state.credential.withdraw()
+            state.isLocked = true
+        }
+    }
+
+    func renew() {
+        state.withLock { state in
+            state.credential.withdraw()
+            state.credential = ScriptedSource.credential(state.credential.generation + 1)
+        }
+    }
+
+    func wait(
+        for demand: CredentialDemand,
+        _ done: @escaping @Sendable (Result<Credential, GatewayProblem>) -> Void
+    ) -> CredentialTicket { CredentialTicket(id: 1) }
+
+    func cancel(_ ticket: CredentialTicket) {}
+    func rejected(generation: Int, by demand: CredentialDemand) {}
+    func note(_ event: CredentialUseEvent, generation: Int, by demand: CredentialDemand) {}
+}
+
+extension ProxyFixture {
+    /// - Returns: The workers that did not answer.
+    fileprivate func withdraw(_ source: any CredentialSource) throws -> [Int] {
+        let box = Box()
+        Task { [server] in
+            let silent = await server.withdraw([source])
+            box.value.withLock { $0 = silent }
+        }
+        try blockUntil("the workers answer") { box.value.withLock { $0 != nil } }
+        return box.value.withLock { $0 } ?? []
+    }
+}
+
+private final class Box: Sendable {
+    let value = Mutex<[Int]?>(nil)
+}
+
+@Suite("Withdrawal", .timeLimit(.minutes(5)))
+struct WithdrawalTests {
+    private let get = "GET /api HTTP/1.1\r\nHost: localhost\r\n\r\n"
+
+    @Test func aResponseUnderWayIsCutOnBothSides() async throws {
+        let isEnded = Atomic(false)
+        let origin = try RawOrigin { connection, _, _ in
+            _ = connection.readMessage()
+            connection.send("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nabc")
+            _ = connection.read(count: 1)
+            isEnded.store(true, ordering: .relaxed)
+        }
+        let source = LockableSource()
+        try await withProxy(origin, source: source) { proxy in
+            let client = try proxy.client()
+            client.send(get)
+            #expect(client.read(through: "abc") != nil)
+            source.lock()
+            try #expect(proxy.withdraw(source) == [])
+            _ = try client.readToEnd(.reset)
+            try blockUntil("the origin sees the end") { isEnded.load(ordering: .relaxed) }
+            client.close()
+        }
+    }
+
+    @Test func aRequestWithoutAResponseIsRefused() async throws {
+        let origin = try RawOrigin { connection, _, origin in
+            if let message = connection.readMessage() { origin.record(message.head) }
+            _ = connection.read(count: 1)
+        }
+        let source = LockableSource()
+        try await withProxy(origin, source: source) { proxy in
+            let client = try proxy.client()
+            client.send(get)
+            try blockUntil("the origin has the request") { origin.requests.count == 1 }
+            source.lock()
+            try #expect(proxy.withdraw(source) == [])
+            let answer = try #require(client.readMessage())
+            #expect(answer.head.hasPrefix("HTTP/1.1 503 ") && answer.body.contains("was taken away"))
+            client.close()
+        }
+    }
+
+    @Test func anUploadStops() async throws {
+        let origin = try RawOrigin { connection, _, origin in
+            origin.record((connection.read(through: "first") ?? "") + (connection.read(count: 1) ?? ""))
+        }
+        let source = LockableSource()
+        try await withProxy(origin, source: source) { proxy in
+            let client = try proxy.client()
+            client.send("POST /api HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\nfirst")
+            try blockUntil("the origin is connected") { origin.connections == 1 }
+            source.lock()
+            try #expect(proxy.withdraw(source) == [])
+            client.send("more")
+            #expect(client.read(through: "\r\n")?.hasPrefix("HTTP/1.1 503 ") == true)
+            client.close()
+            try blockUntil("the origin sees the end") { origin.requests.count == 1 }
+            #expect(!origin.requests[0].contains("more"))
+        }
+    }
+
+    @Test func anIdleTunnelIsReset() async throws {
+        let origin = try RawOrigin { connection, _, _ in
+            _ = connection.readMessage()
+            connection.send("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: chat\r\n\r\n")
+            _ = connection.read(count: 1)
+        }
+        let source = LockableSource()
+        try await withProxy(origin, source: source) { proxy in
+            let client = try proxy.client()
+            client.send("GET /api HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: chat\r\n\r\n")
+            #expect(client.read(through: "\r\n\r\n")?.hasPrefix("HTTP/1.1 101 ") == true)
+            source.lock()
+            try #expect(proxy.withdraw(source) == [])
+            _ = try client.readToEnd(.reset)
+            client.close()
+        }
+    }
+
+    /// `clear` takes a token away, and the next one may be in use before the workers are told.
+    @Test func whatHasANewerCredentialGoesOn() async throws {
+        let mayAnswer = Atomic(false)
+        let origin = try RawOrigin { connection, _, origin in
+            guard let message = connection.readMessage() else { return }
+            origin.record(message.head)
+            try blockUntil("the test has withdrawn") { mayAnswer.load(ordering: .relaxed) }
+            connection.send("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+            _ = connection.read(count: 1)
+        }
+        let source = LockableSource()
+        try await withProxy(origin, source: source) { proxy in
+            source.renew()
+            let client = try proxy.client()
+            client.send(get)
+            try blockUntil("the origin has the request") { origin.requests.count == 1 }
+            #expect(origin.requests[0].contains("token-2"))
+            try #expect(proxy.withdraw(source) == [])
+            mayAnswer.store(true, ordering: .relaxed)
+            #expect(client.readMessage()?.body == "ok")
+            client.close()
+        }
+    }
+
+    @Test func otherCredentialsAreNotTouched() async throws {
+        let mayGoOn = Atomic(false)
+        let origin = try RawOrigin { connection, _, _ in
+            _ = connection.readMessage()
+            connection.send("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nabc")
+            try blockUntil("the test has withdrawn") { mayGoOn.load(ordering: .relaxed) }
+            connection.send("de")
+            _ = connection.read(count: 1)
+        }
+        let (source, other) = (LockableSource(), LockableSource())
+        try await withProxy(origin, source: source) { proxy in
+            let client = try proxy.client()
+            client.send(get)
+            #expect(client.read(through: "abc") != nil)
+            source.lock()
+            try #expect(proxy.withdraw(other) == [])
+            mayGoOn.store(true, ordering: .relaxed)
+            #expect(client.read(count: 2) == "de")
+            client.close()
+        }
+    }
+}
