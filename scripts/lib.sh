@@ -229,7 +229,7 @@ build_tests() { AUTHGATEWAY_BENCHMARKS=1 in_scratch main build --build-tests; }
 # `run_pytest OPTIONS...` runs acceptance tests with the release, or with the program that AUTHGATEWAY_BINARY names.
 run_pytest() { "$(python_environment)/bin/python" -m pytest -p no:cacheprovider "$@"; }
 # More workers than processors: most tests wait for something most of the time.
-side_by_side=(-n "${AUTHGATEWAY_WORKERS:-$((3 * $(getconf _NPROCESSORS_ONLN)))}" --dist worksteal)
+side_by_side=(-n "${AUTHGATEWAY_WORKERS:-$((2 * $(getconf _NPROCESSORS_ONLN)))}" --dist worksteal)
 
 # Prints where the Python environment of the acceptance tests is.
 python_environment() { printf '%s/venv-%s\n' "$cache" "$( (python3 --version && cat acceptance/requirements.txt) | digest)"; }

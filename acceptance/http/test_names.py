@@ -356,6 +356,7 @@ def swallowing(address, port=0):
             yield listener.getsockname()[1]
 
 
+@pytest.mark.timing
 @needs_faketime
 def test_an_address_that_swallows_connections_delays_a_request_for_a_moment_only(names, make_origin, time_stands):
     """The next one is tried 250 ms after it."""

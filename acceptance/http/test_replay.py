@@ -196,6 +196,7 @@ def test_what_comes_while_a_token_is_awaited_is_no_answer_to_the_second_try(make
         assert client.head().startswith(b"HTTP/1.1 200") and client.exactly(2) == b"ok"
 
 
+@pytest.mark.timing
 def test_a_hundred_rejections_at_once_cause_one_renewal(gateway, picky, issuer):
     """Each with a body of its own, which comes back with its answer: none is sent again with what another one held."""
     picky.answer = lambda request: response(200, request.body) if token(request) > 1 else REJECTED

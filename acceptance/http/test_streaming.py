@@ -162,6 +162,7 @@ def test_many_connections_take_little_memory(origin, start_gateway, kind):
         print(f"{count} connections: {resident_mib(pid):.1f} MiB resident")
 
 
+@pytest.mark.timing
 def test_an_origin_that_stops_reading_stops_the_client(upstream, gateway):
     upstream.reads.clear()
     sent = 0
