@@ -26,7 +26,7 @@ struct ExchangePropertyTests {
         mutating func perform(_ step: ExchangeStep, after event: ExchangeEvent) {
             if isOver, step != .nothing { complaint = "\(step) after the end" }
             switch step {
-            case .nothing, .authorize, .passInformational: break
+            case .nothing, .passInformational: break
             case .reauthorize: endLease()
             case .connect: endLease()
             case .sendRequest:

@@ -126,7 +126,7 @@ struct OperatorControl: GatewayControl {
         return result.map { report in
             var report = report
             report.message +=
-                " Worker \(workers) has not confirmed within a second that nothing of it is under way; see the log."
+                " Worker \(workers) has not confirmed within a second that it has ended all use of the token."
             return report
         }
     }

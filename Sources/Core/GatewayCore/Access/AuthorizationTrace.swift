@@ -1,4 +1,4 @@
-/// Why a request was admitted or refused: the checks in their order, for a person who asks.
+/// Why a request was admitted or refused: the results of the checks, in order.
 package struct AuthorizationTrace: Sendable {
     package enum Reason: Hashable, Sendable {
         /// The target or `Host` names the upstream of a route, by its path, its host or itself.

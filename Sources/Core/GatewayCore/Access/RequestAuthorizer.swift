@@ -1,5 +1,6 @@
-/// Decides who may do what, from the head of a request alone: which host was meant, which page sent it, which client it
-/// is, which route it takes, whether that client may, and whose credential it goes with.
+/// Decides from the head of a request whether it is admitted.
+///
+/// Checks the host, the page that sent the request, the client, the route and its rules, and selects the credential.
 package final class RequestAuthorizer: Sendable {
     /// Handed on, never copied: there is one for every request.
     package enum Decision: ~Copyable, Sendable {
@@ -162,7 +163,7 @@ package final class RequestAuthorizer: Sendable {
     // MARK: Route
 
     private func noRoute(isKnown: Bool) -> GatewayProblem {
-        // Without clients everybody who gets here is local; with clients only a known one learns the paths.
+        // Without clients the listener is local; with clients only a known one is told the paths.
         guard isKnown || clients.isEmpty else { return GatewayProblem(.noRoute, "No route matches.") }
         let paths = matchPaths.prefix(20).joined(separator: ", ")
         return GatewayProblem(.noRoute, "No route matches. Known paths: \(paths)")

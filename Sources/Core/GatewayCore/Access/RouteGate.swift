@@ -41,7 +41,7 @@ final class RouteGate: Sendable {
             }
             trace?.add(.allowedByRule(number: rule + 1))
         }
-        // What the gateway says to its authority itself is nobody else's to say, unless a rule names the path.
+        // Only the gateway calls the authority, unless a rule names the path.
         for endpoint in endpoints where endpoint.isMeant(by: path, in: bytes) {
             guard rule(for: path, head, bytes, onlyExactly: true) == nil else { return nil }
             trace?.add(.authorityEndpointRefused)

@@ -227,7 +227,7 @@ package struct Exchange: ~Copyable, Sendable {
     // MARK: Failures
 
     private mutating func stalled(_ stall: Stall) -> ExchangeStep {
-        // Nobody has said that a tunnel ends here.
+        // Also of a tunnel: neither end has closed it.
         isWithUpstream ? end(with: .stalled(stall)) : .nothing
     }
 

@@ -1,8 +1,6 @@
 /// What the driver of an exchange does next.
 package enum ExchangeStep: Hashable, Sendable {
     case nothing
-    /// Ask the source for a credential.
-    case authorize
     /// Get a connection to the upstream. A response that was held back is dropped first.
     ///
     /// - Parameter isFresh: One that has carried no request yet.

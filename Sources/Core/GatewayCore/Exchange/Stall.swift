@@ -50,7 +50,7 @@ package struct TransferProgress: Hashable, Sendable {
     func responseGrows(since last: TransferProgress) -> Bool { (responseSent ?? -1) > (last.responseSent ?? -1) }
 }
 
-/// Who holds up a transfer whose deadline has passed.
+/// Finds the party that holds up a transfer whose deadline has passed.
 package struct StallPolicy: Hashable, Sendable {
     package var requestIsComplete: Bool
     /// The client rightly waits for a 100 before it sends its content.
