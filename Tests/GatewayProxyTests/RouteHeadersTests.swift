@@ -104,6 +104,9 @@ struct RouteHeadersTests {
         "X-Forwarded-Port: 1", "X-Forwarded-Prefix: /theirs", "X-Forwarded-Proto: https", "X-Real-IP: 192.0.2.1",
     ]
 
+    @Test(arguments: ForwardedPolicy.names)
+    func eachOfTheFieldsIsRecognized(_ name: String) { #expect(FieldKind.isForwarded(Array(name.utf8))) }
+
     private func seen(_ policy: ForwardedPolicy?, sending more: [String] = forwarded) async throws -> String? {
         let origin = try RawOrigin.answering()
         let request = (["GET /api/x HTTP/1.1", "Host: localhost"] + more).joined(separator: "\r\n") + "\r\n\r\n"
