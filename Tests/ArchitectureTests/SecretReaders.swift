@@ -42,7 +42,7 @@ enum SecretReaders {
         "Core/GatewayStrategies/Signing/SigningKey.swift",
         "Core/GatewayStrategies/Static/BasicStrategy.swift",
         "Core/GatewayStrategies/Static/HeaderStrategy.swift",
-        "DataPlane/GatewayProxy/PreparedRoute.swift",
+        "DataPlane/GatewayProxy/CredentialedRoute.swift",
         "DataPlane/GatewayProxy/RequestWriter.swift",
         "DataPlane/GatewayProxy/TLSFiles.swift",
         "Testing/GatewayTesting/Config/SampleKeys.swift",

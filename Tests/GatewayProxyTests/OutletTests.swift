@@ -19,17 +19,17 @@ private final class Interruption: ChannelOutboundHandler {
     }
 }
 
-/// Holds the outlet as a handler of the data plane does.
+/// Holds the writer as a handler of the data plane does.
 private final class Owner: ChannelInboundHandler {
     typealias InboundIn = ByteBuffer
 
-    let outlet = Outlet()
+    let writer = SocketWriter()
 
-    func handlerAdded(context: ChannelHandlerContext) { outlet.open(context, isAlone: false) }
+    func handlerAdded(context: ChannelHandlerContext) { writer.open(context, hasDirectSocket: false) }
 }
 
 @Suite(.timeLimit(.minutes(5)))
-struct OutletTests {
+struct SocketWriterTests {
     /// Seen with clients and upstreams that reset connections: a second later the whole process ended.
     @Test func aCloseWithinTheCloseOfTheOutputLeavesNoTimerThatTraps() throws {
         let loop = EmbeddedEventLoop()
@@ -46,8 +46,8 @@ struct OutletTests {
         try client.connect(to: SocketAddress(unixDomainSocketPath: "/client")).wait()
         try Self.exchange(client, server)
 
-        interruption.happens = { owner.outlet.closeConnection() }
-        owner.outlet.closeOutput()
+        interruption.happens = { owner.writer.closeConnection() }
+        owner.writer.closeOutput()
         loop.advanceTime(by: .seconds(10))
         #expect(!server.isActive)
     }

@@ -15,17 +15,17 @@ struct UpstreamPoolTests {
         let loop = group.next()
         let stays = loop.makePromise(of: Bool.self)
         try await loop.submit {
-            let slot = LaneSlot(number: 0, loop: loop, shared: shared)
-            let pool = UpstreamPool(target: shared.targets[0], slot: slot, shared: shared)
+            let worker = Worker(number: 0, loop: loop, shared: shared)
+            let pool = UpstreamPool(target: shared.targets[0], worker: worker, shared: shared)
             _ = pool.connect(isFresh: false) { result in
                 guard case .success(let connection) = result else {
                     return stays.fail(ListenerError("no connection"))
                 }
                 pool.retire()
                 let place = pool.connect(isFresh: false) { _ in Issue.record("nobody waits") }
-                pool.putBack(connection)
+                connection.returnUnused()
                 if let place { pool.leave(place) }
-                loop.assumeIsolated().scheduleTask(in: .milliseconds(200)) { stays.succeed(connection.isOpen) }
+                loop.assumeIsolated().scheduleTask(in: .milliseconds(200)) { stays.succeed(Self.isOpen(connection)) }
             }
         }
         .get()
@@ -44,8 +44,8 @@ struct UpstreamPoolTests {
         let loop = group.next()
         let first = loop.makePromise(of: String.self)
         try await loop.submit {
-            let slot = LaneSlot(number: 0, loop: loop, shared: shared)
-            let pool = UpstreamPool(target: shared.targets[0], slot: slot, shared: shared)
+            let worker = Worker(number: 0, loop: loop, shared: shared)
+            let pool = UpstreamPool(target: shared.targets[0], worker: worker, shared: shared)
             func connect(_ name: String, isFresh: Bool) {
                 _ = pool.connect(isFresh: isFresh) { result in
                     switch result {
@@ -66,6 +66,10 @@ struct UpstreamPoolTests {
         try await group.shutdownGracefully()
     }
 
+    private static func isOpen(_ stream: any UpstreamStream) -> Bool {
+        (stream as? HTTP1UpstreamConnection)?.isOpen ?? false
+    }
+
     // MARK: Several event loops
 
     /// Pools of different event loops, which for once are one and the same, before one upstream.
@@ -73,13 +77,13 @@ struct UpstreamPoolTests {
         let loop: any EventLoop
         let pools: [UpstreamPool]
         /// What has been answered, in order: the pool, and the connection unless there was none.
-        var answers: [(pool: Int, connection: UpstreamHandler?)] = []
+        var answers: [(pool: Int, stream: (any UpstreamStream)?)] = []
 
         init(_ count: Int, on loop: any EventLoop, _ shared: ProxyShared) {
             self.loop = loop
             pools = (0..<count).map { number in
-                let slot = LaneSlot(number: number, loop: loop, shared: shared)
-                return UpstreamPool(target: shared.targets[0], slot: slot, shared: shared)
+                let worker = Worker(number: number, loop: loop, shared: shared)
+                return UpstreamPool(target: shared.targets[0], worker: worker, shared: shared)
             }
         }
 
@@ -92,14 +96,11 @@ struct UpstreamPoolTests {
 
         /// The connection that was the answer of this number goes back to its pool.
         func putBack(_ answer: Int) {
-            let (pool, connection) = answers[answer]
-            guard let connection else { return }
-            connection.becameIdle()
-            pools[pool].putBack(connection)
+            answers[answer].stream?.returnUnused()
         }
 
         var order: [Int] { answers.map(\.pool) }
-        var areOpen: [Bool] { answers.map { $0.connection?.isOpen ?? false } }
+        var areOpen: [Bool] { answers.map { $0.stream.map(UpstreamPoolTests.isOpen) ?? false } }
     }
 
     /// Runs the steps one behind the other on the loop of `count` pools.
@@ -112,7 +113,7 @@ struct UpstreamPoolTests {
     ) async throws {
         let group = MultiThreadedEventLoopGroup(numberOfThreads: 1)
         let server = try await ServerBootstrap(group: group).bind(host: "127.0.0.1", port: 0).get()
-        let shared = try Self.shared(port: try #require(server.localAddress?.port), most: most, lanes: count)
+        let shared = try Self.shared(port: try #require(server.localAddress?.port), most: most, workers: count)
         let loop = group.next()
         let box = try await loop.submit { NIOLoopBound(Loops(count, on: loop, shared), eventLoop: loop) }.get()
         for step in steps {
@@ -258,7 +259,7 @@ struct UpstreamPoolTests {
     }
 
     /// - Parameter most: Connections at a time.
-    private static func shared(port: Int, most: Int = 1, lanes: Int = 1) throws -> ProxyShared {
+    private static func shared(port: Int, most: Int = 1, workers: Int = 1) throws -> ProxyShared {
         let plan = RoutePlan(
             name: "api",
             upstream: Origin(scheme: .http, host: "127.0.0.1", port: port),
@@ -277,7 +278,7 @@ struct UpstreamPoolTests {
                 limits: limits,
                 sha256: { $0 }
             ),
-            lanes: lanes,
+            workers: workers,
             state: ProxyState(clock: TestClock(), observer: RecordingObserver(), logger: Logger(label: "test"))
         )
     }

@@ -24,7 +24,7 @@ struct TrafficObserverTests {
             clock: clock,
             accessLog: nil,
             logger: quiet,
-            lanes: 1
+            workers: 1
         )
         for route in ["box", "open"] { _ = observer.number(of: route) }
     }
@@ -132,7 +132,7 @@ struct TrafficObserverTests {
             clock: clock,
             accessLog: nil,
             logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() },
-            lanes: 1
+            workers: 1
         )
         for route in ["box", "open"] { _ = observer.number(of: route) }
         return observer

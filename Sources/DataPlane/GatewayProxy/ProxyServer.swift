@@ -30,7 +30,7 @@ package struct PreparedReload: Sendable {
 package final class ProxyServer: Sendable {
     private let group: MultiThreadedEventLoopGroup
     private let state: ProxyState
-    private let lanes: LaneDirectory
+    private let workers: WorkerRegistry
     private let listening = Mutex<[Listener]>([])
 
     /// - Throws: ``ListenerError`` when a route's TLS settings cannot be used.
@@ -44,8 +44,8 @@ package final class ProxyServer: Sendable {
         self.group = group
         let loops = Array(group.makeIterator())
         state = ProxyState(clock: clock, observer: observer, logger: logger)
-        let shared = try ProxyShared(configuration: configuration, lanes: loops.count, state: state)
-        lanes = LaneDirectory(loops: loops, shared: shared)
+        let shared = try ProxyShared(configuration: configuration, workers: loops.count, state: state)
+        workers = WorkerRegistry(loops: loops, shared: shared)
     }
 
     /// Reads all certificates and keys of a configuration, as its start would.
@@ -82,7 +82,7 @@ package final class ProxyServer: Sendable {
         _ configuration: ProxyConfiguration,
         listeners: [ListenerPlan]
     ) async throws -> PreparedReload {
-        let shared = try ProxyShared(configuration: configuration, lanes: lanes.count, state: state)
+        let shared = try ProxyShared(configuration: configuration, workers: workers.count, state: state)
         var present = listening.withLock { $0 }
         var kept: [(listener: Listener, settings: Listener.Settings)] = []
         var new: [Listener.Settings] = []
@@ -106,7 +106,7 @@ package final class ProxyServer: Sendable {
     /// wanted are closed, and their connections end with the request that they are at.
     package func apply(_ prepared: PreparedReload) async {
         let shared = prepared.shared
-        await lanes.forEach { $0.replace(with: shared) }
+        await workers.forEach { $0.replace(with: shared) }
         var outdated = Set(prepared.kept.compactMap { $0.listener.change(to: $0.settings) })
         let wanted = prepared.kept.map(\.listener) + prepared.opened
         let unwanted = listening.withLock { listening in
@@ -120,7 +120,7 @@ package final class ProxyServer: Sendable {
         }
         guard !outdated.isEmpty else { return }
         let numbers = outdated
-        await lanes.forEach { $0.drain(acceptedBy: numbers) }
+        await workers.forEach { $0.drain(acceptedBy: numbers) }
     }
 
     // MARK: Withdrawal
@@ -133,7 +133,7 @@ package final class ProxyServer: Sendable {
     package func withdraw(_ sources: [any CredentialSource]) async -> [Int] {
         let withdrawn = Set(sources.map { ObjectIdentifier($0) })
         guard !withdrawn.isEmpty else { return [] }
-        return await lanes.tell(within: .seconds(1)) { $0.withdraw(withdrawn) }
+        return await workers.tell(within: .seconds(1)) { $0.withdraw(withdrawn) }
     }
 
     // MARK: Stopping
@@ -142,19 +142,19 @@ package final class ProxyServer: Sendable {
     package func drain(within limit: Duration) async {
         state.beginDraining()
         await closeListeners()
-        await lanes.forEach { $0.beginDraining() }
+        await workers.forEach { $0.beginDraining() }
         let deadline = ContinuousClock.now + limit
         while state.connectionCount > 0, ContinuousClock.now < deadline {
             try? await Task.sleep(for: .milliseconds(20))
         }
-        await lanes.forEach { $0.closeAll() }
+        await workers.forEach { $0.closeAll() }
     }
 
     private func open(_ settings: [Listener.Settings]) async throws -> [Listener] {
         var opened: [Listener] = []
         do {
             for settings in settings {
-                opened.append(try await Listener.bind(settings, group: group, lanes: lanes, logger: state.logger))
+                opened.append(try await Listener.bind(settings, group: group, workers: workers, logger: state.logger))
             }
         } catch {
             for listener in opened { await listener.stop() }
@@ -175,56 +175,4 @@ package final class ProxyServer: Sendable {
 package struct ListenerError: Error, Sendable, CustomStringConvertible {
     package let description: String
     package init(_ description: String) { self.description = description }
-}
-
-/// Finds the lane of an event loop.
-final class LaneDirectory: Sendable {
-    private struct Entry {
-        let number: Int
-        let box: NIOLoopBoundBox<LaneSlot>
-    }
-
-    private let slots: [ObjectIdentifier: Entry]
-
-    init(loops: [any EventLoop], shared: ProxyShared) {
-        var slots: [ObjectIdentifier: Entry] = [:]
-        for (number, loop) in loops.enumerated() {
-            let slot = LaneSlot(number: number, loop: loop, shared: shared)
-            slots[ObjectIdentifier(loop)] = Entry(number: number, box: .makeBoxSendingValue(slot, eventLoop: loop))
-        }
-        self.slots = slots
-    }
-
-    var count: Int { slots.count }
-
-    /// Call it on `loop`, which must be one of the group's.
-    func lane(of loop: any EventLoop) -> Lane? { slots[ObjectIdentifier(loop)]?.box.value.current }
-
-    /// Has each loop carry out `body`.
-    ///
-    /// - Returns: The numbers of those that have not done so within `limit`; they do it later.
-    func tell(within limit: TimeAmount, _ body: @escaping @Sendable (LaneSlot) -> Void) async -> [Int] {
-        let answers = Acknowledgements(Set(0..<slots.count))
-        return await withCheckedContinuation { continuation in
-            answers.whenComplete { continuation.resume(returning: $0) }
-            for entry in slots.values {
-                let (number, box) = (entry.number, entry.box)
-                box.eventLoop.execute {
-                    body(box.value)
-                    answers.add(number)
-                }
-            }
-            // On a thread of its own: any of the loops may be the one that is stuck.
-            Task {
-                try? await Task.sleep(for: .nanoseconds(limit.nanoseconds))
-                answers.giveUp()
-            }
-        }
-    }
-
-    func forEach(_ body: @escaping @Sendable (LaneSlot) -> Void) async {
-        for box in slots.values.map(\.box) {
-            try? await box.eventLoop.submit { body(box.value) }.get()
-        }
-    }
 }

@@ -65,7 +65,7 @@ struct Assembly: Sendable {
             clock: clock,
             accessLog: options.logsAccess ? options.logger("access") : nil,
             logger: options.logger("audit"),
-            lanes: plan.workers.count
+            workers: plan.workers.count
         )
         self.observer = observer
         let readiness = ReadinessState()

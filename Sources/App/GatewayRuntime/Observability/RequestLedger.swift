@@ -16,23 +16,23 @@ final class RequestLedger: Sendable {
     private let audit: any AuditLog
     private let lost: CounterSeries
     private let logger: Logger
-    private let lanes: [TrafficRequests]
+    private let workers: [TrafficRequests]
     private let loss = Mutex(Loss())
 
-    init(audit: any AuditLog, metrics: MetricRegistry, logger: Logger, lanes: Int) {
+    init(audit: any AuditLog, metrics: MetricRegistry, logger: Logger, workers: Int) {
         self.audit = audit
         self.logger = logger
         lost = metrics.counter("gateway_audit_requests_lost_total")
-        self.lanes = (0..<lanes).map { _ in TrafficRequests() }
+        self.workers = (0..<workers).map { _ in TrafficRequests() }
     }
 
     func add(_ record: borrowing ExchangeRecord, finishedAt: Int64) {
-        lanes[record.lane % lanes.count].add(record, finishedAt: finishedAt)
+        workers[record.worker % workers.count].add(record, finishedAt: finishedAt)
     }
 
     /// Hands over what has been kept so far.
     func collect(at now: MonotonicTime, name: (Int) -> String?) {
-        let taken = lanes.map { $0.take() }
+        let taken = workers.map { $0.take() }
         let requests = taken.flatMap(\.requests).sorted { $0.finishedAt < $1.finishedAt }
         let uses = requests.compactMap { request in name(request.route).map { RequestUse(request, route: $0) } }
         var lostNow = taken.map(\.lost).reduce(0, +)

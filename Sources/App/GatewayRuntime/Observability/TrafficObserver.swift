@@ -34,7 +34,7 @@ final class TrafficObserver: ExchangeObserver, Service {
         clock: any GatewayClock,
         accessLog: Logger?,
         logger: Logger,
-        lanes: Int
+        workers: Int
     ) {
         self.audit = audit
         self.usage = usage
@@ -42,10 +42,10 @@ final class TrafficObserver: ExchangeObserver, Service {
         self.metrics = metrics
         self.clock = clock
         self.accessLog = accessLog
-        let lanes = max(1, lanes)
-        shards = (0..<lanes).map { _ in TrafficShard() }
+        let workers = max(1, workers)
+        shards = (0..<workers).map { _ in TrafficShard() }
         ledger =
-            usage == .request ? RequestLedger(audit: audit, metrics: metrics, logger: logger, lanes: lanes) : nil
+            usage == .request ? RequestLedger(audit: audit, metrics: metrics, logger: logger, workers: workers) : nil
         wallOffset = Atomic(Self.offset(clock.now()))
     }
 
@@ -64,7 +64,7 @@ final class TrafficObserver: ExchangeObserver, Service {
 
     func finished(_ record: borrowing ExchangeRecord) {
         let wall = record.finishedAt.nanoseconds &+ wallOffset.load(ordering: .relaxed)
-        shards[record.lane % shards.count].add(record, minute: wall / 60_000_000_000)
+        shards[record.worker % shards.count].add(record, minute: wall / 60_000_000_000)
         if let ledger { ledger.add(record, finishedAt: wall) }
         if let accessLog { log(record, to: accessLog) }
     }

@@ -4,7 +4,7 @@
 package struct ExchangeRecord: ~Copyable, Sendable {
     package var requestID: RequestID
     /// The event loop it ran on, in the data plane's numbering.
-    package var lane = 0
+    package var worker = 0
     /// What the observer numbers the route by; nil when no route was found.
     package var route: Int?
     package var client: String?
@@ -26,7 +26,7 @@ package struct ExchangeRecord: ~Copyable, Sendable {
     /// - Parameter finishedAt: nil at `startedAt`, or when it is not known yet.
     package init(
         requestID: RequestID,
-        lane: Int = 0,
+        worker: Int = 0,
         route: Int?,
         client: String?,
         method: String,
@@ -41,7 +41,7 @@ package struct ExchangeRecord: ~Copyable, Sendable {
         finishedAt: MonotonicTime? = nil
     ) {
         self.requestID = requestID
-        self.lane = lane
+        self.worker = worker
         self.route = route
         self.client = client
         self.method = method

@@ -14,4 +14,24 @@ package enum TokenRejection {
         }
         return !namesOtherError
     }
+
+    /// What a response says of the credential that its request went with.
+    ///
+    /// - Parameters:
+    ///   - retryOn: The statuses that can mean a rejection on this route.
+    ///   - credential: nil where nothing was injected.
+    package static func judge(
+        _ head: borrowing ResponseHead,
+        _ bytes: borrowing Span<UInt8>,
+        retryOn: [Int],
+        credential: Credential?,
+        of source: (any CredentialSource)?
+    ) -> ResponseFacts.Rejection {
+        guard head.status >= 400, retryOn.contains(head.status), let credential, let source else { return .none }
+        if let answering = source as? any ChallengeAnswering {
+            let challenges = AuthChallenge.all(in: head, bytes)
+            return .challenge(isAnswered: answering.answers(challenges, to: credential.generation))
+        }
+        return isRejection(head, bytes) ? .token(isRenewable: source.isRenewable) : .none
+    }
 }

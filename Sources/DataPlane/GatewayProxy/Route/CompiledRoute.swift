@@ -2,7 +2,7 @@ import GatewayCore
 import Synchronization
 
 /// What the heads say of one upstream; all its routes share it.
-struct UpstreamWords {
+struct UpstreamHeaderTemplate {
     /// `Host: api.example.com` with its CRLF.
     let hostLine: [UInt8]
     let responseWriter: ResponseWriter
@@ -15,7 +15,7 @@ struct UpstreamWords {
 }
 
 /// A route with everything that can be worked out before a request comes.
-final class ServedRoute: Sendable {
+final class CompiledRoute: Sendable {
     /// Into the routes of its configuration.
     let index: Int
     /// What observers know the route by: the same after a reload.
@@ -44,7 +44,7 @@ final class ServedRoute: Sendable {
     private let explainedAt = Atomic<Int64>(0)
     private static let explanationPause: Int64 = 600_000_000_000
 
-    init(index: Int, route: ProxyRoute, upstream: UpstreamWords, now: MonotonicTime) {
+    init(index: Int, route: ProxyRoute, upstream: UpstreamHeaderTemplate, now: MonotonicTime) {
         self.index = index
         hostLine = upstream.hostLine
         responseWriter = upstream.responseWriter
@@ -84,12 +84,12 @@ final class ServedRoute: Sendable {
 
     private static let asUser = Array("as-user".utf8)
 
-    /// Fixed credentials show what they inject; a token's name is known when it comes (``PreparedRoute``).
+    /// Fixed credentials show what they inject; a token's name is known when it comes (``CredentialedRoute``).
     private static func credentialFields(of route: ProxyRoute, now: MonotonicTime) -> [[UInt8]] {
         var names: [[UInt8]] = []
         if let source = route.source {
             if case .ready(let credential) = source.current(at: now) {
-                names = PreparedRoute.ownedNames(of: credential.injection)
+                names = CredentialedRoute.ownedNames(of: credential.injection)
             }
             // Box acts for another user when told so: a privilege that callers must not help themselves to.
             if source.strategy.hasPrefix("box_") { names.append(asUser) }
@@ -98,7 +98,7 @@ final class ServedRoute: Sendable {
     }
 }
 
-extension ServedRoute {
+extension CompiledRoute {
     /// As they are compared, and those with `_` also as they are written: what a route sets or removes itself is not
     /// mistaken for something else.
     fileprivate static func names(of headers: RoutePlan.Headers) -> [[UInt8]] {

@@ -34,7 +34,7 @@ package final class AcceptPause: ChannelInboundHandler {
     }
 
     package func errorCaught(context: ChannelHandlerContext, error: any Error) {
-        if let error = error as? IOError, error.meansNothingLeft {
+        if let error = error as? IOError, error.meansResourceExhausted {
             pause(context, error)
         }
         context.fireErrorCaught(error)
@@ -67,5 +67,5 @@ package final class AcceptPause: ChannelInboundHandler {
 
 extension IOError {
     /// The system has no more descriptors or memory for this process.
-    var meansNothingLeft: Bool { [EMFILE, ENFILE, ENOBUFS, ENOMEM].contains(errnoCode) }
+    var meansResourceExhausted: Bool { [EMFILE, ENFILE, ENOBUFS, ENOMEM].contains(errnoCode) }
 }

@@ -30,7 +30,7 @@ enum NameLookup {
 
     struct NameNotResolved: Error {}
     /// The system has no more descriptors, memory or threads for this process.
-    struct NothingLeft: Error {}
+    struct ResourceExhausted: Error {}
     /// The name leads to addresses that may not be dialled, and to no other of their kind.
     struct AddressProhibited: Error {}
 
@@ -43,7 +43,7 @@ enum NameLookup {
     private static let most = 128
     private static let state = Mutex(State())
 
-    /// Fails with ``AddressProhibited``, with ``NothingLeft``, or with ``NameNotResolved`` when no answer came. A name without such addresses has none.
+    /// Fails with ``AddressProhibited``, with ``ResourceExhausted``, or with ``NameNotResolved`` when no answer came. A name without such addresses has none.
     static func answer(to question: Question, on loop: any EventLoop) -> EventLoopFuture<[SocketAddress]> {
         let promise = loop.makePromise(of: [SocketAddress].self)
         let needsThread = state.withLock { state in
@@ -58,7 +58,7 @@ enum NameLookup {
         }
         if needsThread, !Self.onThread({ answerAll(from: question) }) {
             // The system has no thread to give: those who wait are heard when another one is done, or ask again.
-            finish(question, .failure(NothingLeft()), goesOn: false)
+            finish(question, .failure(ResourceExhausted()), goesOn: false)
         }
         return promise.futureResult
     }
@@ -136,12 +136,12 @@ enum NameLookup {
         var first: UnsafeMutablePointer<addrinfo>?
         switch unsafe getaddrinfo(question.host, String(question.port), &hints, &first) {
         case 0: break
-        case EAI_MEMORY: throw NothingLeft()
+        case EAI_MEMORY: throw ResourceExhausted()
         // Without a descriptor the C library says one or the other.
         case EAI_NONAME, noData, otherFamily:
-            guard hasDescriptorLeft else { throw NothingLeft() }
+            guard hasDescriptorLeft else { throw ResourceExhausted() }
             return []
-        default: throw hasDescriptorLeft ? NameNotResolved() : NothingLeft()
+        default: throw hasDescriptorLeft ? NameNotResolved() : ResourceExhausted()
         }
         defer { unsafe freeaddrinfo(first) }
         var addresses: [SocketAddress] = []

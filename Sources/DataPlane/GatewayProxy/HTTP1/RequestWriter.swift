@@ -3,10 +3,12 @@ import NIOCore
 
 /// Writes the head that goes upstream: hop-by-hop fields dropped first, the credential injected, the rest copied as it came.
 struct RequestWriter {
-    let route: PreparedRoute
+    let route: CredentialedRoute
     let match: RouteTable.Match
     /// The client used `Authorization` to authenticate to the gateway.
     let stripsAuthorization: Bool
+    /// The upstream is asked before content is sent.
+    var sendsExpect = true
     /// What tells where the request came from, where the route wants that told.
     var forwarded = ""
 
@@ -168,7 +170,7 @@ struct RequestWriter {
         case .host: return false
         case .authorization: return route.keepsAuthorization && !stripsAuthorization
         case .contentLength, .transferEncoding: return true
-        case .expect: return head.expectsContinue
+        case .expect: return head.expectsContinue && sendsExpect
         case .forwarded where route.dropsForwarded: return false
         default:
             if field.kind.isHopByHop { return false }

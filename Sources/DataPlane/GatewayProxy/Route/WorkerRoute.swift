@@ -1,12 +1,12 @@
 import GatewayCore
 
 /// What one event loop keeps for one route, whatever the generation of its credential.
-final class RouteState {
-    let route: ServedRoute
+final class WorkerRoute {
+    let route: CompiledRoute
     let pool: UpstreamPool
     private var pending = 0
 
-    init(route: ServedRoute, pool: UpstreamPool) {
+    init(route: CompiledRoute, pool: UpstreamPool) {
         self.route = route
         self.pool = pool
     }

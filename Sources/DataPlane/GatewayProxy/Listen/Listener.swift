@@ -103,11 +103,11 @@ final class Listener: Sendable {
     static func bind(
         _ settings: Settings,
         group: MultiThreadedEventLoopGroup,
-        lanes: LaneDirectory,
+        workers: WorkerRegistry,
         logger: Logger
     ) async throws -> Listener {
         let box = NIOLockedValueBox<Listener?>(nil)
-        let bootstrap = bootstrap(group: group, lanes: lanes, isUnix: settings.users != nil, logger: logger) {
+        let bootstrap = bootstrap(group: group, workers: workers, isUnix: settings.users != nil, logger: logger) {
             box.withLockedValue { $0 }
         }
         let channel: any Channel
@@ -146,7 +146,7 @@ final class Listener: Sendable {
 
     private static func bootstrap(
         group: MultiThreadedEventLoopGroup,
-        lanes: LaneDirectory,
+        workers: WorkerRegistry,
         isUnix: Bool,
         logger: Logger,
         _ listener: @escaping @Sendable () -> Listener?
@@ -165,9 +165,9 @@ final class Listener: Sendable {
                 } catch {
                     return channel.eventLoop.makeFailedFuture(error)
                 }
-                guard let users = settings.users else { return listener.addHandlers(channel, settings, lanes) }
+                guard let users = settings.users else { return listener.addHandlers(channel, settings, workers) }
                 return UnixSocket.admits(channel, users: users).flatMap { isAdmitted in
-                    isAdmitted ? listener.addHandlers(channel, settings, lanes) : channel.close()
+                    isAdmitted ? listener.addHandlers(channel, settings, workers) : channel.close()
                 }
             }
     }
@@ -186,21 +186,21 @@ final class Listener: Sendable {
     private func addHandlers(
         _ channel: any Channel,
         _ settings: Settings,
-        _ lanes: LaneDirectory
+        _ workers: WorkerRegistry
     ) -> EventLoopFuture<Void> {
         let identity = ListenerIdentity(settings.plan, boundPort: self.channel.localAddress?.port)
         return channel.eventLoop.makeCompletedFuture {
-            guard let lane = lanes.lane(of: channel.eventLoop) else {
+            guard let configuration = workers.configuration(of: channel.eventLoop) else {
                 throw ListenerError("the connection belongs to no event loop of the gateway")
             }
             if let tls = settings.tls {
                 try channel.pipeline.syncOperations.addHandler(NIOSSLServerHandler(context: tls))
             }
-            let handler = DownstreamHandler(
-                lane: lane,
+            let handler = HTTP1ClientConnection(
+                configuration: configuration,
                 listener: identity,
                 listenerNumber: settings.number,
-                isAlone: settings.tls == nil
+                hasDirectSocket: settings.tls == nil
             )
             try channel.pipeline.syncOperations.addHandler(handler)
         }

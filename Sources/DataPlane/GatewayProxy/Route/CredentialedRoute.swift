@@ -4,7 +4,7 @@ import GatewayCore
 ///
 /// Has all that an ordinary request asks of its route: with a thousand routes in use, each place in memory that a request has
 /// to look at is one that has left the cache meanwhile, and those that lead to each other are waited for one by one.
-final class PreparedRoute {
+final class CredentialedRoute {
     // First what every request asks, so that it lies together.
 
     /// nil where nothing is injected, and before the first generation has come.
@@ -22,7 +22,7 @@ final class PreparedRoute {
     /// Those of them that the credential goes into: no answer may bring them back.
     let credentialNames: [[UInt8]]
     let prefix: PathPrefix
-    /// ``ServedRoute/number``.
+    /// ``CompiledRoute/number``.
     let number: Int32
     /// Nothing is injected.
     let isBare: Bool
@@ -30,15 +30,15 @@ final class PreparedRoute {
     let keepsAuthorization: Bool
     /// What the client says of where the request came from is not forwarded.
     let dropsForwarded: Bool
-    /// The gateway says where the request came from: ``ServedRoute/forwarded``.
+    /// The gateway says where the request came from: ``CompiledRoute/forwarded``.
     let addsForwarded: Bool
     let query: InjectedQuery?
     /// How many bytes all of what is injected has, base path and query included.
     let injectedBytes: Int
 
-    let state: RouteState
+    let state: WorkerRoute
 
-    init(_ state: RouteState, credential: Credential?) {
+    init(_ state: WorkerRoute, credential: Credential?) {
         let route = state.route
         self.state = state
         self.credential = credential

@@ -14,7 +14,7 @@ import NIOSSL
 /// nothing is before it. With TLS in between, the pipeline is the way.
 ///
 /// A class, because writing can lead back to the handler, and from there to here, before it returns.
-final class Outlet {
+final class SocketWriter {
     private var context: ChannelHandlerContext?
     private var core: (any ChannelCore)?
     /// nil where messages must not go to it past other handlers.
@@ -31,10 +31,10 @@ final class Outlet {
     private(set) var isClosed = false
 
     /// Its handler is added. Before that, and after ``close()``, it leads nowhere.
-    func open(_ context: ChannelHandlerContext, isAlone: Bool) {
+    func open(_ context: ChannelHandlerContext, hasDirectSocket: Bool) {
         self.context = context
         transport = Self.socket(of: context)
-        guard isAlone else { return }
+        guard hasDirectSocket else { return }
         core = context.channel._channelCore
         socket = transport
     }
@@ -233,7 +233,7 @@ final class Outlet {
 
 // MARK: System calls
 
-extension Outlet {
+extension SocketWriter {
     /// What the ways to send return instead of a count when the connection has ended: nothing will be sent.
     private static let isGone = -2
 

@@ -6,7 +6,7 @@ import NIOSSL
 
 /// The connections of one event loop to one target. A proxied request never changes thread.
 final class UpstreamPool {
-    typealias Done = (Result<UpstreamHandler, GatewayProblem>) -> Void
+    typealias Done = (Result<any UpstreamStream, GatewayProblem>) -> Void
 
     private struct Waiter {
         let number: UInt64
@@ -41,15 +41,15 @@ final class UpstreamPool {
     private var isLooking = false
     private var isRetired = false
     /// The most recently used last: it is the least likely to have been closed meanwhile.
-    private var idle: [UpstreamHandler] = []
+    private var idle: [HTTP1UpstreamConnection] = []
 
-    init(target: UpstreamTarget, slot: LaneSlot, shared: ProxyShared) {
+    init(target: UpstreamTarget, worker: Worker, shared: ProxyShared) {
         self.target = target
-        loop = slot.loop
-        deadlines = slot.deadlines
-        resolver = UpstreamResolver(loop: slot.loop)
-        clock = slot.clock
-        buffers = slot.buffers
+        loop = worker.loop
+        deadlines = worker.deadlines
+        resolver = UpstreamResolver(loop: worker.loop)
+        clock = worker.clock
+        buffers = worker.buffers
         logger = shared.logger
         limits = shared.limits
         timeouts = shared.timeouts
@@ -63,43 +63,43 @@ final class UpstreamPool {
     /// A connection that was open a moment ago; it may still die on first use. None while others wait for one.
     ///
     /// - Parameter mayRepeat: The request may be sent again where the connection turns out to have ended.
-    func takeIdle(mayRepeat: Bool) -> UpstreamHandler? {
+    func takeIdle(mayRepeat: Bool) -> HTTP1UpstreamConnection? {
         waiters.isEmpty ? popIdle(mayRepeat: mayRepeat) : nil
     }
 
     /// The connection that would be taken is in the middle of a read, where a request comes that its client had sent ahead.
     var isBusyReading: Bool { idle.last?.mayBeEnding ?? false }
 
-    private func popIdle(mayRepeat: Bool = false) -> UpstreamHandler? {
+    private func popIdle(mayRepeat: Bool = false) -> HTTP1UpstreamConnection? {
         while let candidate = idle.popLast() {
             guard candidate.isOpen else { continue }
             guard !mayRepeat || isToBeLookedAt(candidate), candidate.hasInput else { return candidate }
-            candidate.abandon()
+            candidate.abandon(isCut: false)
         }
         return nil
     }
 
     /// Bytes that came before the request are no answer to it, and their event may wait behind that of the request. To look
     /// costs a system call, a thirtieth of a busy loop's time (docs/adr/0067): not where all was read a moment ago.
-    private func isToBeLookedAt(_ connection: UpstreamHandler) -> Bool {
+    private func isToBeLookedAt(_ connection: HTTP1UpstreamConnection) -> Bool {
         connection.mayHaveInput || connection.hasRested(for: Self.glance)
     }
 
     private static let glance = TimeAmount.milliseconds(5)
 
     /// One that whoever waits first may take.
-    private func popIdleForWaiter() -> UpstreamHandler? {
+    private func popIdleForWaiter() -> HTTP1UpstreamConnection? {
         waiters.first?.isFresh ?? true ? nil : popIdle()
     }
 
-    func putBack(_ connection: UpstreamHandler) {
-        guard !givesWay(rests: false) else { return connection.abandon() }
+    func putBack(_ connection: HTTP1UpstreamConnection) {
+        guard !givesWay(rests: false) else { return connection.abandon(isCut: false) }
         guard !isRetired || !waiters.isEmpty else { return connection.close() }
         idle.append(connection)
         serveWaiters()
     }
 
-    func remove(_ connection: UpstreamHandler) {
+    func remove(_ connection: HTTP1UpstreamConnection) {
         if let index = idle.lastIndex(where: { $0 === connection }) { idle.remove(at: index) }
     }
 
@@ -179,7 +179,7 @@ final class UpstreamPool {
     /// Closes what nobody uses, for loops that wait; the connections that have rested longest.
     func spareIdle() {
         guard waiters.isEmpty else { return }
-        while idle.first?.hasRested(for: Self.rest) ?? false, givesWay(rests: true) { idle.removeFirst().abandon() }
+        while idle.first?.hasRested(for: Self.rest) ?? false, givesWay(rests: true) { idle.removeFirst().abandon(isCut: false) }
         guard !idle.isEmpty, budget.isWaitedFor, !isLooking else { return }
         isLooking = true
         loop.assumeIsolated().scheduleTask(in: Self.rest) { [self] in
@@ -225,7 +225,7 @@ final class UpstreamPool {
                     nextWaiter().map(open)
                 } else {
                     if isFresh, !idle.isEmpty, let seat, budget.promiseToItself(seat) {
-                        idle.removeFirst().abandon()
+                        idle.removeFirst().abandon(isCut: false)
                     }
                     return
                 }
@@ -300,15 +300,15 @@ final class UpstreamPool {
             }
     }
 
-    private func receiveAllocator(for handler: UpstreamHandler) -> any RecvByteBufferAllocator {
+    private func receiveAllocator(for handler: HTTP1UpstreamConnection) -> any RecvByteBufferAllocator {
         // The TLS handler keeps what it reads until a record is whole.
         handler.encryptedReadWasFilled.map { WatchedReadAllocator($0) } ?? SharedReadAllocator(buffers, of: loop)
     }
 
-    private func makeHandler() -> UpstreamHandler {
-        UpstreamHandler(
+    private func makeHandler() -> HTTP1UpstreamConnection {
+        HTTP1UpstreamConnection(
             pool: self,
-            isAlone: target.tlsContext == nil,
+            hasDirectSocket: target.tlsContext == nil,
             loop: loop,
             clock: clock,
             limits: limits,
@@ -319,7 +319,7 @@ final class UpstreamPool {
 
     private func opened(_ channel: any Channel, _ done: @escaping Done) {
         do {
-            let handler = try channel.pipeline.syncOperations.handler(type: UpstreamHandler.self)
+            let handler = try channel.pipeline.syncOperations.handler(type: HTTP1UpstreamConnection.self)
             if !handler.count() { connectionEnded() }
             handler.whenReady(origin: target.origin, done)
         } catch {
@@ -327,75 +327,5 @@ final class UpstreamPool {
             connectionEnded()
             done(.failure(UpstreamFailure.problem(error, target.origin)))
         }
-    }
-}
-
-/// What a failed connection is called.
-enum UpstreamFailure {
-    /// - Parameter isUnresolved: There was no address to dial yet.
-    static func problem(_ error: any Error, _ origin: Origin, isUnresolved: Bool = false) -> GatewayProblem {
-        switch error {
-        case let error as NIOConnectionError: connectionProblem(error, origin)
-        case ChannelError.connectTimeout where isUnresolved: nameTimeout(origin)
-        case ChannelError.connectTimeout: timeout(origin)
-        case let error as NIOSSLError: tlsProblem(error, origin)
-        case is NIOSSLExtraError, is PeerNameMismatch:
-            unreachable("The certificate of \(origin) does not name this host.", .certificateRefused)
-        case let error as PinMismatch:
-            unreachable(
-                "The certificate of \(origin) has a key that tls.pin does not name: \(error.seen).",
-                .certificateRefused
-            )
-        case is BoringSSLError: unreachable("The TLS handshake with \(origin) failed.", .handshakeFailed)
-        default: unreachable("\(origin) refused the connection or reset it.", nil)
-        }
-    }
-
-    private static func connectionProblem(_ error: NIOConnectionError, _ origin: Origin) -> GatewayProblem {
-        if hasNothingLeft(error) {
-            let detail = "The system has no more descriptors or memory for this process (ulimit -n)."
-            return GatewayProblem(.overloaded, detail, retryAfter: .seconds(1))
-        }
-        guard !error.connectionErrors.isEmpty else {
-            if [error.dnsAError, error.dnsAAAAError].contains(where: { $0 is NameLookup.AddressProhibited }) {
-                let detail = "\(origin.host) resolves to an address that may not be dialled."
-                return GatewayProblem(.destinationProhibited, detail)
-            }
-            return unreachable("The name \(origin.host) cannot be resolved.", .nameNotResolved)
-        }
-        let timedOut = error.connectionErrors.allSatisfy {
-            if case .connectTimeout? = $0.error as? ChannelError { return true }
-            return false
-        }
-        return timedOut ? timeout(origin) : unreachable("\(origin) does not accept connections; is it running?", nil)
-    }
-
-    /// The upstream was not even asked.
-    private static func hasNothingLeft(_ error: NIOConnectionError) -> Bool {
-        [error.dnsAError, error.dnsAAAAError].contains { $0 is NameLookup.NothingLeft }
-            || error.connectionErrors.contains { ($0.error as? IOError)?.meansNothingLeft ?? false }
-    }
-
-    private static func tlsProblem(_ error: NIOSSLError, _ origin: Origin) -> GatewayProblem {
-        let text = String(describing: error)
-        guard text.contains("CERTIFICATE_VERIFY_FAILED") || text.contains("unableToValidateCertificate") else {
-            return unreachable("The TLS handshake with \(origin) failed.", .handshakeFailed)
-        }
-        let advice = "If it comes from an authority of your own, name it in the route's tls.ca."
-        return unreachable("The certificate of \(origin) is not trusted. \(advice)", .certificateRefused)
-    }
-
-    private static func timeout(_ origin: Origin) -> GatewayProblem {
-        let detail = "\(origin) did not accept a connection in time."
-        return GatewayProblem(.upstreamTimeout, detail, hopError: .connectionTimeout)
-    }
-
-    private static func nameTimeout(_ origin: Origin) -> GatewayProblem {
-        let detail = "The name \(origin.host) was not resolved in time; does the name server answer?"
-        return GatewayProblem(.upstreamTimeout, detail, hopError: .nameTimeout)
-    }
-
-    private static func unreachable(_ detail: String, _ error: GatewayProblem.HopError?) -> GatewayProblem {
-        GatewayProblem(.upstreamUnreachable, detail, hopError: error)
     }
 }

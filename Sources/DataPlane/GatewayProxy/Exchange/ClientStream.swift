@@ -1,0 +1,84 @@
+import GatewayCore
+import NIOCore
+
+/// How content crosses from one connection to the other.
+enum ContentForm {
+    /// As it came, with its framing: both ends frame it alike.
+    case wire
+    /// Without framing: the receiving end frames it.
+    case content
+}
+
+/// The client's side of one exchange. It brings the request, and takes the response.
+///
+/// Knows its protocol and decides nothing. It ends its exchange with ``ExchangeDriver/clientLeft(isCut:)``, or is ended by
+/// ``finish(requestIsComplete:)``, ``respond(with:as:requestIsComplete:)`` or ``cut(within:)``.
+protocol ClientStream: AnyObject {
+    // MARK: Request
+
+    /// Valid until the exchange is over.
+    var requestHead: RequestHead { get }
+    /// What ``requestHead`` describes.
+    var requestBytes: ByteBuffer { get }
+    /// The client's address as `Forwarded` names it; nil on a unix socket.
+    var clientAddress: String? { get }
+    var isTLS: Bool { get }
+    /// Content has come that the exchange has not taken yet.
+    var hasUnreadContent: Bool { get }
+    /// The exchange takes more of the request.
+    func resumeRequest()
+
+    // MARK: Response
+
+    /// The client takes more: what is on its way to it is below the high-water mark.
+    var isWritable: Bool { get }
+    /// Bytes that the client has not taken. Asks the system.
+    var untakenBytes: Int { get }
+    func sendInformational(_ head: borrowing ResponseHead, _ bytes: ByteBuffer, by route: CredentialedRoute)
+    /// - Returns: How the content has to come; nil where the head could not be written.
+    func sendHead(
+        _ head: borrowing ResponseHead,
+        _ bytes: ByteBuffer,
+        by route: CredentialedRoute,
+        tokenNote: String?,
+        requestIsComplete: Bool
+    ) -> ContentForm?
+    /// Takes the first `count` bytes of `buffer` to be sent later, unless they are so many that ``sendContent(_:)`` is better.
+    ///
+    /// - Returns: Whether they were taken.
+    func stageContent(_ count: Int, of buffer: inout ByteBuffer) -> Bool
+    func sendContent(_ bytes: ByteBuffer)
+    /// - Parameter trailers: With the empty line that ends them; nil where none can come.
+    func sendEnd(trailers: ByteBuffer?)
+    /// What was sent leaves now.
+    func flush()
+    /// The response is complete.
+    func finish(requestIsComplete: Bool)
+    /// Answers with a problem of the gateway's own. Nothing of a final response was sent before.
+    func respond(with problem: GatewayProblem, as subject: ProblemSubject, requestIsComplete: Bool)
+    /// Ends the response so that no client takes it for a whole one.
+    ///
+    /// - Parameter limit: How long the client has for what was sent before; nil for as long as it takes some of it.
+    func cut(within limit: TimeAmount?)
+
+    // MARK: Tunnel
+
+    /// What follows in both directions is no HTTP.
+    func beginTunnel()
+    /// The upstream of a tunnel sends no more, and may still read.
+    func closeOutput()
+
+    // MARK: Deadline
+
+    /// When it passes, ``ExchangeDriver/deadlinePassed()`` is called. There is one for each exchange.
+    func setDeadline(_ amount: TimeAmount)
+    func clearDeadline()
+}
+
+/// What a problem response names beside the problem.
+struct ProblemSubject {
+    var requestID: RequestID
+    var route: CompiledRoute?
+    /// The credential that the request chose, where it did.
+    var credential: String?
+}

@@ -1,0 +1,63 @@
+import GatewayCore
+import NIOCore
+
+/// The upstream's side of one exchange, leased from an ``UpstreamPool``. It takes the request, and brings the response.
+///
+/// The lease ends once: with ``release(isReusable:)``, ``returnUnused()``, ``abandon(isCut:)`` or ``finishTunnel()``, or because the
+/// connection is lost.
+protocol UpstreamStream: AnyObject {
+    /// It has carried a request before, so that the upstream may have closed it meanwhile.
+    var isReused: Bool { get }
+    /// The upstream takes more: what is on its way to it is below the high-water mark.
+    var isWritable: Bool { get }
+    /// Bytes that the upstream has not taken. Asks the system.
+    var untakenBytes: Int { get }
+
+    func begin(for exchange: ExchangeDriver, answersHead: Bool)
+
+    // MARK: Request
+
+    /// - Parameter end: The last lines, the empty one included.
+    /// - Returns: Whether it was written, whole.
+    func sendHead(_ head: borrowing RequestHead, _ bytes: ByteBuffer, by writer: RequestWriter, end: [UInt8]) -> Bool
+    /// Sends what the stream before this one could not send any of.
+    ///
+    /// - Parameter isChunked: Content without framing follows in chunks.
+    func sendAgain(_ unsent: ByteBuffer, isChunked: Bool)
+    func sendContent(_ bytes: ByteBuffer, as form: ContentForm)
+    /// Ends content that was sent without framing.
+    ///
+    /// - Parameter trailers: With the empty line that ends them.
+    func sendEnd(trailers: ByteBuffer)
+    /// What was sent leaves now.
+    func flush()
+    /// After the loss of the connection: the request as far as it was sent, where nothing of it has left.
+    func takeUnsent() -> ByteBuffer?
+
+    // MARK: Response
+
+    /// The client takes more.
+    func resumeReading()
+    /// Passes the response on that was held back.
+    func passHeldResponse()
+    /// - Parameter requestWasSent: All of it, so that the next request can follow.
+    func dropHeldResponse(requestWasSent: Bool)
+
+    // MARK: End
+
+    func release(isReusable: Bool)
+    /// No request was sent.
+    func returnUnused()
+    /// The exchange is over before its response is complete.
+    ///
+    /// - Parameter isCut: A tunnel must not pass the client's end on as an end.
+    func abandon(isCut: Bool)
+
+    // MARK: Tunnel
+
+    var inputHasEnded: Bool { get }
+    /// The client of a tunnel sends no more.
+    func closeOutput()
+    /// The client has left in good order. What it sent is still to be taken.
+    func finishTunnel()
+}

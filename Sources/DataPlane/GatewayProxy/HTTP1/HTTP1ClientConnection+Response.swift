@@ -1,0 +1,153 @@
+import GatewayCore
+import NIOCore
+
+extension HTTP1ClientConnection: ClientStream {
+    var requestHead: RequestHead { _read { yield reader.head } }
+    var clientAddress: String? { context?.channel.remoteAddress?.ipAddress }
+    var isTLS: Bool { !hasDirectSocket }
+    var hasUnreadContent: Bool { !reader.isEmpty }
+    var untakenBytes: Int { writer.untakenBytes() }
+
+    func resumeRequest() { process() }
+
+    // MARK: Response
+
+    func sendInformational(_ head: borrowing ResponseHead, _ bytes: ByteBuffer, by route: CredentialedRoute) {
+        // One that does not fit is dropped: it is only advice.
+        _ = stage.append { staged in
+            route.responseWriter.write(
+                head,
+                bytes,
+                persistence: .implied,
+                knowsChunks: true,
+                credentialNames: route.credentialNames,
+                tokenNote: nil,
+                date: nil,
+                into: &staged
+            )
+        }
+    }
+
+    func sendHead(
+        _ head: borrowing ResponseHead,
+        _ bytes: ByteBuffer,
+        by route: CredentialedRoute,
+        tokenNote: String?,
+        requestIsComplete: Bool
+    ) -> ContentForm? {
+        // HTTP/1.0 clients know no chunks: they get the content, and the end of the connection as its end.
+        let isHTTP10 = reader.head.isHTTP10
+        let endsWithConnection = isHTTP10 && (head.framing == .untilClose || head.framing == .chunked)
+        if endsWithConnection || !requestIsComplete || shared.isDraining { keepsAlive = false }
+        let persistence: ResponseWriter.Persistence =
+            if head.status == 101 { .upgrade } else if keepsAlive { isHTTP10 ? .keepAlive : .implied } else { .close }
+        let date = head.hasDate || head.status == 101 ? nil : shared.clock.now().wall
+        let isWritten = stage.append { staged in
+            route.responseWriter.write(
+                head,
+                bytes,
+                persistence: persistence,
+                knowsChunks: !isHTTP10,
+                credentialNames: route.credentialNames,
+                tokenNote: tokenNote,
+                date: date,
+                into: &staged
+            )
+        }
+        guard isWritten else { return nil }
+        sendsChunks = !isHTTP10 && head.framing == .untilClose
+        return sendsChunks || endsWithConnection ? .content : .wire
+    }
+
+    func stageContent(_ count: Int, of buffer: inout ByteBuffer) -> Bool {
+        guard sendsChunks else { return stage.take(count, of: &buffer) }
+        stage.appendChunk(count, of: &buffer)
+        return true
+    }
+
+    func sendContent(_ bytes: ByteBuffer) { stage.send(bytes) }
+
+    func sendEnd(trailers: ByteBuffer?) {
+        if sendsChunks {
+            stage.appendLastChunk()
+        } else if let trailers, !reader.head.isHTTP10 {
+            stage.send(trailers)
+        }
+    }
+
+    func flush() { stage.flush() }
+
+    func finish(requestIsComplete: Bool) {
+        let isTunnel = phase == .tunnel
+        endExchange()
+        flush()
+        guard isTunnel || !keepsAlive || !requestIsComplete else { return becomeReady() }
+        // Requests that were or are still sent ahead: closing on them would reset the connection and take this answer away.
+        let sendsMore = !requestIsComplete || !reader.isEmpty || reader.head.clientKeepsAlive
+        closeAfterWrites(lingering: sendsMore)
+    }
+
+    private func becomeReady() {
+        phase = .head
+        requestBytes = buffers.empty
+        reader.nextRequest()
+        setDeadline(timeouts.idle)
+        process()
+    }
+
+    func endExchange() {
+        if exchange != nil { exchange = nil }
+        sendsChunks = false
+    }
+
+    // MARK: Tunnel
+
+    func beginTunnel() {
+        keepsAlive = false
+        phase = .tunnel
+        process()
+    }
+
+    func closeOutput() {
+        // It will be closed when the last bytes of the client are with the upstream.
+        guard !clientHasClosedOutput else { return }
+        writer.closeOutput()
+    }
+
+    // MARK: Problems
+
+    /// Answers a request that no exchange has begun for.
+    func refuse(_ problem: GatewayProblem, id: RequestID? = nil, _ refusal: RequestAuthorizer.Refusal? = nil) {
+        let id = id ?? configuration.nextRequestID()
+        let hasHead = requestBytes.readableBytes > 0
+        let bytes = requestBytes
+        let method = hasHead ? reader.head.methodName(bytes.readableBytesUInt8Span) : ""
+        let route = refusal?.route.map { shared.routes[$0] }
+        configuration.observeRefusal(problem, id: id, route: route, client: refusal?.client, method: method)
+        let subject = ProblemSubject(requestID: id, route: route)
+        respond(with: problem, as: subject, requestIsComplete: hasHead && reader.head.framing == .none)
+    }
+
+    func respond(with problem: GatewayProblem, as subject: ProblemSubject, requestIsComplete: Bool) {
+        endExchange()
+        let hasHead = requestBytes.readableBytes > 0
+        // After a request that could be read in two ways nothing on its connection is to be trusted.
+        let isDubious = problem.kind == .requestRefused
+        let closes = isDubious || !keepsAlive || !requestIsComplete || !hasHead || reader.head.isHTTP10
+        let bytes = requestBytes
+        let response = ProblemResponse(
+            problem: problem,
+            requestID: subject.requestID.description,
+            route: subject.route?.plan.name,
+            credential: subject.credential ?? subject.route?.credentialName,
+            strategy: subject.route?.strategy,
+            proxyStatus: shared.proxyStatus(problem, subject.route),
+            omitsBody: reader.head.isHead,
+            prefersText: hasHead && AcceptRule.prefersText(reader.head, bytes.readableBytesUInt8Span),
+            closes: closes
+        )
+        stage.append { response.write(name: ProxyShared.name, at: shared.clock.now().wall, into: &$0) }
+        flush()
+        if closes { closeAfterWrites(lingering: true) } else { becomeReady() }
+    }
+}

@@ -1,0 +1,375 @@
+import GatewayCore
+import Logging
+import NIOCore
+import NIOSSL
+import NIOTLS
+
+/// One HTTP/1 connection of a client: reads its requests one after the other, and writes the responses.
+///
+/// Has what belongs to a connection: pipelining, pausing, half-close, reuse and the ways to end. Decides nothing about a request.
+/// Lives on one event loop.
+final class HTTP1ClientConnection: ChannelDuplexHandler, DeadlineKeeper {
+    typealias InboundIn = ByteBuffer
+    typealias OutboundIn = ByteBuffer
+    typealias OutboundOut = ByteBuffer
+
+    enum Phase {
+        /// Between requests, or within a head.
+        case head
+        /// The exchange says what is read.
+        case exchange
+        case tunnel
+        /// The last response is on its way to the client; what still comes is thrown away.
+        case finishing
+        /// The last response is written; what still comes is thrown away until the client closes.
+        case lingering
+        /// A broken response is on its way to the client; the connection is reset when it is there.
+        case cutting
+        case closed
+    }
+
+    private(set) var configuration: WorkerConfiguration
+    let identity: ListenerIdentity
+    /// Tells which listener accepted the connection.
+    let listenerNumber: Int
+    var context: ChannelHandlerContext?
+    let writer = SocketWriter()
+    let stage: ResponseStage
+    /// TLS is not in the pipeline.
+    let hasDirectSocket: Bool
+    /// The TLS handshake is under way, and what is written waits for it.
+    private(set) var isOpening: Bool
+    private let clock: LoopClock
+    let buffers: SpareBuffers
+    var phase = Phase.head
+    var reader: RequestReader
+    /// Of the request at hand.
+    var requestBytes: ByteBuffer
+    var exchange: ExchangeDriver?
+    /// Under ``shared``.
+    private var clientCache = ClientAuthenticationCache()
+    private let timer: DeadlineTimer
+    var keepsAlive = true
+    /// The content of the response comes without framing, and the client gets it in chunks.
+    var sendsChunks = false
+    /// The request at hand, or the one whose head is coming, is the last.
+    var isEnding = false
+    var clientHasClosedOutput = false
+    /// The connection did not end as the client wanted it to.
+    var wasCut = false
+    /// The client takes more: what is on its way to it is below the high-water mark.
+    private(set) var isWritable = true
+    var closing = ClosingState()
+    private var pendingRead = false
+    private var isProcessing = false
+    private var hasOpened = false
+    /// Among ``Limits/connections``.
+    private var isCounted = false
+
+    var shared: ProxyShared { configuration.shared }
+    var timeouts: Timeouts { configuration.timeouts }
+
+    init(configuration: WorkerConfiguration, listener: ListenerIdentity, listenerNumber: Int, hasDirectSocket: Bool) {
+        self.configuration = configuration
+        self.hasDirectSocket = hasDirectSocket
+        isOpening = !hasDirectSocket
+        timer = DeadlineTimer(queue: configuration.worker.deadlines)
+        clock = configuration.clock
+        buffers = configuration.buffers
+        identity = listener
+        self.listenerNumber = listenerNumber
+        stage = ResponseStage(writer, buffers: configuration.buffers)
+        requestBytes = configuration.buffers.empty
+        reader = RequestReader(limits: configuration.shared.limits, empty: configuration.buffers.empty)
+    }
+
+    // MARK: Reload
+
+    /// Takes the next request under the configuration of the last reload.
+    private func followReload() {
+        guard let current = configuration.worker.current else { return }
+        configuration = current
+        clientCache = ClientAuthenticationCache()
+        reader.change(to: current.limits)
+    }
+
+    func followReloadIfIdle() {
+        if phase == .head, !reader.isWithinHead { followReload() }
+    }
+
+    // MARK: Channel events
+
+    func handlerAdded(context: ChannelHandlerContext) {
+        self.context = context
+        writer.open(context, hasDirectSocket: hasDirectSocket)
+        if context.channel.isActive { opened() }
+    }
+
+    func handlerRemoved(context: ChannelHandlerContext) {
+        self.context = nil
+        writer.close()
+    }
+
+    func channelActive(context: ChannelHandlerContext) {
+        opened()
+        context.fireChannelActive()
+    }
+
+    private func opened() {
+        guard !hasOpened else { return }
+        hasOpened = true
+        configuration.register(self)
+        isCounted = shared.connectionOpened()
+        guard isCounted else {
+            closing.mayLingerOn = false
+            refuse(GatewayProblem(.overloaded, "Too many connections.", retryAfter: .seconds(1)))
+            setDeadline(timeouts.linger)
+            return
+        }
+        setDeadline(timeouts.header)
+    }
+
+    func channelInactive(context: ChannelHandlerContext) {
+        if isCounted {
+            isCounted = false
+            shared.connectionClosed()
+        }
+        configuration.unregister(self)
+        let exchange = exchange.take()
+        // What the client of a tunnel sent last may not have left yet.
+        let isFinished = phase == .tunnel && !wasCut && exchange?.finishTunnel(reader.bytes) ?? false
+        phase = .closed
+        isWritable = false
+        clock.end()
+        timer.cancel()
+        exchange?.clientLeft(isCut: wasCut && !isFinished)
+        reader.dropAll()
+        requestBytes = buffers.empty
+        context.fireChannelInactive()
+    }
+
+    func errorCaught(context: ChannelHandlerContext, error: any Error) {
+        shared.logger.debug("Client connection failed", metadata: ["gateway.error": "\(type(of: error))"])
+        // Without a close_notify it may still read its last answer; behind a part of one it must get none either.
+        if phase == .finishing || phase == .cutting, error as? NIOSSLError == .uncleanShutdown { return }
+        wasCut = true
+        leaveClient()
+    }
+
+    func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
+        if case .handshakeCompleted? = event as? TLSUserEvent { isOpening = false }
+        if case .inputClosed? = event as? ChannelEvent { clientClosedOutput() }
+        context.fireUserInboundEventTriggered(event)
+    }
+
+    func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+        clock.begin()
+        reader.append(unwrapInboundIn(data))
+        process()
+    }
+
+    func channelReadComplete(context: ChannelHandlerContext) {
+        clock.end()
+        reader.releaseIfEmpty()
+        if wantsInput { writer.readAhead() }
+    }
+
+    func channelWritabilityChanged(context: ChannelHandlerContext) {
+        isWritable = context.channel.isWritable
+        if isWritable {
+            exchange?.clientBecameWritable()
+            process()
+        }
+        context.fireChannelWritabilityChanged()
+    }
+
+    // MARK: Reading
+
+    func read(context: ChannelHandlerContext) {
+        if wantsInput { context.read() } else { pendingRead = true }
+    }
+
+    private var wantsInput: Bool {
+        switch phase {
+        // A client that sends requests but reads no answers would fill the memory with them.
+        case .head: isWritable
+        case .finishing, .lingering, .cutting, .closed: true
+        case .tunnel: reader.isEmpty && exchange?.intake == .content
+        case .exchange: mayReadAhead || wantsInputOfExchange
+        }
+    }
+
+    private var wantsInputOfExchange: Bool {
+        switch exchange?.intake {
+        case .content: reader.isEmpty || reader.awaitsTrailers
+        // Not pausing saves two system calls for each request; what comes early waits, one read of it at the most.
+        case .complete: reader.isEmpty
+        case .nothing, nil: false
+        }
+    }
+
+    /// With TLS only what is read tells that the client has ended its side: the connection may stay open behind a close_notify.
+    private var mayReadAhead: Bool { !hasDirectSocket && reader.bytes.readableBytes < Self.maximumReadAhead }
+    private static let maximumReadAhead = 16_384
+
+    func resumeReading() {
+        guard pendingRead, wantsInput else { return }
+        pendingRead = false
+        writer.read()
+    }
+
+    /// Takes from ``reader`` what the phase allows; called whenever either has changed.
+    func process() {
+        guard !isProcessing else { return }
+        isProcessing = true
+        var goesOn = true
+        while goesOn, !reader.isEmpty {
+            switch phase {
+            case .head: goesOn = isWritable && readHead()
+            case .exchange: goesOn = readContent()
+            case .tunnel: goesOn = readTunnel()
+            case .finishing, .cutting, .closed: reader.dropAll()
+            case .lingering:
+                reader.dropAll()
+                timer.set(min(clock.now + timeouts.linger, closing.lingersUntil), for: self)
+            }
+        }
+        isProcessing = false
+        exchange?.flushRequest()
+        if clientHasClosedOutput { inputEnded() }
+        resumeReading()
+    }
+
+    // MARK: Head
+
+    /// - Returns: Whether there is more to do with what has come.
+    private func readHead() -> Bool {
+        let wasWithinHead = reader.isWithinHead
+        if configuration.isReplaced, !wasWithinHead { followReload() }
+        switch reader.readHead() {
+        case .needMore:
+            if clientHasClosedOutput {
+                closeAfterWrites(lingering: false)
+            } else if reader.isWithinHead, !wasWithinHead {
+                setDeadline(timeouts.header)
+            }
+            return false
+        case .refused(let reason):
+            refuse(reason.problem("The request was", under: configuration.limits))
+            return false
+        case .head:
+            requestBytes = reader.takeHead()
+            timer.clear()
+            // Nobody would read the response, or the request lacks a part.
+            guard !clientHasClosedOutput || !reader.clientHasLeft() else {
+                closeAfterWrites(lingering: false)
+                return false
+            }
+            authorize()
+            return true
+        }
+    }
+
+    private func authorize() {
+        keepsAlive = reader.head.clientKeepsAlive && !isEnding && !shared.isDraining
+        let bytes = requestBytes
+        let id = RequestID.given(in: reader.head, bytes.readableBytesUInt8Span) ?? configuration.nextRequestID()
+        var trace: AuthorizationTrace?
+        let decision = shared.authorizer.decide(
+            reader.head,
+            bytes.readableBytesUInt8Span,
+            on: identity,
+            cache: &clientCache,
+            trace: &trace
+        )
+        switch consume decision {
+        case .refused(let refusal):
+            configuration.observeDenial(refusal, id: id)
+            refuse(refusal.problem, id: id, refusal)
+        case .admitted(let admitted): begin(id, admitted)
+        }
+    }
+
+    private func begin(_ id: consuming RequestID, _ admitted: consuming RequestAuthorizer.Admitted) {
+        let now = shared.clock.monotonic()
+        let bytes = requestBytes
+        let exchange = ExchangeDriver(
+            id,
+            reader.head,
+            bytes.readableBytesUInt8Span,
+            admitted: admitted,
+            client: self,
+            configuration: configuration,
+            at: now
+        )
+        self.exchange = exchange
+        phase = .exchange
+        exchange.begin(at: now)
+    }
+
+    // MARK: Content
+
+    private func readContent() -> Bool {
+        guard let exchange, exchange.intake == .content else { return false }
+        switch reader.nextPart(forbidden: forbiddenTrailers(exchange)) {
+        case .content(let bytes, let length, let isLast): exchange.receive(bytes, length: length, isLast: isLast)
+        case .trailers(let bytes): exchange.receive(trailers: bytes)
+        case .needMore: return false
+        case .broken:
+            exchange.requestBroke(GatewayProblem(.requestRefused, "The chunked body is not valid."))
+        case .refusedTrailers(let reason):
+            exchange.requestBroke(reason.problem("The trailers were", under: configuration.limits))
+        }
+        return true
+    }
+
+    private func forbiddenTrailers(_ exchange: ExchangeDriver) -> [[UInt8]] {
+        guard reader.awaitsTrailers else { return [] }
+        let forwarded =
+            exchange.compiled.forwarded == .pass ? [] : ForwardedPolicy.names.map { Array($0.utf8) }
+        return exchange.route.ownedNames + reader.head.options.nominatedAsOwned + forwarded
+    }
+
+    private func readTunnel() -> Bool {
+        guard let exchange, exchange.intake == .content else { return false }
+        exchange.receive(tunnelled: reader.takeAll())
+        return true
+    }
+
+    // MARK: Deadlines
+
+    func setDeadline(_ amount: TimeAmount) {
+        closing.watch.reset()
+        timer.set(clock.now + amount, for: self)
+    }
+
+    func clearDeadline() { timer.clear() }
+    func cancelDeadline() { timer.cancel() }
+
+    func deadlinePassed() {
+        switch phase {
+        case .head:
+            if reader.isWithinHead {
+                refuse(GatewayProblem(.requestTimeout, "The head of the request took too long."))
+            } else if isWritable, writer.hasInput {
+                // A request has come and waits for its turn.
+                setDeadline(timeouts.idle)
+            } else if !clientTakes(within: timeouts.idle) {
+                closeNow()
+            }
+        case .exchange, .tunnel: exchange?.deadlinePassed()
+        // A slow client has as long for the rest of its answer as for any other part of it.
+        case .finishing: if !clientTakes(within: timeouts.response) { reset() }
+        case .cutting: resetWhenTaken()
+        case .lingering, .closed: closeNow()
+        }
+    }
+
+    /// Whether the client takes what was written, however slowly; then it has `amount` to take more.
+    private func clientTakes(within amount: TimeAmount) -> Bool {
+        let now = TransferProgress(untakenByClient: writer.untakenBytes(), untakenByUpstream: 0, responseSent: nil)
+        guard closing.watch.hasMoved(now, by: { last, now in now.clientTakes(since: last) }) else { return false }
+        timer.set(clock.now + amount, for: self)
+        return true
+    }
+}

@@ -1,0 +1,157 @@
+import GatewayCore
+import NIOCore
+
+/// Reads requests from the bytes that an HTTP/1 client sends: heads, content, trailers, one request after the other.
+struct RequestReader: ~Copyable {
+    /// What the next bytes of the content are.
+    enum Part {
+        /// Framing included.
+        ///
+        /// - Parameters:
+        ///   - length: Of the content in it.
+        ///   - isLast: The request ends with it.
+        case content(ByteBuffer, length: Int, isLast: Bool)
+        /// With the empty line that ends them. The request ends with it.
+        case trailers(ByteBuffer)
+        case needMore
+        case broken
+        case refusedTrailers(HeadRefusal)
+    }
+
+    private(set) var bytes: ByteBuffer
+    private var decoder: RequestHeadDecoder
+    private var body = MessageBody(.none)
+    private var trailers: TrailerSection
+    private var limits: Limits
+    /// The client, which sends no more, has left; found out once, because what it has sent stays the same.
+    private var hasLeft: Bool?
+    private let empty: ByteBuffer
+
+    /// - Parameter empty: Stands for no bytes.
+    init(limits: Limits, empty: ByteBuffer) {
+        self.limits = limits
+        self.empty = empty
+        bytes = empty
+        decoder = RequestHeadDecoder(maxBytes: limits.headerBytes, maxFields: limits.headerFields)
+        trailers = TrailerSection(maxBytes: limits.headerBytes, maxFields: limits.headerFields)
+    }
+
+    var head: RequestHead { _read { yield decoder.head } }
+    /// Whether bytes of an unfinished head have come.
+    var isWithinHead: Bool { decoder.isWithinHead }
+    var awaitsTrailers: Bool { body.awaitsTrailers }
+    var isEmpty: Bool { bytes.readableBytes == 0 }
+
+    /// Takes on other limits, between two requests.
+    mutating func change(to new: Limits) {
+        let hasChanged = new.headerBytes != limits.headerBytes || new.headerFields != limits.headerFields
+        limits = new
+        guard hasChanged else { return }
+        decoder = RequestHeadDecoder(maxBytes: new.headerBytes, maxFields: new.headerFields)
+        trailers = TrailerSection(maxBytes: new.headerBytes, maxFields: new.headerFields)
+    }
+
+    mutating func append(_ new: consuming ByteBuffer) { bytes.takeBehindRest(&new) }
+
+    mutating func dropAll() { bytes = empty }
+
+    /// A buffer that nobody holds is used for the next read.
+    mutating func releaseIfEmpty() {
+        if isEmpty { bytes = empty }
+    }
+
+    mutating func takeAll() -> ByteBuffer {
+        defer { bytes = empty }
+        return bytes
+    }
+
+    // MARK: Head
+
+    mutating func readHead() -> RequestHeadDecoder.Verdict {
+        let bytes = bytes
+        let verdict = decoder.decode(bytes.readableBytesUInt8Span)
+        if case .needMore = verdict { self.bytes.moveReaderIndex(forwardBy: decoder.takeEmptyLine()) }
+        return verdict
+    }
+
+    /// - Returns: The bytes of the head that was just read.
+    mutating func takeHead() -> ByteBuffer {
+        body = MessageBody(decoder.head.framing)
+        return bytes.readSlice(length: decoder.head.end) ?? empty
+    }
+
+    /// Makes ready for the next request.
+    mutating func nextRequest() { decoder.reset() }
+
+    // MARK: Content
+
+    /// - Parameter forbidden: Names, in lower case, of fields that no trailer may bring; asked only where ``awaitsTrailers``.
+    mutating func nextPart(forbidden: [[UInt8]]) -> Part {
+        guard !body.awaitsTrailers else { return nextTrailers(forbidden) }
+        let bytes = bytes
+        var length = 0
+        switch body.receive(bytes.readableBytesUInt8Span, onData: { length += $0.count }) {
+        case .forward(let count): return part(count, length)
+        case .last(let count): return part(count, length, isLast: true)
+        case .trailers(let count):
+            trailers.reset()
+            return part(count, length)
+        case .broken: return .broken
+        }
+    }
+
+    private mutating func part(_ count: Int, _ length: Int, isLast: Bool = false) -> Part {
+        .content(bytes.readSlice(length: count) ?? empty, length: length, isLast: isLast)
+    }
+
+    private mutating func nextTrailers(_ forbidden: [[UInt8]]) -> Part {
+        let bytes = bytes
+        switch trailers.read(bytes.readableBytesUInt8Span, forbidden: forbidden) {
+        case .needMore: return .needMore
+        case .refused(let reason): return .refusedTrailers(reason)
+        case .complete(let output, let consumed):
+            self.bytes.moveReaderIndex(forwardBy: consumed)
+            body.trailersReceived()
+            return .trailers(ByteBuffer(bytes: output))
+        }
+    }
+
+    // MARK: Clients that left
+
+    /// Whether a client that sends no more has left: a request of it lacks a part, or the last one was not said to be the last.
+    mutating func clientHasLeft() -> Bool {
+        if let hasLeft { return hasLeft }
+        let answer = lacksPart()
+        hasLeft = answer
+        return answer
+    }
+
+    /// Requests that are looked through at most: a client may have sent more than the loop has time for.
+    private static let maximumLookedThrough = 1000
+
+    private func lacksPart() -> Bool {
+        var (body, isLast, mayChange) = (self.body, !decoder.head.clientKeepsAlive, decoder.head.wantsUpgrade)
+        var next = RequestHeadDecoder(maxBytes: limits.headerBytes, maxFields: limits.headerFields)
+        var rest = bytes
+        for _ in 0..<Self.maximumLookedThrough {
+            switch body.extent(of: rest.readableBytesUInt8Span) {
+            case .part: return true
+            case .rest: return !isLast
+            case .broken: return false
+            case .more(let start):
+                // What follows an Upgrade may be no request.
+                guard !isLast, !mayChange else { return false }
+                rest.moveReaderIndex(forwardBy: start)
+            }
+            switch next.decode(rest.readableBytesUInt8Span) {
+            case .needMore: return true
+            case .refused: return false
+            case .head: rest.moveReaderIndex(forwardBy: next.head.end)
+            }
+            (body, isLast, mayChange) =
+                (MessageBody(next.head.framing), !next.head.clientKeepsAlive, next.head.wantsUpgrade)
+            next.reset()
+        }
+        return false
+    }
+}

@@ -1,0 +1,110 @@
+import GatewayCore
+import NIOCore
+
+/// Reads responses from the bytes that an HTTP/1 upstream sends: heads, content, trailers, one response after the other.
+struct ResponseReader: ~Copyable {
+    /// What the next bytes of the content are.
+    enum Part {
+        /// So many bytes, framing included.
+        ///
+        /// - Parameter isLast: The response ends with them.
+        case content(Int, isLast: Bool)
+        /// With the empty line that ends them. The response ends with it.
+        case trailers(ByteBuffer)
+        case needMore
+        case broken
+        case refusedTrailers(HeadRefusal)
+    }
+
+    var bytes: ByteBuffer
+    private var decoder: ResponseHeadDecoder
+    private var body = MessageBody(.none)
+    private var trailers: TrailerSection
+    private var answersHead = false
+
+    init(limits: Limits, empty: ByteBuffer) {
+        bytes = empty
+        decoder = ResponseHeadDecoder(maxBytes: limits.headerBytes, maxFields: limits.headerFields)
+        trailers = TrailerSection(maxBytes: limits.headerBytes, maxFields: limits.headerFields)
+    }
+
+    var head: ResponseHead { _read { yield decoder.head } }
+    var isEmpty: Bool { bytes.readableBytes == 0 }
+    var isComplete: Bool { body.isComplete }
+    var awaitsTrailers: Bool { body.awaitsTrailers }
+    /// Whether the end of the connection is the end of the content.
+    var endsWithConnection: Bool { body.endsWithConnection }
+
+    mutating func append(_ new: consuming ByteBuffer) { bytes.takeBehindRest(&new) }
+
+    /// - Parameter answersHead: The request was HEAD.
+    mutating func begin(answersHead: Bool) {
+        self.answersHead = answersHead
+        decoder.reset()
+    }
+
+    // MARK: Head
+
+    mutating func readHead() -> ResponseHeadDecoder.Verdict {
+        let bytes = bytes
+        return decoder.decode(bytes.readableBytesUInt8Span, answersHead: answersHead)
+    }
+
+    /// - Returns: The bytes of the head that was just read.
+    mutating func takeHead() -> ByteBuffer? { bytes.readSlice(length: decoder.head.end) }
+
+    /// Another head follows an informational one.
+    mutating func nextHead() { decoder.reset() }
+    mutating func beginContent() { body = MessageBody(decoder.head.framing) }
+
+    // MARK: Content
+
+    /// - Parameter forbidden: Names, in lower case, of fields that no trailer may bring; asked only where ``awaitsTrailers``.
+    mutating func nextPart(forbidden: [[UInt8]]) -> Part {
+        guard !body.awaitsTrailers else { return nextTrailers(forbidden) }
+        let bytes = bytes
+        return part(body.receive(bytes.readableBytesUInt8Span))
+    }
+
+    /// The same without the framing: `runs` are where the content is.
+    mutating func nextPart(forbidden: [[UInt8]], runs: inout [Range<Int>]) -> Part {
+        guard !body.awaitsTrailers else { return nextTrailers(forbidden) }
+        let bytes = bytes
+        var found: [Range<Int>] = []
+        let progress = body.receive(bytes.readableBytesUInt8Span) { found.append($0) }
+        runs = found
+        return part(progress)
+    }
+
+    private mutating func part(_ progress: MessageBody.Progress) -> Part {
+        switch progress {
+        case .forward(let count): return .content(count, isLast: false)
+        case .last(let count): return .content(count, isLast: true)
+        case .trailers(let count):
+            trailers.reset()
+            return .content(count, isLast: false)
+        case .broken: return .broken
+        }
+    }
+
+    private mutating func nextTrailers(_ forbidden: [[UInt8]]) -> Part {
+        let bytes = bytes
+        switch trailers.read(bytes.readableBytesUInt8Span, forbidden: forbidden) {
+        case .needMore: return .needMore
+        case .refused(let reason): return .refusedTrailers(reason)
+        case .complete(let output, let consumed):
+            self.bytes.moveReaderIndex(forwardBy: consumed)
+            body.trailersReceived()
+            return .trailers(ByteBuffer(bytes: output))
+        }
+    }
+
+    /// Drops what has come of a response that nobody wants.
+    mutating func dropContent() {
+        guard !body.isComplete, !isEmpty else { return }
+        let bytes = bytes
+        if case .last(let count) = body.receive(bytes.readableBytesUInt8Span) {
+            self.bytes.moveReaderIndex(forwardBy: count)
+        }
+    }
+}

@@ -1,0 +1,100 @@
+import GatewayCore
+import Logging
+
+/// What every event loop shares under one configuration: immutable, replaced whole by a reload.
+final class ProxyShared: Sendable {
+    let state: ProxyState
+    let routes: [CompiledRoute]
+    let authorizer: RequestAuthorizer
+    let limits: Limits
+    let timeouts: Timeouts
+    let clock: any GatewayClock
+    let observer: any ExchangeObserver
+    let logger: Logger
+    let viaName: String
+    /// The end of each request's head.
+    let requestEnd: ViaLines
+    /// Of answers that the gateway gives by itself; a route has its own for those of its upstream.
+    let sendsProxyStatus: Bool
+    /// One for each distinct upstream, and which of them a route uses.
+    let targets: [UpstreamTarget]
+    let targetOfRoute: [Int]
+    /// An event loop's part of these limits.
+    let pendingPerRoute: Int
+    let pendingPerUpstream: Int
+
+    static let name = "authgateway"
+
+    /// - Throws: ``ListenerError`` when a route's TLS settings cannot be used.
+    init(configuration: ProxyConfiguration, workers: Int, state: ProxyState) throws {
+        self.state = state
+        clock = state.clock
+        observer = state.observer
+        logger = state.logger
+        viaName = state.viaName
+        let now = clock.now().monotonic
+        sendsProxyStatus = configuration.sendsProxyStatus
+        var words: [String: UpstreamHeaderTemplate] = [:]
+        let served = configuration.routes.enumerated().map { [viaName, sendsProxyStatus] index, route in
+            let authority = route.plan.upstream.authority
+            let known = words[authority] ?? UpstreamHeaderTemplate(authority, viaName: viaName, sendsProxyStatus)
+            words[authority] = known
+            return CompiledRoute(index: index, route: route, upstream: known, now: now)
+        }
+        routes = served
+        authorizer = RequestAuthorizer(
+            routes: served.map { route in
+                RequestAuthorizer.Route(
+                    plan: route.plan,
+                    places: ClientAuthenticator.Places(fields: route.credentialFields, query: route.querySlot),
+                    selection: route.selection
+                )
+            },
+            access: configuration.access,
+            viaName: viaName,
+            sha256: configuration.sha256
+        )
+        limits = configuration.limits
+        timeouts = Timeouts(configuration.limits)
+        requestEnd = ViaLines(name: viaName, then: "\r\n")
+        pendingPerRoute = max(1, configuration.limits.pendingPerRoute / workers)
+        pendingPerUpstream = max(1, configuration.limits.pendingPerUpstream / workers)
+        (targets, targetOfRoute) = try Self.targets(of: configuration)
+    }
+
+    var isDraining: Bool { state.isDraining }
+
+    /// - Returns: Whether the new connection is within `limits.connections`.
+    ///   One that is not takes no place: clients that stay after they were refused would keep everybody out.
+    func connectionOpened() -> Bool {
+        guard state.connectionOpened() > limits.connections else { return true }
+        state.connectionClosed()
+        return false
+    }
+    func connectionClosed() { state.connectionClosed() }
+
+    /// The value of `Proxy-Status` for a problem; nil where none is sent.
+    func proxyStatus(_ problem: GatewayProblem, _ route: CompiledRoute?) -> String? {
+        guard sendsProxyStatus else { return nil }
+        let upstream = problem.kind.concernsUpstream ? route?.plan.upstream.authority : nil
+        return ProxyStatus.member(nextHop: problem.nextHop ?? upstream)
+    }
+
+    private static func targets(of configuration: ProxyConfiguration) throws -> ([UpstreamTarget], [Int]) {
+        var targets: [UpstreamTarget] = []
+        var known: [UpstreamTarget.Key: Int] = [:]
+        var indices: [Int] = []
+        for route in configuration.routes.map(\.plan) {
+            let key = UpstreamTarget.Key(route)
+            if let index = known[key] {
+                indices.append(index)
+            } else {
+                known[key] = targets.count
+                indices.append(targets.count)
+                let budget = ConnectionBudget(most: configuration.limits.connectionsPerUpstream)
+                targets.append(try UpstreamTarget(route, key: key, budget: budget, sha256: configuration.sha256))
+            }
+        }
+        return (targets, indices)
+    }
+}

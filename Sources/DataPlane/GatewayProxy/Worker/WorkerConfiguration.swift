@@ -1,0 +1,122 @@
+import GatewayCore
+import NIOCore
+
+/// One event loop's share of the data plane under one configuration. Everything in it belongs to that loop.
+final class WorkerConfiguration {
+    let worker: Worker
+    let shared: ProxyShared
+    let loop: any EventLoop
+    let clock: LoopClock
+    let buffers: SpareBuffers
+    /// Copies: what all threads ask of one object, they take turns for.
+    let limits: Limits
+    let timeouts: Timeouts
+    /// A reload has put another one in its place.
+    private(set) var isReplaced = false
+    /// By index into ``ProxyShared/routes``; with the credential in use, or the last one that was. Without one where nothing is
+    /// injected, where none has come yet, and where requests choose their source.
+    private(set) var routes: [CredentialedRoute]
+    /// By index and source, where requests choose one; those of a route are thrown away together when there are too many.
+    private var chosen: [Int: [ObjectIdentifier: CredentialedRoute]] = [:]
+    private static let maximumChosen = 256
+    private let pools: [UpstreamPool]
+
+    /// - Parameter old: Hands over the connections to upstreams that are reached as before.
+    init(worker: Worker, shared: ProxyShared, replacing old: WorkerConfiguration?) {
+        self.worker = worker
+        self.shared = shared
+        loop = worker.loop
+        clock = worker.clock
+        buffers = worker.buffers
+        limits = shared.limits
+        timeouts = shared.timeouts
+        let kept = old.map { $0.shared.limits == shared.limits ? $0.pools : [] } ?? []
+        let byKey = Dictionary(kept.map { ($0.key, $0) }) { first, _ in first }
+        let pools = shared.targets.map { byKey[$0.key] ?? UpstreamPool(target: $0, worker: worker, shared: shared) }
+        self.pools = pools
+        routes = shared.routes.map { route in
+            let state = WorkerRoute(route: route, pool: pools[shared.targetOfRoute[route.index]])
+            return CredentialedRoute(state, credential: nil)
+        }
+        old?.retire(keeping: pools)
+    }
+
+    private func retire(keeping kept: [UpstreamPool]) {
+        isReplaced = true
+        for pool in pools where !kept.contains(where: { $0 === pool }) { pool.retire() }
+    }
+
+    /// The exchange's route with this credential: prepared once for each generation. The source is told of the first use, and
+    /// drops repeats from other loops.
+    func prepare(_ exchange: ExchangeDriver, with credential: Credential?) -> CredentialedRoute {
+        let index = exchange.compiled.index
+        let source = exchange.admitted.chosen.map { ObjectIdentifier($0) }
+        let known: CredentialedRoute? = if let source { chosen[index]?[source] } else { routes[index] }
+        if let known, known.credential === credential { return known }
+        let new = CredentialedRoute(exchange.route.state, credential: credential)
+        if let source { keep(new, for: source, of: index) } else { routes[index] = new }
+        if let credential {
+            exchange.source?.note(.injected, generation: credential.generation, by: exchange.credentialRequest)
+        }
+        return new
+    }
+
+    private func keep(_ route: CredentialedRoute, for source: ObjectIdentifier, of index: Int) {
+        if chosen[index]?.count ?? 0 >= Self.maximumChosen { chosen[index] = nil }
+        chosen[index, default: [:]][source] = route
+    }
+
+    func nextRequestID() -> RequestID {
+        worker.requests &+= 1
+        return .counted(run: shared.state.run, worker: worker.number, number: worker.requests)
+    }
+
+    // MARK: Refusals
+
+    /// Tells the observer of a client that was not let in.
+    func observeDenial(_ refusal: RequestAuthorizer.Refusal, id: RequestID) {
+        switch refusal.problem.kind {
+        case .clientAuthRequired, .proxyAuthRequired, .routeForbidden:
+            let request = refusal.route.map {
+                CredentialDemand(
+                    route: shared.routes[$0].plan.name,
+                    client: refusal.client,
+                    requestID: id.description
+                )
+            }
+            shared.observer.denied(request, requestID: id.description, reason: refusal.problem.kind)
+        default: break
+        }
+    }
+
+    /// Tells the observer of a request that was answered before an exchange began.
+    func observeRefusal(
+        _ problem: GatewayProblem,
+        id: RequestID,
+        route: CompiledRoute?,
+        client: String?,
+        method: String
+    ) {
+        shared.observer.finished(
+            ExchangeRecord(
+                requestID: id,
+                worker: worker.number,
+                route: route?.number,
+                client: client,
+                method: method,
+                status: problem.kind.status,
+                problem: problem.kind,
+                startedAt: shared.clock.monotonic()
+            )
+        )
+    }
+
+    // MARK: Connections
+
+    func register(_ connection: HTTP1ClientConnection) { worker.connections[ObjectIdentifier(connection)] = connection }
+    func unregister(_ connection: HTTP1ClientConnection) { worker.connections[ObjectIdentifier(connection)] = nil }
+
+    func closeIdle() {
+        for pool in pools { pool.closeIdle() }
+    }
+}

@@ -1,0 +1,53 @@
+import NIOCore
+
+/// Finds the configuration of an event loop.
+final class WorkerRegistry: Sendable {
+    private struct Entry {
+        let number: Int
+        let box: NIOLoopBoundBox<Worker>
+    }
+
+    private let slots: [ObjectIdentifier: Entry]
+
+    init(loops: [any EventLoop], shared: ProxyShared) {
+        var slots: [ObjectIdentifier: Entry] = [:]
+        for (number, loop) in loops.enumerated() {
+            let worker = Worker(number: number, loop: loop, shared: shared)
+            slots[ObjectIdentifier(loop)] = Entry(number: number, box: .makeBoxSendingValue(worker, eventLoop: loop))
+        }
+        self.slots = slots
+    }
+
+    var count: Int { slots.count }
+
+    /// Call it on `loop`, which must be one of the group's.
+    func configuration(of loop: any EventLoop) -> WorkerConfiguration? { slots[ObjectIdentifier(loop)]?.box.value.current }
+
+    /// Has each loop carry out `body`.
+    ///
+    /// - Returns: The numbers of those that have not done so within `limit`; they do it later.
+    func tell(within limit: TimeAmount, _ body: @escaping @Sendable (Worker) -> Void) async -> [Int] {
+        let answers = Acknowledgements(Set(0..<slots.count))
+        return await withCheckedContinuation { continuation in
+            answers.whenComplete { continuation.resume(returning: $0) }
+            for entry in slots.values {
+                let (number, box) = (entry.number, entry.box)
+                box.eventLoop.execute {
+                    body(box.value)
+                    answers.add(number)
+                }
+            }
+            // On a thread of its own: any of the loops may be the one that is stuck.
+            Task {
+                try? await Task.sleep(for: .nanoseconds(limit.nanoseconds))
+                answers.giveUp()
+            }
+        }
+    }
+
+    func forEach(_ body: @escaping @Sendable (Worker) -> Void) async {
+        for box in slots.values.map(\.box) {
+            try? await box.eventLoop.submit { body(box.value) }.get()
+        }
+    }
+}
