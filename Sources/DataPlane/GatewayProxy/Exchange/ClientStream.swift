@@ -9,6 +9,17 @@ enum ContentForm {
     case content
 }
 
+/// The head of a request and the bytes that it describes. Its stream keeps it for one request after the other.
+final class RequestMessage {
+    var decoder: RequestHeadDecoder
+    var bytes: ByteBuffer
+
+    init(_ decoder: consuming RequestHeadDecoder, _ bytes: ByteBuffer) {
+        self.decoder = decoder
+        self.bytes = bytes
+    }
+}
+
 /// The client's side of one exchange. It brings the request, and takes the response.
 ///
 /// Knows its protocol and decides nothing. It ends its exchange with ``ExchangeDriver/clientLeft(isCut:)``, or is ended by
@@ -16,10 +27,8 @@ enum ContentForm {
 protocol ClientStream: AnyObject {
     // MARK: Request
 
-    /// Valid until the exchange is over.
-    var requestHead: RequestHead { get }
-    /// What ``requestHead`` describes.
-    var requestBytes: ByteBuffer { get }
+    /// Stays the same until the exchange is over.
+    var request: RequestMessage { get }
     /// The client's address as `Forwarded` names it; nil on a unix socket.
     var clientAddress: String? { get }
     var isTLS: Bool { get }

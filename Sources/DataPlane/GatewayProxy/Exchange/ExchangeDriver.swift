@@ -126,7 +126,7 @@ final class ExchangeDriver {
 
     func begin(at now: MonotonicTime) {
         enter()
-        if case .length(let length) = client.requestHead.framing,
+        if case .length(let length) = client.request.decoder.head.framing,
             let problem = configuration.limits.refusal(ofContent: length)
         {
             end(with: .requestInvalid, problem)
@@ -233,12 +233,12 @@ final class ExchangeDriver {
     /// What can be said of a head only once it is known what is injected.
     private func refusalOfHead() -> GatewayProblem? {
         let passesAuthorization = route.keepsAuthorization && !admitted.stripsAuthorization
-        if passesAuthorization, client.requestHead.present.contains(.secondAuthorization) {
+        if passesAuthorization, client.request.decoder.head.present.contains(.secondAuthorization) {
             return GatewayProblem(.requestRefused, "The request has more than one Authorization.")
         }
-        guard client.requestHead.section.hasUnderscore else { return nil }
-        let bytes = client.requestBytes
-        let hasLookAlike = requestWriter().hasLookAlike(client.requestHead, bytes.readableBytesUInt8Span)
+        guard client.request.decoder.head.section.hasUnderscore else { return nil }
+        let bytes = client.request.bytes
+        let hasLookAlike = requestWriter().hasLookAlike(client.request.decoder.head, bytes.readableBytesUInt8Span)
         return hasLookAlike
             ? GatewayProblem(.requestRefused, "A field's name could be read as one that the gateway sets.") : nil
     }
@@ -307,7 +307,7 @@ final class ExchangeDriver {
         guard rules.handle(.connected(isReused: stream.isReused)) == .sendRequest else {
             return stream.abandon(isCut: false)
         }
-        stream.begin(for: self, answersHead: client.requestHead.isHead)
+        stream.begin(for: self, answersHead: client.request.decoder.head.isHead)
         upstream = stream
         record.wasSent = true
         if let unsent = unsent.take() {
@@ -336,16 +336,16 @@ final class ExchangeDriver {
 
     private func writeHead(on stream: any UpstreamStream) -> Bool {
         var writer = requestWriter()
-        let bytes = client.requestBytes
+        let bytes = client.request.bytes
         if route.addsForwarded {
             writer.forwarded = compiled.forwarded.lines(
                 client: client.clientAddress,
-                host: bytes.readableBytesUInt8Span.string(client.requestHead.host),
+                host: bytes.readableBytesUInt8Span.string(client.request.decoder.head.host),
                 isTLS: client.isTLS
             )
         }
-        let end = shared.requestEnd.line(isHTTP10: client.requestHead.isHTTP10)
-        return stream.sendHead(client.requestHead, bytes, by: writer, end: end)
+        let end = shared.requestEnd.line(isHTTP10: client.request.decoder.head.isHTTP10)
+        return stream.sendHead(client.request.decoder.head, bytes, by: writer, end: end)
     }
 
     private func sendCopy(on stream: any UpstreamStream) {
@@ -460,9 +460,9 @@ final class ExchangeDriver {
             of: source
         )
         guard head.status == 101 else { return ResponseFacts(status: head.status, rejection: rejection) }
-        let request = client.requestBytes
+        let request = client.request.bytes
         let isOffered = UpgradeRule.isOffered(
-            by: client.requestHead,
+            by: client.request.decoder.head,
             request.readableBytesUInt8Span,
             head,
             bytes.readableBytesUInt8Span

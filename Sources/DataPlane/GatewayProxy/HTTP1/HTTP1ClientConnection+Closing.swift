@@ -44,7 +44,7 @@ extension HTTP1ClientConnection {
             let isComplete = exchange.rules.requestIsComplete
             // After an early answer a client stops sending and reads on (RFC 9112 section 9.5).
             if !isComplete, exchange.rules.responseHasBegun { return }
-            let hasLeft = reader.isEmpty ? !isComplete || reader.head.clientKeepsAlive : reader.clientHasLeft()
+            let hasLeft = reader.isEmpty ? !isComplete || request.decoder.head.clientKeepsAlive : reader.clientHasLeft()
             if hasLeft { leaveClient() }
         case .tunnel: if reader.isEmpty { exchange?.clientClosedOutput() }
         case .head: if reader.isEmpty { closeAfterWrites(lingering: false) }

@@ -2,7 +2,7 @@ import GatewayCore
 import NIOCore
 
 extension HTTP1ClientConnection: ClientStream {
-    var requestHead: RequestHead { _read { yield reader.head } }
+    var request: RequestMessage { reader.message }
     var clientAddress: String? { context?.channel.remoteAddress?.ipAddress }
     var isTLS: Bool { !hasDirectSocket }
     var hasUnreadContent: Bool { !reader.isEmpty }
@@ -36,7 +36,7 @@ extension HTTP1ClientConnection: ClientStream {
         requestIsComplete: Bool
     ) -> ContentForm? {
         // HTTP/1.0 clients know no chunks: they get the content, and the end of the connection as its end.
-        let isHTTP10 = reader.head.isHTTP10
+        let isHTTP10 = request.decoder.head.isHTTP10
         let endsWithConnection = isHTTP10 && (head.framing == .untilClose || head.framing == .chunked)
         if endsWithConnection || !requestIsComplete || shared.isDraining { keepsAlive = false }
         let persistence: ResponseWriter.Persistence =
@@ -70,7 +70,7 @@ extension HTTP1ClientConnection: ClientStream {
     func sendEnd(trailers: ByteBuffer?) {
         if sendsChunks {
             stage.appendLastChunk()
-        } else if let trailers, !reader.head.isHTTP10 {
+        } else if let trailers, !request.decoder.head.isHTTP10 {
             stage.send(trailers)
         }
     }
@@ -83,13 +83,12 @@ extension HTTP1ClientConnection: ClientStream {
         flush()
         guard isTunnel || !keepsAlive || !requestIsComplete else { return becomeReady() }
         // Requests that were or are still sent ahead: closing on them would reset the connection and take this answer away.
-        let sendsMore = !requestIsComplete || !reader.isEmpty || reader.head.clientKeepsAlive
+        let sendsMore = !requestIsComplete || !reader.isEmpty || request.decoder.head.clientKeepsAlive
         closeAfterWrites(lingering: sendsMore)
     }
 
     private func becomeReady() {
         phase = .head
-        requestBytes = buffers.empty
         reader.nextRequest()
         setDeadline(timeouts.idle)
         process()
@@ -119,22 +118,22 @@ extension HTTP1ClientConnection: ClientStream {
     /// Answers a request that no exchange has begun for.
     func refuse(_ problem: GatewayProblem, id: RequestID? = nil, _ refusal: RequestAuthorizer.Refusal? = nil) {
         let id = id ?? configuration.nextRequestID()
-        let hasHead = requestBytes.readableBytes > 0
-        let bytes = requestBytes
-        let method = hasHead ? reader.head.methodName(bytes.readableBytesUInt8Span) : ""
+        let hasHead = request.bytes.readableBytes > 0
+        let bytes = request.bytes
+        let method = hasHead ? request.decoder.head.methodName(bytes.readableBytesUInt8Span) : ""
         let route = refusal?.route.map { shared.routes[$0] }
         configuration.observeRefusal(problem, id: id, route: route, client: refusal?.client, method: method)
         let subject = ProblemSubject(requestID: id, route: route)
-        respond(with: problem, as: subject, requestIsComplete: hasHead && reader.head.framing == .none)
+        respond(with: problem, as: subject, requestIsComplete: hasHead && request.decoder.head.framing == .none)
     }
 
     func respond(with problem: GatewayProblem, as subject: ProblemSubject, requestIsComplete: Bool) {
         endExchange()
-        let hasHead = requestBytes.readableBytes > 0
+        let hasHead = request.bytes.readableBytes > 0
         // After a request that could be read in two ways nothing on its connection is to be trusted.
         let isDubious = problem.kind == .requestRefused
-        let closes = isDubious || !keepsAlive || !requestIsComplete || !hasHead || reader.head.isHTTP10
-        let bytes = requestBytes
+        let closes = isDubious || !keepsAlive || !requestIsComplete || !hasHead || request.decoder.head.isHTTP10
+        let bytes = request.bytes
         let response = ProblemResponse(
             problem: problem,
             requestID: subject.requestID.description,
@@ -142,8 +141,8 @@ extension HTTP1ClientConnection: ClientStream {
             credential: subject.credential ?? subject.route?.credentialName,
             strategy: subject.route?.strategy,
             proxyStatus: shared.proxyStatus(problem, subject.route),
-            omitsBody: reader.head.isHead,
-            prefersText: hasHead && AcceptRule.prefersText(reader.head, bytes.readableBytesUInt8Span),
+            omitsBody: request.decoder.head.isHead,
+            prefersText: hasHead && AcceptRule.prefersText(request.decoder.head, bytes.readableBytesUInt8Span),
             closes: closes
         )
         stage.append { response.write(name: ProxyShared.name, at: shared.clock.now().wall, into: &$0) }

@@ -43,8 +43,6 @@ final class HTTP1ClientConnection: ChannelDuplexHandler, DeadlineKeeper {
     let buffers: SpareBuffers
     var phase = Phase.head
     var reader: RequestReader
-    /// Of the request at hand.
-    var requestBytes: ByteBuffer
     var exchange: ExchangeDriver?
     /// Under ``shared``.
     private var clientCache = ClientAuthenticationCache()
@@ -79,7 +77,6 @@ final class HTTP1ClientConnection: ChannelDuplexHandler, DeadlineKeeper {
         identity = listener
         self.listenerNumber = listenerNumber
         stage = ResponseStage(writer, buffers: configuration.buffers)
-        requestBytes = configuration.buffers.empty
         reader = RequestReader(limits: configuration.shared.limits, empty: configuration.buffers.empty)
     }
 
@@ -144,7 +141,6 @@ final class HTTP1ClientConnection: ChannelDuplexHandler, DeadlineKeeper {
         timer.cancel()
         exchange?.clientLeft(isCut: wasCut && !isFinished)
         reader.dropAll()
-        requestBytes = buffers.empty
         context.fireChannelInactive()
     }
 
@@ -258,7 +254,7 @@ final class HTTP1ClientConnection: ChannelDuplexHandler, DeadlineKeeper {
             refuse(reason.problem("The request was", under: configuration.limits))
             return false
         case .head:
-            requestBytes = reader.takeHead()
+            reader.takeHead()
             timer.clear()
             // Nobody would read the response, or the request lacks a part.
             guard !clientHasClosedOutput || !reader.clientHasLeft() else {
@@ -271,12 +267,12 @@ final class HTTP1ClientConnection: ChannelDuplexHandler, DeadlineKeeper {
     }
 
     private func authorize() {
-        keepsAlive = reader.head.clientKeepsAlive && !isEnding && !shared.isDraining
-        let bytes = requestBytes
-        let id = RequestID.given(in: reader.head, bytes.readableBytesUInt8Span) ?? configuration.nextRequestID()
+        keepsAlive = request.decoder.head.clientKeepsAlive && !isEnding && !shared.isDraining
+        let bytes = request.bytes
+        let id = RequestID.given(in: request.decoder.head, bytes.readableBytesUInt8Span) ?? configuration.nextRequestID()
         var trace: AuthorizationTrace?
         let decision = shared.authorizer.decide(
-            reader.head,
+            request.decoder.head,
             bytes.readableBytesUInt8Span,
             on: identity,
             cache: &clientCache,
@@ -292,10 +288,10 @@ final class HTTP1ClientConnection: ChannelDuplexHandler, DeadlineKeeper {
 
     private func begin(_ id: consuming RequestID, _ admitted: consuming RequestAuthorizer.Admitted) {
         let now = shared.clock.monotonic()
-        let bytes = requestBytes
+        let bytes = request.bytes
         let exchange = ExchangeDriver(
             id,
-            reader.head,
+            request.decoder.head,
             bytes.readableBytesUInt8Span,
             admitted: admitted,
             client: self,
@@ -327,7 +323,7 @@ final class HTTP1ClientConnection: ChannelDuplexHandler, DeadlineKeeper {
         guard reader.awaitsTrailers else { return [] }
         let forwarded =
             exchange.compiled.forwarded == .pass ? [] : ForwardedPolicy.names.map { Array($0.utf8) }
-        return exchange.route.ownedNames + reader.head.options.nominatedAsOwned + forwarded
+        return exchange.route.ownedNames + request.decoder.head.options.nominatedAsOwned + forwarded
     }
 
     private func readTunnel() -> Bool {

@@ -2,7 +2,7 @@ import GatewayCore
 import NIOCore
 
 /// Reads requests from the bytes that an HTTP/1 client sends: heads, content, trailers, one request after the other.
-struct RequestReader: ~Copyable {
+struct RequestReader {
     /// What the next bytes of the content are.
     enum Part {
         /// Framing included.
@@ -19,7 +19,7 @@ struct RequestReader: ~Copyable {
     }
 
     private(set) var bytes: ByteBuffer
-    private var decoder: RequestHeadDecoder
+    let message: RequestMessage
     private var body = MessageBody(.none)
     private var trailers: TrailerSection
     private var limits: Limits
@@ -32,13 +32,13 @@ struct RequestReader: ~Copyable {
         self.limits = limits
         self.empty = empty
         bytes = empty
-        decoder = RequestHeadDecoder(maxBytes: limits.headerBytes, maxFields: limits.headerFields)
+        let decoder = RequestHeadDecoder(maxBytes: limits.headerBytes, maxFields: limits.headerFields)
+        message = RequestMessage(decoder, empty)
         trailers = TrailerSection(maxBytes: limits.headerBytes, maxFields: limits.headerFields)
     }
 
-    var head: RequestHead { _read { yield decoder.head } }
     /// Whether bytes of an unfinished head have come.
-    var isWithinHead: Bool { decoder.isWithinHead }
+    var isWithinHead: Bool { message.decoder.isWithinHead }
     var awaitsTrailers: Bool { body.awaitsTrailers }
     var isEmpty: Bool { bytes.readableBytes == 0 }
 
@@ -47,7 +47,7 @@ struct RequestReader: ~Copyable {
         let hasChanged = new.headerBytes != limits.headerBytes || new.headerFields != limits.headerFields
         limits = new
         guard hasChanged else { return }
-        decoder = RequestHeadDecoder(maxBytes: new.headerBytes, maxFields: new.headerFields)
+        message.decoder = RequestHeadDecoder(maxBytes: new.headerBytes, maxFields: new.headerFields)
         trailers = TrailerSection(maxBytes: new.headerBytes, maxFields: new.headerFields)
     }
 
@@ -69,19 +69,22 @@ struct RequestReader: ~Copyable {
 
     mutating func readHead() -> RequestHeadDecoder.Verdict {
         let bytes = bytes
-        let verdict = decoder.decode(bytes.readableBytesUInt8Span)
-        if case .needMore = verdict { self.bytes.moveReaderIndex(forwardBy: decoder.takeEmptyLine()) }
+        let verdict = message.decoder.decode(bytes.readableBytesUInt8Span)
+        if case .needMore = verdict { self.bytes.moveReaderIndex(forwardBy: message.decoder.takeEmptyLine()) }
         return verdict
     }
 
-    /// - Returns: The bytes of the head that was just read.
-    mutating func takeHead() -> ByteBuffer {
-        body = MessageBody(decoder.head.framing)
-        return bytes.readSlice(length: decoder.head.end) ?? empty
+    /// Moves the bytes of the head that was just read to ``message``.
+    mutating func takeHead() {
+        body = MessageBody(message.decoder.head.framing)
+        message.bytes = bytes.readSlice(length: message.decoder.head.end) ?? empty
     }
 
     /// Makes ready for the next request.
-    mutating func nextRequest() { decoder.reset() }
+    mutating func nextRequest() {
+        message.decoder.reset()
+        message.bytes = empty
+    }
 
     // MARK: Content
 
@@ -130,7 +133,7 @@ struct RequestReader: ~Copyable {
     private static let maximumLookedThrough = 1000
 
     private func lacksPart() -> Bool {
-        var (body, isLast, mayChange) = (self.body, !decoder.head.clientKeepsAlive, decoder.head.wantsUpgrade)
+        var (body, isLast, mayChange) = (self.body, !message.decoder.head.clientKeepsAlive, message.decoder.head.wantsUpgrade)
         var next = RequestHeadDecoder(maxBytes: limits.headerBytes, maxFields: limits.headerFields)
         var rest = bytes
         for _ in 0..<Self.maximumLookedThrough {
