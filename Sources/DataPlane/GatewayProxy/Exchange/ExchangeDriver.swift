@@ -408,9 +408,12 @@ final class ExchangeDriver {
     }
 
     /// The rest of the request breaks a rule of its protocol.
-    func requestBroke(_ problem: GatewayProblem) {
+    ///
+    /// - Parameter length: Of the content before that.
+    func requestBroke(_ problem: GatewayProblem, behind length: Int = 0) {
         enter()
-        end(with: .requestInvalid, problem)
+        content.count(length)
+        end(with: .requestInvalid, configuration.limits.refusal(ofContent: content.received) ?? problem)
         leave()
     }
 
@@ -428,7 +431,8 @@ final class ExchangeDriver {
         case tunnel
         /// Keep the response back: the token was rejected and the request can be sent again. ``sendAgain()`` comes next.
         case hold
-        case refuse(String, as: ProblemKind = .upstreamInvalidResponse)
+        /// The exchange is over, and so is the lease of the stream.
+        case over
     }
 
     func receive(_ head: borrowing ResponseHead, _ bytes: ByteBuffer) -> ResponseDecision {
@@ -445,9 +449,11 @@ final class ExchangeDriver {
             if case .token = facts.rejection { tellRejected() }
             return .hold
         case .tunnel:
-            if case .refuse(let detail, let kind) = pass(head, bytes) { return .refuse(detail, as: kind) }
+            guard case .pass = pass(head, bytes) else { return .over }
             return .tunnel
-        default: return .refuse("It switched to a protocol that was not asked for.", as: .upgradeFailed)
+        default:
+            respond(with: upstreamProblem(.upgradeFailed, "It switched to a protocol that was not asked for."))
+            return .over
         }
     }
 
@@ -483,7 +489,10 @@ final class ExchangeDriver {
         let isComplete = rules.requestIsComplete
         guard
             let form = client.sendHead(head, bytes, by: route, tokenNote: tokenNote, requestIsComplete: isComplete)
-        else { return .refuse("Its head could not be rewritten.") }
+        else {
+            end(with: .responseInvalid, upstreamProblem(.upstreamInvalidResponse, "Its head could not be rewritten."))
+            return .over
+        }
         if rules.phase == .responding { setDeadline(configuration.timeouts.response) }
         return .pass(form)
     }
@@ -772,11 +781,15 @@ final class ExchangeDriver {
     }
 
     /// The response breaks a rule of its protocol; its connection is closed already.
-    func upstreamBroke(_ detail: String, as kind: ProblemKind) {
+    func upstreamBroke(_ detail: String) {
         enter()
         upstream = nil
-        end(with: .responseInvalid, GatewayProblem(kind, "\(compiled.plan.upstream): \(detail)"))
+        end(with: .responseInvalid, upstreamProblem(.upstreamInvalidResponse, detail))
         leave()
+    }
+
+    private func upstreamProblem(_ kind: ProblemKind, _ detail: String) -> GatewayProblem {
+        GatewayProblem(kind, "\(compiled.plan.upstream): \(detail)")
     }
 
     // MARK: End

@@ -311,8 +311,9 @@ final class HTTP1ClientConnection: ChannelDuplexHandler, DeadlineKeeper {
         case .content(let bytes, let length, let isLast): exchange.receive(bytes, length: length, isLast: isLast)
         case .trailers(let bytes): exchange.receive(trailers: bytes)
         case .needMore: return false
-        case .broken:
-            exchange.requestBroke(GatewayProblem(.requestRefused, "The chunked body is not valid."))
+        case .broken(let length):
+            let problem = GatewayProblem(.requestRefused, "The chunked body is not valid.")
+            exchange.requestBroke(problem, behind: length)
         case .refusedTrailers(let reason):
             exchange.requestBroke(reason.problem("The trailers were", under: configuration.limits))
         }

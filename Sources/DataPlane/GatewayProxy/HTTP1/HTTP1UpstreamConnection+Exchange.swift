@@ -165,7 +165,7 @@ extension HTTP1UpstreamConnection: UpstreamStream {
         _ exchange: ExchangeDriver
     ) -> Bool {
         // Passing the head on may have found out that the client has left.
-        if case .refuse = decision {} else { guard self.exchange === exchange else { return false } }
+        guard self.exchange === exchange else { return false }
         switch decision {
         case .pass(let form):
             self.form = form
@@ -186,9 +186,7 @@ extension HTTP1UpstreamConnection: UpstreamStream {
             flushResponse()
             exchange.sendAgain()
             return false
-        case .refuse(let detail, let kind):
-            fail(detail, as: kind)
-            return false
+        case .over: return false
         }
     }
 
@@ -240,10 +238,10 @@ extension HTTP1UpstreamConnection: UpstreamStream {
         }
     }
 
-    private func fail(_ detail: String, as kind: ProblemKind = .upstreamInvalidResponse) {
+    private func fail(_ detail: String) {
         let exchange = exchange.take()
         close()
-        exchange?.upstreamBroke(detail, as: kind)
+        exchange?.upstreamBroke(detail)
     }
 
     func flushResponse() {

@@ -14,7 +14,8 @@ struct RequestReader {
         /// With the empty line that ends them. The request ends with it.
         case trailers(ByteBuffer)
         case needMore
-        case broken
+        /// - Parameter length: Of the content before what is broken.
+        case broken(length: Int)
         case refusedTrailers(HeadRefusal)
     }
 
@@ -99,7 +100,7 @@ struct RequestReader {
         case .trailers(let count):
             trailers.reset()
             return part(count, length)
-        case .broken: return .broken
+        case .broken: return .broken(length: length)
         }
     }
 
