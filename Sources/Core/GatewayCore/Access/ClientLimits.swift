@@ -1,0 +1,90 @@
+import Synchronization
+
+/// What one client may use of the gateway: `access.clients.NAME.limits`.
+package struct ClientLimits: Hashable, Sendable {
+    /// Requests at a time; nil where there may be any number.
+    package var concurrent: Int?
+    /// Requests in a second; nil where there may be any number.
+    package var perSecond: Int?
+
+    package init(concurrent: Int? = nil, perSecond: Int? = nil) {
+        self.concurrent = concurrent
+        self.perSecond = perSecond
+    }
+}
+
+/// Counts the requests of one client against its limits. Shared by all workers, without a lock.
+package final class ClientUsage: Sendable {
+    package enum Admission: Hashable, Sendable {
+        /// ``ClientUsage/end()`` follows when the request is over.
+        case admitted
+        case tooManyConcurrent
+        case tooFast(retryAfter: Duration)
+    }
+
+    package let limits: ClientLimits
+    /// In nanoseconds between two requests; 0 where there is no limit.
+    private let interval: Int64
+    /// So many nanoseconds ahead of its steady rate a client may be: one second's requests at once.
+    private let burst: Int64
+    private let running = Atomic<Int>(0)
+    /// When a client that keeps its rate would send its next request (the generic cell rate algorithm, ITU-T I.371).
+    private let expected = Atomic<Int64>(.min)
+
+    package init(_ limits: ClientLimits) {
+        self.limits = limits
+        let rate = Int64(clamping: min(max(limits.perSecond ?? 1, 1), 1_000_000_000))
+        interval = limits.perSecond == nil ? 0 : 1_000_000_000 / rate
+        burst = interval * (rate - 1)
+    }
+
+    /// Requests of the client that are running, if their number has a limit.
+    package var runningCount: Int { running.load(ordering: .relaxed) }
+
+    /// A request that is not admitted counts neither as running nor for the rate.
+    package func begin(at now: MonotonicTime) -> Admission {
+        guard enter() else { return .tooManyConcurrent }
+        guard let wait = spend(at: now.nanoseconds) else { return .admitted }
+        end()
+        return .tooFast(retryAfter: .nanoseconds(wait))
+    }
+
+    /// A request that was admitted is over.
+    package func end() {
+        if limits.concurrent != nil { running.subtract(1, ordering: .relaxed) }
+    }
+
+    private func enter() -> Bool {
+        guard let most = limits.concurrent else { return true }
+        var count = running.load(ordering: .relaxed)
+        while count < most {
+            let (isDone, found) = running.weakCompareExchange(
+                expected: count,
+                desired: count + 1,
+                ordering: .relaxed
+            )
+            if isDone { return true }
+            count = found
+        }
+        return false
+    }
+
+    /// - Returns: nil if there was something left; otherwise how long to wait.
+    private func spend(at now: Int64) -> Int64? {
+        guard interval > 0 else { return nil }
+        var next = expected.load(ordering: .relaxed)
+        while true {
+            // Clocks of workers are read one after the other, so that `now` may be a little behind.
+            let begin = max(next, now)
+            let ahead = begin &- now
+            guard ahead <= burst else { return ahead - burst }
+            let (isDone, found) = expected.weakCompareExchange(
+                expected: next,
+                desired: begin &+ interval,
+                ordering: .relaxed
+            )
+            if isDone { return nil }
+            next = found
+        }
+    }
+}

@@ -1,0 +1,33 @@
+/// A token bucket for each client; those without a name share one.
+struct ClientBudgets: Sendable {
+    private let burst: Int
+    private let interval: Duration
+    private let maximumClients: Int
+    /// When the bucket of a client is full again. A client that is not here has a full one.
+    private var fullAt: [String?: MonotonicTime] = [:]
+
+    init(burst: Int, interval: Duration, maximumClients: Int) {
+        self.burst = burst
+        self.interval = interval
+        self.maximumClients = maximumClients
+    }
+
+    var count: Int { fullAt.count }
+
+    /// - Returns: Whether there was something left; only then it is spent.
+    mutating func spend(_ client: String?, at now: MonotonicTime) -> Bool {
+        let full = max(fullAt[client] ?? now, now)
+        guard full - now <= interval * (burst - 1) else { return false }
+        if fullAt[client] == nil { makeRoom(at: now) }
+        fullAt[client] = full + interval
+        return true
+    }
+
+    /// A bucket that is full says nothing. If none is, the fullest one is forgotten: no client is refused for what others spent.
+    private mutating func makeRoom(at now: MonotonicTime) {
+        guard fullAt.count >= maximumClients else { return }
+        fullAt = fullAt.filter { $0.value > now }
+        guard fullAt.count >= maximumClients, let fullest = fullAt.min(by: { $0.value < $1.value }) else { return }
+        fullAt[fullest.key] = nil
+    }
+}

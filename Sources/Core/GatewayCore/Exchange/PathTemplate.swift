@@ -1,0 +1,91 @@
+/// What a request addresses, with the identifiers left out: `GET /users/42` and `GET /users/43` have the same template.
+///
+/// A hash of 64 bits over the method and the path. Words that look like identifiers count as one placeholder: `42`, a UUID,
+/// `0199a2f3c4`. A word ends at `/`, `.`, `:`, `(` and the like, so `42.json` and `42:cancel` keep what follows the number.
+/// Two paths that are taken for one only share what is remembered of them.
+///
+/// Computed for every successful request: a few instructions for each byte, and no memory.
+package struct PathTemplate: Hashable, Sendable {
+    package let hash: UInt64
+
+    /// - Parameters:
+    ///   - method: Where the method stands in `bytes`.
+    ///   - path: Where the path stands in `bytes`, without the query.
+    ///   - seed: Random and the same for the whole process, so that a client cannot compute two paths with one hash.
+    package init(_ bytes: borrowing Span<UInt8>, method: Range<Int>, path: Range<Int>, seed: UInt64 = 0) {
+        var state = Self.basis ^ seed
+        for index in method { state = Self.adding(bytes[index], to: state) }
+        state = Self.adding(0, to: state)
+        var (index, digits) = (path.lowerBound, 0)
+        // Of the word that is being read, and what was read before it.
+        var (wordStart, stateBefore) = (index, state)
+        while index < path.upperBound {
+            let byte = bytes[index]
+            if byte >= 0x40 {
+                // A letter, mostly: the shortest way.
+            } else if byte.isDigit {
+                digits &+= 1
+            } else if Self.endsWord(byte) {
+                if digits > 0, Self.isIdentifier(bytes, wordStart..<index, digits: digits) {
+                    state = Self.adding(Self.placeholder, to: stateBefore)
+                }
+                digits = 0
+                wordStart = index &+ 1
+                stateBefore = Self.adding(byte, to: state)
+            }
+            state = Self.adding(byte, to: state)
+            index &+= 1
+        }
+        if digits > 0, Self.isIdentifier(bytes, wordStart..<index, digits: digits) {
+            state = Self.adding(Self.placeholder, to: stateBefore)
+        }
+        hash = Self.mixed(state)
+    }
+
+    // MARK: Words
+
+    /// All of ASCII below `@`, except digits, `%`, `+` and `-`.
+    @inline(__always)
+    private static func endsWord(_ byte: UInt8) -> Bool {
+        let parts: UInt64 = 1 << 0x25 | 1 << 0x2B | 1 << 0x2D
+        return byte < 0x40 && parts &>> UInt64(byte) & 1 == 0
+    }
+
+    /// - Parameter digits: How many there are among the bytes of the word; not 0.
+    private static func isIdentifier(_ bytes: borrowing Span<UInt8>, _ word: Range<Int>, digits: Int) -> Bool {
+        var (letters, isHexadecimal) = (0, true)
+        for index in word {
+            let byte = bytes[index]
+            if byte.isDigit || byte == 0x2D || byte == 0x5F { continue }
+            letters += 1
+            if !byte.isHexDigit { isHexadecimal = false }
+        }
+        // A number or a date.
+        if letters == 0 { return true }
+        // `v2` and `oauth2` are names.
+        guard word.count >= 8 else { return false }
+        return isHexadecimal || digits * 4 >= word.count || word.count >= 16 && digits >= 2
+    }
+
+    // MARK: Hash
+
+    private static let basis: UInt64 = 0xCBF2_9CE4_8422_2325
+    /// No byte of a path: a path has no control characters.
+    private static let placeholder: UInt8 = 0x01
+
+    /// One step of FNV-1a.
+    @inline(__always)
+    private static func adding(_ byte: UInt8, to state: UInt64) -> UInt64 {
+        (state ^ UInt64(byte)) &* 0x0000_0100_0000_01B3
+    }
+
+    /// The last step of MurmurHash3: every bit of the state reaches every bit of the hash.
+    private static func mixed(_ state: UInt64) -> UInt64 {
+        var hash = state
+        hash ^= hash &>> 33
+        hash &*= 0xFF51_AFD7_ED55_8CCD
+        hash ^= hash &>> 33
+        hash &*= 0xC4CE_B9FE_1A85_EC53
+        return hash ^ hash &>> 33
+    }
+}

@@ -1,0 +1,148 @@
+/// Decides which rejections of a token cause its renewal. One for each credential.
+///
+///     401, token 1 ──▶ counts ──▶ token 2 ──▶ 401 ──▶ suppressed ──10 s──▶ counts ──▶ token 3 ──▶ 401 ──▶ suppressed ──20 s──▶
+///
+/// A path may answer 401 to every token. Each of its responses looks like the revocation of the token, and only the next
+/// token tells the difference. So a rejection that counts begins a pause for its route, method and path template. Within the
+/// pause, rejections of newer tokens are not taken for a revocation. After it, one rejection counts again as a probe, and each
+/// probe doubles the pause. A template that has had a 2xx under the rejected generation always counts: the token has worked
+/// there.
+///
+/// - The pause goes on when the token changes for another reason. Otherwise a path would cause a renewal after each ordinary
+///   one, and two such paths would end each other's pauses without end.
+/// - The pause begins with the rejection that counts, not only with the second rejection. A client that leaves before that
+///   one, or whose content was too long to be held, has no other renewal either.
+/// - All that counts is paid for by the client whose request it was. That bounds what a client can cause with ever new paths,
+///   or with a path that answers 2xx and 401 in turn. A client that has spent its budget takes nothing from others: a probe
+///   that it could not pay for is left to them.
+/// - A rejection of a generation that is known to be replaced or rejected causes nothing, so it counts and costs nothing: the
+///   request is sent again with the newer token.
+package struct RejectionLedger: Sendable {
+    package struct Key: Hashable, Sendable {
+        package var route: Int
+        package var template: PathTemplate
+
+        package init(route: Int, template: PathTemplate) {
+            self.route = route
+            self.template = template
+        }
+    }
+
+    package enum Verdict: Hashable, Sendable {
+        /// Tell the source that the token was rejected, and send the request again.
+        case counts
+        /// Pass the response: this path has rejected newer tokens, too.
+        case suppressed
+        /// Pass the response: the client has caused as many renewals as it may.
+        case overBudget
+    }
+
+    package struct Rules: Hashable, Sendable {
+        /// From a rejection to the first probe.
+        package var firstPause: Duration = .seconds(10)
+        package var maximumPause: Duration = .seconds(600)
+        /// Templates that are remembered.
+        package var maximumTemplates = 256
+        /// Renewals that a client can cause at once.
+        package var renewalsPerClient = 12
+        /// A client may cause one more after this time. With 12 at once that is 24 in the first hour and 12 in any other, of the
+        /// 60 calls that a credential may make in an hour.
+        package var renewalInterval: Duration = .seconds(300)
+        /// Clients whose budget is remembered.
+        package var maximumClients = 1024
+
+        package init() {}
+    }
+
+    private struct Entry {
+        /// The one whose rejection counted, or that was rejected again.
+        var generation: Int
+        var pause: Duration
+        var probeAt: MonotonicTime
+        /// A rejection has counted, and the newer token has not been rejected yet.
+        var awaitsOutcome: Bool
+    }
+
+    private let rules: Rules
+    private var entries: [Key: Entry] = [:]
+    private var budgets: ClientBudgets
+    /// The newest generation that any request had.
+    private var newest = Int.min
+    /// The newest generation whose rejection has counted.
+    private var rejected = Int.min
+
+    package init(_ rules: Rules = Rules()) {
+        self.rules = rules
+        budgets = ClientBudgets(
+            burst: rules.renewalsPerClient,
+            interval: rules.renewalInterval,
+            maximumClients: rules.maximumClients
+        )
+    }
+
+    /// The upstream has rejected a token.
+    ///
+    /// - Parameters:
+    ///   - generation: Of the token that the request carried.
+    ///   - client: nil for all clients without a name together.
+    ///   - isConfirmed: The template has had a 2xx under this generation.
+    package mutating func verdict(
+        for key: Key,
+        generation: Int,
+        client: String?,
+        isConfirmed: Bool,
+        at now: MonotonicTime
+    ) -> Verdict {
+        newest = max(newest, generation)
+        guard generation == newest, generation > rejected else { return .counts }
+        var pause = rules.firstPause
+        // A path that has accepted the token begins anew.
+        if !isConfirmed, let entry = remembered(key, at: now) {
+            guard now >= entry.probeAt else { return .suppressed }
+            pause = min(entry.pause * 2, rules.maximumPause)
+        }
+        guard budgets.spend(client, at: now) else { return .overBudget }
+        rejected = generation
+        let entry = Entry(generation: generation, pause: pause, probeAt: now + pause, awaitsOutcome: true)
+        remember(key, entry)
+        return .counts
+    }
+
+    /// The request whose rejection counted was sent again with a newer token, of this generation, and got the same response.
+    ///
+    /// The pause begins anew, once for each rejection that counted: a client that has many requests on their way cannot put off
+    /// the next probe without end.
+    package mutating func rejectedAgain(_ key: Key, generation: Int, at now: MonotonicTime) {
+        newest = max(newest, generation)
+        guard var entry = remembered(key, at: now) else {
+            let pause = rules.firstPause
+            let entry = Entry(generation: generation, pause: pause, probeAt: now + pause, awaitsOutcome: false)
+            return remember(key, entry)
+        }
+        guard entry.awaitsOutcome, generation > entry.generation else { return }
+        entry.awaitsOutcome = false
+        entry.generation = generation
+        entry.probeAt = now + entry.pause
+        entries[key] = entry
+    }
+
+    /// nil for a template whose probe has been due for so long that the next rejection is like its first.
+    private func remembered(_ key: Key, at now: MonotonicTime) -> Entry? {
+        guard let entry = entries[key], now < entry.probeAt + rules.maximumPause else { return nil }
+        return entry
+    }
+
+    /// When there are too many, the template whose probe is due first is forgotten. That loses the least: one renewal so much
+    /// earlier. Long pauses, which took many probes, are not lost to new templates.
+    private mutating func remember(_ key: Key, _ entry: Entry) {
+        if entries[key] == nil, entries.count >= rules.maximumTemplates,
+            let first = entries.min(by: { $0.value.probeAt < $1.value.probeAt })
+        {
+            entries[first.key] = nil
+        }
+        entries[key] = entry
+    }
+
+    package var templateCount: Int { entries.count }
+    package var clientCount: Int { budgets.count }
+}

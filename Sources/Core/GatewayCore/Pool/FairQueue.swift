@@ -1,0 +1,178 @@
+/// Names a waiter; of no meaning once the waiter has left.
+package struct WaiterTicket: Hashable, Sendable {
+    let slot: Int32
+    let number: UInt32
+}
+
+/// A bounded queue in which clients take turns, so that a client that asks often does not hold up the others.
+///
+///     a1 a2 a3 b1 c1 b2   leave as   a1 b1 c1 a2 b2 a3
+///
+/// - Waiters of one client leave in the order in which they came. Requests without a client's name are one client.
+/// - Urgent waiters leave before all others, and take turns among themselves.
+/// - When the queue is full, a newcomer takes the place of the newest waiter of the client that holds the most places, if its
+///   own client then holds no more places than that one. So a client never has to wait for a place that another one holds
+///   beyond its share, and two clients with equal shares do not displace each other.
+package struct FairQueue<Element> {
+    package enum Admission {
+        case queued(WaiterTicket)
+        /// The newcomer has its ticket; the other waiter is to be refused.
+        case displaced(WaiterTicket, Element, by: WaiterTicket)
+        case refused
+    }
+
+    fileprivate struct Waiter {
+        let element: Element
+        let number: UInt32
+        let client: Int
+        let isUrgent: Bool
+    }
+
+    package let limit: Int
+    package private(set) var count = 0
+    private var waiters: [Waiter?] = []
+    private var freeWaiters: [Int] = []
+    private var links = LinkedSlots()
+    private var clients: [WaitingClient?] = []
+    private var freeClients: [Int] = []
+    private var numbers: [String?: Int] = [:]
+    private var urgentTurns = ClientTurns()
+    private var ordinaryTurns = ClientTurns()
+    private var lastNumber: UInt32 = 0
+
+    package init(limit: Int) { self.limit = limit }
+
+    package var isEmpty: Bool { count == 0 }
+    package var isFirstUrgent: Bool { !urgentTurns.order.isEmpty }
+
+    /// Places that the client holds.
+    package func held(by client: String?) -> Int {
+        guard let number = numbers[client] else { return 0 }
+        return clients[number]?.held ?? 0
+    }
+
+    package mutating func append(_ element: Element, client: String?, isUrgent: Bool = false) -> Admission {
+        guard count >= limit else { return .queued(insert(element, client, isUrgent)) }
+        guard let slot = displaceable(for: client), let ticket = ticket(of: slot), let displaced = take(slot) else {
+            return .refused
+        }
+        return .displaced(ticket, displaced, by: insert(element, client, isUrgent))
+    }
+
+    package mutating func popFirst() -> (ticket: WaiterTicket, element: Element)? {
+        let order = isFirstUrgent ? urgentTurns.order : ordinaryTurns.order
+        guard !order.isEmpty, let client = clients[order.first] else { return nil }
+        let slot = isFirstUrgent ? client.urgent.first : client.ordinary.first
+        guard let ticket = ticket(of: slot), let element = take(slot, endsTurn: true) else { return nil }
+        return (ticket, element)
+    }
+
+    /// - Returns: nil when the waiter has left before.
+    @discardableResult
+    package mutating func remove(_ ticket: WaiterTicket) -> Element? {
+        let slot = Int(ticket.slot)
+        guard slot < waiters.count, waiters[slot]?.number == ticket.number else { return nil }
+        return take(slot)
+    }
+
+    // MARK: Places
+
+    private mutating func insert(_ element: Element, _ name: String?, _ isUrgent: Bool) -> WaiterTicket {
+        let client = client(name)
+        lastNumber &+= 1
+        let waiter = Waiter(element: element, number: lastNumber, client: client, isUrgent: isUrgent)
+        let slot = freeWaiters.popLast() ?? waiters.count
+        if slot == waiters.count { waiters.append(waiter) } else { waiters[slot] = waiter }
+        count += 1
+        change(client) { record, links in
+            record.held += 1
+            links.append(slot, to: &record[isUrgent])
+        }
+        return WaiterTicket(slot: Int32(truncatingIfNeeded: slot), number: lastNumber)
+    }
+
+    private mutating func take(_ slot: Int, endsTurn: Bool = false) -> Element? {
+        guard let waiter = waiters[slot] else { return nil }
+        waiters[slot] = nil
+        freeWaiters.append(slot)
+        count -= 1
+        change(waiter.client, endsTurn: endsTurn ? waiter.isUrgent : nil) { record, links in
+            record.held -= 1
+            links.remove(slot, from: &record[waiter.isUrgent])
+        }
+        return waiter.element
+    }
+
+    private func ticket(of slot: Int) -> WaiterTicket? {
+        guard let waiter = waiters[slot] else { return nil }
+        return WaiterTicket(slot: Int32(truncatingIfNeeded: slot), number: waiter.number)
+    }
+
+    /// Looks at all clients that wait; only when the queue is full.
+    private func displaceable(for name: String?) -> Int? {
+        let most = clients.lazy.compactMap { $0 }.max { $0.held < $1.held }
+        guard let most, held(by: name) + 1 < most.held else { return nil }
+        return most.ordinary.isEmpty ? most.urgent.last : most.ordinary.last
+    }
+
+    // MARK: Clients
+
+    private mutating func client(_ name: String?) -> Int {
+        if let number = numbers[name] { return number }
+        let (client, number) = (WaitingClient(name: name), freeClients.popLast() ?? clients.count)
+        if number == clients.count { clients.append(client) } else { clients[number] = client }
+        numbers[name] = number
+        return number
+    }
+
+    /// Changes the lists of a client, and gives it the turns that it then has.
+    ///
+    /// - Parameter endsTurn: The turn that is over: of urgent waiters, or of the others.
+    private mutating func change(
+        _ number: Int,
+        endsTurn: Bool? = nil,
+        _ body: (inout WaitingClient, inout LinkedSlots) -> Void
+    ) {
+        guard var client = clients[number] else { return }
+        let (wasUrgent, wasOrdinary) = (!client.urgent.isEmpty, !client.ordinary.isEmpty)
+        body(&client, &links)
+        clients[number] = client
+        urgentTurns.update(number, from: wasUrgent, to: !client.urgent.isEmpty, endsTurn: endsTurn == true)
+        ordinaryTurns.update(number, from: wasOrdinary, to: !client.ordinary.isEmpty, endsTurn: endsTurn == false)
+        guard client.held == 0 else { return }
+        clients[number] = nil
+        numbers[client.name] = nil
+        freeClients.append(number)
+    }
+}
+
+extension FairQueue: Sendable where Element: Sendable {}
+
+extension FairQueue.Waiter: Sendable where Element: Sendable {}
+
+private struct WaitingClient: Sendable {
+    let name: String?
+    var held = 0
+    var urgent = LinkedSlots.List()
+    var ordinary = LinkedSlots.List()
+
+    init(name: String?) { self.name = name }
+
+    subscript(_ isUrgent: Bool) -> LinkedSlots.List {
+        get { isUrgent ? urgent : ordinary }
+        set { if isUrgent { urgent = newValue } else { ordinary = newValue } }
+    }
+}
+
+/// The clients that have a waiter, in the order of their turns.
+private struct ClientTurns: Sendable {
+    private var links = LinkedSlots()
+    private(set) var order = LinkedSlots.List()
+
+    init() {}
+
+    mutating func update(_ client: Int, from waited: Bool, to waits: Bool, endsTurn: Bool) {
+        if waited, !waits || endsTurn { links.remove(client, from: &order) }
+        if waits, !waited || endsTurn { links.append(client, to: &order) }
+    }
+}

@@ -1,0 +1,206 @@
+extension PoolState {
+    /// A request that needs a connection and has found none.
+    struct Newcomer: Sendable {
+        let client: String?
+        let isUrgent: Bool
+    }
+
+    // MARK: Newcomers
+
+    /// A request needs a connection.
+    ///
+    /// - Parameter isUrgent: No connection that was open already: the last one died under this request, which has waited for that
+    ///   one. Any other request comes behind those that wait, also when a connection has just become free: they are served
+    ///   on the turn that is about to come.
+    package mutating func connect(client: String?, isUrgent: Bool, _ situation: PoolSituation) -> PoolStep {
+        let newcomer = Newcomer(client: client, isUrgent: isUrgent)
+        guard waiters.isEmpty || isUrgent, place == .none else { return admit(newcomer) }
+        self.newcomer = newcomer
+        return askForPlace()
+    }
+
+    private mutating func askForPlace() -> PoolStep {
+        isInBudget = true
+        return .askForPlace
+    }
+
+    package mutating func placeAnswered(isGranted: Bool, _ situation: PoolSituation) -> PoolStep {
+        // The budget is asked once for one place.
+        if isGranted { placeCount += 1 } else { place = .asked }
+        guard let newcomer else {
+            hasGrant = hasGrant || isGranted
+            return next(situation)
+        }
+        self.newcomer = nil
+        return isGranted ? .dial(newConnection(), for: nil) : admit(newcomer)
+    }
+
+    private mutating func admit(_ newcomer: Newcomer) -> PoolStep {
+        if newcomer.isUrgent { wantsTurn = true }
+        switch waiters.append((), client: newcomer.client, isUrgent: newcomer.isUrgent) {
+        case .queued(let ticket): return .wait(ticket)
+        case .displaced(let displaced, _, let ticket): return .displace(displaced, by: ticket)
+        case .refused: return .refuseNewcomer(.full)
+        }
+    }
+
+    // MARK: Waiters that leave
+
+    /// The request waits no longer; without effect when its turn has come.
+    package mutating func leave(_ ticket: WaiterTicket, _ situation: PoolSituation) -> PoolStep {
+        guard waiters.remove(ticket) != nil else { return .nothing }
+        wantsTurn = true
+        return next(situation)
+    }
+
+    package mutating func timedOut(_ ticket: WaiterTicket) -> PoolStep {
+        guard waiters.remove(ticket) != nil else { return .nothing }
+        wantsTurn = true
+        return .refuse(ticket, .timedOut)
+    }
+
+    // MARK: Turns
+
+    /// The place that was asked for; it is this pool's.
+    package mutating func placeGranted(_ situation: PoolSituation) -> PoolStep {
+        place = .none
+        placeCount += 1
+        hasGrant = true
+        wantsTurn = true
+        return next(situation)
+    }
+
+    /// The turn of ``PoolStep/serveLater``.
+    package mutating func serve(_ situation: PoolSituation) -> PoolStep {
+        isTurnScheduled = false
+        isInTurn = true
+        return next(situation)
+    }
+
+    mutating func needsTurn(_ situation: PoolSituation) -> Bool {
+        // Where nobody waits, idle connections are for others.
+        let isSpare = !idle.isEmpty && (isRetired || situation.othersWait)
+        guard !waiters.isEmpty || isSpare, !isTurnScheduled else { return false }
+        isTurnScheduled = true
+        return true
+    }
+
+    /// What is to be done next. Every step leaves the state whole, so that events can come between two steps.
+    package mutating func next(_ situation: PoolSituation) -> PoolStep {
+        if hasGrant || isInTurn, !waiters.isEmpty {
+            let step = serveFirst(situation)
+            if step != .nothing { return step }
+        }
+        if hasGrant, waiters.isEmpty {
+            hasGrant = false
+            placeCount -= 1
+            return .giveBackPlace
+        }
+        if isInTurn { endTurn() }
+        if isRetired, isSparing {
+            // The waiter that a connection was put back for has left meanwhile.
+            if waiters.isEmpty, !idle.isEmpty { return .close(leaseOldest()) }
+            isSparing = false
+        }
+        if isSparing {
+            let step = spareIdle(situation)
+            if step != .nothing { return step }
+        }
+        return settle(situation)
+    }
+
+    /// Serves the waiter whose turn it is.
+    private mutating func serveFirst(_ situation: PoolSituation) -> PoolStep {
+        if !waiters.isFirstUrgent, let slot = idle.last {
+            let id = ConnectionID(slot: slot, number: connections[Int(slot)].number)
+            // Always looked at: the request may not be one that can be sent again.
+            let verdict = take(mayRepeat: false, isOpen: true, mayHaveInput: true, at: situation.now)
+            return verdict == .close ? .close(id) : .look(id)
+        }
+        if hasGrant, let (ticket, _) = waiters.popFirst() {
+            hasGrant = false
+            return .dial(newConnection(), for: ticket)
+        }
+        if place == .none { return askForPlace() }
+        isInTurn = false
+        // It takes the place of an idle connection, and holds up no waiter behind it.
+        return waiters.isFirstUrgent && !idle.isEmpty && place == .asked ? .askForOwnPlace : .nothing
+    }
+
+    private mutating func endTurn() {
+        isInTurn = false
+        isSparing = waiters.isEmpty
+    }
+
+    package mutating func looked(isUsable: Bool, at id: ConnectionID, _ situation: PoolSituation) -> PoolStep {
+        guard isUsable else { return next(situation) }
+        guard let (ticket, _) = waiters.popFirst() else { return .close(id) }
+        return .lease(id, to: ticket)
+    }
+
+    package mutating func ownPlaceAnswered(isGranted: Bool, _ situation: PoolSituation) -> PoolStep {
+        guard isGranted, !idle.isEmpty else { return next(situation) }
+        place = .onItsWay
+        return .close(leaseOldest())
+    }
+
+    /// What belongs to the end of every event.
+    private mutating func settle(_ situation: PoolSituation) -> PoolStep {
+        if waiters.isEmpty, place == .asked { return .withdrawRequest }
+        if waiters.isEmpty, place == .none, placeCount == 0, isInBudget {
+            isInBudget = false
+            return .leaveBudget
+        }
+        guard wantsTurn else { return .nothing }
+        wantsTurn = false
+        return needsTurn(situation) ? .serveLater : .nothing
+    }
+
+    /// - Parameter inTime: No place was on its way yet.
+    package mutating func requestWithdrawn(inTime: Bool, _ situation: PoolSituation) -> PoolStep {
+        place = inTime ? .none : .onItsWay
+        return next(situation)
+    }
+
+    // MARK: Sparing connections for other loops
+
+    /// A pool of another loop waits for a place.
+    package mutating func othersBeganToWait(_ situation: PoolSituation) -> PoolStep {
+        isSparing = waiters.isEmpty
+        return next(situation)
+    }
+
+    /// The time of ``PoolStep/spareLater(_:)`` has passed.
+    package mutating func spareTimePassed(_ situation: PoolSituation) -> PoolStep {
+        isSpareScheduled = false
+        return othersBeganToWait(situation)
+    }
+
+    /// The connections that have rested longest go first.
+    private mutating func spareIdle(_ situation: PoolSituation) -> PoolStep {
+        guard waiters.isEmpty, situation.othersWait, let slot = idle.first else {
+            isSparing = false
+            return .nothing
+        }
+        let connection = connections[Int(slot)]
+        if situation.now - connection.restsSince > rules.spareAfter {
+            return .offerIdle(ConnectionID(slot: slot, number: connection.number))
+        }
+        return spareLater(situation)
+    }
+
+    package mutating func offerAnswered(isTaken: Bool, _ situation: PoolSituation) -> PoolStep {
+        guard isTaken, !idle.isEmpty else {
+            let step = spareLater(situation)
+            return step == .nothing ? next(situation) : step
+        }
+        return .close(leaseOldest())
+    }
+
+    private mutating func spareLater(_ situation: PoolSituation) -> PoolStep {
+        isSparing = false
+        guard !idle.isEmpty, situation.othersWait, !isSpareScheduled else { return .nothing }
+        isSpareScheduled = true
+        return .spareLater(rules.spareAfter)
+    }
+}

@@ -1,0 +1,242 @@
+/// The state of the connections of one event loop to one upstream, and all decisions about them. Performs nothing, and knows no
+/// socket and no clock.
+///
+/// The shell reports events and carries out what is returned. A connection is opening, leased or idle. A lease begins with
+/// ``opened(_:jitter:at:)``, ``take(mayRepeat:isOpen:mayHaveInput:at:)`` or ``PoolStep/lease(_:to:)``, and ends with
+/// ``putBack(_:keepAliveSeconds:wasOffered:_:)`` or ``ended(_:_:)``. For now a connection carries one request at a time, so a
+/// connection is leased as a whole.
+///
+/// Taking and putting back are on the path of every request: they allocate nothing and look nothing up.
+package struct PoolState: ~Copyable, Sendable {
+    package struct Rules: Hashable, Sendable {
+        package var maximumWaiters: Int
+        /// The longest rest of a connection.
+        package var idleTimeout: Duration
+        /// The longest life of a connection: after a change of DNS no old address is used for longer.
+        package var maximumAge: Duration = .seconds(600)
+        /// To look at a connection before its use costs a system call (docs/adr/0067). One that was read empty so short a time
+        /// ago is not looked at.
+        package var freshness: Duration = .milliseconds(5)
+        /// A connection that has rested for less is not given away: the client that was just answered may ask again.
+        package var spareAfter: Duration = .milliseconds(10)
+
+        package init(maximumWaiters: Int, idleTimeout: Duration) {
+            self.maximumWaiters = maximumWaiters
+            self.idleTimeout = idleTimeout
+        }
+    }
+
+    struct Connection: Sendable {
+        enum Phase: Sendable {
+            case none
+            case opening
+            case leased
+            case idle
+        }
+
+        var number: UInt32 = 0
+        var phase = Phase.none
+        var restsSince = MonotonicTime.never
+        /// It is not used from then on.
+        var restsUntil = MonotonicTime.never
+        var endsAt = MonotonicTime.never
+
+        /// In one access to the array.
+        mutating func rest(from now: MonotonicTime, until end: MonotonicTime) {
+            phase = .idle
+            restsSince = now
+            restsUntil = end
+        }
+    }
+
+    /// The place of a connection that is to be opened.
+    enum Place: Sendable {
+        case none
+        case asked
+        /// The budget has promised it: a connection is being closed for it.
+        case onItsWay
+    }
+
+    let rules: Rules
+    /// In nanoseconds: to take a `Duration` apart is a long division.
+    private let freshness: Int64
+    private let idleTime: Int64
+    var connections: [Connection] = []
+    private var freeSlots: [Int32] = []
+    /// The most recently used last: it is the least likely to have been closed meanwhile.
+    var idle: [Int32] = []
+    var waiters: FairQueue<Void>
+    /// Connections open or being opened, and a place that is not used yet.
+    package internal(set) var placeCount = 0
+    var place = Place.none
+    /// A place that the pool has waited for has come, and nobody has it yet.
+    var hasGrant = false
+    /// The budget knows this pool.
+    var isInBudget = false
+    /// The request that waits for the answer of the budget.
+    var newcomer: Newcomer?
+    var isTurnScheduled = false
+    var isInTurn = false
+    var wantsTurn = false
+    var isSparing = false
+    var isSpareScheduled = false
+    package internal(set) var isRetired = false
+
+    package init(_ rules: Rules) {
+        self.rules = rules
+        freshness = rules.freshness.wholeNanoseconds
+        // So that no sum with it overflows.
+        idleTime = min(rules.idleTimeout.wholeNanoseconds, 1 << 61)
+        waiters = FairQueue(limit: rules.maximumWaiters)
+        idle.reserveCapacity(64)
+    }
+
+    package var idleCount: Int { idle.count }
+    package var waiterCount: Int { waiters.count }
+
+    // MARK: Taking
+
+    /// The connection that ``take(mayRepeat:isOpen:mayHaveInput:at:)`` is about. nil while requests wait: they go first.
+    package var next: ConnectionID? {
+        @inline(__always) get { waiters.isEmpty ? mostRecent : nil }
+    }
+
+    /// The idle connection that was used last.
+    package var mostRecent: ConnectionID? {
+        guard let slot = idle.last else { return nil }
+        return ConnectionID(slot: slot, number: connections[Int(slot)].number)
+    }
+
+    /// Takes the connection ``next``, which was open a moment ago. It can still end on first use.
+    ///
+    /// - Parameters:
+    ///   - mayRepeat: The request may be sent again if the connection turns out to have ended. Otherwise it gets no connection that
+    ///     was not looked at.
+    ///   - isOpen: The connection has not ended.
+    ///   - mayHaveInput: There may be bytes behind those that were read last.
+    package mutating func take(
+        mayRepeat: Bool,
+        isOpen: Bool,
+        mayHaveInput: Bool,
+        at now: MonotonicTime
+    ) -> IdleVerdict {
+        guard let slot = idle.popLast() else { return .gone }
+        connections[Int(slot)].phase = .leased
+        guard isOpen else { return .gone }
+        let (since, until) = (connections[Int(slot)].restsSince, connections[Int(slot)].restsUntil)
+        guard now < until else { return .close }
+        let isFresh = now.nanoseconds &- since.nanoseconds <= freshness
+        return mayRepeat && !mayHaveInput && isFresh ? .lease : .look
+    }
+
+    // MARK: Putting back
+
+    /// The request of the connection is over, and it can carry another one.
+    ///
+    /// - Parameters:
+    ///   - keepAliveSeconds: How long the upstream says that it keeps the connection.
+    ///   - wasOffered: The budget has been asked whether another loop needs the connection.
+    package mutating func putBack(
+        _ id: ConnectionID,
+        keepAliveSeconds: Int? = nil,
+        wasOffered: Bool = false,
+        _ situation: PoolSituation
+    ) -> PoolReturn {
+        guard isInPhase(.leased, id) else { return .close }
+        let (slot, now) = (id.index, situation.now)
+        guard now < connections[slot].endsAt else { return .close }
+        if situation.othersWait, !wasOffered { return .offer }
+        // A request that goes on with the old configuration may wait for it.
+        guard !isRetired || !waiters.isEmpty else { return .close }
+        let rest = MonotonicTime(nanoseconds: now.nanoseconds &+ longestRest(keepAliveSeconds))
+        let until = min(rest, connections[slot].endsAt)
+        connections[slot].rest(from: now, until: until)
+        idle.append(id.slot)
+        return .rest(until: until, servesLater: needsTurn(situation))
+    }
+
+    /// Shorter than what the upstream said of its own: whoever closes first must not be the one who does not know.
+    @inline(__always)
+    private func longestRest(_ keepAliveSeconds: Int?) -> Int64 {
+        guard let keepAliveSeconds else { return idleTime }
+        let kept = Int64(min(max(keepAliveSeconds, 0), 1 << 30)) * 1_000_000_000
+        return min(idleTime, kept - min(1_000_000_000, kept / 2))
+    }
+
+    /// The time of ``PoolReturn/rest(until:servesLater:)`` has come.
+    ///
+    /// - Returns: Whether the connection is to be closed.
+    package mutating func restIsOver(_ id: ConnectionID) -> Bool {
+        guard isInPhase(.idle, id) else { return false }
+        removeFromIdle(id.slot)
+        connections[id.index].phase = .leased
+        return true
+    }
+
+    // MARK: The life of a connection
+
+    /// The connection is open, and leased to the request that it was opened for.
+    ///
+    /// - Parameter jitter: A random number. It takes up to a tenth off the life of the connection, so that those which were
+    ///   opened together do not end together.
+    package mutating func opened(_ id: ConnectionID, jitter: UInt64, at now: MonotonicTime) {
+        guard isInPhase(.opening, id) else { return }
+        connections[id.index].phase = .leased
+        let tenth = rules.maximumAge / 10
+        connections[id.index].endsAt = now + rules.maximumAge - tenth * Int(jitter & 1023) / 1024
+    }
+
+    /// The connection has ended, or could not be opened.
+    package mutating func ended(_ id: ConnectionID, _ situation: PoolSituation) -> PoolStep {
+        guard id.index < connections.count, connections[id.index].number == id.number,
+            connections[id.index].phase != .none
+        else { return .nothing }
+        if connections[id.index].phase == .idle { removeFromIdle(id.slot) }
+        connections[id.index].phase = .none
+        connections[id.index].number &+= 1
+        freeSlots.append(id.slot)
+        placeCount -= 1
+        return .giveBackPlace
+    }
+
+    /// A place has been granted for it.
+    mutating func newConnection() -> ConnectionID {
+        let slot = freeSlots.popLast() ?? Int32(truncatingIfNeeded: connections.count)
+        if Int(slot) == connections.count { connections.append(Connection()) }
+        connections[Int(slot)].phase = .opening
+        connections[Int(slot)].endsAt = .never
+        return ConnectionID(slot: slot, number: connections[Int(slot)].number)
+    }
+
+    private func isInPhase(_ phase: Connection.Phase, _ id: ConnectionID) -> Bool {
+        id.index < connections.count && connections[id.index].number == id.number
+            && connections[id.index].phase == phase
+    }
+
+    private mutating func removeFromIdle(_ slot: Int32) {
+        if let place = idle.lastIndex(of: slot) { idle.remove(at: place) }
+    }
+
+    // MARK: Closing
+
+    /// A reload has no use for the pool: no connection is kept beyond the requests that are under way. Close what
+    /// ``nextToClose()`` names.
+    package mutating func retire() { isRetired = true }
+
+    /// An idle connection, for a shell that closes all of them.
+    package mutating func nextToClose() -> ConnectionID? {
+        idle.isEmpty ? nil : leaseOldest()
+    }
+
+    /// The connection that has rested longest.
+    mutating func leaseOldest() -> ConnectionID {
+        let slot = idle.removeFirst()
+        connections[Int(slot)].phase = .leased
+        return ConnectionID(slot: slot, number: connections[Int(slot)].number)
+    }
+}
+
+extension MonotonicTime {
+    /// Later than every time.
+    static let never = MonotonicTime(nanoseconds: .max)
+}
