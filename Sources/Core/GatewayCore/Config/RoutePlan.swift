@@ -71,6 +71,7 @@ package struct RoutePlan: Hashable, Sendable {
     /// Box's `As-User`: pinned, and stripped from what the client sent.
     package var asUser: String?
     package var headers: Headers
+    package var cookies: CookiePolicy
     /// Empty allows everything.
     package var allow: [Allow]
     /// Where the credential's own requests to its authority go, as far as this route leads there: only a rule that names
@@ -81,6 +82,7 @@ package struct RoutePlan: Hashable, Sendable {
     package var tls: TLS
     package var span: SourceSpan
 
+    /// - Parameter cookies: nil takes the default of such a route.
     package init(
         name: String,
         upstream: Origin,
@@ -91,6 +93,7 @@ package struct RoutePlan: Hashable, Sendable {
         credential: Int?,
         asUser: String? = nil,
         headers: Headers = Headers(),
+        cookies: CookiePolicy? = nil,
         allow: [Allow] = [],
         endpoints: [AuthorityEndpoint] = [],
         clients: [String]? = nil,
@@ -106,6 +109,7 @@ package struct RoutePlan: Hashable, Sendable {
         self.credential = credential
         self.asUser = asUser
         self.headers = headers
+        self.cookies = cookies ?? .standard(injectsCredential: credential != nil)
         self.allow = allow
         self.endpoints = endpoints
         self.clients = clients

@@ -51,6 +51,7 @@ enum RouteDecoder {
             of: credential?.strategyKind,
             asUser: auth?.asUser
         )
+        let cookies = fields.choice("cookies", of: CookiePolicy.self)
         let tls = RouteTLS.decode(fields, of: upstream)
         guard let upstream, let auth else { return nil }
         return RoutePlan(
@@ -62,6 +63,7 @@ enum RouteDecoder {
             credential: auth.credential,
             asUser: auth.asUser,
             headers: headers,
+            cookies: cookies,
             allow: allow,
             endpoints: auth.credential.map { credentials.endpoints(of: $0, at: upstream) } ?? [],
             clients: allowedClients,

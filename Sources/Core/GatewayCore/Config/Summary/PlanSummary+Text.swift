@@ -100,6 +100,7 @@ extension PlanSummary.Route: PlanSummaryItem {
         if let headers, !headers.set.isEmpty { add("headers.set", PlanSummary.list(headers.set)) }
         if let headers, !headers.remove.isEmpty { add("headers.remove", PlanSummary.list(headers.remove)) }
         add("headers.forwarded", headers?.forwarded)
+        add("cookies", cookies)
         for rule in allow ?? [] {
             add("allow", "\(rule.methods.isEmpty ? "any method" : rule.methods.joined(separator: ", ")) \(rule.path)")
         }

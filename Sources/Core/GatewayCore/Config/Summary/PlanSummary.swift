@@ -57,6 +57,7 @@ package struct PlanSummary: Hashable, Sendable, Codable {
         package var credential: String?
         package var asUser: String?
         package var headers: Headers?
+        package var cookies: String
         package var allow: [Allow]?
         package var clients: [String]?
         package var pins: [String]?
@@ -199,6 +200,7 @@ extension PlanSummary.Route {
                 forwarded: plan.headers.forwarded == .standard ? nil : plan.headers.forwarded.rawValue
             )
         }
+        cookies = plan.cookies.rawValue
         allow =
             plan.allow.isEmpty
             ? nil : plan.allow.map { PlanSummary.Allow(methods: $0.methods, path: $0.path.description) }
