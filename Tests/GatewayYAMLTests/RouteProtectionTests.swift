@@ -42,6 +42,36 @@ struct RouteProtectionTests {
         #expect(report("auth: none, cookies: remove").contains("routes.app.cookies: expected one of drop, pass"))
     }
 
+    // MARK: Authentication of the connection
+
+    @Test(arguments: ["auth: none", "auth: none, connection_auth: false", bearer])
+    func clientsCannotAuthenticateTheConnectionByDefault(_ settings: String) throws {
+        let (plan, shown) = try route(settings)
+        #expect(!plan.allowsConnectionAuth)
+        #expect(!shown.text().contains("connection_auth"))
+    }
+
+    @Test(arguments: ["auth: none, connection_auth: true", "auth: {strategy: none}, connection_auth: true"])
+    func aRouteWithoutACredentialMayAllowIt(_ settings: String) throws {
+        let (plan, shown) = try route(settings)
+        #expect(plan.allowsConnectionAuth)
+        #expect(shown.text().contains("    connection_auth: true\n"))
+    }
+
+    @Test(arguments: [
+        ("\(bearer), connection_auth: true", "routes.app.connection_auth: is for routes with \"auth: none\""),
+        (
+            "auth: none, connection_auth: true, headers: {remove: [authorization]}",
+            "routes.app.connection_auth: \"headers.remove\" takes Authorization away"
+        ),
+        ("auth: none, connection_auth: yes", "routes.app.connection_auth: expected true or false"),
+    ])
+    func whereTheClientsFieldIsNotForwardedItIsAnError(_ settings: String, _ message: String) {
+        #expect(report(settings).contains(message))
+    }
+
+    // MARK: Reload
+
     @Test func aReloadNamesTheChange() throws {
         let mark = { (bytes: [UInt8]) in String(decoding: bytes, as: UTF8.self) }
         func digest(_ cookies: String) throws -> PlanDigest {

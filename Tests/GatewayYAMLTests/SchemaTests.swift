@@ -61,7 +61,8 @@ struct SchemaTests {
     @Test(arguments: [
         ("access.clients.*", ["token", "token_sha256"]),
         ("listeners.proxy[]", ["address", "allow_users", "tls", "unix"]),
-        ("routes.*", ["allow", "auth", "clients", "cookies", "headers", "match", "tls", "upstream"]),
+        ("routes.*", ["allow", "auth", "clients", "headers", "match", "tls", "upstream"]),
+        ("routes.*", ["connection_auth", "cookies"]),
         ("routes.*.headers", ["forwarded", "remove", "set"]),
         ("listeners.proxy[].tls", ["certificate", "client_ca", "private_key"]),
     ])

@@ -213,6 +213,10 @@ package final class RequestAuthorizer: Sendable {
             trace?.add(.loopRefused)
             return refuse(problem, route: match.route, client: evidence.client)
         }
+        if !evidence.usesAuthorization, let problem = gates[match.route].forbidConnectionAuth(head, bytes) {
+            trace?.add(.connectionAuthRefused)
+            return refuse(problem, route: match.route, client: evidence.client)
+        }
         var chosen: (any CredentialSource)?
         if let subject = subjects[match.route] {
             switch subject.source(for: head, bytes) {

@@ -101,6 +101,7 @@ extension PlanSummary.Route: PlanSummaryItem {
         if let headers, !headers.remove.isEmpty { add("headers.remove", PlanSummary.list(headers.remove)) }
         add("headers.forwarded", headers?.forwarded)
         add("cookies", cookies)
+        add("connection_auth", connectionAuth ? "true" : nil)
         for rule in allow ?? [] {
             add("allow", "\(rule.methods.isEmpty ? "any method" : rule.methods.joined(separator: ", ")) \(rule.path)")
         }

@@ -58,6 +58,7 @@ package struct PlanSummary: Hashable, Sendable, Codable {
         package var asUser: String?
         package var headers: Headers?
         package var cookies: String
+        package var connectionAuth: Bool
         package var allow: [Allow]?
         package var clients: [String]?
         package var pins: [String]?
@@ -201,6 +202,7 @@ extension PlanSummary.Route {
             )
         }
         cookies = plan.cookies.rawValue
+        connectionAuth = plan.allowsConnectionAuth
         allow =
             plan.allow.isEmpty
             ? nil : plan.allow.map { PlanSummary.Allow(methods: $0.methods, path: $0.path.description) }
