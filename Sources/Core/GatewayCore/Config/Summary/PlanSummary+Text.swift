@@ -13,6 +13,7 @@ extension PlanSummary {
         page.heading("access")
         page.indented { page in
             page.line("clients", Self.list(clients))
+            for limits in clientLimits { page.line("clients.\(limits.name).limits", limits.text) }
             page.line("require_client", requireClient)
             page.line("allow_origins", Self.list(allowOrigins))
         }
@@ -63,6 +64,14 @@ extension PlanSummary.Listener: PlanSummaryItem {
         }
         let tls = tls ? (clientCertificates ? ", tls with client certificates" : ", tls") : ""
         return "\(address ?? "")\(tls)"
+    }
+}
+
+extension PlanSummary.ClientLimits {
+    /// As the configuration spells it.
+    var text: String {
+        let parts = [concurrent.map { "concurrent: \($0)" }, perSecond.map { "per_second: \($0)" }]
+        return "{\(parts.compactMap(\.self).joined(separator: ", "))}"
     }
 }
 

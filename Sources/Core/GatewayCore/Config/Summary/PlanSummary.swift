@@ -10,6 +10,13 @@ package struct PlanSummary: Hashable, Sendable, Codable {
         package var clientCertificates: Bool
     }
 
+    /// Of a client that has any.
+    package struct ClientLimits: Hashable, Sendable, Codable {
+        package var name: String
+        package var concurrent: Int?
+        package var perSecond: Int?
+    }
+
     package struct Credential: Hashable, Sendable, Codable {
         package var name: String
         package var strategy: String
@@ -71,6 +78,7 @@ package struct PlanSummary: Hashable, Sendable, Codable {
     package var listeners: [Listener]
     package var admin: String
     package var clients: [String]
+    package var clientLimits: [ClientLimits]
     package var requireClient: String
     package var allowOrigins: [String]
     package var audit: [String: String]
@@ -97,6 +105,9 @@ extension PlanSummary {
         listeners = plan.listeners.map(Listener.init)
         admin = Listener(plan.admin.address).text
         clients = plan.access.clients.map(\.name)
+        clientLimits = plan.access.clients.filter { !$0.limits.isEmpty }.map {
+            ClientLimits(name: $0.name, concurrent: $0.limits.concurrent, perSecond: $0.limits.perSecond)
+        }
         requireClient = plan.access.requireClient.rawValue
         allowOrigins = plan.access.allowedOrigins
         audit = [
