@@ -53,6 +53,14 @@ struct AuthorizerFixture {
         return authorizer.decide(decoder.head, bytes.span, on: listener, cache: &cache, trace: &trace)
     }
 
+    /// nil where the request is refused.
+    func admission(_ request: String, on reach: ListenerIdentity.Reach) -> RequestAuthorizer.Admitted? {
+        switch decide(request, on: reach) {
+        case .admitted(let admitted)?: admitted
+        default: nil
+        }
+    }
+
     /// nil where the request is admitted.
     func refusal(_ request: String, on reach: ListenerIdentity.Reach = .loopback) -> RequestAuthorizer.Refusal? {
         switch decide(request, on: reach) {
