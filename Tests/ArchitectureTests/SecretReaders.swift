@@ -21,6 +21,7 @@ enum SecretReaders {
         "Core/GatewayCore/Config/ConfigFields.swift",
         "Core/GatewayCore/Config/Decoding/RouteHeaders.swift",
         "Core/GatewayCore/Config/Summary/PlanDigest.swift",
+        "Core/GatewayCore/HTTP/CredentialEcho.swift",
         "Core/GatewayCore/HTTP/FormEncoding.swift",
         "Core/GatewayCore/Tokens/DownscopeTerms.swift",
         "Core/GatewayCore/Tokens/GrantIdentity.swift",

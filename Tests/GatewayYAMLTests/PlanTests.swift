@@ -282,6 +282,7 @@ struct PlanTests {
                     path: /box
                     hosts: [box.localhost]
                     credential: none
+                    cookies: pass
 
                 """
             )

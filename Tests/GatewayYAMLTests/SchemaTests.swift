@@ -59,9 +59,11 @@ struct SchemaTests {
 
     /// Keys that are only read when others are there.
     @Test(arguments: [
-        ("access.clients.*", ["token", "token_sha256"]),
+        ("access.clients.*", ["limits", "token", "token_sha256"]),
+        ("access.clients.*.limits", ["concurrent", "per_second"]),
         ("listeners.proxy[]", ["address", "allow_users", "tls", "unix"]),
         ("routes.*", ["allow", "auth", "clients", "headers", "match", "tls", "upstream"]),
+        ("routes.*", ["connection_auth", "cookies"]),
         ("routes.*.headers", ["forwarded", "remove", "set"]),
         ("listeners.proxy[].tls", ["certificate", "client_ca", "private_key"]),
     ])

@@ -44,11 +44,13 @@ struct TokenBytesTests {
 
     private static let known: [String: FieldKind] = [
         "te": .te, "via": .via, "host": .host, "expect": .expect, "origin": .origin, "upgrade": .upgrade,
+        "cookie": .cookie, "cookie2": .cookie, "set-cookie": .setCookie, "set-cookie2": .setCookie,
         "connection": .connection, "keep-alive": .keepAlive, "x-request-id": .xRequestID,
         "authorization": .authorization, "content-length": .contentLength, "sec-fetch-site": .secFetchSite,
         "proxy-connection": .proxyConnection, "www-authenticate": .wwwAuthenticate,
         "transfer-encoding": .transferEncoding, "proxy-authenticate": .proxyAuthenticate,
-        "proxy-authorization": .proxyAuthorization,
+        "proxy-authorization": .proxyAuthorization, "link": .uriReference, "refresh": .uriReference,
+        "location": .uriReference, "content-location": .uriReference,
     ]
 
     @Test func aKnownNameIsKnownInAnyCaseAndNoOtherIs() {

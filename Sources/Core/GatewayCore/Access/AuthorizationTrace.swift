@@ -16,6 +16,7 @@ package struct AuthorizationTrace: Sendable {
         case notAllowed
         case methodOverrideRefused
         case authorityEndpointRefused
+        case connectionAuthRefused
         case loopRefused
         case subjectRefused
         case admitted

@@ -15,6 +15,8 @@ package final class RequestAuthorizer: Sendable {
         package let stripsAuthorization: Bool
         /// Where the route leaves the choice to the request; nil otherwise.
         package let chosen: (any CredentialSource)?
+        /// Whether a later refusal may name routes, credentials and strategies (``NameDisclosure``).
+        package let disclosesNames: Bool
     }
 
     /// A class, so that a decision is no larger than what is admitted.
@@ -22,11 +24,16 @@ package final class RequestAuthorizer: Sendable {
         package let problem: GatewayProblem
         package let route: Int?
         package let client: String?
+        /// Whether the answer may name routes, credentials and strategies (``NameDisclosure``).
+        ///
+        /// If not, it has ``GatewayProblem/withoutNames``. The log has the whole problem.
+        package let disclosesNames: Bool
 
-        init(problem: GatewayProblem, route: Int?, client: String?) {
+        init(problem: GatewayProblem, route: Int?, client: String?, disclosesNames: Bool) {
             self.problem = problem
             self.route = route
             self.client = client
+            self.disclosesNames = disclosesNames
         }
     }
 
@@ -91,7 +98,7 @@ package final class RequestAuthorizer: Sendable {
         let isAbsolute = head.form == .absolute
         guard let authority = Authority(bytes, isAbsolute ? head.targetAuthority : head.host) else {
             trace?.add(.hostRefused)
-            return refuse(GatewayProblem(.requestRefused, "The Host is not a host name."))
+            return refuse(GatewayProblem(.requestRefused, "The Host is not a host name."), on: listener)
         }
         let upstream =
             isAbsolute
@@ -104,19 +111,30 @@ package final class RequestAuthorizer: Sendable {
             ) : nil
         if upstream == nil, let problem = hostRule.refusal(bytes, authority, head, on: listener) {
             trace?.add(.hostRefused)
-            return refuse(problem)
+            return refuse(problem, on: listener)
         }
         if let problem = originRule.refusal(head, bytes) {
             trace?.add(.originRefused)
-            return refuse(problem)
+            return refuse(problem, on: listener)
         }
         let match = upstream ?? table.find(bytes, host: authority.host, path: head.path)
         trace?.add(match.map { .routeFound(name: gates[$0.route].name, by: $0.way) } ?? .routeNotFound)
         return authenticate(head, bytes, match: match, isProxyRequest: upstream != nil, on: listener, &cache, &trace)
     }
 
-    private func refuse(_ problem: GatewayProblem, route: Int? = nil, client: String? = nil) -> Decision {
-        .refused(Refusal(problem: problem, route: route, client: client))
+    private func refuse(
+        _ problem: GatewayProblem,
+        on listener: ListenerIdentity,
+        route: Int? = nil,
+        client: String? = nil
+    ) -> Decision {
+        let disclosesNames = disclosesNames(to: client, on: listener)
+        return .refused(Refusal(problem: problem, route: route, client: client, disclosesNames: disclosesNames))
+    }
+
+    /// Whether an answer may name routes, credentials and strategies. For answers that need no decision, the client is nil.
+    package func disclosesNames(to client: String?, on listener: ListenerIdentity) -> Bool {
+        NameDisclosure.isAllowed(to: client, on: listener.reach, hasClients: !clients.isEmpty)
     }
 
     // MARK: Client
@@ -137,19 +155,22 @@ package final class RequestAuthorizer: Sendable {
         trace?.add(.client(name: evidence.client, presentedToken: evidence.hasPresentedToken))
         guard evidence.client != nil || !requiresClient(on: listener) else {
             trace?.add(.clientRequired(by: "access.require_client"))
-            return refuse(evidence.refusal(isProxyRequest: isProxyRequest), route: match?.route)
+            return refuse(evidence.refusal(isProxyRequest: isProxyRequest), on: listener, route: match?.route)
         }
-        guard let match else { return refuse(noRoute(isKnown: evidence.client != nil), client: evidence.client) }
+        guard let match else {
+            let problem = noRoute(disclosesNames(to: evidence.client, on: listener))
+            return refuse(problem, on: listener, client: evidence.client)
+        }
         let gate = gates[match.route]
         // A route that names clients asks for one, whatever the listener does.
         if gate.clients != nil, evidence.client == nil {
             trace?.add(.clientRequired(by: "clients"))
-            return refuse(evidence.refusal(isProxyRequest: isProxyRequest), route: match.route)
+            return refuse(evidence.refusal(isProxyRequest: isProxyRequest), on: listener, route: match.route)
         }
         if let problem = forbid(evidence.client, match, head, bytes, &trace) {
-            return refuse(problem, route: match.route, client: evidence.client)
+            return refuse(problem, on: listener, route: match.route, client: evidence.client)
         }
-        return choose(head, bytes, match, evidence, &trace)
+        return choose(head, bytes, match, evidence, on: listener, &trace)
     }
 
     private func requiresClient(on listener: ListenerIdentity) -> Bool {
@@ -162,9 +183,8 @@ package final class RequestAuthorizer: Sendable {
 
     // MARK: Route
 
-    private func noRoute(isKnown: Bool) -> GatewayProblem {
-        // Without clients the listener is local; with clients only a known one is told the paths.
-        guard isKnown || clients.isEmpty else { return GatewayProblem(.noRoute, "No route matches.") }
+    private func noRoute(_ disclosesNames: Bool) -> GatewayProblem {
+        guard disclosesNames else { return GatewayProblem(.noRoute, "No route matches.") }
         let paths = matchPaths.prefix(20).joined(separator: ", ")
         return GatewayProblem(.noRoute, "No route matches. Known paths: \(paths)")
     }
@@ -207,11 +227,16 @@ package final class RequestAuthorizer: Sendable {
         _ bytes: borrowing Span<UInt8>,
         _ match: RouteTable.Match,
         _ evidence: ClientAuthenticator.Evidence,
+        on listener: ListenerIdentity,
         _ trace: inout AuthorizationTrace?
     ) -> Decision {
         if let problem = loopRule.refusal(head, bytes) {
             trace?.add(.loopRefused)
-            return refuse(problem, route: match.route, client: evidence.client)
+            return refuse(problem, on: listener, route: match.route, client: evidence.client)
+        }
+        if !evidence.usesAuthorization, let problem = gates[match.route].forbidConnectionAuth(head, bytes) {
+            trace?.add(.connectionAuthRefused)
+            return refuse(problem, on: listener, route: match.route, client: evidence.client)
         }
         var chosen: (any CredentialSource)?
         if let subject = subjects[match.route] {
@@ -219,7 +244,7 @@ package final class RequestAuthorizer: Sendable {
             case .success(let source): chosen = source
             case .failure(let problem):
                 trace?.add(.subjectRefused)
-                return refuse(problem, route: match.route, client: evidence.client)
+                return refuse(problem, on: listener, route: match.route, client: evidence.client)
             }
         }
         trace?.add(.admitted)
@@ -228,7 +253,8 @@ package final class RequestAuthorizer: Sendable {
                 match: match,
                 client: evidence.client,
                 stripsAuthorization: evidence.usesAuthorization,
-                chosen: chosen
+                chosen: chosen,
+                disclosesNames: disclosesNames(to: evidence.client, on: listener)
             )
         )
     }

@@ -8,6 +8,8 @@ final class RouteGate: Sendable {
     let strictness: CanonicalPath.Strictness
     /// Those of its credential that are reached through it.
     let endpoints: [AuthorityEndpoint]
+    /// NTLM and the like are refused in what the route would forward.
+    private let refusesConnectionAuth: Bool
     private let prefix: PathPrefix
     /// Nothing is asked but that the path can be read in one way only.
     var isPlain: Bool { clients == nil && allow.isEmpty && endpoints.isEmpty }
@@ -18,7 +20,18 @@ final class RouteGate: Sendable {
         allow = route.allow
         endpoints = route.endpoints
         strictness = route.allow.isEmpty ? (route.credential == nil ? .open : .credentialed) : .ruled
+        refusesConnectionAuth = route.forwardsAuthorization && !route.allowsConnectionAuth
         prefix = PathPrefix(route)
+    }
+
+    /// Why the route does not forward these credentials of the client; nil where it does.
+    func forbidConnectionAuth(_ head: borrowing RequestHead, _ bytes: borrowing Span<UInt8>) -> GatewayProblem? {
+        guard refusesConnectionAuth, ConnectionAuthentication.isUsed(by: head, bytes) else { return nil }
+        return GatewayProblem(
+            .routeForbidden,
+            "NTLM, Negotiate and Kerberos authenticate a connection, and other clients use it too."
+                + " To allow them here, set routes.\(name).connection_auth: true."
+        )
     }
 
     /// Why the route does not take this method and path; nil where it does.

@@ -11,7 +11,11 @@ package struct Limits: Hashable, Sendable {
     package var requestBodyBytes: Int?
     /// Memory per request held so that a 401 can be replayed.
     package var replayBodyBytes = 64 << 10
+    /// Bytes of all heads that are not whole yet, on all connections together.
+    package var headMemory = 64 << 20
     package var connections = 8192
+    /// Of one client address; nil where any number is admitted.
+    package var connectionsPerAddress: Int?
     package var pendingPerRoute = 1024
     /// To one upstream with one set of TLS settings; event loops share them out among themselves.
     package var connectionsPerUpstream = 1024
@@ -20,6 +24,8 @@ package struct Limits: Hashable, Sendable {
     /// How long a request may wait for a token.
     package var credentialTimeout: Duration = .seconds(20)
     package var connectTimeout: Duration = .seconds(5)
+    /// An upstream connection that is older takes no more requests.
+    package var connectionMaxAge: Duration = .seconds(600)
     /// From the last byte of the request to the head of the response, and the longest silence within a response.
     package var responseTimeout: Duration = .seconds(60)
     /// A connection without a request, on either side.

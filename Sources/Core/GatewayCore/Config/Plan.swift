@@ -108,10 +108,12 @@ package struct AccessPlan: Hashable, Sendable {
 
         package var name: String
         package var proof: Proof
+        package var limits: ClientLimitsPlan
 
-        package init(name: String, proof: Proof) {
+        package init(name: String, proof: Proof, limits: ClientLimitsPlan = ClientLimitsPlan()) {
             self.name = name
             self.proof = proof
+            self.limits = limits
         }
     }
 

@@ -71,6 +71,11 @@ package struct RoutePlan: Hashable, Sendable {
     /// Box's `As-User`: pinned, and stripped from what the client sent.
     package var asUser: String?
     package var headers: Headers
+    package var cookies: CookiePolicy
+    /// Clients may authenticate their connection to the upstream (``ConnectionAuthentication``).
+    ///
+    /// An upstream connection then belongs to one client connection and is never pooled.
+    package var allowsConnectionAuth: Bool
     /// Empty allows everything.
     package var allow: [Allow]
     /// Where the credential's own requests to its authority go, as far as this route leads there: only a rule that names
@@ -81,6 +86,7 @@ package struct RoutePlan: Hashable, Sendable {
     package var tls: TLS
     package var span: SourceSpan
 
+    /// - Parameter cookies: nil takes the default of such a route.
     package init(
         name: String,
         upstream: Origin,
@@ -91,6 +97,8 @@ package struct RoutePlan: Hashable, Sendable {
         credential: Int?,
         asUser: String? = nil,
         headers: Headers = Headers(),
+        cookies: CookiePolicy? = nil,
+        allowsConnectionAuth: Bool = false,
         allow: [Allow] = [],
         endpoints: [AuthorityEndpoint] = [],
         clients: [String]? = nil,
@@ -106,10 +114,19 @@ package struct RoutePlan: Hashable, Sendable {
         self.credential = credential
         self.asUser = asUser
         self.headers = headers
+        self.cookies = cookies ?? .standard(injectsCredential: credential != nil)
+        self.allowsConnectionAuth = allowsConnectionAuth
         self.allow = allow
         self.endpoints = endpoints
         self.clients = clients
         self.tls = tls
         self.span = span
+    }
+}
+
+extension RoutePlan {
+    /// Whether the client's own `Authorization` goes upstream.
+    package var forwardsAuthorization: Bool {
+        credential == nil && !headers.remove.contains { FieldSyntax.slot($0) == "authorization" }
     }
 }

@@ -27,6 +27,28 @@ package struct AuthChallenge: Hashable, Sendable {
         return reader.read()
     }
 
+    /// A challenge and where it stands in the field value, without the commas around it.
+    struct Placed {
+        let challenge: AuthChallenge
+        let range: Range<Int>
+    }
+
+    /// The challenges of one field value; nil if a part of it cannot be read.
+    static func placed(_ value: [UInt8]) -> [Placed]? {
+        var reader = ChallengeReader(value)
+        let challenges = reader.read()
+        guard reader.isWellFormed else { return nil }
+        return zip(challenges, reader.ranges).map { Placed(challenge: $0, range: $1) }
+    }
+
+    /// Every scheme that some reader could find in one field value, in lower case.
+    ///
+    /// What cannot be read is passed over.
+    static func possibleSchemes(in value: [UInt8]) -> [String] {
+        var reader = ChallengeReader(value, isLenient: true)
+        return reader.read().map(\.scheme)
+    }
+
     /// The first `error` of one field value, in lower case (RFC 6750 section 3).
     ///
     /// Also of a value that is not well formed: what cannot be read is passed over, and no scheme has to stand before.
@@ -43,6 +65,10 @@ private struct ChallengeReader {
     /// Passes over what it cannot read instead of ending there.
     private let isLenient: Bool
     private var position = 0
+    /// Of the challenges that were read.
+    private(set) var ranges: [Range<Int>] = []
+    /// The value was read to its end.
+    private(set) var isWellFormed = false
 
     init(_ bytes: [UInt8], isLenient: Bool = false) {
         self.bytes = bytes
@@ -55,24 +81,32 @@ private struct ChallengeReader {
         var challenges: [AuthChallenge] = []
         while true {
             skip(Self.isSeparator)
+            let start = position
             guard let name = token() else {
-                guard isLenient, next != nil else { return challenges }
+                isWellFormed = next == nil
+                guard isLenient, !isWellFormed else { return challenges }
                 skipToSeparator()
                 continue
             }
             let afterName = position
             skip(\.isOptionalWhitespace)
             if next == UInt8(ascii: "=") {
-                if isLenient, challenges.isEmpty { challenges.append(AuthChallenge(scheme: "")) }
+                if isLenient, challenges.isEmpty { add(AuthChallenge(scheme: ""), at: start, to: &challenges) }
                 guard let last = challenges.indices.last, let value = parameterValue() else { return challenges }
                 // The first of a name counts: a repetition must not change what was said.
                 if challenges[last].parameters[name] == nil { challenges[last].parameters[name] = value }
             } else {
-                challenges.append(AuthChallenge(scheme: name))
+                add(AuthChallenge(scheme: name), at: start, to: &challenges)
                 position = afterName
                 skipToken68()
             }
+            if let last = ranges.indices.last { ranges[last] = ranges[last].lowerBound..<position }
         }
+    }
+
+    private mutating func add(_ challenge: AuthChallenge, at start: Int, to challenges: inout [AuthChallenge]) {
+        challenges.append(challenge)
+        ranges.append(start..<position)
     }
 
     private mutating func skip(_ isSkipped: (UInt8) -> Bool) {

@@ -168,7 +168,7 @@ package struct TrailerSection: Sendable {
         // `_` is read as `-`, as some upstreams do.
         let name = bytes.array(field.name).map(\.asciiDashed)
         switch FieldKind.classify(name.span, 0..<name.count) {
-        case .other, .forwarded: break
+        case .other, .forwarded, .uriReference: break
         default: return false
         }
         guard !Self.never.contains(where: { name.elementsEqual($0.utf8) }), !name.starts(with: "if-".utf8) else {
@@ -178,7 +178,7 @@ package struct TrailerSection: Sendable {
     }
 
     private static let never = [
-        "trailer", "cookie", "set-cookie", "content-encoding", "content-type", "content-range", "cache-control",
+        "trailer", "content-encoding", "content-type", "content-range", "cache-control",
         "max-forwards", "pragma", "range", "age", "date", "expires", "location", "retry-after", "vary", "warning",
     ]
 }

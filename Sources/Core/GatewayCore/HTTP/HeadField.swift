@@ -21,6 +21,7 @@ package enum FieldKind: UInt8, Sendable {
     case authorization
     case connection
     case contentLength
+    case cookie
     case date
     case expect
     /// One of ``ForwardedPolicy/names``.
@@ -32,9 +33,12 @@ package enum FieldKind: UInt8, Sendable {
     case proxyAuthorization
     case proxyConnection
     case secFetchSite
+    case setCookie
     case te
     case transferEncoding
     case upgrade
+    /// One of ``uriReferenceNames``.
+    case uriReference
     case via
     case wwwAuthenticate
     case xRequestID
@@ -46,8 +50,8 @@ package enum FieldKind: UInt8, Sendable {
     package var isHopByHop: Bool {
         switch self {
         case .connection, .keepAlive, .proxyConnection, .proxyAuthenticate, .proxyAuthorization, .te, .upgrade: true
-        case .other, .authorization, .contentLength, .date, .expect, .forwarded, .host, .origin, .secFetchSite,
-            .transferEncoding, .via, .wwwAuthenticate, .xRequestID:
+        case .other, .authorization, .contentLength, .cookie, .date, .expect, .forwarded, .host, .origin,
+            .secFetchSite, .setCookie, .transferEncoding, .uriReference, .via, .wwwAuthenticate, .xRequestID:
             false
         }
     }
@@ -56,11 +60,15 @@ package enum FieldKind: UInt8, Sendable {
     package var cannotBeNominated: Bool {
         switch self {
         case .contentLength, .transferEncoding, .host, .authorization, .expect: true
-        case .other, .connection, .date, .forwarded, .keepAlive, .origin, .proxyAuthenticate, .proxyAuthorization,
-            .proxyConnection, .secFetchSite, .te, .upgrade, .via, .wwwAuthenticate, .xRequestID:
+        case .other, .connection, .cookie, .date, .forwarded, .keepAlive, .origin, .proxyAuthenticate,
+            .proxyAuthorization, .proxyConnection, .secFetchSite, .setCookie, .te, .upgrade, .uriReference, .via,
+            .wwwAuthenticate, .xRequestID:
             false
         }
     }
+
+    /// Fields of answers with URIs that may repeat the query of the request, in lower case.
+    package static let uriReferenceNames = ["content-location", "link", "location", "refresh"].map { Array($0.utf8) }
 
     /// - Parameter name: In lower case.
     package static func isForwarded(_ name: [UInt8]) -> Bool { classify(name.span, name.indices) == .forwarded }
@@ -71,15 +79,27 @@ package enum FieldKind: UInt8, Sendable {
         switch name.count {
         case 2: bytes.isToken(name, "te") ? .te : .other
         case 3: bytes.isToken(name, "via") ? .via : .other
-        case 4: bytes.isToken(name, "host") ? .host : bytes.isToken(name, "date") ? .date : .other
+        case 4:
+            bytes.isToken(name, "host")
+                ? .host
+                : bytes.isToken(name, "date") ? .date : bytes.isToken(name, "link") ? .uriReference : .other
         case 6:
-            bytes.isToken(name, "expect")
-                ? .expect : bytes.isToken(name, "origin") ? .origin : .other
-        case 7: bytes.isToken(name, "upgrade") ? .upgrade : .other
+            bytes.isToken(name, "cookie")
+                ? .cookie
+                : bytes.isToken(name, "expect") ? .expect : bytes.isToken(name, "origin") ? .origin : .other
+        case 7:
+            bytes.isToken(name, "upgrade")
+                ? .upgrade
+                : bytes.isToken(name, "refresh")
+                    ? .uriReference : bytes.equalsLowercased(name, "cookie2") ? .cookie : .other
+        case 8: bytes.isToken(name, "location") ? .uriReference : .other
         case 9: bytes.isToken(name, "forwarded") || bytes.isToken(name, "x-real-ip") ? .forwarded : .other
         case 10:
             bytes.isToken(name, "connection")
-                ? .connection : bytes.isToken(name, "keep-alive") ? .keepAlive : .other
+                ? .connection
+                : bytes.isToken(name, "keep-alive")
+                    ? .keepAlive : bytes.isToken(name, "set-cookie") ? .setCookie : .other
+        case 11: bytes.equalsLowercased(name, "set-cookie2") ? .setCookie : .other
         case 12: bytes.isToken(name, "x-request-id") ? .xRequestID : .other
         case 13: bytes.isToken(name, "authorization") ? .authorization : .other
         case 14:
@@ -94,8 +114,10 @@ package enum FieldKind: UInt8, Sendable {
                 ? .proxyConnection
                 : bytes.isToken(name, "www-authenticate")
                     ? .wwwAuthenticate
-                    : bytes.isToken(name, "x-forwarded-host") || bytes.isToken(name, "x-forwarded-port")
-                        ? .forwarded : .other
+                    : bytes.isToken(name, "content-location")
+                        ? .uriReference
+                        : bytes.isToken(name, "x-forwarded-host") || bytes.isToken(name, "x-forwarded-port")
+                            ? .forwarded : .other
         case 17:
             bytes.isToken(name, "transfer-encoding")
                 ? .transferEncoding : bytes.isToken(name, "x-forwarded-proto") ? .forwarded : .other

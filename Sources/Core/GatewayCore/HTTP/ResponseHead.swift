@@ -115,9 +115,9 @@ package struct ResponseHeadDecoder: ~Copyable, Sendable {
                     bytes.equalsLowercased(field.value, "chunked")
                 else { return .invalidTransferEncoding }
                 isChunked = true
-            case .other, .authorization, .expect, .forwarded, .host, .origin, .proxyAuthenticate,
-                .proxyAuthorization, .proxyConnection, .secFetchSite, .te, .upgrade, .via, .wwwAuthenticate,
-                .xRequestID:
+            case .other, .authorization, .cookie, .expect, .forwarded, .host, .origin, .proxyAuthenticate,
+                .proxyAuthorization, .proxyConnection, .secFetchSite, .setCookie, .te, .upgrade, .uriReference,
+                .via, .wwwAuthenticate, .xRequestID:
                 break
             }
         }

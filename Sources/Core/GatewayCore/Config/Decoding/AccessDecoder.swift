@@ -20,13 +20,28 @@ enum AccessDecoder {
             guard let own = ConfigFields(entry.value, path: path, context: fields.context, under: entry.keySpan) else {
                 continue
             }
+            let limits = limits(own.fields("limits"))
             guard let proof = proof(own) else { continue }
             if let twin = clients.first(where: { $0.proof == proof }) {
                 own.error("has the same token as the client \"\(twin.name)\"", at: entry.keySpan)
             }
-            clients.append(AccessPlan.Client(name: name, proof: proof))
+            clients.append(AccessPlan.Client(name: name, proof: proof, limits: limits))
         }
         return clients
+    }
+
+    private static func limits(_ fields: ConfigFields?) -> ClientLimitsPlan {
+        guard let fields else { return ClientLimitsPlan() }
+        let range = 1...1_000_000
+        let limits = ClientLimitsPlan(
+            concurrent: fields.integer("concurrent", in: range),
+            perSecond: fields.integer("per_second", in: range)
+        )
+        if fields.keys.isEmpty { fields.error("limits nothing; leave it out") }
+        fields.refuseNothing(behind: "concurrent", hint: "to allow any number of requests at a time")
+        fields.refuseNothing(behind: "per_second", hint: "to allow any number of requests in a second")
+        fields.refuseUnknownKeys()
+        return limits
     }
 
     private static func proof(_ fields: ConfigFields) -> AccessPlan.Client.Proof? {

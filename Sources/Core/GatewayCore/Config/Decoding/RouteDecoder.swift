@@ -51,9 +51,11 @@ enum RouteDecoder {
             of: credential?.strategyKind,
             asUser: auth?.asUser
         )
+        let cookies = fields.choice("cookies", of: CookiePolicy.self)
+        let allowsConnectionAuth = fields.bool("connection_auth") ?? false
         let tls = RouteTLS.decode(fields, of: upstream)
         guard let upstream, let auth else { return nil }
-        return RoutePlan(
+        let plan = RoutePlan(
             name: name,
             upstream: upstream.origin,
             upstreamPath: upstream.path,
@@ -62,12 +64,24 @@ enum RouteDecoder {
             credential: auth.credential,
             asUser: auth.asUser,
             headers: headers,
+            cookies: cookies,
+            allowsConnectionAuth: allowsConnectionAuth,
             allow: allow,
             endpoints: auth.credential.map { credentials.endpoints(of: $0, at: upstream) } ?? [],
             clients: allowedClients,
             tls: tls,
             span: span
         )
+        if plan.allowsConnectionAuth, !plan.forwardsAuthorization {
+            fields.error("connection_auth", obstacle(toConnectionAuthOf: plan))
+        }
+        return plan
+    }
+
+    private static func obstacle(toConnectionAuthOf plan: RoutePlan) -> String {
+        plan.credential == nil
+            ? "\"headers.remove\" takes Authorization away, so no client can authenticate its connection"
+            : "is for routes with \"auth: none\"; this route sends its own credential instead of the client's"
     }
 
     private static func upstream(_ fields: ConfigFields) -> UpstreamURL? {

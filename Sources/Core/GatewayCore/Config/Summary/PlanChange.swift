@@ -104,7 +104,11 @@ package struct PlanChange: Hashable, Sendable, Codable {
     }
 
     private static func clients(_ digest: PlanDigest) -> [Item] {
-        digest.summary.clients.map { Item(name: $0, facts: [], mark: digest.marks["access.clients.\($0)"]) }
+        digest.summary.clients.map { name in
+            let limits = digest.summary.clientLimits.filter { $0.name == name }
+            let facts = limits.map { PlanSummary.Fact(key: "limits", value: $0.text) }
+            return Item(name: name, facts: facts, mark: digest.marks["access.clients.\(name)"])
+        }
     }
 
     private static func items(

@@ -13,6 +13,7 @@ extension PlanSummary {
         page.heading("access")
         page.indented { page in
             page.line("clients", Self.list(clients))
+            for limits in clientLimits { page.line("clients.\(limits.name).limits", limits.text) }
             page.line("require_client", requireClient)
             page.line("allow_origins", Self.list(allowOrigins))
         }
@@ -66,6 +67,14 @@ extension PlanSummary.Listener: PlanSummaryItem {
     }
 }
 
+extension PlanSummary.ClientLimits {
+    /// As the configuration spells it.
+    var text: String {
+        let parts = [concurrent.map { "concurrent: \($0)" }, perSecond.map { "per_second: \($0)" }]
+        return "{\(parts.compactMap(\.self).joined(separator: ", "))}"
+    }
+}
+
 extension PlanSummary.Credential: PlanSummaryItem {
     var facts: [PlanSummary.Fact] {
         var facts = [PlanSummary.Fact(key: "strategy", value: strategy)]
@@ -100,6 +109,8 @@ extension PlanSummary.Route: PlanSummaryItem {
         if let headers, !headers.set.isEmpty { add("headers.set", PlanSummary.list(headers.set)) }
         if let headers, !headers.remove.isEmpty { add("headers.remove", PlanSummary.list(headers.remove)) }
         add("headers.forwarded", headers?.forwarded)
+        add("cookies", cookies)
+        add("connection_auth", connectionAuth ? "true" : nil)
         for rule in allow ?? [] {
             add("allow", "\(rule.methods.isEmpty ? "any method" : rule.methods.joined(separator: ", ")) \(rule.path)")
         }

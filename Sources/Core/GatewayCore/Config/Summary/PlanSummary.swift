@@ -10,6 +10,13 @@ package struct PlanSummary: Hashable, Sendable, Codable {
         package var clientCertificates: Bool
     }
 
+    /// Of a client that has any.
+    package struct ClientLimits: Hashable, Sendable, Codable {
+        package var name: String
+        package var concurrent: Int?
+        package var perSecond: Int?
+    }
+
     package struct Credential: Hashable, Sendable, Codable {
         package var name: String
         package var strategy: String
@@ -57,6 +64,8 @@ package struct PlanSummary: Hashable, Sendable, Codable {
         package var credential: String?
         package var asUser: String?
         package var headers: Headers?
+        package var cookies: String
+        package var connectionAuth: Bool
         package var allow: [Allow]?
         package var clients: [String]?
         package var pins: [String]?
@@ -69,6 +78,7 @@ package struct PlanSummary: Hashable, Sendable, Codable {
     package var listeners: [Listener]
     package var admin: String
     package var clients: [String]
+    package var clientLimits: [ClientLimits]
     package var requireClient: String
     package var allowOrigins: [String]
     package var audit: [String: String]
@@ -95,6 +105,9 @@ extension PlanSummary {
         listeners = plan.listeners.map(Listener.init)
         admin = Listener(plan.admin.address).text
         clients = plan.access.clients.map(\.name)
+        clientLimits = plan.access.clients.filter { !$0.limits.isEmpty }.map {
+            ClientLimits(name: $0.name, concurrent: $0.limits.concurrent, perSecond: $0.limits.perSecond)
+        }
         requireClient = plan.access.requireClient.rawValue
         allowOrigins = plan.access.allowedOrigins
         audit = [
@@ -126,12 +139,15 @@ extension PlanSummary {
             "body_idle_timeout": ConfigUnits.text(limits.bodyIdleTimeout),
             "request_body_bytes": limits.requestBodyBytes.map { ConfigUnits.text(bytes: $0) } ?? "none",
             "replay_body_bytes": ConfigUnits.text(bytes: limits.replayBodyBytes),
+            "head_memory": ConfigUnits.text(bytes: limits.headMemory),
             "connections": String(limits.connections),
+            "connections_per_address": limits.connectionsPerAddress.map { String($0) } ?? "none",
             "pending_per_route": String(limits.pendingPerRoute),
             "connections_per_upstream": String(limits.connectionsPerUpstream),
             "pending_per_upstream": String(limits.pendingPerUpstream),
             "credential_timeout": ConfigUnits.text(limits.credentialTimeout),
             "connect_timeout": ConfigUnits.text(limits.connectTimeout),
+            "connection_max_age": ConfigUnits.text(limits.connectionMaxAge),
             "response_timeout": ConfigUnits.text(limits.responseTimeout),
             "idle_timeout": ConfigUnits.text(limits.idleTimeout),
             "drain": ConfigUnits.text(limits.drain),
@@ -199,6 +215,8 @@ extension PlanSummary.Route {
                 forwarded: plan.headers.forwarded == .standard ? nil : plan.headers.forwarded.rawValue
             )
         }
+        cookies = plan.cookies.rawValue
+        connectionAuth = plan.allowsConnectionAuth
         allow =
             plan.allow.isEmpty
             ? nil : plan.allow.map { PlanSummary.Allow(methods: $0.methods, path: $0.path.description) }

@@ -1,0 +1,119 @@
+import Synchronization
+
+/// The connections of one worker whose request head is not whole yet, the oldest first.
+///
+/// Belongs to the thread of its worker. Every call takes constant time, except that ``demand()`` looks at each worker once
+/// when the memory is exceeded.
+package struct UnfinishedHeads<Connection>: ~Copyable {
+    /// What to do so that the memory keeps to its limit.
+    package enum Demand {
+        case nothing
+        /// Answer this connection with ``HeadMemory/problem`` and close it. Its bytes are released already.
+        case end(Connection)
+        /// Another worker has the oldest head: have it call ``UnfinishedHeads/demand()``.
+        case ask(worker: Int)
+    }
+
+    /// Of one head. Worthless once that head has ended; calls with it then do nothing.
+    package struct Place: Hashable, Sendable {
+        fileprivate let index: Int
+        fileprivate let serial: UInt64
+    }
+
+    private struct Entry {
+        /// nil while the entry is free.
+        var connection: Connection?
+        var serial: UInt64
+        var began: MonotonicTime
+        var bytes: Int
+        var previous: Int?
+        var next: Int?
+    }
+
+    private let memory: HeadMemory
+    private let worker: Int
+    private var entries: [Entry] = []
+    private var free: [Int] = []
+    private var first: Int?
+    private var last: Int?
+    private var serial: UInt64 = 0
+
+    /// - Parameter worker: Its index among the workers of `memory`.
+    package init(worker: Int, memory: HeadMemory) {
+        self.worker = worker
+        self.memory = memory
+    }
+
+    // MARK: Heads
+
+    /// A head has arrived in part. Call ``demand()`` afterwards.
+    ///
+    /// - Parameter now: Not earlier than in any call before.
+    package mutating func begin(_ connection: Connection, bytes: Int, at now: MonotonicTime) -> Place {
+        serial += 1
+        let entry = Entry(connection: connection, serial: serial, began: now, bytes: bytes, previous: last, next: nil)
+        let index: Int
+        if let reused = free.popLast() {
+            index = reused
+            entries[index] = entry
+        } else {
+            index = entries.count
+            entries.append(entry)
+        }
+        if let last { entries[last].next = index } else { first = index }
+        last = index
+        memory.add(bytes)
+        publishOldest()
+        return Place(index: index, serial: serial)
+    }
+
+    /// More of the head has arrived, and it is still not whole. Call ``demand()`` afterwards.
+    package mutating func grow(_ place: Place, by bytes: Int) {
+        guard isCurrent(place) else { return }
+        entries[place.index].bytes += bytes
+        memory.add(bytes)
+    }
+
+    /// The head is whole or refused, or its connection has ended.
+    package mutating func end(_ place: Place) {
+        guard isCurrent(place) else { return }
+        remove(place.index)
+    }
+
+    // MARK: The limit
+
+    /// To be repeated until it demands nothing, or asks another worker.
+    package mutating func demand() -> Demand {
+        let own = memory.workers[worker]
+        own.isAsked.store(false, ordering: .relaxed)
+        guard memory.isExceeded, let holder = memory.workerWithOldest(preferring: worker) else { return .nothing }
+        guard holder == worker else {
+            let wasAsked = memory.workers[holder].isAsked.exchange(true, ordering: .relaxed)
+            return wasAsked ? .nothing : .ask(worker: holder)
+        }
+        guard let first, let connection = entries[first].connection else { return .nothing }
+        remove(first)
+        return .end(connection)
+    }
+
+    // MARK: List
+
+    private func isCurrent(_ place: Place) -> Bool {
+        entries[place.index].serial == place.serial && entries[place.index].connection != nil
+    }
+
+    private mutating func remove(_ index: Int) {
+        let entry = entries[index]
+        entries[index].connection = nil
+        if let previous = entry.previous { entries[previous].next = entry.next } else { first = entry.next }
+        if let next = entry.next { entries[next].previous = entry.previous } else { last = entry.previous }
+        free.append(index)
+        memory.release(entry.bytes)
+        publishOldest()
+    }
+
+    private func publishOldest() {
+        let oldest = first.map { entries[$0].began.nanoseconds } ?? .max
+        memory.workers[worker].oldest.store(oldest, ordering: .relaxed)
+    }
+}

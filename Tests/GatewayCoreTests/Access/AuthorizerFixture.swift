@@ -1,0 +1,71 @@
+import GatewayCore
+
+/// Asks a ``RequestAuthorizer`` about a request that is written as text.
+struct AuthorizerFixture {
+    private let authorizer: RequestAuthorizer
+
+    /// - Parameter clients: Names; the token of a client is `NAME-token`.
+    init(_ routes: [RoutePlan], clients: [String] = [], requireClient: AccessPlan.RequireClient = .auto) {
+        let known = clients.map { AccessPlan.Client(name: $0, proof: .token(Secret("\($0)-token"))) }
+        authorizer = RequestAuthorizer(
+            routes: routes.map { plan in
+                RequestAuthorizer.Route(
+                    plan: plan,
+                    places: ClientAuthenticator.Places(fields: [], query: nil),
+                    selection: nil
+                )
+            },
+            access: AccessPlan(clients: known, allowedOrigins: [], requireClient: requireClient),
+            viaName: "authgateway",
+            sha256: { $0 }
+        )
+    }
+
+    static func route(
+        _ name: String,
+        credential: Int? = nil,
+        headers: RoutePlan.Headers = RoutePlan.Headers(),
+        allowsConnectionAuth: Bool = false,
+        clients: [String]? = nil
+    ) -> RoutePlan {
+        RoutePlan(
+            name: name,
+            upstream: Origin(scheme: .https, host: "up.example", port: 443),
+            upstreamPath: "",
+            matchPath: "/\(name)",
+            matchHosts: ["\(name).localhost"],
+            credential: credential,
+            headers: headers,
+            allowsConnectionAuth: allowsConnectionAuth,
+            clients: clients,
+            span: SourceSpan(file: 0, line: 1, column: 1)
+        )
+    }
+
+    /// - Returns: nil where the head cannot be read.
+    func decide(_ request: String, on reach: ListenerIdentity.Reach = .loopback) -> RequestAuthorizer.Decision? {
+        var decoder = RequestHeadDecoder(maxBytes: 10_000, maxFields: 100)
+        let bytes = Array(request.utf8)
+        guard case .head = decoder.decode(bytes.span) else { return nil }
+        var cache = ClientAuthenticationCache()
+        var trace: AuthorizationTrace?
+        let listener = ListenerIdentity(reach: reach, port: reach == .unix ? nil : 8080)
+        return authorizer.decide(decoder.head, bytes.span, on: listener, cache: &cache, trace: &trace)
+    }
+
+    /// nil where the request is refused.
+    func admission(_ request: String, on reach: ListenerIdentity.Reach) -> RequestAuthorizer.Admitted? {
+        switch decide(request, on: reach) {
+        case .admitted(let admitted)?: admitted
+        default: nil
+        }
+    }
+
+    /// nil where the request is admitted.
+    func refusal(_ request: String, on reach: ListenerIdentity.Reach = .loopback) -> RequestAuthorizer.Refusal? {
+        switch decide(request, on: reach) {
+        case .refused(let refusal)?: refusal
+        default: nil
+        }
+    }
+}
