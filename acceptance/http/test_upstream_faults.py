@@ -312,7 +312,7 @@ def test_an_upstream_that_takes_an_upload_slowly_is_waited_for(make_script, star
         wire.send(b"HTTP/1.1 204 No Content\r\n\r\n")
 
     gateway = start_gateway(
-        {"limits": {"body_idle_timeout": "100ms"}, "routes": {"api": {"upstream": make_script(steps).url, "auth": BEARER}}}
+        {"limits": {"body_idle_timeout": "400ms"}, "routes": {"api": {"upstream": make_script(steps).url, "auth": BEARER}}}
     )
     with connect(gateway.port) as client:
         client.send(get(gateway, f"Content-Length: {size}", method="POST") + bytes(size))
@@ -326,9 +326,10 @@ def test_an_upstream_that_takes_what_a_tunnel_brings_slowly_is_waited_for(secure
     def steps(wire, number):
         wire.head()
         wire.send(SWITCH)
-        came.append(slowly(wire, size, 2))
+        came.append(slowly(wire, size, 3))
 
-    gateway, _ = secure(steps, "none", response_timeout="300ms")
+    # The system opens its window in large steps.
+    gateway, _ = secure(steps, "none", response_timeout="800ms")
     with gateway.dial() as client:
         client.send(request_to(gateway, client, "Connection: Upgrade", "Upgrade: echo"))
         assert client.head().startswith(b"HTTP/1.1 101 ")
