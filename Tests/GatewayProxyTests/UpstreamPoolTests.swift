@@ -279,7 +279,13 @@ struct UpstreamPoolTests {
                 sha256: { $0 }
             ),
             workers: workers,
-            state: ProxyState(clock: TestClock(), observer: RecordingObserver(), logger: Logger(label: "test"))
+            state: ProxyState(
+                clock: TestClock(),
+                observer: RecordingObserver(),
+                logger: Logger(label: "test"),
+                limits: limits,
+                workers: workers
+            )
         )
     }
 }

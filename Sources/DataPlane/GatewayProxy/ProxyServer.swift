@@ -43,7 +43,13 @@ package final class ProxyServer: Sendable {
     ) throws {
         self.group = group
         let loops = Array(group.makeIterator())
-        state = ProxyState(clock: clock, observer: observer, logger: logger)
+        state = ProxyState(
+            clock: clock,
+            observer: observer,
+            logger: logger,
+            limits: configuration.limits,
+            workers: loops.count
+        )
         let shared = try ProxyShared(configuration: configuration, workers: loops.count, state: state)
         workers = WorkerRegistry(loops: loops, shared: shared)
     }
@@ -104,9 +110,14 @@ package final class ProxyServer: Sendable {
 
     /// Serves new requests as prepared; those under way finish on what they began with. Listeners that are no longer
     /// wanted are closed, and their connections end with the request that they are at.
-    package func apply(_ prepared: PreparedReload) async {
+    ///
+    /// Requests under way end if the reload takes away their client, route or credential (``ReloadWithdrawal``).
+    ///
+    /// - Returns: The numbers of the workers that have not answered within a second.
+    package func apply(_ prepared: PreparedReload) async -> [Int] {
         let shared = prepared.shared
-        await workers.forEach { $0.replace(with: shared) }
+        state.headMemory.setLimit(shared.limits.headMemory)
+        let late = await workers.tell(within: .seconds(1)) { $0.replace(with: shared) }
         var outdated = Set(prepared.kept.compactMap { $0.listener.change(to: $0.settings) })
         let wanted = prepared.kept.map(\.listener) + prepared.opened
         let unwanted = listening.withLock { listening in
@@ -118,9 +129,10 @@ package final class ProxyServer: Sendable {
             outdated.insert(listener.number)
             await listener.stop()
         }
-        guard !outdated.isEmpty else { return }
+        guard !outdated.isEmpty else { return late }
         let numbers = outdated
         await workers.forEach { $0.drain(acceptedBy: numbers) }
+        return late
     }
 
     // MARK: Withdrawal

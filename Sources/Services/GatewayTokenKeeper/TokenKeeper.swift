@@ -39,6 +39,7 @@ package final class TokenKeeper: CredentialSource, Service {
     private let lastTicket = Atomic<UInt64>(0)
     private let firstUses = FirstUses()
     private let refusals = Mutex(EventBudget())
+    package let rejections: RejectionRecord? = RejectionRecord()
 
     /// - Parameters:
     ///   - parent: Whose token this one is made from; nil for a grant that needs none.
@@ -98,6 +99,7 @@ package final class TokenKeeper: CredentialSource, Service {
     package var strategy: String { setup.strategyKind }
     /// Which token it keeps.
     package var key: CredentialKey { setup.key }
+    package var grantKey: CredentialKey? { setup.key }
     package var isRenewable: Bool { setup.isRenewable }
     /// Whether its token is obtained before it is needed.
     package var acquiresAtStart: Bool { setup.policy.acquireOn == .startup }

@@ -6,14 +6,14 @@ struct ClientLimitsTests {
     private static let start = MonotonicTime(nanoseconds: 5_000_000_000)
 
     @Test func aClientWithoutLimitsIsAdmitted() {
-        let usage = ClientUsage(ClientLimits())
+        let usage = ClientUsage(ClientLimitsPlan())
         for _ in 0..<10_000 { #expect(usage.begin(at: Self.start) == .admitted) }
         usage.end()
         #expect(usage.runningCount == 0)
     }
 
     @Test func soManyRequestsRunAtATime() {
-        let usage = ClientUsage(ClientLimits(concurrent: 2))
+        let usage = ClientUsage(ClientLimitsPlan(concurrent: 2))
         #expect(usage.begin(at: Self.start) == .admitted)
         #expect(usage.begin(at: Self.start) == .admitted)
         #expect(usage.begin(at: Self.start) == .tooManyConcurrent)
@@ -24,7 +24,7 @@ struct ClientLimitsTests {
     }
 
     @Test(arguments: [1, 3, 10, 7000]) func oneSecondsRequestsComeAtOnceAndThenAtTheirRate(_ rate: Int) {
-        let usage = ClientUsage(ClientLimits(perSecond: rate))
+        let usage = ClientUsage(ClientLimitsPlan(perSecond: rate))
         for _ in 0..<rate { #expect(usage.begin(at: Self.start) == .admitted) }
         let pause = Duration.nanoseconds(1_000_000_000 / rate)
         #expect(usage.begin(at: Self.start) == .tooFast(retryAfter: pause))
@@ -38,14 +38,14 @@ struct ClientLimitsTests {
     }
 
     @Test func aClientThatKeepsItsRateIsNeverRefused() {
-        let usage = ClientUsage(ClientLimits(perSecond: 4))
+        let usage = ClientUsage(ClientLimitsPlan(perSecond: 4))
         for number in 0..<1000 {
             #expect(usage.begin(at: Self.start + .milliseconds(250 * number)) == .admitted)
         }
     }
 
     @Test func aRequestThatIsRefusedCountsForNothing() {
-        let usage = ClientUsage(ClientLimits(concurrent: 1, perSecond: 1))
+        let usage = ClientUsage(ClientLimitsPlan(concurrent: 1, perSecond: 1))
         #expect(usage.begin(at: Self.start) == .admitted)
         for _ in 0..<100 { #expect(usage.begin(at: Self.start) == .tooManyConcurrent) }
         usage.end()
@@ -56,18 +56,18 @@ struct ClientLimitsTests {
     }
 
     @Test(arguments: [(0, 0), (-1, -1)]) func limitsOfZeroAdmitNothingAtATime(_ concurrent: Int, _ perSecond: Int) {
-        let usage = ClientUsage(ClientLimits(concurrent: concurrent, perSecond: perSecond))
+        let usage = ClientUsage(ClientLimitsPlan(concurrent: concurrent, perSecond: perSecond))
         #expect(usage.begin(at: Self.start) == .tooManyConcurrent)
     }
 
     @Test(arguments: [Int64.min + 1, 0, 1]) func theFirstReadingOfTheClockMayBeAny(_ nanoseconds: Int64) {
-        let usage = ClientUsage(ClientLimits(perSecond: 1))
+        let usage = ClientUsage(ClientLimitsPlan(perSecond: 1))
         #expect(usage.begin(at: MonotonicTime(nanoseconds: nanoseconds)) == .admitted)
         #expect(usage.begin(at: MonotonicTime(nanoseconds: nanoseconds)) == .tooFast(retryAfter: .seconds(1)))
     }
 
     @Test func workersTogetherAdmitNoMore() async {
-        let (running, rate) = (ClientUsage(ClientLimits(concurrent: 50)), ClientUsage(ClientLimits(perSecond: 70)))
+        let (running, rate) = (ClientUsage(ClientLimitsPlan(concurrent: 50)), ClientUsage(ClientLimitsPlan(perSecond: 70)))
         let admitted = await withTaskGroup(of: (Int, Int).self) { group in
             for _ in 0..<8 {
                 group.addTask {

@@ -199,7 +199,12 @@ final class Reloader: Service {
         parts.live.replace(with: plan, sources: sources)
         // What operators have locked since the keepers were made.
         sources.follow(parts.locks, as: plan.credentials, newSince: live.sources)
-        await parts.proxy.apply(prepared)
+        let late = await parts.proxy.apply(prepared)
+        if !late.isEmpty {
+            let workers = late.map(String.init).joined(separator: ", ")
+            report.warnings +=
+                "Worker \(workers) has not confirmed within a second that it serves the new configuration.\n"
+        }
         for keeper in live.sources.keepers(notIn: sources) { keeper.retire() }
         for family in live.sources.families(notIn: sources) { family.retire() }
         return report

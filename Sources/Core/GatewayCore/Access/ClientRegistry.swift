@@ -6,12 +6,7 @@ struct ClientRegistry: Sendable {
 
     init(_ clients: [AccessPlan.Client], sha256: @escaping @Sendable ([UInt8]) -> [UInt8]) {
         names = clients.map(\.name)
-        digests = clients.map { client in
-            switch client.proof {
-            case .token(let token): token.withValue { sha256(Array($0.utf8)) }
-            case .tokenSHA256(let digest): digest
-            }
-        }
+        digests = clients.map { $0.digest(sha256) }
         self.sha256 = sha256
     }
 
@@ -38,5 +33,15 @@ struct ClientRegistry: Sendable {
         var found = -1
         for (index, digest) in digests.enumerated() where digest.span.isSame(as: presented.span) { found = index }
         return found < 0 ? nil : names[found]
+    }
+}
+
+extension AccessPlan.Client {
+    /// The SHA-256 of its token.
+    package func digest(_ sha256: ([UInt8]) -> [UInt8]) -> [UInt8] {
+        switch proof {
+        case .token(let token): token.withValue { sha256(Array($0.utf8)) }
+        case .tokenSHA256(let digest): digest
+        }
     }
 }

@@ -22,7 +22,8 @@ extension ProblemKind {
         switch self {
         // About the request alone, and the keys of `access` and `limits`.
         case .clientAuthRequired, .proxyAuthRequired, .misdirected, .originRefused, .requestRefused, .methodRefused,
-            .contentTooLarge, .targetTooLong, .fieldsTooLarge, .versionNotSupported, .loop:
+            .contentTooLarge, .targetTooLong, .fieldsTooLarge, .versionNotSupported, .loop,
+            .clientLimitReached:
             nil
         case .routeForbidden: "This request is not allowed."
         case .subjectRequired: "The request does not say for whom it is made."

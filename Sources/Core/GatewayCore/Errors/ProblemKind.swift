@@ -15,6 +15,7 @@ package enum ProblemKind: String, CaseIterable, Sendable {
     case targetTooLong = "target-too-long"
     case fieldsTooLarge = "fields-too-large"
     case versionNotSupported = "version-not-supported"
+    case clientLimitReached = "client-limit-reached"
     case tokenEndpointUnreachable = "token-endpoint-unreachable"
     case tokenEndpointTimeout = "token-endpoint-timeout"
     case tokenTemporarilyUnavailable = "token-temporarily-unavailable"
@@ -58,6 +59,7 @@ extension ProblemKind {
         case .contentTooLarge: 413
         case .targetTooLong: 414
         case .misdirected: 421
+        case .clientLimitReached: 429
         case .fieldsTooLarge: 431
         case .credentialMisconfigured, .internalError: 500
         case .tokenEndpointUnreachable, .upstreamUnreachable, .upstreamInvalidResponse, .destinationProhibited, .loop,
@@ -86,6 +88,7 @@ extension ProblemKind {
         case .contentTooLarge: "The content is too large"
         case .targetTooLong: "The request target is too long"
         case .fieldsTooLarge: "The header section is too large"
+        case .clientLimitReached: "This client has reached its limit"
         case .versionNotSupported: "The HTTP version is not supported"
         case .tokenEndpointUnreachable: "The token endpoint cannot be reached"
         case .tokenEndpointTimeout: "The token endpoint did not answer in time"
@@ -115,7 +118,7 @@ extension ProblemKind {
         switch self {
         case .clientAuthRequired, .proxyAuthRequired, .routeForbidden, .misdirected, .originRefused, .requestRefused,
             .methodRefused, .requestTimeout, .contentTooLarge, .targetTooLong, .fieldsTooLarge, .versionNotSupported,
-            .subjectRequired, .loginFailed, .locked, .draining, .overloaded:
+            .subjectRequired, .loginFailed, .locked, .draining, .overloaded, .clientLimitReached:
             "http_request_denied"
         case .noRoute: "destination_not_found"
         case .tokenEndpointUnreachable, .upstreamUnreachable: "connection_refused"
@@ -152,7 +155,7 @@ extension ProblemKind {
         case .credentialMisconfigured, .destinationProhibited, .loop, .auditUnavailable: .fixConfiguration
         case .requestTimeout, .tokenEndpointUnreachable, .tokenEndpointTimeout, .tokenTemporarilyUnavailable,
             .upstreamUnreachable, .upstreamInvalidResponse, .upstreamTimeout, .upstreamBusy, .locked, .draining,
-            .overloaded, .internalError:
+            .overloaded, .internalError, .clientLimitReached:
             .retryLater
         }
     }

@@ -82,6 +82,7 @@ package struct Exchange: ~Copyable, Sendable {
         case .credentialAwaited: credentialAwaited()
         case .credentialUnavailable(let kind): credentialUnavailable(kind)
         case .withdrawn: withdrawn()
+        case .excluded: end(with: .withdrawn)
         case .connected(let isReused): connected(isReused: isReused)
         case .connectionFailed: phase == .connecting ? end(with: .reported) : .nothing
         case .requestContent(let isHeld, let isLast): content(isHeld: isHeld, isLast: isLast)

@@ -8,8 +8,10 @@ package enum ExchangeEvent: Hashable, Sendable {
     case credentialAwaited
     /// No credential will come, or not in time.
     case credentialUnavailable(ProblemKind)
-    /// The right to use the credential, the route or the gateway was taken away.
+    /// The right to use the credential was taken away. Another one may come.
     case withdrawn
+    /// The right to use the route or the gateway was taken away.
+    case excluded
 
     // MARK: Connection
 
@@ -75,6 +77,8 @@ package struct ResponseFacts: Hashable, Sendable {
         case none
         /// The token is not valid.
         case token(isRenewable: Bool)
+        /// The same, but this rejection causes no renewal (``RejectionLedger``).
+        case tokenWithoutRenewal
         /// The upstream asks for a credential that the request went without.
         case challenge(isAnswered: Bool)
     }

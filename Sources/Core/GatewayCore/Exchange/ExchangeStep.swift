@@ -48,6 +48,8 @@ package enum ResponseNote: Hashable, Sendable {
     case rejectedNotHeld
     /// The upstream asked for a credential; the content was too long to be held for a second try.
     case challengedNotHeld
+    /// The token was rejected where newer ones are, too, or by a client that has caused enough renewals.
+    case notRenewed
     /// A token that had just been obtained was rejected, too.
     case rejectedAgain
     /// The token was rejected; no other one could be obtained.
@@ -57,7 +59,7 @@ package enum ResponseNote: Hashable, Sendable {
     package var tellsSource: Bool {
         switch self {
         case .rejected, .rejectedNotHeld: true
-        case .none, .challengedNotHeld, .rejectedAgain, .notReplaced: false
+        case .none, .challengedNotHeld, .rejectedAgain, .notRenewed, .notReplaced: false
         }
     }
 
@@ -67,6 +69,7 @@ package enum ResponseNote: Hashable, Sendable {
         case .none, .rejected: nil
         case .rejectedNotHeld: "generation=\(generation); retried=0; reason=\"request body not held\""
         case .challengedNotHeld: "retried=0; reason=\"request body not held\""
+        case .notRenewed: "generation=\(generation); retried=0; reason=\"rejection does not count\""
         case .rejectedAgain: "generation=\(generation); fresh; retried=1"
         case .notReplaced(let kind): "rejected; not retried: \(kind.rawValue)"
         }

@@ -27,6 +27,12 @@ package protocol CredentialSource: AnyObject, Sendable {
     /// The upstream said that this generation is not valid. A thousand late calls for one generation cause one renewal.
     func rejected(generation: Int, by demand: CredentialDemand)
 
+    /// Which of its rejections count; nil where each does.
+    var rejections: RejectionRecord? { get }
+
+    /// Which token it keeps: equal for two that are the same token. nil for a credential without a grant.
+    var grantKey: CredentialKey? { get }
+
     /// Grows whenever an operator takes the credential from those who use it, by locking, revoking or clearing it: what was
     /// opened with it, a tunnel, ends then. A renewal does not count.
     var timesWithdrawn: Int { get }
@@ -36,6 +42,8 @@ package protocol CredentialSource: AnyObject, Sendable {
 }
 
 extension CredentialSource {
+    package var rejections: RejectionRecord? { nil }
+    package var grantKey: CredentialKey? { nil }
     package var timesWithdrawn: Int { 0 }
 }
 

@@ -90,4 +90,6 @@ struct ProblemSubject {
     var route: CompiledRoute?
     /// The credential that the request chose, where it did.
     var credential: String?
+    /// The client may learn names of the configuration.
+    var disclosesNames: Bool
 }

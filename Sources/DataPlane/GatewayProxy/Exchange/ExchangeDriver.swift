@@ -28,6 +28,8 @@ final class ExchangeDriver {
     private var note = ResponseNote.none
     private var watch = TransferWatch()
     private var backlog = Backlog()
+    /// nil for a client without limits, and before the request is admitted.
+    private var usage: ClientUsage?
 
     private struct CredentialWait {
         var isWaiting = false
@@ -130,10 +132,19 @@ final class ExchangeDriver {
             let problem = configuration.limits.refusal(ofContent: length)
         {
             end(with: .requestInvalid, problem)
+        } else if let problem = limitReached(at: now) {
+            end(with: .requestInvalid, problem)
         } else {
             authorize(at: now)
         }
         leave()
+    }
+
+    private func limitReached(at now: MonotonicTime) -> GatewayProblem? {
+        guard let usage = shared.usage(of: record.client) else { return nil }
+        if let problem = usage.refusal(at: now) { return problem }
+        self.usage = usage
+        return nil
     }
 
     /// Takes the credential that is at hand, or waits for one.
@@ -149,7 +160,8 @@ final class ExchangeDriver {
     }
 
     private func waitForCredential(_ source: any CredentialSource) {
-        guard route.state.beginWaiting(limit: shared.pendingPerRoute) else {
+        let isShared = shared.hasClients
+        guard route.state.beginWaiting(record.client, limit: shared.pendingPerRoute, isShared: isShared) else {
             let detail = "Too many requests already wait for a credential of this route."
             return credentialUnavailable(GatewayProblem(.overloaded, detail, retryAfter: .seconds(1)))
         }
@@ -185,7 +197,7 @@ final class ExchangeDriver {
     private func stopWaiting() {
         guard wait.isWaiting else { return }
         wait = CredentialWait()
-        route.state.endWaiting()
+        route.state.endWaiting(record.client)
         client.clearDeadline()
     }
 
@@ -458,6 +470,10 @@ final class ExchangeDriver {
     }
 
     private func responseFacts(_ head: borrowing ResponseHead, _ bytes: ByteBuffer) -> ResponseFacts {
+        if (200..<300).contains(head.status) {
+            confirm()
+            return ResponseFacts(status: head.status)
+        }
         let rejection = TokenRejection.judge(
             head,
             bytes.readableBytesUInt8Span,
@@ -465,7 +481,9 @@ final class ExchangeDriver {
             credential: credential,
             of: source
         )
-        guard head.status == 101 else { return ResponseFacts(status: head.status, rejection: rejection) }
+        guard head.status == 101 else {
+            return ResponseFacts(status: head.status, rejection: counted(rejection))
+        }
         let request = client.request.bytes
         let isOffered = UpgradeRule.isOffered(
             by: client.request.decoder.head,
@@ -474,6 +492,28 @@ final class ExchangeDriver {
             bytes.readableBytesUInt8Span
         )
         return ResponseFacts(status: head.status, rejection: rejection, switchesAsOffered: isOffered)
+    }
+
+    private func confirm() {
+        guard route.rejections != nil, isAuthorized else { return }
+        let request = client.request.bytes
+        route.accepted(client.request.decoder.head, request.readableBytesUInt8Span)
+    }
+
+    /// A path that rejects every token must not cause a renewal with each request.
+    private func counted(_ rejection: ResponseFacts.Rejection) -> ResponseFacts.Rejection {
+        guard rejection == .token(isRenewable: true), let rejections = route.rejections, let credential else {
+            return rejection
+        }
+        let request = client.request.bytes
+        let key = rejections.key(Int(route.number), client.request.decoder.head, request.readableBytesUInt8Span)
+        let (now, generation) = (shared.clock.monotonic(), credential.generation)
+        guard !rules.wasReplayed else {
+            rejections.rejectedAgain(key, generation: generation, at: now)
+            return rejection
+        }
+        let verdict = rejections.verdict(for: key, generation: generation, client: record.client, at: now)
+        return verdict == .counts ? rejection : .tokenWithoutRenewal
     }
 
     /// Also of one that only a person can replace: it is dead, and the next request is told so.
@@ -709,6 +749,19 @@ final class ExchangeDriver {
         client.resumeRequest()
     }
 
+    /// A reload has taken the right of the client, the route or the credential away.
+    func exclude(_ problem: GatewayProblem) {
+        enter()
+        switch rules.handle(.excluded) {
+        case .respond: respond(with: problem)
+        case .cut:
+            record.problem = problem.kind
+            cut(within: Self.withdrawalLimit)
+        default: break
+        }
+        leave()
+    }
+
     /// The operator is promised that responses are cut within a second.
     private static let withdrawalLimit = TimeAmount.milliseconds(900)
 
@@ -810,7 +863,12 @@ final class ExchangeDriver {
         record.status = problem.kind.status
         leaveUpstream(isCut: false)
         report()
-        let subject = ProblemSubject(requestID: record.requestID, route: compiled, credential: admitted.chosen?.name)
+        let subject = ProblemSubject(
+            requestID: record.requestID,
+            route: compiled,
+            credential: admitted.chosen?.name,
+            disclosesNames: admitted.disclosesNames
+        )
         client.respond(with: problem, as: subject, requestIsComplete: rules.requestIsComplete)
     }
 
@@ -833,6 +891,7 @@ final class ExchangeDriver {
 
     private func report() {
         stopWaiting()
+        usage.take()?.end()
         record.credential = credential
         record.wasReplayed = rules.wasReplayed
         record.finishedAt = shared.clock.monotonic()

@@ -1,4 +1,5 @@
 import GatewayCore
+import Logging
 import NIOCore
 
 extension HTTP1ClientConnection: ClientStream {
@@ -21,6 +22,7 @@ extension HTTP1ClientConnection: ClientStream {
                 persistence: .implied,
                 knowsChunks: true,
                 credentialNames: route.credentialNames,
+                policy: route.responsePolicy,
                 tokenNote: nil,
                 date: nil,
                 into: &staged
@@ -42,21 +44,31 @@ extension HTTP1ClientConnection: ClientStream {
         let persistence: ResponseWriter.Persistence =
             if head.status == 101 { .upgrade } else if keepsAlive { isHTTP10 ? .keepAlive : .implied } else { .close }
         let date = head.hasDate || head.status == 101 ? nil : shared.clock.now().wall
-        let isWritten = stage.append { staged in
+        let outcome = stage.append { staged in
             route.responseWriter.write(
                 head,
                 bytes,
                 persistence: persistence,
                 knowsChunks: !isHTTP10,
                 credentialNames: route.credentialNames,
+                policy: route.responsePolicy,
                 tokenNote: tokenNote,
                 date: date,
                 into: &staged
             )
         }
-        guard isWritten else { return nil }
+        switch outcome {
+        case .tooLong: return nil
+        case .written: break
+        case .writtenWithoutCookies: warnOfCookies(route.state.route)
+        }
         sendsChunks = !isHTTP10 && head.framing == .untilClose
         return sendsChunks || endsWithConnection ? .content : .wire
+    }
+
+    private func warnOfCookies(_ route: CompiledRoute) {
+        guard route.isFirstDroppedCookie() else { return }
+        shared.logger.warning("\(CookiePolicy.warning(route: route.plan.name))")
     }
 
     func stageContent(_ count: Int, of buffer: inout ByteBuffer) -> Bool {
@@ -123,7 +135,9 @@ extension HTTP1ClientConnection: ClientStream {
         let method = hasHead ? request.decoder.head.methodName(bytes.readableBytesUInt8Span) : ""
         let route = refusal?.route.map { shared.routes[$0] }
         configuration.observeRefusal(problem, id: id, route: route, client: refusal?.client, method: method)
-        let subject = ProblemSubject(requestID: id, route: route)
+        let disclosesNames =
+            refusal?.disclosesNames ?? shared.authorizer.disclosesNames(to: nil, on: identity)
+        let subject = ProblemSubject(requestID: id, route: route, disclosesNames: disclosesNames)
         respond(with: problem, as: subject, requestIsComplete: hasHead && request.decoder.head.framing == .none)
     }
 
@@ -134,13 +148,15 @@ extension HTTP1ClientConnection: ClientStream {
         let isDubious = problem.kind == .requestRefused
         let closes = isDubious || !keepsAlive || !requestIsComplete || !hasHead || request.decoder.head.isHTTP10
         let bytes = request.bytes
+        let route = subject.disclosesNames ? subject.route : nil
+        let shown = subject.disclosesNames ? problem : problem.withoutNames
         let response = ProblemResponse(
-            problem: problem,
+            problem: shown,
             requestID: subject.requestID.description,
-            route: subject.route?.plan.name,
-            credential: subject.credential ?? subject.route?.credentialName,
-            strategy: subject.route?.strategy,
-            proxyStatus: shared.proxyStatus(problem, subject.route),
+            route: route?.plan.name,
+            credential: subject.disclosesNames ? subject.credential ?? route?.credentialName : nil,
+            strategy: route?.strategy,
+            proxyStatus: shared.proxyStatus(shown, route),
             omitsBody: request.decoder.head.isHead,
             prefersText: hasHead && AcceptRule.prefersText(request.decoder.head, bytes.readableBytesUInt8Span),
             closes: closes

@@ -58,11 +58,16 @@ final class HTTP1ClientConnection: ChannelDuplexHandler, DeadlineKeeper {
     /// The client takes more: what is on its way to it is below the high-water mark.
     private(set) var isWritable = true
     var closing = ClosingState()
+    /// Among the unfinished heads of the worker.
+    private var headPlace: UnfinishedHeads<HTTP1ClientConnection>.Place?
+    private var headBytes = 0
     private var pendingRead = false
     private var isProcessing = false
     private var hasOpened = false
     /// Among ``Limits/connections``.
     private var isCounted = false
+    /// Counted for ``Limits/connectionsPerAddress``.
+    private var address: PeerAddressKey?
 
     var shared: ProxyShared { configuration.shared }
     var timeouts: Timeouts { configuration.timeouts }
@@ -90,8 +95,38 @@ final class HTTP1ClientConnection: ChannelDuplexHandler, DeadlineKeeper {
         reader.change(to: current.limits)
     }
 
-    func followReloadIfIdle() {
-        if phase == .head, !reader.isWithinHead { followReload() }
+    /// Ends the exchange if the reload has withdrawn its right. A request that has not left is judged once more.
+    ///
+    /// - Parameter withdrawal: What the reload takes from requests of a configuration.
+    func followReload(_ withdrawal: (ProxyShared) -> ReloadWithdrawal) {
+        guard let exchange else {
+            if phase == .head, !reader.isWithinHead { followReload() }
+            return
+        }
+        if withdrawal(exchange.shared).covers(client: exchange.record.client, route: exchange.admitted.match.route) {
+            exchange.exclude(ReloadWithdrawal.problem)
+        } else if !exchange.record.wasSent, let problem = refusalAfterReload() {
+            exchange.exclude(problem)
+        }
+    }
+
+    /// `allow` may have become narrower.
+    private func refusalAfterReload() -> GatewayProblem? {
+        guard let current = configuration.worker.current else { return nil }
+        let bytes = request.bytes
+        var cache = ClientAuthenticationCache()
+        var trace: AuthorizationTrace?
+        let decision = current.shared.authorizer.decide(
+            request.decoder.head,
+            bytes.readableBytesUInt8Span,
+            on: identity,
+            cache: &cache,
+            trace: &trace
+        )
+        switch consume decision {
+        case .refused(let refusal): return refusal.problem
+        case .admitted: return nil
+        }
     }
 
     // MARK: Channel events
@@ -116,14 +151,29 @@ final class HTTP1ClientConnection: ChannelDuplexHandler, DeadlineKeeper {
         guard !hasOpened else { return }
         hasOpened = true
         configuration.register(self)
+        guard isWithinAddressLimit() else {
+            return refuseConnection("Too many connections from this address (limits.connections_per_address).")
+        }
         isCounted = shared.connectionOpened()
         guard isCounted else {
-            closing.mayLingerOn = false
-            refuse(GatewayProblem(.overloaded, "Too many connections.", retryAfter: .seconds(1)))
-            setDeadline(timeouts.linger)
-            return
+            return refuseConnection("Too many connections.")
         }
         setDeadline(timeouts.header)
+    }
+
+    private func refuseConnection(_ detail: String) {
+        closing.mayLingerOn = false
+        refuse(GatewayProblem(.overloaded, detail, retryAfter: .seconds(1)))
+        setDeadline(timeouts.linger)
+    }
+
+    private func isWithinAddressLimit() -> Bool {
+        guard let maximum = shared.limits.connectionsPerAddress,
+            let key = context?.channel.remoteAddress?.ipBytes.flatMap(PeerAddressKey.init)
+        else { return true }
+        guard shared.state.addresses.open(key, maximum: maximum) else { return false }
+        address = key
+        return true
     }
 
     func channelInactive(context: ChannelHandlerContext) {
@@ -131,6 +181,8 @@ final class HTTP1ClientConnection: ChannelDuplexHandler, DeadlineKeeper {
             isCounted = false
             shared.connectionClosed()
         }
+        if let address = address.take() { shared.state.addresses.close(address) }
+        releaseHead()
         configuration.unregister(self)
         let exchange = exchange.take()
         // What the client of a tunnel sent last may not have left yet.
@@ -244,6 +296,7 @@ final class HTTP1ClientConnection: ChannelDuplexHandler, DeadlineKeeper {
         if configuration.isReplaced, !wasWithinHead { followReload() }
         switch reader.readHead() {
         case .needMore:
+            if reader.isWithinHead { countHead() }
             if clientHasClosedOutput {
                 closeAfterWrites(lingering: false)
             } else if reader.isWithinHead, !wasWithinHead {
@@ -251,9 +304,11 @@ final class HTTP1ClientConnection: ChannelDuplexHandler, DeadlineKeeper {
             }
             return false
         case .refused(let reason):
+            releaseHead()
             refuse(reason.problem("The request was", under: configuration.limits))
             return false
         case .head:
+            releaseHead()
             reader.takeHead()
             timer.clear()
             // Nobody would read the response, or the request lacks a part.
@@ -264,6 +319,28 @@ final class HTTP1ClientConnection: ChannelDuplexHandler, DeadlineKeeper {
             authorize()
             return true
         }
+    }
+
+    private func countHead() {
+        let bytes = reader.shrink()
+        if let headPlace {
+            configuration.worker.growHead(headPlace, by: bytes - headBytes)
+        } else {
+            headPlace = configuration.worker.beginHead(self, bytes: bytes)
+        }
+        headBytes = bytes
+        configuration.worker.endOldHeads()
+    }
+
+    private func releaseHead() {
+        guard let place = headPlace.take() else { return }
+        configuration.worker.endHead(place)
+    }
+
+    /// Newer heads need the memory of this one (`limits.head_memory`).
+    func endHeadForItsMemory() {
+        headPlace = nil
+        refuse(shared.state.headMemory.problem)
     }
 
     private func authorize() {

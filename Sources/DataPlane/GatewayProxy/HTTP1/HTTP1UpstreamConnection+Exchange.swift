@@ -217,7 +217,8 @@ extension HTTP1UpstreamConnection: UpstreamStream {
 
     private func forbiddenTrailers(_ exchange: ExchangeDriver) -> [[UInt8]] {
         guard reader.awaitsTrailers else { return [] }
-        return reader.head.options.nominatedAsOwned + exchange.route.credentialNames
+        let uris = exchange.route.query == nil ? [] : FieldKind.uriReferenceNames
+        return reader.head.options.nominatedAsOwned + exchange.route.credentialNames + uris
     }
 
     private func pass(_ count: Int) {

@@ -63,6 +63,7 @@ extension ProblemKind {
         case 413: "Content Too Large"
         case 414: "URI Too Long"
         case 421: "Misdirected Request"
+        case 429: "Too Many Requests"
         case 431: "Request Header Fields Too Large"
         case 502: "Bad Gateway"
         case 503: "Service Unavailable"

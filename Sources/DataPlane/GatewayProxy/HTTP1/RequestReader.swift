@@ -54,6 +54,14 @@ struct RequestReader {
 
     mutating func append(_ new: consuming ByteBuffer) { bytes.takeBehindRest(&new) }
 
+    /// Keeps no more memory than a part of a head needs.
+    ///
+    /// - Returns: How much that is.
+    mutating func shrink() -> Int {
+        if bytes.storageCapacity > 4 * bytes.readableBytes { bytes = ByteBuffer(buffer: bytes) }
+        return bytes.storageCapacity
+    }
+
     mutating func dropAll() { bytes = empty }
 
     /// A buffer that nobody holds is used for the next read.

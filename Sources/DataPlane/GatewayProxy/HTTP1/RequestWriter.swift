@@ -172,6 +172,7 @@ struct RequestWriter {
         case .contentLength, .transferEncoding: return true
         case .expect: return head.expectsContinue && sendsExpect
         case .forwarded where route.dropsForwarded: return false
+        case .cookie where route.dropsCookies: return false
         default:
             if field.kind.isHopByHop { return false }
             if isOwned(field, bytes) { return false }

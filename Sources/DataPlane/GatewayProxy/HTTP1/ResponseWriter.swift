@@ -13,6 +13,13 @@ final class ResponseWriter: Sendable {
         case upgrade
     }
 
+    enum Outcome {
+        case tooLong
+        case written
+        /// At least one `Set-Cookie` was dropped.
+        case writtenWithoutCookies
+    }
+
     /// Our `Via` and, where it is sent, `Proxy-Status` up to the status (RFC 9209).
     private let tail: ViaLines
     private let sendsProxyStatus: Bool
@@ -28,22 +35,28 @@ final class ResponseWriter: Sendable {
     ///     a content that is cut must not look whole (RFC 9112 §8).
     ///   - credentialNames: In lower case, `_` read as `-`: an upstream that echoes its request must not give the credential away.
     ///   - date: When it was received: goes to the client where the upstream has no clock (RFC 9110 §6.6.1).
-    /// - Returns: Whether it was written, whole.
     func write(
         _ head: borrowing ResponseHead,
         _ source: ByteBuffer,
         persistence: Persistence,
         knowsChunks: Bool,
         credentialNames: [[UInt8]],
+        policy: ResponsePolicy,
         tokenNote: String?,
         date: UnixTime?,
         into out: inout ByteBuffer
-    ) -> Bool {
+    ) -> Outcome {
         let own = tail.count + (tokenNote?.utf8.count ?? 0)
-        return HeadCursor.append(to: &out, from: source, capacity: head.end + own + Self.wording) { cursor in
+        var dropsCookies = false
+        let isWritten = HeadCursor.append(to: &out, from: source, capacity: head.end + own + Self.wording) { cursor in
             cursor.write("HTTP/1.1 ")
             writeStatus(head, &cursor)
-            writeFields(head, source, knowsChunks: knowsChunks, credentialNames, &cursor)
+            dropsCookies = writeFields(head, source, knowsChunks: knowsChunks, credentialNames, policy, &cursor)
+            if dropsCookies { 
+                cursor.write("Gateway-Note: ")
+                cursor.write(text: CookiePolicy.note)
+                cursor.write("\r\n")
+            }
             if head.framing == .untilClose, knowsChunks { cursor.write("Transfer-Encoding: chunked\r\n") }
             if !head.isInformational || head.status == 101 {
                 cursor.write(tail.line(isHTTP10: head.isHTTP10))
@@ -72,6 +85,7 @@ final class ResponseWriter: Sendable {
             if head.status == 426, head.options.upgrade { writeUpgrade(head, &cursor) }
             cursor.write("\r\n")
         }
+        return isWritten ? dropsCookies ? .writtenWithoutCookies : .written : .tooLong
     }
 
     private func writeUpgrade(_ head: borrowing ResponseHead, _ cursor: inout HeadCursor) {
@@ -91,26 +105,49 @@ final class ResponseWriter: Sendable {
         cursor.write(" \r\n")
     }
 
+    /// - Returns: Whether a cookie was dropped.
     private func writeFields(
         _ head: borrowing ResponseHead,
         _ source: ByteBuffer,
         knowsChunks: Bool,
         _ credentialNames: [[UInt8]],
+        _ policy: ResponsePolicy,
         _ cursor: inout HeadCursor
-    ) {
+    ) -> Bool {
+        var dropsCookies = false
         // Fields that are kept and follow each other are copied together.
         var runStart = 0
         var runEnd = 0
         for field in head.section.fields {
-            if isKept(field, head, source, knowsChunks: knowsChunks, credentialNames) {
+            var isKept = isKept(field, head, source, knowsChunks: knowsChunks, credentialNames)
+            var rewritten: [UInt8]?
+            if isKept, policy.concerns(field.kind) {
+                switch policy.rewrite(field.kind, source.readableBytesUInt8Span.array(field.value)) {
+                case .unchanged: break
+                case .dropped:
+                    isKept = false
+                    if field.kind == .setCookie { dropsCookies = true }
+                case .replaced(let value):
+                    isKept = false
+                    rewritten = value
+                }
+            }
+            if isKept {
                 if runEnd == 0 { runStart = Int(field.start) }
                 runEnd = Int(field.end)
             } else if runEnd > 0 {
                 cursor.copy(runStart..<runEnd)
                 runEnd = 0
             }
+            if let rewritten {
+                cursor.copy(field.name)
+                cursor.write(": ")
+                cursor.write(rewritten)
+                cursor.write("\r\n")
+            }
         }
         if runEnd > 0 { cursor.copy(runStart..<runEnd) }
+        return dropsCookies
     }
 
     @inline(__always)

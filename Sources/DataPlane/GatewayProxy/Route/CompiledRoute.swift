@@ -42,6 +42,7 @@ final class CompiledRoute: Sendable {
     let querySlot: [UInt8]?
     /// When the log was last told why the upstream refuses what the route asks for, in monotonic nanoseconds.
     private let explainedAt = Atomic<Int64>(0)
+    private let hasDroppedCookie = Atomic<Bool>(false)
     private static let explanationPause: Int64 = 600_000_000_000
 
     init(index: Int, route: ProxyRoute, upstream: UpstreamHeaderTemplate, now: MonotonicTime) {
@@ -71,6 +72,17 @@ final class CompiledRoute: Sendable {
             }
     }
 
+    /// What a reload compares.
+    var identity: ReloadWithdrawal.Route {
+        ReloadWithdrawal.Route(
+            name: plan.name,
+            upstream: "\(plan.upstream)\(plan.upstreamPath)",
+            credential: credentialName,
+            strategy: strategy,
+            grant: source?.grantKey
+        )
+    }
+
     var credentialName: String? { source?.name ?? selection?.name }
     var strategy: String? { source?.strategy ?? selection?.strategy }
 
@@ -80,6 +92,12 @@ final class CompiledRoute: Sendable {
         guard last == 0 || now.nanoseconds &- last >= Self.explanationPause else { return false }
         return explainedAt.compareExchange(expected: last, desired: max(1, now.nanoseconds), ordering: .relaxed)
             .exchanged
+    }
+
+    /// True the first time: that a cookie was dropped is logged once for each route.
+    func isFirstDroppedCookie() -> Bool {
+        !hasDroppedCookie.load(ordering: .relaxed)
+            && !hasDroppedCookie.exchange(true, ordering: .relaxed)
     }
 
     private static let asUser = Array("as-user".utf8)

@@ -13,6 +13,7 @@ final class CredentialedRoute {
     let fieldLines: SecretBytes
     let pool: UpstreamPool
     let responseWriter: ResponseWriter
+    let responsePolicy: ResponsePolicy
     let hostLine: [UInt8]
     /// `As-User` and the fields that the route sets, each with its CRLF; they go behind those of the credential.
     let routeLines: [UInt8]
@@ -28,6 +29,8 @@ final class CredentialedRoute {
     let isBare: Bool
     /// Whether the client's own `Authorization` is forwarded.
     let keepsAuthorization: Bool
+    /// The client's cookies are not forwarded.
+    let dropsCookies: Bool
     /// What the client says of where the request came from is not forwarded.
     let dropsForwarded: Bool
     /// The gateway says where the request came from: ``CompiledRoute/forwarded``.
@@ -37,11 +40,16 @@ final class CredentialedRoute {
     let injectedBytes: Int
 
     let state: WorkerRoute
+    /// nil where each rejection counts.
+    let rejections: RejectionRecord?
+    /// Where the credential was accepted lately.
+    private var recent = RecentPaths()
 
-    init(_ state: WorkerRoute, credential: Credential?) {
+    init(_ state: WorkerRoute, credential: Credential?, of source: (any CredentialSource)?) {
         let route = state.route
         self.state = state
         self.credential = credential
+        rejections = credential == nil ? nil : source?.rejections
         fieldLines = credential?.fieldLines ?? SecretBytes([])
         pool = state.pool
         responseWriter = route.responseWriter
@@ -51,6 +59,12 @@ final class CredentialedRoute {
         number = Int32(clamping: route.number)
         isBare = route.source == nil && route.selection == nil
         keepsAuthorization = isBare && route.keepsAuthorization
+        dropsCookies = route.plan.cookies.drops(.cookie)
+        responsePolicy = ResponsePolicy(
+            cookies: route.plan.cookies,
+            allowsConnectionAuth: route.plan.allowsConnectionAuth,
+            injectedQuery: credential?.injection.query
+        )
         dropsForwarded = route.forwarded.dropsTheClients
         addsForwarded = route.forwarded.addsOurs
         let own = credential.map { Self.ownedNames(of: $0.injection) } ?? []
@@ -63,6 +77,13 @@ final class CredentialedRoute {
         routeLines = route.asUserLine + set.flatMap { $0.line.withValue(\.self) }
         injectedBytes =
             hostLine.count + fieldLines.count + routeLines.count + basePath.count + (query?.pair.count ?? 0)
+    }
+
+    /// The upstream has accepted the credential for this request.
+    func accepted(_ head: borrowing RequestHead, _ bytes: borrowing Span<UInt8>) {
+        guard let rejections, let credential else { return }
+        guard recent.isNew(bytes, method: head.method, path: head.path) else { return }
+        rejections.confirm(rejections.key(Int(number), head, bytes), generation: credential.generation)
     }
 
     /// Whether requests may take it while nobody has to be asked. Not where they choose their source.

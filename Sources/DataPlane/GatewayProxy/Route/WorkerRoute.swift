@@ -1,21 +1,32 @@
 import GatewayCore
 
-/// What one event loop keeps for one route, whatever the generation of its credential.
+/// What one worker keeps for one route, whatever the generation of its credential.
 final class WorkerRoute {
     let route: CompiledRoute
     let pool: UpstreamPool
-    private var pending = 0
+    /// Requests that wait for a credential, by client.
+    private var waiting: [String?: Int] = [:]
+    private var waitingCount = 0
 
     init(route: CompiledRoute, pool: UpstreamPool) {
         self.route = route
         self.pool = pool
     }
 
-    func beginWaiting(limit: Int) -> Bool {
-        guard pending < limit else { return false }
-        pending += 1
+    /// - Parameters:
+    ///   - limit: `limits.pending_per_route`, this worker's part.
+    ///   - isShared: Clients are told apart, and one must not take all places.
+    func beginWaiting(_ client: String?, limit: Int, isShared: Bool) -> Bool {
+        let own = waiting[client] ?? 0
+        guard FairShare.allows(own: own, total: waitingCount, limit: limit, isShared: isShared) else { return false }
+        waiting[client] = own + 1
+        waitingCount += 1
         return true
     }
 
-    func endWaiting() { pending -= 1 }
+    func endWaiting(_ client: String?) {
+        waitingCount -= 1
+        let own = waiting[client] ?? 0
+        waiting[client] = own > 1 ? own - 1 : nil
+    }
 }

@@ -6,6 +6,11 @@ final class ProxyShared: Sendable {
     let state: ProxyState
     let routes: [CompiledRoute]
     let authorizer: RequestAuthorizer
+    /// Of clients with limits, by name.
+    private let usages: [String: ClientUsage]
+    /// Clients are told apart.
+    let hasClients: Bool
+    let configuration: ProxyConfiguration
     let limits: Limits
     let timeouts: Timeouts
     let clock: any GatewayClock
@@ -54,6 +59,9 @@ final class ProxyShared: Sendable {
             viaName: viaName,
             sha256: configuration.sha256
         )
+        usages = state.usages(of: configuration.access.clients)
+        hasClients = !configuration.access.clients.isEmpty
+        self.configuration = configuration
         limits = configuration.limits
         timeouts = Timeouts(configuration.limits)
         requestEnd = ViaLines(name: viaName, then: "\r\n")
@@ -64,6 +72,12 @@ final class ProxyShared: Sendable {
 
     var isDraining: Bool { state.isDraining }
 
+    /// nil for a client without limits.
+    func usage(of client: String?) -> ClientUsage? {
+        guard !usages.isEmpty, let client else { return nil }
+        return usages[client]
+    }
+
     /// - Returns: Whether the new connection is within `limits.connections`.
     ///   One that is not takes no place: clients that stay after they were refused would keep everybody out.
     func connectionOpened() -> Bool {
@@ -72,6 +86,15 @@ final class ProxyShared: Sendable {
         return false
     }
     func connectionClosed() { state.connectionClosed() }
+
+    /// What `new` takes from requests that this configuration serves.
+    func withdrawal(by new: ProxyShared) -> ReloadWithdrawal {
+        ReloadWithdrawal(
+            from: (routes.map(\.identity), configuration.access.clients),
+            to: (new.routes.map(\.identity), new.configuration.access.clients),
+            digest: { $0.digest(configuration.sha256) }
+        )
+    }
 
     /// The value of `Proxy-Status` for a problem; nil where none is sent.
     func proxyStatus(_ problem: GatewayProblem, _ route: CompiledRoute?) -> String? {

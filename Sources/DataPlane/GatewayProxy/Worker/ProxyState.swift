@@ -11,10 +11,23 @@ final class ProxyState: Sendable {
     let viaName: String
     /// Tells the request ids of this run from those of another.
     let run: UInt32
+    /// Of clients with limits, by name. A reload that does not change the limits of a client keeps its counts.
+    private let usages = Mutex<[String: ClientUsage]>([:])
+    /// Of request heads that are not whole yet.
+    let headMemory: HeadMemory
+    let memoryTrim = MemoryTrim()
+    let addresses = ConnectionsPerAddress(capacity: 65_536)
     private let connections = Atomic<Int>(0)
     private let draining = Atomic<Bool>(false)
 
-    init(clock: any GatewayClock, observer: any ExchangeObserver, logger: Logger) {
+    init(
+        clock: any GatewayClock,
+        observer: any ExchangeObserver,
+        logger: Logger,
+        limits: Limits,
+        workers: Int
+    ) {
+        headMemory = HeadMemory(limit: limits.headMemory, workers: workers)
         self.clock = clock
         self.observer = observer
         self.logger = logger
@@ -22,6 +35,18 @@ final class ProxyState: Sendable {
         let random = generator.next()
         run = UInt32(random & 0xFF_FFFF)
         viaName = "\(ProxyShared.name)-\(String(random >> 32, radix: 16))"
+    }
+
+    func usages(of clients: [AccessPlan.Client]) -> [String: ClientUsage] {
+        usages.withLock { usages in
+            var current: [String: ClientUsage] = [:]
+            for client in clients where !client.limits.isEmpty {
+                let known = usages[client.name]
+                current[client.name] = known?.limits == client.limits ? known : ClientUsage(client.limits)
+            }
+            usages = current
+            return current
+        }
     }
 
     var isDraining: Bool { draining.load(ordering: .relaxed) }

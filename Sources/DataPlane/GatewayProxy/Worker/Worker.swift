@@ -8,6 +8,9 @@ final class Worker {
     let clock = LoopClock()
     let buffers = SpareBuffers()
     let deadlines: DeadlineQueue
+    private var unfinishedHeads: UnfinishedHeads<HTTP1ClientConnection>
+    /// Has the worker of a number call ``endOldHeads()``.
+    var ask: (Int) -> Void = { _ in }
     /// nil before the first and after the last.
     private(set) var current: WorkerConfiguration?
     var requests: UInt64 = 0
@@ -16,15 +19,59 @@ final class Worker {
     init(number: Int, loop: any EventLoop, shared: ProxyShared) {
         self.number = number
         self.loop = loop
+        unfinishedHeads = UnfinishedHeads(worker: number, memory: shared.state.headMemory)
         deadlines = DeadlineQueue(loop: loop)
         current = WorkerConfiguration(worker: self, shared: shared, replacing: nil)
     }
 
-    /// From now on requests are served by `shared`; one under way finishes on what it began with.
+    /// From now on requests are served by `shared`; one under way finishes on what it began with,
+    /// unless its right was withdrawn.
     func replace(with shared: ProxyShared) {
         guard let old = current else { return }
         current = WorkerConfiguration(worker: self, shared: shared, replacing: old)
-        for connection in Array(connections.values) { connection.followReloadIfIdle() }
+        // Requests under way may have begun before an earlier reload.
+        var withdrawals: [ObjectIdentifier: ReloadWithdrawal] = [:]
+        for connection in Array(connections.values) {
+            connection.followReload { served in
+                let known = withdrawals[ObjectIdentifier(served)] ?? served.withdrawal(by: shared)
+                withdrawals[ObjectIdentifier(served)] = known
+                return known
+            }
+        }
+    }
+
+    // MARK: Unfinished heads
+
+    /// A head has come in part.
+    ///
+    /// - Parameter bytes: What the connection holds for it.
+    func beginHead(_ connection: HTTP1ClientConnection, bytes: Int) -> UnfinishedHeads<HTTP1ClientConnection>.Place {
+        unfinishedHeads.begin(connection, bytes: bytes, at: current?.shared.clock.monotonic() ?? MonotonicTime(nanoseconds: 0))
+    }
+
+    func growHead(_ place: UnfinishedHeads<HTTP1ClientConnection>.Place, by bytes: Int) {
+        unfinishedHeads.grow(place, by: bytes)
+    }
+
+    func endHead(_ place: UnfinishedHeads<HTTP1ClientConnection>.Place) {
+        unfinishedHeads.end(place)
+        headsChanged()
+    }
+
+    private func headsChanged() {
+        guard let state = current?.shared.state else { return }
+        state.memoryTrim.changed(to: state.headMemory.bytes)
+    }
+
+    /// Ends the oldest heads while all of them together have more than `limits.head_memory`.
+    func endOldHeads() {
+        while true {
+            switch unfinishedHeads.demand() {
+            case .nothing: return headsChanged()
+            case .ask(let worker): return ask(worker)
+            case .end(let connection): connection.endHeadForItsMemory()
+            }
+        }
     }
 
     /// Lets these listeners' connections finish what they are at, and closes them.

@@ -36,7 +36,7 @@ final class WorkerConfiguration {
         self.pools = pools
         routes = shared.routes.map { route in
             let state = WorkerRoute(route: route, pool: pools[shared.targetOfRoute[route.index]])
-            return CredentialedRoute(state, credential: nil)
+            return CredentialedRoute(state, credential: nil, of: route.source)
         }
         old?.retire(keeping: pools)
     }
@@ -53,7 +53,7 @@ final class WorkerConfiguration {
         let source = exchange.admitted.chosen.map { ObjectIdentifier($0) }
         let known: CredentialedRoute? = if let source { chosen[index]?[source] } else { routes[index] }
         if let known, known.credential === credential { return known }
-        let new = CredentialedRoute(exchange.route.state, credential: credential)
+        let new = CredentialedRoute(exchange.route.state, credential: credential, of: exchange.source)
         if let source { keep(new, for: source, of: index) } else { routes[index] = new }
         if let credential {
             exchange.source?.note(.injected, generation: credential.generation, by: exchange.credentialRequest)

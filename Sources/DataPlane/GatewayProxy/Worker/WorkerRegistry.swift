@@ -16,6 +16,17 @@ final class WorkerRegistry: Sendable {
             slots[ObjectIdentifier(loop)] = Entry(number: number, box: .makeBoxSendingValue(worker, eventLoop: loop))
         }
         self.slots = slots
+        for entry in slots.values {
+            let box = entry.box
+            box.eventLoop.execute { [weak self] in
+                box.value.ask = { [weak self] number in self?.tell(number) { $0.endOldHeads() } }
+            }
+        }
+    }
+
+    private func tell(_ number: Int, _ body: @escaping @Sendable (Worker) -> Void) {
+        guard let box = slots.values.first(where: { $0.number == number })?.box else { return }
+        box.eventLoop.execute { body(box.value) }
     }
 
     var count: Int { slots.count }

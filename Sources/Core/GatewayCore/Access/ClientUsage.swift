@@ -1,18 +1,5 @@
 import Synchronization
 
-/// What one client may use of the gateway: `access.clients.NAME.limits`.
-package struct ClientLimits: Hashable, Sendable {
-    /// Requests at a time; nil where there may be any number.
-    package var concurrent: Int?
-    /// Requests in a second; nil where there may be any number.
-    package var perSecond: Int?
-
-    package init(concurrent: Int? = nil, perSecond: Int? = nil) {
-        self.concurrent = concurrent
-        self.perSecond = perSecond
-    }
-}
-
 /// Counts the requests of one client against its limits. Shared by all workers, without a lock.
 package final class ClientUsage: Sendable {
     package enum Admission: Hashable, Sendable {
@@ -22,7 +9,7 @@ package final class ClientUsage: Sendable {
         case tooFast(retryAfter: Duration)
     }
 
-    package let limits: ClientLimits
+    package let limits: ClientLimitsPlan
     /// In nanoseconds between two requests; 0 where there is no limit.
     private let interval: Int64
     /// So many nanoseconds ahead of its steady rate a client may be: one second's requests at once.
@@ -31,7 +18,7 @@ package final class ClientUsage: Sendable {
     /// When a client that keeps its rate would send its next request (the generic cell rate algorithm, ITU-T I.371).
     private let expected = Atomic<Int64>(.min)
 
-    package init(_ limits: ClientLimits) {
+    package init(_ limits: ClientLimitsPlan) {
         self.limits = limits
         let rate = Int64(clamping: min(max(limits.perSecond ?? 1, 1), 1_000_000_000))
         interval = limits.perSecond == nil ? 0 : 1_000_000_000 / rate
@@ -55,9 +42,9 @@ package final class ClientUsage: Sendable {
     }
 
     private func enter() -> Bool {
-        guard let most = limits.concurrent else { return true }
+        guard let maximum = limits.concurrent else { return true }
         var count = running.load(ordering: .relaxed)
-        while count < most {
+        while count < maximum {
             let (isDone, found) = running.weakCompareExchange(
                 expected: count,
                 desired: count + 1,
@@ -85,6 +72,25 @@ package final class ClientUsage: Sendable {
             )
             if isDone { return nil }
             next = found
+        }
+    }
+
+    /// - Returns: What the client is told; nil where its request is admitted.
+    package func refusal(at now: MonotonicTime) -> GatewayProblem? {
+        switch begin(at: now) {
+        case .admitted: nil
+        case .tooManyConcurrent:
+            GatewayProblem(
+                .clientLimitReached,
+                "This client has as many requests under way as its limits.concurrent allows.",
+                retryAfter: .seconds(1)
+            )
+        case .tooFast(let retryAfter):
+            GatewayProblem(
+                .clientLimitReached,
+                "This client sends more requests than its limits.per_second allows.",
+                retryAfter: retryAfter
+            )
         }
     }
 }

@@ -1,0 +1,45 @@
+import Synchronization
+
+/// What is known of the rejections of one credential. Shared by all workers and all routes that use it.
+package final class RejectionRecord: Sendable {
+    private let ledger: Mutex<RejectionLedger>
+    private let confirmed = ConfirmedTemplates()
+    /// So that no client can compute two paths with one template.
+    private let seed = UInt64.random(in: 0...UInt64.max)
+
+    package init(_ rules: RejectionLedger.Rules = RejectionLedger.Rules()) { ledger = Mutex(RejectionLedger(rules)) }
+
+    /// - Parameters:
+    ///   - route: Its number. Templates of different routes are different ones.
+    ///   - bytes: The head of the request.
+    package func key(
+        _ route: Int,
+        _ head: borrowing RequestHead,
+        _ bytes: borrowing Span<UInt8>
+    ) -> RejectionLedger.Key {
+        let seed = seed &+ UInt64(truncatingIfNeeded: route) &* 0x9E37_79B9_7F4A_7C15
+        let template = PathTemplate(bytes, method: head.method, path: head.path, seed: seed)
+        return RejectionLedger.Key(route: route, template: template)
+    }
+
+    /// The upstream has accepted the token of this generation there.
+    package func confirm(_ key: RejectionLedger.Key, generation: Int) {
+        confirmed.confirm(key.template, generation: generation)
+    }
+
+    package func verdict(
+        for key: RejectionLedger.Key,
+        generation: Int,
+        client: String?,
+        at now: MonotonicTime
+    ) -> RejectionLedger.Verdict {
+        let isConfirmed = confirmed.isConfirmed(key.template, generation: generation)
+        return ledger.withLock {
+            $0.verdict(for: key, generation: generation, client: client, isConfirmed: isConfirmed, at: now)
+        }
+    }
+
+    package func rejectedAgain(_ key: RejectionLedger.Key, generation: Int, at now: MonotonicTime) {
+        ledger.withLock { $0.rejectedAgain(key, generation: generation, at: now) }
+    }
+}
