@@ -17,14 +17,14 @@ struct UpstreamPoolTests {
         try await loop.submit {
             let worker = Worker(number: 0, loop: loop, shared: shared)
             let pool = UpstreamPool(target: shared.targets[0], worker: worker, shared: shared)
-            _ = pool.connect(isFresh: false) { result in
+            _ = pool.connect(client: nil, isFresh: false) { result in
                 guard case .success(let connection) = result else {
                     return stays.fail(ListenerError("no connection"))
                 }
                 pool.retire()
-                let place = pool.connect(isFresh: false) { _ in Issue.record("nobody waits") }
+                let ticket = pool.connect(client: nil, isFresh: false) { _ in Issue.record("nobody waits") }
                 connection.returnUnused()
-                if let place { pool.leave(place) }
+                if let ticket { pool.leave(ticket) }
                 loop.assumeIsolated().scheduleTask(in: .milliseconds(200)) { stays.succeed(Self.isOpen(connection)) }
             }
         }
@@ -47,16 +47,17 @@ struct UpstreamPoolTests {
             let worker = Worker(number: 0, loop: loop, shared: shared)
             let pool = UpstreamPool(target: shared.targets[0], worker: worker, shared: shared)
             func connect(_ name: String, isFresh: Bool) {
-                _ = pool.connect(isFresh: isFresh) { result in
+                _ = pool.connect(client: nil, isFresh: isFresh) { result in
                     switch result {
                     case .success: first.succeed(name)
                     case .failure(let problem): first.fail(problem)
                     }
                 }
             }
-            _ = pool.connect(isFresh: false) { _ in
+            _ = pool.connect(client: nil, isFresh: false) { result in
+                guard let id = Self.id(try? result.get()) else { return first.fail(ListenerError("no connection")) }
                 connect("who waits", isFresh: false)
-                pool.connectionEnded()
+                pool.connectionEnded(id)
                 connect("who comes later", isFresh: isFresh)
             }
         }
@@ -64,6 +65,10 @@ struct UpstreamPoolTests {
         #expect(try await first.futureResult.get() == winner)
         try await server.close().get()
         try await group.shutdownGracefully()
+    }
+
+    private static func id(_ stream: (any UpstreamStream)?) -> ConnectionID? {
+        (stream as? HTTP1UpstreamConnection)?.id
     }
 
     private static func isOpen(_ stream: any UpstreamStream) -> Bool {
@@ -78,6 +83,7 @@ struct UpstreamPoolTests {
         let pools: [UpstreamPool]
         /// What has been answered, in order: the pool, and the connection unless there was none.
         var answers: [(pool: Int, stream: (any UpstreamStream)?)] = []
+        var problems: [String] = []
 
         init(_ count: Int, on loop: any EventLoop, _ shared: ProxyShared) {
             self.loop = loop
@@ -88,9 +94,10 @@ struct UpstreamPoolTests {
         }
 
         @discardableResult
-        func connect(_ pool: Int, isFresh: Bool = false) -> UInt64? {
-            pools[pool].connect(isFresh: isFresh) { [self] result in
+        func connect(_ pool: Int, client: String? = nil, isFresh: Bool = false) -> WaiterTicket? {
+            pools[pool].connect(client: client, isFresh: isFresh) { [self] result in
                 answers.append((pool, try? result.get()))
+                if case .failure(let problem) = result { problems.append(problem.detail) }
             }
         }
 
@@ -106,14 +113,19 @@ struct UpstreamPoolTests {
     /// Runs the steps one behind the other on the loop of `count` pools.
     private func withLoops(
         _ count: Int,
-        most: Int,
+        maximum: Int,
         pause: Duration = .milliseconds(50),
+        limits configure: (inout Limits) -> Void = { _ in },
         _ steps: [@Sendable (Loops) -> Void],
         _ check: @escaping @Sendable (Loops) -> Void
     ) async throws {
         let group = MultiThreadedEventLoopGroup(numberOfThreads: 1)
         let server = try await ServerBootstrap(group: group).bind(host: "127.0.0.1", port: 0).get()
-        let shared = try Self.shared(port: try #require(server.localAddress?.port), most: most, workers: count)
+        var limits = Limits()
+        limits.connectionsPerUpstream = maximum
+        configure(&limits)
+        let port = try #require(server.localAddress?.port)
+        let shared = try Self.shared(port: port, limits: limits, workers: count)
         let loop = group.next()
         let box = try await loop.submit { NIOLoopBound(Loops(count, on: loop, shared), eventLoop: loop) }.get()
         for step in steps {
@@ -128,7 +140,7 @@ struct UpstreamPoolTests {
     @Test func aLoopThatNeedsAConnectionGetsThePlaceOfOneThatRestsElsewhere() async throws {
         try await withLoops(
             2,
-            most: 2,
+            maximum: 2,
             [
                 { for _ in 0..<2 { $0.connect(0) } }, { for number in 0..<2 { $0.putBack(number) } },
                 { $0.connect(1) },
@@ -143,7 +155,7 @@ struct UpstreamPoolTests {
     @Test func whoHasWaitedLongestGetsWhatBecomesFree() async throws {
         try await withLoops(
             3,
-            most: 3,
+            maximum: 3,
             [
                 { for _ in 0..<3 { $0.connect(0) } }, { $0.connect(2) }, { $0.connect(1) }, { $0.connect(2) },
                 { $0.putBack(0) }, { $0.putBack(1) }, { $0.putBack(2) },
@@ -158,7 +170,7 @@ struct UpstreamPoolTests {
     @Test func aLoopThatHasMoreThanItsShareGivesWayAlsoWhileItsOwnWait() async throws {
         try await withLoops(
             2,
-            most: 2,
+            maximum: 2,
             [
                 { for _ in 0..<2 { $0.connect(0) } }, { $0.connect(0) }, { $0.connect(1) }, { $0.connect(1) },
                 { $0.putBack(0) }, { $0.putBack(1) },
@@ -174,7 +186,7 @@ struct UpstreamPoolTests {
     @Test func loopsThatHaveTheSameKeepWhatTheyHave() async throws {
         try await withLoops(
             3,
-            most: 4,
+            maximum: 4,
             [
                 { for pool in [1, 1, 2, 2] { $0.connect(pool) } }, { for pool in [1, 2, 1, 2] { $0.connect(pool) } },
                 { for number in 0..<4 { $0.putBack(number) } },
@@ -188,7 +200,7 @@ struct UpstreamPoolTests {
     @Test func loopsTakeTurnsWhereThereIsNotOneForEach() async throws {
         try await withLoops(
             2,
-            most: 1,
+            maximum: 1,
             pause: .milliseconds(300),
             [
                 { $0.connect(0) }, { for pool in [0, 1, 0, 1] { $0.connect(pool) } }, { $0.putBack(0) },
@@ -204,7 +216,7 @@ struct UpstreamPoolTests {
     @Test func whoNeedsANewConnectionHoldsUpNobody() async throws {
         try await withLoops(
             2,
-            most: 2,
+            maximum: 2,
             [
                 { for _ in 0..<2 { $0.connect(0) } },
                 { loops in
@@ -224,12 +236,12 @@ struct UpstreamPoolTests {
     @Test func noConnectionIsClosedForNobody() async throws {
         try await withLoops(
             2,
-            most: 2,
+            maximum: 2,
             [
                 { for _ in 0..<2 { $0.connect(0) } },
                 { loops in
-                    guard let place = loops.connect(1) else { return }
-                    loops.pools[1].leave(place)
+                    guard let ticket = loops.connect(1) else { return }
+                    loops.pools[1].leave(ticket)
                 },
                 { for number in 0..<2 { $0.putBack(number) } },
             ]
@@ -242,14 +254,14 @@ struct UpstreamPoolTests {
     @Test func aPlaceThatIsNotNeededAfterAllGoesToTheNext() async throws {
         try await withLoops(
             3,
-            most: 1,
+            maximum: 1,
             [
                 { $0.connect(0) },
                 { loops in
-                    let place = loops.connect(1)
+                    let ticket = loops.connect(1)
                     loops.connect(2)
                     loops.putBack(0)
-                    if let place { loops.pools[1].leave(place) }
+                    if let ticket { loops.pools[1].leave(ticket) }
                 },
             ]
         ) { loops in
@@ -258,8 +270,57 @@ struct UpstreamPoolTests {
         }
     }
 
-    /// - Parameter most: Connections at a time.
-    private static func shared(port: Int, most: Int = 1, workers: Int = 1) throws -> ProxyShared {
+    // MARK: Age
+
+    /// One in use ends with its request, an idle one when its time has come.
+    @Test(arguments: [(Duration.milliseconds(150), false), (.milliseconds(400), true)])
+    func aConnectionThatIsTooOldIsReplaced(_ age: Duration, _ isIdle: Bool) async throws {
+        try await withLoops(
+            1,
+            maximum: 1,
+            pause: .milliseconds(200),
+            limits: { $0.connectionMaxAge = age },
+            [
+                { $0.connect(0) },
+                { loops in
+                    loops.putBack(0)
+                    #expect(loops.areOpen == [isIdle])
+                },
+                { _ in },
+                { loops in
+                    #expect(loops.areOpen == [false])
+                    #expect(loops.pools[0].takeIdle(mayRepeat: true) == nil)
+                    loops.connect(0)
+                },
+            ]
+        ) { loops in
+            #expect(loops.order == [0, 0])
+            #expect(loops.areOpen == [false, true])
+        }
+    }
+
+    // MARK: Clients
+
+    @Test func aClientThatWaitsOftenGivesWayToAnother() async throws {
+        try await withLoops(
+            1,
+            maximum: 1,
+            limits: { $0.pendingPerUpstream = 2 },
+            [
+                { loops in for _ in 0..<3 { loops.connect(0, client: "a") } },
+                { $0.connect(0, client: "b") }, { $0.connect(0, client: "b") },
+                { loops in
+                    #expect(loops.problems.count == 2)
+                    #expect(loops.problems.first?.hasSuffix(", and other clients wait, too.") ?? false)
+                    #expect(loops.problems.last?.hasSuffix("as limits allows.") ?? false)
+                },
+            ]
+        ) { loops in
+            #expect(loops.answers.map { $0.stream != nil } == [true, false, false])
+        }
+    }
+
+    private static func shared(port: Int, limits: Limits? = nil, workers: Int = 1) throws -> ProxyShared {
         let plan = RoutePlan(
             name: "api",
             upstream: Origin(scheme: .http, host: "127.0.0.1", port: port),
@@ -269,13 +330,13 @@ struct UpstreamPoolTests {
             credential: nil,
             span: SourceSpan(file: 0, line: 1, column: 1)
         )
-        var limits = Limits()
-        limits.connectionsPerUpstream = most
+        var single = Limits()
+        single.connectionsPerUpstream = 1
         return try ProxyShared(
             configuration: ProxyConfiguration(
                 routes: [ProxyRoute(plan: plan, source: nil, selection: nil, number: 0)],
                 access: AccessPlan(clients: [], allowedOrigins: [], requireClient: .auto),
-                limits: limits,
+                limits: limits ?? single,
                 sha256: { $0 }
             ),
             workers: workers,

@@ -38,7 +38,7 @@ struct PoolScript: ~Copyable {
         case "take": return take(words)
         case "back": return back(connection(argument), words)
         case "close": return pool.nextToClose().map { "close \(name($0))" } ?? ""
-        case "rest": return pool.restIsOver(connection(argument)) ? "close" : ""
+        case "rest": return pool.removeIdle(connection(argument)) ? "close" : ""
         default: return run(step(words[0], argument))
         }
         return ""

@@ -96,7 +96,9 @@ final class PoolWorld {
         case .refuseNewcomer: refused += 1
         case .refuse(let ticket, _): refuse(ticket, pool)
         // A third of them have ended unnoticed.
-        case .look(let id): lease(id, pool, endsUnnoticed: id.number % 3 == 2)
+        case .look(let id):
+            lease(id, pool, endsUnnoticed: id.number % 3 == 2)
+            if pool.connections[id] == .closing { close(id, number) }
         case .lease(let id, let ticket):
             switch pool.waiters.removeValue(forKey: ticket) {
             case nil: complain("leased to nobody")
@@ -106,7 +108,7 @@ final class PoolWorld {
             if pool.connections[id] != .leased { complain("leased what was not looked at") }
             goOn(with: id, number)
         case .serveLater: tasks.append((number, .serve))
-        case .close(let id): pool.connections[id] = .closing
+        case .close(let id): close(id, number)
         case .spareLater: tasks.append((number, .spare))
         case .giveBackPlace: giveBack(number)
         case .offerIdle(let id): if pool.connections[id] != .idle { complain("offered what is not idle") }
@@ -114,6 +116,12 @@ final class PoolWorld {
             if budget.places[number, default: 0] != 0 { complain("left the budget with connections") }
             budget.members.remove(number)
         }
+    }
+
+    /// The end of some connections is reported before the next step.
+    private func close(_ id: ConnectionID, _ pool: Int) {
+        pools[pool].connections[id] = .closing
+        if id.number % 2 == 0 { end(id, pool) }
     }
 
     /// What a request does that has got a connection, before the next step.
@@ -232,7 +240,7 @@ final class PoolWorld {
         now = now + duration
         for pool in pools {
             for id in pool.all(.idle) where Int(id.number) % 2 == 0 && duration > .seconds(1) {
-                if pool.state.restIsOver(id) { pool.connections[id] = .closing }
+                if pool.state.removeIdle(id) { pool.connections[id] = .closing }
             }
         }
     }

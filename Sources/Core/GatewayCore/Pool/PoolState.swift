@@ -163,10 +163,12 @@ package struct PoolState: ~Copyable, Sendable {
         return min(idleTime, kept - min(1_000_000_000, kept / 2))
     }
 
-    /// The time of ``PoolReturn/rest(until:servesLater:)`` has come.
+    /// An idle connection is about to be closed: the time of ``PoolReturn/rest(until:servesLater:)`` has come, or bytes have come
+    /// that were not asked for.
     ///
-    /// - Returns: Whether the connection is to be closed.
-    package mutating func restIsOver(_ id: ConnectionID) -> Bool {
+    /// - Returns: Whether it was idle.
+    @discardableResult
+    package mutating func removeIdle(_ id: ConnectionID) -> Bool {
         guard isInPhase(.idle, id) else { return false }
         removeFromIdle(id.slot)
         connections[id.index].phase = .leased

@@ -33,7 +33,8 @@ package enum IdleVerdict: Hashable, Sendable {
 
 /// What becomes of a connection whose request is over.
 package enum PoolReturn: Hashable, Sendable {
-    /// It waits in the pool. When it still does at this time, report ``PoolState/restIsOver(_:)``.
+    /// It waits in the pool. When it still does at this time, close it and report
+    /// ``PoolState/removeIdle(_:)``.
     case rest(until: MonotonicTime, servesLater: Bool)
     /// Ask the budget whether the connection is to be closed for another loop that waits. If so close it, else put it back
     /// again with `wasOffered`.

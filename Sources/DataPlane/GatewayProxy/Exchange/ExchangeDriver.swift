@@ -19,7 +19,7 @@ final class ExchangeDriver {
     private var content: RequestContent
     private var wait = CredentialWait()
     /// In the queue for a connection to the upstream.
-    private var place: UInt64?
+    private var place: WaiterTicket?
     /// Tells the answer of a wait or a connection attempt from that of an earlier one.
     private var attemptID: UInt64 = 0
     /// What the stream before this one could not send any of.
@@ -263,7 +263,7 @@ final class ExchangeDriver {
         guard mayRepeat || isFresh || !pool.isBusyReading else { return connectNextTurn() }
         if !isFresh, let stream = pool.takeIdle(mayRepeat: mayRepeat) { return send(on: stream) }
         let attempt = nextAttempt()
-        place = pool.connect(isFresh: isFresh) { [self] result in connected(result, attempt) }
+        place = pool.connect(client: record.client, isFresh: isFresh) { [self] result in connected(result, attempt) }
     }
 
     /// By then it is known whether a connection that has just brought a response has ended with it.

@@ -91,8 +91,9 @@ extension HTTP1UpstreamConnection: UpstreamStream {
     }
 
     func returnUnused() {
+        guard let id else { return close() }
         becameIdle()
-        pool.putBack(self)
+        pool.putBack(self, id, keepAliveSeconds: reader.head.keepAliveSeconds)
     }
 
     func abandon(isCut: Bool) {
@@ -125,8 +126,7 @@ extension HTTP1UpstreamConnection: UpstreamStream {
             case .held, .opening: return
             case .idle:
                 // Bytes nobody asked for: the end of the last response was not where we thought, or it was a lie.
-                pool.remove(self)
-                return close()
+                return closeIdle()
             case .closed: reader.bytes = buffers.empty
             }
         }
@@ -195,7 +195,8 @@ extension HTTP1UpstreamConnection: UpstreamStream {
         // Content that ends with the connection has no framing.
         let isBare = form == .content && !reader.endsWithConnection
         var runs: [Range<Int>] = []
-        let part = isBare ? reader.nextPart(forbidden: forbiddenTrailers(exchange), runs: &runs) : reader.nextPart(forbidden: forbiddenTrailers(exchange))
+        let forbidden = forbiddenTrailers(exchange)
+        let part = isBare ? reader.nextPart(forbidden: forbidden, runs: &runs) : reader.nextPart(forbidden: forbidden)
         switch part {
         case .content(let count, let isLast):
             if isBare { passRuns(runs, of: count) } else { pass(count) }
@@ -224,8 +225,8 @@ extension HTTP1UpstreamConnection: UpstreamStream {
     private func pass(_ count: Int) {
         guard let exchange, count > 0 else { return }
         hasUnflushedResponse = true
-        guard !exchange.stage(count, of: &reader.bytes), let part = reader.bytes.readSlice(length: count) else { return }
-        exchange.receive(content: part)
+        guard !exchange.stage(count, of: &reader.bytes) else { return }
+        if let part = reader.bytes.readSlice(length: count) { exchange.receive(content: part) }
     }
 
     /// Passes on what is between the framing of the chunks.

@@ -32,7 +32,7 @@ final class HTTP1UpstreamConnection: ChannelDuplexHandler, DeadlineKeeper {
     }
 
     let pool: UpstreamPool
-    private var context: ChannelHandlerContext?
+    private(set) var context: ChannelHandlerContext?
     let writer = SocketWriter()
     /// TLS is not in the pipeline.
     private let hasDirectSocket: Bool
@@ -63,22 +63,16 @@ final class HTTP1UpstreamConnection: ChannelDuplexHandler, DeadlineKeeper {
     private var outputHasEnded = false
     /// It has waited in the pool, so that it may have been closed at the other end meanwhile.
     private(set) var isReused = false
-    private var restsSince = NIODeadline.distantFuture
-    private var isCounted = false
-    private var opening: Opening?
+    /// In ``pool``. nil until it is known that this connection is the one, where several are tried for one request.
+    var id: ConnectionID?
+    var opening: Opening?
     private let clock: LoopClock
-    private let timeouts: Timeouts
+    let timeouts: Timeouts
     let buffers: SpareBuffers
     /// The upstream takes more: what is on its way to it is below the high-water mark.
     private(set) var isWritable = true
     /// Of the TLS handshake, and of the time without a request.
     private let timer: DeadlineTimer
-
-    /// Who waits for the connection to become ready.
-    private struct Opening {
-        let origin: Origin
-        let done: UpstreamPool.Done
-    }
 
     init(
         pool: UpstreamPool,
@@ -104,39 +98,6 @@ final class HTTP1UpstreamConnection: ChannelDuplexHandler, DeadlineKeeper {
     /// Every way to lose the connection leads through ``channelInactive(context:)``, which changes the phase.
     var isOpen: Bool { phase == .idle }
 
-    // MARK: Opening
-
-    /// - Returns: Whether the pool will be told when the connection ends; false when it has ended already.
-    func count() -> Bool {
-        isCounted = context?.channel.isActive ?? false
-        return isCounted
-    }
-
-    /// Calls `done` once requests can be sent: when the library has said that it is connected, or the TLS handshake is through.
-    ///
-    /// Not in the turn of the connection attempt's own future: what is closed there becomes inactive without a word.
-    func whenReady(origin: Origin, _ done: @escaping UpstreamPool.Done) {
-        switch phase {
-        case .opening:
-            opening = Opening(origin: origin, done: done)
-            setDeadline(timeouts.connect)
-        case .closed: done(.failure(Self.lost))
-        default: done(.success(self))
-        }
-    }
-
-    private func becameReady() {
-        phase = .idle
-        timer.clear()
-        settle(.success(self))
-    }
-
-    private func settle(_ result: Result<any UpstreamStream, GatewayProblem>) { opening.take()?.done(result) }
-
-    private static var lost: GatewayProblem {
-        GatewayProblem(.upstreamUnreachable, "The upstream closed the connection.", hopError: .connectionTerminated)
-    }
-
     // MARK: Deadlines
 
     func setDeadline(_ amount: TimeAmount) { timer.set(clock.now + amount, for: self) }
@@ -149,9 +110,7 @@ final class HTTP1UpstreamConnection: ChannelDuplexHandler, DeadlineKeeper {
             let detail = "\(opening?.origin.description ?? "The upstream") did not finish the TLS handshake in time."
             settle(.failure(GatewayProblem(.upstreamTimeout, detail)))
             close()
-        case .idle:
-            pool.remove(self)
-            close()
+        case .idle: closeIdle()
         case .tunnel: if exchange == nil { writer.reset() }
         case .head, .body, .held, .closed: break
         }
@@ -159,23 +118,16 @@ final class HTTP1UpstreamConnection: ChannelDuplexHandler, DeadlineKeeper {
 
     // MARK: Rest
 
-    /// The connection waits in the pool, but no longer than `idle_timeout`.
-    func becameIdle() {
-        phase = .idle
-        isReused = true
-        restsSince = clock.now
-        setDeadline(idleTime)
+    /// It waits for a request, and is closed at `end`.
+    func rest(until end: NIODeadline) {
+        timer.set(end, for: self)
         resumeReading()
     }
 
-    /// Shorter than what the upstream said of its own: whoever closes first must not be the one who does not know.
-    private var idleTime: TimeAmount {
-        guard let seconds = reader.head.keepAliveSeconds else { return timeouts.idle }
-        return min(timeouts.idle, .milliseconds(Int64(seconds) * 1000 - min(1000, Int64(seconds) * 500)))
+    func becameIdle() {
+        phase = .idle
+        isReused = true
     }
-
-    /// Whether it has been idle for longer than that.
-    func hasRested(for amount: TimeAmount) -> Bool { clock.now - restsSince > amount }
 
     /// Its end, or bytes that nobody asked for, have come and were not looked at yet.
     var hasInput: Bool { writer.hasInput }
@@ -265,11 +217,7 @@ final class HTTP1UpstreamConnection: ChannelDuplexHandler, DeadlineKeeper {
         clock.end()
         timer.cancel()
         settle(.failure(Self.lost))
-        pool.remove(self)
-        if isCounted {
-            isCounted = false
-            pool.connectionEnded()
-        }
+        if let id { pool.connectionEnded(id) }
         if phase != .held {
             connectionEnded()
         } else if endWhileHeld == .none {
@@ -292,7 +240,7 @@ final class HTTP1UpstreamConnection: ChannelDuplexHandler, DeadlineKeeper {
     }
 
     func errorCaught(context: ChannelHandlerContext, error: any Error) {
-        if let mismatch = error as? PinMismatch { pool.showedWrongKey(mismatch.seen) }
+        if let mismatch = error as? PinMismatch { pool.dialer.showedWrongKey(mismatch.seen) }
         if let opening { settle(.failure(UpstreamFailure.problem(error, opening.origin))) }
         // A TLS close without close_notify may be a cut: what ends with the connection has no end to trust.
         if phase == .tunnel && !inputHasEnded || phase == .body && reader.endsWithConnection {
@@ -305,6 +253,11 @@ final class HTTP1UpstreamConnection: ChannelDuplexHandler, DeadlineKeeper {
     }
 
     // MARK: Closing
+
+    func closeIdle() {
+        if let id { pool.removeIdle(id) }
+        close()
+    }
 
     /// With TLS the upstream's close_notify would be waited for, in a place that others may need, and it could go on sending.
     func close() {

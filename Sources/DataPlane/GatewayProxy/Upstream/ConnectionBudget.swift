@@ -1,14 +1,16 @@
 import NIOCore
 import Synchronization
 
-/// How many connections there may be to one target, over all event loops.
+/// How many connections there may be to one target, over all event loops (docs/adr/0066).
 ///
-/// Whoever wants one more than there may be waits for a place. One that becomes free goes to the loop that has waited longest;
-/// what rests on another loop is closed for it, and what does not rest where a loop has more, or when it has waited for long. Asked
-/// when connections are opened and closed, and with requests only while some wait.
+/// A pool that needs a connection when there are that many waits for a place. A place that becomes free goes to the pool that has
+/// waited longest. The other pools close idle connections for it. A pool that has more connections closes one whose request is over,
+/// too, and so does every pool once it has waited for long.
+///
+/// Pools ask when connections are opened and closed. They ask with a request only while a pool waits.
 final class ConnectionBudget: Sendable {
-    /// A pool as other loops know it, while it has places or waits for one.
-    final class Seat: Sendable {
+    /// A pool as other event loops know it, while it has places or waits for one.
+    final class PoolHandle: Sendable {
         private let pool: NIOLoopBound<UpstreamPool>
 
         init(_ pool: UpstreamPool, on loop: any EventLoop) { self.pool = NIOLoopBound(pool, eventLoop: loop) }
@@ -19,106 +21,106 @@ final class ConnectionBudget: Sendable {
     }
 
     private struct State {
-        /// None while somebody waits.
+        /// 0 while a pool waits.
         var free: Int
-        /// How many places each has.
+        /// Places of each pool.
         var places: [ObjectIdentifier: Int] = [:]
-        var seats: [Seat] = []
-        /// Each once, who has waited longest first.
-        var waiting: [(seat: Seat, since: NIODeadline)] = []
-        /// Those for whom a connection is being closed.
-        var promised: [Seat] = []
+        var pools: [PoolHandle] = []
+        /// Each pool once, the one that has waited longest first.
+        var waiting: [(pool: PoolHandle, since: NIODeadline)] = []
+        /// Pools for which a connection is being closed.
+        var promised: [PoolHandle] = []
 
-        func count(_ seat: Seat) -> Int { places[ObjectIdentifier(seat), default: 0] }
-        mutating func add(_ number: Int, to seat: Seat) { places[ObjectIdentifier(seat), default: 0] += number }
+        func count(_ pool: PoolHandle) -> Int { places[ObjectIdentifier(pool), default: 0] }
+        mutating func add(_ number: Int, to pool: PoolHandle) { places[ObjectIdentifier(pool), default: 0] += number }
     }
 
-    /// What may be taken from a loop that has no more: one connection in so much time.
-    private static let patience = TimeAmount.milliseconds(250)
+    /// A pool that has waited for this long gets a connection of a pool that has no more than it has.
+    private static let longWait = TimeAmount.milliseconds(250)
 
     private let state: Mutex<State>
-    /// For those who would otherwise take the lock with every request.
-    private let waits = Atomic<Bool>(false)
+    /// So that a request does not take the lock to learn that no pool waits.
+    private let hasWaiting = Atomic<Bool>(false)
 
-    init(most: Int) { state = Mutex(State(free: most)) }
+    init(maximum: Int) { state = Mutex(State(free: maximum)) }
 
-    /// Whether a loop waits for a place.
-    var isWaitedFor: Bool { waits.load(ordering: .relaxed) }
+    /// Whether a pool waits for a place.
+    var isWaitedFor: Bool { hasWaiting.load(ordering: .relaxed) }
 
-    func join(_ seat: Seat) { state.withLock { $0.seats.append(seat) } }
+    func join(_ pool: PoolHandle) { state.withLock { $0.pools.append(pool) } }
 
-    /// It has no places and waits for none.
-    func leave(_ seat: Seat) {
+    /// The pool has no places and waits for none.
+    func leave(_ pool: PoolHandle) {
         state.withLock { state in
-            state.seats.removeAll { $0 === seat }
-            state.places[ObjectIdentifier(seat)] = nil
+            state.pools.removeAll { $0 === pool }
+            state.places[ObjectIdentifier(pool)] = nil
         }
     }
 
     /// - Returns: Whether there is a place. If not, ``UpstreamPool/placeGranted()`` follows when there is; ask only once for that.
-    func take(for seat: Seat) -> Bool {
-        let others: [Seat]? = change { state in
+    func take(for pool: PoolHandle) -> Bool {
+        let others: [PoolHandle]? = change { state in
             guard state.free == 0 else {
                 state.free -= 1
-                state.add(1, to: seat)
+                state.add(1, to: pool)
                 return nil
             }
-            state.waiting.append((seat, .now()))
-            // While others wait everybody knows already.
-            return state.waiting.count == 1 ? state.seats.filter { $0 !== seat } : []
+            state.waiting.append((pool, .now()))
+            // While another pool waits, all have been told.
+            return state.waiting.count == 1 ? state.pools.filter { $0 !== pool } : []
         }
         guard let others else { return true }
-        for other in others { other.tell { $0.spareIdle() } }
+        for other in others { other.tell { $0.othersBeganToWait() } }
         return false
     }
 
-    /// It waits no longer.
+    /// The pool waits no longer.
     ///
     /// - Returns: false when a place is on its way already.
-    func withdraw(_ seat: Seat) -> Bool {
+    func withdraw(_ pool: PoolHandle) -> Bool {
         change { state in
-            guard let index = state.waiting.firstIndex(where: { $0.seat === seat }) else { return false }
+            guard let index = state.waiting.firstIndex(where: { $0.pool === pool }) else { return false }
             state.waiting.remove(at: index)
             return true
         }
     }
 
     /// A connection has ended, or a place is not needed after all.
-    func giveBack(by seat: Seat) {
-        let next: Seat? = change { state in
-            state.add(-1, to: seat)
+    func giveBack(by pool: PoolHandle) {
+        let next: PoolHandle? = change { state in
+            state.add(-1, to: pool)
             guard !state.promised.isEmpty || !state.waiting.isEmpty else {
                 state.free += 1
                 return nil
             }
-            let next = state.promised.isEmpty ? state.waiting.removeFirst().seat : state.promised.removeFirst()
+            let next = state.promised.isEmpty ? state.waiting.removeFirst().pool : state.promised.removeFirst()
             state.add(1, to: next)
             return next
         }
         next?.tell { $0.placeGranted() }
     }
 
-    /// - Parameter rests: Nobody has needed the connection for a while. Otherwise somebody here soon will, and it is given away only
-    ///   to a loop that has less by two, or has waited for long: to hand it round would be a handshake for each request.
-    /// - Returns: Whether the caller is to close the connection, for another loop that waits.
-    func promise(by seat: Seat, rests: Bool) -> Bool {
-        let longAgo = NIODeadline.now() - Self.patience
+    /// - Parameter isIdle: The connection has been idle for a while. Otherwise a request of its own loop soon needs it. It is then
+    ///   given only to a pool that has fewer by two, or has waited for long: else each request would cost a handshake.
+    /// - Returns: Whether the caller is to close the connection, for a pool that waits.
+    func yieldConnection(by pool: PoolHandle, isIdle: Bool) -> Bool {
+        let longAgo = NIODeadline.now() - Self.longWait
         return change { state in
-            let own = state.count(seat)
+            let own = state.count(pool)
             let next = state.waiting.firstIndex { other, since in
-                other !== seat && (rests || since < longAgo || state.count(other) + 1 < own)
+                other !== pool && (isIdle || since < longAgo || state.count(other) + 1 < own)
             }
             guard let next else { return false }
-            state.promised.append(state.waiting.remove(at: next).seat)
+            state.promised.append(state.waiting.remove(at: next).pool)
             return true
         }
     }
 
-    /// - Returns: Whether the caller is to close a connection of its own, and will have its place.
-    func promiseToItself(_ seat: Seat) -> Bool {
+    /// - Returns: Whether the caller is to close a connection of its own, and gets its place.
+    func yieldConnectionToItself(_ pool: PoolHandle) -> Bool {
         change { state in
-            guard let own = state.waiting.firstIndex(where: { $0.seat === seat }) else { return false }
-            state.promised.insert(state.waiting.remove(at: own).seat, at: 0)
+            guard let own = state.waiting.firstIndex(where: { $0.pool === pool }) else { return false }
+            state.promised.insert(state.waiting.remove(at: own).pool, at: 0)
             return true
         }
     }
@@ -126,7 +128,7 @@ final class ConnectionBudget: Sendable {
     private func change<Result>(_ body: (inout State) -> sending Result) -> sending Result {
         state.withLock { state in
             let result = body(&state)
-            waits.store(!state.waiting.isEmpty, ordering: .relaxed)
+            hasWaiting.store(!state.waiting.isEmpty, ordering: .relaxed)
             return result
         }
     }

@@ -13,7 +13,7 @@ import Synchronization
 /// The system's lookup of names, for all event loops: it blocks a thread for as long as the name server likes.
 ///
 /// Each question has a thread of its own, so that a server that is silent for one name holds up no other; who asks the same
-/// meanwhile takes part in it. Beyond ``most`` at once questions wait for their turn.
+/// meanwhile takes part in it. Beyond ``maximumThreads`` at once questions wait for their turn.
 enum NameLookup {
     struct Question: Hashable, Sendable {
         enum Kind: CaseIterable, Sendable {
@@ -40,7 +40,7 @@ enum NameLookup {
         var threads = 0
     }
 
-    private static let most = 128
+    private static let maximumThreads = 128
     private static let state = Mutex(State())
 
     /// Fails with ``AddressProhibited``, with ``ResourceExhausted``, or with ``NameNotResolved`` when no answer came. A name without such addresses has none.
@@ -49,7 +49,7 @@ enum NameLookup {
         let needsThread = state.withLock { state in
             state.asking[question, default: []].append(promise)
             guard state.asking[question]?.count == 1 else { return false }
-            guard state.threads < most else {
+            guard state.threads < maximumThreads else {
                 state.waiting.append(question)
                 return false
             }

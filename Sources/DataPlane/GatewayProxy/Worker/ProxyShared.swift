@@ -114,7 +114,7 @@ final class ProxyShared: Sendable {
             } else {
                 known[key] = targets.count
                 indices.append(targets.count)
-                let budget = ConnectionBudget(most: configuration.limits.connectionsPerUpstream)
+                let budget = ConnectionBudget(maximum: configuration.limits.connectionsPerUpstream)
                 targets.append(try UpstreamTarget(route, key: key, budget: budget, sha256: configuration.sha256))
             }
         }
