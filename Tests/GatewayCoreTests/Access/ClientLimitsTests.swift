@@ -67,7 +67,9 @@ struct ClientLimitsTests {
     }
 
     @Test func workersTogetherAdmitNoMore() async {
-        let (running, rate) = (ClientUsage(ClientLimitsPlan(concurrent: 50)), ClientUsage(ClientLimitsPlan(perSecond: 70)))
+        let (running, rate) = (
+            ClientUsage(ClientLimitsPlan(concurrent: 50)), ClientUsage(ClientLimitsPlan(perSecond: 70))
+        )
         let admitted = await withTaskGroup(of: (Int, Int).self) { group in
             for _ in 0..<8 {
                 group.addTask {

@@ -77,7 +77,8 @@ struct NameDisclosureTests {
     // MARK: Problems
 
     /// What is said about the request alone, with keys of `access` and `limits` at the most.
-    private static let unchanged: Set<ProblemKind> = [.clientLimitReached, 
+    private static let unchanged: Set<ProblemKind> = [
+        .clientLimitReached,
         .clientAuthRequired, .proxyAuthRequired, .misdirected, .originRefused, .requestRefused, .methodRefused,
         .contentTooLarge, .targetTooLong, .fieldsTooLarge, .versionNotSupported, .loop,
     ]

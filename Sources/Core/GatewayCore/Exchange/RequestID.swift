@@ -17,7 +17,8 @@ package enum RequestID: Hashable, Sendable, CustomStringConvertible {
 
     /// The client's own id where it is harmless: letters, digits, `-`, `_` and `.`, at most 64 of them.
     package static func given(in head: borrowing RequestHead, _ bytes: borrowing Span<UInt8>) -> RequestID? {
-        guard head.present.contains(.requestID), let field = head.first(.xRequestID), (1...64).contains(field.value.count)
+        guard head.present.contains(.requestID), let field = head.first(.xRequestID),
+            (1...64).contains(field.value.count)
         else { return nil }
         for index in field.value {
             let byte = bytes[index]

@@ -62,7 +62,9 @@ struct RequestContent {
         var content = ByteBuffer()
         let bytes = wire.readableBytesUInt8Span
         _ = chunks?.feed(bytes, from: 0) { run in
-            content.writeImmutableBuffer(wire.getSlice(at: wire.readerIndex + run.lowerBound, length: run.count) ?? ByteBuffer())
+            content.writeImmutableBuffer(
+                wire.getSlice(at: wire.readerIndex + run.lowerBound, length: run.count) ?? ByteBuffer()
+            )
         }
         return content
     }

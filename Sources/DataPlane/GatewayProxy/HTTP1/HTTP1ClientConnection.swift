@@ -346,7 +346,8 @@ final class HTTP1ClientConnection: ChannelDuplexHandler, DeadlineKeeper {
     private func authorize() {
         keepsAlive = request.decoder.head.clientKeepsAlive && !isEnding && !shared.isDraining
         let bytes = request.bytes
-        let id = RequestID.given(in: request.decoder.head, bytes.readableBytesUInt8Span) ?? configuration.nextRequestID()
+        let id =
+            RequestID.given(in: request.decoder.head, bytes.readableBytesUInt8Span) ?? configuration.nextRequestID()
         var trace: AuthorizationTrace?
         let decision = shared.authorizer.decide(
             request.decoder.head,

@@ -142,7 +142,9 @@ struct RequestReader {
     private static let maximumLookedThrough = 1000
 
     private func lacksPart() -> Bool {
-        var (body, isLast, mayChange) = (self.body, !message.decoder.head.clientKeepsAlive, message.decoder.head.wantsUpgrade)
+        var (body, isLast, mayChange) = (
+            self.body, !message.decoder.head.clientKeepsAlive, message.decoder.head.wantsUpgrade
+        )
         var next = RequestHeadDecoder(maxBytes: limits.headerBytes, maxFields: limits.headerFields)
         var rest = bytes
         for _ in 0..<Self.maximumLookedThrough {

@@ -52,7 +52,7 @@ final class ResponseWriter: Sendable {
             cursor.write("HTTP/1.1 ")
             writeStatus(head, &cursor)
             dropsCookies = writeFields(head, source, knowsChunks: knowsChunks, credentialNames, policy, &cursor)
-            if dropsCookies { 
+            if dropsCookies {
                 cursor.write("Gateway-Note: ")
                 cursor.write(text: CookiePolicy.note)
                 cursor.write("\r\n")

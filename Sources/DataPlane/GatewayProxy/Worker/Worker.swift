@@ -46,7 +46,11 @@ final class Worker {
     ///
     /// - Parameter bytes: What the connection holds for it.
     func beginHead(_ connection: HTTP1ClientConnection, bytes: Int) -> UnfinishedHeads<HTTP1ClientConnection>.Place {
-        unfinishedHeads.begin(connection, bytes: bytes, at: current?.shared.clock.monotonic() ?? MonotonicTime(nanoseconds: 0))
+        unfinishedHeads.begin(
+            connection,
+            bytes: bytes,
+            at: current?.shared.clock.monotonic() ?? MonotonicTime(nanoseconds: 0)
+        )
     }
 
     func growHead(_ place: UnfinishedHeads<HTTP1ClientConnection>.Place, by bytes: Int) {

@@ -32,7 +32,9 @@ final class WorkerRegistry: Sendable {
     var count: Int { slots.count }
 
     /// Call it on `loop`, which must be one of the group's.
-    func configuration(of loop: any EventLoop) -> WorkerConfiguration? { slots[ObjectIdentifier(loop)]?.box.value.current }
+    func configuration(of loop: any EventLoop) -> WorkerConfiguration? {
+        slots[ObjectIdentifier(loop)]?.box.value.current
+    }
 
     /// Has each loop carry out `body`.
     ///

@@ -1,0 +1,126 @@
+import GatewayCore
+import NIOCore
+
+/// From the client to the upstream.
+extension ExchangeDriver {
+    // MARK: Request
+
+    func send(on stream: any UpstreamStream) {
+        guard rules.handle(.connected(isReused: stream.isReused)) == .sendRequest else {
+            return stream.abandon(isCut: false)
+        }
+        stream.begin(for: self, answersHead: client.request.decoder.head.isHead)
+        upstream = stream
+        record.wasSent = true
+        if let unsent = unsent.take() {
+            stream.sendAgain(unsent, isChunked: content.isChunked)
+        } else {
+            guard isAuthorized, writeHead(on: stream) else {
+                return end(with: .requestInvalid, GatewayProblem(.requestRefused, "The head could not be rewritten."))
+            }
+            sendCopy(on: stream)
+        }
+        followDeadline()
+        if rules.awaitsContinue, client.hasUnreadContent { setDeadline(configuration.timeouts.bodyIdle) }
+        // What has come of the content goes in the same write.
+        if rules.requestIsComplete || !client.hasUnreadContent { stream.flush() }
+    }
+
+    func requestWriter() -> RequestWriter {
+        RequestWriter(
+            route: route,
+            match: admitted.match,
+            stripsAuthorization: admitted.stripsAuthorization,
+            // A second try has the content at hand.
+            sendsExpect: !rules.contentHasBegun
+        )
+    }
+
+    func writeHead(on stream: any UpstreamStream) -> Bool {
+        var writer = requestWriter()
+        let bytes = client.request.bytes
+        if route.addsForwarded {
+            writer.forwarded = compiled.forwarded.lines(
+                client: client.clientAddress,
+                host: bytes.readableBytesUInt8Span.string(client.request.decoder.head.host),
+                isTLS: client.isTLS
+            )
+        }
+        let end = shared.requestEnd.line(isHTTP10: client.request.decoder.head.isHTTP10)
+        return stream.sendHead(client.request.decoder.head, bytes, by: writer, end: end)
+    }
+
+    func sendCopy(on stream: any UpstreamStream) {
+        guard let held = content.held else { return }
+        content.resumeBehindCopy()
+        stream.sendContent(held, as: content.form)
+        if let trailers = content.heldTrailers { stream.sendEnd(trailers: trailers) }
+    }
+
+    /// Takes content of the request, framing included.
+    ///
+    /// - Parameter length: Without framing.
+    func receive(_ wire: ByteBuffer, length: Int, isLast: Bool) {
+        enter()
+        defer { leave() }
+        setDeadline(configuration.timeouts.bodyIdle)
+        content.count(length)
+        if let problem = configuration.limits.refusal(ofContent: content.received) {
+            return end(with: .requestInvalid, problem)
+        }
+        record.bytesReceived += wire.readableBytes
+        guard let isHeld = contentCame(length, isLast: isLast) else { return }
+        let form = content.form
+        upstream?.sendContent(content.take(wire, isHeld: isHeld), as: form)
+        if isLast { requestCompleted() }
+    }
+
+    /// - Parameter trailers: With the empty line that ends them.
+    func receive(trailers: ByteBuffer) {
+        enter()
+        defer { leave() }
+        guard let isHeld = contentCame(trailers.readableBytes, isLast: true) else { return }
+        content.takeTrailers(trailers, isHeld: isHeld)
+        switch content.form {
+        case .wire: upstream?.sendContent(trailers, as: .wire)
+        case .content: upstream?.sendEnd(trailers: trailers)
+        }
+        requestCompleted()
+    }
+
+    /// - Returns: Whether a copy of it is kept; nil when it is not sent.
+    func contentCame(_ count: Int, isLast: Bool) -> Bool? {
+        let fits = HoldPolicy.fits(count, behind: content.heldBytes, limit: configuration.limits.replayBodyBytes)
+        guard case .sendContent(let isHeld) = rules.handle(.requestContent(isHeld: fits, isLast: isLast)) else {
+            return nil
+        }
+        return isHeld
+    }
+
+    func requestCompleted() {
+        followDeadline()
+        upstream?.flush()
+    }
+
+    /// The client has sent all that has come so far.
+    func flushRequest() {
+        enter()
+        upstream?.flush()
+        leave()
+    }
+
+    /// The rest of the request breaks a rule of its protocol.
+    ///
+    /// - Parameter length: Of the content before that.
+    func requestBroke(_ problem: GatewayProblem, behind length: Int = 0) {
+        enter()
+        content.count(length)
+        end(with: .requestInvalid, configuration.limits.refusal(ofContent: content.received) ?? problem)
+        leave()
+    }
+
+    /// Nothing of the request can be mistaken for the next one on its upstream connection.
+    func hasSentAll(to stream: any UpstreamStream) -> Bool {
+        rules.requestIsComplete && (!rules.contentHasBegun || stream.untakenBytes == 0)
+    }
+}

@@ -1,0 +1,229 @@
+import GatewayCore
+import NIOCore
+
+/// From the upstream to the client, and both ways in a tunnel.
+extension ExchangeDriver {
+    // MARK: Response
+
+    /// What becomes of the head of a final response.
+    enum ResponseDecision {
+        case pass(ContentForm)
+        /// What follows it is no HTTP: ``tunnelBegan()`` comes next.
+        case tunnel
+        /// Keep the response back: the token was rejected and the request can be sent again. ``sendAgain()`` comes next.
+        case hold
+        /// The exchange is over, and so is the lease of the stream.
+        case over
+    }
+
+    func receive(_ head: borrowing ResponseHead, _ bytes: ByteBuffer) -> ResponseDecision {
+        enter()
+        defer { leave() }
+        if head.status == 403 { AsUserAdvice.log(head, bytes, of: compiled, to: shared) }
+        let facts = responseFacts(head, bytes)
+        switch rules.handle(.responseHead(facts)) {
+        case .passResponse(let note):
+            self.note = note
+            if note.tellsSource { tellRejected() }
+            return pass(head, bytes)
+        case .holdResponse:
+            if case .token = facts.rejection { tellRejected() }
+            return .hold
+        case .tunnel:
+            guard case .pass = pass(head, bytes) else { return .over }
+            return .tunnel
+        default:
+            respond(with: upstreamProblem(.upgradeFailed, "It switched to a protocol that was not asked for."))
+            return .over
+        }
+    }
+
+    func responseFacts(_ head: borrowing ResponseHead, _ bytes: ByteBuffer) -> ResponseFacts {
+        if (200..<300).contains(head.status) {
+            confirm()
+            return ResponseFacts(status: head.status)
+        }
+        let rejection = TokenRejection.judge(
+            head,
+            bytes.readableBytesUInt8Span,
+            retryOn: compiled.policy.retryOn,
+            credential: credential,
+            of: source
+        )
+        guard head.status == 101 else {
+            return ResponseFacts(status: head.status, rejection: counted(rejection))
+        }
+        let request = client.request.bytes
+        let isOffered = UpgradeRule.isOffered(
+            by: client.request.decoder.head,
+            request.readableBytesUInt8Span,
+            head,
+            bytes.readableBytesUInt8Span
+        )
+        return ResponseFacts(status: head.status, rejection: rejection, switchesAsOffered: isOffered)
+    }
+
+    func confirm() {
+        guard route.rejections != nil, isAuthorized else { return }
+        let request = client.request.bytes
+        route.accepted(client.request.decoder.head, request.readableBytesUInt8Span)
+    }
+
+    /// A path that rejects every token must not cause a renewal with each request.
+    func counted(_ rejection: ResponseFacts.Rejection) -> ResponseFacts.Rejection {
+        guard rejection == .token(isRenewable: true), let rejections = route.rejections, let credential else {
+            return rejection
+        }
+        let request = client.request.bytes
+        let key = rejections.key(Int(route.number), client.request.decoder.head, request.readableBytesUInt8Span)
+        let (now, generation) = (shared.clock.monotonic(), credential.generation)
+        guard !rules.wasReplayed else {
+            rejections.rejectedAgain(key, generation: generation, at: now)
+            return rejection
+        }
+        let verdict = rejections.verdict(for: key, generation: generation, client: record.client, at: now)
+        return verdict == .counts ? rejection : .tokenWithoutRenewal
+    }
+
+    /// Also of one that only a person can replace: it is dead, and the next request is told so.
+    func tellRejected() {
+        guard let credential else { return }
+        source?.rejected(generation: credential.generation, by: credentialRequest)
+    }
+
+    func pass(_ head: borrowing ResponseHead, _ bytes: ByteBuffer) -> ResponseDecision {
+        record.status = head.status
+        content.stopHolding()
+        let tokenNote = note.fieldValue(generation: credential?.generation ?? 0)
+        let isComplete = rules.requestIsComplete
+        guard
+            let form = client.sendHead(head, bytes, by: route, tokenNote: tokenNote, requestIsComplete: isComplete)
+        else {
+            end(with: .responseInvalid, upstreamProblem(.upstreamInvalidResponse, "Its head could not be rewritten."))
+            return .over
+        }
+        if rules.phase == .responding { setDeadline(configuration.timeouts.response) }
+        return .pass(form)
+    }
+
+    /// Passes the head on that was held back.
+    func passHeld(_ head: borrowing ResponseHead, _ bytes: ByteBuffer) -> ResponseDecision {
+        enter()
+        defer { leave() }
+        return pass(head, bytes)
+    }
+
+    func receiveInformational(_ head: borrowing ResponseHead, _ bytes: ByteBuffer) {
+        enter()
+        defer { leave() }
+        // An upstream that says that it is still busy is not silent (RFC 9110 section 15.2).
+        let isWaitedFor = rules.phase == .responding || rules.awaitsContinue && !client.hasUnreadContent
+        let step = rules.handle(.informational(status: head.status))
+        if isWaitedFor { followDeadline() }
+        if step == .passInformational { client.sendInformational(head, bytes, by: route) }
+    }
+
+    /// Takes the first `count` bytes of `buffer`, unless they are so many that ``receive(content:)`` is better.
+    ///
+    /// - Returns: Whether they were taken.
+    @inline(__always)
+    func stage(_ count: Int, of buffer: inout ByteBuffer) -> Bool {
+        guard client.stageContent(count, of: &buffer) else { return false }
+        passed(count)
+        return true
+    }
+
+    /// Passes content of the response on to the client.
+    func receive(content: ByteBuffer) {
+        enter()
+        passed(content.readableBytes)
+        client.sendContent(content)
+        leave()
+    }
+
+    /// - Parameter trailers: With the empty line that ends them.
+    func receive(responseTrailers trailers: ByteBuffer) {
+        enter()
+        defer { leave() }
+        passed(trailers.readableBytes)
+        client.sendEnd(trailers: trailers)
+    }
+
+    func passed(_ count: Int) {
+        record.bytesSent += count
+        switch rules.phase {
+        case .responding, .tunnelling: setDeadline(configuration.timeouts.response)
+        default: break
+        }
+    }
+
+    func flushResponse() {
+        enter()
+        client.flush()
+        leave()
+    }
+
+    /// The response is complete; its connection may go on.
+    func responseCompleted() {
+        guard let upstream = upstream.take() else { return }
+        enter()
+        let step = rules.handle(.responseEnded(isReusable: hasSentAll(to: upstream)))
+        upstream.release(isReusable: step == .finish(reusesConnection: true))
+        finish()
+        leave()
+    }
+
+    /// Sends the request again with a newer token. The response that was held back waits until one is there.
+    func sendAgain() {
+        enter()
+        client.clearDeadline()
+        authorize(at: shared.clock.monotonic())
+        leave()
+        client.resumeRequest()
+    }
+
+    // MARK: Tunnel
+
+    func tunnelBegan() {
+        enter()
+        followDeadline()
+        client.beginTunnel()
+        leave()
+    }
+
+    /// Takes what the client of a tunnel sends.
+    func receive(tunnelled bytes: ByteBuffer) {
+        enter()
+        setDeadline(configuration.timeouts.response)
+        record.bytesReceived += bytes.readableBytes
+        upstream?.sendContent(bytes, as: .wire)
+        upstream?.flush()
+        leave()
+    }
+
+    /// The client of a tunnel sends no more, and may still read.
+    func clientClosedOutput() { upstream?.closeOutput() }
+
+    /// The upstream of a tunnel sends no more, and may still read.
+    func upstreamClosedOutput() {
+        enter()
+        client.flush()
+        client.closeOutput()
+        leave()
+    }
+
+    /// Both ends of a tunnel have ended in good order: what the client sent last may not have left yet.
+    ///
+    /// - Returns: Whether it is so.
+    func finishTunnel(_ rest: ByteBuffer) -> Bool {
+        guard rules.phase == .tunnelling, let upstream, upstream.inputHasEnded else { return false }
+        if rest.readableBytes > 0 {
+            record.bytesReceived += rest.readableBytes
+            upstream.sendContent(rest, as: .wire)
+            upstream.flush()
+        }
+        self.upstream = nil
+        upstream.finishTunnel()
+        return true
+    }
+}
