@@ -344,7 +344,7 @@ struct UpstreamPoolTests {
                 clock: TestClock(),
                 observer: RecordingObserver(),
                 logger: Logger(label: "test"),
-                limits: limits,
+                limits: limits ?? single,
                 workers: workers
             )
         )
