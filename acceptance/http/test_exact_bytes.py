@@ -88,7 +88,10 @@ def on_the_wire(head, **places):
 
 @pytest.fixture
 def gateway(origin, start_gateway):
-    return start_gateway(plain_config(origin))
+    config = plain_config(origin)
+    # Otherwise they would be dropped beside the credential.
+    config["routes"]["api"]["cookies"] = "pass"
+    return start_gateway(config)
 
 
 def via(answer):

@@ -29,7 +29,7 @@ HOP_BY_HOP = {
     "authorization": b"Authorization: Bearer echoed\r\n",
     "x-hop": b"X-Hop: a\r\nConnection: x-hop\r\n",
     "x-two": b"Connection: keep-alive\r\nX-Two: a\r\nx-two: b\r\nConnection: , X-TWO ,\r\n",
-    "set-cookie": b"Connection: Set-Cookie\r\nSet-Cookie: a=b\r\n",
+    "etag": b'Connection: ETag\r\nETag: "a"\r\n',
 }
 
 
