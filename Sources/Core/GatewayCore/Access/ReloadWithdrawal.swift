@@ -1,26 +1,22 @@
 /// What a reload takes from requests that began before it: clients, routes and credentials that it removes or replaces by others.
 ///
-/// A client is the same while its name and the digest of its token are. A route is, while its name, its upstream and its credential
+/// A client is the same while its name and the digest of its token are. A route is, while its name and its credential
 /// are. A credential is, while its name, its strategy and its grant are: one whose renewal changes is the same.
 package struct ReloadWithdrawal: Sendable {
     /// One route as a configuration has it.
     package struct Route: Hashable, Sendable {
         package var name: String
-        /// With scheme and port.
-        package var upstream: String
         package var credential: String?
         package var strategy: String?
         package var grant: CredentialKey?
 
         package init(
             name: String,
-            upstream: String,
             credential: String? = nil,
             strategy: String? = nil,
             grant: CredentialKey? = nil
         ) {
             self.name = name
-            self.upstream = upstream
             self.credential = credential
             self.strategy = strategy
             self.grant = grant

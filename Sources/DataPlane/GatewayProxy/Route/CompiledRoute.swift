@@ -76,7 +76,6 @@ final class CompiledRoute: Sendable {
     var identity: ReloadWithdrawal.Route {
         ReloadWithdrawal.Route(
             name: plan.name,
-            upstream: "\(plan.upstream)\(plan.upstreamPath)",
             credential: credentialName,
             strategy: strategy,
             grant: source?.grantKey
