@@ -44,6 +44,8 @@ final class HTTP1ClientConnection: ChannelDuplexHandler, DeadlineKeeper {
     var phase = Phase.head
     var reader: RequestReader
     var exchange: ExchangeDriver?
+    /// For routes with `connection_auth: true`.
+    var privateConnection: PrivateConnection?
     /// Under ``shared``.
     private var clientCache = ClientAuthenticationCache()
     private let timer: DeadlineTimer
@@ -85,6 +87,7 @@ final class HTTP1ClientConnection: ChannelDuplexHandler, DeadlineKeeper {
     /// Takes the next request under the configuration of the last reload.
     private func followReload() {
         guard let current = configuration.worker.current else { return }
+        closePrivateConnection()
         configuration = current
         clientCache = ClientAuthenticationCache()
         reader.change(to: current.limits)
@@ -140,6 +143,7 @@ final class HTTP1ClientConnection: ChannelDuplexHandler, DeadlineKeeper {
         clock.end()
         timer.cancel()
         exchange?.clientLeft(isCut: wasCut && !isFinished)
+        closePrivateConnection()
         reader.dropAll()
         context.fireChannelInactive()
     }
@@ -269,7 +273,8 @@ final class HTTP1ClientConnection: ChannelDuplexHandler, DeadlineKeeper {
     private func authorize() {
         keepsAlive = request.decoder.head.clientKeepsAlive && !isEnding && !shared.isDraining
         let bytes = request.bytes
-        let id = RequestID.given(in: request.decoder.head, bytes.readableBytesUInt8Span) ?? configuration.nextRequestID()
+        let given = RequestID.given(in: request.decoder.head, bytes.readableBytesUInt8Span)
+        let id = given ?? configuration.nextRequestID()
         var trace: AuthorizationTrace?
         let decision = shared.authorizer.decide(
             request.decoder.head,

@@ -28,6 +28,8 @@ final class CredentialedRoute {
     let isBare: Bool
     /// Whether the client's own `Authorization` is forwarded.
     let keepsAuthorization: Bool
+    /// Each client connection has an upstream connection of its own.
+    let usesPrivateConnection: Bool
     /// What the client says of where the request came from is not forwarded.
     let dropsForwarded: Bool
     /// The gateway says where the request came from: ``CompiledRoute/forwarded``.
@@ -51,6 +53,7 @@ final class CredentialedRoute {
         number = Int32(clamping: route.number)
         isBare = route.source == nil && route.selection == nil
         keepsAuthorization = isBare && route.keepsAuthorization
+        usesPrivateConnection = route.plan.allowsConnectionAuth
         dropsForwarded = route.forwarded.dropsTheClients
         addsForwarded = route.forwarded.addsOurs
         let own = credential.map { Self.ownedNames(of: $0.injection) } ?? []
