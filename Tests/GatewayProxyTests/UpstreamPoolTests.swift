@@ -81,6 +81,8 @@ struct UpstreamPoolTests {
     private final class Loops {
         let loop: any EventLoop
         let pools: [UpstreamPool]
+        /// In the first of them.
+        let owner: PrivateConnection
         /// What has been answered, in order: the pool, and the connection unless there was none.
         var answers: [(pool: Int, stream: (any UpstreamStream)?)] = []
         var problems: [String] = []
@@ -91,11 +93,17 @@ struct UpstreamPoolTests {
                 let worker = Worker(number: number, loop: loop, shared: shared)
                 return UpstreamPool(target: shared.targets[0], worker: worker, shared: shared)
             }
+            owner = PrivateConnection(to: pools[0], for: nil)
         }
 
         @discardableResult
-        func connect(_ pool: Int, client: String? = nil, isFresh: Bool = false) -> WaiterTicket? {
-            pools[pool].connect(client: client, isFresh: isFresh) { [self] result in
+        func connect(
+            _ pool: Int,
+            client: String? = nil,
+            isFresh: Bool = false,
+            isPrivate: Bool = false
+        ) -> WaiterTicket? {
+            pools[pool].connect(client: client, isFresh: isFresh, for: isPrivate ? owner : nil) { [self] result in
                 answers.append((pool, try? result.get()))
                 if case .failure(let problem) = result { problems.append(problem.detail) }
             }
@@ -297,6 +305,46 @@ struct UpstreamPoolTests {
             #expect(loops.order == [0, 0])
             #expect(loops.areOpen == [false, true])
         }
+    }
+
+    // MARK: Private connections
+
+    @Test(arguments: PrivateEnd.allCases)
+    private func aPrivateConnectionIsInNoPool(_ end: PrivateEnd) async throws {
+        try await withLoops(
+            1,
+            maximum: 1,
+            [
+                { $0.connect(0, isPrivate: true) },
+                { loops in
+                    loops.putBack(0)
+                    #expect(loops.areOpen == [true])
+                    #expect(loops.pools[0].takeIdle(mayRepeat: true) == nil)
+                    #expect(loops.owner.takeIdle() === loops.answers[0].stream)
+                    // It has the only place.
+                    loops.connect(0)
+                },
+                { loops in
+                    #expect(loops.order == [0])
+                    if end != .closedInUse { loops.putBack(0) }
+                    switch end {
+                    case .closedIdle, .closedInUse: loops.owner.close()
+                    case .drained: loops.pools[0].closeIdle()
+                    case .retired: loops.pools[0].retire()
+                    }
+                    #expect(loops.areOpen == [end == .closedInUse])
+                    if end == .closedInUse { loops.putBack(0) }
+                },
+            ]
+        ) { loops in
+            #expect(loops.order == [0, 0])
+            #expect(loops.areOpen == [false, true])
+            #expect(loops.owner.takeIdle() == nil)
+        }
+    }
+
+    private enum PrivateEnd: CaseIterable {
+        case closedIdle, closedInUse, drained, retired
     }
 
     // MARK: Clients

@@ -154,9 +154,10 @@ struct FairQueueTests {
                     waiting.append((own, id, client, isUrgent))
                 }
             case 3, 4:
-                let (isUrgent, next) = (queue.isFirstUrgent, queue.popFirst())
+                let (isUrgent, first, next) = (queue.isFirstUrgent, queue.first, queue.popFirst())
                 let entry = waiting.first { $0.ticket == next?.ticket }
                 #expect(entry?.id == next?.element && (entry == nil) == waiting.isEmpty)
+                #expect(first == next?.element)
                 guard let entry else { continue }
                 #expect(isUrgent == entry.urgent && (entry.urgent || !waiting.contains { $0.urgent }))
                 // The first of its client.

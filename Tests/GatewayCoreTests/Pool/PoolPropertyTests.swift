@@ -37,7 +37,13 @@ struct PoolPropertyTests {
             case 0..<7:
                 let client = ["a", "a", "a", "b", "c", nil].randomElement(using: &random) ?? nil
                 let isUrgent = Int.random(in: 0..<6, using: &random) == 0
-                world.request(pool, client: client, isUrgent: isUrgent, mayRepeat: .random(using: &random))
+                world.request(
+                    pool,
+                    client: client,
+                    isUrgent: isUrgent,
+                    isPrivate: Int.random(in: 0..<6, using: &random) == 0,
+                    mayRepeat: .random(using: &random)
+                )
             case 7..<11: world.putBack(pool, random: &random)
             case 11..<14: world.finishDial(pool, random: &random)
             case 14, 15: world.endOne(pool, .closing, random: &random)

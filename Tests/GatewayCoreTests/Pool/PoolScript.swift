@@ -37,6 +37,7 @@ struct PoolScript: ~Copyable {
         case "open": pool.opened(connection(argument), jitter: words.count > 2 ? .max : 0, at: now)
         case "take": return take(words)
         case "back": return back(connection(argument), words)
+        case "keep": return keep(connection(argument), words)
         case "close": return pool.nextToClose().map { "close \(name($0))" } ?? ""
         case "rest": return pool.removeIdle(connection(argument)) ? "close" : ""
         default: return run(step(words[0], argument))
@@ -46,9 +47,9 @@ struct PoolScript: ~Copyable {
 
     private mutating func step(_ event: String, _ argument: String) -> PoolStep {
         switch event {
-        case "connect", "urgent":
+        case "connect", "urgent", "private":
             let client = argument.isEmpty ? nil : argument
-            return pool.connect(client: client, isUrgent: event == "urgent", situation)
+            return pool.connect(client: client, isUrgent: event == "urgent", isPrivate: event == "private", situation)
         case "granted", "denied": return pool.placeAnswered(isGranted: event == "granted", situation)
         case "grant": return pool.placeGranted(situation)
         case "turn": return pool.serve(situation)
@@ -104,6 +105,11 @@ struct PoolScript: ~Copyable {
         case .rest(let until, let servesLater):
             return "rest \((until - now).wholeMilliseconds)ms" + (servesLater ? ", later" : "")
         }
+    }
+
+    private func keep(_ connection: ConnectionID, _ words: [String]) -> String {
+        let end = pool.keepPrivate(connection, keepAliveSeconds: words.last.flatMap { Int($0) }, at: now)
+        return end.map { "keep \(($0 - now).wholeMilliseconds)ms" } ?? "close"
     }
 
     // MARK: Names

@@ -10,7 +10,7 @@ struct PoolTranscriptTests {
         let text: String
     }
 
-    @Test(arguments: connections + waiting + urgent + loops + closing)
+    @Test(arguments: connections + waiting + urgent + exclusive + loops + closing)
     func thePoolAnswersAsWritten(_ transcript: Transcript) {
         let rules = PoolState.Rules(maximumWaiters: transcript.maximumWaiters, idleTimeout: .seconds(60))
         PoolScript.check(transcript.text, rules)
@@ -383,6 +383,74 @@ struct PoolTranscriptTests {
                 take         -> none
                 grant        -> dial c2 for w1
                 take         -> lease c1
+                """
+        ),
+    ]
+
+    private static let exclusive: [Transcript] = [
+        Transcript(
+            testDescription: "a private connection is never idle in the pool",
+            text: """
+                private a    -> ask
+                granted      -> dial c1
+                open c1
+                keep c1      -> keep 60000ms
+                keep c1 5    -> keep 4000ms
+                take         -> none
+                close
+                at 580s
+                keep c1      -> keep 20000ms
+                at 600s
+                keep c1      -> close
+                end c1       -> give back, leave budget
+                keep c1      -> close
+                """
+        ),
+        Transcript(
+            testDescription: "a retired pool keeps no private connection",
+            text: """
+                private a    -> ask
+                granted      -> dial c1
+                open c1
+                retire
+                keep c1      -> close
+                """
+        ),
+        Transcript(
+            testDescription: "a request for one gets no idle connection, but the place of one",
+            text: """
+                connect a    -> ask
+                granted      -> dial c1
+                open c1
+                back c1      -> rest 60000ms
+                private b    -> ask
+                denied       -> wait w1, later
+                turn         -> ask for own
+                own granted  -> close c1
+                end c1       -> give back
+                grant        -> dial c2 for w1
+                """
+        ),
+        Transcript(
+            testDescription: "a request for one waits for its turn, as others do",
+            text: """
+                connect a    -> ask
+                granted      -> dial c1
+                open c1
+                connect b    -> ask
+                denied       -> wait w1
+                private c    -> wait w2, later
+                back c1      -> rest 60000ms
+                turn         -> look at c1
+                usable c1    -> lease c1 to w1
+                back c1      -> rest 60000ms, later
+                connect d    -> wait w3
+                turn         -> ask for own
+                own granted  -> close c1
+                end c1       -> give back
+                grant        -> dial c2 for w2, later
+                turn         -> ask
+                denied
                 """
         ),
     ]

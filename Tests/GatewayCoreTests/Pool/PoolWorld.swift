@@ -31,7 +31,7 @@ final class PoolWorld {
     private final class Pool {
         var state: PoolState
         var connections: [ConnectionID: Lease] = [:]
-        /// In the order in which they came.
+        /// Whether each needs a new connection.
         var waiters: [WaiterTicket: Bool] = [:]
         /// nil is a request that did not have to wait.
         var dialled: [ConnectionID: WaiterTicket?] = [:]
@@ -61,11 +61,11 @@ final class PoolWorld {
 
     // MARK: The shell
 
-    private func run(_ first: PoolStep, _ number: Int, isUrgent: Bool = false) {
+    private func run(_ first: PoolStep, _ number: Int, needsNew: Bool = false) {
         let pool = pools[number]
         var step = first
         while step != .nothing {
-            perform(step, number, isUrgent: isUrgent)
+            perform(step, number, needsNew: needsNew)
             step =
                 switch step {
                 case .askForPlace: pool.state.placeAnswered(isGranted: take(number), situation(number))
@@ -81,7 +81,7 @@ final class PoolWorld {
         }
     }
 
-    private func perform(_ step: PoolStep, _ number: Int, isUrgent: Bool) {
+    private func perform(_ step: PoolStep, _ number: Int, needsNew: Bool) {
         let pool = pools[number]
         switch step {
         case .nothing, .askForPlace, .askForOwnPlace, .withdrawRequest: break
@@ -89,9 +89,9 @@ final class PoolWorld {
             if let ticket, pool.waiters.removeValue(forKey: ticket) == nil { complain("dialled for nobody") }
             if pool.connections.updateValue(.opening, forKey: id) != nil { complain("a connection opened twice") }
             pool.dialled[id] = .some(ticket)
-        case .wait(let ticket): pool.waiters[ticket] = isUrgent
+        case .wait(let ticket): pool.waiters[ticket] = needsNew
         case .displace(let displaced, let ticket):
-            pool.waiters[ticket] = isUrgent
+            pool.waiters[ticket] = needsNew
             refuse(displaced, pool)
         case .refuseNewcomer: refused += 1
         case .refuse(let ticket, _): refuse(ticket, pool)
@@ -102,7 +102,7 @@ final class PoolWorld {
         case .lease(let id, let ticket):
             switch pool.waiters.removeValue(forKey: ticket) {
             case nil: complain("leased to nobody")
-            case true?: complain("a used connection for a request that lost one")
+            case true?: complain("a used connection for a request that needs a new one")
             case false?: served += 1
             }
             if pool.connections[id] != .leased { complain("leased what was not looked at") }
@@ -163,8 +163,8 @@ final class PoolWorld {
 
     // MARK: Events
 
-    func request(_ pool: Int, client: String?, isUrgent: Bool, mayRepeat: Bool) {
-        if !isUrgent {
+    func request(_ pool: Int, client: String?, isUrgent: Bool, isPrivate: Bool = false, mayRepeat: Bool) {
+        if !isUrgent, !isPrivate {
             while let id = pools[pool].state.next {
                 let lease = pools[pool].connections[id]
                 if lease != .idle { complain("not idle") }
@@ -181,7 +181,12 @@ final class PoolWorld {
                 }
             }
         }
-        run(pools[pool].state.connect(client: client, isUrgent: isUrgent, situation(pool)), pool, isUrgent: isUrgent)
+        let situation = situation(pool)
+        run(
+            pools[pool].state.connect(client: client, isUrgent: isUrgent, isPrivate: isPrivate, situation),
+            pool,
+            needsNew: isUrgent || isPrivate
+        )
     }
 
     func putBack(_ pool: Int, random: inout SplitMix) {
@@ -296,7 +301,7 @@ final class PoolWorld {
         for (number, pool) in pools.enumerated() {
             let state = (
                 places: pool.state.placeCount, idle: pool.state.idleCount, waiters: pool.state.waiterCount,
-                isFirstUrgent: pool.state.waiters.isFirstUrgent
+                needsNew: pool.state.waiters.first?.needsNew ?? false
             )
             if state.waiters != pool.waiters.count { complain("a waiter was lost") }
             if state.idle != pool.all(.idle).count { complain("an idle connection was lost") }
@@ -305,7 +310,7 @@ final class PoolWorld {
             let isAsking = budget.knowsAsWaiting(number) || isComing
             guard isSettled, state.waiters > 0 else { continue }
             if !isAsking { complain("waits for nothing") }
-            if state.idle > 0, !state.isFirstUrgent { complain("waits beside an idle connection") }
+            if state.idle > 0, !state.needsNew { complain("waits beside an idle connection") }
         }
         let places = budget.places.values.reduce(0, +)
         if places + budget.free != maximum { complain("\(places) places and \(budget.free) of \(maximum)") }

@@ -45,6 +45,15 @@ package struct FairQueue<Element> {
     package var isEmpty: Bool { count == 0 }
     package var isFirstUrgent: Bool { !urgentTurns.order.isEmpty }
 
+    /// The one that ``popFirst()`` takes.
+    package var first: Element? { firstSlot.flatMap { waiters[$0]?.element } }
+
+    private var firstSlot: Int? {
+        let order = isFirstUrgent ? urgentTurns.order : ordinaryTurns.order
+        guard !order.isEmpty, let client = clients[order.first] else { return nil }
+        return isFirstUrgent ? client.urgent.first : client.ordinary.first
+    }
+
     /// Places that the client holds.
     package func held(by client: String?) -> Int {
         guard let number = numbers[client] else { return 0 }
@@ -60,10 +69,9 @@ package struct FairQueue<Element> {
     }
 
     package mutating func popFirst() -> (ticket: WaiterTicket, element: Element)? {
-        let order = isFirstUrgent ? urgentTurns.order : ordinaryTurns.order
-        guard !order.isEmpty, let client = clients[order.first] else { return nil }
-        let slot = isFirstUrgent ? client.urgent.first : client.ordinary.first
-        guard let ticket = ticket(of: slot), let element = take(slot, endsTurn: true) else { return nil }
+        guard let slot = firstSlot, let ticket = ticket(of: slot), let element = take(slot, endsTurn: true) else {
+            return nil
+        }
         return (ticket, element)
     }
 

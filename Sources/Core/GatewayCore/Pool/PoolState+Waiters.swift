@@ -3,17 +3,29 @@ extension PoolState {
     struct Newcomer: Sendable {
         let client: String?
         let isUrgent: Bool
+        let isPrivate: Bool
+
+        /// No connection that was open already.
+        var needsNew: Bool { isUrgent || isPrivate }
     }
 
     // MARK: Newcomers
 
     /// A request needs a connection.
     ///
-    /// - Parameter isUrgent: No connection that was open already: the last one died under this request, which has waited for that
-    ///   one. Any other request comes behind those that wait, also when a connection has just become free: they are served
-    ///   on the turn that is about to come.
-    package mutating func connect(client: String?, isUrgent: Bool, _ situation: PoolSituation) -> PoolStep {
-        let newcomer = Newcomer(client: client, isUrgent: isUrgent)
+    /// - Parameters:
+    ///   - isUrgent: No connection that was open already: the last one died under this request, which has waited for that one. Any
+    ///     other request comes behind those that wait, also when a connection has just become free: they are served on the turn
+    ///     that is about to come.
+    ///   - isPrivate: No connection that was open already, and it will not be put back: see
+    ///     ``keepPrivate(_:keepAliveSeconds:at:)``.
+    package mutating func connect(
+        client: String?,
+        isUrgent: Bool,
+        isPrivate: Bool = false,
+        _ situation: PoolSituation
+    ) -> PoolStep {
+        let newcomer = Newcomer(client: client, isUrgent: isUrgent, isPrivate: isPrivate)
         guard waiters.isEmpty || isUrgent, place == .none else { return admit(newcomer) }
         self.newcomer = newcomer
         return askForPlace()
@@ -36,8 +48,9 @@ extension PoolState {
     }
 
     private mutating func admit(_ newcomer: Newcomer) -> PoolStep {
-        if newcomer.isUrgent { wantsTurn = true }
-        switch waiters.append((), client: newcomer.client, isUrgent: newcomer.isUrgent) {
+        // It may have the place of an idle connection.
+        if newcomer.needsNew { wantsTurn = true }
+        switch waiters.append(newcomer, client: newcomer.client, isUrgent: newcomer.isUrgent) {
         case .queued(let ticket): return .wait(ticket)
         case .displaced(let displaced, _, let ticket): return .displace(displaced, by: ticket)
         case .refused: return .refuseNewcomer(.full)
@@ -111,7 +124,8 @@ extension PoolState {
 
     /// Serves the waiter whose turn it is.
     private mutating func serveFirst(_ situation: PoolSituation) -> PoolStep {
-        if !waiters.isFirstUrgent, let slot = idle.last {
+        let needsNew = waiters.first?.needsNew ?? false
+        if !needsNew, let slot = idle.last {
             let id = ConnectionID(slot: slot, number: connections[Int(slot)].number)
             // Always looked at: the request may not be one that can be sent again.
             let verdict = take(mayRepeat: false, isOpen: true, mayHaveInput: true, at: situation.now)
@@ -124,7 +138,7 @@ extension PoolState {
         if place == .none { return askForPlace() }
         isInTurn = false
         // It takes the place of an idle connection, and holds up no waiter behind it.
-        return waiters.isFirstUrgent && !idle.isEmpty && place == .asked ? .askForOwnPlace : .nothing
+        return needsNew && !idle.isEmpty && place == .asked ? .askForOwnPlace : .nothing
     }
 
     private mutating func endTurn() {

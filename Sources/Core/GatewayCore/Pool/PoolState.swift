@@ -4,7 +4,7 @@
 /// The shell reports events and carries out what is returned. A connection is opening, leased or idle. A lease begins with
 /// ``opened(_:jitter:at:)``, ``take(mayRepeat:isOpen:mayHaveInput:at:)`` or ``PoolStep/lease(_:to:)``, and ends with
 /// ``putBack(_:keepAliveSeconds:wasOffered:_:)`` or ``ended(_:_:)``. For now a connection carries one request at a time, so a
-/// connection is leased as a whole.
+/// connection is leased as a whole. A private connection stays leased until its end.
 ///
 /// Taking and putting back are on the path of every request: they allocate nothing and look nothing up.
 package struct PoolState: ~Copyable, Sendable {
@@ -65,7 +65,7 @@ package struct PoolState: ~Copyable, Sendable {
     private var freeSlots: [Int32] = []
     /// The most recently used last: it is the least likely to have been closed meanwhile.
     var idle: [Int32] = []
-    var waiters: FairQueue<Void>
+    var waiters: FairQueue<Newcomer>
     /// Connections open or being opened, and a place that is not used yet.
     package internal(set) var placeCount = 0
     var place = Place.none
@@ -148,11 +148,28 @@ package struct PoolState: ~Copyable, Sendable {
         if situation.othersWait, !wasOffered { return .offer }
         // A request that goes on with the old configuration may wait for it.
         guard !isRetired || !waiters.isEmpty else { return .close }
-        let rest = MonotonicTime(nanoseconds: now.nanoseconds &+ longestRest(keepAliveSeconds))
-        let until = min(rest, connections[slot].endsAt)
+        let until = endOfRest(slot, keepAliveSeconds, from: now)
         connections[slot].rest(from: now, until: until)
         idle.append(id.slot)
         return .rest(until: until, servesLater: needsTurn(situation))
+    }
+
+    /// The request of a private connection is over. The connection stays with its client.
+    ///
+    /// - Returns: When the connection is to be closed if no request comes; nil for at once.
+    package func keepPrivate(
+        _ id: ConnectionID,
+        keepAliveSeconds: Int? = nil,
+        at now: MonotonicTime
+    ) -> MonotonicTime? {
+        guard isInPhase(.leased, id), !isRetired, now < connections[id.index].endsAt else { return nil }
+        return endOfRest(id.index, keepAliveSeconds, from: now)
+    }
+
+    @inline(__always)
+    private func endOfRest(_ slot: Int, _ keepAliveSeconds: Int?, from now: MonotonicTime) -> MonotonicTime {
+        let rest = MonotonicTime(nanoseconds: now.nanoseconds &+ longestRest(keepAliveSeconds))
+        return min(rest, connections[slot].endsAt)
     }
 
     /// Shorter than what the upstream said of its own: whoever closes first must not be the one who does not know.

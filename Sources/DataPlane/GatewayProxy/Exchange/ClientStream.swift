@@ -36,6 +36,9 @@ protocol ClientStream: AnyObject {
     var hasUnreadContent: Bool { get }
     /// The exchange takes more of the request.
     func resumeRequest()
+    /// The upstream connection for the requests that this connection brings from this client. One to another pool, or for another
+    /// client, is closed for it.
+    func privateConnection(to pool: UpstreamPool, for client: String?) -> PrivateConnection
 
     // MARK: Response
 

@@ -139,10 +139,18 @@ extension ExchangeDriver {
         let pool = route.pool
         client.clearDeadline()
         let mayRepeat = rules.mayRepeat
-        guard mayRepeat || isFresh || !pool.isBusyReading else { return connectNextTurn() }
-        if !isFresh, let stream = pool.takeIdle(mayRepeat: mayRepeat) { return send(on: stream) }
+        let own = route.usesPrivateConnection ? client.privateConnection(to: pool, for: record.client) : nil
+        guard mayRepeat || isFresh || !(own?.isBusyReading ?? pool.isBusyReading) else { return connectNextTurn() }
+        if !isFresh, let stream = takeIdle(from: own, mayRepeat: mayRepeat) { return send(on: stream) }
         let attempt = nextAttempt()
-        place = pool.connect(client: record.client, isFresh: isFresh) { [self] result in connected(result, attempt) }
+        place = pool.connect(client: record.client, isFresh: isFresh, for: own) { [self] result in
+            connected(result, attempt)
+        }
+    }
+
+    private func takeIdle(from own: PrivateConnection?, mayRepeat: Bool) -> HTTP1UpstreamConnection? {
+        guard let own else { return route.pool.takeIdle(mayRepeat: mayRepeat) }
+        return own.takeIdle()
     }
 
     /// By then it is known whether a connection that has just brought a response has ended with it.

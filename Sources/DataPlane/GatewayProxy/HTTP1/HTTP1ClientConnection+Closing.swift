@@ -87,6 +87,8 @@ extension HTTP1ClientConnection {
         if hasPart { cut(within: nil) } else { closeAfterWrites(lingering: false) }
     }
 
+    func closePrivateConnection() { privateConnection.take()?.close() }
+
     func closeNow() {
         phase = .closed
         writer.closeConnection()
@@ -105,6 +107,7 @@ extension HTTP1ClientConnection {
     ///   answer away before it is read.
     func closeAfterWrites(lingering: Bool) {
         guard context != nil else { return }
+        closePrivateConnection()
         phase = .finishing
         // A slow client has as long for the rest of its answer as for any other part of it.
         setDeadline(timeouts.response)
@@ -134,6 +137,7 @@ extension HTTP1ClientConnection {
     func cut(within limit: TimeAmount?) {
         endExchange()
         flush()
+        closePrivateConnection()
         guard phase != .closed else { return }
         phase = .cutting
         closing.takesUntil = .now() + timeouts.response

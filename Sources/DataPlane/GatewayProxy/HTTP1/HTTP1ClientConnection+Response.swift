@@ -11,6 +11,14 @@ extension HTTP1ClientConnection: ClientStream {
 
     func resumeRequest() { process() }
 
+    func privateConnection(to pool: UpstreamPool, for client: String?) -> PrivateConnection {
+        if let privateConnection, privateConnection.serves(pool, client) { return privateConnection }
+        closePrivateConnection()
+        let new = PrivateConnection(to: pool, for: client)
+        privateConnection = new
+        return new
+    }
+
     // MARK: Response
 
     func sendInformational(_ head: borrowing ResponseHead, _ bytes: ByteBuffer, by route: CredentialedRoute) {

@@ -44,6 +44,8 @@ final class HTTP1ClientConnection: ChannelDuplexHandler, DeadlineKeeper {
     var phase = Phase.head
     var reader: RequestReader
     var exchange: ExchangeDriver?
+    /// For routes with `connection_auth: true`.
+    var privateConnection: PrivateConnection?
     /// Under ``shared``.
     private var clientCache = ClientAuthenticationCache()
     private let timer: DeadlineTimer
@@ -90,6 +92,7 @@ final class HTTP1ClientConnection: ChannelDuplexHandler, DeadlineKeeper {
     /// Takes the next request under the configuration of the last reload.
     private func followReload() {
         guard let current = configuration.worker.current else { return }
+        closePrivateConnection()
         configuration = current
         clientCache = ClientAuthenticationCache()
         reader.change(to: current.limits)
@@ -192,6 +195,7 @@ final class HTTP1ClientConnection: ChannelDuplexHandler, DeadlineKeeper {
         clock.end()
         timer.cancel()
         exchange?.clientLeft(isCut: wasCut && !isFinished)
+        closePrivateConnection()
         reader.dropAll()
         context.fireChannelInactive()
     }

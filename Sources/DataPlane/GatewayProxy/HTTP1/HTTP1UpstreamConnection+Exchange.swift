@@ -93,7 +93,9 @@ extension HTTP1UpstreamConnection: UpstreamStream {
     func returnUnused() {
         guard let id else { return close() }
         becameIdle()
-        pool.putBack(self, id, keepAliveSeconds: reader.head.keepAliveSeconds)
+        let keepAliveSeconds = reader.head.keepAliveSeconds
+        guard let owner else { return pool.putBack(self, id, keepAliveSeconds: keepAliveSeconds) }
+        owner.putBack(self, id, keepAliveSeconds: keepAliveSeconds)
     }
 
     func abandon(isCut: Bool) {

@@ -10,10 +10,12 @@ extension HTTP1UpstreamConnection {
 
     /// The connection is the one that the pool has dialled.
     ///
+    /// - Parameter owner: Of a private connection.
     /// - Returns: Whether the pool is told when the connection ends; false when it has ended already.
-    func begin(as id: ConnectionID) -> Bool {
+    func begin(as id: ConnectionID, of owner: PrivateConnection?) -> Bool {
         guard context?.channel.isActive ?? false else { return false }
         self.id = id
+        self.owner = owner
         return true
     }
 

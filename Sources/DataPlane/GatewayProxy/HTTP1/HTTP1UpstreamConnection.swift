@@ -65,6 +65,8 @@ final class HTTP1UpstreamConnection: ChannelDuplexHandler, DeadlineKeeper {
     private(set) var isReused = false
     /// In ``pool``. nil until it is known that this connection is the one, where several are tried for one request.
     var id: ConnectionID?
+    /// Where the connection is between requests, if it is not in ``pool``.
+    var owner: PrivateConnection?
     var opening: Opening?
     private let clock: LoopClock
     let timeouts: Timeouts
@@ -217,6 +219,7 @@ final class HTTP1UpstreamConnection: ChannelDuplexHandler, DeadlineKeeper {
         clock.end()
         timer.cancel()
         settle(.failure(Self.lost))
+        owner.take()?.connectionEnded(self)
         if let id { pool.connectionEnded(id) }
         if phase != .held {
             connectionEnded()

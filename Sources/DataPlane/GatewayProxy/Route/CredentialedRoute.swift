@@ -29,6 +29,8 @@ final class CredentialedRoute {
     let isBare: Bool
     /// Whether the client's own `Authorization` is forwarded.
     let keepsAuthorization: Bool
+    /// Each client connection has an upstream connection of its own.
+    let usesPrivateConnection: Bool
     /// The client's cookies are not forwarded.
     let dropsCookies: Bool
     /// What the client says of where the request came from is not forwarded.
@@ -59,6 +61,7 @@ final class CredentialedRoute {
         number = Int32(clamping: route.number)
         isBare = route.source == nil && route.selection == nil
         keepsAuthorization = isBare && route.keepsAuthorization
+        usesPrivateConnection = route.plan.allowsConnectionAuth
         dropsCookies = route.plan.cookies.drops(.cookie)
         responsePolicy = ResponsePolicy(
             cookies: route.plan.cookies,

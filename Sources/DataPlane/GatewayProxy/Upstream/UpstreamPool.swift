@@ -102,6 +102,16 @@ final class UpstreamPool {
 
     func closeIdle() {
         while let id = state.nextToClose() { connection(id)?.close() }
+        for connection in connections { connection?.owner?.closeIdle() }
+    }
+
+    // MARK: Private connections
+
+    /// The request of the private connection is over.
+    ///
+    /// - Returns: When the connection is to be closed if no request comes; nil for at once.
+    func keepPrivate(_ id: ConnectionID, keepAliveSeconds: Int?) -> NIODeadline? {
+        state.keepPrivate(id, keepAliveSeconds: keepAliveSeconds, at: now).map { NIODeadline($0) }
     }
 
     // MARK: Requests
@@ -111,11 +121,18 @@ final class UpstreamPool {
     /// - Parameters:
     ///   - client: Clients that wait take turns.
     ///   - isFresh: No connection that was open already: the last one died under the request.
+    ///   - owner: Gets a new connection that no other client connection uses.
     ///   - done: May be called before this returns.
     /// - Returns: The ticket of a request that has to wait, to be given up with ``leave(_:)``.
-    func connect(client: String?, isFresh: Bool, _ done: @escaping Done) -> WaiterTicket? {
-        let request = ConnectionRequest(self, done)
-        run(state.connect(client: client, isUrgent: isFresh, situation), for: request)
+    func connect(
+        client: String?,
+        isFresh: Bool,
+        for owner: PrivateConnection? = nil,
+        _ done: @escaping Done
+    ) -> WaiterTicket? {
+        let request = ConnectionRequest(self, for: owner, done)
+        let isPrivate = owner != nil
+        run(state.connect(client: client, isUrgent: isFresh, isPrivate: isPrivate, situation), for: request)
         return request.ticket
     }
 
@@ -139,15 +156,7 @@ final class UpstreamPool {
     }
 
     private func refuse(_ request: ConnectionRequest?, _ reason: PoolRefusal) {
-        let detail =
-            switch reason {
-            case .full: "\(target.origin) has as many connections and waiting requests as limits allows."
-            case .displaced:
-                "\(target.origin) has as many connections and waiting requests as limits allows, and other clients wait, too."
-            case .timedOut:
-                "No connection to \(target.origin) became free within \(ConfigUnits.text(connectTimeout))."
-            }
-        request?.finish(.failure(GatewayProblem(reason.kind, detail, retryAfter: .seconds(1))))
+        request?.finish(.failure(reason.problem(target.origin, connectTimeout: connectTimeout)))
     }
 
     // MARK: Connections
@@ -164,7 +173,7 @@ final class UpstreamPool {
     }
 
     private func dialled(_ connection: HTTP1UpstreamConnection, _ id: ConnectionID, for request: ConnectionRequest?) {
-        if connection.begin(as: id) {
+        if connection.begin(as: id, of: request?.owner) {
             while connections.count <= id.index { connections.append(nil) }
             connections[id.index] = connection
         } else {
@@ -269,12 +278,4 @@ final class UpstreamPool {
 
     /// A pool of another event loop waits for a place.
     func othersBeganToWait() { run(state.othersBeganToWait(situation)) }
-}
-
-extension MonotonicTime {
-    fileprivate init(_ time: NIODeadline) { self.init(nanoseconds: Int64(clamping: time.uptimeNanoseconds)) }
-}
-
-extension NIODeadline {
-    fileprivate init(_ time: MonotonicTime) { self = .uptimeNanoseconds(UInt64(max(0, time.nanoseconds))) }
 }

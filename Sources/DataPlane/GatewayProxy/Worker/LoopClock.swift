@@ -1,3 +1,4 @@
+import GatewayCore
 import NIOCore
 
 /// The time as the handlers of one event loop see it: read once for the bytes of one read, and by nobody else kept.
@@ -11,4 +12,12 @@ final class LoopClock {
 
     /// Must follow ``begin()`` before the loop does anything else: a reading that is kept makes deadlines too early.
     func end() { reading = nil }
+}
+
+extension MonotonicTime {
+    init(_ time: NIODeadline) { self.init(nanoseconds: Int64(clamping: time.uptimeNanoseconds)) }
+}
+
+extension NIODeadline {
+    init(_ time: MonotonicTime) { self = .uptimeNanoseconds(UInt64(max(0, time.nanoseconds))) }
 }
