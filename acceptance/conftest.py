@@ -21,6 +21,7 @@ from harness.configs import CANARY, plain_config
 from harness.clock import fake_clock
 from harness.gateway import Gateway
 from harness.marks import ALL_TESTS, marks_by_name
+from harness.names import NameServer, private_network
 from harness.origin import RecordingOrigin
 from harness.other_user import OtherUser
 from harness.sandbox import Sandbox
@@ -39,7 +40,10 @@ def pytest_configure(config):
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config, items):
-    """Before `-m` deselects some of them."""
+    """Before `-m` deselects some of them. A network of one's own, and another user to play, are had by root only."""
+    for item in items:
+        if {"network", "other_users"} & set(getattr(item, "fixturenames", ())):
+            item.add_marker("root")
     config.stash[ALL_TESTS] = marks_by_name(items)
 
 
@@ -105,6 +109,21 @@ def other_users():
     if os.geteuid() != 0:
         pytest.skip("another user is played by root only")
     return OtherUser(65534), OtherUser(1)
+
+
+@pytest.fixture
+def network():
+    """The test and all that it starts are in a network of their own."""
+    with private_network():
+        yield
+
+
+@pytest.fixture
+def names(network, tmp_path):
+    """The name server of that network."""
+    server = NameServer(tmp_path)
+    yield server
+    server.stop()
 
 
 @pytest.fixture

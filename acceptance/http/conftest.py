@@ -7,14 +7,6 @@ from harness.origin import RecordingOrigin
 from harness.script import StandingOrigin
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items):
-    """A network of one's own, and another user to play, are had by root only."""
-    for item in items:
-        if {"network", "other_users"} & set(getattr(item, "fixturenames", ())):
-            item.add_marker("root")
-
-
 @pytest.fixture(scope="session")
 def treq():
     """gunicorn's own reader of its corpus."""

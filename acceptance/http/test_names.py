@@ -11,7 +11,7 @@ import pytest
 from harness.configs import BEARER
 from harness import raw
 from harness.clock import needs_faketime
-from harness.names import NameServer, add_address, private_network
+from harness.names import add_address
 from harness.origin import ok, response
 from harness.processes import free_port, wait_until
 from harness.script import OK, answering, connect, get
@@ -142,19 +142,6 @@ def test_a_longer_name_is_another_one(origin, start_gateway):
 
 
 # Names
-
-
-@pytest.fixture
-def network():
-    with private_network():
-        yield
-
-
-@pytest.fixture
-def names(network, tmp_path):
-    server = NameServer(tmp_path)
-    yield server
-    server.stop()
 
 
 @pytest.fixture
