@@ -25,6 +25,14 @@ extension ExchangeDriver {
         client.resumeRequest()
     }
 
+    /// A reload has come before the request has left: its connection begins the request anew, under the new configuration.
+    func leaveUnsent() {
+        _ = rules.handle(.clientLeft)
+        leaveUpstream(isCut: false)
+        stopWaiting()
+        usage.take()?.end()
+    }
+
     /// A reload has taken the right of the client, the route or the credential away.
     func exclude(_ problem: GatewayProblem) {
         enter()

@@ -98,7 +98,7 @@ final class HTTP1ClientConnection: ChannelDuplexHandler, DeadlineKeeper {
         reader.change(to: current.limits)
     }
 
-    /// Ends the exchange if the reload has withdrawn its right. A request that has not left is judged once more.
+    /// Ends the exchange if the reload has withdrawn its right. A request that has not left begins anew.
     ///
     /// - Parameter withdrawal: What the reload takes from requests of a configuration.
     func followReload(_ withdrawal: (ProxyShared) -> ReloadWithdrawal) {
@@ -106,30 +106,19 @@ final class HTTP1ClientConnection: ChannelDuplexHandler, DeadlineKeeper {
             if phase == .head, !reader.isWithinHead { followReload() }
             return
         }
-        if withdrawal(exchange.shared).covers(client: exchange.record.client, route: exchange.admitted.match.route) {
+        if !exchange.record.wasSent {
+            beginAgain()
+        } else if withdrawal(exchange.shared).covers(client: exchange.record.client, route: exchange.admitted.match.route) {
             exchange.exclude(ReloadWithdrawal.problem)
-        } else if !exchange.record.wasSent, let problem = refusalAfterReload() {
-            exchange.exclude(problem)
         }
     }
 
-    /// `allow` may have become narrower.
-    private func refusalAfterReload() -> GatewayProblem? {
-        guard let current = configuration.worker.current else { return nil }
-        let bytes = request.bytes
-        var cache = ClientAuthenticationCache()
-        var trace: AuthorizationTrace?
-        let decision = current.shared.authorizer.decide(
-            request.decoder.head,
-            bytes.readableBytesUInt8Span,
-            on: identity,
-            cache: &cache,
-            trace: &trace
-        )
-        switch consume decision {
-        case .refused(let refusal): return refusal.problem
-        case .admitted: return nil
-        }
+    private func beginAgain() {
+        exchange.take()?.leaveUnsent()
+        followReload()
+        phase = .head
+        authorize()
+        process()
     }
 
     // MARK: Channel events

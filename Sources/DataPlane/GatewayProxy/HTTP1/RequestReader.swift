@@ -24,6 +24,7 @@ struct RequestReader {
     private var body = MessageBody(.none)
     private var trailers: TrailerSection
     private var limits: Limits
+    private var nextLimits: Limits?
     /// The client, which sends no more, has left; found out once, because what it has sent stays the same.
     private var hasLeft: Bool?
     private let empty: ByteBuffer
@@ -43,8 +44,12 @@ struct RequestReader {
     var awaitsTrailers: Bool { body.awaitsTrailers }
     var isEmpty: Bool { bytes.readableBytes == 0 }
 
-    /// Takes on other limits, between two requests.
+    /// Takes on other limits. Those of the head at hand stay.
     mutating func change(to new: Limits) {
+        guard message.bytes.readableBytes == 0 else {
+            nextLimits = new
+            return
+        }
         let hasChanged = new.headerBytes != limits.headerBytes || new.headerFields != limits.headerFields
         limits = new
         guard hasChanged else { return }
@@ -93,6 +98,7 @@ struct RequestReader {
     mutating func nextRequest() {
         message.decoder.reset()
         message.bytes = empty
+        if let limits = nextLimits.take() { change(to: limits) }
     }
 
     // MARK: Content
