@@ -5,10 +5,10 @@ import Synchronization
 final class ScriptedControl: GatewayControl {
     private let statuses: [TokenStatus]
     private let isReady: Bool
-    private let ends: [Ending]
+    private let ends: [Expiration]
     private let actions = Mutex<[String]>([])
 
-    init(statuses: [TokenStatus] = [], isReady: Bool = true, ends: [Ending] = []) {
+    init(statuses: [TokenStatus] = [], isReady: Bool = true, ends: [Expiration] = []) {
         self.ends = ends
         self.statuses = statuses
         self.isReady = isReady
@@ -18,7 +18,7 @@ final class ScriptedControl: GatewayControl {
 
     func tokens() async -> [TokenStatus] { statuses }
 
-    func endings() async -> [Ending] { ends }
+    func endings() async -> [Expiration] { ends }
 
     func routes() async -> [RouteStatus] {
         [

@@ -58,7 +58,7 @@ final class AuditFixture: Sendable {
             subject: "enterprise:12345",
             generation: generation,
             trigger: .demand,
-            demand: CredentialDemand(route: "files", client: "cron", requestID: "r-1"),
+            demand: CredentialRequest(route: "files", client: "cron", requestID: "r-1"),
             outcome: outcome,
             httpStatus: 200,
             errorCode: outcome == .failed ? "invalid_grant" : nil,

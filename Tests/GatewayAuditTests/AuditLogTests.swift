@@ -153,7 +153,7 @@ struct AuditLogTests {
     @Test func textFromOutsideCannotForgeALine() async throws {
         let log = try fixture.open()
         var event = fixture.event()
-        event.demand = CredentialDemand(
+        event.demand = CredentialRequest(
             route: "files",
             client: "evil\n2|2026-01-01|acquired\u{1B}[2J\u{202E}",
             requestID: String(repeating: "x", count: 5000)

@@ -27,7 +27,7 @@ final class RecordingObserver: ExchangeObserver {
         let use = (record.client, record.credential?.generation)
         state.withLock { $0.uses.append(use) }
     }
-    func denied(_ demand: CredentialDemand?, requestID: String, reason: ProblemKind) {
+    func denied(_ demand: CredentialRequest?, requestID: String, reason: ProblemKind) {
         state.withLock { $0.denials.append(reason) }
     }
     /// Of the exchanges that are finished.
@@ -74,7 +74,7 @@ final class ScriptedSource: CredentialSource {
     }
 
     func wait(
-        for demand: CredentialDemand,
+        for demand: CredentialRequest,
         _ done: @escaping @Sendable (Result<Credential, GatewayProblem>) -> Void
     ) -> CredentialTicket {
         state.withLock { $0.waiters.append(done) }
@@ -83,7 +83,7 @@ final class ScriptedSource: CredentialSource {
 
     func cancel(_ ticket: CredentialTicket) { state.withLock { $0.events.append("cancelled") } }
 
-    func rejected(generation: Int, by demand: CredentialDemand) {
+    func rejected(generation: Int, by demand: CredentialRequest) {
         state.withLock { state in
             guard generation > state.rejected else { return }
             state.rejected = generation
@@ -93,7 +93,7 @@ final class ScriptedSource: CredentialSource {
         }
     }
 
-    func note(_ event: CredentialUseEvent, generation: Int, by demand: CredentialDemand) {
+    func note(_ event: CredentialUseEvent, generation: Int, by demand: CredentialRequest) {
         state.withLock { $0.events.append("\(event.rawValue) \(generation)") }
     }
 
@@ -122,7 +122,7 @@ final class ProxyFixture: Sendable {
     init(
         upstreamPort: Int,
         source: (any CredentialSource)? = nil,
-        selection: (any CredentialSelection)? = nil,
+        selection: (any SubjectCredentialResolver)? = nil,
         access: AccessPlan = AccessPlan(clients: [], allowedOrigins: [], requireClient: .auto),
         limits: Limits = Limits(),
         sha256: @escaping @Sendable ([UInt8]) -> [UInt8] = { $0 },
@@ -177,7 +177,7 @@ final class ProxyFixture: Sendable {
 func withProxy(
     _ origin: RawOrigin,
     source: (any CredentialSource)? = nil,
-    selection: (any CredentialSelection)? = nil,
+    selection: (any SubjectCredentialResolver)? = nil,
     access: AccessPlan = AccessPlan(clients: [], allowedOrigins: [], requireClient: .auto),
     limits: Limits = Limits(),
     route: (inout RoutePlan) -> Void = { _ in },

@@ -9,10 +9,10 @@ final class RawConnection: @unchecked Sendable {
     private let descriptor: Int32
     private var isClosed = false
     private var buffered: [UInt8] = []
-    private var ending: Ending?
+    private var ending: Expiration?
 
     /// Why there is nothing more to read.
-    enum Ending: Equatable {
+    enum Expiration: Equatable {
         /// The peer has said that this was all: the end of the stream.
         case closed
         case reset
@@ -105,7 +105,7 @@ final class RawConnection: @unchecked Sendable {
     ///
     /// - Throws: When it ends in another way than this one.
     @discardableResult
-    func readToEnd(_ expected: Ending) throws -> String {
+    func readToEnd(_ expected: Expiration) throws -> String {
         while receive() {}
         let text = String(decoding: take(buffered.count), as: UTF8.self)
         guard let ending, ending == expected else {

@@ -4,7 +4,7 @@ import Synchronization
 import Testing
 
 /// Subjects by their number from 1 on, each with a source of its own, whose generation is that number.
-private final class Subjects: CredentialSelection {
+private final class Subjects: SubjectCredentialResolver {
     let name = "app-user"
     let strategy = "delegated"
     let field = "X-Box-User"

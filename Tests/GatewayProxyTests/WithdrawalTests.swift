@@ -33,13 +33,13 @@ private final class LockableSource: CredentialSource {
     }
 
     func wait(
-        for demand: CredentialDemand,
+        for demand: CredentialRequest,
         _ done: @escaping @Sendable (Result<Credential, GatewayProblem>) -> Void
     ) -> CredentialTicket { CredentialTicket(id: 1) }
 
     func cancel(_ ticket: CredentialTicket) {}
-    func rejected(generation: Int, by demand: CredentialDemand) {}
-    func note(_ event: CredentialUseEvent, generation: Int, by demand: CredentialDemand) {}
+    func rejected(generation: Int, by demand: CredentialRequest) {}
+    func note(_ event: CredentialUseEvent, generation: Int, by demand: CredentialRequest) {}
 }
 
 extension ProxyFixture {

@@ -14,17 +14,17 @@ struct EndingWatchTests {
 
     init() { secretEnd = clock.now().wall + .seconds(15 * 86_400) }
 
-    private func endings() -> [Ending] {
+    private func endings() -> [Expiration] {
         let now = clock.now().wall
         return [
-            Ending(.token, of: "devbox", from: now, to: now + .seconds(5), at: now, action: "import"),
-            Ending(.secret, of: "service", from: nil, to: secretEnd, at: now, action: "new secret"),
+            Expiration(.token, of: "devbox", from: now, to: now + .seconds(5), at: now, action: "import"),
+            Expiration(.secret, of: "service", from: nil, to: secretEnd, at: now, action: "new secret"),
         ]
     }
 
     @Test func anEndIsAnnouncedOnceAndAheadOfTime() async throws {
         let quiet = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
-        let watch = EndingWatch(endings: { endings() }, audit: audit, clock: clock, logger: quiet)
+        let watch = ExpirationMonitor(endings: { endings() }, audit: audit, clock: clock, logger: quiet)
         let running = Task { try await watch.run() }
         try await clock.untilAsleep()
         #expect(audit.events.isEmpty, "15 days are time enough, and tokens are announced by their keepers")

@@ -25,12 +25,12 @@ struct KeeperHostTests {
     }
 
     private func answer(of keeper: TokenKeeper) async -> Result<Credential, GatewayProblem> {
-        let demand = CredentialDemand(route: "box", client: nil, requestID: "r1")
+        let demand = CredentialRequest(route: "box", client: nil, requestID: "r1")
         return await withCheckedContinuation { done in _ = keeper.wait(for: demand) { done.resume(returning: $0) } }
     }
 
     @Test func oneThatIsStartedLaterRunsUntilTheStopAndOneAfterThatIsRefused() async throws {
-        let host = KeeperHost()
+        let host = KeeperSupervisor()
         let run = Task { try await host.run() }
         let endpoint = ScriptedTokenEndpoint { _, _ in .token("one", expiresIn: 3600) }
         let early = keeper("early", endpoint)

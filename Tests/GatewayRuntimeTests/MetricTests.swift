@@ -67,7 +67,7 @@ struct MetricTests {
             return status
         }
         let now = UnixTime(seconds: 1_772_357_400)
-        let ending = Ending(.secret, of: "dropped", from: nil, to: now + .seconds(5), at: now, action: "")
+        let ending = Expiration(.secret, of: "dropped", from: nil, to: now + .seconds(5), at: now, action: "")
         registry.gauge("other").set(1.0)
         registry.counter("gateway_token_calls_total", [("credential", "dropped")]).increment(by: 1)
         TokenMetrics.record([token("kept", login: 500), token("dropped", login: nil)], [ending], in: registry)

@@ -184,7 +184,7 @@ struct TrafficObserverTests {
     }
 
     @Test func aGuesserDoesNotFillTheAuditLog() async throws {
-        let demand = CredentialDemand(route: "box", client: nil, requestID: "1")
+        let demand = CredentialRequest(route: "box", client: nil, requestID: "1")
         for _ in 0..<1000 { observer.denied(demand, requestID: "1", reason: .clientAuthRequired) }
         clock.advance(by: .seconds(1))
         observer.denied(demand, requestID: "2", reason: .clientAuthRequired)

@@ -32,7 +32,7 @@ struct VendingLimitsTests {
 
     @Test func oneClientThatWaitsDoesNotKeepOthersAway() {
         var limits = VendingLimits()
-        for _ in 0..<VendingLimits.mostWaitingOfOne { #expect(limits.enter("eager", waits: true, at: now) == nil) }
+        for _ in 0..<VendingLimits.maximumWaitingOfOne { #expect(limits.enter("eager", waits: true, at: now) == nil) }
         #expect(limits.enter("eager", waits: true, at: now)?.retryAfter == .seconds(1))
         #expect(limits.enter("eager", waits: false, at: now) == nil, "a token that is at hand")
         #expect(limits.enter("other", waits: true, at: now) == nil)
@@ -42,7 +42,7 @@ struct VendingLimitsTests {
 
     @Test func onlySoManyWaitAtATime() {
         var limits = VendingLimits()
-        for number in 0..<VendingLimits.mostWaiting {
+        for number in 0..<VendingLimits.maximumWaiting {
             #expect(limits.enter("client-\(number)", waits: true, at: now) == nil)
         }
         #expect(limits.enter("late", waits: true, at: now)?.retryAfter == .seconds(1))

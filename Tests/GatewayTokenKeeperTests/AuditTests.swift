@@ -127,10 +127,10 @@ struct AuditTests {
 
     @Test func theFirstUseOnARouteIsWrittenOnce() async throws {
         let bench = KeeperBench(ScriptedTokenEndpoint([.token("one", expiresIn: 3600)]))
-        let elsewhere = CredentialDemand(route: "elsewhere", client: nil, requestID: "2")
+        let elsewhere = CredentialRequest(route: "elsewhere", client: nil, requestID: "2")
         try await bench.running { bench in
             _ = await bench.credential()
-            for demand in [CredentialDemand.sample, .sample, elsewhere, .sample, elsewhere] {
+            for demand in [CredentialRequest.sample, .sample, elsewhere, .sample, elsewhere] {
                 bench.keeper.note(.injected, generation: 1, by: demand)
             }
         }

@@ -21,7 +21,7 @@ private final class FamilyBench: Sendable {
     let audit = RecordingAuditLog()
     let store = RecordingTokenStore()
     let endpoint: ScriptedTokenEndpoint
-    let family: KeeperFamily
+    let family: PerSubjectKeepers
     private let started = AsyncStream.makeStream(of: TokenKeeper.self)
     private let ended = Watched<[String]>([])
 
@@ -29,7 +29,7 @@ private final class FamilyBench: Sendable {
         self.endpoint = endpoint
         var logger = Logger(label: "test")
         logger.logLevel = .critical
-        family = KeeperFamily(
+        family = PerSubjectKeepers(
             name: "app-user",
             strategy: "sample",
             grants: SampleSubjects(limit: limit),

@@ -69,7 +69,7 @@ struct KeeperBench {
     }
 
     /// As the data plane does it: takes what is there, or waits.
-    func credential(_ demand: CredentialDemand = .sample) async -> Result<Credential, GatewayProblem> {
+    func credential(_ demand: CredentialRequest = .sample) async -> Result<Credential, GatewayProblem> {
         switch answer {
         case .ready(let credential): return .success(credential)
         case .unavailable(let problem): return .failure(problem)
@@ -98,8 +98,8 @@ struct KeeperBench {
     }
 }
 
-extension CredentialDemand {
-    static let sample = CredentialDemand(route: "box", client: "laptop", requestID: "r1")
+extension CredentialRequest {
+    static let sample = CredentialRequest(route: "box", client: "laptop", requestID: "r1")
 }
 
 extension Result where Success == Credential, Failure == GatewayProblem {

@@ -137,12 +137,12 @@ struct RevocationTests {
     }
 
     @Test func aRevocationThatNeverEndsIsGivenUp() async throws {
-        let answers = Array(repeating: done, count: GrantAttempt.mostSteps)
+        let answers = Array(repeating: done, count: GrantAttempt.maximumSteps)
         let endpoint = ScriptedTokenEndpoint([.token("one", expiresIn: 3600)] + answers)
         try await KeeperBench(endpoint, grant: StepwiseGrant(steps: .max)).running { bench in
             _ = await bench.credential()
             #expect(await bench.keeper.perform(.revoke).problem != nil)
-            #expect(bench.endpoint.requests.count == 1 + GrantAttempt.mostSteps)
+            #expect(bench.endpoint.requests.count == 1 + GrantAttempt.maximumSteps)
             #expect(bench.generation == 1)
         }
     }

@@ -85,5 +85,5 @@ struct BenchClock: GatewayClock {
 
 struct SilentObserver: ExchangeObserver {
     func finished(_ record: borrowing ExchangeRecord) {}
-    func denied(_ demand: CredentialDemand?, requestID: String, reason: ProblemKind) {}
+    func denied(_ demand: CredentialRequest?, requestID: String, reason: ProblemKind) {}
 }

@@ -24,7 +24,7 @@ package actor AdminServer {
     private let prepare: @Sendable (any Channel) -> EventLoopFuture<Void>
     private var state = State.idle
     /// Operators, probes and browsers, which keep some open.
-    private let limit = ConnectionLimit(AdminServer.mostConnections)
+    private let limit = ConnectionLimit(AdminServer.maximumConnections)
 
     /// - Parameter prepare: Adds to the listener's channel what every listener of the program has.
     package init(
@@ -61,7 +61,7 @@ package actor AdminServer {
     /// Clients that may wait to be accepted.
     package static let backlog: Int32 = 64
     /// Those that may be connected.
-    package static let mostConnections = 128
+    package static let maximumConnections = 128
 
     /// Takes a unix socket that is bound already; the caller sees to the file.
     ///

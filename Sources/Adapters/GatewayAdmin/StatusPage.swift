@@ -7,7 +7,7 @@ struct StatusPage: Sendable {
     let readiness: Readiness
     let routes: [RouteStatus]
     let tokens: [TokenStatus]
-    let endings: [Ending]
+    let endings: [Expiration]
     let events: [AdminEvent]
 
     var html: String {

@@ -6,7 +6,7 @@ package struct ProxyRoute: Sendable {
     /// nil forwards without authentication.
     package var source: (any CredentialSource)?
     /// Takes the place of ``source`` where each request says whose token it goes with.
-    package var selection: (any CredentialSelection)?
+    package var selection: (any SubjectCredentialResolver)?
     package var policy: RenewalPolicy
     /// What the observer is told that a request took: ``ExchangeRecord/route``.
     package var number: Int
@@ -14,7 +14,7 @@ package struct ProxyRoute: Sendable {
     package init(
         plan: RoutePlan,
         source: (any CredentialSource)?,
-        selection: (any CredentialSelection)? = nil,
+        selection: (any SubjectCredentialResolver)? = nil,
         policy: RenewalPolicy = RenewalPolicy(),
         number: Int
     ) {

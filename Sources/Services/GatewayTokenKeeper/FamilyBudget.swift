@@ -3,20 +3,20 @@ import Logging
 import Synchronization
 
 /// What the keepers of one credential share whose subjects requests name. Their loops ask it; no request waits for it.
-package final class FamilyBudget: Sendable {
+package final class SubjectCallLimit: Sendable {
     /// The credential.
     package let name: String
     private let limit: Int
-    private let calls: Mutex<FamilyCallBudget>
+    private let calls: Mutex<SubjectCallBudget>
 
     /// - Parameter limit: How many keepers there are at most.
     package init(name: String, limit: Int) {
         self.name = name
         self.limit = limit
-        calls = Mutex(FamilyCallBudget(members: limit))
+        calls = Mutex(SubjectCallBudget(members: limit))
     }
 
-    func spend(for trigger: TokenEvent.Trigger, at now: MonotonicTime) -> FamilyCallBudget.Verdict {
+    func spend(for trigger: TokenEvent.Trigger, at now: MonotonicTime) -> SubjectCallBudget.Verdict {
         calls.withLock { $0.spend(for: trigger, at: now) }
     }
 
@@ -46,7 +46,7 @@ extension TokenKeeper {
     }
 
     /// Once for all of them: every further subject would be another line.
-    private func report(_ problem: GatewayProblem, of family: FamilyBudget, _ call: TokenCall) async {
+    private func report(_ problem: GatewayProblem, of family: SubjectCallLimit, _ call: TokenCall) async {
         setup.logger.error(
             "Too many token requests for the subjects of a credential; those without a token get none for now",
             metadata: ["gateway.credential": "\(family.name)", "gateway.trigger": "\(call.trigger.rawValue)"]

@@ -6,15 +6,15 @@ import Synchronization
 ///
 /// There are never more than the configuration allows. The one that was not asked for longest makes room, unless it has a
 /// call under way or somebody waits for it; its token stays in the store, so that it is taken up where it was.
-package final class KeeperFamily: CredentialSelection {
+package final class PerSubjectKeepers: SubjectCredentialResolver {
     package let name: String
     package let strategy: String
 
     private let grants: any SubjectGrants
     private let policy: RenewalPolicy
-    private let make: @Sendable (_ name: String, any TokenGrant, FamilyBudget) -> TokenKeeper
+    private let make: @Sendable (_ name: String, any TokenGrant, SubjectCallLimit) -> TokenKeeper
     private let start: @Sendable (TokenKeeper) -> Void
-    private let budget: FamilyBudget
+    private let budget: SubjectCallLimit
     private let members = Mutex(Members())
 
     private struct Members {
@@ -62,14 +62,14 @@ package final class KeeperFamily: CredentialSelection {
         strategy: String,
         grants: any SubjectGrants,
         policy: RenewalPolicy = RenewalPolicy(),
-        make: @escaping @Sendable (_ name: String, any TokenGrant, FamilyBudget) -> TokenKeeper,
+        make: @escaping @Sendable (_ name: String, any TokenGrant, SubjectCallLimit) -> TokenKeeper,
         start: @escaping @Sendable (TokenKeeper) -> Void
     ) {
         self.name = name
         self.strategy = strategy
         self.grants = grants
         self.policy = policy
-        budget = FamilyBudget(name: name, limit: grants.limit)
+        budget = SubjectCallLimit(name: name, limit: grants.limit)
         self.make = make
         self.start = start
         measure(0)

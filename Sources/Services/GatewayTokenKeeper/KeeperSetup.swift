@@ -3,7 +3,7 @@ import Logging
 import Metrics
 
 /// What a keeper was given: its grant and its ports.
-struct KeeperSetup: Sendable {
+struct KeeperContext: Sendable {
     let name: String
     let strategyKind: String
     let grant: any TokenGrant
@@ -22,7 +22,7 @@ struct KeeperSetup: Sendable {
     /// Whose token this one is made from.
     let parent: (any ParentCredential)?
     /// What it shares with the other subjects of a credential whose requests name them.
-    let family: FamilyBudget?
+    let family: SubjectCallLimit?
 
     /// Whether the next token is had without a person.
     var isRenewable: Bool { grant.isRenewable && policy.isAutomatic }

@@ -2,7 +2,7 @@ import GatewayCore
 import Synchronization
 
 /// What an operator has ordered; carried out by the keeper's loop, between calls, and answered once.
-final class Order: Sendable {
+final class OperatorCommand: Sendable {
     /// A sentence for the operator, or why not.
     typealias Outcome = Result<String, GatewayProblem>
 

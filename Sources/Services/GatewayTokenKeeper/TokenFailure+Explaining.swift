@@ -47,7 +47,7 @@ extension TokenFailure {
     }
 
     static func endless(credential: String) -> TokenFailure {
-        let detail = "The authority of \(credential) led on for \(GrantAttempt.mostSteps) answers without a token."
+        let detail = "The authority of \(credential) led on for \(GrantAttempt.maximumSteps) answers without a token."
         return TokenFailure(
             .transient(retryAfter: nil),
             problem: GatewayProblem(.tokenTemporarilyUnavailable, detail)

@@ -17,13 +17,13 @@ package final class TokenKeeper: CredentialSource, Service {
     package static let noteLimit = 1024
     package static let orderLimit = 64
 
-    let setup: KeeperSetup
+    let setup: KeeperContext
     let jitter: @Sendable () -> Double
     let doorbell = Doorbell()
     let children = Mutex<[Child]>([])
     /// What has to end before an operator is answered.
-    let drops = Mutex<[Order]>([])
-    let orders = Mutex<[Order]>([])
+    let drops = Mutex<[OperatorCommand]>([])
+    let orders = Mutex<[OperatorCommand]>([])
     /// The generation whose rejection has yet to be stored.
     let rejection = Mutex<Int?>(nil)
     let notes = Mutex<[TokenEvent]>([])
@@ -61,12 +61,12 @@ package final class TokenKeeper: CredentialSource, Service {
         clock: any GatewayClock,
         logger: Logger,
         parent: (any ParentCredential)? = nil,
-        family: FamilyBudget? = nil,
+        family: SubjectCallLimit? = nil,
         begunBy trigger: TokenEvent.Trigger = .startup,
         jitter: @escaping @Sendable () -> Double = { Double.random(in: 0...1) },
         nonce: @escaping @Sendable () -> String = TokenKeeper.randomNonce
     ) {
-        setup = KeeperSetup(
+        setup = KeeperContext(
             name: name,
             strategyKind: strategyKind,
             grant: grant,
@@ -145,7 +145,7 @@ package final class TokenKeeper: CredentialSource, Service {
     }
 
     package func wait(
-        for demand: CredentialDemand,
+        for demand: CredentialRequest,
         _ done: @escaping @Sendable (Result<Credential, GatewayProblem>) -> Void
     ) -> CredentialTicket {
         ask(done) { $0.need(by: done, ticket: $1, for: demand, at: $2) }
@@ -172,7 +172,7 @@ package final class TokenKeeper: CredentialSource, Service {
         waiter?(.failure(GatewayProblem(.requestTimeout, "The request did not wait for the credential \(name).")))
     }
 
-    package func rejected(generation: Int, by demand: CredentialDemand) {
+    package func rejected(generation: Int, by demand: CredentialRequest) {
         let isDead = decide { machine in
             guard case .dead = machine.rejected(generation: generation, by: demand) else { return false }
             // Before anybody can be given the call that follows from it: see `turn`.
@@ -185,7 +185,7 @@ package final class TokenKeeper: CredentialSource, Service {
         doorbell.ring()
     }
 
-    package func note(_ event: CredentialUseEvent, generation: Int, by demand: CredentialDemand) {
+    package func note(_ event: CredentialUseEvent, generation: Int, by demand: CredentialRequest) {
         switch event {
         case .injected:
             guard firstUses.isFirst(generation: generation, route: demand.route) else { return }
@@ -202,7 +202,7 @@ package final class TokenKeeper: CredentialSource, Service {
     private func remember(
         _ name: TokenEvent.Name,
         generation: Int,
-        by demand: CredentialDemand,
+        by demand: CredentialRequest,
         detail: [String: String] = [:]
     ) {
         var event = setup.event(name, generation: generation)

@@ -24,9 +24,9 @@ extension TokenKeeper {
 
     /// Hands out none of their tokens from now on; their stores forget them when the orders are carried out.
     @discardableResult
-    func dropDescendants() -> [Order] {
+    func dropDescendants() -> [OperatorCommand] {
         descendants.map { child in
-            let order = Order(.drop)
+            let order = OperatorCommand(.drop)
             child.decide { $0.clear() }
             if child.enqueue(order) { child.doorbell.ring() } else { order.finish(.failure(child.busyProblem)) }
             return order
@@ -39,7 +39,7 @@ extension TokenKeeper {
         drops.withLock { $0 = orders }
     }
 
-    private func takeDrops() -> [Order] {
+    private func takeDrops() -> [OperatorCommand] {
         drops.withLock { orders in
             defer { orders = [] }
             return orders
@@ -47,7 +47,7 @@ extension TokenKeeper {
     }
 
     /// Waits until nothing is left of what the operation that ended with `outcome` has dropped.
-    func settled(_ outcome: Order.Outcome) async -> Order.Outcome {
+    func settled(_ outcome: OperatorCommand.Outcome) async -> OperatorCommand.Outcome {
         var outcome = outcome
         for order in takeDrops() {
             guard case .failure(let problem) = await end(of: order), case .success = outcome else { continue }
@@ -59,7 +59,7 @@ extension TokenKeeper {
     /// Carries out what was dropped while nobody runs the keepers.
     func dropAlone() async {
         for child in descendants {
-            var worker = TokenWorker(setup: child.setup)
+            var worker = TokenRenewer(setup: child.setup)
             while let order = child.nextOrder() { await child.carryOut(order, &worker) }
         }
     }

@@ -11,7 +11,7 @@ extension TokenKeeper {
         by grant: any TokenGrant,
         _ terms: DownscopeTerms
     ) async -> Result<RevealedToken, GatewayProblem> {
-        var worker = TokenWorker(setup: setup.exchanging(by: grant, from: self))
+        var worker = TokenRenewer(setup: setup.exchanging(by: grant, from: self))
         worker.hasOpened = true
         switch await worker.perform(.outsideSchedule, after: 0, waiters: { 1 }) {
         case .failed(let failure): return .failure(failure.problem)
@@ -44,10 +44,10 @@ extension TokenKeeper {
     }
 }
 
-extension KeeperSetup {
+extension KeeperContext {
     /// The same ports, for a token that is made from this one and not kept.
-    fileprivate func exchanging(by grant: any TokenGrant, from parent: any ParentCredential) -> KeeperSetup {
-        KeeperSetup(
+    fileprivate func exchanging(by grant: any TokenGrant, from parent: any ParentCredential) -> KeeperContext {
+        KeeperContext(
             name: "\(name).downscope",
             strategyKind: grant.identity.strategy,
             grant: grant,

@@ -2,16 +2,16 @@ package import GatewayCore
 
 extension TokenKeeper {
     /// What of this credential's token only a person can replace, and when that ends.
-    package func endings(at now: Moment) -> [Ending] {
+    package func endings(at now: Moment) -> [Expiration] {
         guard let token = look({ $0.held?.token }) else { return [] }
-        var endings: [Ending] = []
+        var endings: [Expiration] = []
         if !isRenewable, let end = token.expiresAt {
             let action = setup.manualRenewal?.problem.command ?? "authgateway token import \(name)"
-            endings.append(Ending(.token, of: name, from: token.obtainedAt, to: end, at: now.wall, action: action))
+            endings.append(Expiration(.token, of: name, from: token.obtainedAt, to: end, at: now.wall, action: action))
         }
         if let command = setup.loginCommand, let end = token.renewalExpiresAt {
             let start = token.renewalObtainedAt ?? token.obtainedAt
-            endings.append(Ending(.login, of: name, from: start, to: end, at: now.wall, action: command))
+            endings.append(Expiration(.login, of: name, from: start, to: end, at: now.wall, action: command))
         }
         return endings
     }

@@ -8,19 +8,19 @@ extension TokenKeeper {
     package func perform(_ operation: TokenOperation) async -> Result<OperationReport, GatewayProblem> {
         // At once, before the order's turn comes.
         if case .lock = operation { lock() }
-        return report(await settled(carriedOut(Order(.operation(operation)))))
+        return report(await settled(carriedOut(OperatorCommand(.operation(operation)))))
     }
 
     /// Takes what a person's login has just brought, in the place of any other.
     package func logIn(with token: TokenSet) async -> Result<TokenStatus, GatewayProblem> {
-        report(await settled(carriedOut(Order(.login(token))))).map(\.token)
+        report(await settled(carriedOut(OperatorCommand(.login(token))))).map(\.token)
     }
 
-    private func report(_ outcome: Order.Outcome) -> Result<OperationReport, GatewayProblem> {
+    private func report(_ outcome: OperatorCommand.Outcome) -> Result<OperationReport, GatewayProblem> {
         outcome.map { OperationReport(message: $0, token: status(at: setup.clock.now())) }
     }
 
-    private func carriedOut(_ order: Order) async -> Order.Outcome {
+    private func carriedOut(_ order: OperatorCommand) async -> OperatorCommand.Outcome {
         guard enqueue(order) else { return .failure(busyProblem) }
         doorbell.ring()
         return await end(of: order)
@@ -31,7 +31,7 @@ extension TokenKeeper {
         return GatewayProblem(.draining, detail)
     }
 
-    func end(of order: Order) async -> Order.Outcome {
+    func end(of order: OperatorCommand) async -> OperatorCommand.Outcome {
         await withTaskGroup(of: Void.self) { group in
             group.addTask { await self.expire(order) }
             let outcome = await order.end()
@@ -43,8 +43,8 @@ extension TokenKeeper {
     /// Carries out an operation while nobody runs the keeper.
     package func performAlone(_ operation: TokenOperation) async -> Result<OperationReport, GatewayProblem> {
         if case .lock = operation { lock() }
-        var worker = TokenWorker(setup: setup)
-        let order = Order(.operation(operation))
+        var worker = TokenRenewer(setup: setup)
+        let order = OperatorCommand(.operation(operation))
         await carryOut(order, &worker)
         await dropAlone()
         return report(await settled(order.end()))
@@ -52,7 +52,7 @@ extension TokenKeeper {
 
     /// Takes from the store what there is to show while nobody runs the keeper; uses and records nothing.
     package func look() async {
-        var worker = TokenWorker(setup: setup)
+        var worker = TokenRenewer(setup: setup)
         do throws(TokenStoreError) {
             try await worker.loadRecord(highestGeneration: look { $0.generation })
         } catch {
@@ -79,7 +79,7 @@ extension TokenKeeper {
         doorbell.ring()
     }
 
-    func enqueue(_ order: Order) -> Bool {
+    func enqueue(_ order: OperatorCommand) -> Bool {
         orders.withLock { orders in
             guard orders.count < Self.orderLimit, !doorbell.isClosed else { return false }
             orders.append(order)
@@ -87,7 +87,7 @@ extension TokenKeeper {
         }
     }
 
-    private func expire(_ order: Order) async {
+    private func expire(_ order: OperatorCommand) async {
         do {
             try await setup.clock.sleep(for: Self.orderDeadline)
         } catch {
@@ -101,9 +101,9 @@ extension TokenKeeper {
         order.finish(.failure(GatewayProblem(.tokenEndpointTimeout, "The order for the credential \(name) \(what).")))
     }
 
-    func nextOrder() -> Order? { orders.withLock { $0.isEmpty ? nil : $0.removeFirst() } }
+    func nextOrder() -> OperatorCommand? { orders.withLock { $0.isEmpty ? nil : $0.removeFirst() } }
 
-    func carryOut(_ order: Order, _ worker: inout TokenWorker) async {
+    func carryOut(_ order: OperatorCommand, _ worker: inout TokenRenewer) async {
         guard order.begin() else { return }
         switch order.kind {
         case .operation(let operation): order.finish(await outcome(of: operation, &worker))
@@ -112,7 +112,7 @@ extension TokenKeeper {
         }
     }
 
-    private func outcome(of operation: TokenOperation, _ worker: inout TokenWorker) async -> Order.Outcome {
+    private func outcome(of operation: TokenOperation, _ worker: inout TokenRenewer) async -> OperatorCommand.Outcome {
         switch operation {
         case .refresh: return await refresh(&worker).map { "\(name) has a new token." }
         case .revoke: return await revoke(&worker)
@@ -134,7 +134,7 @@ extension TokenKeeper {
         }
     }
 
-    private func logIn(with token: TokenSet, _ worker: inout TokenWorker) async -> Order.Outcome {
+    private func logIn(with token: TokenSet, _ worker: inout TokenRenewer) async -> OperatorCommand.Outcome {
         switch await worker.take(token, as: .loginCompleted, after: look { $0.generation }) {
         case .failure(let failure): return .failure(failure.problem)
         case .success(let fresh): install(fresh)
@@ -145,7 +145,7 @@ extension TokenKeeper {
 
     // MARK: Refresh
 
-    private func refresh(_ worker: inout TokenWorker) async -> Result<Void, GatewayProblem> {
+    private func refresh(_ worker: inout TokenRenewer) async -> Result<Void, GatewayProblem> {
         // What no person can renew must not lose the token it still has to a refusal.
         if !setup.grant.isRenewable {
             let attempt = setup.attempt(holding: look { $0.held?.token })
@@ -159,7 +159,7 @@ extension TokenKeeper {
 
     // MARK: Clear
 
-    private func clear(_ worker: inout TokenWorker) async -> Order.Outcome {
+    private func clear(_ worker: inout TokenRenewer) async -> OperatorCommand.Outcome {
         decide { $0.clear() }
         let problem = await worker.clear(after: look { $0.generation })
         leave(&worker)
@@ -168,7 +168,7 @@ extension TokenKeeper {
     }
 
     /// Says at once when only a person can go on.
-    private func leave(_ worker: inout TokenWorker) {
+    private func leave(_ worker: inout TokenRenewer) {
         let isSeeded = worker.record == nil && setup.grant.seed(at: setup.clock.now()) != nil
         guard !isSeeded, let failure = worker.obstacle.map(setup.advised) else { return decide { $0.clear() } }
         for waiter in decide({ $0.clear(leaving: failure) }) { waiter(.failure(failure.problem)) }
@@ -183,7 +183,7 @@ extension TokenKeeper {
 
     // MARK: Revoke
 
-    private func revoke(_ worker: inout TokenWorker) async -> Order.Outcome {
+    private func revoke(_ worker: inout TokenRenewer) async -> OperatorCommand.Outcome {
         do throws(TokenStoreError) {
             try await worker.loadRecord(highestGeneration: look { $0.generation })
         } catch {
@@ -216,7 +216,7 @@ extension TokenKeeper {
 
     // MARK: Import
 
-    private func take(_ imported: ImportedToken, _ worker: inout TokenWorker) async -> Order.Outcome {
+    private func take(_ imported: ImportedToken, _ worker: inout TokenRenewer) async -> OperatorCommand.Outcome {
         let now = setup.clock.now()
         guard imported.access != nil || setup.grant.rotates else {
             let detail = "access_token is missing: \(name) cannot get one for a refresh token."
@@ -245,8 +245,8 @@ extension TokenKeeper {
     private func refreshImported(
         _ imported: FreshToken,
         replacing earlier: StoredToken?,
-        _ worker: inout TokenWorker
-    ) async -> Order.Outcome {
+        _ worker: inout TokenRenewer
+    ) async -> OperatorCommand.Outcome {
         guard let call = decide({ $0.beginImport(generation: imported.generation) }) else {
             install(imported)
             return .success(note(untried: "It was not tried because the credential is locked."))
@@ -268,8 +268,8 @@ extension TokenKeeper {
         of imported: FreshToken,
         replacing earlier: StoredToken?,
         by call: TokenCall,
-        _ worker: inout TokenWorker
-    ) async -> Order.Outcome {
+        _ worker: inout TokenRenewer
+    ) async -> OperatorCommand.Outcome {
         let kept = earlier.flatMap { $0.isRevoked ? nil : worker.fresh($0) }
         // With an earlier token nobody has to log in.
         let failure = kept == nil ? setup.advised(refusal) : refusal
@@ -307,7 +307,7 @@ extension TokenKeeper {
     }
 
     /// Puts back into the store what it held before the import.
-    private func restore(_ earlier: StoredToken?, _ worker: inout TokenWorker) async {
+    private func restore(_ earlier: StoredToken?, _ worker: inout TokenRenewer) async {
         await worker.restore(earlier)
         if earlier?.isRevoked ?? true { leave(&worker) } else { showUncertainty(of: worker) }
     }

@@ -3,7 +3,7 @@ package import GatewayCore
 /// Lending the token to credentials that are made from it.
 extension TokenKeeper: ParentCredential {
     package func liveToken(
-        for demand: CredentialDemand,
+        for demand: CredentialRequest,
         within limit: Duration
     ) async -> Result<LiveToken, GatewayProblem> {
         let (answers, answer) = AsyncStream.makeStream(

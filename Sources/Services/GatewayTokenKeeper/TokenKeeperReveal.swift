@@ -33,7 +33,7 @@ extension TokenKeeper {
     }
 
     private func credential() async -> Result<Credential, GatewayProblem> {
-        let demand = CredentialDemand(route: "token get", client: nil, requestID: "operator")
+        let demand = CredentialRequest(route: "token get", client: nil, requestID: "operator")
         return await credential(for: demand, within: Self.revealDeadline)
     }
 }
@@ -60,7 +60,7 @@ extension TokenKeeper {
 
 extension TokenKeeper {
     /// What there is, or what comes within `limit`.
-    func credential(for demand: CredentialDemand, within limit: Duration) async -> Result<Credential, GatewayProblem> {
+    func credential(for demand: CredentialRequest, within limit: Duration) async -> Result<Credential, GatewayProblem> {
         switch current(at: setup.clock.now().monotonic) {
         case .ready(let credential): .success(credential)
         case .unavailable(let problem): .failure(problem)

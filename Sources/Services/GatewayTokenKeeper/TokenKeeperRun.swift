@@ -10,7 +10,7 @@ extension TokenKeeper {
         await withGracefulShutdownHandler {
             await withTaskGroup(of: Void.self) { group in
                 group.addTask { await self.writeNotes() }
-                var worker = TokenWorker(setup: setup)
+                var worker = TokenRenewer(setup: setup)
                 while !doorbell.isClosed, !Task.isCancelled { await turn(&worker) }
                 close()
                 await storeWhatIsLeft(&worker)
@@ -49,7 +49,7 @@ extension TokenKeeper {
     }
 
     /// Nobody comes back to what the store has not taken yet: the next keeper of this token begins with what is stored.
-    private func storeWhatIsLeft(_ worker: inout TokenWorker) async {
+    private func storeWhatIsLeft(_ worker: inout TokenRenewer) async {
         await storeRejection(&worker)
         if worker.saveIsDue != nil { await worker.saveAgain() }
     }
@@ -73,7 +73,7 @@ extension TokenKeeper {
         }
     }
 
-    private func turn(_ worker: inout TokenWorker) async {
+    private func turn(_ worker: inout TokenRenewer) async {
         if let order = nextOrder() { return await carryOut(order, &worker) }
         if await storeRejection(&worker) { return }
         let now = setup.clock.now()
@@ -101,7 +101,7 @@ extension TokenKeeper {
 
     /// - Returns: Whether there was one.
     @discardableResult
-    private func storeRejection(_ worker: inout TokenWorker) async -> Bool {
+    private func storeRejection(_ worker: inout TokenRenewer) async -> Bool {
         guard let generation = rejection.withLock({ $0.take() }) else { return false }
         await worker.storeRejection(of: generation)
         return true
@@ -111,7 +111,7 @@ extension TokenKeeper {
         await doorbell.wait(atMost: until.map { $0 - now }, on: setup.clock)
     }
 
-    func make(_ call: TokenCall, _ worker: inout TokenWorker) async {
+    func make(_ call: TokenCall, _ worker: inout TokenRenewer) async {
         switch await perform(call, by: &worker) {
         case .obtained(let fresh):
             use(fresh, obtainedBy: call)
@@ -127,7 +127,7 @@ extension TokenKeeper {
         showUncertainty(of: worker)
     }
 
-    func perform(_ call: TokenCall, by worker: inout TokenWorker) async -> TokenWorker.End {
+    func perform(_ call: TokenCall, by worker: inout TokenRenewer) async -> TokenRenewer.End {
         let generation = look { $0.generation }
         return await worker.perform(call, after: generation) { self.look { $0.waiterCount } }
     }
@@ -139,7 +139,7 @@ extension TokenKeeper {
     }
 
     /// Makes the status say what the worker knows of the renewal token.
-    func showUncertainty(of worker: TokenWorker) {
+    func showUncertainty(of worker: TokenRenewer) {
         let isUncertain = worker.isUncertain
         decide { $0.isRotationUncertain = isUncertain }
     }

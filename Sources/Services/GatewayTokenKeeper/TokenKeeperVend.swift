@@ -10,7 +10,7 @@ extension TokenKeeper {
     ///
     /// - Parameter limit: Of all waiting.
     package func vend(
-        for demand: CredentialDemand,
+        for demand: CredentialRequest,
         within limit: Duration
     ) async -> Result<VendedToken, GatewayProblem> {
         let start = setup.clock.now().monotonic
@@ -26,14 +26,14 @@ extension TokenKeeper {
                 }
             }
         }
-        for _ in 1..<Self.mostTries {
+        for _ in 1..<Self.maximumTries {
             if let answer = await handOut(for: demand) { return answer }
         }
         return await handOut(for: demand) ?? .failure(withdrawnProblem)
     }
 
     /// How often a token may give way to another one while the event is written.
-    private static let mostTries = 3
+    private static let maximumTries = 3
 
     /// Whether somebody who is handed the token now has to wait for one to be obtained.
     package func vendsLater(at now: MonotonicTime) -> Bool {
@@ -48,7 +48,7 @@ extension TokenKeeper {
     package var lockedProblem: GatewayProblem? { look { $0.isLocked ? $0.lockedProblem : nil } }
 
     /// - Returns: nil when the token is not in use any more by the time that its event is committed.
-    private func handOut(for demand: CredentialDemand) async -> Result<VendedToken, GatewayProblem>? {
+    private func handOut(for demand: CredentialRequest) async -> Result<VendedToken, GatewayProblem>? {
         let now = setup.clock.now().monotonic
         let held: HeldToken
         switch servedToken {

@@ -9,7 +9,7 @@ import Logging
 /// When the new token cannot be stored it is used all the same and saved again later: for a grant that rotates it is the
 /// only one there is, and for any other the store merely saves a call after a restart. The journal is still in the
 /// store then, so that a crash before the second attempt shows.
-struct TokenWorker {
+struct TokenRenewer {
     enum End {
         case obtained(FreshToken)
         case nothing
@@ -24,7 +24,7 @@ struct TokenWorker {
 
     static let saveInterval: Duration = .seconds(5)
 
-    let setup: KeeperSetup
+    let setup: KeeperContext
     var record: StoredToken?
     var hasOpened = false
     /// The record was forgotten and the store would not remove it: it is not to be read again.
@@ -35,7 +35,7 @@ struct TokenWorker {
     /// A renewal token was sent and no answer came that says what became of it.
     var isUncertain = false
 
-    init(setup: KeeperSetup) { self.setup = setup }
+    init(setup: KeeperContext) { self.setup = setup }
 
     /// - Parameters:
     ///   - generation: The highest there has been.

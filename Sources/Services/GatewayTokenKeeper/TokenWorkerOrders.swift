@@ -2,7 +2,7 @@ import GatewayCore
 import Logging
 
 /// What operators order: forgetting, taking and revoking a token.
-extension TokenWorker {
+extension TokenRenewer {
     /// - Returns: Why it may come back with the next start.
     mutating func clear(after generation: Int) async -> GatewayProblem? {
         let problem = await forget()
@@ -148,7 +148,7 @@ extension TokenWorker {
                 case .failure(let problem):
                     (end.problem, end.code) = (problem, problem.cause?.code)
                     return end
-                case .next(let next) where attempt.answers < GrantAttempt.mostSteps: request = next
+                case .next(let next) where attempt.answers < GrantAttempt.maximumSteps: request = next
                 case .next:
                     end.problem = TokenFailure.endless(credential: setup.name).problem
                     return end

@@ -1,7 +1,7 @@
 import GatewayCore
 
 /// The token that the own one is made from.
-extension TokenWorker {
+extension TokenRenewer {
     /// nil when the grant needs none.
     func parentToken(for call: TokenCall) async -> Result<LiveToken?, TokenFailure> {
         guard let parent = setup.parent else { return .success(nil) }
@@ -16,7 +16,7 @@ extension TokenWorker {
     }
 
     /// On whose behalf the parent is asked: the request's, or the credential's own.
-    func demand(of call: TokenCall) -> CredentialDemand {
-        call.demand ?? CredentialDemand(route: "credentials.\(setup.name)", client: nil, requestID: "")
+    func demand(of call: TokenCall) -> CredentialRequest {
+        call.demand ?? CredentialRequest(route: "credentials.\(setup.name)", client: nil, requestID: "")
     }
 }

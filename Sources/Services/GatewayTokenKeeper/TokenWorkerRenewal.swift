@@ -18,7 +18,7 @@ import ServiceLifecycle
 /// - *The renewal token is refused.* In this order, each once: what the store holds by now, then the previous renewal token
 ///   (only after an uncertain rotation: the authority may not have seen the last one confirmed). Then a person must log
 ///   in.
-extension TokenWorker {
+extension TokenRenewer {
     private enum Sent {
         case token(TokenSet, TokenReply, took: Duration)
         case parentRefused(TokenFailure, TokenReply, took: Duration)
@@ -29,12 +29,12 @@ extension TokenWorker {
         let failure: TokenFailure
         var reply: TokenReply?
         let code: String?
-        let renewal: RenewalAtRisk
+        let renewal: RefreshTokenFate
         let took: Duration
     }
 
     /// What the answers of an attempt tell of the token that renews.
-    private struct RenewalAtRisk {
+    private struct RefreshTokenFate {
         /// The next one, once an answer has brought it.
         private(set) var next: Secret?
         /// Whether the next one, or the one at hand while there is none, may be spent.
@@ -45,7 +45,7 @@ extension TokenWorker {
             if let renewal = attempt.nextRenewal, renewal != next {
                 next = renewal
                 isLost = false
-            } else if attempt.begunAnewAfter == attempt.answers {
+            } else if attempt.restartedAfterStep == attempt.answers {
                 // Refused.
                 isLost = false
             } else if wasSent, Self.mayHaveSpent(reply, meaning) {
@@ -141,7 +141,7 @@ extension TokenWorker {
     /// Takes every step of an attempt, all of them within one deadline.
     private func take(_ first: GrantStep, in begun: GrantAttempt) async -> Sent {
         var (attempt, step) = (begun, first)
-        var renewal = RenewalAtRisk()
+        var renewal = RefreshTokenFate()
         let start = begun.now.monotonic
         while true {
             let left = TokenKeeper.callDeadline - (attempt.now.monotonic - start)
@@ -168,7 +168,7 @@ extension TokenWorker {
                     )
                 }
                 switch meaning {
-                case .next(let next) where attempt.answers < GrantAttempt.mostSteps: step = .request(next)
+                case .next(let next) where attempt.answers < GrantAttempt.maximumSteps: step = .request(next)
                 case .next: return failed(.endless(credential: setup.name))
                 case .parentRefused(let failure): return .parentRefused(failure.naming(hop), reply, took: duration)
                 case .failure(let failure): return failed(failure)
@@ -232,7 +232,7 @@ extension TokenWorker {
     }
 
     /// Stores the next renewal token of an attempt that failed all the same: the one that was sent is spent.
-    private mutating func keep(_ renewal: RenewalAtRisk, spending spent: Secret?) async {
+    private mutating func keep(_ renewal: RefreshTokenFate, spending spent: Secret?) async {
         guard var kept = record, let spent, let next = renewal.next, next != spent else { return }
         kept.previousRenewal = spent
         kept.token.renewal = next

@@ -2,7 +2,7 @@ import GatewayCore
 import Logging
 
 /// The store: opening it, writing to it, and what is said when it fails.
-extension TokenWorker {
+extension TokenRenewer {
     /// Looks for a token in the store, then in the configuration.
     ///
     /// - Returns: nil when a call has to be made: a request waits for it, a renewal was cut off half-way, or the token is

@@ -6,7 +6,7 @@ struct EndingTests {
     private let now = UnixTime(seconds: 1_772_357_400)
 
     struct Case: CustomTestStringConvertible {
-        let kind: Ending.Kind
+        let kind: Expiration.Kind
         var lifetime: Duration?
         let left: Duration
         let isSoon: Bool
@@ -34,7 +34,7 @@ struct EndingTests {
     func timeToAct(_ one: Case) {
         let end = now + one.left
         let start = one.lifetime.map { end + .zero - $0 }
-        let ending = Ending(one.kind, of: "x", from: start, to: end, at: now, action: "act")
+        let ending = Expiration(one.kind, of: "x", from: start, to: end, at: now, action: "act")
         #expect(ending.isSoon == one.isSoon)
         #expect(ending.remainingSeconds == max(Int(one.left.components.seconds), 0))
         #expect(ending.endsAt == end.rfc3339)

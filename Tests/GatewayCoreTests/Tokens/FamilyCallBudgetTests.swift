@@ -5,8 +5,8 @@ import Testing
 struct FamilyCallBudgetTests {
     private static let start = MonotonicTime(nanoseconds: 1_000_000_000)
 
-    private static func spent(members: Int, _ trigger: TokenEvent.Trigger = .demand) -> FamilyCallBudget {
-        var budget = FamilyCallBudget(members: members)
+    private static func spent(members: Int, _ trigger: TokenEvent.Trigger = .demand) -> SubjectCallBudget {
+        var budget = SubjectCallBudget(members: members)
         for _ in 0..<members * 60 {
             let verdict = budget.spend(for: trigger, at: start)
             #expect(verdict == .granted)
@@ -20,7 +20,7 @@ struct FamilyCallBudgetTests {
         #expect(verdict == .spent(isNews: true))
         let pause = Duration.seconds(60) / members
         let (early, late) = (Self.start + pause - .milliseconds(1), Self.start + pause + .milliseconds(1))
-        var verdicts: [FamilyCallBudget.Verdict] = []
+        var verdicts: [SubjectCallBudget.Verdict] = []
         for time in [early, late, late] { verdicts.append(budget.spend(for: .demand, at: time)) }
         #expect(verdicts == [.spent(isNews: false), .granted, .spent(isNews: false)])
     }
@@ -56,7 +56,7 @@ struct FamilyCallBudgetTests {
     }
 
     @Test func shortLivedTokensAreRenewedOnSchedule() {
-        var budget = FamilyCallBudget(members: 3)
+        var budget = SubjectCallBudget(members: 3)
         let obtained = UnixTime(seconds: 1_772_357_400)
         let token = TokenSet(access: Secret("t"), obtainedAt: obtained, expiresAt: obtained + .seconds(10))
         budget.expect(token, renewedBy: RenewalPolicy())

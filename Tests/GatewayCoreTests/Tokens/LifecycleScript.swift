@@ -75,7 +75,7 @@ struct LifecycleScript: ~Copyable {
 
     mutating func need(_ waiter: Int) -> String {
         tickets += 1
-        let demand = CredentialDemand(route: "box", client: nil, requestID: "r\(waiter)")
+        let demand = CredentialRequest(route: "box", client: nil, requestID: "r\(waiter)")
         let ticket = CredentialTicket(id: tickets)
         switch machine.need(by: waiter, ticket: ticket, for: demand, at: now.monotonic) {
         case .use(let credential): return "use \(credential.generation)"

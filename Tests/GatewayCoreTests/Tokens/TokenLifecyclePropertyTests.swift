@@ -120,7 +120,7 @@ struct TokenLifecyclePropertyTests {
         _ observer: inout Observer,
         at now: MonotonicTime
     ) {
-        let demand = CredentialDemand(route: "box", client: nil, requestID: "r")
+        let demand = CredentialRequest(route: "box", client: nil, requestID: "r")
         switch machine.need(by: waiter, ticket: CredentialTicket(id: ticket), for: demand, at: now) {
         case .use(let credential): observer.used(credential, at: now)
         case .wait, .waitAndCall: observer.waiting.insert(waiter)

@@ -40,7 +40,7 @@ struct Assembly: Sendable {
         // The library starts its threads at the first use, and ends the process when the system has none left. A reload is too late.
         _ = NIOThreadPool.singleton
         let feed = AuditFeed(audit: storage.audit, metrics: options.metrics, logger: options.logger("audit"))
-        let keepers = KeeperHost()
+        let keepers = KeeperSupervisor()
         let parts = CredentialSources.Parts(
             key: storage.key,
             store: storage.tokens,
@@ -120,7 +120,7 @@ struct Assembly: Sendable {
         services = [
             [AuditService(log: storage.audit), AuditFeedService(feed: feed), observer, keepers],
             [
-                EndingWatch(
+                ExpirationMonitor(
                     endings: { [makeControl] in await makeControl().endings() },
                     audit: storage.audit,
                     clock: clock,

@@ -11,7 +11,7 @@ struct CredentialSources: Sendable {
     /// By index into ``Plan/credentials``: the keeper that serves it.
     private var keeperIndices: [Int?] = []
     /// By index into ``Plan/credentials``: the keepers of those whose subject the request names.
-    private(set) var families: [Int: KeeperFamily] = [:]
+    private(set) var families: [Int: PerSubjectKeepers] = [:]
     private var fixed: [Fixed] = []
     /// By index into ``keepers``: what each was made from.
     private var definitions: [Definition] = []
@@ -137,7 +137,7 @@ struct CredentialSources: Sendable {
         let kept = previous?.familyDefinitions.first { $0.value == definition }.flatMap { previous?.families[$0.key] }
         families[index] =
             kept
-            ?? KeeperFamily(
+            ?? PerSubjectKeepers(
                 name: credential.name,
                 strategy: credential.strategyKind,
                 grants: grants,
@@ -166,7 +166,7 @@ struct CredentialSources: Sendable {
         keepers + families.sorted { $0.key < $1.key }.flatMap(\.value.keepers)
     }
 
-    func families(notIn other: CredentialSources) -> [KeeperFamily] {
+    func families(notIn other: CredentialSources) -> [PerSubjectKeepers] {
         families.values.filter { family in !other.families.values.contains { $0 === family } }
     }
 
@@ -195,7 +195,7 @@ struct CredentialSources: Sendable {
         _ key: CredentialKey,
         _ parent: TokenKeeper?,
         _ parts: Parts,
-        family: FamilyBudget? = nil,
+        family: SubjectCallLimit? = nil,
         begunBy trigger: TokenEvent.Trigger = .startup
     ) -> TokenKeeper {
         let keeper = TokenKeeper(
@@ -236,7 +236,7 @@ struct CredentialSources: Sendable {
     private static func note(
         of credential: CredentialPlan,
         _ parts: Parts
-    ) -> @Sendable (CredentialUseEvent, CredentialDemand) -> Void {
+    ) -> @Sendable (CredentialUseEvent, CredentialRequest) -> Void {
         let (name, kind, feed, clock) = (credential.name, credential.strategyKind, parts.feed, parts.clock)
         return { use, demand in
             feed.offer(

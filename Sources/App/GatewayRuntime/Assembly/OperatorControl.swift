@@ -9,7 +9,7 @@ struct OperatorControl: GatewayControl {
     private let live: LivePlan
     private let plan: Plan
     private let sources: CredentialSources
-    private let planEndings: PlanEndings
+    private let planEndings: PlanExpirations
     /// Why the configuration on disk is not the one that is served.
     private let refusal: String?
     private let reloader: Reloader?
@@ -71,7 +71,7 @@ struct OperatorControl: GatewayControl {
         return keeper.status(at: clock.now())
     }
 
-    func endings() async -> [Ending] {
+    func endings() async -> [Expiration] {
         let now = clock.now()
         return (sources.keepers.flatMap { $0.endings(at: now) } + planEndings.endings(at: now.wall)).sorted {
             ($0.remainingSeconds, $0.of) < ($1.remainingSeconds, $1.of)
@@ -108,7 +108,7 @@ struct OperatorControl: GatewayControl {
     }
 
     /// nil when there is time.
-    private static func notice(of ending: Ending) -> String? {
+    private static func notice(of ending: Expiration) -> String? {
         guard ending.isSoon else { return nil }
         let remaining = ending.remainingSeconds
         let when = remaining > 0 ? "ends in \(ConfigUnits.countdown(remaining))" : "has ended"
@@ -184,7 +184,7 @@ struct OperatorControl: GatewayControl {
         while stands: () -> Bool
     ) async -> Result<OperationReport, GatewayProblem> {
         var keeper = successor(of: keeper, name)
-        for _ in 1..<Self.mostSuccessors {
+        for _ in 1..<Self.maximumSuccessors {
             let result = await carryOut(operation, keeper)
             guard case .failure(let problem) = result, problem.kind == .draining, stands() else { return result }
             let next = successor(of: keeper, name)
@@ -195,7 +195,7 @@ struct OperatorControl: GatewayControl {
     }
 
     /// Keepers that one order is tried with; each of them was retired while the order waited.
-    private static let mostSuccessors = 4
+    private static let maximumSuccessors = 4
 
     private func successor(of keeper: TokenKeeper, _ name: String) -> TokenKeeper {
         let now = Self(
@@ -252,14 +252,14 @@ struct OperatorControl: GatewayControl {
     }
 
     /// Reads `app-user[42]`, whether or not a request has named that subject yet.
-    private func member(named name: String) -> (KeeperFamily, subject: String)? {
+    private func member(named name: String) -> (PerSubjectKeepers, subject: String)? {
         guard let open = name.firstIndex(of: "["), name.last == "]" else { return nil }
         guard let family = sources.families.values.first(where: { $0.name == name[..<open] }) else { return nil }
         return (family, String(name[name.index(after: open)...].dropLast()))
     }
 
     /// Nobody has asked for this one's token lately; what there is of it is in the store.
-    private func statusWithoutKeeper(of subject: String, in family: KeeperFamily, _ name: String) -> TokenStatus {
+    private func statusWithoutKeeper(of subject: String, in family: PerSubjectKeepers, _ name: String) -> TokenStatus {
         let isLocked = locks.contains(name)
         var status = TokenStatus(
             credential: name,

@@ -2,9 +2,9 @@ import GatewayCore
 import GatewayProxy
 
 /// What a plan names that ends at a known time: secrets whose end it states, and certificates as they were read.
-struct PlanEndings: Sendable {
+struct PlanExpirations: Sendable {
     private struct Item {
-        let kind: Ending.Kind
+        let kind: Expiration.Kind
         let name: String
         var start: UnixTime?
         let end: UnixTime
@@ -48,7 +48,7 @@ struct PlanEndings: Sendable {
         )
     }
 
-    func endings(at now: UnixTime) -> [Ending] {
-        items.map { Ending($0.kind, of: $0.name, from: $0.start, to: $0.end, at: now, action: $0.action) }
+    func endings(at now: UnixTime) -> [Expiration] {
+        items.map { Expiration($0.kind, of: $0.name, from: $0.start, to: $0.end, at: now, action: $0.action) }
     }
 }

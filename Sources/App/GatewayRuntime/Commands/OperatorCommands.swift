@@ -51,11 +51,11 @@ package struct OperatorCommands: Sendable {
     private struct Status: Encodable {
         let readiness: Readiness
         let tokens: [TokenStatus]
-        let endings: [Ending]
+        let endings: [Expiration]
         let routes: [RouteStatus]
     }
 
-    private static func table(of endings: [Ending]) -> String {
+    private static func table(of endings: [Expiration]) -> String {
         var table = TextTable("ENDS IN", "WHAT", "OF", "AT", "WHAT TO DO")
         for ending in endings {
             let remaining = ending.remainingSeconds

@@ -13,7 +13,7 @@ actor LoginDesk: LoginControl {
     /// Logins that are known at a time, those included that have just ended.
     private static let capacity = 32
     /// Answers of others that a login survives.
-    private static let mostForeign = 100
+    private static let maximumForeign = 100
 
     struct Parts: Sendable {
         /// Who keeps the credential's token; the problem says why nobody does.
@@ -170,7 +170,7 @@ actor LoginDesk: LoginControl {
         // An answer counts once; whoever sends it again, as the reload of a page does, hears how the login ended.
         guard !login.isAnswered else { return login.progress }
         let step = login.flow.read(answer, of: login.attempt, at: parts.clock.now())
-        if case .foreign(let refusal) = step, case .redirect = answer, login.foreignAnswers < Self.mostForeign {
+        if case .foreign(let refusal) = step, case .redirect = answer, login.foreignAnswers < Self.maximumForeign {
             return ignore(refusal, for: id)
         }
         logins[id]?.isAnswered = true

@@ -5,10 +5,10 @@ import ServiceLifecycle
 /// Announces, once each, what ends soon: in the log, and as `expiring_soon` in the audit log.
 ///
 /// Tokens are left to their keepers, which announce them to the second.
-struct EndingWatch: Service {
+struct ExpirationMonitor: Service {
     static let interval: Duration = .seconds(60)
 
-    let endings: @Sendable () async -> [Ending]
+    let endings: @Sendable () async -> [Expiration]
     let audit: any AuditLog
     let clock: any GatewayClock
     let logger: Logger
@@ -25,9 +25,11 @@ struct EndingWatch: Service {
         }
     }
 
-    private static func name(of ending: Ending) -> String { "\(ending.kind.rawValue) \(ending.of) \(ending.endsAt)" }
+    private static func name(of ending: Expiration) -> String {
+        "\(ending.kind.rawValue) \(ending.of) \(ending.endsAt)"
+    }
 
-    private func announce(_ ending: Ending) async {
+    private func announce(_ ending: Expiration) async {
         logger.warning(
             "Ends soon",
             metadata: [

@@ -9,7 +9,7 @@ enum TokenMetrics {
     ]
 
     /// What is there no more is said no more.
-    static func record(_ tokens: [TokenStatus], _ endings: [Ending], in metrics: MetricRegistry) {
+    static func record(_ tokens: [TokenStatus], _ endings: [Expiration], in metrics: MetricRegistry) {
         var kept: Set<MetricRegistry.Key> = []
         func set(_ name: String, _ labels: [(String, String)], _ value: Double) {
             metrics.gauge(name, labels).set(value)

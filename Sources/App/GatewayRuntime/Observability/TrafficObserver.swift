@@ -69,13 +69,13 @@ final class TrafficObserver: ExchangeObserver, Service {
         if let accessLog { log(record, to: accessLog) }
     }
 
-    func denied(_ demand: CredentialDemand?, requestID: String, reason: ProblemKind) {
+    func denied(_ demand: CredentialRequest?, requestID: String, reason: ProblemKind) {
         metrics.counter("gateway_clients_denied_total", [("reason", reason.rawValue)]).increment(by: 1)
         let now = clock.now()
         guard let unrecorded = denials.withLock({ $0.spend(at: now.monotonic) }) else { return }
         var detail = ["reason": reason.rawValue]
         if unrecorded > 0 { detail["unrecorded_before"] = String(unrecorded) }
-        let demand = demand ?? CredentialDemand(route: "", client: nil, requestID: requestID)
+        let demand = demand ?? CredentialRequest(route: "", client: nil, requestID: requestID)
         let event = TokenEvent(
             at: now.wall,
             name: .clientDenied,

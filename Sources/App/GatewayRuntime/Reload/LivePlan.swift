@@ -6,14 +6,14 @@ final class LivePlan: Sendable {
     struct State: Sendable {
         let plan: Plan
         let sources: CredentialSources
-        let endings: PlanEndings
+        let endings: PlanExpirations
         /// Why the configuration on disk is not the one that is served; nil when it is.
         var refusal: String?
 
         init(plan: Plan, sources: CredentialSources) {
             self.plan = plan
             self.sources = sources
-            endings = PlanEndings(plan)
+            endings = PlanExpirations(plan)
         }
     }
 

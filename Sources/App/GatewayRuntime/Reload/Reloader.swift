@@ -13,7 +13,7 @@ final class Reloader: Service {
     struct Parts: Sendable {
         let live: LivePlan
         let proxy: ProxyServer
-        let keepers: KeeperHost
+        let keepers: KeeperSupervisor
         let locks: CredentialLocks
         let audit: SQLiteAuditLog
         let makeSources: @Sendable (Plan, CredentialSources) -> CredentialSources
@@ -41,7 +41,7 @@ final class Reloader: Service {
     static let pollInterval = Duration.seconds(1)
     /// A change is acted upon when the files have been still for so long: editors write in several steps.
     static let settleTime = Duration.milliseconds(200)
-    private static let mostWaiting = 64
+    private static let maximumWaiting = 64
 
     private let source: ConfigurationSource
     private let parts: Parts
@@ -73,7 +73,7 @@ final class Reloader: Service {
         await withCheckedContinuation { done in
             let refusal: ReloadReport? = pending.withLock { pending in
                 if pending.isClosed { return .failed(cause, "the gateway is stopping") }
-                guard pending.waiters.count < Self.mostWaiting else {
+                guard pending.waiters.count < Self.maximumWaiting else {
                     return .failed(cause, "too many reloads are waiting")
                 }
                 pending.want(cause)

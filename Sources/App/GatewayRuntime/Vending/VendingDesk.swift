@@ -37,7 +37,7 @@ final class VendingDesk: VendingControl {
             let detail = "No token is handed out under this name; a credential is whose vend names clients."
             return .failure(GatewayProblem(.noRoute, detail))
         }
-        let demand = CredentialDemand(route: "tokens/\(credential)", client: client, requestID: requestID)
+        let demand = CredentialRequest(route: "tokens/\(credential)", client: client, requestID: requestID)
         guard vend.clients.contains(client) else {
             observer.denied(demand, requestID: requestID, reason: .routeForbidden)
             let detail = "This client is handed no token of \(credential); vend of the credential names those that are."

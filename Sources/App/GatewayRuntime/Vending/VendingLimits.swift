@@ -4,9 +4,9 @@ import GatewayCore
 ///
 /// Only who waits takes a place, so that a slow authority does not keep away those whose tokens are at hand.
 struct VendingLimits {
-    static let mostWaiting = 64
+    static let maximumWaiting = 64
     /// Of one client.
-    static let mostWaitingOfOne = 16
+    static let maximumWaitingOfOne = 16
     /// Of one client, at once; regained one by one each second.
     static let burst = 60
 
@@ -37,7 +37,7 @@ struct VendingLimits {
     }
 
     private func hasPlace(for client: String) -> Bool {
-        waiting[client, default: 0] < Self.mostWaitingOfOne && waiting.values.reduce(0, +) < Self.mostWaiting
+        waiting[client, default: 0] < Self.maximumWaitingOfOne && waiting.values.reduce(0, +) < Self.maximumWaiting
     }
 
     /// Of one that waited.

@@ -4,7 +4,7 @@ import GatewayTokenKeeper
 /// What a client is handed: a credential's token, one that is made from it, or that of the subject which it names.
 enum VendingOffer {
     case token(of: TokenKeeper, madeFrom: TokenKeeper)
-    case subject(String, of: KeeperFamily)
+    case subject(String, of: PerSubjectKeepers)
 
     /// Whether the client has to wait for the token. Makes no keeper.
     func waits(at now: MonotonicTime) -> Bool {
@@ -15,7 +15,7 @@ enum VendingOffer {
         }
     }
 
-    func handOut(for demand: CredentialDemand, within limit: Duration) async -> Result<VendedToken, GatewayProblem> {
+    func handOut(for demand: CredentialRequest, within limit: Duration) async -> Result<VendedToken, GatewayProblem> {
         switch self {
         case .token(let keeper, let own): await Self.handOut(keeper, madeFrom: own, for: demand, within: limit)
         case .subject(let subject, let family):
@@ -29,7 +29,7 @@ enum VendingOffer {
     private static func handOut(
         _ keeper: TokenKeeper,
         madeFrom own: TokenKeeper,
-        for demand: CredentialDemand,
+        for demand: CredentialRequest,
         within limit: Duration
     ) async -> Result<VendedToken, GatewayProblem> {
         // A weaker token that was made before lives on, and is not handed out any more.

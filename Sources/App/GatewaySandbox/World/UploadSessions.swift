@@ -6,7 +6,7 @@ struct UploadSessions: Sendable {
     /// Box's own parts are of 8 MiB and more; small ones make small tests.
     static let partSize = 1 << 20
     static let largestFile = 1 << 30
-    static let mostSessions = 100
+    static let maximumSessions = 100
 
     struct Part: Sendable {
         let id: String
@@ -33,7 +33,7 @@ struct UploadSessions: Sendable {
     subscript(id: String) -> Session? { sessions[id] }
 
     mutating func begin(_ session: Session, id: String) -> Bool {
-        guard sessions.count < Self.mostSessions else { return false }
+        guard sessions.count < Self.maximumSessions else { return false }
         sessions[id] = session
         return true
     }

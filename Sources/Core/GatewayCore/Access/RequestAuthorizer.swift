@@ -44,7 +44,7 @@ package final class RequestAuthorizer: Sendable {
         let subject: SubjectRule?
 
         /// - Parameter selection: Where each request says whose token it goes with.
-        package init(plan: RoutePlan, places: ClientAuthenticator.Places, selection: (any CredentialSelection)?) {
+        package init(plan: RoutePlan, places: ClientAuthenticator.Places, selection: (any SubjectCredentialResolver)?) {
             self.plan = plan
             self.places = places
             subject = selection.map(SubjectRule.init)

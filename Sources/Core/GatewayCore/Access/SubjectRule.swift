@@ -1,10 +1,10 @@
 /// Lets each request of a route say in a field whose token it goes with.
 package struct SubjectRule: Sendable {
-    private let selection: any CredentialSelection
+    private let selection: any SubjectCredentialResolver
     /// In lower case.
     private let field: [UInt8]
 
-    package init(_ selection: any CredentialSelection) {
+    package init(_ selection: any SubjectCredentialResolver) {
         self.selection = selection
         field = selection.field.utf8.map(\.asciiLowercased)
     }

@@ -59,7 +59,7 @@ package struct TokenEvent: Hashable, Sendable {
     package var subject: String?
     package var generation: Int?
     package var trigger: Trigger?
-    package var demand: CredentialDemand?
+    package var demand: CredentialRequest?
     package var outcome: Outcome
     package var httpStatus: Int?
     /// From the allow-list of ``OAuthErrorCode``, a ``TokenTransportFailure/Reason``, a ``ProgramFailure/Reason`` or a
@@ -81,7 +81,7 @@ package struct TokenEvent: Hashable, Sendable {
         subject: String? = nil,
         generation: Int? = nil,
         trigger: Trigger? = nil,
-        demand: CredentialDemand? = nil,
+        demand: CredentialRequest? = nil,
         outcome: Outcome = .ok,
         httpStatus: Int? = nil,
         errorCode: String? = nil,

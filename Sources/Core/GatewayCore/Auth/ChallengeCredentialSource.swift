@@ -22,7 +22,7 @@ package final class ChallengeCredentialSource: ChallengeAnswering {
     private let realm: String?
     private let isChallenged = Atomic(false)
     private let firstUses = FirstUses()
-    private let noted: @Sendable (CredentialUseEvent, CredentialDemand) -> Void
+    private let noted: @Sendable (CredentialUseEvent, CredentialRequest) -> Void
 
     /// - Parameters:
     ///   - realm: Compared exactly; nil takes any.
@@ -32,7 +32,7 @@ package final class ChallengeCredentialSource: ChallengeAnswering {
         strategy: String,
         injection: Injection,
         realm: String?,
-        noted: @escaping @Sendable (CredentialUseEvent, CredentialDemand) -> Void = { _, _ in }
+        noted: @escaping @Sendable (CredentialUseEvent, CredentialRequest) -> Void = { _, _ in }
     ) {
         self.name = name
         self.strategy = strategy
@@ -74,7 +74,7 @@ package final class ChallengeCredentialSource: ChallengeAnswering {
     }
 
     package func wait(
-        for demand: CredentialDemand,
+        for demand: CredentialRequest,
         _ done: @escaping @Sendable (Result<Credential, GatewayProblem>) -> Void
     ) -> CredentialTicket {
         done(.success(isChallenged.load(ordering: .relaxed) ? full : bare))
@@ -82,9 +82,9 @@ package final class ChallengeCredentialSource: ChallengeAnswering {
     }
 
     package func cancel(_ ticket: CredentialTicket) {}
-    package func rejected(generation: Int, by demand: CredentialDemand) {}
+    package func rejected(generation: Int, by demand: CredentialRequest) {}
 
-    package func note(_ event: CredentialUseEvent, generation: Int, by demand: CredentialDemand) {
+    package func note(_ event: CredentialUseEvent, generation: Int, by demand: CredentialRequest) {
         if event == .injected {
             guard generation > Self.bareGeneration, firstUses.isFirst(generation: generation, route: demand.route)
             else {

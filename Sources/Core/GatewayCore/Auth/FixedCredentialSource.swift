@@ -6,14 +6,14 @@ package final class FixedCredentialSource: CredentialSource {
 
     private let credential: Credential
     private let firstUses = FirstUses()
-    private let noted: @Sendable (CredentialUseEvent, CredentialDemand) -> Void
+    private let noted: @Sendable (CredentialUseEvent, CredentialRequest) -> Void
 
     /// - Parameter noted: Told of first uses and rejections, for the audit log. Must not block.
     package init(
         name: String,
         strategy: String,
         injection: Injection,
-        noted: @escaping @Sendable (CredentialUseEvent, CredentialDemand) -> Void = { _, _ in }
+        noted: @escaping @Sendable (CredentialUseEvent, CredentialRequest) -> Void = { _, _ in }
     ) {
         self.strategy = strategy
         self.credential = Credential(name: name, generation: 1, injection: injection)
@@ -23,7 +23,7 @@ package final class FixedCredentialSource: CredentialSource {
     package func current(at now: MonotonicTime) -> CredentialAnswer { .ready(credential) }
 
     package func wait(
-        for demand: CredentialDemand,
+        for demand: CredentialRequest,
         _ done: @escaping @Sendable (Result<Credential, GatewayProblem>) -> Void
     ) -> CredentialTicket {
         done(.success(credential))
@@ -31,9 +31,9 @@ package final class FixedCredentialSource: CredentialSource {
     }
 
     package func cancel(_ ticket: CredentialTicket) {}
-    package func rejected(generation: Int, by demand: CredentialDemand) {}
+    package func rejected(generation: Int, by demand: CredentialRequest) {}
 
-    package func note(_ event: CredentialUseEvent, generation: Int, by demand: CredentialDemand) {
+    package func note(_ event: CredentialUseEvent, generation: Int, by demand: CredentialRequest) {
         if event == .injected, !firstUses.isFirst(generation: generation, route: demand.route) { return }
         noted(event, demand)
     }

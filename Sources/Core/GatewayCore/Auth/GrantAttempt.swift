@@ -3,7 +3,7 @@
 /// Nothing of it outlives the attempt.
 package struct GrantAttempt: Sendable {
     /// More steps than this are a loop, and the attempt fails.
-    package static let mostSteps = 16
+    package static let maximumSteps = 16
 
     /// The token at hand; it may be dead.
     package let held: TokenSet?
@@ -18,7 +18,7 @@ package struct GrantAttempt: Sendable {
     /// What was odd about an answer that was of use all the same: sentences for the log, without the authority's words.
     package var remarks: [String] = []
     /// For grants that may give up one way and begin another: how many answers there had been when they did.
-    package var begunAnewAfter: Int?
+    package var restartedAfterStep: Int?
 
     /// The token of the credential that this one is made from; nil where there is none.
     package var parentToken: Secret?

@@ -3,7 +3,7 @@ package struct DiagnosticRenderer: Sendable {
     private let files: [ConfigDocument.File]
     private let hidden: [Place: [SourceSpan]]
 
-    private static let mostShown = 100
+    private static let maximumShown = 100
     /// Of a longer line only what is near the mistake is looked at.
     private static let neighbourhood = 2000
 
@@ -23,8 +23,8 @@ package struct DiagnosticRenderer: Sendable {
     /// - Parameter consequence: What the problems led to, for example `the running configuration was kept`. Not printed
     ///   when there are only warnings.
     package func render(_ diagnostics: [ConfigDiagnostic], consequence: String) -> String {
-        var text = diagnostics.prefix(Self.mostShown).map(render).joined()
-        if diagnostics.count > Self.mostShown { text += "… and \(diagnostics.count - Self.mostShown) more.\n" }
+        var text = diagnostics.prefix(Self.maximumShown).map(render).joined()
+        if diagnostics.count > Self.maximumShown { text += "… and \(diagnostics.count - Self.maximumShown) more.\n" }
         let problems = diagnostics.count { $0.severity == .error }
         let warnings = diagnostics.count - problems
         switch (problems, warnings) {

@@ -12,8 +12,8 @@ package struct ConnectionOptions: Hashable, Sendable {
     }
 
     /// More than any honest message has: each name is compared with each field.
-    var nominatesTooMany: Bool { nominated.count > Self.mostNominated }
-    static let mostNominated = 32
+    var nominatesTooMany: Bool { nominated.count > Self.maximumNominated }
+    static let maximumNominated = 32
 
     /// - Parameter name: In lower case.
     func nominates(_ name: String) -> Bool { nominated.contains { $0.elementsEqual(name.utf8) } }

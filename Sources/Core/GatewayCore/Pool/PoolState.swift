@@ -98,11 +98,11 @@ package struct PoolState: ~Copyable, Sendable {
 
     /// The connection that ``take(mayRepeat:isOpen:mayHaveInput:at:)`` is about. nil while requests wait: they go first.
     package var next: ConnectionID? {
-        @inline(__always) get { waiters.isEmpty ? mostRecent : nil }
+        @inline(__always) get { waiters.isEmpty ? latest : nil }
     }
 
     /// The idle connection that was used last.
-    package var mostRecent: ConnectionID? {
+    package var latest: ConnectionID? {
         guard let slot = idle.last else { return nil }
         return ConnectionID(slot: slot, number: connections[Int(slot)].number)
     }

@@ -1,7 +1,7 @@
 /// Where the request path takes credentials from when a field of the request says whose it is.
 ///
 /// Every call returns at once and may be made on an event loop.
-package protocol CredentialSelection: AnyObject, Sendable {
+package protocol SubjectCredentialResolver: AnyObject, Sendable {
     /// The name from the configuration.
     var name: String { get }
     var strategy: String { get }
@@ -13,7 +13,7 @@ package protocol CredentialSelection: AnyObject, Sendable {
     func source(for subject: String) -> Result<any CredentialSource, GatewayProblem>
 }
 
-extension CredentialSelection {
+extension SubjectCredentialResolver {
     package var missingSubject: GatewayProblem {
         GatewayProblem(.subjectRequired, "\(field) is missing: it names the subject whose token the request goes with.")
     }

@@ -17,7 +17,7 @@ package protocol CredentialSource: AnyObject, Sendable {
     /// - Parameter done: Called exactly once, on any thread, perhaps before this method returns.
     /// - Returns: What ``cancel(_:)`` takes when the waiter goes away; leaving does not stop the renewal for others.
     func wait(
-        for demand: CredentialDemand,
+        for demand: CredentialRequest,
         _ done: @escaping @Sendable (Result<Credential, GatewayProblem>) -> Void
     ) -> CredentialTicket
 
@@ -25,7 +25,7 @@ package protocol CredentialSource: AnyObject, Sendable {
     func cancel(_ ticket: CredentialTicket)
 
     /// The upstream said that this generation is not valid. A thousand late calls for one generation cause one renewal.
-    func rejected(generation: Int, by demand: CredentialDemand)
+    func rejected(generation: Int, by demand: CredentialRequest)
 
     /// Which of its rejections count; nil where each does.
     var rejections: RejectionRecord? { get }
@@ -38,7 +38,7 @@ package protocol CredentialSource: AnyObject, Sendable {
     var timesWithdrawn: Int { get }
 
     /// A generation was used on a route for the first time, a request was replayed, or went without its credential.
-    func note(_ event: CredentialUseEvent, generation: Int, by demand: CredentialDemand)
+    func note(_ event: CredentialUseEvent, generation: Int, by demand: CredentialRequest)
 }
 
 extension CredentialSource {
@@ -55,7 +55,7 @@ package enum CredentialAnswer: Sendable {
 }
 
 /// Who needs a credential; ends up in the audit log.
-package struct CredentialDemand: Hashable, Sendable {
+package struct CredentialRequest: Hashable, Sendable {
     package let route: String
     package let client: String?
     package let requestID: String

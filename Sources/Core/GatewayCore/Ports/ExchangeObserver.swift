@@ -2,5 +2,5 @@
 package protocol ExchangeObserver: Sendable {
     func finished(_ record: borrowing ExchangeRecord)
     /// A client was refused: no token, a wrong one, or a route that it may not use.
-    func denied(_ demand: CredentialDemand?, requestID: String, reason: ProblemKind)
+    func denied(_ demand: CredentialRequest?, requestID: String, reason: ProblemKind)
 }

@@ -3,10 +3,10 @@ package protocol ParentCredential: AnyObject, Sendable {
     var name: String { get }
 
     /// The token as it is used now; waits for one at most for `limit`.
-    func liveToken(for demand: CredentialDemand, within limit: Duration) async -> Result<LiveToken, GatewayProblem>
+    func liveToken(for demand: CredentialRequest, within limit: Duration) async -> Result<LiveToken, GatewayProblem>
 
     /// The authority said that this generation is not valid. Repeating it has no effect.
-    func rejected(generation: Int, by demand: CredentialDemand)
+    func rejected(generation: Int, by demand: CredentialRequest)
 }
 
 /// A token that may be used now.

@@ -1,5 +1,5 @@
 /// Something with a known end that only a person can replace: for `status`, the admin page, metrics and the audit log.
-package struct Ending: Hashable, Sendable, Codable {
+package struct Expiration: Hashable, Sendable, Codable {
     package enum Kind: String, CaseIterable, Sendable, Codable {
         /// That nothing renews, such as a developer token.
         case token

@@ -1,7 +1,7 @@
 /// How many calls the subjects of one credential may cause together: as many as so many credentials may make by themselves.
 ///
 /// Renewals ahead of an end have a budget of their own: whoever invents subjects keeps nobody's token from being renewed.
-package struct FamilyCallBudget: Sendable {
+package struct SubjectCallBudget: Sendable {
     package enum Verdict: Hashable, Sendable {
         case granted
         /// `isNews`: nobody was told since there were calls to spare.

@@ -4,7 +4,7 @@ extension GrantAttempt {
     ///
     /// nil once another way was begun: what that brings belongs to a token that does not exist yet.
     package var nextRenewal: Secret? {
-        get { begunAnewAfter == nil ? outputs["renewal"] : nil }
+        get { restartedAfterStep == nil ? outputs["renewal"] : nil }
         set { outputs["renewal"] = newValue }
     }
 }

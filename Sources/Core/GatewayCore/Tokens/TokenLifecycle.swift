@@ -49,7 +49,7 @@ package struct TokenLifecycle<Waiter>: ~Copyable {
     var phase: TokenPhase
     var waiters: [CredentialTicket: Waiter] = [:]
     /// Of the request that has waited longest; named as the cause of a call that begins later.
-    var firstDemand: CredentialDemand?
+    var firstDemand: CredentialRequest?
     package internal(set) var isLocked = false
     /// How often a token was taken from those who use it: locked, revoked or cleared, not replaced.
     package internal(set) var withdrawals = 0
@@ -72,7 +72,7 @@ package struct TokenLifecycle<Waiter>: ~Copyable {
         phase = .calling(nil, TokenCall(id: TokenCall.firstLook, trigger: rules.begunBy, demand: nil))
     }
 
-    mutating func newCall(_ trigger: TokenEvent.Trigger, for demand: CredentialDemand? = nil) -> TokenCall {
+    mutating func newCall(_ trigger: TokenEvent.Trigger, for demand: CredentialRequest? = nil) -> TokenCall {
         lastCall += 1
         return TokenCall(id: lastCall, trigger: trigger, demand: demand)
     }

@@ -14,7 +14,7 @@ extension TokenLifecycle where Waiter: Sendable {
     }
 
     /// How long before its end a token that cannot be renewed is announced.
-    package static var foresight: Duration { Ending.Kind.token.notice }
+    package static var foresight: Duration { Expiration.Kind.token.notice }
 
     /// What is to be done now. The shell asks after every event and whenever the time that it was told has come.
     package mutating func next(at now: MonotonicTime) -> Step {

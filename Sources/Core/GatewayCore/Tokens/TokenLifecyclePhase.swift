@@ -131,10 +131,10 @@ package struct TokenCall: Hashable, Sendable {
     package let id: Int
     package let trigger: TokenEvent.Trigger
     /// The request that caused it, when one did.
-    package let demand: CredentialDemand?
+    package let demand: CredentialRequest?
     package internal(set) var hasBegun = false
 
-    init(id: Int, trigger: TokenEvent.Trigger, demand: CredentialDemand?) {
+    init(id: Int, trigger: TokenEvent.Trigger, demand: CredentialRequest?) {
         self.id = id
         self.trigger = trigger
         self.demand = demand

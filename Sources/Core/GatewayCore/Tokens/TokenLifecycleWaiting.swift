@@ -43,7 +43,7 @@ extension TokenLifecycle where Waiter: Sendable {
     package mutating func need(
         by waiter: Waiter,
         ticket: CredentialTicket,
-        for demand: CredentialDemand,
+        for demand: CredentialRequest,
         at now: MonotonicTime
     ) -> OnNeed {
         switch answer(at: now) {
@@ -59,7 +59,7 @@ extension TokenLifecycle where Waiter: Sendable {
         of generation: Int,
         by waiter: Waiter,
         ticket: CredentialTicket,
-        for demand: CredentialDemand,
+        for demand: CredentialRequest,
         at now: MonotonicTime
     ) -> OnNeed {
         switch answer(at: now) {
@@ -77,7 +77,7 @@ extension TokenLifecycle where Waiter: Sendable {
     private mutating func keep(
         _ waiter: Waiter,
         _ ticket: CredentialTicket,
-        for demand: CredentialDemand
+        for demand: CredentialRequest
     ) -> OnNeed {
         guard !isStopped else { return .refuse(Self.drainingProblem) }
         guard waiters.count < rules.maximumWaiters else {
@@ -93,7 +93,7 @@ extension TokenLifecycle where Waiter: Sendable {
     package mutating func withdraw(_ ticket: CredentialTicket) -> Waiter? { waiters.removeValue(forKey: ticket) }
 
     /// The upstream did not accept this generation. A thousand such reports are one rejection.
-    package mutating func rejected(generation: Int, by demand: CredentialDemand? = nil) -> OnRejection {
+    package mutating func rejected(generation: Int, by demand: CredentialRequest? = nil) -> OnRejection {
         guard let held, held.generation == generation else { return .late }
         guard !held.isRejected else { return .known }
         phase.changeHeld { $0.isRejected = true }
@@ -137,7 +137,7 @@ extension TokenLifecycle where Waiter: Sendable {
     package var held: HeldToken? { phase.held }
 
     /// - Returns: Whether a call became due by this; false when one already was.
-    mutating func wantCall(_ trigger: TokenEvent.Trigger, for demand: CredentialDemand? = nil) -> Bool {
+    mutating func wantCall(_ trigger: TokenEvent.Trigger, for demand: CredentialRequest? = nil) -> Bool {
         phase.want(newCall(trigger, for: demand))
     }
 }

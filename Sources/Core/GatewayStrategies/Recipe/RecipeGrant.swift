@@ -107,16 +107,16 @@ struct RecipeGrant: TokenGrant {
     }
 
     func sendsRenewal(in attempt: GrantAttempt) -> Bool {
-        guard attempt.begunAnewAfter == nil, flow(holding: attempt.held) == .refresh,
+        guard attempt.restartedAfterStep == nil, flow(holding: attempt.held) == .refresh,
             refresh.indices.contains(attempt.answers)
         else { return false }
         return refresh[attempt.answers].request.names.contains("renewal")
     }
 
     func interpret(_ reply: TokenReply, in attempt: inout GrantAttempt) -> GrantAnswer {
-        let flow = attempt.begunAnewAfter == nil ? flow(holding: attempt.held) : .acquire
+        let flow = attempt.restartedAfterStep == nil ? flow(holding: attempt.held) : .acquire
         let steps = flow == .refresh ? refresh : acquire
-        let index = attempt.answers - 1 - (attempt.begunAnewAfter ?? 0)
+        let index = attempt.answers - 1 - (attempt.restartedAfterStep ?? 0)
         guard steps.indices.contains(index) else { return .failure(unwritable) }
         let step = steps[index]
         switch step.verdict(on: reply, rotates: rotates) {
@@ -136,7 +136,7 @@ struct RecipeGrant: TokenGrant {
     }
 
     private func beginAnew(_ attempt: inout GrantAttempt) -> GrantAnswer {
-        attempt.begunAnewAfter = attempt.answers
+        attempt.restartedAfterStep = attempt.answers
         attempt.outputs = [:]
         return step(acquire, 0, attempt).map { .next($0) } ?? .failure(unwritable)
     }
@@ -155,7 +155,7 @@ struct RecipeGrant: TokenGrant {
             throw BrokenAnswer(reason: "the token is too long or holds characters that no token may hold")
         }
         // What a refresh leaves out goes on to be valid; a new login owes nothing to the old one.
-        let old = attempt.begunAnewAfter == nil && !refresh.isEmpty ? attempt.held : nil
+        let old = attempt.restartedAfterStep == nil && !refresh.isEmpty ? attempt.held : nil
         var extras = old?.extras ?? [:]
         for name in kept { if let value = outputs[name] { extras[name] = value } }
         let token = TokenSet(

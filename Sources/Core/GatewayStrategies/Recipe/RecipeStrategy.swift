@@ -5,7 +5,7 @@ struct RecipeStrategy: AuthStrategy {
     static let kind = "recipe"
 
     /// More would not fit into one attempt that renews in vain and begins anew.
-    private static let mostSteps = GrantAttempt.mostSteps / 2
+    private static let maximumSteps = GrantAttempt.maximumSteps / 2
 
     private let grant: RecipeGrant
 
@@ -63,8 +63,8 @@ struct RecipeStrategy: AuthStrategy {
         _ reserved: Set<String>
     ) -> [RecipeStep]? {
         guard let elements = fields.elements(key) else { return nil }
-        guard (1...mostSteps).contains(elements.count) else {
-            fields.error(key, "between 1 and \(mostSteps) steps")
+        guard (1...maximumSteps).contains(elements.count) else {
+            fields.error(key, "between 1 and \(maximumSteps) steps")
             return nil
         }
         var scope = scope

@@ -14,7 +14,7 @@ indirect enum TextPatternNode: Hashable, Sendable {
 /// Reads the syntax of ``TextPattern``.
 struct TextPatternParser {
     private static let deepest = 32
-    private static let mostRepetitions = 100
+    private static let maximumRepetitions = 100
 
     private let bytes: [UInt8]
     private var position = 0
@@ -79,8 +79,8 @@ struct TextPatternParser {
         guard let least = number() else { throw mistake("after \"{\" stand numbers: {2}, {2,} or {2,5}") }
         var most: Int? = least
         if take(",") { most = number() }
-        guard take("}"), least <= most ?? .max, max(least, most ?? 0) <= Self.mostRepetitions else {
-            throw mistake("after \"{\" stand numbers up to \(Self.mostRepetitions): {2}, {2,} or {2,5}")
+        guard take("}"), least <= most ?? .max, max(least, most ?? 0) <= Self.maximumRepetitions else {
+            throw mistake("after \"{\" stand numbers up to \(Self.maximumRepetitions): {2}, {2,} or {2,5}")
         }
         return (least, most)
     }

@@ -8,7 +8,7 @@ struct AssertionRepair {
     /// Clocks that differ by more make a refusal that does not say why one about the times; it is repaired once.
     private static let tolerance: Duration = .seconds(5)
     /// Further ahead nothing is signed: whoever answers in the authority's place would be given what is good for years.
-    private static let mostAhead: Duration = .seconds(86_400)
+    private static let maximumAhead: Duration = .seconds(86_400)
 
     private let statuses: Set<Int>
     /// nil where the authority has no names for errors.
@@ -40,7 +40,7 @@ struct AssertionRepair {
         guard let complaint = complaint(in: reply, to: attempt) else { return nil }
         guard attempt.answers <= Self.limit,
             let now = complaint.date ?? (complaint.isAboutTime ? nil : attempt.now.wall),
-            now - attempt.now.wall <= Self.mostAhead
+            now - attempt.now.wall <= Self.maximumAhead
         else { return .failure(Self.failure(after: complaint, reply, from: authority, in: attempt)) }
         var attempt = attempt
         attempt.now = Moment(monotonic: attempt.now.monotonic, wall: now)

@@ -21,10 +21,10 @@ struct JWTSigner: Sendable {
         case hs512 = "HS512"
 
         /// Those of private keys, whose owner alone can sign.
-        static let asymmetric = allCases.filter { $0.leastSecret == nil }
+        static let asymmetric = allCases.filter { $0.minimumSecret == nil }
 
         /// So many bytes a shared secret must have: as many as the hash (RFC 7518 §3.2). nil for private keys.
-        var leastSecret: Int? {
+        var minimumSecret: Int? {
             switch self {
             case .hs256: 32
             case .hs384: 48
@@ -67,7 +67,7 @@ struct JWTSigner: Sendable {
 
     /// - Parameter secret: Its bytes in UTF-8 are the key.
     init(shared secret: Secret, algorithm: Algorithm, keyID: String?) throws(KeyRefusal) {
-        guard let least = algorithm.leastSecret else { throw .wrongKind(expected: "a private key") }
+        guard let least = algorithm.minimumSecret else { throw .wrongKind(expected: "a private key") }
         let bytes = secret.withValue { Array($0.utf8) }
         guard bytes.count >= least else { throw .secretTooShort(least: least) }
         self.algorithm = algorithm

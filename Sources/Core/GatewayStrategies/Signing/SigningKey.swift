@@ -114,7 +114,7 @@ extension ConfigFields {
 
     private var wantsSharedSecret: Bool {
         guard case .scalar(let scalar)? = node("algorithm")?.content else { return false }
-        return JWTSigner.Algorithm(rawValue: scalar.text)?.leastSecret != nil
+        return JWTSigner.Algorithm(rawValue: scalar.text)?.minimumSecret != nil
     }
 
     /// A private key in PEM, with the `passphrase` of this mapping when it is encrypted.

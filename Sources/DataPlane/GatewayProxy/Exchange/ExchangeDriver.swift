@@ -85,8 +85,8 @@ final class ExchangeDriver {
     var compiled: CompiledRoute { route.state.route }
     var source: (any CredentialSource)? { admitted.chosen ?? compiled.source }
     var credential: Credential? { isAuthorized ? route.credential : nil }
-    var credentialRequest: CredentialDemand {
-        CredentialDemand(route: compiled.plan.name, client: record.client, requestID: record.requestID.description)
+    var credentialRequest: CredentialRequest {
+        CredentialRequest(route: compiled.plan.name, client: record.client, requestID: record.requestID.description)
     }
 
     /// How much of the request the exchange takes now.

@@ -108,7 +108,10 @@ final class HTTP1ClientConnection: ChannelDuplexHandler, DeadlineKeeper {
         }
         if !exchange.record.wasSent {
             beginAgain()
-        } else if withdrawal(exchange.shared).covers(client: exchange.record.client, route: exchange.admitted.match.route) {
+        } else if withdrawal(exchange.shared).covers(
+            client: exchange.record.client,
+            route: exchange.admitted.match.route
+        ) {
             exchange.exclude(ReloadWithdrawal.problem)
         }
     }

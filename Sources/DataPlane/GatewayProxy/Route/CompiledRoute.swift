@@ -23,7 +23,7 @@ final class CompiledRoute: Sendable {
     let plan: RoutePlan
     let source: (any CredentialSource)?
     /// Takes the place of ``source`` where each request says whose token it goes with.
-    let selection: (any CredentialSelection)?
+    let selection: (any SubjectCredentialResolver)?
     let policy: RenewalPolicy
     let hostLine: [UInt8]
     let basePath: [UInt8]

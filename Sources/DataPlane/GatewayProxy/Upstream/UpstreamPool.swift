@@ -74,7 +74,7 @@ final class UpstreamPool {
     }
 
     /// The connection that would be taken is in the middle of a read, where a request comes that its client had sent ahead.
-    var isBusyReading: Bool { state.mostRecent.flatMap(connection)?.mayBeEnding ?? false }
+    var isBusyReading: Bool { state.latest.flatMap(connection)?.mayBeEnding ?? false }
 
     /// The request of the connection is over, and it can carry another one.
     func putBack(_ connection: HTTP1UpstreamConnection, _ id: ConnectionID, keepAliveSeconds: Int?) {

@@ -12,7 +12,7 @@ final class SpareBuffers {
     private static let largest = 65_536
     /// More than a read brings most of the time, and small enough to stay in the cache of a processor.
     private static let readCapacity = 262_144
-    private static let mostReads = 8
+    private static let maximumReads = 8
     /// Up to here the rest of a read is copied, so that it does not keep the buffer that the loop reads into.
     private static let smallRest = 16_384
 
@@ -48,7 +48,7 @@ final class SpareBuffers {
         swap(&read, &buffer)
         // One that has grown would be grown further by the next rest, until all of them hold what a socket can.
         guard read.storageCapacity == Self.readCapacity else { return }
-        if reads.count == Self.mostReads { reads.removeFirst() }
+        if reads.count == Self.maximumReads { reads.removeFirst() }
         reads.append(read)
     }
 }

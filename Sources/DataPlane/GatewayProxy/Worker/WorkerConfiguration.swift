@@ -78,7 +78,7 @@ final class WorkerConfiguration {
         switch refusal.problem.kind {
         case .clientAuthRequired, .proxyAuthRequired, .routeForbidden:
             let request = refusal.route.map {
-                CredentialDemand(
+                CredentialRequest(
                     route: shared.routes[$0].plan.name,
                     client: refusal.client,
                     requestID: id.description

@@ -359,7 +359,7 @@ struct CredentialDecoder {
         }
         let strategy = type.init(from: fields)
         let policy = RenewalDecoder.decode(fields, for: strategy, kind: type.kind)
-        let expires = SecretEndDecoder.decode(fields, for: strategy)
+        let expires = SecretExpirationDecoder.decode(fields, for: strategy)
         fields.isComplete = true
         guard let strategy else { return nil }
         var plan = CredentialPlan(

@@ -1,5 +1,5 @@
 /// Reads `expires`: the end of the secret, key or password of a credential, which nobody but the configuration knows.
-enum SecretEndDecoder {
+enum SecretExpirationDecoder {
     /// - Parameter strategy: nil when its own keys were faulty.
     static func decode(_ fields: ConfigFields, for strategy: (any AuthStrategy)?) -> UnixTime? {
         if let strategy, !strategy.hasSecret { return nil }

@@ -138,7 +138,7 @@ package enum ConfigSchema {
         let shared = SchemaProbe.explore { [isStatic, hasSecret] document, recorder in
             guard let fields = fields(document, recorder) else { return }
             if !isStatic { _ = RenewalDecoder.decode(fields, for: nil, kind: type.kind) }
-            if hasSecret { _ = SecretEndDecoder.decode(fields, for: nil) }
+            if hasSecret { _ = SecretExpirationDecoder.decode(fields, for: nil) }
         }
         for key in shared.keys {
             tree.keys.append(key)

@@ -82,7 +82,7 @@ extension PlanSummary.Credential: PlanSummaryItem {
             if let value { facts.append(PlanSummary.Fact(key: key, value: value)) }
         }
         add("subject", subject)
-        if let subjectField, let mostSubjects { add("subject", "of \(subjectField), at most \(mostSubjects)") }
+        if let subjectField, let maximumSubjects { add("subject", "of \(subjectField), at most \(maximumSubjects)") }
         add("parent", parent)
         if renewsByItself == false { add("renew", "false") }
         if let renewAhead, let renewAtLeast { add("renew", "{ahead: \(renewAhead), at_least: \(renewAtLeast)}") }

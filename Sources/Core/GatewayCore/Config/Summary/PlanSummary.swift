@@ -23,7 +23,7 @@ package struct PlanSummary: Hashable, Sendable, Codable {
         package var subject: String?
         /// The header field that names the subject, and how many subjects there may be at a time.
         package var subjectField: String?
-        package var mostSubjects: Int?
+        package var maximumSubjects: Int?
         /// The credential that it is made from.
         package var parent: String?
         package var renewable: Bool
@@ -185,7 +185,7 @@ extension PlanSummary.Credential {
         vend = plan.vend?.clients
         vendedToken = plan.vend.map { whole.credentials[$0.credential].name }
         if case .tokenPerSubject(let grants) = plan.strategy.behavior {
-            (subjectField, mostSubjects) = (grants.field, grants.limit)
+            (subjectField, maximumSubjects) = (grants.field, grants.limit)
         }
         guard plan.strategy.isRenewable else { return }
         renewable = true
