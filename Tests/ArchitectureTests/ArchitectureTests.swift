@@ -26,6 +26,31 @@ struct ArchitectureTests {
         #expect(foreign == [])
     }
 
+    @Test(arguments: FolderTable.targets.keys.sorted())
+    func theFoldersOfATargetAreInLayers(_ target: String) throws {
+        var below: Set<String> = []
+        for layer in try #require(FolderTable.targets[target]) {
+            #expect(below.isDisjoint(with: layer.keys), "a folder has one row")
+            for (folder, used) in layer {
+                #expect(used.subtracting(below) == [], "\(folder) may use folders of the layers before its own only")
+            }
+            below.formUnion(layer.keys)
+        }
+    }
+
+    @Test(arguments: FolderTable.targets.keys.sorted())
+    func aFolderUsesWhatItsRowSays(_ target: String) throws {
+        let rows = try #require(FolderTable.targets[target]).flatMap { $0 }
+        let uses = FolderUses(tree.files.filter { $0.target == target })
+        #expect(Set(rows.map(\.key)) == uses.folders)
+        for (folder, allowed) in rows {
+            let found = uses.examples[folder] ?? [:]
+            let foreign = found.filter { !allowed.contains($0.key) }
+            #expect(foreign == [:], "\(folder) must not use these: docs/architecture.md, Folders")
+            #expect(allowed.subtracting(found.keys) == [], "\(folder) no longer uses these: take them out of its row")
+        }
+    }
+
     @Test func theCoreReadsNoClockAndNoEnvironment() throws {
         let pure: Set = ["GatewayCore", "GatewayStrategies"]
         let places = try tree.places(
@@ -61,7 +86,7 @@ struct ArchitectureTests {
 
     @Test func theFilesThatReadSecretsAreTheOnesOnTheList() throws {
         let places = try tree.places(
-            in: { $0.path != "Core/GatewayCore/Auth/Secret.swift" },
+            in: { $0.path != "Core/GatewayCore/Secrets/Secret.swift" },
             matching: #"\.withValue\b"#
         )
         let files = Set(places.map { String($0.prefix { $0 != ":" }) })

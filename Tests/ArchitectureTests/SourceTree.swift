@@ -3,7 +3,7 @@ import Foundation
 /// The sources of this package as text, so that rules about them can be tests.
 struct SourceTree: Sendable {
     struct File: CustomStringConvertible {
-        /// Relative to the folder, for example `Core/GatewayCore/Auth/Secret.swift`.
+        /// Relative to the folder, for example `Core/GatewayCore/Secrets/Secret.swift`.
         let path: String
         let target: String
         let lines: [Line]
@@ -13,7 +13,7 @@ struct SourceTree: Sendable {
 
     struct Line: Sendable {
         let number: Int
-        /// Without comments and without what stands between quotes.
+        /// Without comments and without what stands between quotes, but for what is interpolated there.
         let code: String
     }
 
@@ -47,49 +47,9 @@ struct SourceTree: Sendable {
     }
 
     static func codeLines(of text: String) -> [Line] {
-        var inBlockComment = false
-        var inMultilineString = false
-        return text.split(separator: "\n", omittingEmptySubsequences: false).enumerated().map { index, raw in
-            Line(
-                number: index + 1,
-                code: code(of: String(raw), inBlockComment: &inBlockComment, inMultilineString: &inMultilineString)
-            )
+        var reader = CodeReader()
+        return text.split(separator: "\n", omittingEmptySubsequences: false).enumerated().map { index, line in
+            Line(number: index + 1, code: reader.code(of: String(line)))
         }
-    }
-
-    private static func code(
-        of line: String,
-        inBlockComment: inout Bool,
-        inMultilineString: inout Bool
-    ) -> String {
-        var result = ""
-        var inString = false
-        var rest = Substring(line)
-        while let character = rest.first {
-            if inBlockComment {
-                if rest.hasPrefix("*/") { inBlockComment = false }
-                rest = rest.dropFirst(inBlockComment ? 1 : 2)
-            } else if rest.hasPrefix("\"\"\"") {
-                inMultilineString.toggle()
-                rest = rest.dropFirst(3)
-            } else if inMultilineString {
-                rest = rest.dropFirst()
-            } else if inString {
-                if character == "\"" { inString = false }
-                rest = rest.dropFirst(character == "\\" ? 2 : 1)
-            } else if character == "\"" {
-                inString = true
-                rest = rest.dropFirst()
-            } else if rest.hasPrefix("//") {
-                return result
-            } else if rest.hasPrefix("/*") {
-                inBlockComment = true
-                rest = rest.dropFirst(2)
-            } else {
-                result.append(character)
-                rest = rest.dropFirst()
-            }
-        }
-        return result
     }
 }

@@ -108,7 +108,7 @@ VOCABULARY = sorted(
     | set(re.findall(r"`([a-z][a-z0-9_]{2,})`", (ROOT / "docs/configuration.md").read_text(encoding="utf-8")))
     | {
         word
-        for folder in ["GatewayStrategies", "GatewayCore/Config"]
+        for folder in ["GatewayStrategies", "GatewayCore/Config", "GatewayCore/Decoding", "GatewayCore/Schema"]
         for path in (ROOT / "Sources/Core" / folder).rglob("*.swift")
         for word in re.findall(r'\b(?:string|scalar|has|fields|node|elements|secret|choice|know)\("([a-z0-9_]+)"', path.read_text(encoding="utf-8"))
     }

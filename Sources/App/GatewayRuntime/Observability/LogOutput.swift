@@ -116,7 +116,3 @@ private struct StreamLogHandler: LogHandler {
         output.emit(event, label: label, metadata: all)
     }
 }
-
-extension String {
-    func padding(to width: Int) -> String { self + String(repeating: " ", count: max(0, width - count)) }
-}

@@ -6,17 +6,6 @@ package enum FormEncoding {
         return String(decoding: bytes, as: UTF8.self)
     }
 
-    package static func encode(_ parameters: [TokenRequest.Parameter]) -> [UInt8] {
-        var bytes: [UInt8] = []
-        for parameter in parameters {
-            if !bytes.isEmpty { bytes.append(UInt8(ascii: "&")) }
-            PercentEncoding.append(parameter.name, to: &bytes, isForm: true)
-            bytes.append(UInt8(ascii: "="))
-            parameter.value.withValue { PercentEncoding.append($0, to: &bytes, isForm: true) }
-        }
-        return bytes
-    }
-
     /// Undoes the encoding; nil when an escape is broken or the bytes are not UTF-8.
     package static func decode(_ bytes: some Sequence<UInt8>) -> String? {
         PercentEncoding.decodeStrictly(Array(bytes), isForm: true)

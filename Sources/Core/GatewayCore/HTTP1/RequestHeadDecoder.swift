@@ -1,0 +1,303 @@
+/// Decodes request heads, strictly and resumably (RFC 9112 §3 and §5-§6).
+package struct RequestHeadDecoder: ~Copyable, Sendable {
+    package enum Verdict: Sendable {
+        case needMore
+        /// ``RequestHeadDecoder/head`` is complete.
+        case head
+        case refused(HeadRefusal)
+    }
+
+    package private(set) var head = RequestHead()
+    private let maxBytes: Int
+    private let maxFields: Int
+    private var phase = Phase.requestLine
+    private var lineStart = 0
+    private var scanned = 0
+    /// One is forgiven, and was taken already.
+    private var hasTakenEmptyLine = false
+
+    private enum Phase {
+        case requestLine
+        case fields
+    }
+
+    package init(maxBytes: Int, maxFields: Int) {
+        self.maxBytes = maxBytes
+        self.maxFields = maxFields
+    }
+
+    /// Whether bytes of an unfinished head have been seen. The empty line that may stand before it is none.
+    package var isWithinHead: Bool { phase == .fields || scanned > lineStart }
+
+    /// Makes ready for the next head.
+    package mutating func reset() {
+        phase = .requestLine
+        lineStart = 0
+        scanned = 0
+        hasTakenEmptyLine = false
+        head.isHead = false
+    }
+
+    /// Where the bytes so far are an empty line and nothing else: whoever sent it has not begun a request.
+    ///
+    /// - Returns: How many bytes to drop; without them the head goes on.
+    package mutating func takeEmptyLine() -> Int {
+        guard phase == .requestLine, lineStart > 0, scanned == lineStart else { return 0 }
+        defer { (lineStart, scanned, hasTakenEmptyLine) = (0, 0, true) }
+        return lineStart
+    }
+
+    /// - Parameter bytes: Everything from the first byte of the head on; grows from call to call.
+    package mutating func decode(_ bytes: borrowing Span<UInt8>) -> Verdict {
+        if phase == .requestLine {
+            switch readRequestLine(bytes) {
+            case .head: phase = .fields
+            case let verdict: return verdict
+            }
+        }
+        switch head.section.read(bytes, maxBytes: maxBytes, maxFields: maxFields) {
+        case .needMore: return .needMore
+        case .refused(let reason): return .refused(reason)
+        case .end(let end):
+            head.end = end
+            if let reason = interpretFields(bytes) { return .refused(reason) }
+            return .head
+        }
+    }
+
+    // MARK: Request line
+
+    private mutating func readRequestLine(_ bytes: borrowing Span<UInt8>) -> Verdict {
+        // One empty line before a request is forgiven (RFC 9112 §2.2).
+        if scanned == 0, !hasTakenEmptyLine, bytes.count > 0, bytes[0] == 0x0D {
+            guard bytes.count > 1 else { return .needMore }
+            guard bytes[1] == 0x0A else { return .refused(.malformedRequestLine) }
+            lineStart = 2
+            scanned = 2
+        }
+        // First of all, because an answer to it has no content, be it a refusal of this line.
+        head.isHead = bytes.count >= lineStart + 5 && bytes.equals(lineStart..<lineStart + 5, "HEAD ")
+        switch FieldSection.endOfLine(bytes, from: scanned) {
+        case .needMore(let position):
+            scanned = position
+            if position >= maxBytes { return .refused(.targetTooLong) }
+            return startsLikeARequest(bytes, until: position) ? .needMore : .refused(.malformedRequestLine)
+        case .refused:
+            return .refused(.malformedRequestLine)
+        case .found(let lineEnd):
+            if lineEnd >= maxBytes { return .refused(.targetTooLong) }
+            if let reason = parseRequestLine(bytes, lineStart..<lineEnd) { return .refused(reason) }
+            head.section.begin(at: lineEnd + 2)
+            return .head
+        }
+    }
+
+    /// Refuses early what cannot become a request: a TLS hello, say, has no line end to wait for.
+    private func startsLikeARequest(_ bytes: borrowing Span<UInt8>, until end: Int) -> Bool {
+        var index = lineStart
+        while index < end, index - lineStart <= 32 {
+            if bytes[index] == 0x20 { return index > lineStart }
+            guard bytes[index].isTokenByte else { return false }
+            index += 1
+        }
+        return index - lineStart <= 32
+    }
+
+    private mutating func parseRequestLine(_ bytes: borrowing Span<UInt8>, _ line: Range<Int>) -> HeadRefusal? {
+        var methodEnd = line.lowerBound
+        while methodEnd < line.upperBound, bytes[methodEnd].isTokenByte { methodEnd &+= 1 }
+        guard methodEnd > line.lowerBound, methodEnd < line.upperBound, bytes[methodEnd] == 0x20,
+            methodEnd - line.lowerBound <= 32
+        else { return .malformedRequestLine }
+        head.method = line.lowerBound..<methodEnd
+
+        // " HTTP/1.1" is nine bytes.
+        let versionStart = line.upperBound - 8
+        guard versionStart - 1 > methodEnd, bytes[versionStart - 1] == 0x20 else { return .malformedRequestLine }
+        if let reason = parseVersion(bytes, versionStart) { return reason }
+
+        let target = methodEnd + 1..<versionStart - 1
+        guard !target.isEmpty else { return .malformedRequestLine }
+        for index in target where bytes[index] <= 0x20 || bytes[index] >= 0x7F || bytes[index] == 0x23 {
+            return bytes[index] == 0x20 ? .malformedRequestLine : .invalidTarget
+        }
+        if let reason = refuseMethod(bytes) { return reason }
+        return parseTarget(bytes, target)
+    }
+
+    private mutating func parseVersion(_ bytes: borrowing Span<UInt8>, _ start: Int) -> HeadRefusal? {
+        guard bytes.equals(start..<start + 5, "HTTP/"), bytes[start + 5].isDigit, bytes[start + 6] == 0x2E,
+            bytes[start + 7].isDigit
+        else {
+            return .malformedRequestLine
+        }
+        guard bytes[start + 5] == 0x31, bytes[start + 7] <= 0x31 else { return .versionNotSupported }
+        head.isHTTP10 = bytes[start + 7] == 0x30
+        return nil
+    }
+
+    private mutating func refuseMethod(_ bytes: borrowing Span<UInt8>) -> HeadRefusal? {
+        head.isIdempotent = false
+        switch head.method.count {
+        case 3:
+            head.isIdempotent = equals(bytes, "GET") || equals(bytes, "PUT")
+            return equals(bytes, "PRI") ? .methodRefused : nil
+        case 4:
+            head.isIdempotent = head.isHead
+        case 5:
+            return equals(bytes, "TRACE") ? .methodRefused : nil
+        case 6:
+            head.isIdempotent = equals(bytes, "DELETE")
+        case 7:
+            head.isIdempotent = equals(bytes, "OPTIONS")
+            return equals(bytes, "CONNECT") ? .methodRefused : nil
+        default: break
+        }
+        return nil
+    }
+
+    private func equals(_ bytes: borrowing Span<UInt8>, _ method: StaticString) -> Bool {
+        bytes.equals(head.method, method)
+    }
+
+    private mutating func parseTarget(_ bytes: borrowing Span<UInt8>, _ target: Range<Int>) -> HeadRefusal? {
+        head.targetAuthority = 0..<0
+        let pathStart: Int
+        if bytes[target.lowerBound] == 0x2F {
+            head.form = .origin
+            pathStart = target.lowerBound
+        } else if target.count == 1, bytes[target.lowerBound] == 0x2A {
+            guard head.method.count == 7, equals(bytes, "OPTIONS") else { return .invalidTarget }
+            head.form = .asterisk
+            head.path = target
+            head.query = target.upperBound..<target.upperBound
+            return nil
+        } else {
+            guard let authorityStart = absoluteAuthorityStart(bytes, target) else { return .invalidTarget }
+            var end = authorityStart
+            while end < target.upperBound, bytes[end] != 0x2F, bytes[end] != 0x3F {
+                if bytes[end] == 0x40 { return .invalidTarget }
+                end += 1
+            }
+            guard end > authorityStart else { return .invalidTarget }
+            head.form = .absolute
+            head.targetAuthority = authorityStart..<end
+            pathStart = end
+        }
+        var pathEnd = pathStart
+        while pathEnd < target.upperBound, bytes[pathEnd] != 0x3F { pathEnd &+= 1 }
+        head.path = pathStart..<pathEnd
+        head.query = pathEnd..<target.upperBound
+        return nil
+    }
+
+    private func absoluteAuthorityStart(_ bytes: borrowing Span<UInt8>, _ target: Range<Int>) -> Int? {
+        for scheme: StaticString in ["http://", "https://"] {
+            let length = scheme.utf8CodeUnitCount
+            guard target.count > length else { continue }
+            if bytes.equalsLowercased(target.lowerBound..<target.lowerBound + length, scheme) {
+                return target.lowerBound + length
+            }
+        }
+        return nil
+    }
+
+    // MARK: Fields
+
+    private mutating func interpretFields(_ bytes: borrowing Span<UInt8>) -> HeadRefusal? {
+        head.host = 0..<0
+        head.expectsContinue = false
+        head.present = []
+        if head.options != ConnectionOptions() { head.options = ConnectionOptions() }
+        var contentLength: Int?
+        var isChunked = false
+        var hasHost = false
+        var hasUpgrade = false
+        var offersClearTextHTTP2 = false
+
+        for index in head.section.fields.indices {
+            let field = head.section.fields[index]
+            switch field.kind {
+            case .other, .cookie, .date, .forwarded, .keepAlive, .te, .proxyConnection, .proxyAuthenticate, .setCookie,
+                .uriReference, .wwwAuthenticate:
+                break
+            case .authorization:
+                head.present.insert(head.present.contains(.authorization) ? .secondAuthorization : .authorization)
+            case .proxyAuthorization: head.present.insert(.proxyAuthorization)
+            case .origin: head.present.insert(.origin)
+            case .secFetchSite: head.present.insert(.secFetchSite)
+            case .via: head.present.insert(.via)
+            case .xRequestID: head.present.insert(.requestID)
+            // HTTP/2 in clear text would carry requests past every rule; its offer is dropped, not forwarded.
+            case .upgrade:
+                hasUpgrade = true
+                offersClearTextHTTP2 = offersClearTextHTTP2 || bytes.containsLowercased(field.value, "h2c")
+            case .connection: head.options.add(bytes, field.value)
+            case .host:
+                guard !hasHost else { return .duplicateHost }
+                hasHost = true
+                head.host = field.value
+            case .contentLength:
+                guard contentLength == nil else { return .duplicateContentLength }
+                guard !FieldSection.hasTabAround(bytes, field),
+                    let length = FieldSection.contentLength(bytes, field.value)
+                else { return .invalidContentLength }
+                contentLength = length
+            case .transferEncoding:
+                guard !isChunked, !FieldSection.hasTabAround(bytes, field),
+                    bytes.equalsLowercased(field.value, "chunked")
+                else {
+                    return .invalidTransferEncoding
+                }
+                isChunked = true
+            case .expect:
+                guard bytes.equalsLowercased(field.value, "100-continue") else { return .invalidExpectation }
+                // Who speaks 1.0 cannot mean it (RFC 9110 §10.1.1).
+                head.expectsContinue = !head.isHTTP10
+            }
+        }
+
+        if isChunked {
+            guard contentLength == nil else { return .conflictingFraming }
+            guard !head.isHTTP10 else { return .transferEncodingInHTTP10 }
+        }
+        if head.section.hasFramingLookAlike(bytes) { return .framingLookAlike }
+        head.framing = isChunked ? .chunked : contentLength.map { $0 == 0 ? .none : .length($0) } ?? .none
+        head.wantsUpgrade = hasUpgrade && !offersClearTextHTTP2 && head.options.upgrade && !head.isHTTP10
+        if !head.options.nominated.isEmpty, let reason = refuseNominations() { return reason }
+        return checkHost(bytes, hasHost: hasHost)
+    }
+
+    /// A client that lists a framing field, Host, Expect or Authorization in `Connection` wants the upstream to see another
+    /// message than the one we judged.
+    private func refuseNominations() -> HeadRefusal? {
+        // Each is compared with each field.
+        if head.options.nominatesTooMany { return .tooManyNominated }
+        for name in head.options.nominated {
+            let kind = FieldKind.classify(name.span, 0..<name.count)
+            if kind.cannotBeNominated { return .frameNominated }
+        }
+        return nil
+    }
+
+    private mutating func checkHost(_ bytes: borrowing Span<UInt8>, hasHost: Bool) -> HeadRefusal? {
+        guard hasHost else { return head.isHTTP10 ? nil : .missingHost }
+        if head.host.isEmpty, head.form != .absolute { return .invalidHost }
+        for index in head.host where !bytes[index].isAuthorityByte { return .invalidHost }
+        guard head.form == .absolute else { return nil }
+        // RFC 9112 §3.2.2 lets the target win; two answers to "which host" are how requests get smuggled.
+        guard head.host.count == head.targetAuthority.count else { return .hostMismatch }
+        for offset in 0..<head.host.count {
+            let (a, b) = (bytes[head.host.lowerBound + offset], bytes[head.targetAuthority.lowerBound + offset])
+            guard a.asciiLowercased == b.asciiLowercased else { return .hostMismatch }
+        }
+        return nil
+    }
+}
+
+extension UInt8 {
+    /// A byte of `host[:port]`: a registered name, an IPv4 address or an IPv6 address in brackets.
+    fileprivate var isAuthorityByte: Bool {
+        isHostByte || self == 0x3A || self == 0x5B || self == 0x5D
+    }
+}

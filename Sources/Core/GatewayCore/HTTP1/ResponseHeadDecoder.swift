@@ -1,0 +1,130 @@
+/// Decodes response heads with the same strictness as request heads: what is broken becomes 502, never bytes to a client.
+package struct ResponseHeadDecoder: ~Copyable, Sendable {
+    package enum Verdict: Sendable {
+        case needMore
+        case head
+        case refused(HeadRefusal)
+    }
+
+    package private(set) var head = ResponseHead()
+    private let maxBytes: Int
+    private let maxFields: Int
+    private var hasStatusLine = false
+    private var scanned = 0
+
+    package init(maxBytes: Int, maxFields: Int) {
+        self.maxBytes = maxBytes
+        self.maxFields = maxFields
+    }
+
+    package mutating func reset() {
+        hasStatusLine = false
+        scanned = 0
+    }
+
+    /// - Parameters:
+    ///   - bytes: Everything from the first byte of the head on; grows from call to call.
+    ///   - answersHead: The request was HEAD, so no body follows whatever the fields say.
+    package mutating func decode(_ bytes: borrowing Span<UInt8>, answersHead: Bool) -> Verdict {
+        if !hasStatusLine {
+            switch FieldSection.endOfLine(bytes, from: scanned) {
+            case .needMore(let position):
+                scanned = position
+                return position >= maxBytes ? .refused(.headTooLarge) : .needMore
+            case .refused:
+                return .refused(.malformedStatusLine)
+            case .found(let lineEnd):
+                guard parseStatusLine(bytes, lineEnd) else { return .refused(.malformedStatusLine) }
+                head.section.begin(at: lineEnd + 2)
+                hasStatusLine = true
+            }
+        }
+        switch head.section.read(bytes, maxBytes: maxBytes, maxFields: maxFields) {
+        case .needMore: return .needMore
+        case .refused(let reason): return .refused(reason)
+        case .end(let end):
+            head.end = end
+            if let reason = interpretFields(bytes, answersHead: answersHead) { return .refused(reason) }
+            return .head
+        }
+    }
+
+    /// `HTTP/1.1 200 OK`; the reason may be empty, and its space missing as some servers have it.
+    private mutating func parseStatusLine(_ bytes: borrowing Span<UInt8>, _ lineEnd: Int) -> Bool {
+        guard lineEnd >= 12, bytes.equals(0..<7, "HTTP/1."), bytes[8] == 0x20,
+            bytes[7] == 0x31 || bytes[7] == 0x30
+        else { return false }
+        var status = 0
+        for index in 9..<12 {
+            guard bytes[index].isDigit else { return false }
+            status = status * 10 + Int(bytes[index] - 0x30)
+        }
+        guard status >= 100, lineEnd == 12 || bytes[12] == 0x20 else { return false }
+        head.isHTTP10 = bytes[7] == 0x30
+        head.status = status
+        head.statusAndReason = 9..<lineEnd + 2
+        return true
+    }
+
+    private mutating func interpretFields(_ bytes: borrowing Span<UInt8>, answersHead: Bool) -> HeadRefusal? {
+        if head.options != ConnectionOptions() { head.options = ConnectionOptions() }
+        var contentLength: Int?
+        var isChunked = false
+        head.keepAliveSeconds = nil
+        head.hasDate = false
+        for index in head.section.fields.indices {
+            let field = head.section.fields[index]
+            switch field.kind {
+            case .connection: head.options.add(bytes, field.value)
+            case .date: head.hasDate = true
+            case .keepAlive: head.keepAliveSeconds = Self.keepAliveSeconds(bytes, field.value)
+            case .contentLength:
+                guard contentLength == nil else { return .duplicateContentLength }
+                guard !FieldSection.hasTabAround(bytes, field),
+                    let length = FieldSection.contentLength(bytes, field.value)
+                else { return .invalidContentLength }
+                contentLength = length
+            case .transferEncoding:
+                guard !isChunked, !FieldSection.hasTabAround(bytes, field),
+                    bytes.equalsLowercased(field.value, "chunked")
+                else { return .invalidTransferEncoding }
+                isChunked = true
+            case .other, .authorization, .cookie, .expect, .forwarded, .host, .origin, .proxyAuthenticate,
+                .proxyAuthorization, .proxyConnection, .secFetchSite, .setCookie, .te, .upgrade, .uriReference,
+                .via, .wwwAuthenticate, .xRequestID:
+                break
+            }
+        }
+        guard !head.options.nominatesTooMany else { return .tooManyNominated }
+        if head.hasDate, head.options.nominates("date") { head.hasDate = false }
+        if isChunked {
+            guard contentLength == nil else { return .conflictingFraming }
+            guard !head.isHTTP10 else { return .transferEncodingInHTTP10 }
+        }
+        head.framing = framing(answersHead: answersHead, isChunked: isChunked, contentLength: contentLength)
+        return nil
+    }
+
+    /// `timeout=5, max=100`; nil when it says nothing that can be read, and never more than a day.
+    private static func keepAliveSeconds(_ bytes: borrowing Span<UInt8>, _ value: Range<Int>) -> Int? {
+        var start = value.lowerBound
+        while start < value.upperBound {
+            var end = start
+            while end < value.upperBound, bytes[end] != 0x2C { end += 1 }
+            let parameter = bytes.trimmed(start..<end)
+            let number = parameter.lowerBound + "timeout=".utf8.count
+            if number < parameter.upperBound, bytes.equalsLowercased(parameter.lowerBound..<number, "timeout=") {
+                return FieldSection.contentLength(bytes, number..<parameter.upperBound).map { min($0, 86_400) }
+            }
+            start = end + 1
+        }
+        return nil
+    }
+
+    private func framing(answersHead: Bool, isChunked: Bool, contentLength: Int?) -> BodyFraming {
+        if answersHead || head.status < 200 || head.status == 204 || head.status == 304 { return .none }
+        if isChunked { return .chunked }
+        guard let contentLength else { return .untilClose }
+        return contentLength == 0 ? .none : .length(contentLength)
+    }
+}
