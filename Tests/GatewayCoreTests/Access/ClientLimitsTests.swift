@@ -66,6 +66,66 @@ struct ClientLimitsTests {
         #expect(usage.begin(at: MonotonicTime(nanoseconds: nanoseconds)) == .tooFast(retryAfter: .seconds(1)))
     }
 
+    // MARK: Refusals
+
+    private static let tooMany = GatewayProblem(
+        .clientLimitReached,
+        "This client has as many requests under way as its limits.concurrent allows.",
+        retryAfter: .seconds(1)
+    )
+    private static func tooFast(_ retryAfter: Duration) -> GatewayProblem {
+        GatewayProblem(
+            .clientLimitReached,
+            "This client sends more requests than its limits.per_second allows.",
+            retryAfter: retryAfter
+        )
+    }
+
+    @Test func aClientWithinItsLimitsIsRefusedNothing() {
+        let usage = ClientUsage(ClientLimitsPlan(concurrent: 2, perSecond: 2))
+        #expect(usage.refusal(at: Self.start) == nil)
+        #expect(usage.refusal(at: Self.start) == nil)
+        #expect(usage.runningCount == 2)
+        #expect(ClientUsage(ClientLimitsPlan()).refusal(at: Self.start) == nil)
+    }
+
+    @Test(arguments: [
+        (1, [0], Duration.seconds(1)), (1, [0, 400], .milliseconds(600)), (1, [0, 999], .milliseconds(1)),
+        (2, [0, 0], .milliseconds(500)), (2, [0, 0, 100], .milliseconds(400)),
+        (4, [0, 0, 0, 0, 0], .milliseconds(250)),
+        (1000, Array(repeating: 0, count: 1000), .milliseconds(1)),
+    ])
+    func aClientThatIsTooFastIsToldHowLongToWait(_ rate: Int, _ times: [Int], _ retryAfter: Duration) {
+        let usage = ClientUsage(ClientLimitsPlan(perSecond: rate))
+        for time in times { _ = usage.refusal(at: Self.start + .milliseconds(time)) }
+        let now = Self.start + .milliseconds(times.last ?? 0)
+        #expect(usage.refusal(at: now) == Self.tooFast(retryAfter))
+        #expect(usage.refusal(at: now + retryAfter - .nanoseconds(1)) == Self.tooFast(.nanoseconds(1)))
+        #expect(usage.refusal(at: now + retryAfter) == nil)
+    }
+
+    @Test func aClientWithTooManyRequestsIsToldSo() {
+        let usage = ClientUsage(ClientLimitsPlan(concurrent: 1))
+        #expect(usage.refusal(at: Self.start) == nil)
+        #expect(usage.refusal(at: Self.start + .seconds(60)) == Self.tooMany)
+        usage.end()
+        #expect(usage.refusal(at: Self.start + .seconds(60)) == nil)
+    }
+
+    /// Of both limits the number of requests under way is the one that is named: waiting alone would not help.
+    @Test func theLimitThatIsReachedIsNamed() {
+        let usage = ClientUsage(ClientLimitsPlan(concurrent: 1, perSecond: 1))
+        #expect(usage.refusal(at: Self.start) == nil)
+        #expect(usage.refusal(at: Self.start) == Self.tooMany)
+        usage.end()
+        #expect(usage.refusal(at: Self.start) == Self.tooFast(.seconds(1)))
+        #expect(usage.refusal(at: Self.start) == Self.tooFast(.seconds(1)))
+        #expect(usage.runningCount == 0)
+        #expect(ProblemKind.clientLimitReached.status == 429)
+    }
+
+    // MARK: Workers
+
     @Test func workersTogetherAdmitNoMore() async {
         let (running, rate) = (
             ClientUsage(ClientLimitsPlan(concurrent: 50)), ClientUsage(ClientLimitsPlan(perSecond: 70))

@@ -72,7 +72,7 @@ struct ExchangePropertyTests {
 
     private static func event(_ random: inout Generator) -> ExchangeEvent {
         let flag = { (random: inout Generator) in Bool.random(using: &random) }
-        switch Int.random(in: 0..<22, using: &random) {
+        switch Int.random(in: 0..<23, using: &random) {
         case 0, 1, 2: return .authorized
         case 3: return .credentialAwaited
         case 4: return .credentialUnavailable(.loginRequired)
@@ -86,8 +86,8 @@ struct ExchangePropertyTests {
         case 15: return .responseHead(ResponseFacts(status: 200))
         case 16:
             let rejection: [ResponseFacts.Rejection] = [
-                .token(isRenewable: true), .token(isRenewable: false), .challenge(isAnswered: true),
-                .challenge(isAnswered: false),
+                .token(isRenewable: true), .token(isRenewable: false), .tokenWithoutRenewal,
+                .challenge(isAnswered: true), .challenge(isAnswered: false),
             ]
             return .responseHead(
                 ResponseFacts(status: 401, rejection: rejection.randomElement(using: &random) ?? .none)
@@ -96,6 +96,7 @@ struct ExchangePropertyTests {
         case 18: return .responseEnded(isReusable: flag(&random))
         case 19: return .upstreamLost(ConnectionLoss(hasAnswered: flag(&random), isUnprocessed: flag(&random)))
         case 20: return flag(&random) ? .responseInvalid : .tunnelEnded
+        case 21: return Int.random(in: 0..<4, using: &random) == 0 ? .excluded : .authorized
         default: return .stalled(.upstreamSilent)
         }
     }
@@ -118,6 +119,8 @@ struct ExchangePropertyTests {
                 history.append("\(event) -> \(step)")
                 driver.perform(step, after: event)
                 check(driver, exchange, history)
+                // Whoever has no right to the route gets no more of it, in whatever phase.
+                if event == .excluded { #expect(exchange.phase == .done, "\(history)") }
                 if driver.complaint != nil { return }
             }
             // Whatever state it is in, a client that leaves ends it.

@@ -51,9 +51,16 @@ struct RetryPolicyTests {
         (.token(isRenewable: false), true, false, .pass(.rejected)),
         (.token(isRenewable: false), false, false, .pass(.rejected)),
         (.token(isRenewable: false), true, true, .pass(.rejectedAgain)),
+        (.token(isRenewable: false), false, true, .pass(.rejectedAgain)),
+        (.tokenWithoutRenewal, true, false, .pass(.notRenewed)),
+        (.tokenWithoutRenewal, false, false, .pass(.notRenewed)),
+        // The request was sent again: `retried=0` would not be true.
+        (.tokenWithoutRenewal, true, true, .pass(.rejectedAgain)),
+        (.tokenWithoutRenewal, false, true, .pass(.rejectedAgain)),
         (.challenge(isAnswered: true), true, false, .sendAgain),
         (.challenge(isAnswered: true), false, false, .pass(.challengedNotHeld)),
         (.challenge(isAnswered: true), true, true, .pass(.none)),
+        (.challenge(isAnswered: true), false, true, .pass(.none)),
         (.challenge(isAnswered: false), true, false, .pass(.none)),
         (.challenge(isAnswered: false), false, true, .pass(.none)),
     ]
@@ -71,6 +78,7 @@ struct RetryPolicyTests {
     @Test func behindAResponseThatHasBegunNothingIsSentAgain() {
         let begun = attempt(responded: true)
         #expect(RetryPolicy.verdict(begun, after: .token(isRenewable: true)) == .pass(.rejectedNotHeld))
+        #expect(RetryPolicy.verdict(begun, after: .challenge(isAnswered: true)) == .pass(.challengedNotHeld))
     }
 
     private static let notes: [(ResponseNote, tellsSource: Bool, String?)] = [
@@ -78,6 +86,7 @@ struct RetryPolicyTests {
         (.rejected, true, nil),
         (.rejectedNotHeld, true, "generation=7; retried=0; reason=\"request body not held\""),
         (.challengedNotHeld, false, "retried=0; reason=\"request body not held\""),
+        (.notRenewed, false, "generation=7; retried=0; reason=\"rejection does not count\""),
         (.rejectedAgain, false, "generation=7; fresh; retried=1"),
         (.notReplaced(.loginRequired), false, "rejected; not retried: login-required"),
     ]

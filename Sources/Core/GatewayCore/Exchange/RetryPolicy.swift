@@ -48,7 +48,7 @@ package enum RetryPolicy {
         case .none, .challenge(isAnswered: false): .pass(.none)
         case .challenge(isAnswered: true):
             attempt.wasReplayed ? .pass(.none) : attempt.canBeSentAgain ? .sendAgain : .pass(.challengedNotHeld)
-        case .token where attempt.wasReplayed: .pass(.rejectedAgain)
+        case .token where attempt.wasReplayed, .tokenWithoutRenewal where attempt.wasReplayed: .pass(.rejectedAgain)
         case .tokenWithoutRenewal: .pass(.notRenewed)
         case .token(isRenewable: false): .pass(.rejected)
         case .token(isRenewable: true): attempt.canBeSentAgain ? .sendAgain : .pass(.rejectedNotHeld)

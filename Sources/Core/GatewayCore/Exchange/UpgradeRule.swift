@@ -12,11 +12,15 @@ package enum UpgradeRule {
         return !chosen.isEmpty && chosen.allSatisfy { offered.contains($0) }
     }
 
-    private static func protocols(_ fields: [HeadField], _ bytes: borrowing Span<UInt8>) -> [String] {
-        var protocols: [String] = []
+    /// Compared as bytes, without regard to the case of ASCII: to text, other bytes can be the same.
+    private static func protocols(_ fields: [HeadField], _ bytes: borrowing Span<UInt8>) -> [[UInt8]] {
+        var protocols: [[UInt8]] = []
         for field in fields where field.kind == .upgrade {
-            protocols += bytes.string(field.value).lowercased().split { ", \t".contains($0) }.map(String.init)
+            let value = bytes.array(field.value).map(\.asciiLowercased)
+            protocols += value.split(whereSeparator: isSeparator).map(Array.init)
         }
         return protocols
     }
+
+    private static func isSeparator(_ byte: UInt8) -> Bool { byte.isOptionalWhitespace || byte == UInt8(ascii: ",") }
 }

@@ -1,0 +1,187 @@
+import GatewayCore
+import Testing
+
+@Suite("What a reload takes away", .timeLimit(.minutes(5)))
+struct ReloadWithdrawalTests {
+    private typealias Route = ReloadWithdrawal.Route
+    private typealias Client = AccessPlan.Client
+
+    /// Stands for SHA-256: what it makes of two tokens differs.
+    private static func digest(_ text: String) -> [UInt8] { Array(text.utf8.reversed()) }
+    private static func digest(_ client: Client) -> [UInt8] { client.digest { $0.reversed() } }
+
+    private static func withdrawal(
+        routes: [Route] = [],
+        clients: [Client] = [],
+        toRoutes: [Route]? = nil,
+        toClients: [Client]? = nil
+    ) -> ReloadWithdrawal {
+        ReloadWithdrawal(
+            from: (routes, clients),
+            to: (toRoutes ?? routes, toClients ?? clients),
+            digest: digest
+        )
+    }
+
+    // MARK: Routes
+
+    private static let box = Route(
+        name: "box",
+        upstream: "https://api.box.com:443",
+        credential: "box-service",
+        strategy: "oauth2_client_credentials",
+        grant: CredentialKey(digest: "0a")
+    )
+    private static let open = Route(name: "open", upstream: "http://open.example:80")
+
+    struct Change: Sendable, CustomTestStringConvertible {
+        let testDescription: String
+        var isTaken = true
+        let make: @Sendable (inout ReloadWithdrawal.Route) -> Void
+    }
+
+    @Test(arguments: [
+        Change(testDescription: "nothing", isTaken: false) { _ in },
+        Change(testDescription: "the name") { $0.name = "box2" },
+        Change(testDescription: "the host") { $0.upstream = "https://api.evil.example:443" },
+        Change(testDescription: "the scheme") { $0.upstream = "http://api.box.com:443" },
+        Change(testDescription: "the port") { $0.upstream = "https://api.box.com:8443" },
+        Change(testDescription: "the path") { $0.upstream += "/2.0" },
+        Change(testDescription: "the credential") { $0.credential = "box-user" },
+        Change(testDescription: "no credential") { $0.credential = nil },
+        Change(testDescription: "the strategy") { $0.strategy = "static_bearer" },
+        Change(testDescription: "no strategy") { $0.strategy = nil },
+        Change(testDescription: "the grant") { $0.grant = CredentialKey(digest: "0b") },
+        Change(testDescription: "no grant") { $0.grant = nil },
+    ])
+    func aRouteIsTakenAwayByAChangeOfWhatItIs(_ change: Change) {
+        var changed = Self.box
+        change.make(&changed)
+        let withdrawal = Self.withdrawal(routes: [Self.box, Self.open], toRoutes: [changed, Self.open])
+        #expect(withdrawal.covers(client: nil, route: 0) == change.isTaken)
+        #expect(withdrawal.covers(client: "a", route: 0) == change.isTaken)
+        #expect(!withdrawal.covers(client: nil, route: 1))
+        #expect(withdrawal.isEmpty == !change.isTaken)
+        // The way back takes as much away.
+        let back = Self.withdrawal(routes: [Self.open, changed], toRoutes: [Self.open, Self.box])
+        #expect(back.covers(client: nil, route: 1) == change.isTaken)
+        #expect(!back.covers(client: nil, route: 0))
+    }
+
+    @Test(arguments: [
+        ([0, 1, 2], []), ([2, 0, 1], []), ([2, 1, 0], []), ([1, 2], [0]), ([0, 2], [1]), ([0, 1], [2]), ([2], [0, 1]),
+        ([], [0, 1, 2]), ([3, 0, 1, 2], []), ([0, 3, 2], [1]), ([3, 3, 3, 2], [0, 1]), ([3], [0, 1, 2]),
+    ])
+    func routesAreKnownByWhatTheyAreAndNotByTheirPlace(_ kept: [Int], _ taken: [Int]) {
+        let routes = (0...3).map { Route(name: "r\($0)", upstream: "https://r\($0).example:443") }
+        let withdrawal = Self.withdrawal(routes: Array(routes[0..<3]), toRoutes: kept.map { routes[$0] })
+        #expect((0..<3).filter { withdrawal.covers(client: nil, route: $0) } == taken)
+        #expect(withdrawal.isEmpty == taken.isEmpty)
+    }
+
+    /// Two routes that exchange their upstreams are two others.
+    @Test func aRouteIsTheSameOnlyAsAWhole() {
+        var (one, other) = (Self.box, Self.open)
+        swap(&one.upstream, &other.upstream)
+        let withdrawal = Self.withdrawal(routes: [Self.box, Self.open], toRoutes: [one, other])
+        #expect(withdrawal.covers(client: nil, route: 0) && withdrawal.covers(client: nil, route: 1))
+    }
+
+    // MARK: Clients
+
+    private static func client(_ name: String, token: String) -> Client {
+        Client(name: name, proof: .token(Secret(token)))
+    }
+    private static func client(_ name: String, digestOf token: String) -> Client {
+        Client(name: name, proof: .tokenSHA256(digest(token)))
+    }
+
+    struct Clients: Sendable, CustomTestStringConvertible {
+        let testDescription: String
+        var new: [AccessPlan.Client]
+        var taken: [String] = []
+    }
+
+    private static let limits = ClientLimitsPlan(concurrent: 1, perSecond: 1)
+
+    /// From `a` with the token `one`, and `b` with the token `two`.
+    @Test(arguments: [
+        Clients(testDescription: "the same", new: [client("a", token: "one"), client("b", token: "two")]),
+        Clients(testDescription: "in another order", new: [client("b", token: "two"), client("a", token: "one")]),
+        Clients(testDescription: "digests", new: [client("a", digestOf: "one"), client("b", digestOf: "two")]),
+        Clients(
+            testDescription: "others besides",
+            new: [client("c", token: "three"), client("a", token: "one"), client("b", token: "two")]
+        ),
+        Clients(
+            testDescription: "other limits",
+            new: [
+                AccessPlan.Client(name: "a", proof: .token(Secret("one")), limits: limits), client("b", token: "two"),
+            ]
+        ),
+        Clients(testDescription: "one removed", new: [client("b", token: "two")], taken: ["a"]),
+        Clients(testDescription: "all removed", new: [], taken: ["a", "b"]),
+        Clients(
+            testDescription: "one renamed",
+            new: [client("A", token: "one"), client("b", token: "two")],
+            taken: ["a"]
+        ),
+        Clients(
+            testDescription: "another token",
+            new: [client("a", token: "One"), client("b", token: "two")],
+            taken: ["a"]
+        ),
+        Clients(
+            testDescription: "the digest of another token",
+            new: [client("a", digestOf: "One"), client("b", digestOf: "two")],
+            taken: ["a"]
+        ),
+        Clients(
+            testDescription: "exchanged tokens",
+            new: [client("a", token: "two"), client("b", token: "one")],
+            taken: ["a", "b"]
+        ),
+        Clients(
+            testDescription: "exchanged names",
+            new: [client("b", token: "one"), client("a", token: "two")],
+            taken: ["a", "b"]
+        ),
+    ])
+    func aClientIsTheSameWhileItsNameAndItsTokenAre(_ clients: Clients) {
+        let texts = [Self.client("a", token: "one"), Self.client("b", token: "two")]
+        let digests = [Self.client("a", digestOf: "one"), Self.client("b", digestOf: "two")]
+        for old in [texts, digests] {
+            let withdrawal = Self.withdrawal(routes: [Self.open], clients: old, toClients: clients.new)
+            let taken = ["a", "b", "c", "A"].filter { withdrawal.covers(client: $0, route: 0) }
+            #expect(taken == clients.taken)
+            // Whoever came without a name has lost none.
+            #expect(!withdrawal.covers(client: nil, route: 0))
+            #expect(withdrawal.isEmpty == clients.taken.isEmpty)
+        }
+    }
+
+    // MARK: Both
+
+    @Test func theRouteOrTheClientIsEnough() {
+        let clients = [Self.client("a", token: "one"), Self.client("b", token: "two")]
+        let withdrawal = Self.withdrawal(
+            routes: [Self.box, Self.open],
+            clients: clients,
+            toRoutes: [Self.open],
+            toClients: [clients[1]]
+        )
+        #expect(withdrawal.covers(client: "a", route: 0))
+        #expect(withdrawal.covers(client: "b", route: 0))
+        #expect(withdrawal.covers(client: nil, route: 0))
+        #expect(withdrawal.covers(client: "a", route: 1))
+        #expect(!withdrawal.covers(client: "b", route: 1))
+        #expect(!withdrawal.covers(client: nil, route: 1))
+    }
+
+    @Test func whatIsToldIsThatItMayBeTriedAgain() {
+        #expect(ReloadWithdrawal.problem.kind == .draining)
+        #expect(ReloadWithdrawal.problem.kind.status == 503)
+        #expect(ReloadWithdrawal.problem.retryAfter == .seconds(1))
+        #expect(ReloadWithdrawal.problem.detail.contains("reload"))
+    }
+}

@@ -1,0 +1,58 @@
+import GatewayCore
+import Testing
+
+@Suite("What a client is told of its exchange", .timeLimit(.minutes(5)))
+struct ExchangeProblemsTests {
+    @Test(
+        arguments: [
+            (nil, 0, false), (nil, .max, false), (0, 0, false), (0, 1, true), (10, 9, false), (10, 10, false),
+            (10, 11, true), (10, .max, true), (.max, .max, false),
+        ] as [(Int?, Int, Bool)]
+    )
+    func contentHasALimit(_ maximum: Int?, _ length: Int, _ isRefused: Bool) {
+        var limits = Limits()
+        limits.requestBodyBytes = maximum
+        let problem = limits.refusal(ofContent: length)
+        #expect((problem != nil) == isRefused)
+        #expect(problem.map { $0.kind.status } == (isRefused ? 413 : nil))
+    }
+
+    @Test(arguments: [(1000, "1000"), (1 << 10, "1KiB"), (3 << 20, "3MiB"), (0, "0")])
+    func theLimitIsNamedAsItIsWritten(_ maximum: Int, _ text: String) {
+        var limits = Limits()
+        limits.requestBodyBytes = maximum
+        let detail = "The request was refused: body too long (limits.request_body_bytes: \(text))."
+        #expect(limits.refusal(ofContent: maximum + 1) == GatewayProblem(.contentTooLarge, detail))
+    }
+
+    @Test func theOtherLimitsSayNothingOfIt() {
+        var limits = Limits()
+        limits.replayBodyBytes = 1
+        limits.headerBytes = 1
+        #expect(limits.refusal(ofContent: 1 << 40) == nil)
+    }
+
+    private static let stalls: [(Stall, Duration, ProblemKind, String)] = [
+        (.requestStopped, .seconds(60), .requestTimeout, "The body of the request stopped coming."),
+        (.clientStoppedReading, .seconds(60), .requestTimeout, "The client stopped taking the response."),
+        (
+            .upstreamStoppedReading, .seconds(60), .upstreamTimeout,
+            "The upstream stopped taking the body of the request."
+        ),
+        (.upstreamSilent, .seconds(60), .upstreamTimeout, "The upstream did not answer within 1m."),
+        (.upstreamSilent, .seconds(90), .upstreamTimeout, "The upstream did not answer within 90s."),
+        (.upstreamSilent, .milliseconds(250), .upstreamTimeout, "The upstream did not answer within 250ms."),
+    ]
+
+    @Test(arguments: stalls)
+    func whoeverHoldsUpATransferIsNamed(_ stall: Stall, _ timeout: Duration, _ kind: ProblemKind, _ detail: String) {
+        #expect(stall.problem(responseTimeout: timeout) == GatewayProblem(kind, detail))
+    }
+
+    @Test func theClientIsBlamedForItselfOnly() {
+        #expect(Stall.requestStopped.problem(responseTimeout: .zero).kind.status == 408)
+        #expect(Stall.clientStoppedReading.problem(responseTimeout: .zero).kind.status == 408)
+        #expect(Stall.upstreamStoppedReading.problem(responseTimeout: .zero).kind.status == 504)
+        #expect(Stall.upstreamSilent.problem(responseTimeout: .zero).kind.status == 504)
+    }
+}

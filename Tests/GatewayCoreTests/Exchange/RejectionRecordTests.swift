@@ -1,0 +1,197 @@
+import GatewayCore
+import Testing
+
+/// Each script reads as what the upstream did with a request and, behind the arrow, what becomes of a rejection. `2 GET /x` is a
+/// request of route 2, `200 4` a success under generation 4, `401 4` a rejection of it, and `again 4` one that the second try got.
+@Suite("Rejection record", .timeLimit(.minutes(5)))
+struct RejectionRecordTests {
+    struct Script: Sendable, CustomTestStringConvertible {
+        let testDescription: String
+        let text: String
+    }
+
+    private static func key(_ record: RejectionRecord, _ route: Int, _ line: String) -> RejectionLedger.Key {
+        HeadText.request(line: "\(line) HTTP/1.1") { record.key(route, $0, $1) } ?? ledgerKey("none")
+    }
+
+    private static func play(_ text: String, on record: RejectionRecord) {
+        for line in text.split(separator: "\n") {
+            let parts = line.split(separator: "->").map { $0.split(separator: " ").map(String.init) }
+            let words = parts[0]
+            let key = key(record, Int(words[0]) ?? 0, "\(words[1]) \(words[2])")
+            let generation = Int(words[4]) ?? 0
+            let now = second(words.count > 5 ? Int(words[5].dropLast()) ?? 0 : 0)
+            switch words[3] {
+            case "200": record.confirm(key, generation: generation)
+            case "again": record.rejectedAgain(key, generation: generation, at: now)
+            default:
+                let client = words.count > 6 ? words[6] : "a"
+                let verdict = record.verdict(for: key, generation: generation, client: client, at: now)
+                #expect(parts.count > 1 && ["\(verdict)"] == parts[1], "\(line)")
+            }
+        }
+    }
+
+    @Test(arguments: scripts)
+    func itAnswersAsWritten(_ script: Script) { Self.play(script.text, on: RejectionRecord()) }
+
+    private static let scripts: [Script] = [
+        Script(
+            testDescription: "a path that rejects each token",
+            text: """
+                0 GET /x 401 1 0s    -> counts
+                0 GET /x again 2 0s
+                0 GET /x 401 2 1s    -> suppressed
+                0 GET /x 401 2 10s   -> counts
+                """
+        ),
+        Script(
+            testDescription: "a path that has accepted the token",
+            text: """
+                0 GET /x 401 1 0s    -> counts
+                0 GET /x 200 2
+                0 GET /x 401 2 1s    -> counts
+                """
+        ),
+        Script(
+            testDescription: "a path that has accepted an older or a newer token",
+            text: """
+                0 GET /x 200 1
+                0 GET /x 401 1 0s    -> counts
+                0 GET /x 401 2 1s    -> suppressed
+                0 GET /x 200 3
+                0 GET /x 401 2 1s    -> suppressed
+                0 GET /x 401 3 1s    -> counts
+                """
+        ),
+        Script(
+            testDescription: "identifiers are one path, queries are none",
+            text: """
+                0 GET /users/42?a 401 1 0s   -> counts
+                0 GET /users/43 401 2 1s     -> suppressed
+                0 GET /users/44?b=1 401 2 1s -> suppressed
+                0 GET /users/45?c 200 2
+                0 GET /users/46 401 2 1s     -> counts
+                """
+        ),
+        Script(
+            testDescription: "methods have paths of their own",
+            text: """
+                0 GET /x 401 1 0s    -> counts
+                0 PUT /x 200 2
+                0 GET /x 401 2 1s    -> suppressed
+                0 PUT /x 401 2 1s    -> counts
+                0 HEAD /x 401 3 1s   -> counts
+                """
+        ),
+        Script(
+            testDescription: "routes have paths of their own",
+            text: """
+                0 GET /x 401 1 0s    -> counts
+                0 GET /x 401 2 1s    -> suppressed
+                1 GET /x 401 2 1s    -> counts
+                0 GET /x 401 3 2s    -> suppressed
+                1 GET /x 401 3 2s    -> suppressed
+                """
+        ),
+        Script(
+            testDescription: "what one route has accepted, another has not",
+            text: """
+                0 GET /x 401 1 0s    -> counts
+                1 GET /x 200 2
+                0 GET /x 401 2 1s    -> suppressed
+                0 GET /x 200 2
+                0 GET /x 401 2 1s    -> counts
+                """
+        ),
+        Script(
+            testDescription: "a second try of one route begins no pause of another",
+            text: """
+                0 GET /x 401 1 0s    -> counts
+                1 GET /x again 2 0s
+                1 GET /x 401 2 1s    -> suppressed
+                2 GET /x 401 2 1s    -> counts
+                """
+        ),
+        Script(
+            testDescription: "the second rejection begins the pause anew, once",
+            text: """
+                0 GET /x 401 1 0s    -> counts
+                0 GET /x again 2 8s
+                0 GET /x again 2 15s
+                0 GET /x 401 2 17s   -> suppressed
+                0 GET /x 401 2 18s   -> counts
+                """
+        ),
+        Script(
+            testDescription: "all routes know of a token that was replaced",
+            text: """
+                0 GET /x 401 4 0s    -> counts
+                1 GET /y 401 4 0s    -> counts
+                1 GET /y 401 5 0s    -> counts
+                0 GET /x 401 4 1s    -> counts
+                """
+        ),
+    ]
+
+    @Test func aClientHasOneBudgetForAllRoutes() {
+        var rules = RejectionLedger.Rules()
+        rules.renewalsPerClient = 2
+        Self.play(
+            """
+            0 GET /a 401 1 0s a  -> counts
+            1 GET /a 401 2 0s a  -> counts
+            2 GET /a 401 3 0s a  -> overBudget
+            0 GET /b 401 3 0s a  -> overBudget
+            2 GET /a 401 3 0s b  -> counts
+            """,
+            on: RejectionRecord(rules)
+        )
+    }
+
+    @Test func theRulesAreThoseOfTheLedger() {
+        var rules = RejectionLedger.Rules()
+        rules.firstPause = .seconds(3)
+        Self.play(
+            """
+            0 GET /x 401 1 0s    -> counts
+            0 GET /x 401 2 2s    -> suppressed
+            0 GET /x 401 2 3s    -> counts
+            """,
+            on: RejectionRecord(rules)
+        )
+    }
+
+    // MARK: Keys
+
+    @Test func keysTellRoutesMethodsAndPathsApart() {
+        let record = RejectionRecord()
+        let key = Self.key(record, 0, "GET /users/42")
+        #expect(key == Self.key(record, 0, "GET /users/42"))
+        #expect(key == Self.key(record, 0, "GET /users/7?q=1"))
+        #expect(key != Self.key(record, 0, "PUT /users/42"))
+        #expect(key != Self.key(record, 0, "GET /groups/42"))
+        #expect(key.route == 0)
+        #expect(Self.key(record, 9, "GET /users/42").route == 9)
+    }
+
+    /// ``ConfirmedTemplates`` know no routes: their templates differ.
+    @Test func routesDoNotShareTemplates() {
+        let record = RejectionRecord()
+        let templates = (0..<1000).map { Self.key(record, $0, "GET /users/42").template }
+        #expect(Set(templates).count == 1000)
+        #expect(Set(templates.map { $0.hash >> 55 }).count > 300)
+    }
+
+    /// Nobody can compute two paths with one template.
+    @Test func recordsDoNotShareTemplates() {
+        let templates = (0..<100).map { _ in Self.key(RejectionRecord(), 0, "GET /users/42").template }
+        #expect(Set(templates).count == 100)
+    }
+
+    @Test func recordsKnowNothingOfEachOther() {
+        let (one, other) = (RejectionRecord(), RejectionRecord())
+        Self.play("0 GET /x 401 1 0s -> counts\n0 GET /x 401 2 1s -> suppressed", on: one)
+        Self.play("0 GET /x 401 2 1s -> counts", on: other)
+    }
+}

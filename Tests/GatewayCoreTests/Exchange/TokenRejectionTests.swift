@@ -1,0 +1,146 @@
+import GatewayCore
+import Testing
+
+@Suite("Rejections of a token", .timeLimit(.minutes(5)))
+struct TokenRejectionTests {
+    /// A credential that can be replaced without a person, or not.
+    private final class Source: CredentialSource {
+        let name = "box"
+        let strategy = "oauth2"
+        let isRenewable: Bool
+
+        init(isRenewable: Bool) { self.isRenewable = isRenewable }
+
+        func current(at now: MonotonicTime) -> CredentialAnswer { .wait }
+        func wait(
+            for demand: CredentialDemand,
+            _ done: @escaping @Sendable (Result<Credential, GatewayProblem>) -> Void
+        ) -> CredentialTicket { CredentialTicket(id: 0) }
+        func cancel(_ ticket: CredentialTicket) {}
+        func rejected(generation: Int, by demand: CredentialDemand) {}
+        func note(_ event: CredentialUseEvent, generation: Int, by demand: CredentialDemand) {}
+    }
+
+    private static func credential(_ generation: Int = 1) -> Credential {
+        Credential(name: "box", generation: generation, injection: Injection())
+    }
+
+    private static func judge(
+        _ status: Int,
+        _ challenges: [String] = [],
+        retryOn: [Int] = [401],
+        credential: Credential? = credential(),
+        of source: (any CredentialSource)? = Source(isRenewable: true)
+    ) -> ResponseFacts.Rejection? {
+        HeadText.response(status, challenges.map { "WWW-Authenticate: \($0)" }) { head, bytes in
+            TokenRejection.judge(head, bytes, retryOn: retryOn, credential: credential, of: source)
+        }
+    }
+
+    // MARK: Statuses
+
+    @Test(arguments: [
+        (401, [401], true), (403, [401], false), (403, [401, 403], true), (403, [403], true), (401, [403], false),
+        (401, [], false), (400, [400], true), (500, [401, 500], true), (599, [599], true), (999, [999], true),
+        // Nothing below 400 is a rejection, whatever the route says.
+        (200, [200], false), (302, [302, 401], false), (399, [399], false), (101, [101], false),
+    ])
+    func onlyTheStatusesOfTheRouteCanBeOne(_ status: Int, _ retryOn: [Int], _ isRejection: Bool) {
+        #expect(
+            Self.judge(status, retryOn: retryOn)
+                == (isRejection ? .token(isRenewable: true) : ResponseFacts.Rejection.none)
+        )
+    }
+
+    // MARK: Challenges
+
+    @Test(arguments: [
+        ([], true), (["Bearer"], true), (["Bearer realm=\"x\""], true), ([""], true),
+        (["Bearer error=\"invalid_token\""], true), (["Bearer error=invalid_token"], true),
+        (["bearer realm=\"x\", ERROR=\"Invalid_Token\""], true), (["Basic realm=\"x\""], true),
+        (["Bearer error=\"insufficient_scope\""], false), (["Bearer error=\"invalid_request\""], false),
+        (["Bearer error=insufficient_scope, scope=\"a\""], false), (["DPoP error=\"use_dpop_nonce\""], false),
+        // One that says so is enough, wherever it stands.
+        (["Bearer error=\"insufficient_scope\"", "Bearer error=\"invalid_token\""], true),
+        (["Bearer error=\"invalid_token\"", "Bearer error=\"insufficient_scope\""], true),
+        // One that names no error takes nothing back.
+        (["Basic realm=\"x\"", "Bearer error=\"insufficient_scope\""], false),
+        (["Bearer error=\"insufficient_scope\"", "Basic realm=\"x\""], false),
+        (["Bearer error_description=\"insufficient_scope\""], true),
+    ])
+    func anotherErrorIsAboutTheRequest(_ challenges: [String], _ isRejection: Bool) {
+        #expect(Self.judge(401, challenges) == (isRejection ? .token(isRenewable: true) : ResponseFacts.Rejection.none))
+        let isSaid = HeadText.response(401, challenges.map { "www-authenticate: \($0)" }) {
+            TokenRejection.isRejection($0, $1)
+        }
+        #expect(isSaid == isRejection)
+    }
+
+    @Test func fieldsOfOtherNamesSayNothing() {
+        let others = [
+            "X-Error: Bearer error=\"insufficient_scope\"", "Proxy-Authenticate: Bearer error=\"invalid_request\"",
+        ]
+        #expect(HeadText.response(401, others) { TokenRejection.isRejection($0, $1) } == true)
+    }
+
+    // MARK: Credentials
+
+    @Test func whereNothingWasInjectedNothingIsRejected() {
+        #expect(Self.judge(401, credential: nil) == ResponseFacts.Rejection.none)
+        #expect(Self.judge(401, of: nil) == ResponseFacts.Rejection.none)
+        #expect(Self.judge(401, credential: nil, of: nil) == ResponseFacts.Rejection.none)
+    }
+
+    @Test(arguments: [true, false])
+    func theSourceSaysWhetherThereCanBeAnother(_ isRenewable: Bool) {
+        let source = Source(isRenewable: isRenewable)
+        #expect(Self.judge(401, of: source) == .token(isRenewable: isRenewable))
+        #expect(Self.judge(401, ["Bearer error=\"invalid_token\""], of: source) == .token(isRenewable: isRenewable))
+        #expect(Self.judge(401, ["Bearer error=\"invalid_request\""], of: source) == ResponseFacts.Rejection.none)
+    }
+
+    @Test func aFixedCredentialCannotBeReplaced() {
+        let source = FixedCredentialSource(name: "box", strategy: "basic", injection: Injection())
+        #expect(Self.judge(401, of: source) == .token(isRenewable: false))
+    }
+
+    // MARK: Sources that answer challenges
+
+    private static func challenged(realm: String? = nil) -> ChallengeCredentialSource {
+        ChallengeCredentialSource(
+            name: "box",
+            strategy: "basic",
+            injection: .authorization(scheme: "Basic", Secret("eDp5")),
+            realm: realm
+        )
+    }
+
+    @Test(
+        arguments: [
+            (["Basic realm=\"x\""], nil, true), (["BASIC"], nil, true), (["Bearer, Basic realm=\"x\""], nil, true),
+            (["Bearer", "Basic realm=\"x\""], nil, true), (["Basic realm=\"x\""], "x", true),
+            (["Basic realm=\"y\""], "x", false), (["Basic realm=\"X\""], "x", false), (["Basic"], "x", false),
+            (["Basic realm=\"y\", Basic realm=\"x\""], "x", true), ([], nil, false), (["Bearer"], nil, false),
+            // What an error means for a token means nothing here.
+            (["Bearer error=\"insufficient_scope\", Basic"], nil, true), (["Digest realm=\"Basic\""], nil, false),
+        ] as [([String], String?, Bool)]
+    )
+    func aChallengeIsAnsweredOnce(_ challenges: [String], _ realm: String?, _ isAnswered: Bool) {
+        let source = Self.challenged(realm: realm)
+        #expect(source.isRenewable)
+        #expect(Self.judge(401, challenges, of: source) == .challenge(isAnswered: isAnswered))
+        // The next requests go with the credential from the start.
+        #expect(source.isRenewable == !isAnswered)
+        // That one was sent already.
+        #expect(
+            Self.judge(401, challenges, credential: Self.credential(2), of: source) == .challenge(isAnswered: false)
+        )
+    }
+
+    @Test func aChallengeOfAnotherStatusIsNotAsked() {
+        let source = Self.challenged()
+        #expect(Self.judge(403, ["Basic"], of: source) == ResponseFacts.Rejection.none)
+        #expect(Self.judge(401, ["Basic"], credential: nil, of: source) == ResponseFacts.Rejection.none)
+        #expect(source.isRenewable)
+    }
+}
