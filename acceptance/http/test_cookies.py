@@ -1,4 +1,4 @@
-"""Cookies of an upstream are sessions of the account behind a credential: they are dropped there, unless the route says otherwise."""
+"""Cookies of an upstream are sessions of the account behind a credential: such a route drops them unless it says otherwise."""
 
 import json
 
@@ -173,4 +173,4 @@ def test_the_plan_shows_it_for_every_route(origin, make_gateway):
 
 def test_another_value_is_a_mistake_of_the_configuration(origin, make_gateway):
     result = make_gateway(config(origin, cookies="keep")).run("check")
-    assert result.returncode == 3 and "cookies" in result.stderr and "expected one of drop, pass" in result.stderr, result.stderr
+    assert result.returncode == 3 and "cookies: expected one of drop, pass" in result.stderr, result.stderr
