@@ -68,9 +68,9 @@ def ask(gateway, path="/api/x?a=1"):
 
 def shows(data):
     """Whether somebody who decodes it as often as they like finds the secret, or the beginning of it."""
-    text = data.decode("latin-1").lower()
+    text = data.decode("latin-1")
     for _ in range(6):
-        if CANARY.lower() in text:
+        if CANARY.lower() in text.lower():
             return True
         text = urllib.parse.unquote(text)
     return False
