@@ -125,9 +125,12 @@ CHALLENGES = {
     "others": (["Kerberos", "Nego2", "PKU2U", "CredSSP abc="], []),
     "beside basic": (["Negotiate", "NTLM", 'Basic realm="office"'], ['Basic realm="office"']),
     "in one field": (['Negotiate, NTLM, Basic realm="a, b", Bearer'], ['Basic realm="a, b", Bearer']),
-    "between others": (['Bearer realm="x", NTLM, Digest realm="y", qop="auth"'], ['Bearer realm="x", Digest realm="y", qop="auth"']),
+    "between others": (
+        ['Bearer realm="x", NTLM, Digest realm="y", qop="auth"'],
+        ['Bearer realm="x", Digest realm="y", qop="auth"'],
+    ),
     "not well formed": (['Negotiate=abc, Basic realm="x'], []),
-    "only mentioned": (['Basic realm="Negotiate here"', 'Bearer error="ntlm"'], ['Basic realm="Negotiate here"', 'Bearer error="ntlm"']),
+    "only mentioned": (['Basic realm="Negotiate"', 'Bearer x="ntlm"'], ['Basic realm="Negotiate"', 'Bearer x="ntlm"']),
 }
 
 

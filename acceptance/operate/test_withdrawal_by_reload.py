@@ -19,8 +19,8 @@ SWITCH = b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: c
 UPGRADE = ["Connection: Upgrade", "Upgrade: chat"]
 EVENTS = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
 
-#: How an exchange of each kind begins: fields of the request, what follows its head, and the answer. Then what its origin and its
-#: client send later.
+#: How an exchange of each kind begins: fields of the request, what follows its head, and the answer. Then what its origin and
+#: its client send later.
 KINDS = {
     "download": ([], b"", b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nbegun", b"later", b""),
     "events": ([], b"", EVENTS + chunk(b"data: begun\n\n"), chunk(b"data: later\n\n"), b""),

@@ -13,12 +13,12 @@ struct TokenRejectionTests {
 
         func current(at now: MonotonicTime) -> CredentialAnswer { .wait }
         func wait(
-            for demand: CredentialDemand,
+            for demand: CredentialRequest,
             _ done: @escaping @Sendable (Result<Credential, GatewayProblem>) -> Void
         ) -> CredentialTicket { CredentialTicket(id: 0) }
         func cancel(_ ticket: CredentialTicket) {}
-        func rejected(generation: Int, by demand: CredentialDemand) {}
-        func note(_ event: CredentialUseEvent, generation: Int, by demand: CredentialDemand) {}
+        func rejected(generation: Int, by demand: CredentialRequest) {}
+        func note(_ event: CredentialUseEvent, generation: Int, by demand: CredentialRequest) {}
     }
 
     private static func credential(_ generation: Int = 1) -> Credential {
