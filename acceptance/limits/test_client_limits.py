@@ -255,13 +255,6 @@ def test_no_client_takes_every_place_of_those_who_wait_for_a_token(start_gateway
     refused, waiting = split(many, 10)
     few = [ask(gateway, "bob") for _ in range(2)]
     seen_by(gateway)
-<<<<<<< HEAD
-    # One client alone has eight of the ten places; the others are for those who come.
-    refused, waiting = split(many, 2)
-    assert [(one.status, one.values("retry-after")) for one in refused] == [(503, ["1"])] * 2
-    few = [ask(gateway, "bob") for _ in range(2)]
-=======
->>>>>>> e3292db767c32baad95c492285caa8386979ec4a
     token_server.open.set()
     assert [answer(wire).status for wire in few] == [200] * 2
     # Those of ada's that had to wait have waited, and the others were told when to come back.
