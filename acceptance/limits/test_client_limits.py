@@ -199,7 +199,6 @@ def test_who_asks_little_is_served_soon_although_another_has_a_hundred_waiting(s
     places = [place for place, path in enumerate(holding.paths()) if path != "/held"]
     # Two are under way when bob comes, and from then on they take turns.
     assert len(places) == 3 and max(places) < 12, places
-    assert [path for path in holding.paths() if path != "/held"] == ["/held/0", "/held/1", "/held/2"]
 
 
 def split(wires, refused, seconds=10):
