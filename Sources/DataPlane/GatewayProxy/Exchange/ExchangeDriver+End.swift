@@ -36,13 +36,7 @@ extension ExchangeDriver {
     /// A reload has taken the right of the client, the route or the credential away.
     func exclude(_ problem: GatewayProblem) {
         enter()
-        switch rules.handle(.excluded) {
-        case .respond: respond(with: problem)
-        case .cut:
-            record.problem = problem.kind
-            cut(within: Self.withdrawalLimit)
-        default: break
-        }
+        end(with: .excluded, problem, cutWithin: Self.withdrawalLimit)
         leave()
     }
 

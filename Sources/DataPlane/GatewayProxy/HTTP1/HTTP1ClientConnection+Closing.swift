@@ -22,7 +22,7 @@ extension HTTP1ClientConnection {
     /// The client has sent all it will send.
     ///
     /// A client that asked for the connection to be closed may do so and still read; any other has left, and its upstream
-    /// must not work on for nobody.
+    /// must not go on working for it.
     func clientClosedOutput() {
         clientHasClosedOutput = true
         switch phase {
@@ -69,7 +69,7 @@ extension HTTP1ClientConnection {
         }
     }
 
-    /// The gateway ends, whatever is under way: nobody may take a part of an answer for the whole.
+    /// The gateway ends, whatever is under way. No client may take a part of an answer for the whole.
     func stop() {
         let hasPart = exchange?.rules.responseHasBegun ?? false
         if hasPart || phase == .cutting || writer.isHoldingBytes() { reset() } else { closeNow() }
@@ -154,7 +154,7 @@ extension HTTP1ClientConnection {
             closing.untaken = untaken
         }
         guard untaken > 0, .now() < min(closing.takesUntil, closing.cutsAt) else { return reset() }
-        // The system tells nobody when the last byte has been taken.
+        // The system does not tell when the last byte has been taken.
         setDeadline(Self.pauseBetweenLooks)
     }
 

@@ -307,7 +307,7 @@ final class HTTP1ClientConnection: ChannelDuplexHandler, DeadlineKeeper {
             releaseHead()
             reader.takeHead()
             timer.clear()
-            // Nobody would read the response, or the request lacks a part.
+            // The client has left, or the request lacks a part.
             guard !clientHasClosedOutput || !reader.clientHasLeft() else {
                 closeAfterWrites(lingering: false)
                 return false
