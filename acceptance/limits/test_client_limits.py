@@ -7,7 +7,7 @@ import time
 
 import pytest
 import requests
-from harness import processes
+from harness import processes, streams
 from harness.origin import response
 from harness.raw import Answer
 from harness.script import connect, get
@@ -84,10 +84,15 @@ def is_too_many(found):
     return True
 
 
-def seen_by(gateway):
-    """What was sent before is read before this is answered, by the one worker of the gateway."""
-    for _ in range(2):
-        assert requests.get(gateway.url + "/nowhere", timeout=10).status_code == 401
+def seen_by(gateway, wires):
+    """All that was sent on these is read, and handled before this returns, by the one worker of the gateway."""
+    ports = [wire.connection.getsockname()[1] for wire in wires]
+
+    def is_read():
+        return all(streams.waiting(gateway.port, port)[1] == 0 for port in ports)
+
+    processes.wait_until(is_read, 10, "the gateway reads what was sent")
+    assert requests.get(gateway.url + "/nowhere", timeout=10).status_code == 401
 
 
 # At the same time
@@ -191,9 +196,9 @@ def test_who_asks_little_is_served_soon_although_another_has_a_hundred_waiting(s
     gateway = start(pending_per_upstream=200)
     many = [ask(gateway, "ada") for _ in range(100)]
     holding.arrive(2)
-    seen_by(gateway)
+    seen_by(gateway, many)
     few = [ask(gateway, "bob", f"/api/held/{number}") for number in range(3)]
-    seen_by(gateway)
+    seen_by(gateway, few)
     holding.answers.set()
     assert [answer(wire).status for wire in few + many] == [200] * 103
     places = [place for place, path in enumerate(holding.paths()) if path != "/held"]
@@ -220,7 +225,7 @@ def test_no_client_takes_every_place_of_those_who_wait_for_a_connection(start, h
     gateway = start(pending_per_upstream=10)
     many = [ask(gateway, "ada") for _ in range(12)]
     holding.arrive(2)
-    seen_by(gateway)
+    seen_by(gateway, many)
     few = [ask(gateway, "bob", f"/api/held/{number}") for number in range(3)]
     # They are let in, and the newest of ada's give way.
     refused, waiting = split(many, 3)
@@ -253,7 +258,7 @@ def test_no_client_takes_every_place_of_those_who_wait_for_a_token(start_gateway
     many = [ask(gateway, "ada") for _ in range(20)]
     refused, waiting = split(many, 10)
     few = [ask(gateway, "bob") for _ in range(2)]
-    seen_by(gateway)
+    seen_by(gateway, few)
     token_server.open.set()
     assert [answer(wire).status for wire in few] == [200] * 2
     # Those of ada's that had to wait have waited, and the others were told when to come back.
