@@ -63,16 +63,19 @@ def free_port():
     return BLOCK.next()
 
 
-def wait_until(condition, seconds, what, pause=0.02):
-    """Polls for something that tells nobody when it happens; `what` (a text, or what makes one) goes into the failure."""
+def within(seconds, condition, pause=0.02):
+    """What the condition gives when it holds, at the latest after that time; what it gave last otherwise."""
     deadline = time.monotonic() + seconds
-    while True:
-        value = condition()
-        if value:
-            return value
-        if time.monotonic() > deadline:
-            raise AssertionError(f"not within {seconds} s: {what() if callable(what) else what}")
+    while not (value := condition()) and time.monotonic() <= deadline:
         time.sleep(pause)
+    return value
+
+
+def wait_until(condition, seconds, what, pause=0.02):
+    """Polls for something that sends no signal when it happens; `what` (a text, or what makes one) goes into the failure."""
+    if value := within(seconds, condition, pause):
+        return value
+    raise AssertionError(f"not within {seconds} s: {what() if callable(what) else what}")
 
 
 def is_listening(port):

@@ -9,7 +9,7 @@ import time
 import pytest
 from harness.configs import plain_config
 from harness import proc, raw, streams
-from harness.processes import wait_until
+from harness.processes import wait_until, within
 from harness.script import OK, Wire, answering, connect, connect_unix, get, wait
 
 
@@ -585,12 +585,7 @@ def send_until_unread(client, gateway):
         # So little that there is room for it whether the gateway reads it or not.
         client.send(b"x" * (1 << 15))
         wait_until(has_arrived, 10, "what was sent arrives", pause=0.001)
-        until = time.monotonic() + 0.5
-        while not is_read():
-            if time.monotonic() > until:
-                return True
-            time.sleep(0.002)
-        return False
+        return not within(0.5, is_read, pause=0.002)
 
     wait_until(leaves_it_unread, 60, "the gateway reads no more", pause=0)
 

@@ -15,7 +15,7 @@ import pytest
 import requests
 from harness.bytes import NOT_AN_END, SWITCH, content_of
 from harness.configs import BEARER
-from harness.processes import wait_until
+from harness.processes import wait_until, within
 from harness.script import OK, answering, connect, connect_narrow
 from harness.tls_script import TLSWire, client_context, request_to
 
@@ -145,12 +145,7 @@ def is_unread(client):
     def is_reset():
         return client.ended == "reset" or client.connection.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
 
-    deadline = time.monotonic() + 2
-    while not is_reset():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.01)
-    return True
+    return within(2, is_reset, pause=0.01)
 
 
 def stop(gateway, stopping):
