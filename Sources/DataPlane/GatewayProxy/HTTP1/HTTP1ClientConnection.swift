@@ -39,7 +39,7 @@ final class HTTP1ClientConnection: ChannelDuplexHandler, DeadlineKeeper {
     let hasDirectSocket: Bool
     /// The TLS handshake is under way, and what is written waits for it.
     private(set) var isOpening: Bool
-    private let clock: LoopClock
+    let clock: LoopClock
     let buffers: SpareBuffers
     var phase = Phase.head
     var reader: RequestReader
@@ -48,7 +48,7 @@ final class HTTP1ClientConnection: ChannelDuplexHandler, DeadlineKeeper {
     var privateConnection: PrivateConnection?
     /// Under ``shared``.
     private var clientCache = ClientAuthenticationCache()
-    private let timer: DeadlineTimer
+    let timer: DeadlineTimer
     var keepsAlive = true
     /// The content of the response comes without framing, and the client gets it in chunks.
     var sendsChunks = false
@@ -60,16 +60,11 @@ final class HTTP1ClientConnection: ChannelDuplexHandler, DeadlineKeeper {
     /// The client takes more: what is on its way to it is below the high-water mark.
     private(set) var isWritable = true
     var closing = ClosingState()
-    /// Among the unfinished heads of the worker.
-    private var headPlace: UnfinishedHeads<HTTP1ClientConnection>.Place?
-    private var headBytes = 0
+    private var unfinishedHead = UnfinishedHead()
     private var pendingRead = false
     private var isProcessing = false
     private var hasOpened = false
-    /// Among ``Limits/connections``.
-    private var isCounted = false
-    /// Counted for ``Limits/connectionsPerAddress``.
-    private var address: PeerAddressKey?
+    private var places = ConnectionPlaces()
 
     var shared: ProxyShared { configuration.shared }
     var timeouts: Timeouts { configuration.timeouts }
@@ -90,38 +85,12 @@ final class HTTP1ClientConnection: ChannelDuplexHandler, DeadlineKeeper {
     // MARK: Reload
 
     /// Takes the next request under the configuration of the last reload.
-    private func followReload() {
+    func followReload() {
         guard let current = configuration.worker.current else { return }
         closePrivateConnection()
         configuration = current
         clientCache = ClientAuthenticationCache()
         reader.change(to: current.limits)
-    }
-
-    /// Ends the exchange if the reload has withdrawn its right. A request that has not left begins anew.
-    ///
-    /// - Parameter withdrawal: What the reload takes from requests of a configuration.
-    func followReload(_ withdrawal: (ProxyShared) -> ReloadWithdrawal) {
-        guard let exchange else {
-            if phase == .head, !reader.isWithinHead { followReload() }
-            return
-        }
-        if !exchange.record.wasSent {
-            beginAgain()
-        } else if withdrawal(exchange.shared).covers(
-            client: exchange.record.client,
-            route: exchange.admitted.match.route
-        ) {
-            exchange.exclude(ReloadWithdrawal.problem)
-        }
-    }
-
-    private func beginAgain() {
-        exchange.take()?.leaveUnsent()
-        followReload()
-        phase = .head
-        authorize()
-        process()
     }
 
     // MARK: Channel events
@@ -146,38 +115,17 @@ final class HTTP1ClientConnection: ChannelDuplexHandler, DeadlineKeeper {
         guard !hasOpened else { return }
         hasOpened = true
         configuration.register(self)
-        guard isWithinAddressLimit() else {
-            return refuseConnection("Too many connections from this address (limits.connections_per_address).")
-        }
-        isCounted = shared.connectionOpened()
-        guard isCounted else {
-            return refuseConnection("Too many connections.")
+        if let problem = places.take(from: shared, for: context?.channel.remoteAddress) {
+            closing.mayLingerOn = false
+            refuse(problem)
+            return setDeadline(timeouts.linger)
         }
         setDeadline(timeouts.header)
     }
 
-    private func refuseConnection(_ detail: String) {
-        closing.mayLingerOn = false
-        refuse(GatewayProblem(.overloaded, detail, retryAfter: .seconds(1)))
-        setDeadline(timeouts.linger)
-    }
-
-    private func isWithinAddressLimit() -> Bool {
-        guard let maximum = shared.limits.connectionsPerAddress,
-            let key = context?.channel.remoteAddress?.ipBytes.flatMap(PeerAddressKey.init)
-        else { return true }
-        guard shared.state.addresses.open(key, maximum: maximum) else { return false }
-        address = key
-        return true
-    }
-
     func channelInactive(context: ChannelHandlerContext) {
-        if isCounted {
-            isCounted = false
-            shared.connectionClosed()
-        }
-        if let address = address.take() { shared.state.addresses.close(address) }
-        releaseHead()
+        places.giveBack(to: shared)
+        unfinishedHead.release(in: configuration.worker)
         configuration.unregister(self)
         let exchange = exchange.take()
         // What the client of a tunnel sent last may not have left yet.
@@ -300,11 +248,11 @@ final class HTTP1ClientConnection: ChannelDuplexHandler, DeadlineKeeper {
             }
             return false
         case .refused(let reason):
-            releaseHead()
+            unfinishedHead.release(in: configuration.worker)
             refuse(reason.problem("The request was", under: configuration.limits))
             return false
         case .head:
-            releaseHead()
+            unfinishedHead.release(in: configuration.worker)
             reader.takeHead()
             timer.clear()
             // The client has left, or the request lacks a part.
@@ -318,28 +266,17 @@ final class HTTP1ClientConnection: ChannelDuplexHandler, DeadlineKeeper {
     }
 
     private func countHead() {
-        let bytes = reader.shrink()
-        if let headPlace {
-            configuration.worker.growHead(headPlace, by: bytes - headBytes)
-        } else {
-            headPlace = configuration.worker.beginHead(self, bytes: bytes)
-        }
-        headBytes = bytes
+        unfinishedHead.count(reader.shrink(), of: self, in: configuration.worker)
         configuration.worker.endOldHeads()
-    }
-
-    private func releaseHead() {
-        guard let place = headPlace.take() else { return }
-        configuration.worker.endHead(place)
     }
 
     /// Newer heads need the memory of this one (`limits.head_memory`).
     func endHeadForItsMemory() {
-        headPlace = nil
+        unfinishedHead.forget()
         refuse(shared.state.headMemory.problem)
     }
 
-    private func authorize() {
+    func authorize() {
         keepsAlive = request.decoder.head.clientKeepsAlive && !isEnding && !shared.isDraining
         let bytes = request.bytes
         let id =
@@ -375,72 +312,5 @@ final class HTTP1ClientConnection: ChannelDuplexHandler, DeadlineKeeper {
         self.exchange = exchange
         phase = .exchange
         exchange.begin(at: now)
-    }
-
-    // MARK: Content
-
-    private func readContent() -> Bool {
-        guard let exchange, exchange.intake == .content else { return false }
-        switch reader.nextPart(forbidden: forbiddenTrailers(exchange)) {
-        case .content(let bytes, let length, let isLast): exchange.receive(bytes, length: length, isLast: isLast)
-        case .trailers(let bytes): exchange.receive(trailers: bytes)
-        case .needMore: return false
-        case .broken(let length):
-            let problem = GatewayProblem(.requestRefused, "The chunked body is not valid.")
-            exchange.requestBroke(problem, behind: length)
-        case .refusedTrailers(let reason):
-            exchange.requestBroke(reason.problem("The trailers were", under: configuration.limits))
-        }
-        return true
-    }
-
-    private func forbiddenTrailers(_ exchange: ExchangeDriver) -> [[UInt8]] {
-        guard reader.awaitsTrailers else { return [] }
-        let forwarded =
-            exchange.compiled.forwarded == .pass ? [] : ForwardedPolicy.names.map { Array($0.utf8) }
-        return exchange.route.ownedNames + request.decoder.head.options.nominatedAsOwned + forwarded
-    }
-
-    private func readTunnel() -> Bool {
-        guard let exchange, exchange.intake == .content else { return false }
-        exchange.receive(tunnelled: reader.takeAll())
-        return true
-    }
-
-    // MARK: Deadlines
-
-    func setDeadline(_ amount: TimeAmount) {
-        closing.watch.reset()
-        timer.set(clock.now + amount, for: self)
-    }
-
-    func clearDeadline() { timer.clear() }
-    func cancelDeadline() { timer.cancel() }
-
-    func deadlinePassed() {
-        switch phase {
-        case .head:
-            if reader.isWithinHead {
-                refuse(GatewayProblem(.requestTimeout, "The head of the request took too long."))
-            } else if isWritable, writer.hasInput {
-                // A request has come and waits for its turn.
-                setDeadline(timeouts.idle)
-            } else if !clientTakes(within: timeouts.idle) {
-                closeNow()
-            }
-        case .exchange, .tunnel: exchange?.deadlinePassed()
-        // A slow client has as long for the rest of its answer as for any other part of it.
-        case .finishing: if !clientTakes(within: timeouts.response) { reset() }
-        case .cutting: resetWhenTaken()
-        case .lingering, .closed: closeNow()
-        }
-    }
-
-    /// Whether the client takes what was written, however slowly; then it has `amount` to take more.
-    private func clientTakes(within amount: TimeAmount) -> Bool {
-        let now = TransferProgress(untakenByClient: writer.untakenBytes(), untakenByUpstream: 0, responseSent: nil)
-        guard closing.watch.hasMoved(now, by: { last, now in now.clientTakes(since: last) }) else { return false }
-        timer.set(clock.now + amount, for: self)
-        return true
     }
 }
