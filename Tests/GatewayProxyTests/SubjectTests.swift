@@ -7,6 +7,7 @@ import Testing
 private final class Subjects: SubjectCredentialResolver {
     let name = "app-user"
     let strategy = "delegated"
+    let grantKey = CredentialKey(digest: "app-user")
     let field = "X-Box-User"
     let sources: [String: ScriptedSource]
 

@@ -33,6 +33,7 @@ private final class FamilyBench: Sendable {
             name: "app-user",
             strategy: "sample",
             grants: SampleSubjects(limit: limit),
+            key: CredentialKey(digest: "app-user"),
             make: { [clock, audit, store, logger] name, grant, budget in
                 TokenKeeper(
                     name: name,

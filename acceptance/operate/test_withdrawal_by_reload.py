@@ -100,11 +100,11 @@ class Service:
 class UnderWay:
     """An exchange that has begun at both ends."""
 
-    def __init__(self, service, kind, route="api", client="laptop", version="1.1"):
+    def __init__(self, service, kind, *more, route="api", client="laptop", version="1.1"):
         fields, content, answer, self.from_origin, self.from_client = KINDS[kind]
         self.kind = kind
         method = "POST" if content else "GET"
-        self.client = service.ask(f"/{route}/{kind}", *fields, client=client, version=version, method=method)
+        self.client = service.ask(f"/{route}/{kind}", *fields, *more, client=client, version=version, method=method)
         self.client.send(content)
         self.origin = processes.wait_until(lambda: service.wire_of(f"/{kind}"), 10, "the origin has the head")
         if answer:
@@ -184,8 +184,20 @@ def remove_credential(config):
     config["routes"]["api"]["auth"] = "none"
 
 
+def replace_grant(config):
+    config["credentials"]["first"]["url"] += "&tier=2"
+
+
 #: What takes a right away from the client `laptop` on the route `api`.
-WITHDRAWALS = [remove_client, rename_client, replace_client_token, remove_route, take_another_credential, remove_credential]
+WITHDRAWALS = [
+    remove_client,
+    rename_client,
+    replace_client_token,
+    remove_route,
+    take_another_credential,
+    remove_credential,
+    replace_grant,
+]
 
 
 def add_route(config):
@@ -257,7 +269,7 @@ def test_what_is_under_way_with_a_right_that_is_taken_away_is_cut(service, chang
 
 @pytest.mark.parametrize("change", **named(WITHDRAWALS))
 def test_what_others_have_under_way_is_not_touched(service, change):
-    exchanges = [UnderWay(service, kind, "other", "phone") for kind in KINDS]
+    exchanges = [UnderWay(service, kind, route="other", client="phone") for kind in KINDS]
     service.reload(change)
     for exchange in exchanges:
         assert exchange.goes_on()
@@ -269,6 +281,15 @@ def test_a_reload_that_takes_nothing_away_cuts_nothing(service, change):
     service.reload(change)
     for exchange in exchanges:
         assert exchange.goes_on()
+
+
+@pytest.mark.parametrize("change, is_taken", [(replace_grant, True), (change_renewal, False)])
+def test_a_credential_of_users_that_requests_name_is_withdrawn_as_any_other(make_service, change, is_taken):
+    service = make_service()
+    service.config["credentials"]["first"]["unique_id"] = {"header": "X-User"}
+    exchange = UnderWay(service.begin(), "download", "X-User: 42")
+    service.reload(change)
+    assert exchange.is_cut() if is_taken else exchange.goes_on()
 
 
 def test_an_answer_that_ends_with_its_connection_is_reset(service):

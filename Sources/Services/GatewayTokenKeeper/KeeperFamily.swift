@@ -9,6 +9,7 @@ import Synchronization
 package final class PerSubjectKeepers: SubjectCredentialResolver {
     package let name: String
     package let strategy: String
+    package let grantKey: CredentialKey
 
     private let grants: any SubjectGrants
     private let policy: RenewalPolicy
@@ -61,6 +62,7 @@ package final class PerSubjectKeepers: SubjectCredentialResolver {
         name: String,
         strategy: String,
         grants: any SubjectGrants,
+        key: CredentialKey,
         policy: RenewalPolicy = RenewalPolicy(),
         make: @escaping @Sendable (_ name: String, any TokenGrant, SubjectCallLimit) -> TokenKeeper,
         start: @escaping @Sendable (TokenKeeper) -> Void
@@ -68,6 +70,7 @@ package final class PerSubjectKeepers: SubjectCredentialResolver {
         self.name = name
         self.strategy = strategy
         self.grants = grants
+        grantKey = key
         self.policy = policy
         budget = SubjectCallLimit(name: name, limit: grants.limit)
         self.make = make

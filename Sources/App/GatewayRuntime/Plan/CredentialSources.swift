@@ -141,6 +141,7 @@ struct CredentialSources: Sendable {
                 name: credential.name,
                 strategy: credential.strategyKind,
                 grants: grants,
+                key: definition.key,
                 policy: credential.policy,
                 make: { name, grant, budget in
                     var member = credential

@@ -6,6 +6,9 @@ package protocol SubjectCredentialResolver: AnyObject, Sendable {
     var name: String { get }
     var strategy: String { get }
 
+    /// What the tokens of all its subjects have in common: equal for two that get the same tokens.
+    var grantKey: CredentialKey { get }
+
     /// The name of the field, which is not forwarded.
     var field: String { get }
 

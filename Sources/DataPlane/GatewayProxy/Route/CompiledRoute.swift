@@ -78,7 +78,7 @@ final class CompiledRoute: Sendable {
             name: plan.name,
             credential: credentialName,
             strategy: strategy,
-            grant: source?.grantKey
+            grant: source?.grantKey ?? selection?.grantKey
         )
     }
 
