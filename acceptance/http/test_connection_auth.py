@@ -3,6 +3,7 @@
 import base64
 import json
 import random
+import time
 
 import pytest
 from harness import processes, raw, seeds
@@ -193,9 +194,9 @@ def test_with_a_credential_the_clients_field_is_replaced_as_ever(origin, start_g
 def start(make_script, start_gateway):
     """An origin that authenticates connections, and a gateway before it that lets clients do so."""
 
-    def start(scheme="NTLM", access=None, routes=None):
+    def start(scheme="NTLM", access=None, routes=None, **more):
         origin = ConnectionOrigin(make_script, scheme)
-        whole = config(origin, connection_auth=True)
+        whole = config(origin, connection_auth=True) | more
         whole["routes"] |= {name: {"upstream": origin.url, "auth": "none"} for name in routes or []}
         return start_gateway(whole | ({"access": access} if access else {})), origin
 
@@ -250,6 +251,20 @@ def test_an_upstream_connection_ends_with_its_client(start, dial):
     processes.wait_until(lambda: origin.origin.ended == 2, 5, "the origin sees both ends")
     assert dial(gateway).ask()[:2] == (401, "no")
     assert len(origin.origin.wires) == 3
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_idle_ones_give_way_to_those_who_wait(start, dial, workers):
+    """A client with many idle connections does not keep all places; a handshake is not interrupted."""
+    gateway, origin = start(workers=workers, limits={"connections_per_upstream": 3, "connect_timeout": "20s"})
+    idle = [dial(gateway) for _ in range(3)]
+    for number, client in enumerate(idle):
+        client.log_in(f"idle-{number}")
+    began = time.monotonic()
+    # Not while its client may be about to answer a challenge.
+    assert dial(gateway).log_in("late") == "late on 3"
+    assert 1.5 < time.monotonic() - began < 10
+    assert sum(client.ask()[0] == 200 for client in idle) == 2
 
 
 def test_a_route_without_the_key_gets_no_authenticated_connection(start, dial):

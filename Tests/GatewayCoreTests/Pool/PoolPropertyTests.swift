@@ -30,7 +30,7 @@ struct PoolPropertyTests {
     private func play(_ world: PoolWorld, _ random: inout SplitMix) -> [String] {
         var events: [String] = []
         for _ in 0..<400 {
-            let event = Int.random(in: 0..<24, using: &random)
+            let event = Int.random(in: 0..<27, using: &random)
             let pool = world.poolIndices.randomElement(using: &random) ?? 0
             events.append("\(event) of \(pool)")
             switch event {
@@ -47,13 +47,17 @@ struct PoolPropertyTests {
             case 7..<11: world.putBack(pool, random: &random)
             case 11..<14: world.finishDial(pool, random: &random)
             case 14, 15: world.endOne(pool, .closing, random: &random)
-            case 16: world.endOne(pool, [.idle, .leased].randomElement(using: &random) ?? .idle, random: &random)
+            case 16:
+                let lease = [PoolWorld.Lease.idle, .kept, .leased].randomElement(using: &random)
+                world.endOne(pool, lease ?? .idle, random: &random)
             case 17: world.leave(pool, timesOut: .random(using: &random), random: &random)
             case 18:
                 let pauses: [Duration] = [.milliseconds(3), .milliseconds(15), .seconds(3), .seconds(200)]
                 world.wait(pauses.randomElement(using: &random) ?? .zero)
             case 19: if Int.random(in: 0..<40, using: &random) == 0 { world.retire(pool) }
-            case 20..<23: world.runTask()
+            case 20: world.takeKept(pool, random: &random)
+            case 21, 22: world.keep(pool, random: &random)
+            case 23..<26: world.runTask()
             default:
                 world.settle()
                 world.check(isSettled: true)

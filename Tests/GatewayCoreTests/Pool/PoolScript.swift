@@ -38,6 +38,7 @@ struct PoolScript: ~Copyable {
         case "take": return take(words)
         case "back": return back(connection(argument), words)
         case "keep": return keep(connection(argument), words)
+        case "again": pool.takePrivate(connection(argument))
         case "close": return pool.nextToClose().map { "close \(name($0))" } ?? ""
         case "rest": return pool.removeIdle(connection(argument)) ? "close" : ""
         default: return run(step(words[0], argument))
@@ -99,6 +100,10 @@ struct PoolScript: ~Copyable {
             wasOffered: words.contains("kept"),
             situation
         )
+        return text(answer)
+    }
+
+    private func text(_ answer: PoolReturn) -> String {
         switch answer {
         case .close: return "close"
         case .offer: return "offer"
@@ -107,9 +112,8 @@ struct PoolScript: ~Copyable {
         }
     }
 
-    private func keep(_ connection: ConnectionID, _ words: [String]) -> String {
-        let end = pool.keepPrivate(connection, keepAliveSeconds: words.last.flatMap { Int($0) }, at: now)
-        return end.map { "keep \(($0 - now).wholeMilliseconds)ms" } ?? "close"
+    private mutating func keep(_ connection: ConnectionID, _ words: [String]) -> String {
+        text(pool.keepPrivate(connection, keepAliveSeconds: words.last.flatMap { Int($0) }, situation))
     }
 
     // MARK: Names
@@ -132,7 +136,7 @@ struct PoolScript: ~Copyable {
         case .askForOwnPlace: return "ask for own"
         case .withdrawRequest: return "withdraw"
         case .giveBackPlace: return "give back"
-        case .offerIdle(let connection): return "offer \(name(connection))"
+        case .offerIdle: return "offer"
         case .leaveBudget: return "leave budget"
         }
     }

@@ -394,16 +394,85 @@ struct PoolTranscriptTests {
                 private a    -> ask
                 granted      -> dial c1
                 open c1
-                keep c1      -> keep 60000ms
-                keep c1 5    -> keep 4000ms
+                keep c1      -> rest 60000ms
                 take         -> none
-                close
+                again c1
+                keep c1 5    -> rest 4000ms
+                again c1
                 at 580s
-                keep c1      -> keep 20000ms
+                keep c1      -> rest 20000ms
+                again c1
                 at 600s
                 keep c1      -> close
                 end c1       -> give back, leave budget
                 keep c1      -> close
+                """
+        ),
+        Transcript(
+            testDescription: "others get the place of one that has rested for long",
+            text: """
+                private a    -> ask
+                granted      -> dial c1
+                open c1
+                keep c1      -> rest 60000ms
+                at 1s
+                connect b    -> ask
+                denied       -> wait w1, later
+                turn         -> look again in 100ms
+                at 2s
+                spare        -> look again in 100ms
+                at 2001ms
+                spare        -> ask for own
+                own granted  -> close c1
+                end c1       -> give back
+                grant        -> dial c2 for w1
+                """
+        ),
+        Transcript(
+            testDescription: "one that its client uses again is not given away",
+            text: """
+                private a    -> ask
+                granted      -> dial c1
+                open c1
+                connect b    -> ask
+                denied       -> wait w1
+                keep c1      -> rest 60000ms, later
+                turn         -> look again in 100ms
+                at 1900ms
+                again c1
+                spare
+                keep c1      -> rest 60000ms, later
+                at 2500ms
+                turn         -> look again in 100ms
+                at 3901ms
+                spare        -> ask for own
+                own granted  -> close c1
+                """
+        ),
+        Transcript(
+            testDescription: "a pool of another loop gets it likewise",
+            text: """
+                private a    -> ask
+                granted      -> dial c1
+                open c1
+                keep c1      -> rest 60000ms
+                others wait
+                others       -> look again in 100ms
+                at 3s
+                spare        -> offer
+                taken        -> close c1
+                end c1       -> give back, leave budget
+                """
+        ),
+        Transcript(
+            testDescription: "what is closed for all is closed for private ones too",
+            text: """
+                private a    -> ask
+                granted      -> dial c1
+                open c1
+                keep c1      -> rest 60000ms
+                close        -> close c1
+                close
                 """
         ),
         Transcript(
@@ -487,12 +556,12 @@ struct PoolTranscriptTests {
                 back c2      -> rest 60000ms
                 at 11ms
                 others wait
-                others       -> offer c1
+                others       -> offer
                 taken        -> close c1, look again in 10ms
                 end c1       -> give back
                 others
                 at 21ms
-                spare        -> offer c2
+                spare        -> offer
                 kept         -> look again in 10ms
                 others go
                 spare

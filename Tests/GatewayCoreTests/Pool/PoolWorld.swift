@@ -15,6 +15,7 @@ final class PoolWorld {
         case opening
         case leased
         case idle
+        case kept
         /// The shell has closed it, and its end has not been reported yet.
         case closing
     }
@@ -84,7 +85,7 @@ final class PoolWorld {
     private func perform(_ step: PoolStep, _ number: Int, needsNew: Bool) {
         let pool = pools[number]
         switch step {
-        case .nothing, .askForPlace, .askForOwnPlace, .withdrawRequest: break
+        case .nothing, .askForPlace, .askForOwnPlace, .withdrawRequest, .offerIdle: break
         case .dial(let id, let ticket):
             if let ticket, pool.waiters.removeValue(forKey: ticket) == nil { complain("dialled for nobody") }
             if pool.connections.updateValue(.opening, forKey: id) != nil { complain("a connection opened twice") }
@@ -108,10 +109,11 @@ final class PoolWorld {
             if pool.connections[id] != .leased { complain("leased what was not looked at") }
             goOn(with: id, number)
         case .serveLater: tasks.append((number, .serve))
-        case .close(let id): close(id, number)
+        case .close(let id):
+            if pool.connections[id] == .leased { complain("closed what was in use") }
+            close(id, number)
         case .spareLater: tasks.append((number, .spare))
         case .giveBackPlace: giveBack(number)
-        case .offerIdle(let id): if pool.connections[id] != .idle { complain("offered what is not idle") }
         case .leaveBudget:
             if budget.places[number, default: 0] != 0 { complain("left the budget with connections") }
             budget.members.remove(number)
@@ -203,9 +205,26 @@ final class PoolWorld {
                 answer = pools[pool].state.putBack(id, wasOffered: true, situation(pool))
             }
         }
+        rest(id, pool, as: .idle, answer)
+    }
+
+    /// A connection of which its client has the next use.
+    func keep(_ pool: Int, random: inout SplitMix) {
+        guard let id = pools[pool].all(.leased).randomElement(using: &random) else { return }
+        rest(id, pool, as: .kept, pools[pool].state.keepPrivate(id, situation(pool)))
+    }
+
+    func takeKept(_ pool: Int, random: inout SplitMix) {
+        guard let id = pools[pool].all(.kept).randomElement(using: &random) else { return }
+        pools[pool].state.takePrivate(id)
+        pools[pool].connections[id] = .leased
+        served += 1
+    }
+
+    private func rest(_ id: ConnectionID, _ pool: Int, as lease: Lease, _ answer: PoolReturn) {
         switch answer {
         case .rest(_, let servesLater):
-            pools[pool].connections[id] = .idle
+            pools[pool].connections[id] = lease
             if servesLater { tasks.append((pool, .serve)) }
         case .close: pools[pool].connections[id] = .closing
         case .offer: complain("offered twice")
@@ -244,7 +263,7 @@ final class PoolWorld {
     func wait(_ duration: Duration) {
         now = now + duration
         for pool in pools {
-            for id in pool.all(.idle) where Int(id.number) % 2 == 0 && duration > .seconds(1) {
+            for id in pool.all(.idle) + pool.all(.kept) where Int(id.number) % 2 == 0 && duration > .seconds(1) {
                 if pool.state.removeIdle(id) { pool.connections[id] = .closing }
             }
         }
@@ -253,7 +272,7 @@ final class PoolWorld {
     func retire(_ pool: Int) {
         pools[pool].state.retire()
         while let id = pools[pool].state.nextToClose() {
-            if pools[pool].connections[id] != .idle { complain("closed what was in use") }
+            if pools[pool].connections[id] == .leased { complain("closed what was in use") }
             pools[pool].connections[id] = .closing
         }
     }
@@ -305,6 +324,7 @@ final class PoolWorld {
             )
             if state.waiters != pool.waiters.count { complain("a waiter was lost") }
             if state.idle != pool.all(.idle).count { complain("an idle connection was lost") }
+            if pool.state.kept.count != pool.all(.kept).count { complain("a private connection was lost") }
             if state.places != pool.connections.count { complain("\(state.places) places, \(pool.connections.count)") }
             let isComing = tasks.contains { $0.pool == number && $0.task == .grant }
             let isAsking = budget.knowsAsWaiting(number) || isComing

@@ -18,7 +18,7 @@ extension PoolState {
     ///     other request comes behind those that wait, also when a connection has just become free: they are served on the turn
     ///     that is about to come.
     ///   - isPrivate: No connection that was open already, and it will not be put back: see
-    ///     ``keepPrivate(_:keepAliveSeconds:at:)``.
+    ///     ``keepPrivate(_:keepAliveSeconds:_:)``.
     package mutating func connect(
         client: String?,
         isUrgent: Bool,
@@ -48,8 +48,8 @@ extension PoolState {
     }
 
     private mutating func admit(_ newcomer: Newcomer) -> PoolStep {
-        // It may have the place of an idle connection.
-        if newcomer.needsNew { wantsTurn = true }
+        // It may have the place of a connection that it cannot use.
+        if newcomer.needsNew || !kept.isEmpty { wantsTurn = true }
         switch waiters.append(newcomer, client: newcomer.client, isUrgent: newcomer.isUrgent) {
         case .queued(let ticket): return .wait(ticket)
         case .displaced(let displaced, _, let ticket): return .displace(displaced, by: ticket)
@@ -92,7 +92,7 @@ extension PoolState {
 
     mutating func needsTurn(_ situation: PoolSituation) -> Bool {
         // Where nobody waits, idle connections are for others.
-        let isSpare = !idle.isEmpty && (isRetired || situation.othersWait)
+        let isSpare = !idle.isEmpty && isRetired || hasSpare && situation.othersWait
         guard !waiters.isEmpty || isSpare, !isTurnScheduled else { return false }
         isTurnScheduled = true
         return true
@@ -137,8 +137,9 @@ extension PoolState {
         }
         if place == .none { return askForPlace() }
         isInTurn = false
-        // It takes the place of an idle connection, and holds up no waiter behind it.
-        return needsNew && !idle.isEmpty && place == .asked ? .askForOwnPlace : .nothing
+        guard place == .asked, hasSpare else { return .nothing }
+        // Only one that needs a new connection finds an idle one here. It takes the place, and holds up no waiter behind it.
+        return mayClose(at: situation.now, for: .own) ? .askForOwnPlace : spareLater(situation)
     }
 
     private mutating func endTurn() {
@@ -153,7 +154,7 @@ extension PoolState {
     }
 
     package mutating func ownPlaceAnswered(isGranted: Bool, _ situation: PoolSituation) -> PoolStep {
-        guard isGranted, !idle.isEmpty else { return next(situation) }
+        guard isGranted, hasSpare else { return next(situation) }
         place = .onItsWay
         return .close(leaseOldest())
     }
@@ -187,24 +188,21 @@ extension PoolState {
     /// The time of ``PoolStep/spareLater(_:)`` has passed.
     package mutating func spareTimePassed(_ situation: PoolSituation) -> PoolStep {
         isSpareScheduled = false
-        return othersBeganToWait(situation)
+        isInTurn = true
+        return next(situation)
     }
 
     /// The connections that have rested longest go first.
     private mutating func spareIdle(_ situation: PoolSituation) -> PoolStep {
-        guard waiters.isEmpty, situation.othersWait, let slot = idle.first else {
+        guard waiters.isEmpty, situation.othersWait, hasSpare else {
             isSparing = false
             return .nothing
         }
-        let connection = connections[Int(slot)]
-        if situation.now - connection.restsSince > rules.spareAfter {
-            return .offerIdle(ConnectionID(slot: slot, number: connection.number))
-        }
-        return spareLater(situation)
+        return mayClose(at: situation.now, for: .others) ? .offerIdle : spareLater(situation)
     }
 
     package mutating func offerAnswered(isTaken: Bool, _ situation: PoolSituation) -> PoolStep {
-        guard isTaken, !idle.isEmpty else {
+        guard isTaken, hasSpare else {
             let step = spareLater(situation)
             return step == .nothing ? next(situation) : step
         }
@@ -213,8 +211,25 @@ extension PoolState {
 
     private mutating func spareLater(_ situation: PoolSituation) -> PoolStep {
         isSparing = false
-        guard !idle.isEmpty, situation.othersWait, !isSpareScheduled else { return .nothing }
+        guard hasSpare, situation.othersWait || !waiters.isEmpty, !isSpareScheduled else { return .nothing }
         isSpareScheduled = true
-        return .spareLater(rules.spareAfter)
+        return .spareLater(idle.isEmpty ? rules.sparePrivateAfter / 20 : rules.spareAfter)
+    }
+
+    // MARK: Connections without a request
+
+    private enum Need {
+        case own
+        case others
+    }
+
+    var hasSpare: Bool { !idle.isEmpty || !kept.isEmpty }
+
+    /// Whether ``leaseOldest()`` may be closed for another request.
+    private func mayClose(at now: MonotonicTime, for need: Need) -> Bool {
+        guard let slot = idle.first ?? kept.first else { return false }
+        let rest = now - connections[Int(slot)].restsSince
+        if idle.isEmpty { return rest > rules.sparePrivateAfter }
+        return need == .own || rest > rules.spareAfter
     }
 }

@@ -1,10 +1,11 @@
 /// The state of the connections of one event loop to one upstream, and all decisions about them. Performs nothing, and knows no
 /// socket and no clock.
 ///
-/// The shell reports events and carries out what is returned. A connection is opening, leased or idle. A lease begins with
+/// The shell reports events and carries out what is returned. A connection is opening, leased, idle or kept. A lease begins with
 /// ``opened(_:jitter:at:)``, ``take(mayRepeat:isOpen:mayHaveInput:at:)`` or ``PoolStep/lease(_:to:)``, and ends with
 /// ``putBack(_:keepAliveSeconds:wasOffered:_:)`` or ``ended(_:_:)``. For now a connection carries one request at a time, so a
-/// connection is leased as a whole. A private connection stays leased until its end.
+/// connection is leased as a whole. A private connection is kept for its client between requests: see
+/// ``keepPrivate(_:keepAliveSeconds:_:)`` and ``takePrivate(_:)``.
 ///
 /// Taking and putting back are on the path of every request: they allocate nothing and look nothing up.
 package struct PoolState: ~Copyable, Sendable {
@@ -19,6 +20,8 @@ package struct PoolState: ~Copyable, Sendable {
         package var freshness: Duration = .milliseconds(5)
         /// A connection that has rested for less is not given away: the client that was just answered may ask again.
         package var spareAfter: Duration = .milliseconds(10)
+        /// The same for a private connection, whose client may be about to answer a challenge.
+        package var sparePrivateAfter: Duration = .seconds(2)
 
         package init(maximumWaiters: Int, idleTimeout: Duration) {
             self.maximumWaiters = maximumWaiters
@@ -32,6 +35,8 @@ package struct PoolState: ~Copyable, Sendable {
             case opening
             case leased
             case idle
+            /// Private, and without a request.
+            case kept
         }
 
         var number: UInt32 = 0
@@ -42,8 +47,8 @@ package struct PoolState: ~Copyable, Sendable {
         var endsAt = MonotonicTime.never
 
         /// In one access to the array.
-        mutating func rest(from now: MonotonicTime, until end: MonotonicTime) {
-            phase = .idle
+        mutating func rest(_ phase: Phase, from now: MonotonicTime, until end: MonotonicTime) {
+            self.phase = phase
             restsSince = now
             restsUntil = end
         }
@@ -65,6 +70,8 @@ package struct PoolState: ~Copyable, Sendable {
     private var freeSlots: [Int32] = []
     /// The most recently used last: it is the least likely to have been closed meanwhile.
     var idle: [Int32] = []
+    /// The private ones without a request. The one that has rested longest first.
+    var kept: [Int32] = []
     var waiters: FairQueue<Newcomer>
     /// Connections open or being opened, and a place that is not used yet.
     package internal(set) var placeCount = 0
@@ -149,21 +156,34 @@ package struct PoolState: ~Copyable, Sendable {
         // A request that goes on with the old configuration may wait for it.
         guard !isRetired || !waiters.isEmpty else { return .close }
         let until = endOfRest(slot, keepAliveSeconds, from: now)
-        connections[slot].rest(from: now, until: until)
+        connections[slot].rest(.idle, from: now, until: until)
         idle.append(id.slot)
         return .rest(until: until, servesLater: needsTurn(situation))
     }
 
-    /// The request of a private connection is over. The connection stays with its client.
-    ///
-    /// - Returns: When the connection is to be closed if no request comes; nil for at once.
-    package func keepPrivate(
+    /// The request of a private connection is over. The connection stays with its client, until others have waited for it.
+    package mutating func keepPrivate(
         _ id: ConnectionID,
         keepAliveSeconds: Int? = nil,
-        at now: MonotonicTime
-    ) -> MonotonicTime? {
-        guard isInPhase(.leased, id), !isRetired, now < connections[id.index].endsAt else { return nil }
-        return endOfRest(id.index, keepAliveSeconds, from: now)
+        _ situation: PoolSituation
+    ) -> PoolReturn {
+        let now = situation.now
+        guard isInPhase(.leased, id), !isRetired, now < connections[id.index].endsAt else { return .close }
+        let until = endOfRest(id.index, keepAliveSeconds, from: now)
+        connections[id.index].rest(.kept, from: now, until: until)
+        kept.append(id.slot)
+        return .rest(until: until, servesLater: needsTurn(situation))
+    }
+
+    /// The client of a private connection sends another request.
+    ///
+    /// - Returns: Whether it was kept.
+    @discardableResult
+    package mutating func takePrivate(_ id: ConnectionID) -> Bool {
+        guard isInPhase(.kept, id) else { return false }
+        kept.removeAll { $0 == id.slot }
+        connections[id.index].phase = .leased
+        return true
     }
 
     @inline(__always)
@@ -180,12 +200,13 @@ package struct PoolState: ~Copyable, Sendable {
         return min(idleTime, kept - min(1_000_000_000, kept / 2))
     }
 
-    /// An idle connection is about to be closed: the time of ``PoolReturn/rest(until:servesLater:)`` has come, or bytes have come
+    /// An idle or kept connection is about to be closed: the time of ``PoolReturn/rest(until:servesLater:)`` has come, or bytes have come
     /// that were not asked for.
     ///
     /// - Returns: Whether it was idle.
     @discardableResult
     package mutating func removeIdle(_ id: ConnectionID) -> Bool {
+        if takePrivate(id) { return true }
         guard isInPhase(.idle, id) else { return false }
         removeFromIdle(id.slot)
         connections[id.index].phase = .leased
@@ -210,7 +231,7 @@ package struct PoolState: ~Copyable, Sendable {
         guard id.index < connections.count, connections[id.index].number == id.number,
             connections[id.index].phase != .none
         else { return .nothing }
-        if connections[id.index].phase == .idle { removeFromIdle(id.slot) }
+        removeIdle(id)
         connections[id.index].phase = .none
         connections[id.index].number &+= 1
         freeSlots.append(id.slot)
@@ -242,14 +263,14 @@ package struct PoolState: ~Copyable, Sendable {
     /// ``nextToClose()`` names.
     package mutating func retire() { isRetired = true }
 
-    /// An idle connection, for a shell that closes all of them.
+    /// An idle or kept connection, for a shell that closes all of them.
     package mutating func nextToClose() -> ConnectionID? {
-        idle.isEmpty ? nil : leaseOldest()
+        hasSpare ? leaseOldest() : nil
     }
 
-    /// The connection that has rested longest.
+    /// The connection that has rested longest; a private one where all are.
     mutating func leaseOldest() -> ConnectionID {
-        let slot = idle.removeFirst()
+        let slot = idle.isEmpty ? kept.removeFirst() : idle.removeFirst()
         connections[Int(slot)].phase = .leased
         return ConnectionID(slot: slot, number: connections[Int(slot)].number)
     }

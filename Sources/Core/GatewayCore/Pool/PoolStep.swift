@@ -82,9 +82,9 @@ package enum PoolStep: Hashable, Sendable {
     /// The place that was asked for is not needed. Answer: ``PoolState/requestWithdrawn(inTime:_:)``.
     case withdrawRequest
     case giveBackPlace
-    /// Ask the budget whether a loop that waits can have the place of this idle connection. Answer:
+    /// Ask the budget whether a loop that waits can have the place of an idle connection. Answer:
     /// ``PoolState/offerAnswered(isTaken:_:)``.
-    case offerIdle(ConnectionID)
+    case offerIdle
     /// The pool has no connections and no waiters.
     case leaveBudget
 }

@@ -28,6 +28,7 @@ final class PrivateConnection {
     /// The connection, if there is one that has not ended.
     func takeIdle() -> HTTP1UpstreamConnection? {
         guard let connection = idle.take(), connection.isOpen else { return nil }
+        if let id = connection.id { pool.takePrivate(id) }
         guard connection.hasInput else { return connection }
         connection.abandon(isCut: false)
         return nil
@@ -35,18 +36,15 @@ final class PrivateConnection {
 
     /// The request of the connection is over, and it can carry another one.
     func putBack(_ connection: HTTP1UpstreamConnection, _ id: ConnectionID, keepAliveSeconds: Int?) {
-        guard !isClosed, idle == nil, let end = pool.keepPrivate(id, keepAliveSeconds: keepAliveSeconds) else {
-            return connection.close()
-        }
-        idle = connection
-        connection.rest(until: end)
+        guard !isClosed, idle == nil else { return connection.close() }
+        if pool.keepPrivate(connection, id, keepAliveSeconds: keepAliveSeconds) { idle = connection }
     }
 
     func connectionEnded(_ connection: HTTP1UpstreamConnection) {
         if idle === connection { idle = nil }
     }
 
-    func closeIdle() { idle.take()?.close() }
+    func closeIdle() { idle.take()?.closeIdle() }
 
     /// The client connection has no use for it any more. A request that is under way is the last.
     func close() {

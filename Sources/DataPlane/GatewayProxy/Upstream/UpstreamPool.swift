@@ -83,12 +83,17 @@ final class UpstreamPool {
             guard !yieldsConnection(isIdle: false) else { return connection.abandon(isCut: false) }
             answer = state.putBack(id, keepAliveSeconds: keepAliveSeconds, wasOffered: true, situation)
         }
-        switch answer {
-        case .rest(let end, let servesLater):
-            connection.rest(until: NIODeadline(end))
-            if servesLater { serveLater() }
-        case .close, .offer: connection.close()
+        _ = rest(connection, answer)
+    }
+
+    private func rest(_ connection: HTTP1UpstreamConnection, _ answer: PoolReturn) -> Bool {
+        guard case .rest(let end, let servesLater) = answer else {
+            connection.close()
+            return false
         }
+        connection.rest(until: NIODeadline(end))
+        if servesLater { serveLater() }
+        return true
     }
 
     /// The idle connection is about to be closed.
@@ -102,17 +107,19 @@ final class UpstreamPool {
 
     func closeIdle() {
         while let id = state.nextToClose() { connection(id)?.close() }
-        for connection in connections { connection?.owner?.closeIdle() }
     }
 
     // MARK: Private connections
 
     /// The request of the private connection is over.
     ///
-    /// - Returns: When the connection is to be closed if no request comes; nil for at once.
-    func keepPrivate(_ id: ConnectionID, keepAliveSeconds: Int?) -> NIODeadline? {
-        state.keepPrivate(id, keepAliveSeconds: keepAliveSeconds, at: now).map { NIODeadline($0) }
+    /// - Returns: Whether the connection rests until the next one; otherwise it is closed.
+    func keepPrivate(_ connection: HTTP1UpstreamConnection, _ id: ConnectionID, keepAliveSeconds: Int?) -> Bool {
+        rest(connection, state.keepPrivate(id, keepAliveSeconds: keepAliveSeconds, situation))
     }
+
+    /// The client of the private connection sends another request.
+    func takePrivate(_ id: ConnectionID) { state.takePrivate(id) }
 
     // MARK: Requests
 
