@@ -208,14 +208,14 @@ struct RecipeTests {
         #expect("\(request.url)" == "https://app.example.com/session/{{token}}")
     }
 
-    private static let verdicts: [(String, TokenFailure.Class?)] = [
+    private static let outcomes: [(String, TokenFailure.Class?)] = [
         (#"{"ok":true,"t":"a"}"#, nil),
         (#"{"ok":false,"error":"invalid_client"}"#, .terminal),
         (#"{"t":"a"}"#, .transient(retryAfter: nil)),
         ("", .transient(retryAfter: nil)),
     ]
 
-    @Test(arguments: verdicts)
+    @Test(arguments: outcomes)
     func anAPIThatSays200ToEverythingIsUnderstood(_ body: String, _ expected: TokenFailure.Class?) throws {
         let block: FixtureNode = [
             "secrets": ["key": "k"],

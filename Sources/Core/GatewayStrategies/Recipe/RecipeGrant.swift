@@ -119,7 +119,7 @@ struct RecipeGrant: TokenGrant {
         let index = attempt.answers - 1 - (attempt.restartedAfterStep ?? 0)
         guard steps.indices.contains(index) else { return .failure(unwritable) }
         let step = steps[index]
-        switch step.verdict(on: reply, rotates: rotates) {
+        switch step.outcome(of: reply, rotates: rotates) {
         case .success(let outputs):
             attempt.outputs.merge(outputs) { $1 }
             return index + 1 < steps.count
