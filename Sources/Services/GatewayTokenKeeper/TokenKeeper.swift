@@ -13,9 +13,9 @@ package final class TokenKeeper: CredentialSource, Service {
 
     /// How long a call to the authority may take.
     package static let callDeadline: Duration = .seconds(15)
-    /// Events of the request path that may wait to be written, and orders of operators that may wait to be done.
+    /// Events of the request path that may wait to be written, and commands of operators that may wait to be carried out.
     package static let noteLimit = 1024
-    package static let orderLimit = 64
+    package static let commandLimit = 64
 
     let setup: KeeperContext
     let jitter: @Sendable () -> Double
@@ -23,7 +23,7 @@ package final class TokenKeeper: CredentialSource, Service {
     let children = Mutex<[Child]>([])
     /// What has to end before an operator is answered.
     let drops = Mutex<[OperatorCommand]>([])
-    let orders = Mutex<[OperatorCommand]>([])
+    let commands = Mutex<[OperatorCommand]>([])
     /// The generation whose rejection has yet to be stored.
     let rejection = Mutex<Int?>(nil)
     let notes = Mutex<[TokenEvent]>([])
@@ -43,7 +43,7 @@ package final class TokenKeeper: CredentialSource, Service {
 
     /// - Parameters:
     ///   - parent: Whose token this one is made from; nil for a grant that needs none.
-    ///   - family: Of the credential whose requests name the subject; nil for one that the configuration names.
+    ///   - callLimit: Shared by the subjects of a credential whose requests name them; nil for any other credential.
     ///   - trigger: `startup`, `reload` for a credential that came with one, `demand` for one that a request named.
     ///   - jitter: 0...1; spreads renewals and repeated calls.
     ///   - nonce: 128 random bits in hexadecimal; see ``GrantAttempt/nonce``.
@@ -61,7 +61,7 @@ package final class TokenKeeper: CredentialSource, Service {
         clock: any GatewayClock,
         logger: Logger,
         parent: (any ParentCredential)? = nil,
-        family: SubjectCallLimit? = nil,
+        callLimit: SubjectCallLimit? = nil,
         begunBy trigger: TokenEvent.Trigger = .startup,
         jitter: @escaping @Sendable () -> Double = { Double.random(in: 0...1) },
         nonce: @escaping @Sendable () -> String = TokenKeeper.randomNonce
@@ -79,10 +79,10 @@ package final class TokenKeeper: CredentialSource, Service {
             onAuditFailure: onAuditFailure,
             clock: clock,
             logger: logger,
-            metrics: KeeperMetrics(credential: family?.name ?? name, strategy: strategyKind),
+            metrics: KeeperMetrics(credential: callLimit?.name ?? name, strategy: strategyKind),
             nonce: nonce,
             parent: parent,
-            family: family
+            callLimit: callLimit
         )
         self.jitter = jitter
         machine = Mutex(Machine(.init(name: name, isRenewable: setup.isRenewable, policy: policy, begunBy: trigger)))
@@ -95,7 +95,7 @@ package final class TokenKeeper: CredentialSource, Service {
 
     package var name: String { setup.name }
     /// The credential whose requests name the subject; nil for one that the configuration names.
-    package var family: String? { setup.family?.name }
+    package var perSubjectCredential: String? { setup.callLimit?.name }
     package var strategy: String { setup.strategyKind }
     /// Which token it keeps.
     package var key: CredentialKey { setup.key }
@@ -133,7 +133,7 @@ package final class TokenKeeper: CredentialSource, Service {
     }
 
     /// Nothing is under way, and nobody waits: it can be dropped without anybody noticing.
-    package var isIdle: Bool { orders.withLock(\.isEmpty) && look { $0.isIdle } }
+    package var isIdle: Bool { commands.withLock(\.isEmpty) && look { $0.isIdle } }
 
     // MARK: CredentialSource
 

@@ -9,7 +9,7 @@ struct OperatorControl: GatewayControl {
     private let live: LivePlan
     private let plan: Plan
     private let sources: CredentialSources
-    private let planEndings: PlanExpirations
+    private let planExpirations: PlanExpirations
     /// Why the configuration on disk is not the one that is served.
     private let refusal: String?
     private let reloader: Reloader?
@@ -41,7 +41,7 @@ struct OperatorControl: GatewayControl {
         let state = live.state
         plan = state.plan
         sources = state.sources
-        planEndings = state.endings
+        planExpirations = state.expirations
         refusal = state.refusal
         self.reloader = reloader
         readinessState = readiness
@@ -55,9 +55,9 @@ struct OperatorControl: GatewayControl {
 
     /// Without a gateway the store is looked into; beside it nobody gets a keeper, or loses one, because somebody asks.
     func token(_ name: String) async -> Result<TokenStatus, GatewayProblem> {
-        if !isOffline, let (family, subject) = member(named: name) {
-            return family.member(subject).map { keeper in
-                keeper?.status(at: clock.now()) ?? statusWithoutKeeper(of: subject, in: family, name)
+        if !isOffline, let (keepers, subject) = member(named: name) {
+            return keepers.member(subject).map { keeper in
+                keeper?.status(at: clock.now()) ?? statusWithoutKeeper(of: subject, in: keepers, name)
             }
         }
         switch keeper(of: name) {
@@ -71,9 +71,10 @@ struct OperatorControl: GatewayControl {
         return keeper.status(at: clock.now())
     }
 
-    func endings() async -> [Expiration] {
+    func expirations() async -> [Expiration] {
         let now = clock.now()
-        return (sources.keepers.flatMap { $0.endings(at: now) } + planEndings.endings(at: now.wall)).sorted {
+        let all = sources.keepers.flatMap { $0.expirations(at: now) } + planExpirations.expirations(at: now.wall)
+        return all.sorted {
             ($0.remainingSeconds, $0.of) < ($1.remainingSeconds, $1.of)
         }
     }
@@ -96,10 +97,11 @@ struct OperatorControl: GatewayControl {
     func readiness() async -> Readiness {
         let needs = needs()
         let said = Set(sources.keepers.filter { $0.status(at: clock.now()).needsPerson }.map(\.name))
-        let ending = await endings().filter { $0.kind == .secret || !said.contains($0.of) }.compactMap(Self.notice)
+        let expiring = await expirations().filter { $0.kind == .secret || !said.contains($0.of) }
+            .compactMap(Self.notice)
         let rotating = sources.keepers.filter(\.rotates).map(\.name)
         let troubles = await storage.troubles(plan, rotating: rotating)
-        let notes = [refusal].compactMap(\.self) + troubles.reasons + needs + ending
+        let notes = [refusal].compactMap(\.self) + troubles.reasons + needs + expiring
         switch readinessState.phase {
         case .starting: return Readiness(isReady: false, reasons: ["the gateway is starting"] + notes)
         case .serving: return Readiness(isReady: !troubles.blocks, reasons: notes)
@@ -108,11 +110,11 @@ struct OperatorControl: GatewayControl {
     }
 
     /// nil when there is time.
-    private static func notice(of ending: Expiration) -> String? {
-        guard ending.isSoon else { return nil }
-        let remaining = ending.remainingSeconds
+    private static func notice(of expiration: Expiration) -> String? {
+        guard expiration.isSoon else { return nil }
+        let remaining = expiration.remainingSeconds
         let when = remaining > 0 ? "ends in \(ConfigUnits.countdown(remaining))" : "has ended"
-        return "\(ending.of): its \(ending.kind.rawValue) \(when) (\(ending.endsAt)): \(ending.action)"
+        return "\(expiration.of): its \(expiration.kind.rawValue) \(when) (\(expiration.endsAt)): \(expiration.action)"
     }
 
     /// Answers once nothing is under way any more with what the operation took away.
@@ -174,9 +176,9 @@ struct OperatorControl: GatewayControl {
     }
 
     /// Carries out what is stored already, by the keeper that serves by now: whichever is made later begins as is stored.
-    /// When that one makes room for another before the order has its turn, the other one does it and says so.
+    /// When that one makes room for another before the command has its turn, the other one does it and says so.
     ///
-    /// - Parameter stands: Whether nobody has ordered the opposite meanwhile.
+    /// - Parameter stands: Whether no operator has commanded the opposite meanwhile.
     private func carryOut(
         _ operation: TokenOperation,
         _ keeper: TokenKeeper,
@@ -194,7 +196,7 @@ struct OperatorControl: GatewayControl {
         return await carryOut(operation, keeper)
     }
 
-    /// Keepers that one order is tried with; each of them was retired while the order waited.
+    /// Keepers that one command is tried with; each of them was retired while the command waited.
     private static let maximumSuccessors = 4
 
     private func successor(of keeper: TokenKeeper, _ name: String) -> TokenKeeper {
@@ -247,35 +249,39 @@ struct OperatorControl: GatewayControl {
         if let index = plan.credentials.firstIndex(where: { $0.name == credential }) {
             return sources.keeper(of: index).map { .success($0) } ?? .failure(withoutToken(credential, index))
         }
-        guard let (family, subject) = member(named: credential) else { return .failure(unknown(credential)) }
-        return family.keeper(for: subject)
+        guard let (keepers, subject) = member(named: credential) else { return .failure(unknown(credential)) }
+        return keepers.keeper(for: subject)
     }
 
     /// Reads `app-user[42]`, whether or not a request has named that subject yet.
     private func member(named name: String) -> (PerSubjectKeepers, subject: String)? {
         guard let open = name.firstIndex(of: "["), name.last == "]" else { return nil }
-        guard let family = sources.families.values.first(where: { $0.name == name[..<open] }) else { return nil }
-        return (family, String(name[name.index(after: open)...].dropLast()))
+        guard let keepers = sources.perSubjectKeepers.values.first(where: { $0.name == name[..<open] }) else {
+            return nil
+        }
+        return (keepers, String(name[name.index(after: open)...].dropLast()))
     }
 
     /// Nobody has asked for this one's token lately; what there is of it is in the store.
-    private func statusWithoutKeeper(of subject: String, in family: PerSubjectKeepers, _ name: String) -> TokenStatus {
+    private func statusWithoutKeeper(of subject: String, in keepers: PerSubjectKeepers, _ name: String) -> TokenStatus {
         let isLocked = locks.contains(name)
         var status = TokenStatus(
             credential: name,
-            strategy: family.strategy,
+            strategy: keepers.strategy,
             subject: subject,
             state: isLocked ? .locked : .empty,
             generation: 0,
-            isRenewable: family.isRenewable,
+            isRenewable: keepers.isRenewable,
             action: isLocked ? "authgateway token unlock \(name)" : nil
         )
-        status.family = family.name
+        status.perSubjectCredential = keepers.name
         return status
     }
 
     private func namesSharing(_ keeper: TokenKeeper) -> [String] {
-        if sources.families.values.contains(where: { $0.name == keeper.family }) { return [keeper.name] }
+        if sources.perSubjectKeepers.values.contains(where: { $0.name == keeper.perSubjectCredential }) {
+            return [keeper.name]
+        }
         return plan.credentials.indices.filter { index in
             sources.keeper(of: index) === keeper
         }.map { plan.credentials[$0].name }
@@ -283,12 +289,13 @@ struct OperatorControl: GatewayControl {
 
     /// Why a credential that there is has no token of its own.
     private func withoutToken(_ name: String, _ index: Int) -> GatewayProblem {
-        guard let family = sources.families[index] else {
+        guard let keepers = sources.perSubjectKeepers[index] else {
             let detail =
                 "The credential \(name) is static: it is what the configuration says, and has no token of its own."
             return GatewayProblem(.noRoute, detail)
         }
-        let detail = "The credential \(name) has a token for each subject that \(family.field) names: \(name)[SUBJECT]."
+        let detail =
+            "The credential \(name) has a token for each subject that \(keepers.field) names: \(name)[SUBJECT]."
         return GatewayProblem(.noRoute, detail)
     }
 
@@ -310,19 +317,19 @@ struct OperatorControl: GatewayControl {
     /// Of the subjects that requests have named, the first stands for all of one credential.
     private func needs() -> [String] {
         var counts: [String: Int] = [:]
-        var needs: [(family: String?, text: String)] = []
+        var needs: [(credential: String?, text: String)] = []
         for keeper in sources.allKeepers {
             let status = keeper.status(at: clock.now())
             guard status.needsPerson || (keeper.acquiresAtStart && status.isWithoutToken) else { continue }
-            if let family = status.family {
-                counts[family, default: 0] += 1
-                if counts[family, default: 0] > 1 { continue }
+            if let credential = status.perSubjectCredential {
+                counts[credential, default: 0] += 1
+                if counts[credential, default: 0] > 1 { continue }
             }
             let text = "\(status.credential): \(status.lastError ?? status.action ?? status.state.rawValue)"
-            needs.append((status.family, text))
+            needs.append((status.perSubjectCredential, text))
         }
         return needs.map { need in
-            let others = need.family.flatMap { counts[$0] }.map { $0 - 1 } ?? 0
+            let others = need.credential.flatMap { counts[$0] }.map { $0 - 1 } ?? 0
             return others > 0 ? "\(need.text) (and \(others) more subjects)" : need.text
         }
     }

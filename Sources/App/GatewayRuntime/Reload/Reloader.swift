@@ -206,7 +206,7 @@ final class Reloader: Service {
                 "Worker \(workers) has not confirmed within a second that it serves the new configuration.\n"
         }
         for keeper in live.sources.keepers(notIn: sources) { keeper.retire() }
-        for family in live.sources.families(notIn: sources) { family.retire() }
+        for keepers in live.sources.perSubjectKeepers(notIn: sources) { keepers.retire() }
         return report
     }
 

@@ -2,11 +2,11 @@ package import GatewayCore
 import Synchronization
 
 extension TokenKeeper {
-    /// How long an operator waits for an order, the calls before it included.
-    package static let orderDeadline: Duration = .seconds(50)
+    /// How long an operator waits for a command, the calls before it included.
+    package static let commandDeadline: Duration = .seconds(50)
 
     package func perform(_ operation: TokenOperation) async -> Result<OperationReport, GatewayProblem> {
-        // At once, before the order's turn comes.
+        // At once, before the command's turn comes.
         if case .lock = operation { lock() }
         return report(await settled(carriedOut(OperatorCommand(.operation(operation)))))
     }
@@ -20,21 +20,21 @@ extension TokenKeeper {
         outcome.map { OperationReport(message: $0, token: status(at: setup.clock.now())) }
     }
 
-    private func carriedOut(_ order: OperatorCommand) async -> OperatorCommand.Outcome {
-        guard enqueue(order) else { return .failure(busyProblem) }
+    private func carriedOut(_ command: OperatorCommand) async -> OperatorCommand.Outcome {
+        guard enqueue(command) else { return .failure(busyProblem) }
         doorbell.ring()
-        return await end(of: order)
+        return await end(of: command)
     }
 
     var busyProblem: GatewayProblem {
-        let detail = "The credential \(name) takes no orders now: the gateway is busy or shutting down."
+        let detail = "The credential \(name) takes no commands now: the gateway is busy or shutting down."
         return GatewayProblem(.draining, detail)
     }
 
-    func end(of order: OperatorCommand) async -> OperatorCommand.Outcome {
+    func end(of command: OperatorCommand) async -> OperatorCommand.Outcome {
         await withTaskGroup(of: Void.self) { group in
-            group.addTask { await self.expire(order) }
-            let outcome = await order.end()
+            group.addTask { await self.expire(command) }
+            let outcome = await command.end()
             group.cancelAll()
             return outcome
         }
@@ -43,28 +43,28 @@ extension TokenKeeper {
     /// Carries out an operation while nobody runs the keeper.
     package func performAlone(_ operation: TokenOperation) async -> Result<OperationReport, GatewayProblem> {
         if case .lock = operation { lock() }
-        var worker = TokenRenewer(setup: setup)
-        let order = OperatorCommand(.operation(operation))
-        await carryOut(order, &worker)
+        var renewer = TokenRenewer(setup: setup)
+        let command = OperatorCommand(.operation(operation))
+        await carryOut(command, &renewer)
         await dropAlone()
-        return report(await settled(order.end()))
+        return report(await settled(command.end()))
     }
 
     /// Takes from the store what there is to show while nobody runs the keeper; uses and records nothing.
     package func look() async {
-        var worker = TokenRenewer(setup: setup)
+        var renewer = TokenRenewer(setup: setup)
         do throws(TokenStoreError) {
-            try await worker.loadRecord(highestGeneration: look { $0.generation })
+            try await renewer.loadRecord(highestGeneration: look { $0.generation })
         } catch {
-            let failure = worker.unreadable(error)
+            let failure = renewer.unreadable(error)
             return decide { _ = $0.clear(leaving: failure) }
         }
-        let isUncertain = worker.record?.attempt != nil
-        if let record = worker.record, !record.isRevoked, !(record.isRejected && worker.obstacle != nil) {
-            install(worker.fresh(record))
+        let isUncertain = renewer.record?.attempt != nil
+        if let record = renewer.record, !record.isRevoked, !(record.isRejected && renewer.obstacle != nil) {
+            install(renewer.fresh(record))
             decide { $0.isRotationUncertain = isUncertain }
         } else {
-            leave(&worker)
+            leave(&renewer)
         }
     }
 
@@ -79,49 +79,50 @@ extension TokenKeeper {
         doorbell.ring()
     }
 
-    func enqueue(_ order: OperatorCommand) -> Bool {
-        orders.withLock { orders in
-            guard orders.count < Self.orderLimit, !doorbell.isClosed else { return false }
-            orders.append(order)
+    func enqueue(_ command: OperatorCommand) -> Bool {
+        commands.withLock { commands in
+            guard commands.count < Self.commandLimit, !doorbell.isClosed else { return false }
+            commands.append(command)
             return true
         }
     }
 
-    private func expire(_ order: OperatorCommand) async {
+    private func expire(_ command: OperatorCommand) async {
         do {
-            try await setup.clock.sleep(for: Self.orderDeadline)
+            try await setup.clock.sleep(for: Self.commandDeadline)
         } catch {
             // Done in time.
             return
         }
         let what =
-            order.hasBegun
-            ? "is still under way after \(Self.orderDeadline.wholeMilliseconds / 1000) s; the audit log will tell its end"
-            : "did not get its turn within \(Self.orderDeadline.wholeMilliseconds / 1000) s, and was dropped"
-        order.finish(.failure(GatewayProblem(.tokenEndpointTimeout, "The order for the credential \(name) \(what).")))
+            command.hasBegun
+            ? "is still under way after \(Self.commandDeadline.wholeMilliseconds / 1000) s; the audit log will tell its end"
+            : "did not get its turn within \(Self.commandDeadline.wholeMilliseconds / 1000) s, and was dropped"
+        let detail = "The command for the credential \(name) \(what)."
+        command.finish(.failure(GatewayProblem(.tokenEndpointTimeout, detail)))
     }
 
-    func nextOrder() -> OperatorCommand? { orders.withLock { $0.isEmpty ? nil : $0.removeFirst() } }
+    func nextCommand() -> OperatorCommand? { commands.withLock { $0.isEmpty ? nil : $0.removeFirst() } }
 
-    func carryOut(_ order: OperatorCommand, _ worker: inout TokenRenewer) async {
-        guard order.begin() else { return }
-        switch order.kind {
-        case .operation(let operation): order.finish(await outcome(of: operation, &worker))
-        case .login(let token): order.finish(await logIn(with: token, &worker))
-        case .drop: order.finish(await clear(&worker))
+    func carryOut(_ command: OperatorCommand, _ renewer: inout TokenRenewer) async {
+        guard command.begin() else { return }
+        switch command.kind {
+        case .operation(let operation): command.finish(await outcome(of: operation, &renewer))
+        case .login(let token): command.finish(await logIn(with: token, &renewer))
+        case .drop: command.finish(await clear(&renewer))
         }
     }
 
-    private func outcome(of operation: TokenOperation, _ worker: inout TokenRenewer) async -> OperatorCommand.Outcome {
+    private func outcome(of operation: TokenOperation, _ renewer: inout TokenRenewer) async -> OperatorCommand.Outcome {
         switch operation {
-        case .refresh: return await refresh(&worker).map { "\(name) has a new token." }
-        case .revoke: return await revoke(&worker)
+        case .refresh: return await refresh(&renewer).map { "\(name) has a new token." }
+        case .revoke: return await revoke(&renewer)
         case .clear:
-            let outcome = await clear(&worker)
+            let outcome = await clear(&renewer)
             dropDescendantsForOperator()
             return outcome
         case .import(let token):
-            let outcome = await take(token, &worker)
+            let outcome = await take(token, &renewer)
             if case .success = outcome { dropDescendantsForOperator() }
             return outcome
         case .lock:
@@ -134,8 +135,8 @@ extension TokenKeeper {
         }
     }
 
-    private func logIn(with token: TokenSet, _ worker: inout TokenRenewer) async -> OperatorCommand.Outcome {
-        switch await worker.take(token, as: .loginCompleted, after: look { $0.generation }) {
+    private func logIn(with token: TokenSet, _ renewer: inout TokenRenewer) async -> OperatorCommand.Outcome {
+        switch await renewer.take(token, as: .loginCompleted, after: look { $0.generation }) {
         case .failure(let failure): return .failure(failure.problem)
         case .success(let fresh): install(fresh)
         }
@@ -145,32 +146,32 @@ extension TokenKeeper {
 
     // MARK: Refresh
 
-    private func refresh(_ worker: inout TokenRenewer) async -> Result<Void, GatewayProblem> {
+    private func refresh(_ renewer: inout TokenRenewer) async -> Result<Void, GatewayProblem> {
         // What no person can renew must not lose the token it still has to a refusal.
         if !setup.grant.isRenewable {
             let attempt = setup.attempt(holding: look { $0.held?.token })
             if case .impossible(let failure) = setup.grant.firstStep(of: attempt) { return .failure(failure.problem) }
         }
         guard let call = decide({ $0.refresh() }) else { return .failure(look { $0.lockedProblem }) }
-        await make(call, &worker)
+        await make(call, &renewer)
         if let failure = look({ $0.lastFailure }) { return .failure(failure.problem) }
         return .success(())
     }
 
     // MARK: Clear
 
-    private func clear(_ worker: inout TokenRenewer) async -> OperatorCommand.Outcome {
+    private func clear(_ renewer: inout TokenRenewer) async -> OperatorCommand.Outcome {
         decide { $0.clear() }
-        let problem = await worker.clear(after: look { $0.generation })
-        leave(&worker)
+        let problem = await renewer.clear(after: look { $0.generation })
+        leave(&renewer)
         if let problem { return .failure(problem) }
         return .success("\(name) is cleared: its token is forgotten here, and the authority was not told. \(sequel)")
     }
 
     /// Says at once when only a person can go on.
-    private func leave(_ worker: inout TokenRenewer) {
-        let isSeeded = worker.record == nil && setup.grant.seed(at: setup.clock.now()) != nil
-        guard !isSeeded, let failure = worker.obstacle.map(setup.advised) else { return decide { $0.clear() } }
+    private func leave(_ renewer: inout TokenRenewer) {
+        let isSeeded = renewer.record == nil && setup.grant.seed(at: setup.clock.now()) != nil
+        guard !isSeeded, let failure = renewer.obstacle.map(setup.advised) else { return decide { $0.clear() } }
         for waiter in decide({ $0.clear(leaving: failure) }) { waiter(.failure(failure.problem)) }
     }
 
@@ -183,22 +184,22 @@ extension TokenKeeper {
 
     // MARK: Revoke
 
-    private func revoke(_ worker: inout TokenRenewer) async -> OperatorCommand.Outcome {
+    private func revoke(_ renewer: inout TokenRenewer) async -> OperatorCommand.Outcome {
         do throws(TokenStoreError) {
-            try await worker.loadRecord(highestGeneration: look { $0.generation })
+            try await renewer.loadRecord(highestGeneration: look { $0.generation })
         } catch {
-            return .failure(worker.unreadable(error).problem)
+            return .failure(renewer.unreadable(error).problem)
         }
-        switch worker.revocation {
+        switch renewer.revocation {
         case .nothing:
             dropDescendantsForOperator()
             return .success("\(name) holds no token: there is nothing to revoke.")
         case .impossible(let problem): return .failure(problem)
         case .request(let request, let attempt):
             decide { $0.suspend() }
-            let (problem, isForgotten) = await worker.revoke(by: request, in: attempt)
+            let (problem, isForgotten) = await renewer.revoke(by: request, in: attempt)
             if isForgotten {
-                leave(&worker)
+                leave(&renewer)
                 dropDescendantsForOperator()
             } else {
                 resume()
@@ -216,7 +217,7 @@ extension TokenKeeper {
 
     // MARK: Import
 
-    private func take(_ imported: ImportedToken, _ worker: inout TokenRenewer) async -> OperatorCommand.Outcome {
+    private func take(_ imported: ImportedToken, _ renewer: inout TokenRenewer) async -> OperatorCommand.Outcome {
         let now = setup.clock.now()
         guard imported.access != nil || setup.grant.rotates else {
             let detail = "access_token is missing: \(name) cannot get one for a refresh token."
@@ -227,10 +228,10 @@ extension TokenKeeper {
             return .failure(GatewayProblem(.requestRefused, "The token has expired already, at \(end.rfc3339)."))
         }
         // A record that cannot be read is replaced.
-        try? await worker.loadRecord(highestGeneration: look { $0.generation })
-        let earlier = worker.record
+        try? await renewer.loadRecord(highestGeneration: look { $0.generation })
+        let earlier = renewer.record
         let fresh: FreshToken
-        switch await worker.take(token, as: .imported, after: look { $0.generation }) {
+        switch await renewer.take(token, as: .imported, after: look { $0.generation }) {
         case .failure(let failure): return .failure(failure.problem)
         case .success(let taken): fresh = taken
         }
@@ -238,20 +239,20 @@ extension TokenKeeper {
             install(fresh)
             return .success(note(untried: nil))
         }
-        return await refreshImported(fresh, replacing: earlier, &worker)
+        return await refreshImported(fresh, replacing: earlier, &renewer)
     }
 
     /// Refreshes an imported token before it is used.
     private func refreshImported(
         _ imported: FreshToken,
         replacing earlier: StoredToken?,
-        _ worker: inout TokenRenewer
+        _ renewer: inout TokenRenewer
     ) async -> OperatorCommand.Outcome {
         guard let call = decide({ $0.beginImport(generation: imported.generation) }) else {
             install(imported)
             return .success(note(untried: "It was not tried because the credential is locked."))
         }
-        switch await perform(call, by: &worker) {
+        switch await perform(call, by: &renewer) {
         case .obtained(let refreshed):
             use(refreshed, obtainedBy: call)
             return .success("\(name) has a new token: what was imported was renewed at once, and works.")
@@ -259,7 +260,7 @@ extension TokenKeeper {
             install(imported)
             return .success(note(untried: nil))
         case .failed(let refusal):
-            return await importFailed(refusal, of: imported, replacing: earlier, by: call, &worker)
+            return await importFailed(refusal, of: imported, replacing: earlier, by: call, &renewer)
         }
     }
 
@@ -268,9 +269,9 @@ extension TokenKeeper {
         of imported: FreshToken,
         replacing earlier: StoredToken?,
         by call: TokenCall,
-        _ worker: inout TokenRenewer
+        _ renewer: inout TokenRenewer
     ) async -> OperatorCommand.Outcome {
-        let kept = earlier.flatMap { $0.isRevoked ? nil : worker.fresh($0) }
+        let kept = earlier.flatMap { $0.isRevoked ? nil : renewer.fresh($0) }
         // With an earlier token nobody has to log in.
         let failure = kept == nil ? setup.advised(refusal) : refusal
         let (now, jitter) = (setup.clock.now(), jitter())
@@ -280,11 +281,11 @@ extension TokenKeeper {
         switch outcome {
         case .postponed(let ended):
             release(ended)
-            showUncertainty(of: worker)
+            showUncertainty(of: renewer)
             return .success(note(untried: "It could not be tried yet: \(failure.problem.detail)"))
         case .refused(let ended):
             release(ended)
-            await restore(earlier, &worker)
+            await restore(earlier, &renewer)
             await noteRefusedImport(imported, failure)
         case .ignored:
             break
@@ -307,9 +308,9 @@ extension TokenKeeper {
     }
 
     /// Puts back into the store what it held before the import.
-    private func restore(_ earlier: StoredToken?, _ worker: inout TokenRenewer) async {
-        await worker.restore(earlier)
-        if earlier?.isRevoked ?? true { leave(&worker) } else { showUncertainty(of: worker) }
+    private func restore(_ earlier: StoredToken?, _ renewer: inout TokenRenewer) async {
+        await renewer.restore(earlier)
+        if earlier?.isRevoked ?? true { leave(&renewer) } else { showUncertainty(of: renewer) }
     }
 
     private func note(untried reason: String?) -> String {
