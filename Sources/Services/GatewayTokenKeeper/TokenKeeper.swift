@@ -19,7 +19,10 @@ package final class TokenKeeper: CredentialSource, Service {
 
     let setup: KeeperContext
     let jitter: @Sendable () -> Double
-    let doorbell = Doorbell()
+    /// Wakes the loop of ``run()``. Several wake-ups that come before it waits again are one.
+    let wakeUps = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
+    /// The loop ends, and takes no more commands.
+    let isStopping = Atomic(false)
     let children = Mutex<[Child]>([])
     /// What has to end before an operator is answered.
     let drops = Mutex<[OperatorCommand]>([])
@@ -27,7 +30,8 @@ package final class TokenKeeper: CredentialSource, Service {
     /// The generation whose rejection has yet to be stored.
     let rejection = Mutex<Int?>(nil)
     let notes = Mutex<[TokenEvent]>([])
-    let noteBell = Doorbell()
+    /// Wakes the task that writes the notes.
+    let noteWakeUps = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
 
     /// A reload has dropped the credential.
     let isRetired = Atomic<Bool>(false)
@@ -161,7 +165,7 @@ package final class TokenKeeper: CredentialSource, Service {
         switch decide({ need(&$0, ticket, now) }) {
         case .use(let credential): done(.success(credential))
         case .refuse(let problem): done(.failure(problem.kind == .draining ? stopProblem(problem) : problem))
-        case .waitAndCall: doorbell.ring()
+        case .waitAndCall: wake()
         case .wait: break
         }
         return ticket
@@ -182,7 +186,7 @@ package final class TokenKeeper: CredentialSource, Service {
         guard isDead else { return }
         setup.metrics.rejected()
         remember(.rejected, generation: generation, by: demand)
-        doorbell.ring()
+        wake()
     }
 
     package func note(_ event: CredentialUseEvent, generation: Int, by demand: CredentialRequest) {
@@ -214,6 +218,6 @@ package final class TokenKeeper: CredentialSource, Service {
             return true
         }
         guard isKept else { return setup.metrics.noteDropped() }
-        noteBell.ring()
+        noteWakeUps.continuation.yield()
     }
 }

@@ -22,7 +22,7 @@ extension TokenKeeper {
 
     private func carriedOut(_ command: OperatorCommand) async -> OperatorCommand.Outcome {
         guard enqueue(command) else { return .failure(busyProblem) }
-        doorbell.ring()
+        wake()
         return await end(of: command)
     }
 
@@ -76,12 +76,12 @@ extension TokenKeeper {
 
     package func unlock() {
         decide { $0.unlock() }
-        doorbell.ring()
+        wake()
     }
 
     func enqueue(_ command: OperatorCommand) -> Bool {
         commands.withLock { commands in
-            guard commands.count < Self.commandLimit, !doorbell.isClosed else { return false }
+            guard commands.count < Self.commandLimit, !isStopping.load(ordering: .acquiring) else { return false }
             commands.append(command)
             return true
         }

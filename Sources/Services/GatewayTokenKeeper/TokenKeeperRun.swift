@@ -11,25 +11,33 @@ extension TokenKeeper {
             await withTaskGroup(of: Void.self) { group in
                 group.addTask { await self.writeNotes() }
                 var renewer = TokenRenewer(setup: setup)
-                while !doorbell.isClosed, !Task.isCancelled { await turn(&renewer) }
+                while !isStopping.load(ordering: .acquiring), !Task.isCancelled { await turn(&renewer) }
                 close()
                 await storeWhatIsLeft(&renewer)
             }
             await writeWaitingNotes()
         } onGracefulShutdown: {
-            self.doorbell.close()
+            self.endLoop()
         }
     }
 
     /// Stops like a shutdown: a call under way ends, a live token is still handed out to requests that began before.
     package func retire() {
         isRetired.store(true, ordering: .relaxed)
-        doorbell.close()
+        endLoop()
+    }
+
+    /// Makes the loop look for something to do.
+    func wake() { wakeUps.continuation.yield() }
+
+    private func endLoop() {
+        isStopping.store(true, ordering: .releasing)
+        wakeUps.continuation.finish()
     }
 
     /// Refuses whoever waits, and takes nobody any more.
     package func close() {
-        doorbell.close()
+        endLoop()
         let (waiters, stopped) = decide { $0.stop() }
         let problem = stopProblem(stopped)
         for waiter in waiters { waiter(.failure(problem)) }
@@ -38,7 +46,7 @@ extension TokenKeeper {
             return commands
         }
         for command in commands { command.finish(.failure(problem)) }
-        noteBell.close()
+        noteWakeUps.continuation.finish()
     }
 
     /// What to say of a keeper that has stopped.
@@ -56,10 +64,7 @@ extension TokenKeeper {
 
     /// Beside the loop, so that a note does not wait for the authority.
     private func writeNotes() async {
-        while !noteBell.isClosed {
-            await writeWaitingNotes()
-            await noteBell.wait(atMost: nil, on: setup.clock)
-        }
+        for await _ in noteWakeUps.stream { await writeWaitingNotes() }
     }
 
     private func writeWaitingNotes() async {
@@ -107,8 +112,23 @@ extension TokenKeeper {
         return true
     }
 
+    /// Returns when the loop is woken, when `until` has come (nil: never), or when the task is cancelled.
     private func sleep(until: MonotonicTime?, at now: MonotonicTime) async {
-        await doorbell.wait(atMost: until.map { $0 - now }, on: setup.clock)
+        await withTaskGroup(of: Void.self) { group in
+            if let until {
+                group.addTask {
+                    do {
+                        try await self.setup.clock.sleep(for: until - now)
+                        self.wake()
+                    } catch {
+                        // Cancelled: the loop was woken before.
+                    }
+                }
+            }
+            var iterator = wakeUps.stream.makeAsyncIterator()
+            _ = await iterator.next()
+            group.cancelAll()
+        }
     }
 
     func make(_ call: TokenCall, _ renewer: inout TokenRenewer) async {
