@@ -18,7 +18,7 @@ final class ScriptedControl: GatewayControl {
 
     func tokens() async -> [TokenStatus] { statuses }
 
-    func endings() async -> [Expiration] { ends }
+    func expirations() async -> [Expiration] { ends }
 
     func routes() async -> [RouteStatus] {
         [

@@ -9,10 +9,10 @@ final class RawConnection: @unchecked Sendable {
     private let descriptor: Int32
     private var isClosed = false
     private var buffered: [UInt8] = []
-    private var ending: Expiration?
+    private var connectionEnd: ConnectionEnd?
 
     /// Why there is nothing more to read.
-    enum Expiration: Equatable {
+    enum ConnectionEnd: Equatable {
         /// The peer has said that this was all: the end of the stream.
         case closed
         case reset
@@ -74,13 +74,13 @@ final class RawConnection: @unchecked Sendable {
         close()
     }
 
-    /// - Returns: false when there is nothing more; `ending` says why.
+    /// - Returns: false when there is nothing more; `connectionEnd` says why.
     private func receive() -> Bool {
         var chunk = [UInt8](repeating: 0, count: 65536)
         var count = -1
         repeat { count = unsafe recv(descriptor, &chunk, chunk.count, 0) } while count < 0 && errno == EINTR
         guard count > 0 else {
-            ending = count == 0 ? .closed : errno == EAGAIN || errno == EWOULDBLOCK ? .silence : .reset
+            connectionEnd = count == 0 ? .closed : errno == EAGAIN || errno == EWOULDBLOCK ? .silence : .reset
             return false
         }
         buffered += chunk.prefix(count)
@@ -105,11 +105,12 @@ final class RawConnection: @unchecked Sendable {
     ///
     /// - Throws: When it ends in another way than this one.
     @discardableResult
-    func readToEnd(_ expected: Expiration) throws -> String {
+    func readToEnd(_ expected: ConnectionEnd) throws -> String {
         while receive() {}
         let text = String(decoding: take(buffered.count), as: UTF8.self)
-        guard let ending, ending == expected else {
-            throw RawError("expected \(expected), but the end was \(ending.map { "\($0)" } ?? "none") after: \(text)")
+        guard let connectionEnd, connectionEnd == expected else {
+            let found = connectionEnd.map { "\($0)" } ?? "none"
+            throw RawError("expected \(expected), but the end was \(found) after: \(text)")
         }
         return text
     }

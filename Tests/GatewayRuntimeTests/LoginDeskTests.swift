@@ -267,7 +267,7 @@ struct LoginDeskTests {
         }
     }
 
-    /// The keeper's order waits behind a renewal: the token will be taken, so the login is not cancelled any more.
+    /// The keeper's command waits behind a renewal: the token will be taken, so the login is not cancelled any more.
     @Test func whatIsCancelledWhileTheTokenIsTakenCounts() async throws {
         let answers = [Self.granted, .held, Self.granted]
         try await running(answers) { bench in
@@ -277,7 +277,7 @@ struct LoginDeskTests {
             try await bench.endpoint.untilHeld()
             let second = try await bench.desk.begin(LoginOrder(credential: "box", isManual: true)).get()
             async let answer = bench.desk.answer(second.id, with: "code")
-            try await waitUntil("the order waits") { bench.keeper.orders.withLock { !$0.isEmpty } }
+            try await waitUntil("the command waits") { bench.keeper.commands.withLock { !$0.isEmpty } }
             await bench.desk.cancel(second.id)
             #expect(await bench.desk.progress(second.id)?.isOver == false)
             bench.endpoint.release(.token("renewed", expiresIn: 3600))

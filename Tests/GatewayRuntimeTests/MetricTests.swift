@@ -67,10 +67,10 @@ struct MetricTests {
             return status
         }
         let now = UnixTime(seconds: 1_772_357_400)
-        let ending = Expiration(.secret, of: "dropped", from: nil, to: now + .seconds(5), at: now, action: "")
+        let expiration = Expiration(.secret, of: "dropped", from: nil, to: now + .seconds(5), at: now, action: "")
         registry.gauge("other").set(1.0)
         registry.counter("gateway_token_calls_total", [("credential", "dropped")]).increment(by: 1)
-        TokenMetrics.record([token("kept", login: 500), token("dropped", login: nil)], [ending], in: registry)
+        TokenMetrics.record([token("kept", login: 500), token("dropped", login: nil)], [expiration], in: registry)
         #expect(registry.text().contains(#"gateway_ends_soon{kind="secret",of="dropped"} 1"#))
         TokenMetrics.record([token("kept", login: nil)], [], in: registry)
         let lines = registry.text().split(separator: "\n").filter { !$0.hasPrefix("#") }

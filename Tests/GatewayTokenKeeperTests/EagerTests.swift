@@ -22,7 +22,7 @@ struct EagerTests {
     @Test func onDemandNobodyIsAskedBefore() async throws {
         let endpoint = ScriptedTokenEndpoint([.token("one", expiresIn: 3600)])
         try await KeeperBench(endpoint).running { bench in
-            _ = try await bench.order(.lock)
+            _ = try await bench.perform(.lock)
             #expect(endpoint.requests.isEmpty)
         }
     }
@@ -57,11 +57,11 @@ struct EagerTests {
         try await KeeperBench(endpoint, policy: eager).running { bench in
             try await bench.audit.untilRecorded(.acquisitionFailed)
             // Its turn comes when the call has ended.
-            _ = try await bench.order(.unlock)
+            _ = try await bench.perform(.unlock)
             #expect(bench.status.isWithoutToken)
             #expect(bench.status.lastError?.contains("refuses connections") == true)
             bench.clock.advance(by: .seconds(120))
-            _ = try await bench.order(.unlock)
+            _ = try await bench.perform(.unlock)
             #expect(endpoint.requests.count == 1, "an idle gateway does not call a broken authority for ever")
             #expect(await bench.credential().generation == 1)
             #expect(!bench.status.isWithoutToken)

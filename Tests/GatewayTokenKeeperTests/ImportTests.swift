@@ -11,7 +11,7 @@ struct ImportTests {
         let endpoint = ScriptedTokenEndpoint([.token("two", expiresIn: 3600, refresh: "renewal-two")])
         try await KeeperBench(endpoint, grant: SampleGrant(rotates: true)).running { bench in
             #expect(await bench.credential().problem?.kind == .loginRequired)
-            let report = try await bench.order(pair)
+            let report = try await bench.perform(pair)
             #expect(report.token.generation == 2)
             #expect(bench.audit.last(.imported)?.generation == 1)
             #expect(bench.audit.last(.imported)?.trigger == .operator)
@@ -25,14 +25,14 @@ struct ImportTests {
             .token("three", expiresIn: 3600, refresh: "renewal-three"),
         ])
         try await KeeperBench(endpoint, grant: SampleGrant(rotates: true)).running { bench in
-            _ = try await bench.order(pair)
+            _ = try await bench.perform(pair)
             let garbage = ImportedToken(access: Secret("b"), renewal: Secret("garbage"))
             let problem = await bench.keeper.perform(.import(garbage)).problem
             #expect(problem?.detail.hasPrefix("Nothing was imported, and the earlier token is kept.") == true)
             #expect(bench.store[KeeperBench.key]?.token.renewal == Secret("renewal-two"))
             #expect(bench.status.state == .valid)
             // The earlier one still renews.
-            let tried = try await bench.order(.refresh)
+            let tried = try await bench.perform(.refresh)
             #expect(tried.token.state == .valid)
             #expect(bench.store[KeeperBench.key]?.token.renewal == Secret("renewal-three"))
         }
@@ -42,7 +42,7 @@ struct ImportTests {
     func requestsGoOnWithTheEarlierTokenUntilItWasTried(isRefused: Bool) async throws {
         let endpoint = ScriptedTokenEndpoint([.token("two", expiresIn: 3600, refresh: "renewal-two"), .held])
         try await KeeperBench(endpoint, grant: SampleGrant(rotates: true)).running { bench in
-            _ = try await bench.order(pair)
+            _ = try await bench.perform(pair)
             #expect(bench.generation == 2)
             async let other = bench.keeper.perform(.import(ImportedToken(access: Secret("b"), renewal: Secret("s"))))
             try await endpoint.untilHeld()
@@ -55,7 +55,7 @@ struct ImportTests {
             #expect(bench.status.state == .valid)
             // The number of what was tried is not given again.
             endpoint.append(.token("five", expiresIn: 3600, refresh: "renewal-five"))
-            #expect(try await bench.order(.refresh).token.generation == (isRefused ? 4 : 5))
+            #expect(try await bench.perform(.refresh).token.generation == (isRefused ? 4 : 5))
         }
     }
 
@@ -63,7 +63,7 @@ struct ImportTests {
         let lost = ScriptedTokenEndpoint.Answer.failure(.init(.connectionLost, mayHaveBeenProcessed: true))
         let endpoint = ScriptedTokenEndpoint([.token("two", expiresIn: 3600, refresh: "renewal-two"), lost])
         try await KeeperBench(endpoint, grant: SampleGrant(rotates: true)).running { bench in
-            _ = try await bench.order(pair)
+            _ = try await bench.perform(pair)
             let other = ImportedToken(access: Secret("b"), renewal: Secret("s"))
             let problem = await bench.keeper.perform(.import(other)).problem
             #expect(problem?.detail.hasPrefix("Nothing was imported, and the earlier token is kept.") == true)
@@ -78,7 +78,7 @@ struct ImportTests {
         let lost = ScriptedTokenEndpoint.Answer.failure(.init(.connectionLost, mayHaveBeenProcessed: true))
         let endpoint = ScriptedTokenEndpoint([lost, .token("two", expiresIn: 3600, refresh: "renewal-two")])
         try await KeeperBench(endpoint, grant: SampleGrant(rotates: true)).running { bench in
-            let report = try await bench.order(pair)
+            let report = try await bench.perform(pair)
             #expect(report.token.state == .rotationUncertain)
             #expect(bench.generation == 1)
             try await bench.clock.untilAsleep(atMost: .seconds(1))
@@ -99,8 +99,8 @@ struct ImportTests {
             obtainedAt: UnixTime(seconds: 1_772_357_400)
         )
         try await KeeperBench(endpoint, grant: SampleGrant(rotates: true, initial: seed)).running { bench in
-            #expect(try await bench.order(.refresh).token.generation == 2)
-            _ = try await bench.order(.clear)
+            #expect(try await bench.perform(.refresh).token.generation == 2)
+            _ = try await bench.perform(.clear)
             #expect(await bench.keeper.perform(pair).problem?.kind == .reauthorizationRequired)
             #expect(bench.generation == 3)
         }
@@ -119,7 +119,7 @@ struct ImportTests {
     @Test func anAuthorityThatIsDownDoesNotLoseIt() async throws {
         let down = ScriptedTokenEndpoint.Answer.failure(.init(.connectionRefused, mayHaveBeenProcessed: false))
         try await KeeperBench(ScriptedTokenEndpoint([down]), grant: SampleGrant(rotates: true)).running { bench in
-            let report = try await bench.order(pair)
+            let report = try await bench.perform(pair)
             #expect(report.message.contains("could not be tried yet"))
             #expect(bench.store[KeeperBench.key]?.token.renewal == Secret("r"))
             #expect(bench.generation == 1)
@@ -130,7 +130,7 @@ struct ImportTests {
         let endpoint = ScriptedTokenEndpoint([.token("two", expiresIn: 3600, refresh: "renewal-two")])
         try await KeeperBench(endpoint, grant: SampleGrant(rotates: true)).running { bench in
             let token = ImportedToken(access: nil, renewal: Secret("r"))
-            let renewed = try await bench.order(.import(token))
+            let renewed = try await bench.perform(.import(token))
             #expect(renewed.token.state == .valid)
         }
         try await KeeperBench().running { bench in
@@ -142,7 +142,7 @@ struct ImportTests {
     @Test func anAccessTokenAloneIsUsedWithoutBeingTried() async throws {
         try await KeeperBench(grant: SampleGrant(rotates: true)).running { bench in
             let token = ImportedToken(access: Secret("a"), lifetime: .seconds(600))
-            let report = try await bench.order(.import(token))
+            let report = try await bench.perform(.import(token))
             #expect(report.token.state == .valid)
             #expect(report.token.remainingSeconds == 600)
             #expect(bench.endpoint.requests.isEmpty)
@@ -152,7 +152,7 @@ struct ImportTests {
     @Test func aLockedCredentialTakesItUntried() async throws {
         try await KeeperBench(grant: SampleGrant(rotates: true)).running { bench in
             _ = await bench.keeper.perform(.lock)
-            let untried = try await bench.order(pair)
+            let untried = try await bench.perform(pair)
             #expect(untried.message.contains("locked"))
             #expect(bench.problem?.kind == .locked)
             #expect(bench.endpoint.requests.isEmpty)

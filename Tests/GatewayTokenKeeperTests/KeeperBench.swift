@@ -80,7 +80,7 @@ struct KeeperBench {
         }
     }
 
-    func order(_ operation: TokenOperation) async throws -> OperationReport {
+    func perform(_ operation: TokenOperation) async throws -> OperationReport {
         try await keeper.perform(operation).get()
     }
 

@@ -22,8 +22,8 @@ struct ManualRenewalTests {
         try await bench([.token("one", expiresIn: 3600), .token("two", expiresIn: 3600)]).running { bench in
             #expect(await bench.credential().generation == 1)
             #expect(!bench.keeper.isRenewable)
-            let ending = try #require(bench.keeper.endings(at: bench.clock.now()).first)
-            #expect((ending.kind, ending.action) == (.token, Self.command))
+            let expiration = try #require(bench.keeper.expirations(at: bench.clock.now()).first)
+            #expect((expiration.kind, expiration.action) == (.token, Self.command))
             try await bench.clock.untilAsleep(moreThan: .seconds(2900), atMost: .seconds(3000))
             bench.clock.advance(by: .seconds(3000))
             try await bench.audit.untilRecorded(.expiringSoon)
@@ -37,7 +37,7 @@ struct ManualRenewalTests {
             #expect((bench.status.state, bench.status.needsPerson) == (.expired, true))
             #expect(bench.status.action == Self.command)
             #expect(bench.endpoint.requests.count == 1)
-            _ = try await bench.order(.refresh)
+            _ = try await bench.perform(.refresh)
             #expect(await bench.credential().generation == 2)
             #expect((bench.status.state, bench.status.needsPerson) == (.valid, false))
         }
@@ -66,7 +66,7 @@ struct ManualRenewalTests {
     @Test func afterItWasClearedTheNextIsAFirstOne() async throws {
         try await bench([.token("one", expiresIn: 3600), .token("two", expiresIn: 3600)]).running { bench in
             #expect(await bench.credential().generation == 1)
-            _ = try await bench.order(.clear)
+            _ = try await bench.perform(.clear)
             #expect(await bench.credential().generation == 2)
         }
     }

@@ -29,7 +29,7 @@ private struct SampleExchange: TokenGrant {
 }
 
 /// A credential that is made from the token of another one, both with keepers of their own.
-private struct Family: Sendable {
+private struct ParentAndChild: Sendable {
     static let key = CredentialKey(digest: "ff")
 
     let parent: KeeperBench
@@ -65,7 +65,7 @@ private struct Family: Sendable {
         parent.keeper.adopt(child)
     }
 
-    func running(_ body: @escaping @Sendable (Family) async throws -> Void) async throws {
+    func running(_ body: @escaping @Sendable (ParentAndChild) async throws -> Void) async throws {
         try await parent.running { _ in
             try await withThrowingTaskGroup(of: Void.self) { group in
                 group.addTask { try await child.run() }
@@ -99,52 +99,52 @@ struct ParentTests {
     }
 
     @Test func theParentIsAskedFirst() async throws {
-        try await Family(parent: tokens("parent"), child: tokens("child")).running { family in
-            #expect(await family.credential().generation == 1)
-            #expect(family.exchanged == ["parent-1"])
-            #expect(family.parent.audit.last(.acquired)?.demand == .sample)
-            let event = try #require(family.audit.last(.acquired))
+        try await ParentAndChild(parent: tokens("parent"), child: tokens("child")).running { bench in
+            #expect(await bench.credential().generation == 1)
+            #expect(bench.exchanged == ["parent-1"])
+            #expect(bench.parent.audit.last(.acquired)?.demand == .sample)
+            let event = try #require(bench.audit.last(.acquired))
             #expect(event.detail == ["parent": "box-service", "parent_generation": "1"])
             #expect(event.token == Secret("child-1"))
         }
     }
 
     @Test func aNewTokenOfTheParentDoesNotRenewTheChild() async throws {
-        try await Family(parent: tokens("parent", expiresIn: 600), child: tokens("child", expiresIn: 7200))
-            .running { family in
-                #expect(await family.credential().generation == 1)
+        try await ParentAndChild(parent: tokens("parent", expiresIn: 600), child: tokens("child", expiresIn: 7200))
+            .running { bench in
+                #expect(await bench.credential().generation == 1)
                 for old in 1...3 {
-                    try await family.parent.clock.untilAsleep(atMost: .seconds(540))
-                    family.parent.clock.advance(by: .seconds(560))
-                    _ = try await family.parent.untilGeneration(after: old)
+                    try await bench.parent.clock.untilAsleep(atMost: .seconds(540))
+                    bench.parent.clock.advance(by: .seconds(560))
+                    _ = try await bench.parent.untilGeneration(after: old)
                 }
-                #expect(await family.credential().generation == 1)
-                #expect(family.exchanged == ["parent-1"])
+                #expect(await bench.credential().generation == 1)
+                #expect(bench.exchanged == ["parent-1"])
             }
     }
 
     @Test func theChildIsRenewedWithTheTokenThatTheParentHasByThen() async throws {
-        try await Family(parent: tokens("parent", expiresIn: 600), child: tokens("child", expiresIn: 1200))
-            .running { family in
-                #expect(await family.credential().generation == 1)
-                try await family.parent.clock.untilAsleep(atMost: .seconds(540))
-                try await family.parent.clock.untilAsleep(moreThan: .seconds(1000), atMost: .seconds(1080))
-                family.parent.clock.advance(by: .seconds(560))
-                _ = try await family.parent.untilGeneration(after: 1)
-                family.parent.clock.advance(by: .seconds(530))
-                try await family.audit.untilRecorded(.renewed)
-                #expect(family.exchanged.first == "parent-1")
-                #expect(["parent-2", "parent-3"].contains(family.exchanged.last))
-                #expect(family.exchanged.count == 2)
+        try await ParentAndChild(parent: tokens("parent", expiresIn: 600), child: tokens("child", expiresIn: 1200))
+            .running { bench in
+                #expect(await bench.credential().generation == 1)
+                try await bench.parent.clock.untilAsleep(atMost: .seconds(540))
+                try await bench.parent.clock.untilAsleep(moreThan: .seconds(1000), atMost: .seconds(1080))
+                bench.parent.clock.advance(by: .seconds(560))
+                _ = try await bench.parent.untilGeneration(after: 1)
+                bench.parent.clock.advance(by: .seconds(530))
+                try await bench.audit.untilRecorded(.renewed)
+                #expect(bench.exchanged.first == "parent-1")
+                #expect(["parent-2", "parent-3"].contains(bench.exchanged.last))
+                #expect(bench.exchanged.count == 2)
             }
     }
 
     @Test func aRefusedParentIsReportedOnceAndReplaced() async throws {
         let child = ScriptedTokenEndpoint([.error("invalid_grant"), .token("child-1", expiresIn: 3600)])
-        try await Family(parent: tokens("parent"), child: child).running { family in
-            #expect(await family.credential().generation == 1)
-            #expect(family.exchanged == ["parent-1", "parent-2"])
-            let rejected = try #require(family.parent.audit.last(.rejected))
+        try await ParentAndChild(parent: tokens("parent"), child: child).running { bench in
+            #expect(await bench.credential().generation == 1)
+            #expect(bench.exchanged == ["parent-1", "parent-2"])
+            let rejected = try #require(bench.parent.audit.last(.rejected))
             #expect(rejected.generation == 1)
             #expect(rejected.demand == .sample)
         }
@@ -152,65 +152,65 @@ struct ParentTests {
 
     @Test func aParentThatIsRefusedTwiceIsNotRenewedForEver() async throws {
         let child = ScriptedTokenEndpoint { _, _ in .error("invalid_grant") }
-        try await Family(parent: tokens("parent"), child: child).running { family in
+        try await ParentAndChild(parent: tokens("parent"), child: child).running { bench in
             for _ in 1...3 {
-                #expect(await family.credential().problem?.cause?.code == "invalid_grant")
-                family.parent.clock.advance(by: .seconds(60))
+                #expect(await bench.credential().problem?.cause?.code == "invalid_grant")
+                bench.parent.clock.advance(by: .seconds(60))
             }
-            #expect(family.exchanged == ["parent-1", "parent-2"])
-            #expect(family.parent.endpoint.requests.count == 2)
-            #expect(family.parent.audit.events.count { $0.name == .rejected } == 1)
+            #expect(bench.exchanged == ["parent-1", "parent-2"])
+            #expect(bench.parent.endpoint.requests.count == 2)
+            #expect(bench.parent.audit.events.count { $0.name == .rejected } == 1)
         }
     }
 
     @Test func scopesThatAreRefusedLeaveTheParentAlone() async throws {
         let child = ScriptedTokenEndpoint { _, _ in .error("invalid_scope", status: 401) }
-        try await Family(parent: tokens("parent"), child: child).running { family in
-            #expect(await family.credential().problem?.kind == .credentialMisconfigured)
-            #expect(await family.credential().problem?.kind == .credentialMisconfigured)
-            #expect(family.exchanged == ["parent-1"])
-            #expect(family.parent.endpoint.requests.count == 1)
+        try await ParentAndChild(parent: tokens("parent"), child: child).running { bench in
+            #expect(await bench.credential().problem?.kind == .credentialMisconfigured)
+            #expect(await bench.credential().problem?.kind == .credentialMisconfigured)
+            #expect(bench.exchanged == ["parent-1"])
+            #expect(bench.parent.endpoint.requests.count == 1)
         }
     }
 
     @Test func whatTheParentLacksIsSaidAndPassesWithIt() async throws {
         let parent = ScriptedTokenEndpoint([.error("invalid_client", status: 401), .token("parent-1", expiresIn: 3600)])
-        try await Family(parent: parent, child: tokens("child")).running { family in
-            let problem = try #require(await family.credential().problem)
+        try await ParentAndChild(parent: parent, child: tokens("child")).running { bench in
+            let problem = try #require(await bench.credential().problem)
             #expect(problem.kind == .credentialMisconfigured)
             #expect(problem.detail.hasPrefix("preview is made from the token of box-service. "))
-            #expect(family.audit.last(.acquisitionFailed)?.errorCode == "credential-misconfigured")
-            #expect(family.exchanged == [])
-            _ = await family.parent.keeper.perform(.refresh)
-            family.parent.clock.advance(by: .seconds(60))
-            #expect(await family.credential().generation == 1)
+            #expect(bench.audit.last(.acquisitionFailed)?.errorCode == "credential-misconfigured")
+            #expect(bench.exchanged == [])
+            _ = await bench.parent.keeper.perform(.refresh)
+            bench.parent.clock.advance(by: .seconds(60))
+            #expect(await bench.credential().generation == 1)
         }
     }
 
     @Test func aSilentParentIsWaitedForWithinTheDeadline() async throws {
         let parent = ScriptedTokenEndpoint([.held])
-        try await Family(parent: parent, child: tokens("child")).running { family in
-            async let credential = family.credential()
+        try await ParentAndChild(parent: parent, child: tokens("child")).running { bench in
+            async let credential = bench.credential()
             try await parent.untilHeld()
-            try await family.parent.clock.untilAsleep(atMost: TokenKeeper.callDeadline)
-            family.parent.clock.advance(by: TokenKeeper.callDeadline)
+            try await bench.parent.clock.untilAsleep(atMost: TokenKeeper.callDeadline)
+            bench.parent.clock.advance(by: TokenKeeper.callDeadline)
             let problem = try #require(await credential.problem)
             #expect(problem.kind == .tokenEndpointTimeout)
-            #expect(family.exchanged == [])
+            #expect(bench.exchanged == [])
             parent.release(.token("parent-1", expiresIn: 3600))
-            try await family.parent.audit.untilRecorded(.acquired)
-            family.parent.clock.advance(by: .seconds(60))
-            #expect(await family.credential().generation == 1)
+            try await bench.parent.audit.untilRecorded(.acquired)
+            bench.parent.clock.advance(by: .seconds(60))
+            #expect(await bench.credential().generation == 1)
         }
     }
 
     @Test func aChildThatIsClearedIsExchangedAgain() async throws {
-        try await Family(parent: tokens("parent"), child: tokens("child")).running { family in
-            #expect(await family.credential().generation == 1)
-            let report = try await family.child.perform(.clear).get()
+        try await ParentAndChild(parent: tokens("parent"), child: tokens("child")).running { bench in
+            #expect(await bench.credential().generation == 1)
+            let report = try await bench.child.perform(.clear).get()
             #expect(report.token.state == .empty)
             #expect(report.message.hasSuffix("The next request gets a new one."))
-            #expect(await family.credential().generation == 2)
+            #expect(await bench.credential().generation == 2)
         }
     }
 
@@ -221,10 +221,10 @@ struct ParentTests {
         let stored =
             isRevoked
             ? StoredToken.revoked(generation: 1, at: now) : StoredToken(generation: 1, token: token, isRejected: true)
-        let store = RecordingTokenStore([Family.key: stored])
-        try await Family(parent: tokens("parent"), child: tokens("child"), store: store).running { family in
-            #expect(await family.credential().generation == 2)
-            #expect(family.exchanged == ["parent-1"])
+        let store = RecordingTokenStore([ParentAndChild.key: stored])
+        try await ParentAndChild(parent: tokens("parent"), child: tokens("child"), store: store).running { bench in
+            #expect(await bench.credential().generation == 2)
+            #expect(bench.exchanged == ["parent-1"])
         }
     }
 
@@ -234,16 +234,16 @@ struct ParentTests {
         ])
         let store = RecordingTokenStore()
         let grant = SampleGrant(revokes: true)
-        try await Family(parent: parent, grant: grant, child: tokens("child"), store: store).running { family in
-            _ = try await family.child.vend(for: .sample, within: .seconds(20)).get()
-            _ = try await family.parent.order(.revoke)
-            #expect(store[Family.key] == nil)
-            #expect(family.audit.last(.cleared)?.generation == 1)
-            let token = try await family.child.vend(for: .sample, within: .seconds(20)).get()
+        try await ParentAndChild(parent: parent, grant: grant, child: tokens("child"), store: store).running { bench in
+            _ = try await bench.child.vend(for: .sample, within: .seconds(20)).get()
+            _ = try await bench.parent.perform(.revoke)
+            #expect(store[ParentAndChild.key] == nil)
+            #expect(bench.audit.last(.cleared)?.generation == 1)
+            let token = try await bench.child.vend(for: .sample, within: .seconds(20)).get()
             #expect(token.access == Secret("child-2"))
-            #expect(family.exchanged == ["parent-1", "parent-2"])
-            _ = try await family.parent.order(.clear)
-            #expect(store[Family.key] == nil)
+            #expect(bench.exchanged == ["parent-1", "parent-2"])
+            _ = try await bench.parent.perform(.clear)
+            #expect(store[ParentAndChild.key] == nil)
         }
     }
 
@@ -251,19 +251,19 @@ struct ParentTests {
     @Test(arguments: [false, true])
     func whatWasMadeFromATokenIsForgottenWhenAPersonBringsAnother(byLogin: Bool) async throws {
         let store = RecordingTokenStore()
-        try await Family(parent: tokens("parent"), child: tokens("child"), store: store).running { family in
-            _ = try await family.child.vend(for: .sample, within: .seconds(20)).get()
+        try await ParentAndChild(parent: tokens("parent"), child: tokens("child"), store: store).running { bench in
+            _ = try await bench.child.vend(for: .sample, within: .seconds(20)).get()
             if byLogin {
-                let now = family.parent.clock.now().wall
-                _ = try await family.parent.keeper.logIn(with: TokenSet(access: Secret("new"), obtainedAt: now)).get()
+                let now = bench.parent.clock.now().wall
+                _ = try await bench.parent.keeper.logIn(with: TokenSet(access: Secret("new"), obtainedAt: now)).get()
             } else {
-                _ = try await family.parent.order(.import(ImportedToken(access: Secret("new"))))
+                _ = try await bench.parent.perform(.import(ImportedToken(access: Secret("new"))))
             }
-            #expect(store[Family.key] == nil)
-            #expect(family.audit.last(.cleared)?.generation == 1)
-            let token = try await family.child.vend(for: .sample, within: .seconds(20)).get()
+            #expect(store[ParentAndChild.key] == nil)
+            #expect(bench.audit.last(.cleared)?.generation == 1)
+            let token = try await bench.child.vend(for: .sample, within: .seconds(20)).get()
             #expect(token.access == Secret("child-2"))
-            #expect(family.exchanged == ["parent-1", "new"])
+            #expect(bench.exchanged == ["parent-1", "new"])
         }
     }
 
@@ -271,48 +271,48 @@ struct ParentTests {
         let refusal = ScriptedTokenEndpoint { _, _ in .error("invalid_grant") }
         let seed = TokenSet(access: Secret("seed"), renewal: Secret("renewal"), obtainedAt: ManualClock().now().wall)
         let grant = SampleGrant(rotates: true, initial: seed)
-        try await Family(parent: refusal, grant: grant, child: tokens("child")).running { family in
-            _ = try await family.child.vend(for: .sample, within: .seconds(20)).get()
+        try await ParentAndChild(parent: refusal, grant: grant, child: tokens("child")).running { bench in
+            _ = try await bench.child.vend(for: .sample, within: .seconds(20)).get()
             let pair = ImportedToken(access: Secret("a"), renewal: Secret("r"))
-            let problem = await family.parent.keeper.perform(.import(pair)).problem
+            let problem = await bench.parent.keeper.perform(.import(pair)).problem
             #expect(problem?.detail.hasPrefix("Nothing was imported") == true)
-            #expect(family.audit.count(of: .cleared) == 0)
-            #expect(try await family.child.vend(for: .sample, within: .seconds(20)).get().access == Secret("child-1"))
+            #expect(bench.audit.count(of: .cleared) == 0)
+            #expect(try await bench.child.vend(for: .sample, within: .seconds(20)).get().access == Secret("child-1"))
         }
     }
 
     @Test func whatWasMadeFromARevokedTokenIsForgottenWithItWhenNobodyRunsTheKeepers() async throws {
         let now = ManualClock().now().wall
         let token = TokenSet(access: Secret("old"), obtainedAt: now, expiresAt: now + .seconds(3600))
-        let store = RecordingTokenStore([Family.key: StoredToken(generation: 1, token: token)])
-        let family = Family(parent: tokens("parent"), child: tokens("child"), store: store)
-        _ = try await family.parent.keeper.performAlone(.clear).get()
-        #expect(store[Family.key] == nil)
+        let store = RecordingTokenStore([ParentAndChild.key: StoredToken(generation: 1, token: token)])
+        let bench = ParentAndChild(parent: tokens("parent"), child: tokens("child"), store: store)
+        _ = try await bench.parent.keeper.performAlone(.clear).get()
+        #expect(store[ParentAndChild.key] == nil)
     }
 
     @Test func whatWasMadeFromATokenIsForgottenWhenItsAuthorityWantsALogin() async throws {
         let seed = TokenSet(access: Secret("seed"), renewal: Secret("renewal"), obtainedAt: ManualClock().now().wall)
         let grant = SampleGrant(rotates: true, initial: seed)
         let refusal = ScriptedTokenEndpoint { _, _ in .error("invalid_grant") }
-        try await Family(parent: refusal, grant: grant, child: tokens("child")).running { family in
-            _ = try await family.child.vend(for: .sample, within: .seconds(20)).get()
-            #expect(family.exchanged == ["seed"])
-            family.parent.keeper.rejected(generation: 1, by: .sample)
-            try await family.audit.untilRecorded(.cleared)
-            #expect(family.parent.status.state == .loginRequired)
-            let problem = await family.child.vend(for: .sample, within: .seconds(20)).problem
+        try await ParentAndChild(parent: refusal, grant: grant, child: tokens("child")).running { bench in
+            _ = try await bench.child.vend(for: .sample, within: .seconds(20)).get()
+            #expect(bench.exchanged == ["seed"])
+            bench.parent.keeper.rejected(generation: 1, by: .sample)
+            try await bench.audit.untilRecorded(.cleared)
+            #expect(bench.parent.status.state == .loginRequired)
+            let problem = await bench.child.vend(for: .sample, within: .seconds(20)).problem
             #expect(problem?.kind == .reauthorizationRequired)
-            #expect(family.exchanged == ["seed"])
+            #expect(bench.exchanged == ["seed"])
         }
     }
 
     @Test func aLockedParentLendsNothing() async throws {
-        try await Family(parent: tokens("parent"), child: tokens("child")).running { family in
-            _ = await family.parent.keeper.perform(.lock)
-            #expect(await family.credential().problem?.kind == .locked)
-            _ = await family.parent.keeper.perform(.unlock)
-            family.parent.clock.advance(by: .seconds(60))
-            #expect(await family.credential().generation == 1)
+        try await ParentAndChild(parent: tokens("parent"), child: tokens("child")).running { bench in
+            _ = await bench.parent.keeper.perform(.lock)
+            #expect(await bench.credential().problem?.kind == .locked)
+            _ = await bench.parent.keeper.perform(.unlock)
+            bench.parent.clock.advance(by: .seconds(60))
+            #expect(await bench.credential().generation == 1)
         }
     }
 }

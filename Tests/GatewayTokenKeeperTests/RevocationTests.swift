@@ -17,7 +17,7 @@ struct RevocationTests {
         let endpoint = ScriptedTokenEndpoint([.token("one", expiresIn: 3600), done, .token("two", expiresIn: 3600)])
         try await KeeperBench(endpoint, grant: SampleGrant(revokes: true)).running { bench in
             _ = await bench.credential()
-            let report = try await bench.order(.revoke)
+            let report = try await bench.perform(.revoke)
             #expect(report.token.state == .empty)
             #expect(report.message.contains("The next request gets a new one."))
             #expect(bench.endpoint.requests.last?.url.text == "https://authority.example/revoke")
@@ -31,7 +31,7 @@ struct RevocationTests {
 
     @Test func nothingStoredIsNothingToDo() async throws {
         try await KeeperBench(grant: SampleGrant(revokes: true)).running { bench in
-            let nothing = try await bench.order(.revoke)
+            let nothing = try await bench.perform(.revoke)
             #expect(nothing.message.contains("nothing to revoke"))
             #expect(bench.endpoint.requests.isEmpty)
             #expect(bench.audit.count(of: .revoked) == 0)
@@ -43,11 +43,11 @@ struct RevocationTests {
         let grant = SampleGrant(isRenewable: false, initial: seed, revokes: true)
         try await KeeperBench(ScriptedTokenEndpoint([done]), grant: grant, store: store).running { bench in
             _ = await bench.credential()
-            let revoked = try await bench.order(.revoke)
+            let revoked = try await bench.perform(.revoke)
             #expect(revoked.token.needsPerson)
             #expect(await bench.credential().problem?.kind == .staticTokenExpired)
             // Twice is once.
-            let again = try await bench.order(.revoke)
+            let again = try await bench.perform(.revoke)
             #expect(again.message.contains("nothing to revoke"))
             #expect(bench.endpoint.requests.count == 1)
         }
@@ -56,7 +56,7 @@ struct RevocationTests {
             #expect(await bench.credential().problem?.kind == .staticTokenExpired)
             #expect(bench.status.needsPerson)
             // Clearing forgets that it was revoked, too.
-            _ = try await bench.order(.clear)
+            _ = try await bench.perform(.clear)
             #expect(await bench.credential().generation != nil)
         }
     }
@@ -65,7 +65,7 @@ struct RevocationTests {
         let grant = SampleGrant(rotates: true, initial: seed, revokes: true)
         try await KeeperBench(ScriptedTokenEndpoint([done]), grant: grant).running { bench in
             _ = await bench.credential()
-            let revoked = try await bench.order(.revoke)
+            let revoked = try await bench.perform(.revoke)
             #expect(revoked.token.state == .loginRequired)
             #expect(await bench.credential().problem?.kind == .loginRequired)
             #expect(bench.endpoint.requests.count == 1)
@@ -99,13 +99,13 @@ struct RevocationTests {
         let endpoint = ScriptedTokenEndpoint([.token("one", expiresIn: 3600), .held, .token("two", expiresIn: 3600)])
         try await KeeperBench(endpoint, grant: SampleGrant(revokes: true)).running { bench in
             _ = await bench.credential()
-            async let order = bench.keeper.perform(.revoke)
+            async let outcome = bench.keeper.perform(.revoke)
             try await bench.endpoint.untilHeld()
             async let waiting = bench.credential()
             #expect(bench.generation == nil, "a token that is being revoked is not handed out")
             bench.endpoint.release(.json(""))
             #expect(await waiting.generation == 2)
-            _ = try await order.get()
+            _ = try await outcome.get()
         }
     }
 
@@ -113,14 +113,14 @@ struct RevocationTests {
         let endpoint = ScriptedTokenEndpoint([.token("one", expiresIn: 3600), .held])
         try await KeeperBench(endpoint, grant: SampleGrant(revokes: true)).running { bench in
             _ = await bench.credential()
-            async let order = bench.keeper.perform(.revoke)
+            async let outcome = bench.keeper.perform(.revoke)
             try await bench.endpoint.untilHeld()
             let answer = await withCheckedContinuation { continuation in
                 _ = bench.keeper.wait(for: .sample) { continuation.resume(returning: $0) }
                 bench.endpoint.release(.json("", status: 503))
             }
             #expect(answer.generation == 1)
-            #expect(await order.problem?.kind == .tokenTemporarilyUnavailable)
+            #expect(await outcome.problem?.kind == .tokenTemporarilyUnavailable)
             #expect(bench.endpoint.requests.count == 2)
         }
     }
@@ -175,7 +175,7 @@ struct RevocationTests {
         try await KeeperBench(endpoint, grant: SampleGrant(revokes: true)).running { bench in
             _ = await bench.credential()
             _ = await bench.keeper.perform(.lock)
-            let report = try await bench.order(.revoke)
+            let report = try await bench.perform(.revoke)
             #expect(report.token.state == .locked)
             #expect(report.message.contains("stays locked"))
             #expect(bench.store[KeeperBench.key] == nil)

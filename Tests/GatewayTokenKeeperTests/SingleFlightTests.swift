@@ -92,7 +92,7 @@ struct SingleFlightTests {
         let bench = KeeperBench(endpoint, grant: SampleGrant(rotates: rotates, initial: rotates ? seed : nil))
         let group = ServiceGroup(services: [bench.keeper], logger: Logger(label: "test"))
         async let run: Void = group.run()
-        async let order = bench.keeper.perform(.refresh)
+        async let outcome = bench.keeper.perform(.refresh)
         try await endpoint.untilHeld()
         await group.triggerGracefulShutdown()
         if rotates {
@@ -100,7 +100,7 @@ struct SingleFlightTests {
             endpoint.release(.token("two", expiresIn: 3600, refresh: "r2"))
         }
         try await run
-        _ = await order
+        _ = await outcome
         #expect(endpoint.heldNow == 0)
         #expect(try await bench.store.load(KeeperBench.key)?.token.access == (rotates ? Secret("two") : nil))
     }

@@ -105,7 +105,7 @@ struct VendTests {
                 return false
             }
             #expect(await bench.keeper.vend(for: .sample, within: Self.limit).problem?.kind == .locked)
-            _ = try await bench.order(.unlock)
+            _ = try await bench.perform(.unlock)
             #expect(await bench.keeper.reveal().problem?.kind == .locked)
             #expect(bench.audit.count(of: .vended) == 1 && bench.audit.count(of: .revealed) == 1)
         }

@@ -19,7 +19,7 @@ struct AdminRouter: Sendable {
             AdminResponse.text(await options.metrics(), type: "text/plain; version=0.0.4; charset=utf-8")
         }
         router.get("/api/routes") { _, _ in AdminResponse.json(await options.control.routes()) }
-        router.get("/api/endings") { _, _ in AdminResponse.json(await options.control.endings()) }
+        router.get("/api/endings") { _, _ in AdminResponse.json(await options.control.expirations()) }
         AdminTokens(options: options).routes(on: router)
         router.post("/api/reload") { request, _ in await reload(request) }
         router.post("/api/key/rotate") { request, _ in await rotateKey(request) }
@@ -71,7 +71,7 @@ struct AdminRouter: Sendable {
             readiness: await control.readiness(),
             routes: await control.routes(),
             tokens: await control.tokens(),
-            endings: await control.endings(),
+            expirations: await control.expirations(),
             events: await options.recentEvents()
         )
         return AdminResponse.text(page.html, type: "text/html; charset=utf-8")

@@ -7,7 +7,7 @@ struct StatusPage: Sendable {
     let readiness: Readiness
     let routes: [RouteStatus]
     let tokens: [TokenStatus]
-    let endings: [Expiration]
+    let expirations: [Expiration]
     let events: [AdminEvent]
 
     var html: String {
@@ -76,15 +76,15 @@ struct StatusPage: Sendable {
     }
 
     private var endingSection: String {
-        guard !endings.isEmpty else { return "" }
-        let rows = endings.map { ending in
+        guard !expirations.isEmpty else { return "" }
+        let rows = expirations.map { expiration in
             [
-                "<td><span class=\"state \(ending.isSoon ? "warn" : "good")\">"
-                    + "\(Self.countdown(ending.remainingSeconds))</span></td>",
-                HTML.cell(ending.kind.rawValue),
-                HTML.cell(ending.of, class: "code"),
-                HTML.cell(String(ending.endsAt.prefix(16).map { $0 == "T" ? " " : $0 }) + " UTC"),
-                HTML.cell(ending.isSoon ? ending.action : "", class: "wide"),
+                "<td><span class=\"state \(expiration.isSoon ? "warn" : "good")\">"
+                    + "\(Self.countdown(expiration.remainingSeconds))</span></td>",
+                HTML.cell(expiration.kind.rawValue),
+                HTML.cell(expiration.of, class: "code"),
+                HTML.cell(String(expiration.endsAt.prefix(16).map { $0 == "T" ? " " : $0 }) + " UTC"),
+                HTML.cell(expiration.isSoon ? expiration.action : "", class: "wide"),
             ].joined()
         }
         return "<h2>Ends</h2>\n" + HTML.table(["In", "What", "Of", "At", "What to do"], rows: rows)

@@ -63,6 +63,17 @@ extension TokenFailure {
     }
 }
 
+extension TokenFailure {
+    /// Whether the authority said that the renewal token is not valid.
+    var isRefusal: Bool {
+        switch self.class {
+        case .transient: false
+        case .loginRequired: true
+        case .terminal: clearsToken || problem.cause?.code == "invalid_grant"
+        }
+    }
+}
+
 extension TokenTransportFailure.Reason {
     /// What `Proxy-Status` calls it; the next hop is the token endpoint.
     fileprivate var hopError: GatewayProblem.HopError? {

@@ -13,21 +13,25 @@ package final class TokenKeeper: CredentialSource, Service {
 
     /// How long a call to the authority may take.
     package static let callDeadline: Duration = .seconds(15)
-    /// Events of the request path that may wait to be written, and orders of operators that may wait to be done.
+    /// Events of the request path that may wait to be written, and commands of operators that may wait to be carried out.
     package static let noteLimit = 1024
-    package static let orderLimit = 64
+    package static let commandLimit = 64
 
     let setup: KeeperContext
     let jitter: @Sendable () -> Double
-    let doorbell = Doorbell()
+    /// Wakes the loop of ``run()``. Several wake-ups that come before it waits again are one.
+    let wakeUps = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
+    /// The loop ends, and takes no more commands.
+    let isStopping = Atomic(false)
     let children = Mutex<[Child]>([])
     /// What has to end before an operator is answered.
     let drops = Mutex<[OperatorCommand]>([])
-    let orders = Mutex<[OperatorCommand]>([])
+    let commands = Mutex<[OperatorCommand]>([])
     /// The generation whose rejection has yet to be stored.
     let rejection = Mutex<Int?>(nil)
     let notes = Mutex<[TokenEvent]>([])
-    let noteBell = Doorbell()
+    /// Wakes the task that writes the notes.
+    let noteWakeUps = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
 
     /// A reload has dropped the credential.
     let isRetired = Atomic<Bool>(false)
@@ -43,7 +47,7 @@ package final class TokenKeeper: CredentialSource, Service {
 
     /// - Parameters:
     ///   - parent: Whose token this one is made from; nil for a grant that needs none.
-    ///   - family: Of the credential whose requests name the subject; nil for one that the configuration names.
+    ///   - callLimit: Shared by the subjects of a credential whose requests name them; nil for any other credential.
     ///   - trigger: `startup`, `reload` for a credential that came with one, `demand` for one that a request named.
     ///   - jitter: 0...1; spreads renewals and repeated calls.
     ///   - nonce: 128 random bits in hexadecimal; see ``GrantAttempt/nonce``.
@@ -61,7 +65,7 @@ package final class TokenKeeper: CredentialSource, Service {
         clock: any GatewayClock,
         logger: Logger,
         parent: (any ParentCredential)? = nil,
-        family: SubjectCallLimit? = nil,
+        callLimit: SubjectCallLimit? = nil,
         begunBy trigger: TokenEvent.Trigger = .startup,
         jitter: @escaping @Sendable () -> Double = { Double.random(in: 0...1) },
         nonce: @escaping @Sendable () -> String = TokenKeeper.randomNonce
@@ -79,10 +83,10 @@ package final class TokenKeeper: CredentialSource, Service {
             onAuditFailure: onAuditFailure,
             clock: clock,
             logger: logger,
-            metrics: KeeperMetrics(credential: family?.name ?? name, strategy: strategyKind),
+            metrics: KeeperMetrics(credential: callLimit?.name ?? name, strategy: strategyKind),
             nonce: nonce,
             parent: parent,
-            family: family
+            callLimit: callLimit
         )
         self.jitter = jitter
         machine = Mutex(Machine(.init(name: name, isRenewable: setup.isRenewable, policy: policy, begunBy: trigger)))
@@ -95,7 +99,7 @@ package final class TokenKeeper: CredentialSource, Service {
 
     package var name: String { setup.name }
     /// The credential whose requests name the subject; nil for one that the configuration names.
-    package var family: String? { setup.family?.name }
+    package var perSubjectCredential: String? { setup.callLimit?.name }
     package var strategy: String { setup.strategyKind }
     /// Which token it keeps.
     package var key: CredentialKey { setup.key }
@@ -133,7 +137,7 @@ package final class TokenKeeper: CredentialSource, Service {
     }
 
     /// Nothing is under way, and nobody waits: it can be dropped without anybody noticing.
-    package var isIdle: Bool { orders.withLock(\.isEmpty) && look { $0.isIdle } }
+    package var isIdle: Bool { commands.withLock(\.isEmpty) && look { $0.isIdle } }
 
     // MARK: CredentialSource
 
@@ -161,7 +165,7 @@ package final class TokenKeeper: CredentialSource, Service {
         switch decide({ need(&$0, ticket, now) }) {
         case .use(let credential): done(.success(credential))
         case .refuse(let problem): done(.failure(problem.kind == .draining ? stopProblem(problem) : problem))
-        case .waitAndCall: doorbell.ring()
+        case .waitAndCall: wake()
         case .wait: break
         }
         return ticket
@@ -182,7 +186,7 @@ package final class TokenKeeper: CredentialSource, Service {
         guard isDead else { return }
         setup.metrics.rejected()
         remember(.rejected, generation: generation, by: demand)
-        doorbell.ring()
+        wake()
     }
 
     package func note(_ event: CredentialUseEvent, generation: Int, by demand: CredentialRequest) {
@@ -214,6 +218,6 @@ package final class TokenKeeper: CredentialSource, Service {
             return true
         }
         guard isKept else { return setup.metrics.noteDropped() }
-        noteBell.ring()
+        noteWakeUps.continuation.yield()
     }
 }

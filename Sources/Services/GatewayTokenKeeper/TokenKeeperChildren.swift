@@ -22,35 +22,35 @@ extension TokenKeeper {
         children.withLock { $0.compactMap(\.keeper) }.flatMap { [$0] + $0.descendants }
     }
 
-    /// Hands out none of their tokens from now on; their stores forget them when the orders are carried out.
+    /// Hands out none of their tokens from now on; their stores forget them when the commands are carried out.
     @discardableResult
     func dropDescendants() -> [OperatorCommand] {
         descendants.map { child in
-            let order = OperatorCommand(.drop)
+            let command = OperatorCommand(.drop)
             child.decide { $0.clear() }
-            if child.enqueue(order) { child.doorbell.ring() } else { order.finish(.failure(child.busyProblem)) }
-            return order
+            if child.enqueue(command) { child.wake() } else { command.finish(.failure(child.busyProblem)) }
+            return command
         }
     }
 
     /// Drops them on behalf of an operator, who waits for the end of it.
     func dropDescendantsForOperator() {
-        let orders = dropDescendants()
-        drops.withLock { $0 = orders }
+        let commands = dropDescendants()
+        drops.withLock { $0 = commands }
     }
 
     private func takeDrops() -> [OperatorCommand] {
-        drops.withLock { orders in
-            defer { orders = [] }
-            return orders
+        drops.withLock { commands in
+            defer { commands = [] }
+            return commands
         }
     }
 
     /// Waits until nothing is left of what the operation that ended with `outcome` has dropped.
     func settled(_ outcome: OperatorCommand.Outcome) async -> OperatorCommand.Outcome {
         var outcome = outcome
-        for order in takeDrops() {
-            guard case .failure(let problem) = await end(of: order), case .success = outcome else { continue }
+        for command in takeDrops() {
+            guard case .failure(let problem) = await end(of: command), case .success = outcome else { continue }
             outcome = .failure(problem)
         }
         return outcome
@@ -59,8 +59,8 @@ extension TokenKeeper {
     /// Carries out what was dropped while nobody runs the keepers.
     func dropAlone() async {
         for child in descendants {
-            var worker = TokenRenewer(setup: child.setup)
-            while let order = child.nextOrder() { await child.carryOut(order, &worker) }
+            var renewer = TokenRenewer(setup: child.setup)
+            while let command = child.nextCommand() { await child.carryOut(command, &renewer) }
         }
     }
 }

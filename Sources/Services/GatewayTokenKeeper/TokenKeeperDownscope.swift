@@ -11,9 +11,9 @@ extension TokenKeeper {
         by grant: any TokenGrant,
         _ terms: DownscopeTerms
     ) async -> Result<RevealedToken, GatewayProblem> {
-        var worker = TokenRenewer(setup: setup.exchanging(by: grant, from: self))
-        worker.hasOpened = true
-        switch await worker.perform(.outsideSchedule, after: 0, waiters: { 1 }) {
+        var renewer = TokenRenewer(setup: setup.exchanging(by: grant, from: self))
+        renewer.hasOpened = true
+        switch await renewer.perform(.outsideSchedule, after: 0, waiters: { 1 }) {
         case .failed(let failure): return .failure(failure.problem)
         case .nothing: return .failure(GatewayProblem(.internalError, "There was nothing to exchange."))
         case .obtained(let fresh): return await handOut(fresh.token, terms)
@@ -63,7 +63,7 @@ extension KeeperContext {
             metrics: metrics,
             nonce: nonce,
             parent: parent,
-            family: family
+            callLimit: callLimit
         )
     }
 }

@@ -10,35 +10,43 @@ extension TokenKeeper {
         await withGracefulShutdownHandler {
             await withTaskGroup(of: Void.self) { group in
                 group.addTask { await self.writeNotes() }
-                var worker = TokenRenewer(setup: setup)
-                while !doorbell.isClosed, !Task.isCancelled { await turn(&worker) }
+                var renewer = TokenRenewer(setup: setup)
+                while !isStopping.load(ordering: .acquiring), !Task.isCancelled { await turn(&renewer) }
                 close()
-                await storeWhatIsLeft(&worker)
+                await storeWhatIsLeft(&renewer)
             }
             await writeWaitingNotes()
         } onGracefulShutdown: {
-            self.doorbell.close()
+            self.endLoop()
         }
     }
 
     /// Stops like a shutdown: a call under way ends, a live token is still handed out to requests that began before.
     package func retire() {
         isRetired.store(true, ordering: .relaxed)
-        doorbell.close()
+        endLoop()
+    }
+
+    /// Makes the loop look for something to do.
+    func wake() { wakeUps.continuation.yield() }
+
+    private func endLoop() {
+        isStopping.store(true, ordering: .releasing)
+        wakeUps.continuation.finish()
     }
 
     /// Refuses whoever waits, and takes nobody any more.
     package func close() {
-        doorbell.close()
+        endLoop()
         let (waiters, stopped) = decide { $0.stop() }
         let problem = stopProblem(stopped)
         for waiter in waiters { waiter(.failure(problem)) }
-        let orders = orders.withLock { orders in
-            defer { orders = [] }
-            return orders
+        let commands = commands.withLock { commands in
+            defer { commands = [] }
+            return commands
         }
-        for order in orders { order.finish(.failure(problem)) }
-        noteBell.close()
+        for command in commands { command.finish(.failure(problem)) }
+        noteWakeUps.continuation.finish()
     }
 
     /// What to say of a keeper that has stopped.
@@ -49,17 +57,14 @@ extension TokenKeeper {
     }
 
     /// Nobody comes back to what the store has not taken yet: the next keeper of this token begins with what is stored.
-    private func storeWhatIsLeft(_ worker: inout TokenRenewer) async {
-        await storeRejection(&worker)
-        if worker.saveIsDue != nil { await worker.saveAgain() }
+    private func storeWhatIsLeft(_ renewer: inout TokenRenewer) async {
+        await storeRejection(&renewer)
+        if renewer.saveIsDue != nil { await renewer.saveAgain() }
     }
 
     /// Beside the loop, so that a note does not wait for the authority.
     private func writeNotes() async {
-        while !noteBell.isClosed {
-            await writeWaitingNotes()
-            await noteBell.wait(atMost: nil, on: setup.clock)
-        }
+        for await _ in noteWakeUps.stream { await writeWaitingNotes() }
     }
 
     private func writeWaitingNotes() async {
@@ -73,15 +78,15 @@ extension TokenKeeper {
         }
     }
 
-    private func turn(_ worker: inout TokenRenewer) async {
-        if let order = nextOrder() { return await carryOut(order, &worker) }
-        if await storeRejection(&worker) { return }
+    private func turn(_ renewer: inout TokenRenewer) async {
+        if let command = nextCommand() { return await carryOut(command, &renewer) }
+        if await storeRejection(&renewer) { return }
         let now = setup.clock.now()
         switch decide({ $0.next(at: now.monotonic) }) {
         case .call(let call):
             // One that came since has to outlive the call, however long that takes.
-            await storeRejection(&worker)
-            if await isGranted(call) { await make(call, &worker) }
+            await storeRejection(&renewer)
+            if await isGranted(call) { await make(call, &renewer) }
         case .storm(let waiters, let problem, let call):
             for waiter in waiters { waiter(.failure(problem)) }
             await reportStorm(problem, call)
@@ -93,26 +98,41 @@ extension TokenKeeper {
             if !isRenewable { event.errorCode = ProblemKind.staticTokenExpired.rawValue }
             await setup.note(event)
         case .sleep(let until):
-            guard let due = worker.saveIsDue else { return await sleep(until: until, at: now.monotonic) }
-            guard due > now.monotonic else { return await worker.saveAgain() }
+            guard let due = renewer.saveIsDue else { return await sleep(until: until, at: now.monotonic) }
+            guard due > now.monotonic else { return await renewer.saveAgain() }
             await sleep(until: min(due, until ?? due), at: now.monotonic)
         }
     }
 
     /// - Returns: Whether there was one.
     @discardableResult
-    private func storeRejection(_ worker: inout TokenRenewer) async -> Bool {
+    private func storeRejection(_ renewer: inout TokenRenewer) async -> Bool {
         guard let generation = rejection.withLock({ $0.take() }) else { return false }
-        await worker.storeRejection(of: generation)
+        await renewer.storeRejection(of: generation)
         return true
     }
 
+    /// Returns when the loop is woken, when `until` has come (nil: never), or when the task is cancelled.
     private func sleep(until: MonotonicTime?, at now: MonotonicTime) async {
-        await doorbell.wait(atMost: until.map { $0 - now }, on: setup.clock)
+        await withTaskGroup(of: Void.self) { group in
+            if let until {
+                group.addTask {
+                    do {
+                        try await self.setup.clock.sleep(for: until - now)
+                        self.wake()
+                    } catch {
+                        // Cancelled: the loop was woken before.
+                    }
+                }
+            }
+            var iterator = wakeUps.stream.makeAsyncIterator()
+            _ = await iterator.next()
+            group.cancelAll()
+        }
     }
 
-    func make(_ call: TokenCall, _ worker: inout TokenRenewer) async {
-        switch await perform(call, by: &worker) {
+    func make(_ call: TokenCall, _ renewer: inout TokenRenewer) async {
+        switch await perform(call, by: &renewer) {
         case .obtained(let fresh):
             use(fresh, obtainedBy: call)
         case .nothing:
@@ -124,23 +144,23 @@ extension TokenKeeper {
             for waiter in refused?.waiters ?? [] { waiter(.failure(refused?.problem ?? failure.problem)) }
             if isGone(after: failure, at: now) { dropDescendants() }
         }
-        showUncertainty(of: worker)
+        showUncertainty(of: renewer)
     }
 
-    func perform(_ call: TokenCall, by worker: inout TokenRenewer) async -> TokenRenewer.End {
+    func perform(_ call: TokenCall, by renewer: inout TokenRenewer) async -> TokenRenewer.End {
         let generation = look { $0.generation }
-        return await worker.perform(call, after: generation) { self.look { $0.waiterCount } }
+        return await renewer.perform(call, after: generation) { self.look { $0.waiterCount } }
     }
 
     func use(_ fresh: FreshToken, obtainedBy call: TokenCall) {
-        setup.family?.expect(fresh.token, renewedBy: setup.policy)
+        setup.callLimit?.expect(fresh.token, renewedBy: setup.policy)
         let (now, jitter) = (setup.clock.now(), jitter())
         release(decide { $0.obtained(fresh, by: call, at: now, jitter: jitter) })
     }
 
-    /// Makes the status say what the worker knows of the renewal token.
-    func showUncertainty(of worker: TokenRenewer) {
-        let isUncertain = worker.isUncertain
+    /// Makes the status say what the renewer knows of the renewal token.
+    func showUncertainty(of renewer: TokenRenewer) {
+        let isUncertain = renewer.isUncertain
         decide { $0.isRotationUncertain = isUncertain }
     }
 

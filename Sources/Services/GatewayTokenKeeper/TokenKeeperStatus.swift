@@ -30,7 +30,7 @@ extension TokenKeeper {
             }
         }
         status.canLogIn = setup.grant.login != nil
-        status.family = family
+        status.perSubjectCredential = perSubjectCredential
         status.parent = setup.parent?.name
         status.lastError = failure?.detail
         if state == .locked {

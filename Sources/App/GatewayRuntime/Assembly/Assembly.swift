@@ -121,7 +121,7 @@ struct Assembly: Sendable {
             [AuditService(log: storage.audit), AuditFeedService(feed: feed), observer, keepers],
             [
                 ExpirationMonitor(
-                    endings: { [makeControl] in await makeControl().endings() },
+                    expirations: { [makeControl] in await makeControl().expirations() },
                     audit: storage.audit,
                     clock: clock,
                     logger: options.logger("tokens")

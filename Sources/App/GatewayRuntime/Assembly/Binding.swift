@@ -39,7 +39,7 @@ struct Binding {
             ProxyRoute(
                 plan: route,
                 source: route.credential.flatMap { sources.source($0) },
-                selection: route.credential.flatMap { sources.families[$0] },
+                selection: route.credential.flatMap { sources.perSubjectKeepers[$0] },
                 policy: route.credential.map { plan.credentials[$0].policy } ?? RenewalPolicy(),
                 number: observer.number(of: route.name)
             )
@@ -79,7 +79,7 @@ struct Binding {
             metrics: {
                 let control = control()
                 observer.collect()
-                TokenMetrics.record(await control.tokens(), await control.endings(), in: metrics)
+                TokenMetrics.record(await control.tokens(), await control.expirations(), in: metrics)
                 return metrics.text()
             },
             recentEvents: { ((try? await reader.tail(last: 15)) ?? []).reversed().map(AdminEvent.init) }

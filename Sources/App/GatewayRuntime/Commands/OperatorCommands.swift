@@ -17,17 +17,17 @@ package struct OperatorCommands: Sendable {
         let status = Status(
             readiness: try await client.readiness(),
             tokens: try await client.tokens(),
-            endings: try await client.endings(),
+            expirations: try await client.expirations(),
             routes: try await client.routes()
         )
         let stopped = status.tokens.filter(\.needsPerson).map { LogText.clean($0.credential) }
-        let ending = status.endings.filter(\.isSoon).map { LogText.clean($0.of) }
-        let needing = stopped + ending.filter { !stopped.contains($0) }
+        let expiring = status.expirations.filter(\.isSoon).map { LogText.clean($0.of) }
+        let needing = stopped + expiring.filter { !stopped.contains($0) }
         if asJSON { return (try JSONText.pretty(status), needing) }
         var text = status.readiness.isReady ? "ready\n" : "not ready\n"
         text += status.readiness.reasons.map { "  \(LogText.clean($0))\n" }.joined()
         if !status.tokens.isEmpty { text += "\n" + TokenText.table(of: status.tokens) }
-        if !status.endings.isEmpty { text += "\n" + Self.table(of: status.endings) }
+        if !status.expirations.isEmpty { text += "\n" + Self.table(of: status.expirations) }
         return (text + "\n" + Self.table(of: status.routes), needing)
     }
 
@@ -51,20 +51,28 @@ package struct OperatorCommands: Sendable {
     private struct Status: Encodable {
         let readiness: Readiness
         let tokens: [TokenStatus]
-        let endings: [Expiration]
+        let expirations: [Expiration]
         let routes: [RouteStatus]
+
+        /// As the admin API names them.
+        private enum CodingKeys: String, CodingKey {
+            case readiness
+            case tokens
+            case expirations = "endings"
+            case routes
+        }
     }
 
-    private static func table(of endings: [Expiration]) -> String {
+    private static func table(of expirations: [Expiration]) -> String {
         var table = TextTable("ENDS IN", "WHAT", "OF", "AT", "WHAT TO DO")
-        for ending in endings {
-            let remaining = ending.remainingSeconds
+        for expiration in expirations {
+            let remaining = expiration.remainingSeconds
             table.add(
                 remaining > 0 ? ConfigUnits.countdown(remaining) : "ended",
-                ending.kind.rawValue,
-                ending.of,
-                ending.endsAt,
-                ending.isSoon ? ending.action : ""
+                expiration.kind.rawValue,
+                expiration.of,
+                expiration.endsAt,
+                expiration.isSoon ? expiration.action : ""
             )
         }
         return table.text

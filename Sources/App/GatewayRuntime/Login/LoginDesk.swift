@@ -1,20 +1,12 @@
 import GatewayAdmin
 import GatewayCore
-import GatewayFiles
 import GatewayTokenKeeper
 import Logging
-import NIOCore
-import NIOPosix
 
 /// Carries logins out: makes the attempt, waits for the browser, exchanges the code, hands the token to the keeper.
 ///
 /// State and verifier of an attempt live here, in memory, until its one answer or its deadline.
 actor LoginDesk: LoginControl {
-    /// Logins that are known at a time, those included that have just ended.
-    private static let capacity = 32
-    /// Answers of others that a login survives.
-    private static let maximumForeign = 100
-
     struct Parts: Sendable {
         /// Who keeps the credential's token; the problem says why nobody does.
         let keeper: @Sendable (_ credential: String) -> Result<TokenKeeper, GatewayProblem>
@@ -24,28 +16,14 @@ actor LoginDesk: LoginControl {
         let logger: Logger
     }
 
-    private struct Login {
-        let order: LoginOrder
-        let keeper: TokenKeeper
-        let flow: any LoginFlow
-        let attempt: LoginAttempt
-        let listener: RedirectListener?
-        var deadline: Task<Void, Never>?
-        var progress = LoginProgress.waiting
-        /// The answer has come; there is no second one.
-        var isAnswered = false
-        /// How often something came that is no answer to this login.
-        var foreignAnswers = 0
-        /// The keeper is taking the token: what is ordered now comes too late.
-        var isBeingTaken = false
-    }
-
     private let parts: Parts
-    private var logins: [String: Login] = [:]
-    /// In the order in which they began.
-    private var ids: [String] = []
+    private let events: LoginEvents
+    private var logins = OngoingLogins()
 
-    init(parts: Parts) { self.parts = parts }
+    init(parts: Parts) {
+        self.parts = parts
+        events = LoginEvents(audit: parts.audit, clock: parts.clock, logger: parts.logger)
+    }
 
     // MARK: Beginning
 
@@ -66,7 +44,10 @@ actor LoginDesk: LoginControl {
         }
         await endOthers(of: keeper)
         let id = Self.randomID()
-        switch await listener(for: order, flow, id) {
+        let deliver = { @Sendable [weak self] (address: String) async in
+            await self?.receive(.redirect(address), for: id) ?? .waiting
+        }
+        switch await RedirectListener.bound(for: order, flow.redirect, logger: parts.logger, deliver: deliver) {
         case .success(let (listener, port)):
             return .success(await invite(order, keeper, flow, listener, port, id))
         case .failure(let problem):
@@ -85,15 +66,15 @@ actor LoginDesk: LoginControl {
         var random = SystemRandomNumberGenerator()
         let attempt = LoginAttempt(redirectURI: flow.redirect.uri(port: port), random: &random)
         let page = flow.page(of: attempt)
-        var login = Login(order: order, keeper: keeper, flow: flow, attempt: attempt, listener: listener)
+        var login = OngoingLogin(order: order, keeper: keeper, flow: flow, attempt: attempt, listener: listener)
         login.deadline = Task { [clock = parts.clock] in
             // Cancelled when the login is over before.
             guard (try? await clock.sleep(for: order.timeout)) != nil else { return }
             await self.expire(id)
         }
-        remember(login, as: id)
+        logins.add(login, as: id)?.stop()
         if let listener { Task { await listener.run() } }
-        await note(.loginStarted, of: keeper, detail: ["by": listener == nil ? "paste" : "redirect"])
+        await events.started(of: keeper, isManual: listener == nil)
         return LoginInvitation(
             id: id,
             credential: keeper.name,
@@ -105,49 +86,9 @@ actor LoginDesk: LoginControl {
         )
     }
 
-    /// nil where no listener is wanted, or none can be reached; then the port is one that nobody listens on.
-    private func listener(
-        for order: LoginOrder,
-        _ flow: any LoginFlow,
-        _ id: String
-    ) async -> Result<(RedirectListener?, port: Int), GatewayProblem> {
-        guard !order.isManual, case .loopback(let redirect) = flow.redirect else {
-            return .success((nil, Int.random(in: 49_152...65_535)))
-        }
-        let listener = RedirectListener(
-            group: MultiThreadedEventLoopGroup.singleton,
-            redirect: redirect,
-            logger: parts.logger
-        ) { [weak self] address in
-            await self?.receive(.redirect(address), for: id) ?? .waiting
-        }
-        do {
-            return .success((listener, try await listener.bind()))
-        } catch {
-            let address = redirect.authority(port: redirect.port ?? 0)
-            let reason = (error as? IOError).map { SystemError.text($0.errnoCode) } ?? "no such address"
-            let detail =
-                "Cannot wait for the browser on \(address), where redirect_uri leads: \(reason). Free the port, or paste"
-                + " the answer."
-            return .failure(
-                GatewayProblem(.loginFailed, detail, command: "authgateway login --manual \(order.credential)")
-            )
-        }
-    }
-
-    private func remember(_ login: Login, as id: String) {
-        logins[id] = login
-        ids.append(id)
-        guard ids.count > Self.capacity else { return }
-        let oldest = ids.removeFirst()
-        let forgotten = logins.removeValue(forKey: oldest)
-        forgotten?.deadline?.cancel()
-        if let listener = forgotten?.listener { Task { await listener.close() } }
-    }
-
     /// Two logins for one token would end in whichever comes last, and may want the same port.
     private func endOthers(of keeper: TokenKeeper) async {
-        for id in ids {
+        for id in logins.ids {
             // By name, too: a reload may have put another keeper in the old one's place.
             guard let other = logins[id]?.keeper, other.key == keeper.key || other.name == keeper.name else { continue }
             await fail(id, "A newer login took the place of this one.", reason: "replaced")
@@ -170,7 +111,7 @@ actor LoginDesk: LoginControl {
         // An answer counts once; whoever sends it again, as the reload of a page does, hears how the login ended.
         guard !login.isAnswered else { return login.progress }
         let step = login.flow.read(answer, of: login.attempt, at: parts.clock.now())
-        if case .foreign(let refusal) = step, case .redirect = answer, login.foreignAnswers < Self.maximumForeign {
+        if case .foreign(let refusal) = step, case .redirect = answer, login.survivesForeignAnswer {
             return ignore(refusal, for: id)
         }
         logins[id]?.isAnswered = true
@@ -232,7 +173,7 @@ actor LoginDesk: LoginControl {
         let outcome = await keeper.logIn(with: token)
         logins[id]?.isBeingTaken = false
         switch outcome {
-        case .success(let status): end(id, LoginProgress(isOver: true, token: status))
+        case .success(let status): logins[id]?.end(with: LoginProgress(isOver: true, token: status))
         case .failure(let problem): await fail(id, problem.words, reason: "not_taken")
         }
     }
@@ -261,50 +202,17 @@ actor LoginDesk: LoginControl {
         code: String? = nil,
         status: Int? = nil
     ) async {
-        guard let login = logins[id], !login.progress.isOver, !login.isBeingTaken else { return }
-        end(id, LoginProgress(isOver: true, problem: words))
+        guard let login = logins[id], login.canFail else { return }
+        logins[id]?.end(with: LoginProgress(isOver: true, problem: words))
         await login.listener?.close()
-        await note(.loginFailed, of: login.keeper, detail: ["reason": reason], code: code, status: status)
-    }
-
-    private func end(_ id: String, _ progress: LoginProgress) {
-        logins[id]?.progress = progress
-        logins[id]?.isAnswered = true
-        logins[id]?.deadline?.cancel()
+        await events.failed(of: login.keeper, reason: reason, code: code, status: status)
     }
 
     /// Ends what is under way; the gateway stops.
     func close() async {
-        for id in ids {
+        for id in logins.ids {
             await fail(id, "The gateway stopped before the login ended.", reason: "stopped")
             await logins[id]?.listener?.close()
-        }
-    }
-
-    private func note(
-        _ name: TokenEvent.Name,
-        of keeper: TokenKeeper,
-        detail: [String: String],
-        code: String? = nil,
-        status: Int? = nil
-    ) async {
-        var event = TokenEvent(
-            at: parts.clock.now().wall,
-            name: name,
-            credential: keeper.name,
-            strategy: keeper.strategy,
-            trigger: .operator,
-            detail: detail
-        )
-        if name == .loginFailed {
-            event.outcome = .failed
-            event.errorCode = code ?? ProblemKind.loginFailed.rawValue
-            event.httpStatus = status
-        }
-        do throws(AuditError) {
-            try await parts.audit.record(event)
-        } catch {
-            parts.logger.warning("Login event was lost", metadata: ["gateway.reason": "\(error.reason)"])
         }
     }
 

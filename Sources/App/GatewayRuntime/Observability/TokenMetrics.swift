@@ -9,14 +9,14 @@ enum TokenMetrics {
     ]
 
     /// What is there no more is said no more.
-    static func record(_ tokens: [TokenStatus], _ endings: [Expiration], in metrics: MetricRegistry) {
+    static func record(_ tokens: [TokenStatus], _ expirations: [Expiration], in metrics: MetricRegistry) {
         var kept: Set<MetricRegistry.Key> = []
         func set(_ name: String, _ labels: [(String, String)], _ value: Double) {
             metrics.gauge(name, labels).set(value)
             kept.insert(MetricRegistry.Key(name, labels))
         }
         // A subject that a request names is no label: there is no end of them.
-        for token in tokens where token.family == nil {
+        for token in tokens where token.perSubjectCredential == nil {
             let labels = [("credential", token.credential), ("strategy", token.strategy)]
             let usable = token.state == .valid || token.state == .renewing
             set("gateway_token_generation", labels, Double(token.generation))
@@ -32,10 +32,10 @@ enum TokenMetrics {
                 set("gateway_login_expires_in_seconds", labels, Double(remaining))
             }
         }
-        for ending in endings {
-            let labels = [("kind", ending.kind.rawValue), ("of", ending.of)]
-            set("gateway_ends_in_seconds", labels, Double(ending.remainingSeconds))
-            set("gateway_ends_soon", labels, ending.isSoon ? 1 : 0)
+        for expiration in expirations {
+            let labels = [("kind", expiration.kind.rawValue), ("of", expiration.of)]
+            set("gateway_ends_in_seconds", labels, Double(expiration.remainingSeconds))
+            set("gateway_ends_soon", labels, expiration.isSoon ? 1 : 0)
         }
         metrics.removeGauges { names.contains($0.name) && !kept.contains($0) }
     }

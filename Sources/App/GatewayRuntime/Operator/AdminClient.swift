@@ -35,7 +35,7 @@ struct AdminClient: Sendable {
 
     func routes() async throws(CommandFailure) -> [RouteStatus] { try await get("/api/routes") }
 
-    func endings() async throws(CommandFailure) -> [Expiration] { try await get("/api/endings") }
+    func expirations() async throws(CommandFailure) -> [Expiration] { try await get("/api/endings") }
 
     func readiness() async throws(CommandFailure) -> Readiness {
         let (status, body) = try await send("GET", "/readyz?verbose", token: nil)

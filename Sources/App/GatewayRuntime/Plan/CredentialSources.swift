@@ -11,11 +11,11 @@ struct CredentialSources: Sendable {
     /// By index into ``Plan/credentials``: the keeper that serves it.
     private var keeperIndices: [Int?] = []
     /// By index into ``Plan/credentials``: the keepers of those whose subject the request names.
-    private(set) var families: [Int: PerSubjectKeepers] = [:]
+    private(set) var perSubjectKeepers: [Int: PerSubjectKeepers] = [:]
     private var fixed: [Fixed] = []
     /// By index into ``keepers``: what each was made from.
     private var definitions: [Definition] = []
-    private var familyDefinitions: [Int: Definition] = [:]
+    private var perSubjectDefinitions: [Int: Definition] = [:]
 
     /// A static source with what it was made from.
     private struct Fixed {
@@ -133,9 +133,10 @@ struct CredentialSources: Sendable {
             definition: credential.definition,
             parent: nil
         )
-        familyDefinitions[index] = definition
-        let kept = previous?.familyDefinitions.first { $0.value == definition }.flatMap { previous?.families[$0.key] }
-        families[index] =
+        perSubjectDefinitions[index] = definition
+        let kept = previous?.perSubjectDefinitions.first { $0.value == definition }
+            .flatMap { previous?.perSubjectKeepers[$0.key] }
+        perSubjectKeepers[index] =
             kept
             ?? PerSubjectKeepers(
                 name: credential.name,
@@ -150,7 +151,7 @@ struct CredentialSources: Sendable {
                     var identity = grant.identity
                     identity.add("credential", credential.name)
                     let key = parts.key.credentialKey(for: identity)
-                    let keeper = Self.keeper(member, grant, key, nil, parts, family: budget, begunBy: .demand)
+                    let keeper = Self.keeper(member, grant, key, nil, parts, callLimit: budget, begunBy: .demand)
                     if parts.locks.contains(name) { keeper.lock() }
                     return keeper
                 },
@@ -164,11 +165,11 @@ struct CredentialSources: Sendable {
 
     /// Those that the configuration names, and those that requests have named.
     var allKeepers: [TokenKeeper] {
-        keepers + families.sorted { $0.key < $1.key }.flatMap(\.value.keepers)
+        keepers + perSubjectKeepers.sorted { $0.key < $1.key }.flatMap(\.value.keepers)
     }
 
-    func families(notIn other: CredentialSources) -> [PerSubjectKeepers] {
-        families.values.filter { family in !other.families.values.contains { $0 === family } }
+    func perSubjectKeepers(notIn other: CredentialSources) -> [PerSubjectKeepers] {
+        perSubjectKeepers.values.filter { keepers in !other.perSubjectKeepers.values.contains { $0 === keepers } }
     }
 
     func keepers(notIn other: CredentialSources) -> [TokenKeeper] {
@@ -196,7 +197,7 @@ struct CredentialSources: Sendable {
         _ key: CredentialKey,
         _ parent: TokenKeeper?,
         _ parts: Parts,
-        family: SubjectCallLimit? = nil,
+        callLimit: SubjectCallLimit? = nil,
         begunBy trigger: TokenEvent.Trigger = .startup
     ) -> TokenKeeper {
         let keeper = TokenKeeper(
@@ -213,7 +214,7 @@ struct CredentialSources: Sendable {
             clock: parts.clock,
             logger: parts.logger,
             parent: parent,
-            family: family,
+            callLimit: callLimit,
             begunBy: trigger
         )
         parent?.adopt(keeper)

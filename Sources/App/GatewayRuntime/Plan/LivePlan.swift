@@ -6,14 +6,14 @@ final class LivePlan: Sendable {
     struct State: Sendable {
         let plan: Plan
         let sources: CredentialSources
-        let endings: PlanExpirations
+        let expirations: PlanExpirations
         /// Why the configuration on disk is not the one that is served; nil when it is.
         var refusal: String?
 
         init(plan: Plan, sources: CredentialSources) {
             self.plan = plan
             self.sources = sources
-            endings = PlanExpirations(plan)
+            expirations = PlanExpirations(plan)
         }
     }
 

@@ -47,7 +47,7 @@ final class Reloader: Service {
     private let parts: Parts
     private let digestKey = ServedPlan.newKey()
     private let pending = Mutex(Pending())
-    private let bell = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
+    private let wakeUps = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
     private let watched = Mutex<WatchedFiles?>(nil)
     private let secrets: SecretWatch
 
@@ -65,7 +65,7 @@ final class Reloader: Service {
     /// Several requests that come while a reload is under way are one.
     func request(_ cause: ReloadReport.Cause) {
         pending.withLock { $0.want(cause) }
-        bell.continuation.yield()
+        wakeUps.continuation.yield()
     }
 
     /// Reloads, and returns when it is done.
@@ -81,7 +81,7 @@ final class Reloader: Service {
                 return nil
             }
             if let refusal { return done.resume(returning: refusal) }
-            bell.continuation.yield()
+            wakeUps.continuation.yield()
         }
     }
 
@@ -95,7 +95,7 @@ final class Reloader: Service {
             await withDiscardingTaskGroup { tasks in
                 tasks.addTask { await self.watch() }
                 tasks.addTask { await self.secrets.run { await self.reload(.secret).outcome } }
-                for await _ in self.bell.stream { await self.takeTurn() }
+                for await _ in self.wakeUps.stream { await self.takeTurn() }
                 // Before the tasks are waited for: they may wait for a reload themselves.
                 self.close()
             }
@@ -206,7 +206,7 @@ final class Reloader: Service {
                 "Worker \(workers) has not confirmed within a second that it serves the new configuration.\n"
         }
         for keeper in live.sources.keepers(notIn: sources) { keeper.retire() }
-        for family in live.sources.families(notIn: sources) { family.retire() }
+        for keepers in live.sources.perSubjectKeepers(notIn: sources) { keepers.retire() }
         return report
     }
 

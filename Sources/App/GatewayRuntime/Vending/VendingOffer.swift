@@ -10,16 +10,16 @@ enum VendingOffer {
     func waits(at now: MonotonicTime) -> Bool {
         switch self {
         case .token(let keeper, _): keeper.vendsLater(at: now)
-        case .subject(let subject, let family):
-            (try? family.member(subject).get())?.vendsLater(at: now) ?? true
+        case .subject(let subject, let keepers):
+            (try? keepers.member(subject).get())?.vendsLater(at: now) ?? true
         }
     }
 
     func handOut(for demand: CredentialRequest, within limit: Duration) async -> Result<VendedToken, GatewayProblem> {
         switch self {
         case .token(let keeper, let own): await Self.handOut(keeper, madeFrom: own, for: demand, within: limit)
-        case .subject(let subject, let family):
-            switch family.keeper(for: subject) {
+        case .subject(let subject, let keepers):
+            switch keepers.keeper(for: subject) {
             case .success(let keeper): await keeper.vend(for: demand, within: limit)
             case .failure(let problem): .failure(problem)
             }
@@ -48,8 +48,8 @@ extension CredentialSources {
         of credential: Int,
         naming subjects: (_ field: String) -> [String]
     ) -> Result<VendingOffer, GatewayProblem> {
-        if let family = families[vend.credential] {
-            return family.subject(named: subjects(family.field)).map { .subject($0, of: family) }
+        if let keepers = perSubjectKeepers[vend.credential] {
+            return keepers.subject(named: subjects(keepers.field)).map { .subject($0, of: keepers) }
         }
         guard let own = keeper(of: credential), let keeper = keeper(of: vend.credential) else {
             return .failure(GatewayProblem(.internalError, "There is no keeper for what is handed out."))

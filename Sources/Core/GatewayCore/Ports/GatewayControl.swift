@@ -2,7 +2,7 @@
 package protocol GatewayControl: Sendable {
     func tokens() async -> [TokenStatus]
     /// What ends at a known time and needs a person then, the nearest end first.
-    func endings() async -> [Expiration]
+    func expirations() async -> [Expiration]
     func routes() async -> [RouteStatus]
     func readiness() async -> Readiness
 

@@ -41,7 +41,7 @@ package struct TokenStatus: Hashable, Sendable, Codable {
     /// Whether a person can log in for it.
     package var canLogIn = false
     /// The credential whose requests name the subject; nil for one that the configuration names.
-    package var family: String?
+    package var perSubjectCredential: String?
     /// The credential whose token this one is made from.
     package var parent: String?
 

@@ -3,8 +3,8 @@ import GatewayTesting
 import GatewayTokenKeeper
 import Testing
 
-@Suite("Orders of an operator", .timeLimit(.minutes(5)))
-struct OrderTests {
+@Suite("Commands of an operator", .timeLimit(.minutes(5)))
+struct OperatorCommandTests {
     private let two = [
         ScriptedTokenEndpoint.Answer.token("one", expiresIn: 3600), .token("two", expiresIn: 3600),
     ]
@@ -12,7 +12,7 @@ struct OrderTests {
     @Test func refreshRenewsNow() async throws {
         try await KeeperBench(ScriptedTokenEndpoint(two)).running { bench in
             _ = await bench.credential()
-            let status = try await bench.order(.refresh).token
+            let status = try await bench.perform(.refresh).token
             #expect(status.generation == 2)
             #expect(status.state == .valid)
             #expect(status.remainingSeconds == 3600)
@@ -25,13 +25,13 @@ struct OrderTests {
     @Test func whatAnOperatorTakesAwayIsToldFromWhatIsReplaced() async throws {
         try await KeeperBench(ScriptedTokenEndpoint(two)).running { bench in
             _ = try await bench.credential().get()
-            _ = try await bench.order(.refresh)
+            _ = try await bench.perform(.refresh)
             #expect(bench.keeper.timesWithdrawn == 0)
-            _ = try await bench.order(.lock)
+            _ = try await bench.perform(.lock)
             #expect(bench.keeper.timesWithdrawn == 1)
-            _ = try await bench.order(.unlock)
+            _ = try await bench.perform(.unlock)
             #expect(bench.keeper.timesWithdrawn == 1)
-            _ = try await bench.order(.clear)
+            _ = try await bench.perform(.clear)
             #expect(bench.keeper.timesWithdrawn > 1)
         }
     }
@@ -45,7 +45,7 @@ struct OrderTests {
                 return
             }
             #expect(problem.kind == .credentialMisconfigured)
-            let outcome1 = try await bench.order(.refresh).token.generation
+            let outcome1 = try await bench.perform(.refresh).token.generation
             #expect(outcome1 == 1)
         }
     }
@@ -67,7 +67,7 @@ struct OrderTests {
     @Test func clearForgetsHereAndInTheStoreAndTheNextRequestAsksAgain() async throws {
         try await KeeperBench(ScriptedTokenEndpoint(two)).running { bench in
             _ = await bench.credential()
-            let status = try await bench.order(.clear).token
+            let status = try await bench.perform(.clear).token
             #expect(status.state == .empty)
             #expect(bench.generation == nil)
             #expect(bench.store[KeeperBench.key] == nil)
@@ -79,7 +79,7 @@ struct OrderTests {
     @Test func aLockedCredentialIsNeitherUsedNorRenewed() async throws {
         try await KeeperBench(ScriptedTokenEndpoint(two)).running { bench in
             _ = await bench.credential()
-            let outcome2 = try await bench.order(.lock).token.state
+            let outcome2 = try await bench.perform(.lock).token.state
             #expect(outcome2 == .locked)
             #expect(bench.problem?.kind == .locked)
             bench.clock.advance(by: .seconds(3300))
@@ -96,15 +96,15 @@ struct OrderTests {
         try await KeeperBench(ScriptedTokenEndpoint(always: { _, _ in .held })).running { bench in
             async let waiting = bench.credential()
             try await bench.endpoint.untilHeld()
-            async let order = bench.keeper.perform(.clear)
+            async let outcome = bench.keeper.perform(.clear)
             try await bench.clock.untilAsleep(moreThan: .seconds(49), atMost: .seconds(50))
             bench.clock.advance(by: .seconds(50))
-            let problem = await order.problem
+            let problem = await outcome.problem
             #expect(problem?.detail.contains("did not get its turn") == true)
             bench.endpoint.release(.token("one", expiresIn: 3600))
             #expect(await waiting.generation == 1)
             _ = await bench.keeper.perform(.lock)
-            #expect(bench.audit.count(of: .cleared) == 0, "a dropped order is not carried out later")
+            #expect(bench.audit.count(of: .cleared) == 0, "a dropped command is not carried out later")
         }
     }
 

@@ -1,7 +1,7 @@
 import GatewayCore
 import Synchronization
 
-/// What an operator has ordered; carried out by the keeper's loop, between calls, and answered once.
+/// A command of an operator. The keeper's loop carries it out between calls and answers it once.
 final class OperatorCommand: Sendable {
     /// A sentence for the operator, or why not.
     typealias Outcome = Result<String, GatewayProblem>

@@ -2,17 +2,18 @@ package import GatewayCore
 
 extension TokenKeeper {
     /// What of this credential's token only a person can replace, and when that ends.
-    package func endings(at now: Moment) -> [Expiration] {
+    package func expirations(at now: Moment) -> [Expiration] {
         guard let token = look({ $0.held?.token }) else { return [] }
-        var endings: [Expiration] = []
+        var expirations: [Expiration] = []
         if !isRenewable, let end = token.expiresAt {
             let action = setup.manualRenewal?.problem.command ?? "authgateway token import \(name)"
-            endings.append(Expiration(.token, of: name, from: token.obtainedAt, to: end, at: now.wall, action: action))
+            let start = token.obtainedAt
+            expirations.append(Expiration(.token, of: name, from: start, to: end, at: now.wall, action: action))
         }
         if let command = setup.loginCommand, let end = token.renewalExpiresAt {
             let start = token.renewalObtainedAt ?? token.obtainedAt
-            endings.append(Expiration(.login, of: name, from: start, to: end, at: now.wall, action: command))
+            expirations.append(Expiration(.login, of: name, from: start, to: end, at: now.wall, action: command))
         }
-        return endings
+        return expirations
     }
 }

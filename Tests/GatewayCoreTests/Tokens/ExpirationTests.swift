@@ -2,7 +2,7 @@ import GatewayCore
 import Testing
 
 @Suite(.timeLimit(.minutes(5)))
-struct EndingTests {
+struct ExpirationTests {
     private let now = UnixTime(seconds: 1_772_357_400)
 
     struct Case: CustomTestStringConvertible {
@@ -34,10 +34,10 @@ struct EndingTests {
     func timeToAct(_ one: Case) {
         let end = now + one.left
         let start = one.lifetime.map { end + .zero - $0 }
-        let ending = Expiration(one.kind, of: "x", from: start, to: end, at: now, action: "act")
-        #expect(ending.isSoon == one.isSoon)
-        #expect(ending.remainingSeconds == max(Int(one.left.components.seconds), 0))
-        #expect(ending.endsAt == end.rfc3339)
+        let expiration = Expiration(one.kind, of: "x", from: start, to: end, at: now, action: "act")
+        #expect(expiration.isSoon == one.isSoon)
+        #expect(expiration.remainingSeconds == max(Int(one.left.components.seconds), 0))
+        #expect(expiration.endsAt == end.rfc3339)
     }
 }
 

@@ -28,8 +28,8 @@ extension TokenRenewer {
         return setup.policy.acquireOn == .startup && obstacle == nil ? nil : .nothing
     }
 
-    /// Loads the record from the store, or else from the configuration, for an order that comes before the first call. Uses
-    /// nothing.
+    /// Loads the record from the store, or else from the configuration, for a command that comes before the first call.
+    /// Uses nothing.
     ///
     /// - Parameter highestGeneration: The highest there has been, which `clear` leaves as it is.
     mutating func loadRecord(highestGeneration: Int) async throws(TokenStoreError) {

@@ -22,7 +22,7 @@ struct KeeperContext: Sendable {
     /// Whose token this one is made from.
     let parent: (any ParentCredential)?
     /// What it shares with the other subjects of a credential whose requests name them.
-    let family: SubjectCallLimit?
+    let callLimit: SubjectCallLimit?
 
     /// Whether the next token is had without a person.
     var isRenewable: Bool { grant.isRenewable && policy.isAutomatic }

@@ -5,7 +5,7 @@ import Synchronization
 
 /// Runs the keepers: those of the start, those that a reload brings, and those of subjects that requests name.
 final class KeeperSupervisor: Service {
-    /// The time that a keeper runs.
+    /// One run of a keeper, from its start to its end.
     private final class KeeperRun: Sendable {
         let keeper: TokenKeeper
         let end = AsyncStream.makeStream(of: Never.self)
@@ -13,50 +13,49 @@ final class KeeperSupervisor: Service {
         init(_ keeper: TokenKeeper) { self.keeper = keeper }
     }
 
-    private struct OperatorCommand {
-        let tenure: KeeperRun
+    /// A run that begins when the run before it has ended.
+    private struct QueuedRun {
+        let run: KeeperRun
         let predecessor: KeeperRun?
     }
 
-    /// The last of each token.
-    private let tenures = Mutex<[CredentialKey: KeeperRun]>([:])
-    private let orders = AsyncStream.makeStream(of: OperatorCommand.self)
+    /// The last run for each token.
+    private let runs = Mutex<[CredentialKey: KeeperRun]>([:])
+    private let queue = AsyncStream.makeStream(of: QueuedRun.self)
 
     /// Two must not keep one token at a time: this one begins when the one before, whichever reload dropped it, has ended.
     func start(_ keeper: TokenKeeper) {
-        let tenure = KeeperRun(keeper)
-        let earlier = tenures.withLock { tenures in
-            defer { tenures[keeper.key] = tenure }
-            return tenures[keeper.key]
+        let run = KeeperRun(keeper)
+        let earlier = runs.withLock { runs in
+            defer { runs[keeper.key] = run }
+            return runs[keeper.key]
         }
-        guard case .terminated = orders.continuation.yield(OperatorCommand(tenure: tenure, predecessor: earlier)) else {
-            return
-        }
+        guard case .terminated = queue.continuation.yield(QueuedRun(run: run, predecessor: earlier)) else { return }
         // The gateway is stopping: nobody will run it, and whoever waits for it is told so.
-        tenure.end.continuation.finish()
+        run.end.continuation.finish()
         keeper.close()
     }
 
     func run() async throws {
         await withGracefulShutdownHandler {
             await withDiscardingTaskGroup { tasks in
-                for await order in orders.stream {
-                    tasks.addTask { await self.run(order) }
+                for await queued in queue.stream {
+                    tasks.addTask { await self.run(queued) }
                 }
             }
         } onGracefulShutdown: {
-            self.orders.continuation.finish()
+            self.queue.continuation.finish()
         }
     }
 
-    private func run(_ order: OperatorCommand) async {
-        if let predecessor = order.predecessor {
+    private func run(_ queued: QueuedRun) async {
+        if let predecessor = queued.predecessor {
             for await _ in predecessor.end.stream {}
         }
         // Fails only by cancellation, which ends it all the same.
-        try? await order.tenure.keeper.run()
-        let key = order.tenure.keeper.key
-        tenures.withLock { if $0[key] === order.tenure { $0[key] = nil } }
-        order.tenure.end.continuation.finish()
+        try? await queued.run.keeper.run()
+        let key = queued.run.keeper.key
+        runs.withLock { if $0[key] === queued.run { $0[key] = nil } }
+        queued.run.end.continuation.finish()
     }
 }

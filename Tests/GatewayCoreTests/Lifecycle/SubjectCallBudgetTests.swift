@@ -2,7 +2,7 @@ import GatewayCore
 import Testing
 
 @Suite("Calls that subjects may cause together", .timeLimit(.minutes(5)))
-struct FamilyCallBudgetTests {
+struct SubjectCallBudgetTests {
     private static let start = MonotonicTime(nanoseconds: 1_000_000_000)
 
     private static func spent(members: Int, _ trigger: TokenEvent.Trigger = .demand) -> SubjectCallBudget {

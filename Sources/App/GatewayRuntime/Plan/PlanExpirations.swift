@@ -48,7 +48,7 @@ struct PlanExpirations: Sendable {
         )
     }
 
-    func endings(at now: UnixTime) -> [Expiration] {
+    func expirations(at now: UnixTime) -> [Expiration] {
         items.map { Expiration($0.kind, of: $0.name, from: $0.start, to: $0.end, at: now, action: $0.action) }
     }
 }

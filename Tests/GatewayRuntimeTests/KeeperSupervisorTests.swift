@@ -7,7 +7,7 @@ import Testing
 @testable import GatewayRuntime
 
 @Suite("Running keepers", .timeLimit(.minutes(5)))
-struct KeeperHostTests {
+struct KeeperSupervisorTests {
     private func keeper(_ name: String, _ endpoint: ScriptedTokenEndpoint) -> TokenKeeper {
         TokenKeeper(
             name: name,

@@ -33,28 +33,28 @@ package final class SubjectCallLimit: Sendable {
 }
 
 extension TokenKeeper {
-    /// Whether the family has a call left for this one; failing that, whoever waits is refused.
+    /// Whether the subjects of the credential have a call left for this one. If not, every waiting request is refused.
     func isGranted(_ call: TokenCall) async -> Bool {
-        guard let family = setup.family, !call.isFirstLook else { return true }
+        guard let limit = setup.callLimit, !call.isFirstLook else { return true }
         let now = setup.clock.now().monotonic
-        guard case .spent(let isNews) = family.spend(for: call.trigger, at: now) else { return true }
-        let failure = family.failure
+        guard case .spent(let isNews) = limit.spend(for: call.trigger, at: now) else { return true }
+        let failure = limit.failure
         for waiter in decide({ $0.slowDown(call, by: failure, at: now) }) { waiter(.failure(failure.problem)) }
         setup.metrics.storm()
-        if isNews { await report(failure.problem, of: family, call) }
+        if isNews { await report(failure.problem, of: limit, call) }
         return false
     }
 
     /// Once for all of them: every further subject would be another line.
-    private func report(_ problem: GatewayProblem, of family: SubjectCallLimit, _ call: TokenCall) async {
+    private func report(_ problem: GatewayProblem, of limit: SubjectCallLimit, _ call: TokenCall) async {
         setup.logger.error(
             "Too many token requests for the subjects of a credential; those without a token get none for now",
-            metadata: ["gateway.credential": "\(family.name)", "gateway.trigger": "\(call.trigger.rawValue)"]
+            metadata: ["gateway.credential": "\(limit.name)", "gateway.trigger": "\(call.trigger.rawValue)"]
         )
         var event = TokenEvent(
             at: setup.clock.now().wall,
             name: call.trigger == .aheadOfExpiry ? .renewalFailed : .acquisitionFailed,
-            credential: family.name,
+            credential: limit.name,
             strategy: strategy,
             trigger: call.trigger
         )

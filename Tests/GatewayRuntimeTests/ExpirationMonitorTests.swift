@@ -7,14 +7,14 @@ import Testing
 @testable import GatewayRuntime
 
 @Suite(.timeLimit(.minutes(5)))
-struct EndingWatchTests {
+struct ExpirationMonitorTests {
     private let audit = RecordingAuditLog()
     private let clock = ManualClock()
     private let secretEnd: UnixTime
 
     init() { secretEnd = clock.now().wall + .seconds(15 * 86_400) }
 
-    private func endings() -> [Expiration] {
+    private func expirations() -> [Expiration] {
         let now = clock.now().wall
         return [
             Expiration(.token, of: "devbox", from: now, to: now + .seconds(5), at: now, action: "import"),
@@ -24,7 +24,7 @@ struct EndingWatchTests {
 
     @Test func anEndIsAnnouncedOnceAndAheadOfTime() async throws {
         let quiet = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
-        let watch = ExpirationMonitor(endings: { endings() }, audit: audit, clock: clock, logger: quiet)
+        let watch = ExpirationMonitor(expirations: { expirations() }, audit: audit, clock: clock, logger: quiet)
         let running = Task { try await watch.run() }
         try await clock.untilAsleep()
         #expect(audit.events.isEmpty, "15 days are time enough, and tokens are announced by their keepers")

@@ -15,13 +15,13 @@ private struct SampleSubjects: SubjectGrants {
     func grant(for subject: String) -> any TokenGrant { SampleGrant(identity: .sample(subject: subject)) }
 }
 
-/// A family between doubles; its keepers run as long as the test does.
-private final class FamilyBench: Sendable {
+/// Keepers of one credential between doubles; they run as long as the test does.
+private final class PerSubjectBench: Sendable {
     let clock = ManualClock()
     let audit = RecordingAuditLog()
     let store = RecordingTokenStore()
     let endpoint: ScriptedTokenEndpoint
-    let family: PerSubjectKeepers
+    let perSubject: PerSubjectKeepers
     private let started = AsyncStream.makeStream(of: TokenKeeper.self)
     private let ended = Watched<[String]>([])
 
@@ -29,7 +29,7 @@ private final class FamilyBench: Sendable {
         self.endpoint = endpoint
         var logger = Logger(label: "test")
         logger.logLevel = .critical
-        family = PerSubjectKeepers(
+        perSubject = PerSubjectKeepers(
             name: "app-user",
             strategy: "sample",
             grants: SampleSubjects(limit: limit),
@@ -47,7 +47,7 @@ private final class FamilyBench: Sendable {
                     onAuditFailure: .block,
                     clock: clock,
                     logger: logger,
-                    family: budget,
+                    callLimit: budget,
                     begunBy: .demand,
                     jitter: { 0 }
                 )
@@ -56,7 +56,7 @@ private final class FamilyBench: Sendable {
         )
     }
 
-    func running(_ body: @escaping @Sendable (FamilyBench) async throws -> Void) async throws {
+    func running(_ body: @escaping @Sendable (PerSubjectBench) async throws -> Void) async throws {
         try await withThrowingTaskGroup(of: Void.self) { group in
             group.addTask {
                 await withDiscardingTaskGroup { tasks in
@@ -77,7 +77,7 @@ private final class FamilyBench: Sendable {
 
     /// As the data plane does it.
     func credential(_ subject: String) async -> Result<Credential, GatewayProblem> {
-        switch family.source(for: subject) {
+        switch perSubject.source(for: subject) {
         case .failure(let problem): return .failure(problem)
         case .success(let source):
             switch source.current(at: clock.now().monotonic) {
@@ -91,19 +91,19 @@ private final class FamilyBench: Sendable {
         }
     }
 
-    var names: [String] { family.keepers.map(\.name) }
+    var names: [String] { perSubject.keepers.map(\.name) }
 
     func untilEnded(_ name: String) async throws { try await ended.until { $0.contains(name) } }
 }
 
 @Suite("Keepers of subjects that requests name", .timeLimit(.minutes(5)))
-struct FamilyTests {
+struct PerSubjectKeepersTests {
     private static func endpoint() -> ScriptedTokenEndpoint {
         ScriptedTokenEndpoint { _, count in .token("token-\(count)", expiresIn: 3600) }
     }
 
     @Test func everySubjectHasATokenOfItsOwn() async throws {
-        try await FamilyBench(Self.endpoint(), limit: 10).running { bench in
+        try await PerSubjectBench(Self.endpoint(), limit: 10).running { bench in
             let first = try await bench.credential("1").get()
             let second = try await bench.credential("a.b@c").get()
             #expect((first.name, second.name) == ("app-user[1]", "app-user[a.b@c]"))
@@ -113,15 +113,15 @@ struct FamilyTests {
             let events = bench.audit.events.filter { $0.name == .acquired }
             #expect(events.map(\.subject) == ["1", "a.b@c"])
             #expect(events.map(\.credential) == ["app-user[1]", "app-user[a.b@c]"])
-            let statuses = bench.family.keepers.map { $0.status(at: bench.clock.now()) }
+            let statuses = bench.perSubject.keepers.map { $0.status(at: bench.clock.now()) }
             #expect(statuses.map(\.subject) == ["1", "a.b@c"])
-            #expect(statuses.map(\.family) == ["app-user", "app-user"])
+            #expect(statuses.map(\.perSubjectCredential) == ["app-user", "app-user"])
         }
     }
 
     @Test func aThousandRequestsOfOneSubjectCauseOneCall() async throws {
         let endpoint = ScriptedTokenEndpoint([.held])
-        try await FamilyBench(endpoint, limit: 1).running { bench in
+        try await PerSubjectBench(endpoint, limit: 1).running { bench in
             let generations = try await withThrowingTaskGroup(of: Int?.self) { group in
                 for _ in 0..<1000 { group.addTask { await bench.credential("1").generation } }
                 try await endpoint.untilHeld()
@@ -138,8 +138,8 @@ struct FamilyTests {
         String(repeating: "x", count: 129),
     ])
     func whatCannotNameASubjectIsRefused(_ subject: String) async throws {
-        let bench = FamilyBench(ScriptedTokenEndpoint(), limit: 10)
-        let problem = bench.family.keeper(for: subject).problem
+        let bench = PerSubjectBench(ScriptedTokenEndpoint(), limit: 10)
+        let problem = bench.perSubject.keeper(for: subject).problem
         #expect(problem?.kind == .subjectRequired)
         #expect(subject.count < 3 || problem?.detail.contains(subject) == false)
         #expect(bench.names == [])
@@ -152,19 +152,19 @@ struct FamilyTests {
         ] as [([String], ProblemKind?)]
     )
     func aFieldNamesOneSubject(_ values: [String], _ problem: ProblemKind?) {
-        let bench = FamilyBench(ScriptedTokenEndpoint(), limit: 10)
-        #expect(bench.family.subject(named: values).problem?.kind == problem)
+        let bench = PerSubjectBench(ScriptedTokenEndpoint(), limit: 10)
+        #expect(bench.perSubject.subject(named: values).problem?.kind == problem)
         #expect(bench.names == [])
     }
 
     @Test func aSubjectThatIsNotAllowedIsRefused() async throws {
-        let bench = FamilyBench(ScriptedTokenEndpoint(), limit: 10)
-        #expect(bench.family.keeper(for: "foreign").problem?.kind == .routeForbidden)
+        let bench = PerSubjectBench(ScriptedTokenEndpoint(), limit: 10)
+        #expect(bench.perSubject.keeper(for: "foreign").problem?.kind == .routeForbidden)
         #expect(bench.names == [])
     }
 
     @Test func theOneThatWasNotAskedForLongestMakesRoomAndKeepsItsToken() async throws {
-        try await FamilyBench(Self.endpoint(), limit: 2).running { bench in
+        try await PerSubjectBench(Self.endpoint(), limit: 2).running { bench in
             for subject in ["a", "b", "a", "c"] { _ = try await bench.credential(subject).get() }
             #expect(bench.names == ["app-user[a]", "app-user[c]"])
             try await bench.untilEnded("app-user[b]")
@@ -178,10 +178,10 @@ struct FamilyTests {
 
     @Test func nobodyWhoIsWaitedForMakesRoom() async throws {
         let endpoint = ScriptedTokenEndpoint([.held])
-        try await FamilyBench(endpoint, limit: 1).running { bench in
+        try await PerSubjectBench(endpoint, limit: 1).running { bench in
             async let waiting = bench.credential("a")
             try await endpoint.untilHeld()
-            let problem = bench.family.keeper(for: "b").problem
+            let problem = bench.perSubject.keeper(for: "b").problem
             #expect(problem?.kind == .overloaded)
             #expect(problem?.retryAfter == .seconds(1))
             #expect(bench.names == ["app-user[a]"])
@@ -195,23 +195,23 @@ struct FamilyTests {
 
     @Test func aRenewalUnderWayIsNotDroppedAlthoughNobodyWaits() async throws {
         let endpoint = ScriptedTokenEndpoint([.token("one", expiresIn: 3600), .held])
-        try await FamilyBench(endpoint, limit: 1).running { bench in
+        try await PerSubjectBench(endpoint, limit: 1).running { bench in
             _ = try await bench.credential("a").get()
             try await bench.clock.untilAsleep()
             bench.clock.advance(by: .seconds(3500))
             try await endpoint.untilHeld()
-            #expect(bench.family.keeper(for: "b").problem?.kind == .overloaded)
+            #expect(bench.perSubject.keeper(for: "b").problem?.kind == .overloaded)
             endpoint.release(.token("two", expiresIn: 3600))
             try await bench.audit.untilRecorded(.renewed)
-            try await Self.until { bench.family.keepers.first?.isIdle == true }
-            #expect(bench.family.keeper(for: "b").problem == nil)
+            try await Self.until { bench.perSubject.keepers.first?.isIdle == true }
+            #expect(bench.perSubject.keeper(for: "b").problem == nil)
         }
     }
 
     @Test func whoLeavesWhileWaitingLeavesNothingBehind() async throws {
         let endpoint = ScriptedTokenEndpoint([.held])
-        try await FamilyBench(endpoint, limit: 1).running { bench in
-            let keeper = try bench.family.keeper(for: "a").get()
+        try await PerSubjectBench(endpoint, limit: 1).running { bench in
+            let keeper = try bench.perSubject.keeper(for: "a").get()
             let answers = Mutex<[ProblemKind?]>([])
             let ticket = keeper.wait(for: .sample) { answer in answers.withLock { $0.append(answer.problem?.kind) } }
             try await endpoint.untilHeld()
@@ -221,14 +221,14 @@ struct FamilyTests {
             endpoint.release(.token("one", expiresIn: 3600))
             try await bench.audit.untilRecorded(.acquired)
             try await Self.until { keeper.isIdle }
-            #expect(bench.family.keeper(for: "b").problem == nil)
+            #expect(bench.perSubject.keeper(for: "b").problem == nil)
             try await bench.untilEnded("app-user[a]")
             #expect(answers.withLock { $0.count } == 1)
         }
     }
 
     @Test func aSubjectIsAskedForOnDemandFromItsFirstCallOn() async throws {
-        try await FamilyBench(Self.endpoint(), limit: 1).running { bench in
+        try await PerSubjectBench(Self.endpoint(), limit: 1).running { bench in
             for subject in ["a", "b", "a"] { _ = try await bench.credential(subject).get() }
             #expect(bench.audit.events.map(\.trigger).allSatisfy { $0 == .demand })
             #expect(bench.audit.events.filter { $0.name == .loaded }.map(\.subject) == ["a"])
@@ -237,7 +237,7 @@ struct FamilyTests {
     }
 
     @Test func soManySubjectsCauseNoMoreCallsThanTheirPlacesMay() async throws {
-        try await FamilyBench(Self.endpoint(), limit: 2).running { bench in
+        try await PerSubjectBench(Self.endpoint(), limit: 2).running { bench in
             let known = try await bench.credential("known").get()
             for number in 1..<120 { _ = try await bench.credential("invented-\(number)").get() }
             for number in 120..<130 {
@@ -259,13 +259,13 @@ struct FamilyTests {
         }
     }
 
-    @Test func aFamilyThatAReloadDroppedTakesNobodyNew() async throws {
-        try await FamilyBench(Self.endpoint(), limit: 10).running { bench in
+    @Test func keepersThatAReloadDroppedTakeNoNewSubject() async throws {
+        try await PerSubjectBench(Self.endpoint(), limit: 10).running { bench in
             let credential = try await bench.credential("a").get()
-            bench.family.retire()
+            bench.perSubject.retire()
             try await bench.untilEnded("app-user[a]")
             #expect(try await bench.credential("a").get() === credential, "a request that began before")
-            let problem = bench.family.keeper(for: "b").problem
+            let problem = bench.perSubject.keeper(for: "b").problem
             #expect(problem?.kind == .draining)
             #expect(problem?.retryAfter == .seconds(1))
         }

@@ -8,7 +8,7 @@ import ServiceLifecycle
 struct ExpirationMonitor: Service {
     static let interval: Duration = .seconds(60)
 
-    let endings: @Sendable () async -> [Expiration]
+    let expirations: @Sendable () async -> [Expiration]
     let audit: any AuditLog
     let clock: any GatewayClock
     let logger: Logger
@@ -17,30 +17,32 @@ struct ExpirationMonitor: Service {
         await cancelWhenGracefulShutdown {
             var announced: Set<String> = []
             repeat {
-                let soon = await endings().filter { $0.isSoon && $0.kind != .token }
-                for ending in soon where announced.insert(Self.name(of: ending)).inserted { await announce(ending) }
+                let soon = await expirations().filter { $0.isSoon && $0.kind != .token }
+                for expiration in soon where announced.insert(Self.name(of: expiration)).inserted {
+                    await announce(expiration)
+                }
                 // What was replaced may end again.
                 announced.formIntersection(soon.map(Self.name))
             } while (try? await clock.sleep(for: Self.interval)) != nil
         }
     }
 
-    private static func name(of ending: Expiration) -> String {
-        "\(ending.kind.rawValue) \(ending.of) \(ending.endsAt)"
+    private static func name(of expiration: Expiration) -> String {
+        "\(expiration.kind.rawValue) \(expiration.of) \(expiration.endsAt)"
     }
 
-    private func announce(_ ending: Expiration) async {
+    private func announce(_ expiration: Expiration) async {
         logger.warning(
             "Ends soon",
             metadata: [
-                "kind": "\(ending.kind.rawValue)", "of": "\(ending.of)", "ends_at": "\(ending.endsAt)",
-                "action": "\(ending.action)",
+                "kind": "\(expiration.kind.rawValue)", "of": "\(expiration.of)", "ends_at": "\(expiration.endsAt)",
+                "action": "\(expiration.action)",
             ]
         )
         var event = TokenEvent(at: clock.now().wall, name: .expiringSoon)
-        if ending.kind != .certificate { event.credential = ending.of }
-        event.expiresAt = UnixTime(rfc3339: ending.endsAt)
-        event.detail = ["kind": ending.kind.rawValue, "of": ending.of]
+        if expiration.kind != .certificate { event.credential = expiration.of }
+        event.expiresAt = UnixTime(rfc3339: expiration.endsAt)
+        event.detail = ["kind": expiration.kind.rawValue, "of": expiration.of]
         do throws(AuditError) {
             try await audit.record(event)
         } catch {

@@ -1,7 +1,7 @@
 import GatewayCore
 import Logging
 
-/// What operators order: forgetting, taking and revoking a token.
+/// What operators command: forgetting, taking and revoking a token.
 extension TokenRenewer {
     /// - Returns: Why it may come back with the next start.
     mutating func clear(after generation: Int) async -> GatewayProblem? {

@@ -1,0 +1,61 @@
+import GatewayCore
+import GatewayTokenKeeper
+
+/// Finds the keeper of a token by the name that an operator or a login gives: `box`, or `app-user[42]` for a subject.
+struct KeeperLookup {
+    let plan: Plan
+    let sources: CredentialSources
+
+    /// The keeper of the token, or why there is none.
+    func keeper(of credential: String) -> Result<TokenKeeper, GatewayProblem> {
+        if let index = plan.credentials.firstIndex(where: { $0.name == credential }) {
+            return sources.keeper(of: index).map { .success($0) } ?? .failure(withoutToken(credential, index))
+        }
+        guard let (keepers, subject) = member(named: credential) else { return .failure(unknown(credential)) }
+        return keepers.keeper(for: subject)
+    }
+
+    /// Reads `app-user[42]`, whether or not a request has named that subject yet.
+    func member(named name: String) -> (PerSubjectKeepers, subject: String)? {
+        guard let open = name.firstIndex(of: "["), name.last == "]" else { return nil }
+        guard let keepers = sources.perSubjectKeepers.values.first(where: { $0.name == name[..<open] }) else {
+            return nil
+        }
+        return (keepers, String(name[name.index(after: open)...].dropLast()))
+    }
+
+    /// The names under which the token of this keeper is known.
+    func names(of keeper: TokenKeeper) -> [String] {
+        if sources.perSubjectKeepers.values.contains(where: { $0.name == keeper.perSubjectCredential }) {
+            return [keeper.name]
+        }
+        return plan.credentials.indices.filter { index in
+            sources.keeper(of: index) === keeper
+        }.map { plan.credentials[$0].name }
+    }
+
+    /// Why a credential that there is has no token of its own.
+    private func withoutToken(_ name: String, _ index: Int) -> GatewayProblem {
+        guard let keepers = sources.perSubjectKeepers[index] else {
+            let detail =
+                "The credential \(name) is static: it is what the configuration says, and has no token of its own."
+            return GatewayProblem(.noRoute, detail)
+        }
+        let detail =
+            "The credential \(name) has a token for each subject that \(keepers.field) names: \(name)[SUBJECT]."
+        return GatewayProblem(.noRoute, detail)
+    }
+
+    private func unknown(_ name: String) -> GatewayProblem {
+        let names = plan.credentials.indices.filter { sources.keeper(of: $0) != nil }.map {
+            plan.credentials[$0].name
+        }
+        let known =
+            names.isEmpty ? "no credential has a token" : "those with a token are \(names.joined(separator: ", "))"
+        let hint = Suggestion.hint(for: name, in: names)
+        return GatewayProblem(
+            .noRoute,
+            "There is no credential \(LogText.clean(name))\(hint.isEmpty ? "; \(known)." : hint)"
+        )
+    }
+}

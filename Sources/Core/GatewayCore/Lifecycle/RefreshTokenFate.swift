@@ -1,0 +1,38 @@
+/// What the answers of an attempt say about the refresh token: whether there is a next one, and whether it may be spent.
+package struct RefreshTokenFate: Hashable, Sendable {
+    /// The next one, once an answer has brought it.
+    package private(set) var next: Secret?
+    /// Whether the next one, or the one at hand while there is none, may be spent.
+    package private(set) var isLost = false
+
+    package init() {}
+
+    /// Takes that no answer came.
+    ///
+    /// - Parameter wasSent: Whether the renewal token was part of what was asked.
+    package mutating func takeNoAnswer(mayHaveBeenProcessed: Bool, wasSent: Bool) {
+        isLost = isLost || mayHaveBeenProcessed && wasSent
+    }
+
+    /// Takes an answer.
+    ///
+    /// - Parameter wasSent: Whether the renewal token was part of what was asked.
+    package mutating func take(_ reply: TokenReply, _ meaning: GrantAnswer, in attempt: GrantAttempt, wasSent: Bool) {
+        if let renewal = attempt.nextRenewal, renewal != next {
+            next = renewal
+            isLost = false
+        } else if attempt.restartedAfterStep == attempt.answers {
+            // Refused.
+            isLost = false
+        } else if wasSent, Self.mayHaveSpent(reply, meaning) {
+            isLost = true
+        }
+    }
+
+    /// Whether a renewal token that was sent may be spent when this is the answer.
+    private static func mayHaveSpent(_ reply: TokenReply, _ meaning: GrantAnswer) -> Bool {
+        // What is only put right after a refusal was not acted upon.
+        if case .next = meaning { return reply.status < 400 }
+        return (200..<300).contains(reply.status) || (reply.status >= 500 && reply.status != 503)
+    }
+}

@@ -1,0 +1,115 @@
+import GatewayCore
+import ServiceLifecycle
+
+/// Carries out one attempt: asks the authority, or runs the program, step by step.
+struct AuthorityCall {
+    enum Outcome {
+        case token(TokenSet, TokenReply, took: Duration)
+        case parentRefused(TokenFailure, TokenReply, took: Duration)
+        case failure(Failed)
+    }
+
+    struct Failed {
+        let failure: TokenFailure
+        var reply: TokenReply?
+        let code: String?
+        let renewal: RefreshTokenFate
+        let took: Duration
+    }
+
+    let setup: KeeperContext
+
+    /// Takes every step of an attempt, all of them within one deadline.
+    func perform(_ first: GrantStep, in begun: GrantAttempt) async -> Outcome {
+        var (attempt, step) = (begun, first)
+        var renewal = RefreshTokenFate()
+        let start = begun.now.monotonic
+        while true {
+            let left = TokenKeeper.callDeadline - (attempt.now.monotonic - start)
+            let sendsRenewal = setup.grant.sendsRenewal(in: attempt)
+            let answer = await answer(to: step, within: max(left, .milliseconds(1)))
+            attempt.now = setup.clock.now()
+            attempt.answers += 1
+            let duration = attempt.now.monotonic - start
+            switch answer {
+            case .failure(let failure):
+                renewal.takeNoAnswer(mayHaveBeenProcessed: failure.mayHaveBeenProcessed, wasSent: sendsRenewal)
+                let (explained, code) = (failure.explained, failure.code)
+                return .failure(Failed(failure: explained, code: code, renewal: renewal, took: duration))
+            case .success(let reply):
+                let meaning = setup.grant.interpret(reply, in: &attempt)
+                setup.log(&attempt.remarks)
+                renewal.take(reply, meaning, in: attempt, wasSent: sendsRenewal)
+                let hop = step.nextHop
+                let failed = { (failure: TokenFailure) in
+                    let code = failure.problem.cause?.code
+                    let named = failure.naming(hop)
+                    return Outcome.failure(
+                        Failed(failure: named, reply: reply, code: code, renewal: renewal, took: duration)
+                    )
+                }
+                switch meaning {
+                case .next(let next) where attempt.answers < GrantAttempt.maximumSteps: step = .request(next)
+                case .next: return failed(.endless(credential: setup.name))
+                case .parentRefused(let failure): return .parentRefused(failure.naming(hop), reply, took: duration)
+                case .failure(let failure): return failed(failure)
+                case .token(let token):
+                    guard let live = live(token, at: attempt.now.wall) else {
+                        return failed(.deadOnArrival(credential: setup.name))
+                    }
+                    return .token(live, reply, took: duration)
+                }
+            }
+        }
+    }
+
+    /// - Returns: nil when the token is over already. That of a pair that rotates is taken for one without a known end:
+    ///   it may be the clocks, and the pair must not be lost.
+    private func live(_ token: TokenSet, at now: UnixTime) -> TokenSet? {
+        guard let end = token.expiresAt, end <= now else { return token }
+        guard setup.grant.rotates else { return nil }
+        var remarks = ["the token is over already by its stated end; it is used until it is rejected"]
+        setup.log(&remarks)
+        var live = token
+        live.expiresAt = nil
+        return live
+    }
+
+    /// At shutdown nobody waits any more: a call is given up, unless it spends a renewal token.
+    private func answer(to step: GrantStep, within deadline: Duration) async -> Result<TokenReply, NoAnswer> {
+        guard !setup.grant.rotates else { return await ask(step, deadline: deadline) }
+        return await cancelWhenGracefulShutdown { await ask(step, deadline: deadline) }
+    }
+
+    private struct NoAnswer: Error {
+        let explained: TokenFailure
+        let code: String?
+        let mayHaveBeenProcessed: Bool
+    }
+
+    private func ask(_ step: GrantStep, deadline: Duration) async -> Result<TokenReply, NoAnswer> {
+        switch step {
+        case .request(let request):
+            return await setup.endpoint.send(request, deadline: deadline).mapError { failure in
+                NoAnswer(
+                    explained: TokenFailure(explaining: failure, of: request, credential: setup.name),
+                    code: failure.reason.rawValue,
+                    mayHaveBeenProcessed: failure.mayHaveBeenProcessed
+                )
+            }
+        case .run(let program):
+            let deadline = min(deadline, program.timeout)
+            let output = await setup.programs.run(program, input: nil, deadline: deadline)
+            return output.map { TokenReply(output: $0) }.mapError { failure in
+                NoAnswer(
+                    explained: TokenFailure(explaining: failure, of: program, credential: setup.name),
+                    code: failure.reason.rawValue,
+                    mayHaveBeenProcessed: false
+                )
+            }
+        case .impossible(let failure):
+            let code = failure.problem.cause?.code
+            return .failure(NoAnswer(explained: failure, code: code, mayHaveBeenProcessed: false))
+        }
+    }
+}

@@ -1,0 +1,158 @@
+package import GatewayCore
+import Synchronization
+
+extension TokenKeeper {
+    /// How long an operator waits for a command, the calls before it included.
+    package static let commandDeadline: Duration = .seconds(50)
+
+    package func perform(_ operation: TokenOperation) async -> Result<OperationReport, GatewayProblem> {
+        // At once, before the command's turn comes.
+        if case .lock = operation { lock() }
+        return report(await settled(carriedOut(OperatorCommand(.operation(operation)))))
+    }
+
+    /// Takes what a person's login has just brought, in the place of any other.
+    package func logIn(with token: TokenSet) async -> Result<TokenStatus, GatewayProblem> {
+        report(await settled(carriedOut(OperatorCommand(.login(token))))).map(\.token)
+    }
+
+    private func report(_ outcome: OperatorCommand.Outcome) -> Result<OperationReport, GatewayProblem> {
+        outcome.map { OperationReport(message: $0, token: status(at: setup.clock.now())) }
+    }
+
+    private func carriedOut(_ command: OperatorCommand) async -> OperatorCommand.Outcome {
+        guard enqueue(command) else { return .failure(busyProblem) }
+        wake()
+        return await end(of: command)
+    }
+
+    var busyProblem: GatewayProblem {
+        let detail = "The credential \(name) takes no commands now: the gateway is busy or shutting down."
+        return GatewayProblem(.draining, detail)
+    }
+
+    func end(of command: OperatorCommand) async -> OperatorCommand.Outcome {
+        await withTaskGroup(of: Void.self) { group in
+            group.addTask { await self.expire(command) }
+            let outcome = await command.end()
+            group.cancelAll()
+            return outcome
+        }
+    }
+
+    /// Carries out an operation while nobody runs the keeper.
+    package func performAlone(_ operation: TokenOperation) async -> Result<OperationReport, GatewayProblem> {
+        if case .lock = operation { lock() }
+        var renewer = TokenRenewer(setup: setup)
+        let command = OperatorCommand(.operation(operation))
+        await carryOut(command, &renewer)
+        await dropAlone()
+        return report(await settled(command.end()))
+    }
+
+    /// Takes from the store what there is to show while nobody runs the keeper; uses and records nothing.
+    package func look() async {
+        var renewer = TokenRenewer(setup: setup)
+        do throws(TokenStoreError) {
+            try await renewer.loadRecord(highestGeneration: look { $0.generation })
+        } catch {
+            let failure = renewer.unreadable(error)
+            return decide { _ = $0.clear(leaving: failure) }
+        }
+        let isUncertain = renewer.record?.attempt != nil
+        if let record = renewer.record, !record.isRevoked, !(record.isRejected && renewer.obstacle != nil) {
+            install(renewer.fresh(record))
+            decide { $0.isRotationUncertain = isUncertain }
+        } else {
+            leave(&renewer)
+        }
+    }
+
+    /// Locked from the start on, because it was when the gateway stopped.
+    package func lock() {
+        let (waiters, problem) = decide { $0.lock() }
+        for waiter in waiters { waiter(.failure(problem)) }
+    }
+
+    package func unlock() {
+        decide { $0.unlock() }
+        wake()
+    }
+
+    func enqueue(_ command: OperatorCommand) -> Bool {
+        commands.withLock { commands in
+            guard commands.count < Self.commandLimit, !isStopping.load(ordering: .acquiring) else { return false }
+            commands.append(command)
+            return true
+        }
+    }
+
+    private func expire(_ command: OperatorCommand) async {
+        do {
+            try await setup.clock.sleep(for: Self.commandDeadline)
+        } catch {
+            // Done in time.
+            return
+        }
+        let what =
+            command.hasBegun
+            ? "is still under way after \(Self.commandDeadline.wholeMilliseconds / 1000) s; the audit log will tell its end"
+            : "did not get its turn within \(Self.commandDeadline.wholeMilliseconds / 1000) s, and was dropped"
+        let detail = "The command for the credential \(name) \(what)."
+        command.finish(.failure(GatewayProblem(.tokenEndpointTimeout, detail)))
+    }
+
+    func nextCommand() -> OperatorCommand? { commands.withLock { $0.isEmpty ? nil : $0.removeFirst() } }
+
+    func carryOut(_ command: OperatorCommand, _ renewer: inout TokenRenewer) async {
+        guard command.begin() else { return }
+        switch command.kind {
+        case .operation(let operation): command.finish(await outcome(of: operation, &renewer))
+        case .login(let token): command.finish(await logIn(with: token, &renewer))
+        case .drop: command.finish(await clear(&renewer))
+        }
+    }
+
+    private func outcome(of operation: TokenOperation, _ renewer: inout TokenRenewer) async -> OperatorCommand.Outcome {
+        switch operation {
+        case .refresh: return await refresh(&renewer).map { "\(name) has a new token." }
+        case .revoke: return await revoke(&renewer)
+        case .clear:
+            let outcome = await clear(&renewer)
+            dropDescendantsForOperator()
+            return outcome
+        case .import(let token):
+            let outcome = await take(token, &renewer)
+            if case .success = outcome { dropDescendantsForOperator() }
+            return outcome
+        case .lock:
+            await setup.note(setup.event(.locked, trigger: .operator))
+            return .success("\(name) is locked: it is neither injected nor renewed.")
+        case .unlock:
+            unlock()
+            await setup.note(setup.event(.unlocked, trigger: .operator))
+            return .success("\(name) is unlocked.")
+        }
+    }
+
+    private func logIn(with token: TokenSet, _ renewer: inout TokenRenewer) async -> OperatorCommand.Outcome {
+        switch await renewer.take(token, as: .loginCompleted, after: look { $0.generation }) {
+        case .failure(let failure): return .failure(failure.problem)
+        case .success(let fresh): install(fresh)
+        }
+        dropDescendantsForOperator()
+        return .success("\(name) is logged in.")
+    }
+
+    private func refresh(_ renewer: inout TokenRenewer) async -> Result<Void, GatewayProblem> {
+        // What no person can renew must not lose the token it still has to a refusal.
+        if !setup.grant.isRenewable {
+            let attempt = setup.attempt(holding: look { $0.held?.token })
+            if case .impossible(let failure) = setup.grant.firstStep(of: attempt) { return .failure(failure.problem) }
+        }
+        guard let call = decide({ $0.refresh() }) else { return .failure(look { $0.lockedProblem }) }
+        await make(call, &renewer)
+        if let failure = look({ $0.lastFailure }) { return .failure(failure.problem) }
+        return .success(())
+    }
+}

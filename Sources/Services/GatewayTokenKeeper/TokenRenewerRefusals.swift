@@ -1,0 +1,75 @@
+import GatewayCore
+
+/// What follows when the authority refuses the renewal token: another token is tried, or the credential needs a person.
+extension TokenRenewer {
+    /// A sibling that shares the store may have rotated: its token is in the store then.
+    mutating func adoptFromStore() async -> StoredToken? {
+        do throws(TokenStoreError) {
+            guard let stored = try await setup.store.load(setup.key), stored.token != record?.token,
+                stored.generation >= record?.generation ?? 0
+            else { return nil }
+            // What the store did not take is later than what it holds of the same generation.
+            if saveIsDue != nil, stored.generation == record?.generation { return nil }
+            return stored
+        } catch {
+            await report(error, while: "load", generation: record?.generation)
+            return nil
+        }
+    }
+
+    /// - Returns: nil when the adopted token is dead and has to be renewed first.
+    mutating func use(_ found: StoredToken, after generation: Int, _ call: TokenCall) async -> End? {
+        var adopted = found
+        // Late rejections of what we held must not hit the adopted one.
+        adopted.generation = max(found.generation, generation + 1)
+        record = adopted
+        isUncertain = adopted.attempt != nil
+        var event = setup.event(.adopted, generation: adopted.generation, trigger: call.trigger)
+        event.expiresAt = adopted.token.expiresAt
+        event.token = adopted.token.access
+        let isLive = !adopted.isRejected && adopted.token.expiresAt.map { $0 > setup.clock.now().wall } ?? true
+        guard isLive else {
+            await setup.note(event)
+            return nil
+        }
+        return await commit(Uncommitted(fresh: fresh(adopted), event: event))
+    }
+
+    /// The previous renewal token, when the authority may not have seen its successor confirmed.
+    func nextCandidate(after tried: [Secret]) -> TokenSet? {
+        guard isUncertain, var token = record?.token, let previous = record?.previousRenewal, !tried.contains(previous)
+        else { return nil }
+        token.renewal = previous
+        return token
+    }
+
+    mutating func giveUp(_ failure: TokenFailure, _ call: TokenCall) async -> End {
+        var failure = failure
+        if isUncertain {
+            var problem = failure.problem
+            problem.detail =
+                "The answer to the last renewal of \(setup.name) was lost, and the authority no longer accepts"
+                + " the renewal token. A new login is needed."
+            failure = TokenFailure(failure.class, problem: problem, clearsToken: failure.clearsToken)
+        }
+        // Said until somebody has logged in: that a login is needed follows from it.
+        let wasUncertain = isUncertain
+        await strikeJournal()
+        isUncertain = wasUncertain
+        return await refused(failure, call)
+    }
+
+    mutating func refused(_ failure: TokenFailure, _ call: TokenCall) async -> End {
+        if failure.clearsToken { await withdraw() }
+        if case .loginRequired = failure.class { await noteLogin(failure, call) }
+        return .failed(failure)
+    }
+
+    private func noteLogin(_ failure: TokenFailure, _ call: TokenCall) async {
+        var event = setup.event(.loginRequired, generation: record?.generation, trigger: call.trigger)
+        event.demand = call.demand
+        event.outcome = .failed
+        event.errorCode = failure.problem.cause?.code ?? failure.problem.kind.rawValue
+        await setup.note(event)
+    }
+}

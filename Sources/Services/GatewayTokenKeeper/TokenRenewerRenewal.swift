@@ -1,0 +1,181 @@
+import GatewayCore
+import Logging
+
+/// Getting the next token from the authority.
+///
+/// A grant that rotates spends its renewal token with each call, and four things can go wrong with that:
+///
+/// - *The answer is lost* after the request may have been acted upon (time-out, cut connection, a broken 2xx or 5xx). The
+///   journal stays in the store and the state is `rotation_uncertain`. The call is repeated after the usual pause, but
+///   not blindly: the store is read first, and when somebody else has rotated in the meantime that token is adopted and
+///   nothing is sent. Sending the same renewal token again cannot lose more than is lost: either it was never used
+///   (then this is the call that counts), or its successor never reached us, and only an authority that forgives a
+///   repetition can still help.
+/// - *The next renewal token comes without an access token that can be used*: with an earlier step of a longer attempt, or
+///   beside something odd. It is stored by itself, and sent the next time.
+/// - *The gateway dies* between sending and storing. The next start finds the journal and goes on as above.
+/// - *The renewal token is refused.* In this order, each once: what the store holds by now, then the previous renewal token
+///   (only after an uncertain rotation: the authority may not have seen the last one confirmed). Then a person must log
+///   in.
+extension TokenRenewer {
+    mutating func renew(_ call: TokenCall, after generation: Int, waiters: () -> Int) async -> End {
+        if call.trigger != .operator, let manualRenewal { return await refused(manualRenewal, call) }
+        if isUncertain, let adopted = await adoptFromStore(), let end = await use(adopted, after: generation, call) {
+            return end
+        }
+        var holding = record?.token
+        var tried: [Secret] = []
+        var hasReread = false
+        var hasRenewedParent = false
+        while true {
+            let parent: LiveToken?
+            switch await parentToken(for: call) {
+            case .success(let token): parent = token
+            case .failure(let failure):
+                await reportFailure(failure, call, nil, code: nil, took: .zero, waiters: waiters())
+                return .failed(failure)
+            }
+            var attempt = setup.attempt(holding: holding)
+            attempt.parentToken = parent?.access
+            let first = setup.grant.firstStep(of: attempt)
+            if case .impossible(let failure) = first { return await refused(failure, call) }
+            if let failure = await prepare(call) { return .failed(failure) }
+            switch await AuthorityCall(setup: setup).perform(first, in: attempt) {
+            case .token(let token, let reply, let duration):
+                let next = nextGeneration(after: generation)
+                let spent = holding?.renewal
+                return await accept(token, as: next, spent: spent, from: parent, call, reply, duration, waiters())
+            case .parentRefused(let failure, let reply, let duration):
+                let code = failure.problem.cause?.code
+                await reportFailure(failure, call, reply, code: code, took: duration, waiters: waiters())
+                // A new token that is refused as well means something else, and another one would not help.
+                guard !hasRenewedParent, let parent else { return await refused(failure, call) }
+                hasRenewedParent = true
+                setup.parent?.rejected(generation: parent.generation, by: demand(of: call))
+            case .failure(let failed):
+                let failure = failed.failure
+                if setup.grant.rotates { await keep(failed.renewal, spending: holding?.renewal) }
+                await reportFailure(
+                    failure,
+                    call,
+                    failed.reply,
+                    code: failed.code,
+                    took: failed.took,
+                    waiters: waiters()
+                )
+                guard setup.grant.rotates else { return await refused(failure, call) }
+                guard failure.isRefusal else {
+                    if failed.renewal.isLost { isUncertain = true }
+                    // What became of an earlier attempt is no clearer for an authority that is busy now.
+                    if !isUncertain { await strikeJournal() }
+                    return .failed(failure)
+                }
+                if let renewal = holding?.renewal { tried.append(renewal) }
+                if !hasReread, let adopted = await adoptFromStore() {
+                    hasReread = true
+                    if let end = await use(adopted, after: generation, call) { return end }
+                    holding = adopted.token
+                } else if let next = nextCandidate(after: tried) {
+                    holding = next
+                } else {
+                    return await giveUp(failure, call)
+                }
+            }
+        }
+    }
+
+    private var isFirst: Bool { record?.isRevoked ?? true }
+
+    /// - Returns: Why the authority must not be called.
+    private mutating func prepare(_ call: TokenCall) async -> TokenFailure? {
+        var event = setup.event(isFirst ? .acquiring : .renewing, trigger: call.trigger)
+        event.generation = record?.generation
+        event.demand = call.demand
+        if let failure = await setup.commit(event) { return failure }
+        return setup.grant.rotates ? await journal() : nil
+    }
+
+    /// Stores the next renewal token of an attempt that failed all the same: the one that was sent is spent.
+    private mutating func keep(_ renewal: RefreshTokenFate, spending spent: Secret?) async {
+        guard var kept = record, let spent, let next = renewal.next, next != spent else { return }
+        kept.previousRenewal = spent
+        kept.token.renewal = next
+        kept.token.renewalExpiresAt = nil
+        kept.token.renewalObtainedAt = nil
+        if !renewal.isLost { kept.attempt = nil }
+        record = kept
+        isUncertain = renewal.isLost
+        await save()
+    }
+
+    private mutating func accept(
+        _ token: TokenSet,
+        as generation: Int,
+        spent: Secret?,
+        from parent: LiveToken?,
+        _ call: TokenCall,
+        _ reply: TokenReply,
+        _ duration: Duration,
+        _ waiters: Int
+    ) async -> End {
+        var event = setup.event(isFirst ? .acquired : .renewed, generation: generation, trigger: call.trigger)
+        let isRotated = setup.grant.rotates && token.renewal != spent
+        let accepted = StoredToken(
+            generation: generation,
+            token: token,
+            previousRenewal: isRotated ? spent : record?.previousRenewal
+        )
+        record = accepted
+        isUncertain = false
+        await save()
+        event.demand = call.demand
+        event.httpStatus = reply.httpStatus
+        event.expiresAt = token.expiresAt
+        event.duration = duration
+        event.waiters = waiters
+        event.token = token.access
+        if let parent, let name = setup.parent?.name {
+            event.detail["parent"] = name
+            event.detail["parent_generation"] = String(parent.generation)
+        }
+        setup.metrics.called(outcome: "ok", took: duration)
+        setup.logger.info(
+            "Token obtained",
+            metadata: [
+                "gateway.credential": "\(setup.name)", "gateway.generation": "\(generation)",
+                "gateway.trigger": "\(call.trigger.rawValue)",
+                "gateway.expires_at": "\(token.expiresAt?.rfc3339 ?? "unknown")",
+            ]
+        )
+        return await commit(Uncommitted(fresh: fresh(accepted), event: event))
+    }
+
+    private func reportFailure(
+        _ failure: TokenFailure,
+        _ call: TokenCall,
+        _ reply: TokenReply?,
+        code: String?,
+        took duration: Duration,
+        waiters: Int
+    ) async {
+        let code = code ?? failure.problem.kind.rawValue
+        setup.metrics.called(outcome: code, took: duration)
+        setup.logger.warning(
+            "Token could not be obtained",
+            metadata: [
+                "gateway.credential": "\(setup.name)", "gateway.error": "\(code)",
+                "gateway.problem": "\(failure.problem.kind.rawValue)", "gateway.trigger": "\(call.trigger.rawValue)",
+                "gateway.http_status": "\(reply?.status ?? 0)",
+            ]
+        )
+        let name: TokenEvent.Name = isFirst ? .acquisitionFailed : .renewalFailed
+        var event = setup.event(name, generation: record?.generation, trigger: call.trigger)
+        event.demand = call.demand
+        event.outcome = .failed
+        event.httpStatus = reply?.httpStatus
+        event.errorCode = code
+        event.duration = duration
+        event.waiters = waiters
+        await setup.note(event)
+    }
+}
