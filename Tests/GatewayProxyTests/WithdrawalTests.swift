@@ -9,6 +9,9 @@ private final class LockableSource: CredentialSource {
     let name = "lockable"
     let strategy = "oauth2_client_credentials"
     let isRenewable = true
+    let grantKey: CredentialKey?
+
+    init(_ grant: String = "a") { grantKey = CredentialKey(digest: grant) }
 
     private let state = Mutex<(credential: Credential, isLocked: Bool)>((ScriptedSource.credential(1), false))
 
@@ -163,6 +166,28 @@ struct WithdrawalTests {
         }
     }
 
+    /// A reload has replaced the source of the exchange: the new one is locked, and the old one is not told.
+    @Test func whatBeganWithTheSourceBeforeAReloadIsCutToo() async throws {
+        let isEnded = Atomic(false)
+        let origin = try RawOrigin { connection, _, _ in
+            _ = connection.readMessage()
+            connection.send("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nabc")
+            _ = connection.read(count: 1)
+            isEnded.store(true, ordering: .relaxed)
+        }
+        try await withProxy(origin, source: LockableSource()) { proxy in
+            let client = try proxy.client()
+            client.send(get)
+            #expect(client.read(through: "abc") != nil)
+            let present = LockableSource()
+            present.lock()
+            try #expect(proxy.withdraw(present) == [])
+            _ = try client.readToEnd(.reset)
+            try blockUntil("the origin sees the end") { isEnded.load(ordering: .relaxed) }
+            client.close()
+        }
+    }
+
     @Test func otherCredentialsAreNotTouched() async throws {
         let mayGoOn = Atomic(false)
         let origin = try RawOrigin { connection, _, _ in
@@ -172,7 +197,7 @@ struct WithdrawalTests {
             connection.send("de")
             _ = connection.read(count: 1)
         }
-        let (source, other) = (LockableSource(), LockableSource())
+        let (source, other) = (LockableSource(), LockableSource("b"))
         try await withProxy(origin, source: source) { proxy in
             let client = try proxy.client()
             client.send(get)

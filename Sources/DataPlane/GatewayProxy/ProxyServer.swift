@@ -143,7 +143,7 @@ package final class ProxyServer: Sendable {
     /// - Parameter sources: Those whose operator has locked, revoked or cleared their token.
     /// - Returns: The numbers of the workers that have not answered within a second.
     package func withdraw(_ sources: [any CredentialSource]) async -> [Int] {
-        let withdrawn = Set(sources.map { ObjectIdentifier($0) })
+        let withdrawn = WithdrawnCredentials(sources)
         guard !withdrawn.isEmpty else { return [] }
         return await workers.tell(within: .seconds(1)) { $0.withdraw(withdrawn) }
     }

@@ -44,6 +44,20 @@ struct ClientLimitsTests {
         }
     }
 
+    @Test func aRequestThatIsDecidedAboutAnewCountsOnce() {
+        let usage = ClientUsage(ClientLimitsPlan(concurrent: 1, perSecond: 2))
+        for _ in 0..<10 {
+            #expect(usage.begin(at: Self.start) == .admitted)
+            usage.undo()
+        }
+        #expect(usage.runningCount == 0)
+        for _ in 0..<2 {
+            #expect(usage.begin(at: Self.start) == .admitted)
+            usage.end()
+        }
+        #expect(usage.begin(at: Self.start) == .tooFast(retryAfter: .milliseconds(500)))
+    }
+
     @Test func aRequestThatIsRefusedCountsForNothing() {
         let usage = ClientUsage(ClientLimitsPlan(concurrent: 1, perSecond: 1))
         #expect(usage.begin(at: Self.start) == .admitted)

@@ -164,11 +164,4 @@ struct ReloadWithdrawalTests {
         #expect(!withdrawal.covers(client: "b", route: 1))
         #expect(!withdrawal.covers(client: nil, route: 1))
     }
-
-    @Test func whatIsToldIsThatItMayBeTriedAgain() {
-        #expect(ReloadWithdrawal.problem.kind == .draining)
-        #expect(ReloadWithdrawal.problem.kind.status == 503)
-        #expect(ReloadWithdrawal.problem.retryAfter == .seconds(1))
-        #expect(ReloadWithdrawal.problem.detail.contains("reload"))
-    }
 }

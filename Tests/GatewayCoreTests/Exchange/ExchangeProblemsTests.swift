@@ -42,6 +42,7 @@ struct ExchangeProblemsTests {
         (.upstreamSilent, .seconds(60), .upstreamTimeout, "The upstream did not answer within 1m."),
         (.upstreamSilent, .seconds(90), .upstreamTimeout, "The upstream did not answer within 90s."),
         (.upstreamSilent, .milliseconds(250), .upstreamTimeout, "The upstream did not answer within 250ms."),
+        (.tunnelSilent, .seconds(60), .upstreamTimeout, "Neither end of the tunnel sent anything within 1m."),
     ]
 
     @Test(arguments: stalls)
@@ -54,5 +55,39 @@ struct ExchangeProblemsTests {
         #expect(Stall.clientStoppedReading.problem(responseTimeout: .zero).kind.status == 408)
         #expect(Stall.upstreamStoppedReading.problem(responseTimeout: .zero).kind.status == 504)
         #expect(Stall.upstreamSilent.problem(responseTimeout: .zero).kind.status == 504)
+    }
+
+    private static func problem(_ reason: ExchangeProblem, credential: String? = "box") -> GatewayProblem? {
+        reason.problem(upstream: "https://api.example", credential: credential, responseTimeout: .seconds(60))
+    }
+
+    @Test func theMachinesReasonsAreProblems() {
+        #expect(Self.problem(.reported) == nil)
+        let withdrawn = Self.problem(.withdrawn)
+        #expect(withdrawn?.kind == .locked)
+        #expect(withdrawn?.detail == "box was taken away while this request was under way.")
+        #expect(withdrawn?.retryAfter == .seconds(1))
+        #expect(Self.problem(.withdrawn, credential: nil)?.detail.hasPrefix("The credential was taken away") == true)
+        let excluded = Self.problem(.excluded)
+        #expect(excluded?.kind == .draining)
+        #expect(excluded?.kind.status == 503)
+        #expect(excluded?.retryAfter == .seconds(1))
+        #expect(excluded?.detail.contains("reload") == true)
+        let lost = Self.problem(.upstreamClosedEarly)
+        #expect(lost?.detail == "https://api.example closed the connection early.")
+        #expect(lost?.hopError == .connectionTerminated)
+        #expect(Self.problem(.protocolNotOffered)?.kind == .upgradeFailed)
+        #expect(Self.problem(.stalled(.upstreamSilent))?.detail == "The upstream did not answer within 1m.")
+    }
+
+    @Test(
+        arguments: [
+            (.withdrawn, .milliseconds(900)), (.excluded, .milliseconds(900)), (.stalled(.tunnelSilent), .zero),
+            (.stalled(.clientStoppedReading), .zero), (.stalled(.upstreamSilent), nil), (.upstreamClosedEarly, nil),
+            (.reported, nil),
+        ] as [(ExchangeProblem, Duration?)]
+    )
+    func aCutOfARightIsQuickerThanOneOfALoss(_ reason: ExchangeProblem, _ limit: Duration?) {
+        #expect(reason.cutLimit == limit)
     }
 }

@@ -17,6 +17,8 @@ struct ExchangePropertyTests {
         var answers = 0
         var leases = 0
         var sends = 0
+        /// Without those of which nothing has left.
+        var requestsThatLeft = 0
         /// Of the lease at hand, since it was sent a request.
         var isSent = false
         var isHeld = false
@@ -25,13 +27,19 @@ struct ExchangePropertyTests {
 
         mutating func perform(_ step: ExchangeStep, after event: ExchangeEvent) {
             if isOver, step != .nothing { complaint = "\(step) after the end" }
+            if case .upstreamLost(let loss) = event, loss.isUnprocessed, isSent { requestsThatLeft -= 1 }
             switch step {
             case .nothing, .passInformational: break
             case .reauthorize: endLease()
+            case .beginAgain:
+                if requestsThatLeft > 0 { complaint = "begun again although the request has left" }
+                endLease()
+                isOver = true
             case .connect: endLease()
             case .sendRequest:
                 leases += 1
                 sends += 1
+                requestsThatLeft += 1
                 isSent = true
             case .sendContent: if !isSent { complaint = "content without a connection" }
             case .holdResponse: isHeld = true
@@ -52,7 +60,7 @@ struct ExchangePropertyTests {
                 endLease()
                 isOver = true
             case .abandon:
-                if answers != 0 { complaint = "a response that was left incomplete without a word" }
+                if event != .clientLeft { complaint = "a client without an answer" }
                 endLease()
                 isOver = true
             }
@@ -72,7 +80,7 @@ struct ExchangePropertyTests {
 
     private static func event(_ random: inout Generator) -> ExchangeEvent {
         let flag = { (random: inout Generator) in Bool.random(using: &random) }
-        switch Int.random(in: 0..<23, using: &random) {
+        switch Int.random(in: 0..<24, using: &random) {
         case 0, 1, 2: return .authorized
         case 3: return .credentialAwaited
         case 4: return .credentialUnavailable(.loginRequired)
@@ -96,7 +104,8 @@ struct ExchangePropertyTests {
         case 18: return .responseEnded(isReusable: flag(&random))
         case 19: return .upstreamLost(ConnectionLoss(hasAnswered: flag(&random), isUnprocessed: flag(&random)))
         case 20: return flag(&random) ? .responseInvalid : .tunnelEnded
-        case 21: return Int.random(in: 0..<4, using: &random) == 0 ? .excluded : .authorized
+        case 22: return Int.random(in: 0..<4, using: &random) == 0 ? .sourceWithdrawn : .authorized
+        case 21: return Int.random(in: 0..<4, using: &random) == 0 ? .reloaded(takesRight: flag(&random)) : .authorized
         default: return .stalled(.upstreamSilent)
         }
     }
@@ -120,7 +129,11 @@ struct ExchangePropertyTests {
                 driver.perform(step, after: event)
                 check(driver, exchange, history)
                 // Whoever has no right to the route gets no more of it, in whatever phase.
-                if event == .excluded { #expect(exchange.phase == .done, "\(history)") }
+                if event == .reloaded(takesRight: true) || event == .sourceWithdrawn {
+                    #expect(exchange.phase == .done, "\(history)")
+                }
+                // Content that was not kept is nowhere but behind the head with the old credential.
+                if step == .reauthorize { #expect(!exchange.contentHasBegun || exchange.isHolding, "\(history)") }
                 if driver.complaint != nil { return }
             }
             // Whatever state it is in, a client that leaves ends it.

@@ -90,7 +90,7 @@ struct ExchangeReplayTests {
         Script(
             testDescription: "a client that leaves behind the first response that passes",
             text: """
-                client: GET -> send; upstream: 401 -> renew; token: locked -> pass held (locked); client: leaves -> cut
+                client: GET -> send; upstream: 401 -> renew; token: locked -> pass held (locked); client: leaves -> abandon
                 """
         ),
         Script(

@@ -81,7 +81,7 @@ struct ExchangeScript: ~Copyable {
         case "pool": pool(words)
         case "upstream": upstream(words)
         case "tunnel": handle(.tunnelEnded)
-        case "reload": handle(.excluded)
+        case "reload": handle(.reloaded(takesRight: words[0] == "excluded"))
         case "time": stalled(words[0])
         case "state": state(words[0])
         default: Issue.record("unknown: \(clause)")
@@ -112,6 +112,7 @@ struct ExchangeScript: ~Copyable {
         case "ready": handle(.authorized)
         case "awaited": handle(.credentialAwaited)
         case "withdrawn": handle(.withdrawn)
+        case "gone": handle(.sourceWithdrawn)
         default: handle(.credentialUnavailable(ProblemKind(rawValue: words[0]) ?? .internalError))
         }
     }
@@ -147,7 +148,9 @@ struct ExchangeScript: ~Copyable {
     }
 
     private mutating func stalled(_ word: String) {
-        let stalls: [Stall] = [.requestStopped, .upstreamStoppedReading, .upstreamSilent, .clientStoppedReading]
+        let stalls: [Stall] = [
+            .requestStopped, .upstreamStoppedReading, .upstreamSilent, .clientStoppedReading, .tunnelSilent,
+        ]
         guard let stall = stalls.first(where: { "\($0)" == word }) else {
             Issue.record("unknown: \(word)")
             return
@@ -197,6 +200,7 @@ struct ExchangeScript: ~Copyable {
         case .respond(.stalled(let stall)): done.append("refuse: \(stall)")
         case .respond(let problem): done.append("refuse: \(problem)")
         case .cut: done.append("cut")
+        case .beginAgain: done.append("begin again")
         case .abandon: done.append("abandon")
         }
     }
@@ -226,7 +230,8 @@ extension ExchangeEvent {
     /// Each kind of event once or more.
     static let samples: [ExchangeEvent] =
         [
-            .authorized, .credentialAwaited, .credentialUnavailable(.loginRequired), .withdrawn, .excluded,
+            .authorized, .credentialAwaited, .credentialUnavailable(.loginRequired), .withdrawn, .sourceWithdrawn,
+            .reloaded(takesRight: true), .reloaded(takesRight: false),
             .connected(isReused: true), .connected(isReused: false), .connectionFailed, .requestInvalid, .clientLeft,
         ] + samplesOfTransfer
     /// Those of them that can come only while the upstream has the request.

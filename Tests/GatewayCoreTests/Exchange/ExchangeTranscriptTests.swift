@@ -283,7 +283,7 @@ private let losses: [Transcript] = [
     ),
     Transcript(
         testDescription: "lost within the response",
-        lines: [authorized, sent, passed, lostInAnswer --> .cut]
+        lines: [authorized, sent, passed, lostInAnswer --> .cut(.upstreamClosedEarly)]
     ),
     Transcript(
         testDescription: "a PUT that is held, lost behind its content",
@@ -334,7 +334,7 @@ private let early: [Transcript] = [
     Transcript(
         testDescription: "content that breaks a rule behind an early response",
         request: post,
-        lines: [authorized, sent, passed, .requestInvalid --> .cut]
+        lines: [authorized, sent, passed, .requestInvalid --> .cut(.reported)]
     ),
 ]
 
@@ -357,6 +357,39 @@ private let withdrawals: [Transcript] = [
         lines: [authorized, .withdrawn --> .reauthorize, .connected(isReused: false) --> .nothing],
     ),
     Transcript(
+        testDescription:
+            "withdrawn while a connection is replaced that kept content was written to: sent again with another token",
+        request: post,
+        lines: [
+            authorized, sent, more --> .sendContent(isHeld: true), lostUnsent --> .connect(isFresh: true),
+            .withdrawn --> .reauthorize, authorized, sentOnFresh, last --> .sendContent(isHeld: true), passed, done,
+        ]
+    ),
+    Transcript(
+        testDescription:
+            "withdrawn while a connection is replaced that other content was written to: it is not at hand",
+        request: post,
+        lines: [
+            authorized, sent, tooMuch --> .sendContent(isHeld: false), lostUnsent --> .connect(isFresh: true),
+            .withdrawn --> .respond(.withdrawn), .connected(isReused: false) --> .nothing,
+        ]
+    ),
+    Transcript(
+        testDescription: "withdrawn for good while a connection is waited for",
+        lines: [authorized, .sourceWithdrawn --> .respond(.withdrawn), .connected(isReused: false) --> .nothing]
+    ),
+    Transcript(
+        testDescription: "withdrawn for good during a replay: the first answer does not pass",
+        lines: [
+            authorized, sent, held, .sourceWithdrawn --> .respond(.withdrawn),
+            .credentialUnavailable(.locked) --> .nothing,
+        ]
+    ),
+    Transcript(
+        testDescription: "withdrawn for good within the response",
+        lines: [authorized, sent, passed, .sourceWithdrawn --> .cut(.withdrawn)]
+    ),
+    Transcript(
         testDescription: "withdrawn before the response",
         lines: [authorized, sent, .withdrawn --> .respond(.withdrawn)]
     ),
@@ -370,7 +403,7 @@ private let withdrawals: [Transcript] = [
     ),
     Transcript(
         testDescription: "withdrawn within the response",
-        lines: [authorized, sent, passed, .withdrawn --> .cut]
+        lines: [authorized, sent, passed, .withdrawn --> .cut(.withdrawn)]
     ),
     Transcript(
         testDescription: "withdrawn during a replay: the source will say, and the first answer passes",
@@ -381,7 +414,7 @@ private let withdrawals: [Transcript] = [
     ),
     Transcript(
         testDescription: "withdrawn in a tunnel",
-        lines: [authorized, sent, switching --> .tunnel, .withdrawn --> .cut]
+        lines: [authorized, sent, switching --> .tunnel, .withdrawn --> .cut(.withdrawn)]
     ),
 ]
 
@@ -396,15 +429,15 @@ private let tunnels: [Transcript] = [
     ),
     Transcript(
         testDescription: "a tunnel whose upstream is lost",
-        lines: [authorized, sent, switching --> .tunnel, lostUnsent --> .cut]
+        lines: [authorized, sent, switching --> .tunnel, lostUnsent --> .cut(.upstreamClosedEarly)]
     ),
     Transcript(
         testDescription: "a tunnel whose client is lost",
-        lines: [authorized, sent, switching --> .tunnel, .clientLeft --> .cut]
+        lines: [authorized, sent, switching --> .tunnel, .clientLeft --> .abandon]
     ),
     Transcript(
         testDescription: "a tunnel that nobody uses",
-        lines: [authorized, sent, switching --> .tunnel, .stalled(.upstreamSilent) --> .cut]
+        lines: [authorized, sent, switching --> .tunnel, .stalled(.tunnelSilent) --> .cut(.stalled(.tunnelSilent))]
     ),
 ]
 
@@ -428,7 +461,7 @@ private let failures: [Transcript] = [
     ),
     Transcript(
         testDescription: "the client leaves within the response",
-        lines: [authorized, sent, passed, .clientLeft --> .cut, .responseEnded(isReusable: true) --> .nothing]
+        lines: [authorized, sent, passed, .clientLeft --> .abandon, .responseEnded(isReusable: true) --> .nothing]
     ),
     Transcript(
         testDescription: "content that breaks a rule",
@@ -446,7 +479,7 @@ private let failures: [Transcript] = [
     ),
     Transcript(
         testDescription: "a response whose content breaks a rule",
-        lines: [authorized, sent, passed, .responseInvalid --> .cut]
+        lines: [authorized, sent, passed, .responseInvalid --> .cut(.reported)]
     ),
     Transcript(
         testDescription: "a silent upstream",
@@ -459,7 +492,7 @@ private let failures: [Transcript] = [
     ),
     Transcript(
         testDescription: "a client that stops reading",
-        lines: [authorized, sent, passed, .stalled(.clientStoppedReading) --> .cut]
+        lines: [authorized, sent, passed, .stalled(.clientStoppedReading) --> .cut(.stalled(.clientStoppedReading))]
     ),
 ]
 

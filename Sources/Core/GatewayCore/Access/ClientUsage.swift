@@ -41,6 +41,12 @@ package final class ClientUsage: Sendable {
         if limits.concurrent != nil { running.subtract(1, ordering: .relaxed) }
     }
 
+    /// A request that was admitted is decided about anew: it counts neither as running nor for the rate.
+    package func undo() {
+        end()
+        expected.subtract(interval, ordering: .relaxed)
+    }
+
     private func enter() -> Bool {
         guard let maximum = limits.concurrent else { return true }
         var count = running.load(ordering: .relaxed)

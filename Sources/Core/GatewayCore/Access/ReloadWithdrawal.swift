@@ -45,13 +45,4 @@ package struct ReloadWithdrawal: Sendable {
     package func covers(client: String?, route: Int) -> Bool {
         routes[route] || client.map(clients.contains) ?? false
     }
-
-    /// What a client is told whose request was under way.
-    package static var problem: GatewayProblem {
-        GatewayProblem(
-            .draining,
-            "A reload has removed or replaced the client, the route or the credential of this request.",
-            retryAfter: .seconds(1)
-        )
-    }
 }

@@ -41,6 +41,8 @@ package struct Exchange: ~Copyable, Sendable {
     /// The upstream has said that it wants the content.
     private var hasContinued = false
     private var awaitsCredential = false
+    /// Times that the request was sent, without those of which nothing has left.
+    private var timesSent = 0
 
     /// - Parameter isRenewable: The credential can be replaced without a person.
     package init(_ request: RequestFacts, isRenewable: Bool) {
@@ -82,7 +84,8 @@ package struct Exchange: ~Copyable, Sendable {
         case .credentialAwaited: credentialAwaited()
         case .credentialUnavailable(let kind): credentialUnavailable(kind)
         case .withdrawn: withdrawn()
-        case .excluded: end(with: .withdrawn)
+        case .sourceWithdrawn: end(with: .withdrawn)
+        case .reloaded(let takesRight): reloaded(takesRight: takesRight)
         case .connected(let isReused): connected(isReused: isReused)
         case .connectionFailed: phase == .connecting ? end(with: .reported) : .nothing
         case .requestContent(let isHeld, let isLast): content(isHeld: isHeld, isLast: isLast)
@@ -136,10 +139,23 @@ package struct Exchange: ~Copyable, Sendable {
         // The source says what there is now.
         case .authorizing, .replaying, .done: return .nothing
         case .connecting:
+            // What was not sent of an earlier try has the old credential before the content.
+            guard !contentHasBegun || isHolding else { return end(with: .withdrawn) }
             phase = .authorizing
             return .reauthorize
         case .forwarding, .responding, .tunnelling: return end(with: .withdrawn)
         }
+    }
+
+    private mutating func reloaded(takesRight: Bool) -> ExchangeStep {
+        switch phase {
+        case .authorizing, .connecting:
+            guard timesSent == 0, !contentHasBegun else { break }
+            phase = .done
+            return .beginAgain
+        case .forwarding, .responding, .replaying, .tunnelling, .done: break
+        }
+        return takesRight ? end(with: .excluded) : .nothing
     }
 
     // MARK: Connection
@@ -147,12 +163,14 @@ package struct Exchange: ~Copyable, Sendable {
     private mutating func connected(isReused: Bool) -> ExchangeStep {
         guard phase == .connecting else { return .nothing }
         attempt.isOnReusedConnection = isReused
+        timesSent += 1
         phase = requestIsComplete ? .responding : .forwarding
         return .sendRequest
     }
 
     private mutating func upstreamLost(_ loss: ConnectionLoss) -> ExchangeStep {
         guard isWithUpstream else { return .nothing }
+        if loss.isUnprocessed { timesSent -= 1 }
         guard phase != .tunnelling, RetryPolicy.sendsAgain(attempt, after: loss) else {
             return end(with: .upstreamClosedEarly)
         }
@@ -178,7 +196,7 @@ package struct Exchange: ~Copyable, Sendable {
     private mutating func clientLeft() -> ExchangeStep {
         guard phase != .done else { return .nothing }
         phase = .done
-        return attempt.responseHasBegun ? .cut : .abandon
+        return .abandon
     }
 
     // MARK: Response
@@ -236,6 +254,6 @@ package struct Exchange: ~Copyable, Sendable {
     private mutating func end(with problem: ExchangeProblem) -> ExchangeStep {
         guard phase != .done else { return .nothing }
         phase = .done
-        return attempt.responseHasBegun ? .cut : .respond(problem)
+        return attempt.responseHasBegun ? .cut(problem) : .respond(problem)
     }
 }

@@ -10,8 +10,12 @@ package enum ExchangeEvent: Hashable, Sendable {
     case credentialUnavailable(ProblemKind)
     /// The right to use the credential was taken away. Another one may come.
     case withdrawn
-    /// The right to use the route or the gateway was taken away.
-    case excluded
+    /// Likewise, from a source that a reload has replaced: no other one comes from it.
+    case sourceWithdrawn
+    /// A reload has come.
+    ///
+    /// - Parameter takesRight: It takes away the client, the route or the credential.
+    case reloaded(takesRight: Bool)
 
     // MARK: Connection
 

@@ -21,6 +21,56 @@ extension Stall {
                 .upstreamTimeout,
                 "The upstream did not answer within \(ConfigUnits.text(responseTimeout))."
             )
+        case .tunnelSilent:
+            GatewayProblem(
+                .upstreamTimeout,
+                "Neither end of the tunnel sent anything within \(ConfigUnits.text(responseTimeout))."
+            )
+        }
+    }
+}
+
+extension ExchangeProblem {
+    /// What the client is told.
+    ///
+    /// - Parameters:
+    ///   - upstream: As the route names it.
+    ///   - credential: The name of the credential that the request goes with.
+    /// - Returns: nil for `reported`.
+    package func problem(upstream: String, credential: String?, responseTimeout: Duration) -> GatewayProblem? {
+        switch self {
+        case .reported: nil
+        case .withdrawn:
+            GatewayProblem(
+                .locked,
+                "\(credential ?? "The credential") was taken away while this request was under way.",
+                retryAfter: .seconds(1)
+            )
+        case .excluded:
+            GatewayProblem(
+                .draining,
+                "A reload has removed or replaced the client, the route or the credential of this request.",
+                retryAfter: .seconds(1)
+            )
+        case .upstreamClosedEarly:
+            GatewayProblem(
+                .upstreamUnreachable,
+                "\(upstream) closed the connection early.",
+                hopError: .connectionTerminated
+            )
+        case .protocolNotOffered:
+            GatewayProblem(.upgradeFailed, "\(upstream): It switched to a protocol that was not asked for.")
+        case .stalled(let stall): stall.problem(responseTimeout: responseTimeout)
+        }
+    }
+
+    /// How long a client may take what was written of a response that is cut. nil: as long as it takes something.
+    package var cutLimit: Duration? {
+        switch self {
+        // The operator is promised that responses are cut within a second.
+        case .withdrawn, .excluded: .milliseconds(900)
+        case .stalled(.clientStoppedReading), .stalled(.tunnelSilent): .zero
+        case .reported, .upstreamClosedEarly, .protocolNotOffered, .stalled: nil
         }
     }
 }

@@ -24,16 +24,21 @@ package enum ExchangeStep: Hashable, Sendable {
     /// Close the upstream connection and answer the client with a problem.
     case respond(ExchangeProblem)
     /// Close both connections so that neither end takes it for a complete message.
-    case cut
+    case cut(ExchangeProblem)
+    /// Nothing has left. Authorize the same request again, under the configuration that has come.
+    case beginAgain
     /// Close the upstream connection; there is no client to answer.
     case abandon
 }
 
-/// Why the exchange answers with a problem of its own.
+/// Why the exchange answers with a problem of its own, or is cut.
 package enum ExchangeProblem: Hashable, Sendable {
     /// The driver knows it from the event.
     case reported
+    /// An operator has taken the credential away.
     case withdrawn
+    /// A reload has taken away the client, the route or the credential.
+    case excluded
     case upstreamClosedEarly
     case protocolNotOffered
     case stalled(Stall)

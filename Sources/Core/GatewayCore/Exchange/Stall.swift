@@ -8,6 +8,8 @@ package enum Stall: Hashable, Sendable {
     case upstreamSilent
     /// The client takes no more of the response.
     case clientStoppedReading
+    /// Neither end of a tunnel sends or takes anything.
+    case tunnelSilent
 }
 
 /// How far the two ends of a transfer were at one moment.

@@ -186,8 +186,8 @@ extension ExchangeDriver {
         let now = shared.clock.monotonic()
         if let credential, !credential.isOffered(at: now) {
             stream.returnUnused()
-            _ = rules.handle(.withdrawn)
-            return reauthorize(at: now)
+            let step = rules.handle(.withdrawn)
+            return step == .reauthorize ? reauthorize(at: now) : end(by: step)
         }
         send(on: stream)
     }
@@ -195,6 +195,9 @@ extension ExchangeDriver {
     /// Gives up the place in the queue for a connection, and asks the source again.
     func reauthorize(at now: MonotonicTime) {
         if let place = place.take() { route.pool.leave(place) }
+        // It begins with the credential that is asked for anew.
+        unsent = nil
+        isAuthorized = false
         // A connection that comes for the earlier attempt is given back.
         attemptID &+= 1
         authorize(at: now)

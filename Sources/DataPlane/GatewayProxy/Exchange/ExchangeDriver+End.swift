@@ -5,47 +5,33 @@ import NIOCore
 extension ExchangeDriver {
     // MARK: Withdrawal
 
-    /// - Parameter sources: Those whose credential an operator has taken away.
-    func endIfWithdrawn(_ sources: Set<ObjectIdentifier>) {
+    func endIfWithdrawn(_ withdrawn: WithdrawnCredentials) {
         let now = shared.clock.monotonic()
-        guard let source, sources.contains(ObjectIdentifier(source)),
-            // One that has the credential that came afterwards goes on.
-            let credential, !credential.isOffered(at: now)
-        else { return }
+        guard let source, let credential, let event = withdrawn.event(credential, of: source, at: now) else { return }
         enter()
-        switch rules.handle(.withdrawn) {
-        case .reauthorize: reauthorize(at: now)
-        case .respond: respond(with: withdrawn(source))
-        case .cut:
-            record.problem = .locked
-            cut(within: Self.withdrawalLimit)
-        default: break
-        }
+        let step = rules.handle(event)
+        if step == .reauthorize { reauthorize(at: now) } else { end(by: step) }
         leave()
         client.resumeRequest()
     }
 
-    /// A reload has come before the request has left: its connection begins the request anew, under the new configuration.
-    func leaveUnsent() {
-        _ = rules.handle(.clientLeft)
+    /// A reload has come.
+    ///
+    /// - Returns: Whether the connection is to authorize the request again, under the configuration that has come. This exchange
+    ///   is over then.
+    func followReload(_ withdrawal: ReloadWithdrawal) -> Bool {
+        let takesRight = withdrawal.covers(client: record.client, route: admitted.match.route)
+        let step = rules.handle(.reloaded(takesRight: takesRight))
+        guard step == .beginAgain else {
+            enter()
+            end(by: step)
+            leave()
+            return false
+        }
         leaveUpstream(isCut: false)
         stopWaiting()
-        usage.take()?.end()
-    }
-
-    /// A reload has taken the right of the client, the route or the credential away.
-    func exclude(_ problem: GatewayProblem) {
-        enter()
-        end(with: .excluded, problem, cutWithin: Self.withdrawalLimit)
-        leave()
-    }
-
-    /// The operator is promised that responses are cut within a second.
-    static let withdrawalLimit = TimeAmount.milliseconds(900)
-
-    func withdrawn(_ source: any CredentialSource) -> GatewayProblem {
-        let detail = "\(source.name) was taken away while this request was under way."
-        return GatewayProblem(.locked, detail, retryAfter: .seconds(1))
+        usage.take()?.undo()
+        return true
     }
 
     // MARK: Loss
@@ -99,16 +85,8 @@ extension ExchangeDriver {
         unsent = upstream.takeUnsent()
         var loss = loss
         loss.isUnprocessed = unsent != nil
-        switch rules.handle(.upstreamLost(loss)) {
-        case .connect(let isFresh): connect(isFresh: isFresh)
-        case .respond:
-            let detail = "\(compiled.plan.upstream) closed the connection early."
-            respond(with: GatewayProblem(.upstreamUnreachable, detail, hopError: .connectionTerminated))
-        case .cut:
-            record.problem = .upstreamUnreachable
-            cut(within: nil)
-        default: break
-        }
+        let step = rules.handle(.upstreamLost(loss))
+        if case .connect(let isFresh) = step { connect(isFresh: isFresh) } else { end(by: step) }
     }
 
     /// The response breaks a rule of its protocol; its connection is closed already.
@@ -126,14 +104,28 @@ extension ExchangeDriver {
     // MARK: End
 
     /// Ends the exchange with a problem that the event brings.
-    func end(with event: ExchangeEvent, _ problem: GatewayProblem, cutWithin limit: TimeAmount? = nil) {
-        switch rules.handle(event) {
-        case .respond: respond(with: problem)
-        case .cut:
-            record.problem = problem.kind
-            cut(within: limit)
+    func end(with event: ExchangeEvent, _ problem: GatewayProblem) { end(by: rules.handle(event), problem) }
+
+    /// Carries out the end that was decided on; without effect where the exchange goes on.
+    ///
+    /// - Parameter reported: What the event brings.
+    func end(by step: ExchangeStep, _ reported: GatewayProblem? = nil) {
+        switch step {
+        case .respond(let reason): respond(with: problem(reason, reported))
+        case .cut(let reason):
+            record.problem = problem(reason, reported).kind
+            cut(within: reason.cutLimit.map { TimeAmount($0) })
         default: break
         }
+    }
+
+    private func problem(_ reason: ExchangeProblem, _ reported: GatewayProblem?) -> GatewayProblem {
+        let problem = reason.problem(
+            upstream: compiled.plan.upstream.description,
+            credential: source?.name,
+            responseTimeout: configuration.limits.responseTimeout
+        )
+        return problem ?? reported ?? GatewayProblem(.internalError, "The exchange ended without a reason.")
     }
 
     func respond(with problem: GatewayProblem) {

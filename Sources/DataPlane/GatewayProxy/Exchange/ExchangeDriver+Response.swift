@@ -21,7 +21,8 @@ extension ExchangeDriver {
         defer { leave() }
         if head.status == 403 { AsUserAdvice.log(head, bytes, of: compiled, to: shared) }
         let facts = responseFacts(head, bytes)
-        switch rules.handle(.responseHead(facts)) {
+        let step = rules.handle(.responseHead(facts))
+        switch step {
         case .passResponse(let note):
             self.note = note
             if note.tellsSource { tellRejected() }
@@ -33,7 +34,7 @@ extension ExchangeDriver {
             guard case .pass = pass(head, bytes) else { return .over }
             return .tunnel
         default:
-            respond(with: upstreamProblem(.upgradeFailed, "It switched to a protocol that was not asked for."))
+            end(by: step)
             return .over
         }
     }

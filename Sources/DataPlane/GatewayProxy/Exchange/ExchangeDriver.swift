@@ -150,10 +150,10 @@ final class ExchangeDriver {
         switch rules.phase {
         case .authorizing, .connecting, .replaying: if wait.isWaiting { credentialTimedOut() }
         case .forwarding, .responding: transferStalled()
-        // Nobody has said that this was all.
+        // Neither end has closed the tunnel.
         case .tunnelling:
             let moves = moves(within: configuration.timeouts.response) { last, now in now.tunnelMoves(since: last) }
-            if !moves, rules.handle(.stalled(.upstreamSilent)) == .cut { cut(within: .zero) }
+            if !moves { end(by: rules.handle(.stalled(.tunnelSilent))) }
         case .done: break
         }
         leave()
@@ -176,9 +176,7 @@ final class ExchangeDriver {
             return stall == nil
         }
         guard !moves, let stall else { return }
-        let problem = stall.problem(responseTimeout: configuration.limits.responseTimeout)
-        // A client that does not read takes no part of it either.
-        end(with: .stalled(stall), problem, cutWithin: stall == .clientStoppedReading ? .zero : nil)
+        end(by: rules.handle(.stalled(stall)))
     }
 
     /// Looks again after `amount` if something has moved.

@@ -54,7 +54,7 @@ extension HTTP1ClientConnection {
 
     // MARK: Withdrawal, drain and stop
 
-    func endIfWithdrawn(_ sources: Set<ObjectIdentifier>) { exchange?.endIfWithdrawn(sources) }
+    func endIfWithdrawn(_ withdrawn: WithdrawnCredentials) { exchange?.endIfWithdrawn(withdrawn) }
 
     func drain() {
         isEnding = true

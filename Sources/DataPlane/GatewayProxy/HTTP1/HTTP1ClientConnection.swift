@@ -85,7 +85,7 @@ final class HTTP1ClientConnection: ChannelDuplexHandler, DeadlineKeeper {
     // MARK: Reload
 
     /// Takes the next request under the configuration of the last reload.
-    func followReload() {
+    func takeConfiguration() {
         guard let current = configuration.worker.current else { return }
         closePrivateConnection()
         configuration = current
@@ -237,7 +237,7 @@ final class HTTP1ClientConnection: ChannelDuplexHandler, DeadlineKeeper {
     /// - Returns: Whether there is more to do with what has come.
     private func readHead() -> Bool {
         let wasWithinHead = reader.isWithinHead
-        if configuration.isReplaced, !wasWithinHead { followReload() }
+        if configuration.isReplaced, !wasWithinHead { takeConfiguration() }
         switch reader.readHead() {
         case .needMore:
             if reader.isWithinHead { countHead() }

@@ -85,9 +85,9 @@ final class Worker {
         }
     }
 
-    /// Ends exchanges whose credential was taken from one of these sources.
-    func withdraw(_ sources: Set<ObjectIdentifier>) {
-        for connection in Array(connections.values) { connection.endIfWithdrawn(sources) }
+    /// Ends exchanges that go with one of these credentials.
+    func withdraw(_ withdrawn: WithdrawnCredentials) {
+        for connection in Array(connections.values) { connection.endIfWithdrawn(withdrawn) }
     }
 
     func beginDraining() {
