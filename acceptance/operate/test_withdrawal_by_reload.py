@@ -338,6 +338,31 @@ def test_many_are_cut_at_once(service):
     processes.wait_until(lambda: all(wire.ended for wire in service.origin.wires), 1, "the origin sees every end")
 
 
+# Operators, afterwards
+
+
+@pytest.mark.parametrize("operation", ["lock", "clear"])
+def test_an_operator_reaches_what_began_before_a_reload(service, operation):
+    """The reload has changed the credential, not its grant: what is under way goes on with the token that it began with."""
+    exchanges = [UnderWay(service, kind) for kind in ("download", "tunnel")]
+    service.reload(change_renewal)
+    done = service.gateway.run("token", operation, "first")
+    assert done.returncode == 0, done
+    for exchange in exchanges:
+        assert exchange.is_cut(("reset", "cut"))
+
+
+def test_an_operator_reaches_a_user_who_has_made_room(make_service):
+    """At most one user has a token at a time; the first one's download goes on while another has it."""
+    service = make_service()
+    service.config["credentials"]["first"]["unique_id"] = {"header": "X-User", "at_most": 1}
+    exchange = UnderWay(service.begin(), "download", "X-User: 42")
+    assert status(service.ask("/api/other", "X-User: 43")) == 200
+    assert service.gateway.run("token", "lock", "first[43]").returncode == 0
+    assert service.gateway.run("token", "lock", "first[42]").returncode == 0
+    assert exchange.is_cut(("reset", "cut"))
+
+
 # What waits
 
 #: What becomes of a request of `laptop` on the route `api` that is decided about again.

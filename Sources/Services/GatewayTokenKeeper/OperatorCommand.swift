@@ -6,6 +6,12 @@ final class OperatorCommand: Sendable {
     /// A sentence for the operator, or why not.
     typealias Outcome = Result<String, GatewayProblem>
 
+    struct Completion: Sendable {
+        var outcome: Outcome
+        /// The descendants' commands that have to end before the operator is answered.
+        var drops: [OperatorCommand] = []
+    }
+
     enum Kind: Sendable {
         case operation(TokenOperation)
         case login(TokenSet)
@@ -14,7 +20,7 @@ final class OperatorCommand: Sendable {
     }
 
     let kind: Kind
-    private let outcome = Promise<Outcome>()
+    private let completion = Promise<Completion>()
     private let begun = Atomic(false)
 
     init(_ kind: Kind) { self.kind = kind }
@@ -23,11 +29,14 @@ final class OperatorCommand: Sendable {
 
     /// - Returns: false when nobody waits for it any more.
     func begin() -> Bool {
-        guard !outcome.isKept else { return false }
+        guard !completion.isKept else { return false }
         begun.store(true, ordering: .relaxed)
         return true
     }
 
-    func finish(_ outcome: Outcome) { self.outcome.keep(outcome) }
-    func end() async -> Outcome { await outcome.value() }
+    func finish(_ outcome: Outcome, dropping drops: [OperatorCommand] = []) {
+        completion.keep(Completion(outcome: outcome, drops: drops))
+    }
+
+    func end() async -> Completion { await completion.value() }
 }

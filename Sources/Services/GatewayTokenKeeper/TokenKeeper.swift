@@ -24,7 +24,7 @@ package final class TokenKeeper: CredentialSource, Service {
     /// The loop ends, and takes no more commands.
     let isStopping = Atomic(false)
     let children = Mutex<[Child]>([])
-    /// What has to end before an operator is answered.
+    /// Of the command that is carried out: see ``OperatorCommand/Completion/drops``.
     let drops = Mutex<[OperatorCommand]>([])
     let commands = Mutex<[OperatorCommand]>([])
     /// The generation whose rejection has yet to be stored.

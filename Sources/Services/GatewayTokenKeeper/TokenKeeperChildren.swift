@@ -36,21 +36,22 @@ extension TokenKeeper {
     /// Drops them on behalf of an operator, who waits for the end of it.
     func dropDescendantsForOperator() {
         let commands = dropDescendants()
-        drops.withLock { $0 = commands }
+        drops.withLock { $0 += commands }
     }
 
-    private func takeDrops() -> [OperatorCommand] {
+    /// Those of the command that is carried out.
+    func takeDrops() -> [OperatorCommand] {
         drops.withLock { commands in
             defer { commands = [] }
             return commands
         }
     }
 
-    /// Waits until nothing is left of what the operation that ended with `outcome` has dropped.
-    func settled(_ outcome: OperatorCommand.Outcome) async -> OperatorCommand.Outcome {
-        var outcome = outcome
-        for command in takeDrops() {
-            guard case .failure(let problem) = await end(of: command), case .success = outcome else { continue }
+    /// Waits until nothing is left of what the command has dropped.
+    func settled(_ completion: OperatorCommand.Completion) async -> OperatorCommand.Outcome {
+        var outcome = completion.outcome
+        for command in completion.drops {
+            guard case .failure(let problem) = await end(of: command).outcome, case .success = outcome else { continue }
             outcome = .failure(problem)
         }
         return outcome

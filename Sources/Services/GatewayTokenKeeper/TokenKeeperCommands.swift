@@ -20,8 +20,8 @@ extension TokenKeeper {
         outcome.map { OperationReport(message: $0, token: status(at: setup.clock.now())) }
     }
 
-    private func carriedOut(_ command: OperatorCommand) async -> OperatorCommand.Outcome {
-        guard enqueue(command) else { return .failure(busyProblem) }
+    private func carriedOut(_ command: OperatorCommand) async -> OperatorCommand.Completion {
+        guard enqueue(command) else { return OperatorCommand.Completion(outcome: .failure(busyProblem)) }
         wake()
         return await end(of: command)
     }
@@ -31,12 +31,12 @@ extension TokenKeeper {
         return GatewayProblem(.draining, detail)
     }
 
-    func end(of command: OperatorCommand) async -> OperatorCommand.Outcome {
+    func end(of command: OperatorCommand) async -> OperatorCommand.Completion {
         await withTaskGroup(of: Void.self) { group in
             group.addTask { await self.expire(command) }
-            let outcome = await command.end()
+            let completion = await command.end()
             group.cancelAll()
-            return outcome
+            return completion
         }
     }
 
@@ -106,11 +106,13 @@ extension TokenKeeper {
 
     func carryOut(_ command: OperatorCommand, _ renewer: inout TokenRenewer) async {
         guard command.begin() else { return }
-        switch command.kind {
-        case .operation(let operation): command.finish(await outcome(of: operation, &renewer))
-        case .login(let token): command.finish(await logIn(with: token, &renewer))
-        case .drop: command.finish(await clear(&renewer))
-        }
+        let outcome =
+            switch command.kind {
+            case .operation(let operation): await outcome(of: operation, &renewer)
+            case .login(let token): await logIn(with: token, &renewer)
+            case .drop: await clear(&renewer)
+            }
+        command.finish(outcome, dropping: takeDrops())
     }
 
     private func outcome(of operation: TokenOperation, _ renewer: inout TokenRenewer) async -> OperatorCommand.Outcome {

@@ -15,10 +15,9 @@ struct TokenOperations {
 
     /// Answers once nothing is under way any more with what the operation took away.
     func perform(_ operation: TokenOperation, on name: String) async -> Result<OperationReport, GatewayProblem> {
-        let before = keepers.sources.allKeepers.map { ($0, $0.timesWithdrawn) }
+        let before = keepers.sources.allKeepers.map { (ObjectIdentifier($0), $0.timesWithdrawn) }
         let result = await carryOut(operation, on: name)
-        let withdrawn = before.filter { keeper, times in keeper.timesWithdrawn != times }.map(\.0)
-        let silent = await withdraw(withdrawn)
+        let silent = await withdraw(withdrawn(since: Dictionary(before) { first, _ in first }))
         guard !silent.isEmpty else { return result }
         let workers = silent.map(String.init).joined(separator: ", ")
         return result.map { report in
@@ -26,6 +25,14 @@ struct TokenOperations {
             report.message +=
                 " Worker \(workers) has not confirmed within a second that it has ended all use of the token."
             return report
+        }
+    }
+
+    /// Those whose token was taken away meanwhile, the ones that serve by now first. One that was made since has lost nothing of its
+    /// own, but may stand for one that had to make room while its token was in use.
+    private func withdrawn(since before: [ObjectIdentifier: Int]) -> [TokenKeeper] {
+        (live.state.sources.allKeepers + keepers.sources.allKeepers).filter { keeper in
+            keeper.timesWithdrawn != before[ObjectIdentifier(keeper)] ?? 0
         }
     }
 
