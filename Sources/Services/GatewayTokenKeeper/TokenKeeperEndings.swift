@@ -9,8 +9,8 @@ extension TokenKeeper {
             let action = setup.manualRenewal?.problem.command ?? "authgateway token import \(name)"
             endings.append(Expiration(.token, of: name, from: token.obtainedAt, to: end, at: now.wall, action: action))
         }
-        if let command = setup.loginCommand, let end = token.renewalExpiresAt {
-            let start = token.renewalObtainedAt ?? token.obtainedAt
+        if let command = setup.loginCommand, let end = token.refreshTokenExpiresAt {
+            let start = token.refreshTokenObtainedAt ?? token.obtainedAt
             endings.append(Expiration(.login, of: name, from: start, to: end, at: now.wall, action: command))
         }
         return endings

@@ -138,7 +138,7 @@ extension TokenKeeper {
         release(decide { $0.obtained(fresh, by: call, at: now, jitter: jitter) })
     }
 
-    /// Makes the status say what the worker knows of the renewal token.
+    /// Makes the status say what the worker knows of the refresh token.
     func showUncertainty(of worker: TokenRenewer) {
         let isUncertain = worker.isUncertain
         decide { $0.isRotationUncertain = isUncertain }

@@ -4,18 +4,18 @@ import ServiceLifecycle
 
 /// Speaking to the authority.
 ///
-/// A grant that rotates spends its renewal token with each call, and four things can go wrong with that:
+/// A grant that rotates spends its refresh token with each call, and four things can go wrong with that:
 ///
 /// - *The answer is lost* after the request may have been acted upon (time-out, cut connection, a broken 2xx or 5xx). The
 ///   journal stays in the store and the state is `rotation_uncertain`. The call is repeated after the usual pause, but
 ///   not blindly: the store is read first, and when somebody else has rotated in the meantime that token is adopted and
-///   nothing is sent. Sending the same renewal token again cannot lose more than is lost: either it was never used
+///   nothing is sent. Sending the same refresh token again cannot lose more than is lost: either it was never used
 ///   (then this is the call that counts), or its successor never reached us, and only an authority that forgives a
 ///   repetition can still help.
-/// - *The next renewal token comes without an access token that can be used*: with an earlier step of a longer attempt, or
+/// - *The next refresh token comes without an access token that can be used*: with an earlier step of a longer attempt, or
 ///   beside something odd. It is stored by itself, and sent the next time.
 /// - *The gateway dies* between sending and storing. The next start finds the journal and goes on as above.
-/// - *The renewal token is refused.* In this order, each once: what the store holds by now, then the previous renewal token
+/// - *The refresh token is refused.* In this order, each once: what the store holds by now, then the previous refresh token
 ///   (only after an uncertain rotation: the authority may not have seen the last one confirmed). Then a person must log
 ///   in.
 extension TokenRenewer {
@@ -29,7 +29,7 @@ extension TokenRenewer {
         let failure: TokenFailure
         var reply: TokenReply?
         let code: String?
-        let renewal: RefreshTokenFate
+        let fate: RefreshTokenFate
         let took: Duration
     }
 
@@ -40,10 +40,10 @@ extension TokenRenewer {
         /// Whether the next one, or the one at hand while there is none, may be spent.
         var isLost = false
 
-        /// - Parameter wasSent: Whether the renewal token was part of what was asked.
+        /// - Parameter wasSent: Whether the refresh token was part of what was asked.
         mutating func take(_ reply: TokenReply, _ meaning: GrantAnswer, in attempt: GrantAttempt, wasSent: Bool) {
-            if let renewal = attempt.nextRenewal, renewal != next {
-                next = renewal
+            if let refreshToken = attempt.nextRefreshToken, refreshToken != next {
+                next = refreshToken
                 isLost = false
             } else if attempt.restartedAfterStep == attempt.answers {
                 // Refused.
@@ -53,7 +53,7 @@ extension TokenRenewer {
             }
         }
 
-        /// Whether a renewal token that was sent may be spent when this is the answer.
+        /// Whether a refresh token that was sent may be spent when this is the answer.
         private static func mayHaveSpent(_ reply: TokenReply, _ meaning: GrantAnswer) -> Bool {
             // What is only put right after a refusal was not acted upon.
             if case .next = meaning { return reply.status < 400 }
@@ -86,7 +86,7 @@ extension TokenRenewer {
             switch await take(first, in: attempt) {
             case .token(let token, let reply, let duration):
                 let next = nextGeneration(after: generation)
-                let spent = holding?.renewal
+                let spent = holding?.refreshToken
                 return await accept(token, as: next, spent: spent, from: parent, call, reply, duration, waiters())
             case .parentRefused(let failure, let reply, let duration):
                 let code = failure.problem.cause?.code
@@ -97,7 +97,7 @@ extension TokenRenewer {
                 setup.parent?.rejected(generation: parent.generation, by: demand(of: call))
             case .failure(let failed):
                 let failure = failed.failure
-                if setup.grant.rotates { await keep(failed.renewal, spending: holding?.renewal) }
+                if setup.grant.rotatesRefreshToken { await keep(failed.fate, spending: holding?.refreshToken) }
                 await reportFailure(
                     failure,
                     call,
@@ -106,14 +106,14 @@ extension TokenRenewer {
                     took: failed.took,
                     waiters: waiters()
                 )
-                guard setup.grant.rotates else { return await refused(failure, call) }
+                guard setup.grant.rotatesRefreshToken else { return await refused(failure, call) }
                 guard isRefusal(failure) else {
-                    if failed.renewal.isLost { isUncertain = true }
+                    if failed.fate.isLost { isUncertain = true }
                     // What became of an earlier attempt is no clearer for an authority that is busy now.
                     if !isUncertain { await strikeJournal() }
                     return .failed(failure)
                 }
-                if let renewal = holding?.renewal { tried.append(renewal) }
+                if let refreshToken = holding?.refreshToken { tried.append(refreshToken) }
                 if !hasReread, let adopted = await adoptFromStore() {
                     hasReread = true
                     if let end = await use(adopted, after: generation, call) { return end }
@@ -135,36 +135,36 @@ extension TokenRenewer {
         event.generation = record?.generation
         event.demand = call.demand
         if let failure = await setup.commit(event) { return failure }
-        return setup.grant.rotates ? await journal() : nil
+        return setup.grant.rotatesRefreshToken ? await journal() : nil
     }
 
     /// Takes every step of an attempt, all of them within one deadline.
     private func take(_ first: GrantStep, in begun: GrantAttempt) async -> Sent {
         var (attempt, step) = (begun, first)
-        var renewal = RefreshTokenFate()
+        var fate = RefreshTokenFate()
         let start = begun.now.monotonic
         while true {
             let left = TokenKeeper.callDeadline - (attempt.now.monotonic - start)
-            let sendsRenewal = setup.grant.sendsRenewal(in: attempt)
+            let sendsRefreshToken = setup.grant.sendsRefreshToken(in: attempt)
             let answer = await answer(to: step, within: max(left, .milliseconds(1)))
             attempt.now = setup.clock.now()
             attempt.answers += 1
             let duration = attempt.now.monotonic - start
             switch answer {
             case .failure(let failure):
-                renewal.isLost = renewal.isLost || failure.isLost && sendsRenewal
+                fate.isLost = fate.isLost || failure.isLost && sendsRefreshToken
                 let (explained, code) = (failure.explained, failure.code)
-                return .failure(Failed(failure: explained, code: code, renewal: renewal, took: duration))
+                return .failure(Failed(failure: explained, code: code, fate: fate, took: duration))
             case .success(let reply):
                 let meaning = setup.grant.interpret(reply, in: &attempt)
                 setup.log(&attempt.remarks)
-                renewal.take(reply, meaning, in: attempt, wasSent: sendsRenewal)
+                fate.take(reply, meaning, in: attempt, wasSent: sendsRefreshToken)
                 let hop = step.nextHop
                 let failed = { (failure: TokenFailure) in
                     let code = failure.problem.cause?.code
                     let named = failure.naming(hop)
                     return Sent.failure(
-                        Failed(failure: named, reply: reply, code: code, renewal: renewal, took: duration)
+                        Failed(failure: named, reply: reply, code: code, fate: fate, took: duration)
                     )
                 }
                 switch meaning {
@@ -186,7 +186,7 @@ extension TokenRenewer {
     ///   it may be the clocks, and the pair must not be lost.
     private func live(_ token: TokenSet, at now: UnixTime) -> TokenSet? {
         guard let end = token.expiresAt, end <= now else { return token }
-        guard setup.grant.rotates else { return nil }
+        guard setup.grant.rotatesRefreshToken else { return nil }
         var remarks = ["the token is over already by its stated end; it is used until it is rejected"]
         setup.log(&remarks)
         var live = token
@@ -194,9 +194,9 @@ extension TokenRenewer {
         return live
     }
 
-    /// At shutdown nobody waits any more: a call is given up, unless it spends a renewal token.
+    /// At shutdown nobody waits any more: a call is given up, unless it spends a refresh token.
     private func answer(to step: GrantStep, within deadline: Duration) async -> Result<TokenReply, NoAnswer> {
-        guard !setup.grant.rotates else { return await ask(step, deadline: deadline) }
+        guard !setup.grant.rotatesRefreshToken else { return await ask(step, deadline: deadline) }
         return await cancelWhenGracefulShutdown { await ask(step, deadline: deadline) }
     }
 
@@ -231,16 +231,16 @@ extension TokenRenewer {
         }
     }
 
-    /// Stores the next renewal token of an attempt that failed all the same: the one that was sent is spent.
-    private mutating func keep(_ renewal: RefreshTokenFate, spending spent: Secret?) async {
-        guard var kept = record, let spent, let next = renewal.next, next != spent else { return }
-        kept.previousRenewal = spent
-        kept.token.renewal = next
-        kept.token.renewalExpiresAt = nil
-        kept.token.renewalObtainedAt = nil
-        if !renewal.isLost { kept.attempt = nil }
+    /// Stores the next refresh token of an attempt that failed all the same: the one that was sent is spent.
+    private mutating func keep(_ fate: RefreshTokenFate, spending spent: Secret?) async {
+        guard var kept = record, let spent, let next = fate.next, next != spent else { return }
+        kept.previousRefreshToken = spent
+        kept.token.refreshToken = next
+        kept.token.refreshTokenExpiresAt = nil
+        kept.token.refreshTokenObtainedAt = nil
+        if !fate.isLost { kept.attempt = nil }
         record = kept
-        isUncertain = renewal.isLost
+        isUncertain = fate.isLost
         await save()
     }
 
@@ -255,11 +255,11 @@ extension TokenRenewer {
         _ waiters: Int
     ) async -> End {
         var event = setup.event(isFirst ? .acquired : .renewed, generation: generation, trigger: call.trigger)
-        let isRotated = setup.grant.rotates && token.renewal != spent
+        let isRotated = setup.grant.rotatesRefreshToken && token.refreshToken != spent
         let accepted = StoredToken(
             generation: generation,
             token: token,
-            previousRenewal: isRotated ? spent : record?.previousRenewal
+            previousRefreshToken: isRotated ? spent : record?.previousRefreshToken
         )
         record = accepted
         isUncertain = false
@@ -329,11 +329,12 @@ extension TokenRenewer {
         return await commit(Uncommitted(fresh: fresh(adopted), event: event))
     }
 
-    /// The previous renewal token, when the authority may not have seen its successor confirmed.
+    /// The previous refresh token, when the authority may not have seen its successor confirmed.
     private func nextCandidate(after tried: [Secret]) -> TokenSet? {
-        guard isUncertain, var token = record?.token, let previous = record?.previousRenewal, !tried.contains(previous)
+        guard isUncertain, var token = record?.token, let previous = record?.previousRefreshToken,
+            !tried.contains(previous)
         else { return nil }
-        token.renewal = previous
+        token.refreshToken = previous
         return token
     }
 
@@ -343,7 +344,7 @@ extension TokenRenewer {
             var problem = failure.problem
             problem.detail =
                 "The answer to the last renewal of \(setup.name) was lost, and the authority no longer accepts"
-                + " the renewal token. A new login is needed."
+                + " the refresh token. A new login is needed."
             failure = TokenFailure(failure.class, problem: problem, clearsToken: failure.clearsToken)
         }
         // Said until somebody has logged in: that a login is needed follows from it.

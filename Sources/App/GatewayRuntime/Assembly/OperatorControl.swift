@@ -97,7 +97,7 @@ struct OperatorControl: GatewayControl {
         let needs = needs()
         let said = Set(sources.keepers.filter { $0.status(at: clock.now()).needsPerson }.map(\.name))
         let ending = await endings().filter { $0.kind == .secret || !said.contains($0.of) }.compactMap(Self.notice)
-        let rotating = sources.keepers.filter(\.rotates).map(\.name)
+        let rotating = sources.keepers.filter(\.rotatesRefreshToken).map(\.name)
         let troubles = await storage.troubles(plan, rotating: rotating)
         let notes = [refusal].compactMap(\.self) + troubles.reasons + needs + ending
         switch readinessState.phase {
