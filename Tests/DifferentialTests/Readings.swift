@@ -19,7 +19,7 @@ struct Reading: Equatable {
     var framing: Framing
 }
 
-enum Verdict: Equatable {
+enum ReadingResult: Equatable {
     case read(Reading)
     case needMore
     case refused(String)
@@ -27,7 +27,7 @@ enum Verdict: Equatable {
 
 enum OurReading {
     /// - Returns: With a head, also where it ends.
-    static func of(_ bytes: [UInt8]) -> (Verdict, end: Int) {
+    static func of(_ bytes: [UInt8]) -> (ReadingResult, end: Int) {
         var decoder = RequestHeadDecoder(maxBytes: 1 << 16, maxFields: 200)
         switch decoder.decode(bytes.span) {
         case .needMore: return (.needMore, bytes.count)
@@ -57,7 +57,7 @@ enum OurReading {
 
 enum TheirReading {
     /// llhttp within SwiftNIO's decoder, which refuses more than llhttp alone.
-    static func of(_ bytes: [UInt8]) -> Verdict {
+    static func of(_ bytes: [UInt8]) -> ReadingResult {
         let channel = EmbeddedChannel()
         defer { _ = try? channel.finish(acceptAlreadyClosed: true) }
         do {

@@ -9,7 +9,7 @@ struct AdminRequestGuardTests {
 
     @Test(arguments: ["127.0.0.1:8081", "localhost:8081", "LOCALHOST:8081", "[::1]:8081"])
     func ownNamesPass(_ authority: String) {
-        #expect(guardian.verdict(authority: authority, port: 8081, fields: [:]) == .pass)
+        #expect(guardian.decision(authority: authority, port: 8081, fields: [:]) == .pass)
     }
 
     @Test(arguments: [
@@ -17,42 +17,42 @@ struct AdminRequestGuardTests {
         "evil@127.0.0.1:8081", "127.0.0.1:8081.evil.example", "", ":8081",
     ])
     func otherNamesAreMisdirected(_ authority: String) {
-        #expect(guardian.verdict(authority: authority, port: 8081, fields: [:]) == .misdirected)
+        #expect(guardian.decision(authority: authority, port: 8081, fields: [:]) == .misdirected)
     }
 
     @Test func aRequestWithoutAHostIsMisdirected() {
-        #expect(guardian.verdict(authority: nil, port: 8081, fields: [:]) == .misdirected)
+        #expect(guardian.decision(authority: nil, port: 8081, fields: [:]) == .misdirected)
     }
 
     @Test func theDefaultPortMayBeLeftOut() {
-        #expect(guardian.verdict(authority: "localhost", port: 80, fields: [:]) == .pass)
+        #expect(guardian.decision(authority: "localhost", port: 80, fields: [:]) == .pass)
     }
 
     @Test func onAUnixSocketAnyNameWillDoButNoOtherSite() {
         let guardian = AdminRequestGuard(host: nil)
         for authority in ["localhost", "gateway.example", nil] {
-            #expect(guardian.verdict(authority: authority, port: 0, fields: [:]) == .pass)
+            #expect(guardian.decision(authority: authority, port: 0, fields: [:]) == .pass)
             let fields: HTTPFields = [.origin: "https://evil.example"]
-            #expect(guardian.verdict(authority: authority, port: 0, fields: fields) == .originRefused)
+            #expect(guardian.decision(authority: authority, port: 0, fields: fields) == .originRefused)
         }
     }
 
     @Test(arguments: ["https://evil.example", "null", "http://127.0.0.1:9999", "http://localhost:8081"])
     func aForeignOriginIsRefused(_ origin: String) {
         let fields: HTTPFields = [.origin: origin]
-        #expect(guardian.verdict(authority: "127.0.0.1:8081", port: 8081, fields: fields) == .originRefused)
+        #expect(guardian.decision(authority: "127.0.0.1:8081", port: 8081, fields: fields) == .originRefused)
     }
 
     @Test func theOwnOriginPasses() {
         let fields: HTTPFields = [.origin: "http://127.0.0.1:8081"]
-        #expect(guardian.verdict(authority: "127.0.0.1:8081", port: 8081, fields: fields) == .pass)
+        #expect(guardian.decision(authority: "127.0.0.1:8081", port: 8081, fields: fields) == .pass)
     }
 
     @Test(arguments: [("cross-site", false), ("same-site", false), ("none", true), ("same-origin", true)])
     func theBrowsersWordOnTheSiteCounts(_ site: String, passes: Bool) throws {
         var fields = HTTPFields()
         fields[try #require(HTTPField.Name("Sec-Fetch-Site"))] = site
-        let verdict = guardian.verdict(authority: "127.0.0.1:8081", port: 8081, fields: fields)
-        #expect(verdict == (passes ? .pass : .originRefused))
+        let decision = guardian.decision(authority: "127.0.0.1:8081", port: 8081, fields: fields)
+        #expect(decision == (passes ? .pass : .originRefused))
     }
 }

@@ -145,7 +145,7 @@ struct SecretWatchTests {
         #expect(schedule.due(at: now + .seconds(14)) == [])
         #expect(schedule.due(at: now + .seconds(15)) == [Self.program])
         schedule.replace(with: [:])
-        #expect(schedule.answered(Self.program, Secret("three"), at: now) == SecretSchedule.Verdict())
+        #expect(schedule.answered(Self.program, Secret("three"), at: now) == SecretSchedule.AnswerChange())
         #expect(schedule.due(at: now + .seconds(60)) == [])
     }
 }

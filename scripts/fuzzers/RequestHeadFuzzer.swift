@@ -5,20 +5,20 @@ import GatewayCore
 public func fuzzRequestHead(_ start: UnsafePointer<UInt8>, _ count: Int) -> CInt {
     let bytes = [UInt8](UnsafeBufferPointer(start: start, count: count))
     var whole = RequestHeadDecoder(maxBytes: 512, maxFields: 16)
-    let verdict = describe(whole.decode(bytes.span))
+    let result = describe(whole.decode(bytes.span))
 
     var dribbling = RequestHeadDecoder(maxBytes: 512, maxFields: 16)
     var last = "needMore"
     for end in bytes.indices where last == "needMore" {
         last = describe(dribbling.decode(Array(bytes[...end]).span))
     }
-    precondition(last == verdict)
+    precondition(last == result)
     precondition(dribbling.head.isHead == whole.head.isHead)
     // Where neither meets the limit, which the empty line that is taken counts towards no longer.
     if bytes.count < 500 {
-        precondition(readTakingEmptyLine(bytes) == (verdict, verdict == "head" ? whole.head.end : 0))
+        precondition(readTakingEmptyLine(bytes) == (result, result == "head" ? whole.head.end : 0))
     }
-    if verdict == "head" {
+    if result == "head" {
         precondition(dribbling.head.end == whole.head.end)
         for field in whole.head.fields {
             for index in field.value {
@@ -35,15 +35,15 @@ private func readTakingEmptyLine(_ bytes: [UInt8]) -> (String, Int) {
     var decoder = RequestHeadDecoder(maxBytes: 512, maxFields: 16)
     var start = 0
     for end in bytes.indices {
-        let verdict = describe(decoder.decode(Array(bytes[start...end]).span))
-        guard verdict == "needMore" else { return (verdict, verdict == "head" ? start + decoder.head.end : 0) }
+        let result = describe(decoder.decode(Array(bytes[start...end]).span))
+        guard result == "needMore" else { return (result, result == "head" ? start + decoder.head.end : 0) }
         start += decoder.takeEmptyLine()
     }
     return ("needMore", 0)
 }
 
-private func describe(_ verdict: RequestHeadDecoder.Verdict) -> String {
-    switch verdict {
+private func describe(_ result: RequestHeadDecoder.DecodeResult) -> String {
+    switch result {
     case .needMore: "needMore"
     case .head: "head"
     case .refused: "refused"

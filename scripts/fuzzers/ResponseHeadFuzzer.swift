@@ -6,14 +6,14 @@ public func fuzzResponseHead(_ start: UnsafePointer<UInt8>, _ count: Int) -> CIn
     let bytes = [UInt8](UnsafeBufferPointer(start: start, count: count))
     for answersHead in [false, true] {
         var whole = ResponseHeadDecoder(maxBytes: 512, maxFields: 16)
-        let verdict = describe(whole.decode(bytes.span, answersHead: answersHead))
+        let result = describe(whole.decode(bytes.span, answersHead: answersHead))
         var dribbling = ResponseHeadDecoder(maxBytes: 512, maxFields: 16)
         var last = "needMore"
         for end in bytes.indices where last == "needMore" {
             last = describe(dribbling.decode(Array(bytes[...end]).span, answersHead: answersHead))
         }
-        precondition(last == verdict)
-        if verdict == "head" {
+        precondition(last == result)
+        if result == "head" {
             precondition(dribbling.head.end == whole.head.end)
             precondition((100...999).contains(whole.head.status))
             for field in whole.head.fields {
@@ -27,8 +27,8 @@ public func fuzzResponseHead(_ start: UnsafePointer<UInt8>, _ count: Int) -> CIn
     return 0
 }
 
-private func describe(_ verdict: ResponseHeadDecoder.Verdict) -> String {
-    switch verdict {
+private func describe(_ result: ResponseHeadDecoder.DecodeResult) -> String {
+    switch result {
     case .needMore: "needMore"
     case .head: "head"
     case .refused: "refused"

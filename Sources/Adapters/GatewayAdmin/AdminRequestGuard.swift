@@ -5,7 +5,7 @@ import HTTPTypes
 /// A web page that the operator has open can make the browser speak to loopback: by rebinding its own name to 127.0.0.1
 /// (then `Host` names the page) or by a cross-site request (then `Origin` or `Sec-Fetch-Site` says so). Both end here.
 struct AdminRequestGuard: Sendable {
-    enum Verdict: Hashable, Sendable {
+    enum AccessDecision: Hashable, Sendable {
         case pass
         /// RFC 9110 §15.5.20: the authority is not one of ours.
         case misdirected
@@ -28,7 +28,7 @@ struct AdminRequestGuard: Sendable {
     /// - Parameters:
     ///   - authority: `Host`, or the authority of an absolute target.
     ///   - port: Of the listener.
-    func verdict(authority: String?, port: Int, fields: HTTPFields) -> Verdict {
+    func decision(authority: String?, port: Int, fields: HTTPFields) -> AccessDecision {
         let authority = authority?.lowercased() ?? ""
         if let names {
             guard Self.isOne(of: names, authority, port: port) else { return .misdirected }

@@ -13,7 +13,7 @@ struct AdminService<Responder: HTTPResponder>: Sendable where Responder.Context 
 
     func respond(to request: Request, on channel: any Channel) async -> Response {
         let port = channel.localAddress?.port ?? 0
-        switch guardian.verdict(authority: request.head.authority, port: port, fields: request.headers) {
+        switch guardian.decision(authority: request.head.authority, port: port, fields: request.headers) {
         case .misdirected:
             return AdminResponse.problem(GatewayProblem(.misdirected, "Use the address that the gateway printed."))
         case .originRefused:

@@ -16,7 +16,7 @@ package final class SubjectCallLimit: Sendable {
         calls = Mutex(SubjectCallBudget(members: limit))
     }
 
-    func spend(for trigger: TokenEvent.Trigger, at now: MonotonicTime) -> SubjectCallBudget.Verdict {
+    func spend(for trigger: TokenEvent.Trigger, at now: MonotonicTime) -> SubjectCallBudget.SpendResult {
         calls.withLock { $0.spend(for: trigger, at: now) }
     }
 

@@ -26,8 +26,8 @@ struct RejectionRecordTests {
             case "again": record.rejectedAgain(key, generation: generation, at: now)
             default:
                 let client = words.count > 6 ? words[6] : "a"
-                let verdict = record.verdict(for: key, generation: generation, client: client, at: now)
-                #expect(parts.count > 1 && ["\(verdict)"] == parts[1], "\(line)")
+                let decision = record.decision(for: key, generation: generation, client: client, at: now)
+                #expect(parts.count > 1 && ["\(decision)"] == parts[1], "\(line)")
             }
         }
     }

@@ -41,7 +41,9 @@ struct RetryPolicyTests {
         #expect(repeated == 5)
     }
 
-    private static let rejections: [(ResponseFacts.Rejection, held: Bool, replayed: Bool, RetryPolicy.Verdict)] = [
+    private typealias Rejected = (ResponseFacts.Rejection, held: Bool, replayed: Bool, RetryPolicy.RetryDecision)
+
+    private static let rejections: [Rejected] = [
         (.none, true, false, .pass(.none)),
         (.none, false, true, .pass(.none)),
         (.token(isRenewable: true), true, false, .sendAgain),
@@ -70,15 +72,15 @@ struct RetryPolicyTests {
         _ rejection: ResponseFacts.Rejection,
         held: Bool,
         replayed: Bool,
-        _ expected: RetryPolicy.Verdict
+        _ expected: RetryPolicy.RetryDecision
     ) {
-        #expect(RetryPolicy.verdict(attempt(held: held, replayed: replayed), after: rejection) == expected)
+        #expect(RetryPolicy.decision(for: attempt(held: held, replayed: replayed), after: rejection) == expected)
     }
 
     @Test func behindAResponseThatHasBegunNothingIsSentAgain() {
         let begun = attempt(responded: true)
-        #expect(RetryPolicy.verdict(begun, after: .token(isRenewable: true)) == .pass(.rejectedNotHeld))
-        #expect(RetryPolicy.verdict(begun, after: .challenge(isAnswered: true)) == .pass(.challengedNotHeld))
+        #expect(RetryPolicy.decision(for: begun, after: .token(isRenewable: true)) == .pass(.rejectedNotHeld))
+        #expect(RetryPolicy.decision(for: begun, after: .challenge(isAnswered: true)) == .pass(.challengedNotHeld))
     }
 
     private static let notes: [(ResponseNote, tellsSource: Bool, String?)] = [

@@ -19,8 +19,8 @@ struct RequestHeadDecoderTests {
         case head
         case refused(HeadRefusal)
 
-        init(_ verdict: RequestHeadDecoder.Verdict) {
-            switch verdict {
+        init(_ result: RequestHeadDecoder.DecodeResult) {
+            switch result {
             case .needMore: self = .needMore
             case .head: self = .head
             case .refused(let reason): self = .refused(reason)

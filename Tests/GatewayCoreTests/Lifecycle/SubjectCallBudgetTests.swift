@@ -8,39 +8,39 @@ struct SubjectCallBudgetTests {
     private static func spent(members: Int, _ trigger: TokenEvent.Trigger = .demand) -> SubjectCallBudget {
         var budget = SubjectCallBudget(members: members)
         for _ in 0..<members * 60 {
-            let verdict = budget.spend(for: trigger, at: start)
-            #expect(verdict == .granted)
+            let result = budget.spend(for: trigger, at: start)
+            #expect(result == .granted)
         }
         return budget
     }
 
     @Test(arguments: [1, 100]) func thereAreSixtyForEachPlace(_ members: Int) {
         var budget = Self.spent(members: members)
-        let verdict = budget.spend(for: .rejected, at: Self.start)
-        #expect(verdict == .spent(isNews: true))
+        let result = budget.spend(for: .rejected, at: Self.start)
+        #expect(result == .spent(isNews: true))
         let pause = Duration.seconds(60) / members
         let (early, late) = (Self.start + pause - .milliseconds(1), Self.start + pause + .milliseconds(1))
-        var verdicts: [SubjectCallBudget.Verdict] = []
-        for time in [early, late, late] { verdicts.append(budget.spend(for: .demand, at: time)) }
-        #expect(verdicts == [.spent(isNews: false), .granted, .spent(isNews: false)])
+        var results: [SubjectCallBudget.SpendResult] = []
+        for time in [early, late, late] { results.append(budget.spend(for: .demand, at: time)) }
+        #expect(results == [.spent(isNews: false), .granted, .spent(isNews: false)])
     }
 
     @Test func whoInventsSubjectsStopsNoRenewal() {
         var budget = Self.spent(members: 2)
         for _ in 0..<120 {
-            let verdict = budget.spend(for: .aheadOfExpiry, at: Self.start)
-            #expect(verdict == .granted)
+            let result = budget.spend(for: .aheadOfExpiry, at: Self.start)
+            #expect(result == .granted)
         }
-        let verdict = budget.spend(for: .aheadOfExpiry, at: Self.start)
-        #expect(verdict == .spent(isNews: true))
+        let result = budget.spend(for: .aheadOfExpiry, at: Self.start)
+        #expect(result == .spent(isNews: true))
     }
 
     @Test func aFloodWithinEachMillisecondDoesNotStopTheHour() {
         var budget = Self.spent(members: 60)
         var granted = 0
         for turn in 1...4002 {
-            let verdict = budget.spend(for: .demand, at: Self.start + .microseconds(500) * turn)
-            if verdict == .granted { granted += 1 }
+            let result = budget.spend(for: .demand, at: Self.start + .microseconds(500) * turn)
+            if result == .granted { granted += 1 }
         }
         #expect(granted == 2)
     }
@@ -63,8 +63,8 @@ struct SubjectCallBudgetTests {
         for turn in 0..<2000 {
             let now = Self.start + .seconds(5) * turn
             for _ in 0..<3 {
-                let verdict = budget.spend(for: .aheadOfExpiry, at: now)
-                #expect(verdict == .granted)
+                let result = budget.spend(for: .aheadOfExpiry, at: now)
+                #expect(result == .granted)
             }
         }
     }

@@ -83,13 +83,13 @@ struct PoolScript: ~Copyable {
 
     private mutating func take(_ words: [String]) -> String {
         guard let next = pool.next else { return "none" }
-        let verdict = pool.take(
+        let action = pool.take(
             mayRepeat: !words.contains("once"),
             isOpen: !words.contains("closed"),
             mayHaveInput: words.contains("input"),
             at: now
         )
-        return "\(verdict) \(name(next))"
+        return "\(action) \(name(next))"
     }
 
     private mutating func back(_ connection: ConnectionID, _ words: [String]) -> String {

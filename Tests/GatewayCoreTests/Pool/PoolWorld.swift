@@ -168,13 +168,13 @@ final class PoolWorld {
             while let id = pools[pool].state.next {
                 let lease = pools[pool].connections[id]
                 if lease != .idle { complain("not idle") }
-                let verdict = pools[pool].state.take(
+                let action = pools[pool].state.take(
                     mayRepeat: mayRepeat,
                     isOpen: true,
                     mayHaveInput: false,
                     at: now
                 )
-                pools[pool].connections[id] = verdict == .lease || verdict == .look ? .leased : .closing
+                pools[pool].connections[id] = action == .lease || action == .look ? .leased : .closing
                 if pools[pool].connections[id] == .leased {
                     served += 1
                     return

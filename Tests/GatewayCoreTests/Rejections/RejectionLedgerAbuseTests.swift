@@ -20,14 +20,14 @@ struct RejectionLedgerAbuseTests {
             reportsSecond: Bool = true
         ) -> Bool {
             let key = ledgerKey(path)
-            let verdict = ledger.verdict(
+            let decision = ledger.decision(
                 for: key,
                 generation: generation,
                 client: client,
                 isConfirmed: isConfirmed,
                 at: time
             )
-            guard verdict == .counts else { return false }
+            guard decision == .counts else { return false }
             generation += 1
             if reportsSecond { ledger.rejectedAgain(key, generation: generation, at: time) }
             return true
@@ -141,26 +141,26 @@ struct RejectionLedgerAbuseTests {
     @Test func manyRequestsWithOneTokenAreOneRejection() {
         var ledger = RejectionLedger()
         for number in 0..<1000 {
-            let verdict = ledger.verdict(
+            let decision = ledger.decision(
                 for: ledgerKey(word(number)),
                 generation: 4,
                 client: "a",
                 isConfirmed: false,
                 at: 0.monotonic
             )
-            #expect(verdict == .counts)
+            #expect(decision == .counts)
         }
         // The budget has paid for one.
         var renewals = 1
         for generation in 5..<100 {
-            let verdict = ledger.verdict(
+            let decision = ledger.decision(
                 for: ledgerKey("/new" + word(generation)),
                 generation: generation,
                 client: "a",
                 isConfirmed: false,
                 at: 0.monotonic
             )
-            renewals += verdict == .counts ? 1 : 0
+            renewals += decision == .counts ? 1 : 0
         }
         #expect(renewals == 12)
         #expect(ledger.templateCount == 12)

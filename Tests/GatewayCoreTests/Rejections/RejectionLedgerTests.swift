@@ -12,7 +12,7 @@ struct RejectionLedgerTests {
         var client: String? = "a"
         var isConfirmed = false
         /// nil where the token of this generation is the second one that the same request tried.
-        var verdict: RejectionLedger.Verdict?
+        var decision: RejectionLedger.RejectionDecision?
     }
 
     struct Transcript: Sendable, CustomTestStringConvertible {
@@ -25,18 +25,18 @@ struct RejectionLedgerTests {
         var ledger = RejectionLedger()
         for (number, line) in transcript.lines.enumerated() {
             let (key, now) = (ledgerKey(line.path), second(line.second))
-            guard let expected = line.verdict else {
+            guard let expected = line.decision else {
                 ledger.rejectedAgain(key, generation: line.generation, at: now)
                 continue
             }
-            let verdict = ledger.verdict(
+            let decision = ledger.decision(
                 for: key,
                 generation: line.generation,
                 client: line.client,
                 isConfirmed: line.isConfirmed,
                 at: now
             )
-            #expect(verdict == expected, "line \(number + 1)")
+            #expect(decision == expected, "line \(number + 1)")
         }
     }
 }
@@ -58,10 +58,10 @@ private func rejected(
     _ path: String,
     _ generation: Int,
     at second: Int,
-    _ verdict: RejectionLedger.Verdict,
+    _ decision: RejectionLedger.RejectionDecision,
     by client: String? = "a"
 ) -> Line {
-    Line(second: second, path: path, generation: generation, client: client, verdict: verdict)
+    Line(second: second, path: path, generation: generation, client: client, decision: decision)
 }
 
 /// The template has had a 2xx under this generation.
@@ -69,9 +69,9 @@ private func rejectedAfterSuccess(
     _ path: String,
     _ generation: Int,
     at second: Int,
-    _ verdict: RejectionLedger.Verdict
+    _ decision: RejectionLedger.RejectionDecision
 ) -> Line {
-    Line(second: second, path: path, generation: generation, isConfirmed: true, verdict: verdict)
+    Line(second: second, path: path, generation: generation, isConfirmed: true, decision: decision)
 }
 
 private func again(_ path: String, _ generation: Int, at second: Int) -> Line {

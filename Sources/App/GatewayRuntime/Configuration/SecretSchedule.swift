@@ -24,7 +24,7 @@ struct SecretSchedule {
         }
     }
 
-    struct Verdict: Equatable {
+    struct AnswerChange: Equatable {
         /// It is not what the program said before.
         var isNews = false
         /// The program failed before.
@@ -57,9 +57,9 @@ struct SecretSchedule {
     }
 
     /// Nothing is news of a program that no configuration names any longer.
-    mutating func answered(_ program: SecretProgram, _ secret: Secret, at now: MonotonicTime) -> Verdict {
-        guard var entry = entries[program], let ttl = program.ttl else { return Verdict() }
-        let verdict = Verdict(
+    mutating func answered(_ program: SecretProgram, _ secret: Secret, at now: MonotonicTime) -> AnswerChange {
+        guard var entry = entries[program], let ttl = program.ttl else { return AnswerChange() }
+        let change = AnswerChange(
             isNews: entry.isOwed || entry.answer.secret != secret,
             hasRecovered: entry.isFailing
         )
@@ -68,7 +68,7 @@ struct SecretSchedule {
         entry.isFailing = false
         if !entry.isOwed { entry.failures = 0 }
         entries[program] = entry
-        return verdict
+        return change
     }
 
     /// - Returns: Whether it had answered the time before.

@@ -69,11 +69,11 @@ final class SecretWatch: Sendable {
         let now = clock.monotonic()
         switch answer {
         case .success(let secret):
-            let verdict = schedule.withLock { $0.answered(program, secret, at: now) }
-            if verdict.hasRecovered {
+            let change = schedule.withLock { $0.answered(program, secret, at: now) }
+            if change.hasRecovered {
                 logger.notice("Secret renewed again", metadata: ["program": "\(program.name)"])
             }
-            return verdict.isNews
+            return change.isNews
         case .failure(let error):
             let isFirst = schedule.withLock { $0.failed(program, at: now) }
             if isFirst {

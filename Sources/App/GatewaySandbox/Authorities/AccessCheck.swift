@@ -83,7 +83,7 @@ struct AccessCheck: Sendable {
         in state: inout WorldState,
         at now: Int64
     ) -> (token: IssuedToken?, reason: String) {
-        switch state.registry.verdict(on: credential, at: now) {
+        switch state.registry.lookUp(credential, at: now) {
         case .live(let token) where token.kind == .access && authorities.contains(token.authority):
             state.registry.confirmUse(of: credential)
             return (token, "live")

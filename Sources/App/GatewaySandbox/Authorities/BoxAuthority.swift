@@ -149,7 +149,7 @@ struct BoxAuthority: Sendable {
             return .refused(.oauthError("invalid_request", "Invalid refresh_token parameter or parameter missing"))
         }
         let spent: IssuedToken
-        switch state.registry.verdict(on: value, at: now) {
+        switch state.registry.lookUp(value, at: now) {
         case .live(let token)
         where token.kind == .refresh && token.authority == .box && token.client == form["client_id"]:
             spent = token
@@ -162,7 +162,7 @@ struct BoxAuthority: Sendable {
         let grant = WorldState.Grant(renewing: spent, lifetime: call.lifetime)
         let access = state.issueSuccessor(grant, at: now)
         var members = answer(access, lifetime: state.lifetime(of: grant))
-        if call.rotates {
+        if call.rotatesRefreshToken {
             state.registry.spend(value)
             members.append(("refresh_token", .string(state.issue(.refresh, grant, at: now).value)))
         }
@@ -179,7 +179,7 @@ struct BoxAuthority: Sendable {
         guard form["subject_token_type"] == Self.tokenType, let value = form["subject_token"],
             let scope = form["scope"]
         else { return .refused(.oauthError("invalid_request", "Invalid subject_token parameter or parameter missing")) }
-        guard case .live(let parent) = state.registry.verdict(on: value, at: now), parent.kind == .access,
+        guard case .live(let parent) = state.registry.lookUp(value, at: now), parent.kind == .access,
             parent.authority == .box
         else { return .refused(.oauthError("invalid_grant", "Invalid subject token")) }
         guard form["resource"] == nil || form["box_shared_link"] == nil else {

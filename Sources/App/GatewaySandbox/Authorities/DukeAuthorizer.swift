@@ -58,12 +58,12 @@ struct DukeAuthorizer: Sendable {
         _ state: inout WorldState,
         _ now: Int64
     ) -> IssuedToken? {
-        let sessionVerdict = state.registry.verdict(on: session, at: now)
-        if case .spent = sessionVerdict { state.counters.doubleSpends[.duke, default: 0] += 1 }
-        guard case .live(let session) = sessionVerdict, session.kind == .session, session.client == client else {
+        let sessionResult = state.registry.lookUp(session, at: now)
+        if case .spent = sessionResult { state.counters.doubleSpends[.duke, default: 0] += 1 }
+        guard case .live(let session) = sessionResult, session.kind == .session, session.client == client else {
             return nil
         }
-        switch state.registry.verdict(on: access, at: now) {
+        switch state.registry.lookUp(access, at: now) {
         case .live(let access), .expired(let access):
             return access.kind == .access && access.family == session.family ? session : nil
         case .spent, .revoked, .unknown: return nil

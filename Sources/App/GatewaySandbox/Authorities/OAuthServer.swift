@@ -172,12 +172,12 @@ struct OAuthServer: Sendable {
         guard let value = form["refresh_token"] else {
             return .refused(.oauthError("invalid_request", "refresh_token is missing"))
         }
-        let verdict = state.registry.verdict(on: value, at: now)
-        if case .spent(let token) = verdict {
+        let result = state.registry.lookUp(value, at: now)
+        if case .spent(let token) = result {
             state.counters.doubleSpends[.oauth, default: 0] += 1
             state.registry.revoke(family: token.family)
         }
-        guard case .live(let token) = verdict, token.kind == .refresh, token.authority == .oauth,
+        guard case .live(let token) = result, token.kind == .refresh, token.authority == .oauth,
             token.client == client
         else {
             return .refused(.oauthError("invalid_grant", "The refresh token is invalid, expired, revoked or spent"))
@@ -190,7 +190,7 @@ struct OAuthServer: Sendable {
         narrowed.scopes = scopes
         let access = state.issue(.access, narrowed, at: now)
         var members = answer(access, lifetime: state.lifetime(of: narrowed))
-        if call.rotates {
+        if call.rotatesRefreshToken {
             state.registry.spend(value)
             members.append(("refresh_token", .string(state.issue(.refresh, whole, at: now).value)))
         }

@@ -3,7 +3,7 @@ extension WorldState {
     /// word about it (RFC 7009 §2.2).
     mutating func revokeFamily(of value: String, issuedBy authority: OriginName, to client: String?, at now: Int64) {
         let token: IssuedToken
-        switch registry.verdict(on: value, at: now) {
+        switch registry.lookUp(value, at: now) {
         case .live(let found), .expired(let found), .spent(let found), .revoked(let found): token = found
         case .unknown: return
         }

@@ -121,7 +121,7 @@ struct Portal: Sendable {
 
     /// - Returns: Whether it was still open.
     private func end(_ session: String?, of client: Client, _ state: inout WorldState, at now: Int64) -> Bool {
-        guard let session, case .live(let token) = state.registry.verdict(on: session, at: now),
+        guard let session, case .live(let token) = state.registry.lookUp(session, at: now),
             token.authority == .upstream, token.client == client.rawValue
         else { return false }
         state.registry.revoke(family: token.family)
@@ -130,7 +130,7 @@ struct Portal: Sendable {
 
     private func isLive(_ session: String, _ client: Client) -> Bool {
         world.withState { state, now in
-            guard case .live(let token) = state.registry.verdict(on: session, at: now) else { return false }
+            guard case .live(let token) = state.registry.lookUp(session, at: now) else { return false }
             return token.authority == .upstream && token.client == client.rawValue
         }
     }

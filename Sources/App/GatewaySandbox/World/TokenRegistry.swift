@@ -25,7 +25,7 @@ struct IssuedToken: Sendable {
 ///
 /// Holds `capacity` tokens; the oldest are forgotten first and are then as good as never issued.
 struct TokenRegistry: Sendable {
-    enum Verdict: Sendable {
+    enum LookupResult: Sendable {
         case live(IssuedToken)
         case expired(IssuedToken)
         case spent(IssuedToken)
@@ -52,7 +52,7 @@ struct TokenRegistry: Sendable {
         order.removeFirst(Self.capacity)
     }
 
-    func verdict(on value: String, at now: Int64) -> Verdict {
+    func lookUp(_ value: String, at now: Int64) -> LookupResult {
         guard let token = tokens[value] else { return .unknown }
         switch token.state {
         case .revoked: return .revoked(token)

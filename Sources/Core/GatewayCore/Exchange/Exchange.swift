@@ -202,7 +202,7 @@ package struct Exchange: ~Copyable, Sendable {
             phase = .tunnelling
             return .tunnel
         }
-        switch RetryPolicy.verdict(attempt, after: response.rejection) {
+        switch RetryPolicy.decision(for: attempt, after: response.rejection) {
         case .pass(let note):
             attempt.responseHasBegun = true
             return .passResponse(note)

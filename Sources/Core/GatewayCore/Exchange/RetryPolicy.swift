@@ -35,7 +35,7 @@ package enum RetryPolicy {
     }
 
     /// What happens to a response that rejects the credential.
-    package enum Verdict: Hashable, Sendable {
+    package enum RetryDecision: Hashable, Sendable {
         case sendAgain
         case pass(ResponseNote)
     }
@@ -43,7 +43,7 @@ package enum RetryPolicy {
     /// Whether a request whose token was rejected is sent with another one.
     ///
     /// Not a second time: an upstream that refuses every token would have the gateway obtain tokens without end.
-    package static func verdict(_ attempt: Attempt, after rejection: ResponseFacts.Rejection) -> Verdict {
+    package static func decision(for attempt: Attempt, after rejection: ResponseFacts.Rejection) -> RetryDecision {
         switch rejection {
         case .none, .challenge(isAnswered: false): .pass(.none)
         case .challenge(isAnswered: true):

@@ -16,7 +16,7 @@ package struct ChunkDecoder: Sendable {
         case broken
     }
 
-    package enum Verdict: Sendable {
+    package enum DecodeResult: Sendable {
         /// Pass on this many bytes; more are to come.
         case pass(Int)
         /// Pass on this many bytes, which end with the last chunk's `0` line; the trailer section follows.
@@ -46,7 +46,7 @@ package struct ChunkDecoder: Sendable {
         _ bytes: borrowing Span<UInt8>,
         from start: Int,
         onData: (Range<Int>) -> Void = { _ in }
-    ) -> Verdict {
+    ) -> DecodeResult {
         var index = start
         while index < bytes.count {
             let byte = bytes[index]
@@ -123,7 +123,7 @@ package struct ChunkDecoder: Sendable {
         return true
     }
 
-    private mutating func fail() -> Verdict {
+    private mutating func fail() -> DecodeResult {
         state = .broken
         return .broken
     }

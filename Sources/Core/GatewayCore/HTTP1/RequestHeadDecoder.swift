@@ -1,6 +1,6 @@
 /// Decodes request heads, strictly and resumably (RFC 9112 §3 and §5-§6).
 package struct RequestHeadDecoder: ~Copyable, Sendable {
-    package enum Verdict: Sendable {
+    package enum DecodeResult: Sendable {
         case needMore
         /// ``RequestHeadDecoder/head`` is complete.
         case head
@@ -48,11 +48,11 @@ package struct RequestHeadDecoder: ~Copyable, Sendable {
     }
 
     /// - Parameter bytes: Everything from the first byte of the head on; grows from call to call.
-    package mutating func decode(_ bytes: borrowing Span<UInt8>) -> Verdict {
+    package mutating func decode(_ bytes: borrowing Span<UInt8>) -> DecodeResult {
         if phase == .requestLine {
             switch readRequestLine(bytes) {
             case .head: phase = .fields
-            case let verdict: return verdict
+            case let result: return result
             }
         }
         switch head.section.read(bytes, maxBytes: maxBytes, maxFields: maxFields) {
@@ -67,7 +67,7 @@ package struct RequestHeadDecoder: ~Copyable, Sendable {
 
     // MARK: Request line
 
-    private mutating func readRequestLine(_ bytes: borrowing Span<UInt8>) -> Verdict {
+    private mutating func readRequestLine(_ bytes: borrowing Span<UInt8>) -> DecodeResult {
         // One empty line before a request is forgiven (RFC 9112 §2.2).
         if scanned == 0, !hasTakenEmptyLine, bytes.count > 0, bytes[0] == 0x0D {
             guard bytes.count > 1 else { return .needMore }
@@ -292,12 +292,5 @@ package struct RequestHeadDecoder: ~Copyable, Sendable {
             guard a.asciiLowercased == b.asciiLowercased else { return .hostMismatch }
         }
         return nil
-    }
-}
-
-extension UInt8 {
-    /// A byte of `host[:port]`: a registered name, an IPv4 address or an IPv6 address in brackets.
-    fileprivate var isAuthorityByte: Bool {
-        isHostByte || self == 0x3A || self == 0x5B || self == 0x5D
     }
 }

@@ -1,6 +1,6 @@
 /// Decodes response heads with the same strictness as request heads: what is broken becomes 502, never bytes to a client.
 package struct ResponseHeadDecoder: ~Copyable, Sendable {
-    package enum Verdict: Sendable {
+    package enum DecodeResult: Sendable {
         case needMore
         case head
         case refused(HeadRefusal)
@@ -25,7 +25,7 @@ package struct ResponseHeadDecoder: ~Copyable, Sendable {
     /// - Parameters:
     ///   - bytes: Everything from the first byte of the head on; grows from call to call.
     ///   - answersHead: The request was HEAD, so no body follows whatever the fields say.
-    package mutating func decode(_ bytes: borrowing Span<UInt8>, answersHead: Bool) -> Verdict {
+    package mutating func decode(_ bytes: borrowing Span<UInt8>, answersHead: Bool) -> DecodeResult {
         if !hasStatusLine {
             switch FieldSection.endOfLine(bytes, from: scanned) {
             case .needMore(let position):

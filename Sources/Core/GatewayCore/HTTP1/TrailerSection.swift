@@ -1,6 +1,6 @@
 /// The fields behind a chunked body (RFC 9110 §6.5): forwarded, but for those that could change what was already judged.
 package struct TrailerSection: Sendable {
-    package enum Verdict: Sendable {
+    package enum ReadResult: Sendable {
         case needMore
         /// The section with its empty line, without the forbidden fields, and how many bytes it took.
         case complete(output: [UInt8], consumed: Int)
@@ -19,7 +19,7 @@ package struct TrailerSection: Sendable {
 
     package mutating func reset() { section.begin(at: 0) }
 
-    package mutating func read(_ bytes: borrowing Span<UInt8>, forbidden: [[UInt8]] = []) -> Verdict {
+    package mutating func read(_ bytes: borrowing Span<UInt8>, forbidden: [[UInt8]] = []) -> ReadResult {
         switch section.read(bytes, maxBytes: maxBytes, maxFields: maxFields) {
         case .needMore: return .needMore
         case .refused(let reason): return .refused(reason)

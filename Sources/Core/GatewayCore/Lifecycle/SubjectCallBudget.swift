@@ -2,7 +2,7 @@
 ///
 /// Renewals ahead of an end have a budget of their own: whoever invents subjects keeps nobody's token from being renewed.
 package struct SubjectCallBudget: Sendable {
-    package enum Verdict: Hashable, Sendable {
+    package enum SpendResult: Hashable, Sendable {
         case granted
         /// `isNews`: nobody was told since there were calls to spare.
         case spent(isNews: Bool)
@@ -12,7 +12,7 @@ package struct SubjectCallBudget: Sendable {
         var calls: CallBudget
         var isSaid = false
 
-        mutating func spend(at now: MonotonicTime) -> Verdict {
+        mutating func spend(at now: MonotonicTime) -> SpendResult {
             guard calls.spend(at: now) else {
                 defer { isSaid = true }
                 return .spent(isNews: !isSaid)
@@ -30,7 +30,7 @@ package struct SubjectCallBudget: Sendable {
         renewals = newTokens
     }
 
-    package mutating func spend(for trigger: TokenEvent.Trigger, at now: MonotonicTime) -> Verdict {
+    package mutating func spend(for trigger: TokenEvent.Trigger, at now: MonotonicTime) -> SpendResult {
         trigger == .aheadOfExpiry ? renewals.spend(at: now) : newTokens.spend(at: now)
     }
 

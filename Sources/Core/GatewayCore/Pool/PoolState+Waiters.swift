@@ -128,8 +128,8 @@ extension PoolState {
         if !needsNew, let slot = idle.last {
             let id = ConnectionID(slot: slot, number: connections[Int(slot)].number)
             // Always looked at: the request may not be one that can be sent again.
-            let verdict = take(mayRepeat: false, isOpen: true, mayHaveInput: true, at: situation.now)
-            return verdict == .close ? .close(id) : .look(id)
+            let action = take(mayRepeat: false, isOpen: true, mayHaveInput: true, at: situation.now)
+            return action == .close ? .close(id) : .look(id)
         }
         if hasGrant, let (ticket, _) = waiters.popFirst() {
             hasGrant = false

@@ -119,7 +119,7 @@ package struct PoolState: ~Copyable, Sendable {
         isOpen: Bool,
         mayHaveInput: Bool,
         at now: MonotonicTime
-    ) -> IdleVerdict {
+    ) -> IdleConnectionAction {
         guard let slot = idle.popLast() else { return .gone }
         connections[Int(slot)].phase = .leased
         guard isOpen else { return .gone }

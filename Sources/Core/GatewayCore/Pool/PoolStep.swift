@@ -21,7 +21,7 @@ package struct PoolSituation: Hashable, Sendable {
 }
 
 /// What becomes of an idle connection that would be taken for a request.
-package enum IdleVerdict: Hashable, Sendable {
+package enum IdleConnectionAction: Hashable, Sendable {
     case lease
     /// Lease it, unless its end or bytes that were not asked for have come. Otherwise close it.
     case look

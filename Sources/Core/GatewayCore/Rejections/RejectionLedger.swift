@@ -28,7 +28,7 @@ package struct RejectionLedger: Sendable {
         }
     }
 
-    package enum Verdict: Hashable, Sendable {
+    package enum RejectionDecision: Hashable, Sendable {
         /// Tell the source that the token was rejected, and send the request again.
         case counts
         /// Pass the response: this path has rejected newer tokens, too.
@@ -86,13 +86,13 @@ package struct RejectionLedger: Sendable {
     ///   - generation: Of the token that the request carried.
     ///   - client: nil for all clients without a name together.
     ///   - isConfirmed: The template has had a 2xx under this generation.
-    package mutating func verdict(
+    package mutating func decision(
         for key: Key,
         generation: Int,
         client: String?,
         isConfirmed: Bool,
         at now: MonotonicTime
-    ) -> Verdict {
+    ) -> RejectionDecision {
         newest = max(newest, generation)
         guard generation == newest, generation > rejected else { return .counts }
         var pause = rules.firstPause

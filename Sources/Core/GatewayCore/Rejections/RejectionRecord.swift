@@ -27,15 +27,15 @@ package final class RejectionRecord: Sendable {
         confirmed.confirm(key.template, generation: generation)
     }
 
-    package func verdict(
+    package func decision(
         for key: RejectionLedger.Key,
         generation: Int,
         client: String?,
         at now: MonotonicTime
-    ) -> RejectionLedger.Verdict {
+    ) -> RejectionLedger.RejectionDecision {
         let isConfirmed = confirmed.isConfirmed(key.template, generation: generation)
         return ledger.withLock {
-            $0.verdict(for: key, generation: generation, client: client, isConfirmed: isConfirmed, at: now)
+            $0.decision(for: key, generation: generation, client: client, isConfirmed: isConfirmed, at: now)
         }
     }
 

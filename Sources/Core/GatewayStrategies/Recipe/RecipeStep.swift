@@ -72,7 +72,7 @@ struct RecipeStep: Sendable {
         request.method == .get && !outputs.contains { $0.name == "token" || $0.name == "renewal" }
     }
 
-    enum Verdict {
+    enum StepOutcome {
         case success([String: Secret])
         /// With what was found all the same.
         case broken(BrokenAnswer, [String: Secret])
@@ -81,15 +81,15 @@ struct RecipeStep: Sendable {
         case refused(isFinal: Bool)
     }
 
-    /// - Parameter rotates: Whether the answer may hold what can be had only once.
-    func verdict(on reply: TokenReply, rotates: Bool = false) -> Verdict {
+    /// - Parameter rotatesRefreshToken: Whether the answer may hold what can be had only once.
+    func outcome(of reply: TokenReply, rotatesRefreshToken: Bool = false) -> StepOutcome {
         switch statuses.outcome(of: reply.status) {
         case .transient: return .transient
         case .terminal: return .refused(isFinal: true)
         case .unlisted: return .refused(isFinal: false)
         case .success: break
         }
-        let json = JSONValue(reply.body, forgivingNumbers: rotates)
+        let json = JSONValue(reply.body, forgivingNumbers: rotatesRefreshToken)
         if let success {
             guard let found = json.flatMap(success.pointer.value(in:)) else {
                 return .broken(BrokenAnswer(reason: "there is no \(success.pointer.text) in it"), [:])
@@ -99,7 +99,7 @@ struct RecipeStep: Sendable {
         return values(in: reply, json)
     }
 
-    private func values(in reply: TokenReply, _ json: JSONValue?) -> Verdict {
+    private func values(in reply: TokenReply, _ json: JSONValue?) -> StepOutcome {
         var values: [String: Secret] = [:]
         var broken: BrokenAnswer?
         for output in outputs {
@@ -109,7 +109,7 @@ struct RecipeStep: Sendable {
                 broken = broken ?? error
             }
         }
-        return broken.map { Verdict.broken($0, values) } ?? .success(values)
+        return broken.map { StepOutcome.broken($0, values) } ?? .success(values)
     }
 }
 

@@ -81,8 +81,8 @@ extension ExchangeDriver {
             rejections.rejectedAgain(key, generation: generation, at: now)
             return rejection
         }
-        let verdict = rejections.verdict(for: key, generation: generation, client: record.client, at: now)
-        return verdict == .counts ? rejection : .tokenWithoutRenewal
+        let decision = rejections.decision(for: key, generation: generation, client: record.client, at: now)
+        return decision == .counts ? rejection : .tokenWithoutRenewal
     }
 
     /// Also of one that only a person can replace: it is dead, and the next request is told so.

@@ -81,11 +81,11 @@ struct RequestReader {
 
     // MARK: Head
 
-    mutating func readHead() -> RequestHeadDecoder.Verdict {
+    mutating func readHead() -> RequestHeadDecoder.DecodeResult {
         let bytes = bytes
-        let verdict = message.decoder.decode(bytes.readableBytesUInt8Span)
-        if case .needMore = verdict { self.bytes.moveReaderIndex(forwardBy: message.decoder.takeEmptyLine()) }
-        return verdict
+        let result = message.decoder.decode(bytes.readableBytesUInt8Span)
+        if case .needMore = result { self.bytes.moveReaderIndex(forwardBy: message.decoder.takeEmptyLine()) }
+        return result
     }
 
     /// Moves the bytes of the head that was just read to ``message``.

@@ -45,7 +45,7 @@ struct ResponseReader: ~Copyable {
 
     // MARK: Head
 
-    mutating func readHead() -> ResponseHeadDecoder.Verdict {
+    mutating func readHead() -> ResponseHeadDecoder.DecodeResult {
         let bytes = bytes
         return decoder.decode(bytes.readableBytesUInt8Span, answersHead: answersHead)
     }

@@ -54,13 +54,13 @@ final class UpstreamPool {
     /// - Parameter mayRepeat: The request may be sent again if the connection turns out to have ended.
     func takeIdle(mayRepeat: Bool) -> HTTP1UpstreamConnection? {
         while let id = state.next, let candidate = connection(id) {
-            let verdict = state.take(
+            let action = state.take(
                 mayRepeat: mayRepeat,
                 isOpen: candidate.isOpen,
                 mayHaveInput: candidate.mayHaveInput,
                 at: now
             )
-            switch verdict {
+            switch action {
             case .lease: return candidate
             // Bytes that came before the request are no answer to it, and their event may come after that of the request.
             case .look:
