@@ -18,7 +18,7 @@ enum SecretReaders {
         "Core/GatewayCore/Access/ClientAuthenticationCache.swift",
         "Core/GatewayCore/Access/ClientRegistry.swift",
         "Core/GatewayCore/Auth/DownscopeTerms.swift",
-        "Core/GatewayCore/Config/ConfigFields.swift",
+        "Core/GatewayCore/Config/ConfigFields+Secrets.swift",
         "Core/GatewayCore/Credentials/CredentialEcho.swift",
         "Core/GatewayCore/Credentials/Injection.swift",
         "Core/GatewayCore/Decoding/RouteHeaders.swift",

@@ -157,9 +157,9 @@ struct GrantsAgainstSandboxTests {
             #expect(first.expiresAt != nil)
             let second = try await bench.renew(grant, holding: first).get()
             #expect(second.access != first.access)
-            #expect(second.renewal != first.renewal)
+            #expect(second.refreshToken != first.refreshToken)
             let third = try await bench.renew(grant, holding: second).get()
-            #expect(third.renewal != second.renewal)
+            #expect(third.refreshToken != second.refreshToken)
 
             // The first pair is spent: the authorizer no longer knows it.
             guard case .failure(let failure) = try await bench.renew(grant, holding: first) else { throw Unexpected() }

@@ -70,7 +70,7 @@ struct RecipeExampleTests {
         #expect(recipe.revocation(of: token)?.body == builtIn.revocation(of: token)?.body)
         #expect(recipe.revocation(of: token)?.url.text == builtIn.revocation(of: token)?.url.text)
         #expect(recipe.injection(of: token) == builtIn.injection(of: token))
-        #expect(!recipe.rotates)
+        #expect(!recipe.rotatesRefreshToken)
     }
 
     @Test func routesWorkWithThem() async throws {

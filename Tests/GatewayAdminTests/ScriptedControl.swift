@@ -63,7 +63,7 @@ final class ScriptedControl: GatewayControl {
             case .refresh: "refresh"
             case .revoke: "revoke"
             case .clear: "clear"
-            case .import(let token): token.renewal == nil ? "import" : "import pair"
+            case .import(let token): token.refreshToken == nil ? "import" : "import pair"
             case .lock: "lock"
             case .unlock: "unlock"
             }

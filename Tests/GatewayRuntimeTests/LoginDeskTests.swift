@@ -34,7 +34,7 @@ struct LoginDeskTests {
 
         init(_ answers: [ScriptedTokenEndpoint.Answer], redirect: LoginRedirect) {
             endpoint = ScriptedTokenEndpoint(answers)
-            var grant = SampleGrant(rotates: true)
+            var grant = SampleGrant(rotatesRefreshToken: true)
             grant.login = SampleLogin(redirect: redirect)
             let plain = Self.keeper("service", SampleGrant(), endpoint, audit, clock)
             let keeper = Self.keeper("box", grant, endpoint, audit, clock)

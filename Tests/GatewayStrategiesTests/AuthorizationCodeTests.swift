@@ -19,7 +19,7 @@ struct AuthorizationCodeTests {
     ]
     private static let whole = FixtureNode.mapping(wholeEntries)
 
-    private let held = TokenSet(access: Secret("old"), renewal: Secret("r1"), obtainedAt: now.wall)
+    private let held = TokenSet(access: Secret("old"), refreshToken: Secret("r1"), obtainedAt: now.wall)
 
     private func flow(_ block: FixtureNode, _ kind: String = "oauth2_authorization_code") throws -> any LoginFlow {
         try #require(try grant(kind, block).login)
@@ -172,8 +172,8 @@ struct AuthorizationCodeTests {
             #"{"access_token":"new","expires_in":60,"refresh_token":"r2","refresh_token_expires_in":600}"#
         )
         let fresh = try grant.interpret(reply, holding: held, at: now).get()
-        #expect(fresh.renewal == Secret("r2"))
-        #expect(fresh.renewalExpiresAt == now.wall + .seconds(600))
+        #expect(fresh.refreshToken == Secret("r2"))
+        #expect(fresh.refreshTokenExpiresAt == now.wall + .seconds(600))
     }
 
     @Test(arguments: ["0", "-1", "\"-5\"", "1e999", "-1e999", "\"soon\"", "[]"])
@@ -183,11 +183,11 @@ struct AuthorizationCodeTests {
             let grant = try grant(kind, block)
             let fresh = try grant.interpret(TokenReply(200, body), holding: held, at: now).get()
             #expect(fresh.access == Secret("new"))
-            #expect(fresh.renewal == Secret("r2"))
+            #expect(fresh.refreshToken == Secret("r2"))
             #expect(fresh.expiresAt == nil)
         }
         let begun = try flow(Self.plain).interpret(TokenReply(200, body), at: now).get()
-        #expect(begun.renewal == Secret("r2"))
+        #expect(begun.refreshToken == Secret("r2"))
     }
 
     @Test(arguments: [
@@ -196,29 +196,29 @@ struct AuthorizationCodeTests {
     ])
     func theNextRefreshTokenIsPutAsideWhateverTheAccessTokenIs(_ body: String) throws {
         let grant = try grant("oauth2_authorization_code", Self.plain)
-        func renewal(_ status: Int) -> Secret? {
+        func refreshToken(_ status: Int) -> Secret? {
             var attempt = GrantAttempt.sample(holding: held, at: now)
             attempt.answers = 1
             if case .token = grant.interpret(TokenReply(status, body), in: &attempt) { Issue.record("a token") }
-            return attempt.nextRenewal
+            return attempt.nextRefreshToken
         }
-        #expect(renewal(200) == Secret("r2"))
-        #expect(renewal(400) == nil)
+        #expect(refreshToken(200) == Secret("r2"))
+        #expect(refreshToken(400) == nil)
     }
 
     @Test func aLoginThatIsNotProlongedIsKnownByItsEnd() throws {
         var held = held
-        held.renewalExpiresAt = now.wall + .seconds(600)
+        held.refreshTokenExpiresAt = now.wall + .seconds(600)
         let grant = try grant("oauth2_authorization_code", Self.plain)
         func answer(_ lifetime: Int) throws -> TokenSet {
             let text = #"{"access_token":"new","refresh_token":"r2","refresh_token_expires_in":\#(lifetime)}"#
             return try grant.interpret(TokenReply(200, text), holding: held, at: now).get()
         }
-        #expect(try answer(600).renewalObtainedAt == held.obtainedAt, "the same end as before")
-        #expect(try answer(601).renewalObtainedAt == held.obtainedAt, "rounded")
-        #expect(try answer(1800).renewalObtainedAt == nil, "begun anew")
-        held.renewalObtainedAt = now.wall + .seconds(-5000)
-        #expect(try answer(600).renewalObtainedAt == held.renewalObtainedAt)
+        #expect(try answer(600).refreshTokenObtainedAt == held.obtainedAt, "the same end as before")
+        #expect(try answer(601).refreshTokenObtainedAt == held.obtainedAt, "rounded")
+        #expect(try answer(1800).refreshTokenObtainedAt == nil, "begun anew")
+        held.refreshTokenObtainedAt = now.wall + .seconds(-5000)
+        #expect(try answer(600).refreshTokenObtainedAt == held.refreshTokenObtainedAt)
     }
 
     @Test func theConfigurationMaySayHowLongALoginLasts() throws {
@@ -226,16 +226,16 @@ struct AuthorizationCodeTests {
         let grant = try grant("oauth2_authorization_code", block)
         let reply = TokenReply(200, #"{"access_token":"new","refresh_token":"r2"}"#)
         let fresh = try grant.interpret(reply, holding: held, at: now).get()
-        #expect(fresh.renewalExpiresAt == now.wall + .seconds(30 * 86_400))
+        #expect(fresh.refreshTokenExpiresAt == now.wall + .seconds(30 * 86_400))
     }
 
     @Test func anAnswerWithoutARefreshTokenKeepsTheOld() throws {
         var held = held
-        held.renewalExpiresAt = now.wall + .seconds(900)
+        held.refreshTokenExpiresAt = now.wall + .seconds(900)
         let grant = try grant("oauth2_authorization_code", Self.plain)
         let fresh = try grant.interpret(TokenReply(200, #"{"access_token":"new"}"#), holding: held, at: now).get()
-        #expect(fresh.renewal == Secret("r1"))
-        #expect(fresh.renewalExpiresAt == held.renewalExpiresAt)
+        #expect(fresh.refreshToken == Secret("r1"))
+        #expect(fresh.refreshTokenExpiresAt == held.refreshTokenExpiresAt)
     }
 
     @Test(arguments: ["invalid_grant", "interaction_required", "consent_required", "account_deactivated"])
@@ -250,7 +250,7 @@ struct AuthorizationCodeTests {
     @Test func withoutATokenAPersonIsNeeded() throws {
         let grant = try grant("oauth2_authorization_code", Self.plain)
         var unrenewable = held
-        unrenewable.renewal = nil
+        unrenewable.refreshToken = nil
         for token in [nil, unrenewable] {
             guard case .impossible(let failure) = grant.firstStep(holding: token) else {
                 Issue.record("something is asked")
@@ -268,10 +268,10 @@ struct AuthorizationCodeTests {
         ]
         let grant = try grant("oauth2_authorization_code", refreshAlone)
         let seed = try #require(grant.seed(at: now))
-        #expect(seed.renewal == Secret("r0") && seed.expiresAt == now.wall)
+        #expect(seed.refreshToken == Secret("r0") && seed.expiresAt == now.wall)
         #expect(grant.renewsSeed)
         let answer = grant.interpret(TokenReply(200, #"{"access_token":"new"}"#), holding: nil, at: now)
-        #expect(try answer.get().renewal == Secret("r0"))
+        #expect(try answer.get().refreshToken == Secret("r0"))
     }
 
     @Test func everyInputMakesAnotherToken() throws {
@@ -316,7 +316,7 @@ struct AuthorizationCodeTests {
                 """
         )
         var access = held
-        access.renewal = nil
+        access.refreshToken = nil
         #expect(grant.revocation(of: access)?.wire.hasSuffix("token=old&token_type_hint=access_token") == true)
         #expect(try self.grantWithoutRevocation().revocation(of: held) == nil)
     }
@@ -387,7 +387,7 @@ struct AuthorizationCodeTests {
             #"{"access_token":"new","expires_in":3600,"refresh_token":"r2","restricted_to":[]}"#
         )
         let fresh = try grant("box_oauth", Self.box).interpret(reply, holding: held, at: now).get()
-        #expect(fresh.renewalExpiresAt == now.wall + .seconds(60 * 86_400))
+        #expect(fresh.refreshTokenExpiresAt == now.wall + .seconds(60 * 86_400))
     }
 
     @Test func boxTakesCredentialsInTheFormAlone() throws {

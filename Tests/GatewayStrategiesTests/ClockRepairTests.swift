@@ -55,7 +55,7 @@ struct ClockRepairTests {
     @Test func aRefreshTokenIsSentAgainWithANewAssertion() throws {
         let block: FixtureNode = .mapping([("authorize_url", "https://id.example.com/authorize")] + Self.signed)
         let grant = try grant("oauth2_authorization_code", block)
-        var attempt = attempt(holding: TokenSet(access: Secret("a"), renewal: Secret("r"), obtainedAt: now.wall))
+        var attempt = attempt(holding: TokenSet(access: Secret("a"), refreshToken: Secret("r"), obtainedAt: now.wall))
         let reply = TokenReply(401, #"{"error":"invalid_client"}"#, Self.date)
         let request = try next(grant.interpret(reply, in: &attempt))
         #expect(try request.parameter("refresh_token") == "r")
@@ -68,7 +68,7 @@ struct ClockRepairTests {
     @Test func aPasswordThatFollowedARefreshTokenStaysInItsPlace() throws {
         let block: FixtureNode = .mapping([("username", "ada"), ("password", "p")] + Self.signed)
         let grant = try grant("oauth2_password", block)
-        var attempt = attempt(holding: TokenSet(access: Secret("a"), renewal: Secret("r"), obtainedAt: now.wall))
+        var attempt = attempt(holding: TokenSet(access: Secret("a"), refreshToken: Secret("r"), obtainedAt: now.wall))
         _ = try next(grant.interpret(TokenReply(400, #"{"error":"invalid_grant"}"#), in: &attempt))
         let reply = TokenReply(400, #"{"error":"invalid_client","error_description":"bad exp"}"#, Self.date)
         let request = try next(grant.interpret(reply, in: &attempt))

@@ -7,7 +7,7 @@ import Testing
 @Suite("Duke's mobile authorizer", .timeLimit(.minutes(5)))
 struct DukeSessionTests {
     private static let seeded: FixtureNode = ["client_name": "dukemobile", "access_token": "A", "session_token": "S"]
-    private let token = TokenSet(access: Secret("A1"), renewal: Secret("S1"), obtainedAt: now.wall)
+    private let token = TokenSet(access: Secret("A1"), refreshToken: Secret("S1"), obtainedAt: now.wall)
 
     private static func pair(_ access: String, _ session: String) -> TokenReply {
         TokenReply(200, #"{"data":{"access_token":"\#(access)","session_token":"\#(session)"}}"#)
@@ -57,15 +57,15 @@ struct DukeSessionTests {
 
     @Test func bothTokensRotate() throws {
         let grant = try grant("duke_session", Self.seeded)
-        #expect(grant.rotates)
+        #expect(grant.rotatesRefreshToken)
         let fresh = try grant.interpret(Self.pair("A2", "S2"), holding: token, at: now).get()
-        #expect(fresh == TokenSet(access: Secret("A2"), renewal: Secret("S2"), obtainedAt: now.wall))
+        #expect(fresh == TokenSet(access: Secret("A2"), refreshToken: Secret("S2"), obtainedAt: now.wall))
     }
 
     @Test func anAnswerWithoutASessionTokenKeepsTheOld() throws {
         let grant = try grant("duke_session", Self.seeded)
         let reply = TokenReply(200, #"{"data":{"access_token":"A2"}}"#)
-        #expect(try grant.interpret(reply, holding: token, at: now).get().renewal == Secret("S1"))
+        #expect(try grant.interpret(reply, holding: token, at: now).get().refreshToken == Secret("S1"))
     }
 
     @Test func theEndIsReadFromTheToken() throws {
@@ -87,7 +87,7 @@ struct DukeSessionTests {
         let issued = iat.map { #","iat":\#(start + $0)"# } ?? ""
         let reply = Self.pair(jwt(#"{"exp":\#(start + exp)\#(issued)}"#), "S2")
         let fresh = try grant.interpret(reply, holding: token, at: now).get()
-        #expect(fresh.renewal == Secret("S2"))
+        #expect(fresh.refreshToken == Secret("S2"))
         #expect(fresh.lifetime == lifetime)
     }
 
@@ -97,7 +97,7 @@ struct DukeSessionTests {
         let block: FixtureNode = ["client_name": "dukemobile", "access_token": "\(access)", "session_token": "S"]
         let seed = try #require(try grant("duke_session", block).seed(at: now))
         #expect(seed.expiresAt == end)
-        #expect(seed.renewal == Secret("S"))
+        #expect(seed.refreshToken == Secret("S"))
     }
 
     @Test func withoutSeedsALoginIsNeeded() throws {
@@ -257,7 +257,7 @@ struct DukeLoginTests {
         let step = try flow().read(.pasted(address), of: attempt, at: now)
         let pair = TokenSet(
             access: Secret(access),
-            renewal: Secret("S+1"),
+            refreshToken: Secret("S+1"),
             obtainedAt: now.wall,
             expiresAt: now.wall + .seconds(900)
         )

@@ -15,8 +15,13 @@ struct PasswordTests {
         return try grant("oauth2_password", .mapping(own + more))
     }
 
-    private func held(renewal: String?) -> TokenSet {
-        TokenSet(access: Secret("old"), renewal: renewal.map { Secret($0) }, obtainedAt: now.wall, expiresAt: now.wall)
+    private func held(refreshToken: String?) -> TokenSet {
+        TokenSet(
+            access: Secret("old"),
+            refreshToken: refreshToken.map { Secret($0) },
+            obtainedAt: now.wall,
+            expiresAt: now.wall
+        )
     }
 
     @Test func thePasswordBringsTheFirstToken() throws {
@@ -33,27 +38,27 @@ struct PasswordTests {
     }
 
     @Test func aRefreshTokenSparesThePassword() throws {
-        let request = try request(of: password().firstStep(holding: held(renewal: "R1")))
+        let request = try request(of: password().firstStep(holding: held(refreshToken: "R1")))
         #expect(request.wire == "POST \(Self.url)\n\ngrant_type=refresh_token&refresh_token=R1&client_id=app")
     }
 
     @Test func withoutARefreshTokenThePasswordIsSentAgain() throws {
-        let request = try request(of: password().firstStep(holding: held(renewal: nil)))
+        let request = try request(of: password().firstStep(holding: held(refreshToken: nil)))
         #expect(request.wire == "POST \(Self.url)\n\ngrant_type=password&username=ada&password=p+w%26&client_id=app")
     }
 
     @Test(arguments: [
         (#"{"access_token":"new","refresh_token":"R2"}"#, "R2"), (#"{"access_token":"new"}"#, "R1"),
     ])
-    func aRefreshTokenIsKeptUntilAnotherComes(_ body: String, _ renewal: String) throws {
-        let token = try password().interpret(TokenReply(200, body), holding: held(renewal: "R1"), at: now).get()
-        #expect(token.renewal == Secret(renewal))
+    func aRefreshTokenIsKeptUntilAnotherComes(_ body: String, _ refreshToken: String) throws {
+        let token = try password().interpret(TokenReply(200, body), holding: held(refreshToken: "R1"), at: now).get()
+        #expect(token.refreshToken == Secret(refreshToken))
     }
 
     @Test(arguments: ["invalid_grant", "unsupported_grant_type", "invalid_request"])
     func aRefusedRefreshTokenIsFollowedByThePasswordOnce(_ code: String) throws {
         let grant = try password()
-        var attempt = GrantAttempt.sample(holding: held(renewal: "R1"), at: now)
+        var attempt = GrantAttempt.sample(holding: held(refreshToken: "R1"), at: now)
         attempt.answers = 1
         let refusal = TokenReply(400, #"{"error":"\#(code)"}"#)
         guard case .next(let request) = grant.interpret(refusal, in: &attempt) else { throw WrongKind() }
@@ -64,14 +69,14 @@ struct PasswordTests {
         guard case .token(let token) = grant.interpret(TokenReply(200, #"{"access_token":"new"}"#), in: &second) else {
             throw WrongKind()
         }
-        #expect(token.renewal == nil)
+        #expect(token.refreshToken == nil)
         attempt.answers = 2
         guard case .failure(let failure) = grant.interpret(refusal, in: &attempt) else { throw WrongKind() }
         #expect(failure.class == .terminal)
     }
 
     @Test func aBusyAuthorityIsNotGivenThePasswordInstead() throws {
-        var attempt = GrantAttempt.sample(holding: held(renewal: "R1"), at: now)
+        var attempt = GrantAttempt.sample(holding: held(refreshToken: "R1"), at: now)
         attempt.answers = 1
         guard case .failure(let failure) = try password().interpret(TokenReply(503, ""), in: &attempt) else {
             throw WrongKind()

@@ -70,7 +70,7 @@ struct RecipeTests {
         #expect(token.lifetime == .seconds(1800))
         #expect(grant.injection(of: token).wire == ["X-Device: d-77", "Cookie: sid=s3ss"])
         #expect(grant.revocation(of: token) == nil)
-        #expect(!grant.rotates)
+        #expect(!grant.rotatesRefreshToken)
     }
 
     @Test func whatIsMissingIsTriedAgain() throws {
@@ -121,20 +121,20 @@ struct RecipeTests {
         ],
         "revoke": [["url": "https://app.example.com/session/{{token}}", "method": "DELETE"]],
     ]
-    private let held = TokenSet(access: Secret("t/1"), renewal: Secret("r1"), obtainedAt: now.wall)
+    private let held = TokenSet(access: Secret("t/1"), refreshToken: Secret("r1"), obtainedAt: now.wall)
 
     @Test func aTokenAtHandIsRefreshed() throws {
         let grant = try grant("recipe", Self.sliding)
-        #expect(grant.rotates)
+        #expect(grant.rotatesRefreshToken)
         let reply = TokenReply(200, #"{"t":"t2","end":"2026-03-01T09:40:00Z"}"#)
         let (requests, end) = try Self.play(grant, holding: held, reply)
         #expect(requests == ["PUT https://app.example.com/refresh\ntext/plain; charset=utf-8\nr1"])
         let token = try end.get()
-        #expect(token.renewal == Secret("r1"))
+        #expect(token.refreshToken == Secret("r1"))
         #expect(token.lifetime == .seconds(600))
     }
 
-    @Test func withoutARenewalTokenItBeginsAnew() throws {
+    @Test func withoutARefreshTokenItBeginsAnew() throws {
         let bare = TokenSet(access: Secret("t1"), obtainedAt: now.wall)
         let reply = TokenReply(200, #"{"t":"t2","r":"r2","ttl":60}"#)
         let (requests, end) = try Self.play(grant("recipe", Self.sliding), holding: bare, reply)
@@ -151,7 +151,7 @@ struct RecipeTests {
             login
         )
         #expect(requests.count == 2)
-        #expect(try end.get().renewal == Secret("r2"))
+        #expect(try end.get().refreshToken == Secret("r2"))
         let failed = try Self.play(
             grant("recipe", Self.sliding),
             holding: held,
@@ -167,7 +167,7 @@ struct RecipeTests {
     func aPairIsNotLostForItsEnd(_ end: String) throws {
         let reply = TokenReply(200, #"{"t":"t2","r":"r2","end":\#(end)}"#)
         let token = try Self.play(grant("recipe", Self.sliding), holding: held, reply).end.get()
-        #expect(token.renewal == Secret("r2"))
+        #expect(token.refreshToken == Secret("r2"))
         #expect(token.expiresAt == nil)
     }
 
@@ -182,14 +182,14 @@ struct RecipeTests {
     }
 
     @Test(arguments: [#"{"r":"r2"}"#, #"{"t":"a\nb","r":"r2"}"#, #"{"t":"tök","r":"r2","end":1e999}"#])
-    func theNextRenewalTokenIsPutAsideWhateverTheTokenIs(_ body: String) throws {
+    func theNextRefreshTokenIsPutAsideWhateverTheTokenIs(_ body: String) throws {
         var attempt = GrantAttempt(holding: held, at: now, nonce: "")
         attempt.answers = 1
         guard case .failure = try grant("recipe", Self.sliding).interpret(TokenReply(200, body), in: &attempt) else {
             Issue.record("no failure")
             return
         }
-        #expect(attempt.nextRenewal == Secret("r2"))
+        #expect(attempt.nextRefreshToken == Secret("r2"))
     }
 
     @Test func whatALoginBringsIsNotPutAside() throws {
@@ -199,7 +199,7 @@ struct RecipeTests {
         _ = grant.interpret(TokenReply(400, ""), in: &attempt)
         attempt.answers = 2
         _ = grant.interpret(TokenReply(200, #"{"r":"r9"}"#), in: &attempt)
-        #expect(attempt.nextRenewal == nil)
+        #expect(attempt.nextRefreshToken == nil)
     }
 
     @Test func aTokenInAPathIsNotShown() throws {
@@ -240,7 +240,7 @@ struct RecipeTests {
             "login_hint": "ask Ada.",
         ]
         let grant = try grant("recipe", block)
-        #expect(grant.seed(at: now) == TokenSet(access: Secret("a"), renewal: Secret("r"), obtainedAt: now.wall))
+        #expect(grant.seed(at: now) == TokenSet(access: Secret("a"), refreshToken: Secret("r"), obtainedAt: now.wall))
         guard case .impossible(let failure) = grant.firstStep(holding: nil) else { throw WrongKind() }
         #expect(failure.class == .loginRequired)
         #expect(failure.problem.detail == "There is no token to renew from: ask Ada.")

@@ -21,7 +21,7 @@ struct SessionRefreshTests {
         "access_token": "A",
         "session_token": "S",
     ]
-    private let token = TokenSet(access: Secret("A1"), renewal: Secret("S1"), obtainedAt: now.wall)
+    private let token = TokenSet(access: Secret("A1"), refreshToken: Secret("S1"), obtainedAt: now.wall)
 
     @Test func everyPartOfTheRequestsIsConfigured() throws {
         let grant = try grant("session_refresh", Self.full)
@@ -42,7 +42,7 @@ struct SessionRefreshTests {
             try grant.interpret(reply, holding: token, at: now).get()
                 == TokenSet(
                     access: Secret("A2"),
-                    renewal: Secret("S2"),
+                    refreshToken: Secret("S2"),
                     obtainedAt: now.wall,
                     expiresAt: now.wall + .seconds(90)
                 )
@@ -55,13 +55,13 @@ struct SessionRefreshTests {
         let grant = try grant("session_refresh", Self.minimal(extra + [("access_token", "A")]))
         let days = Duration.seconds(30 * 86_400)
         let seed = try #require(grant.seed(at: now))
-        #expect(seed.renewalExpiresAt == now.wall + days)
+        #expect(seed.refreshTokenExpiresAt == now.wall + days)
         let reply = TokenReply(200, #"{"access_token":"A2","session_token":"S2","expires_in":90}"#)
         let later = Moment(monotonic: now.monotonic + .seconds(60), wall: now.wall + .seconds(60))
         let fresh = try grant.interpret(reply, holding: seed, at: later).get()
         let isNew = rotate == "both"
-        #expect(fresh.renewalExpiresAt == (isNew ? later.wall : now.wall) + days)
-        #expect(fresh.renewalObtainedAt == (isNew ? nil : now.wall))
+        #expect(fresh.refreshTokenExpiresAt == (isNew ? later.wall : now.wall) + days)
+        #expect(fresh.refreshTokenObtainedAt == (isNew ? nil : now.wall))
     }
 
     @Test(arguments: [
@@ -90,13 +90,13 @@ struct SessionRefreshTests {
 
     @Test func aSessionTokenAloneBuysTheFirstAccessToken() throws {
         let grant = try grant("session_refresh", Self.minimal(("rotate", "access_only")))
-        #expect(!grant.rotates)
+        #expect(!grant.rotatesRefreshToken)
         let wire = "POST https://auth.example.com/refresh\nX-Session: S"
         #expect(try request(of: grant.firstStep(holding: nil)).wire == wire)
         #expect(try request(of: grant.firstStep(holding: grant.seed(at: now))).wire == wire)
         let reply = TokenReply(200, #"{"access_token":"A2","session_token":"other","expires_in":60}"#)
         let fresh = try grant.interpret(reply, holding: nil, at: now).get()
-        #expect(fresh.renewal == Secret("S"))
+        #expect(fresh.refreshToken == Secret("S"))
         #expect(fresh.lifetime == .seconds(60))
         #expect(try request(of: grant.firstStep(holding: fresh)).wire.hasSuffix("X-Session: S"))
         #expect(grant.revocation(of: fresh) == nil)
@@ -108,9 +108,9 @@ struct SessionRefreshTests {
         let begun = try grant("session_refresh", Self.minimal(extra))
         let seed = try #require(begun.seed(at: now))
         #expect(seed.access.isEmpty)
-        #expect(seed.renewal == Secret("S"))
+        #expect(seed.refreshToken == Secret("S"))
         #expect(seed.expiresAt == now.wall)
-        #expect(seed.renewalExpiresAt == now.wall + .seconds(30 * 86_400))
+        #expect(seed.refreshTokenExpiresAt == now.wall + .seconds(30 * 86_400))
         #expect(begun.renewsSeed == (rotate == "both"), "one that is not spent waits for a request")
         #expect(try !grant("session_refresh", Self.minimal(("access_token", "A"))).renewsSeed)
     }
@@ -135,7 +135,7 @@ struct SessionRefreshTests {
             Issue.record("no failure")
             return
         }
-        #expect(attempt.nextRenewal == Secret("S2"))
+        #expect(attempt.nextRefreshToken == Secret("S2"))
     }
 
     private static let expiries: [([(String, FixtureNode)], Duration?)] = [
@@ -164,7 +164,7 @@ struct SessionRefreshTests {
     func aStatedEndThatIsOverOrUnreadableDoesNotLoseThePair(_ lifetime: String) throws {
         let reply = TokenReply(200, #"{"access_token":"A2","session_token":"S2","expires_in":\#(lifetime)}"#)
         let fresh = try grant("session_refresh", Self.minimal()).interpret(reply, holding: token, at: now).get()
-        #expect(fresh.renewal == Secret("S2"))
+        #expect(fresh.refreshToken == Secret("S2"))
         #expect(fresh.expiresAt == nil)
     }
 

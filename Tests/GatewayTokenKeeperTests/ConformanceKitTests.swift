@@ -10,9 +10,9 @@ struct ConformanceKitTests {
     }
 
     @Test(arguments: [false, true])
-    func theSampleGrantConforms(rotates: Bool) throws {
+    func theSampleGrantConforms(rotatesRefreshToken: Bool) throws {
         let reply = TokenReply(status: 200, body: Array(#"{"access_token":"new","expires_in":3600}"#.utf8))
-        try TokenGrantConformance(SampleGrant(rotates: rotates), success: reply).check()
+        try TokenGrantConformance(SampleGrant(rotatesRefreshToken: rotatesRefreshToken), success: reply).check()
         let fixed = SampleGrant(isRenewable: false)
         try TokenGrantConformance(fixed, success: reply).check()
     }

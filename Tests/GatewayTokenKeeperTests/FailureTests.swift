@@ -93,7 +93,7 @@ struct FailureTests {
             let grant = SampleGrant()
             var identity: GrantIdentity { grant.identity }
             var isRenewable: Bool { true }
-            var rotates: Bool { false }
+            var rotatesRefreshToken: Bool { false }
             func seed(at now: Moment) -> TokenSet? { nil }
             func firstStep(of attempt: GrantAttempt) -> GrantStep { grant.firstStep(of: attempt) }
             func injection(of token: TokenSet) -> Injection { grant.injection(of: token) }

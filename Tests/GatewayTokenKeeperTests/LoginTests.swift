@@ -11,14 +11,14 @@ struct LoginTests {
     private static func token(_ name: String, lifetime: Duration = .seconds(3600)) -> TokenSet {
         TokenSet(
             access: Secret("access-\(name)"),
-            renewal: Secret("renewal-\(name)"),
+            refreshToken: Secret("renewal-\(name)"),
             obtainedAt: now,
             expiresAt: now + lifetime
         )
     }
 
     private func bench(_ answers: [ScriptedTokenEndpoint.Answer] = [], seed: TokenSet? = nil) -> KeeperBench {
-        var grant = SampleGrant(rotates: true, initial: seed)
+        var grant = SampleGrant(rotatesRefreshToken: true, initial: seed)
         grant.login = SampleLogin()
         grant.renewsSeed = seed != nil
         return KeeperBench(ScriptedTokenEndpoint(answers), grant: grant)
@@ -67,7 +67,7 @@ struct LoginTests {
     }
 
     @Test func aConfiguredRefreshTokenIsTriedAtOnceAndJournalled() async throws {
-        let seed = TokenSet(access: Secret(""), renewal: Secret("seed"), obtainedAt: Self.now, expiresAt: Self.now)
+        let seed = TokenSet(access: Secret(""), refreshToken: Secret("seed"), obtainedAt: Self.now, expiresAt: Self.now)
         try await bench([.held], seed: seed).running { bench in
             try await bench.endpoint.untilHeld()
             #expect(bench.store[key]?.attempt?.generation == 1)
@@ -79,7 +79,7 @@ struct LoginTests {
     }
 
     @Test func anUncertainRotationThatCannotBeRepeatedStaysVisibleUntilTheLogin() async throws {
-        let dead = TokenSet(access: Secret("a"), renewal: Secret("r"), obtainedAt: Self.now, expiresAt: Self.now)
+        let dead = TokenSet(access: Secret("a"), refreshToken: Secret("r"), obtainedAt: Self.now, expiresAt: Self.now)
         let bench = bench([.error("invalid_grant")])
         bench.store[key] = StoredToken(
             generation: 4,

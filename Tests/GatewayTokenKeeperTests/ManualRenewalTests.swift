@@ -97,8 +97,8 @@ struct ManualRenewalTests {
     }
 
     @Test func aRefreshTokenOfTheConfigurationBuysTheFirstTokenAndNoOther() async throws {
-        let seed = TokenSet(access: Secret(""), renewal: Secret("r0"), obtainedAt: now, expiresAt: now)
-        var grant = SampleGrant(rotates: true, initial: seed)
+        let seed = TokenSet(access: Secret(""), refreshToken: Secret("r0"), obtainedAt: now, expiresAt: now)
+        var grant = SampleGrant(rotatesRefreshToken: true, initial: seed)
         grant.renewsSeed = true
         try await bench([.token("one", expiresIn: 3600)], grant: grant).running { bench in
             #expect(await bench.credential().generation == 2)

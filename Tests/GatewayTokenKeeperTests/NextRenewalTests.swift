@@ -3,14 +3,14 @@ import GatewayTesting
 import GatewayTokenKeeper
 import Testing
 
-@Suite("The next renewal token of an attempt that fails", .timeLimit(.minutes(5)))
+@Suite("The next refresh token of an attempt that fails", .timeLimit(.minutes(5)))
 struct NextRenewalTests {
     private static let now = ManualClock().now().wall
     private let key = KeeperBench.key
 
     private static let dead = TokenSet(
         access: Secret("access-one"),
-        renewal: Secret("renewal-one"),
+        refreshToken: Secret("renewal-one"),
         obtainedAt: now + .seconds(-4000),
         expiresAt: now + .seconds(-400)
     )
@@ -26,7 +26,7 @@ struct NextRenewalTests {
         return KeeperBench(ScriptedTokenEndpoint(answers), grant: grant, store: store)
     }
 
-    /// The renewal tokens that were sent, in order.
+    /// The refresh tokens that were sent, in order.
     private func spent(_ bench: KeeperBench) -> [String] {
         bench.endpoint.requests.compactMap { request in
             guard case .form(let parameters) = request.body else { return nil }
@@ -45,21 +45,21 @@ struct NextRenewalTests {
         try await bench([two, busy, three, .token("access-three", expiresIn: 3600)]).running { bench in
             #expect(await bench.credential().problem?.kind == .tokenTemporarilyUnavailable)
             let kept = try #require(bench.store[key])
-            #expect(kept.token.renewal == Secret("renewal-two"))
-            #expect(kept.previousRenewal == Secret("renewal-one"))
+            #expect(kept.token.refreshToken == Secret("renewal-two"))
+            #expect(kept.previousRefreshToken == Secret("renewal-one"))
             #expect(kept.attempt == nil, "nothing is uncertain about it")
             #expect(bench.status.state == .expired)
             bench.clock.advance(by: .seconds(60))
             #expect(await bench.credential().generation == 2)
             #expect(spent(bench) == ["renewal-one", "renewal-two"])
-            #expect(bench.store[key]?.token.renewal == Secret("renewal-three"))
+            #expect(bench.store[key]?.token.refreshToken == Secret("renewal-three"))
         }
     }
 
     @Test func itIsStoredAndSentNextWhenTheAccessTokenBesideItIsOfNoUse() async throws {
         try await bench([two, .token("access-three", expiresIn: 3600)], steps: 1).running { bench in
             #expect(await bench.credential().problem?.kind == .tokenTemporarilyUnavailable)
-            #expect(bench.store[key]?.token.renewal == Secret("renewal-two"))
+            #expect(bench.store[key]?.token.refreshToken == Secret("renewal-two"))
             #expect(bench.store[key]?.attempt == nil)
             bench.clock.advance(by: .seconds(60))
             #expect(await bench.credential().generation == 2)
@@ -71,7 +71,7 @@ struct NextRenewalTests {
         try await bench([two, lost], spendingIn: [0, 1]).running { bench in
             _ = await bench.credential()
             try await bench.clock.untilStatus(bench, .rotationUncertain)
-            #expect(bench.store[key]?.token.renewal == Secret("renewal-two"))
+            #expect(bench.store[key]?.token.refreshToken == Secret("renewal-two"))
             #expect(bench.store[key]?.attempt != nil)
         }
     }
@@ -80,7 +80,7 @@ struct NextRenewalTests {
         try await bench([.json("{}"), busy]).running { bench in
             _ = await bench.credential()
             try await bench.clock.untilStatus(bench, .rotationUncertain)
-            #expect(bench.store[key]?.token.renewal == Secret("renewal-one"))
+            #expect(bench.store[key]?.token.refreshToken == Secret("renewal-one"))
             #expect(bench.store[key]?.attempt != nil)
         }
     }
@@ -90,7 +90,7 @@ struct NextRenewalTests {
         let answers = [two, .json("{}"), isLost ? lost : busy, .error("invalid_grant")]
         try await bench(answers, steps: 3).running { bench in
             _ = await bench.credential()
-            #expect(bench.store[key]?.token.renewal == Secret("renewal-two"))
+            #expect(bench.store[key]?.token.refreshToken == Secret("renewal-two"))
             #expect(bench.store[key]?.attempt == nil)
             #expect(bench.status.state == .expired)
             bench.clock.advance(by: .seconds(60))
@@ -130,7 +130,7 @@ struct NextRenewalTests {
     @Test func whatTheStoreHoldsDoesNotReplaceTheOneThatItDidNotTake() async throws {
         let bench = bench([two, .error("invalid_grant")])
         bench.store.fail {
-            if case .save(let token) = $0, token.token.renewal == Secret("renewal-two") {
+            if case .save(let token) = $0, token.token.refreshToken == Secret("renewal-two") {
                 .unavailable("full")
             } else {
                 nil
@@ -150,16 +150,16 @@ struct NextRenewalTests {
         try await KeeperBench(endpoint, grant: FastClock(), store: store).running { bench in
             #expect(await bench.credential().generation == 2)
             let kept = try #require(bench.store[key])
-            #expect(kept.token.renewal == Secret("renewal-two"))
+            #expect(kept.token.refreshToken == Secret("renewal-two"))
             #expect(kept.token.expiresAt == nil, "used until it is rejected")
             #expect(kept.attempt == nil)
         }
     }
 }
 
-/// A refresh whose first step spends the renewal token, and whose last brings the access token.
+/// A refresh whose first step spends the refresh token, and whose last brings the access token.
 private struct StepwiseRenewal: TokenGrant {
-    private let grant = SampleGrant(rotates: true)
+    private let grant = SampleGrant(rotatesRefreshToken: true)
     private let steps: Int
     private let spendingIn: Set<Int>
 
@@ -168,35 +168,37 @@ private struct StepwiseRenewal: TokenGrant {
         self.spendingIn = spendingIn
     }
 
-    func sendsRenewal(in attempt: GrantAttempt) -> Bool { spendingIn.contains(attempt.answers) }
+    func sendsRefreshToken(in attempt: GrantAttempt) -> Bool { spendingIn.contains(attempt.answers) }
 
     var identity: GrantIdentity { grant.identity }
     var isRenewable: Bool { true }
-    var rotates: Bool { true }
+    var rotatesRefreshToken: Bool { true }
     func seed(at now: Moment) -> TokenSet? { nil }
     func firstStep(of attempt: GrantAttempt) -> GrantStep { grant.firstStep(of: attempt) }
     func injection(of token: TokenSet) -> Injection { grant.injection(of: token) }
 
     func interpret(_ reply: TokenReply, in attempt: inout GrantAttempt) -> GrantAnswer {
-        if let renewal = JSONValue(reply.body)?["refresh_token"]?.string { attempt.nextRenewal = Secret(renewal) }
+        if let refreshToken = JSONValue(reply.body)?["refresh_token"]?.string {
+            attempt.nextRefreshToken = Secret(refreshToken)
+        }
         if reply.status == 200, attempt.answers < steps, let url = try? AuthorityURL("https://authority.example/access")
         {
             return .next(TokenRequest(url: url))
         }
         let answer = grant.interpret(reply, in: &attempt)
         guard case .token(var token) = answer else { return answer }
-        token.renewal = attempt.nextRenewal ?? token.renewal
+        token.refreshToken = attempt.nextRefreshToken ?? token.refreshToken
         return .token(token)
     }
 }
 
 /// An authority that states an end which is over by the clock here.
 private struct FastClock: TokenGrant {
-    private let grant = SampleGrant(rotates: true)
+    private let grant = SampleGrant(rotatesRefreshToken: true)
 
     var identity: GrantIdentity { grant.identity }
     var isRenewable: Bool { true }
-    var rotates: Bool { true }
+    var rotatesRefreshToken: Bool { true }
     func seed(at now: Moment) -> TokenSet? { nil }
     func firstStep(of attempt: GrantAttempt) -> GrantStep { grant.firstStep(of: attempt) }
     func injection(of token: TokenSet) -> Injection { grant.injection(of: token) }

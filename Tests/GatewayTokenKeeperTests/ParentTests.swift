@@ -8,7 +8,7 @@ import Testing
 private struct SampleExchange: TokenGrant {
     let identity = GrantIdentity.sample()
     let isRenewable = true
-    let rotates = false
+    let rotatesRefreshToken = false
 
     func seed(at now: Moment) -> TokenSet? { nil }
 
@@ -269,11 +269,15 @@ struct ParentTests {
 
     @Test func anImportThatIsPutBackLeavesWhatWasMadeBefore() async throws {
         let refusal = ScriptedTokenEndpoint { _, _ in .error("invalid_grant") }
-        let seed = TokenSet(access: Secret("seed"), renewal: Secret("renewal"), obtainedAt: ManualClock().now().wall)
-        let grant = SampleGrant(rotates: true, initial: seed)
+        let seed = TokenSet(
+            access: Secret("seed"),
+            refreshToken: Secret("renewal"),
+            obtainedAt: ManualClock().now().wall
+        )
+        let grant = SampleGrant(rotatesRefreshToken: true, initial: seed)
         try await ParentAndChild(parent: refusal, grant: grant, child: tokens("child")).running { bench in
             _ = try await bench.child.vend(for: .sample, within: .seconds(20)).get()
-            let pair = ImportedToken(access: Secret("a"), renewal: Secret("r"))
+            let pair = ImportedToken(access: Secret("a"), refreshToken: Secret("r"))
             let problem = await bench.parent.keeper.perform(.import(pair)).problem
             #expect(problem?.detail.hasPrefix("Nothing was imported") == true)
             #expect(bench.audit.count(of: .cleared) == 0)
@@ -291,8 +295,12 @@ struct ParentTests {
     }
 
     @Test func whatWasMadeFromATokenIsForgottenWhenItsAuthorityWantsALogin() async throws {
-        let seed = TokenSet(access: Secret("seed"), renewal: Secret("renewal"), obtainedAt: ManualClock().now().wall)
-        let grant = SampleGrant(rotates: true, initial: seed)
+        let seed = TokenSet(
+            access: Secret("seed"),
+            refreshToken: Secret("renewal"),
+            obtainedAt: ManualClock().now().wall
+        )
+        let grant = SampleGrant(rotatesRefreshToken: true, initial: seed)
         let refusal = ScriptedTokenEndpoint { _, _ in .error("invalid_grant") }
         try await ParentAndChild(parent: refusal, grant: grant, child: tokens("child")).running { bench in
             _ = try await bench.child.vend(for: .sample, within: .seconds(20)).get()

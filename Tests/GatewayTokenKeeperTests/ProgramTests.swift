@@ -45,7 +45,7 @@ struct ProgramTests {
 private struct ProgramGrant: TokenGrant {
     var identity: GrantIdentity { .sample() }
     let isRenewable = true
-    let rotates = false
+    let rotatesRefreshToken = false
 
     func seed(at now: Moment) -> TokenSet? { nil }
 

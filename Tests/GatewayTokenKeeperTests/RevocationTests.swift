@@ -7,7 +7,7 @@ import Testing
 struct RevocationTests {
     private let seed = TokenSet(
         access: Secret("seed"),
-        renewal: Secret("renewal"),
+        refreshToken: Secret("renewal"),
         obtainedAt: ManualClock().now().wall
     )
     private let done = ScriptedTokenEndpoint.Answer.json("")
@@ -62,7 +62,7 @@ struct RevocationTests {
     }
 
     @Test func aLoginIsNeededAfterwards() async throws {
-        let grant = SampleGrant(rotates: true, initial: seed, revokes: true)
+        let grant = SampleGrant(rotatesRefreshToken: true, initial: seed, revokes: true)
         try await KeeperBench(ScriptedTokenEndpoint([done]), grant: grant).running { bench in
             _ = await bench.credential()
             let revoked = try await bench.perform(.revoke)
@@ -85,7 +85,7 @@ struct RevocationTests {
     }
 
     @Test func aSessionIsForgottenWhateverTheAuthoritySays() async throws {
-        let grant = SampleGrant(rotates: true, initial: seed, revokes: true, keepsTokenUntilRevoked: false)
+        let grant = SampleGrant(rotatesRefreshToken: true, initial: seed, revokes: true, keepsTokenUntilRevoked: false)
         try await KeeperBench(ScriptedTokenEndpoint([down]), grant: grant).running { bench in
             _ = await bench.credential()
             #expect(await bench.keeper.perform(.revoke).problem?.detail.contains("forgotten here all the same") == true)
@@ -192,7 +192,7 @@ private struct StepwiseGrant: TokenGrant {
 
     var identity: GrantIdentity { grant.identity }
     var isRenewable: Bool { true }
-    var rotates: Bool { false }
+    var rotatesRefreshToken: Bool { false }
     func seed(at now: Moment) -> TokenSet? { nil }
     func firstStep(of attempt: GrantAttempt) -> GrantStep { grant.firstStep(of: attempt) }
     func injection(of token: TokenSet) -> Injection { grant.injection(of: token) }

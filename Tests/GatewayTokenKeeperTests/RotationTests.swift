@@ -11,7 +11,7 @@ struct RotationTests {
     private static func token(_ name: String, age: Duration = .zero) -> TokenSet {
         TokenSet(
             access: Secret("access-\(name)"),
-            renewal: Secret("renewal-\(name)"),
+            refreshToken: Secret("renewal-\(name)"),
             obtainedAt: now + (.zero - age),
             expiresAt: now + (.zero - age) + .seconds(3600)
         )
@@ -28,12 +28,12 @@ struct RotationTests {
         store[key] = stored
         return KeeperBench(
             ScriptedTokenEndpoint(answers),
-            grant: SampleGrant(rotates: true, initial: seed),
+            grant: SampleGrant(rotatesRefreshToken: true, initial: seed),
             store: store
         )
     }
 
-    /// The renewal tokens that were sent, in order.
+    /// The refresh tokens that were sent, in order.
     private func spent(_ bench: KeeperBench) -> [String] {
         bench.endpoint.requests.compactMap { request in
             guard case .form(let parameters) = request.body else { return nil }
@@ -46,7 +46,7 @@ struct RotationTests {
     )
     private let next = ScriptedTokenEndpoint.Answer.token("access-two", expiresIn: 3600, refresh: "renewal-two")
 
-    @Test func theAttemptIsJournalledBeforeTheRenewalTokenIsSentAndStruckWithTheNewPair() async throws {
+    @Test func theAttemptIsJournalledBeforeTheRefreshTokenIsSentAndStruckWithTheNewPair() async throws {
         try await bench([.held]).running { bench in
             async let waiting = bench.credential()
             try await bench.endpoint.untilHeld()
@@ -57,21 +57,21 @@ struct RotationTests {
             #expect(await waiting.generation == 2)
             let committed = try #require(bench.store[key])
             #expect(committed.generation == 2)
-            #expect(committed.token.renewal == Secret("renewal-two"))
-            #expect(committed.previousRenewal == Secret("renewal-one"))
+            #expect(committed.token.refreshToken == Secret("renewal-two"))
+            #expect(committed.previousRefreshToken == Secret("renewal-one"))
             #expect(committed.attempt == nil)
         }
     }
 
-    @Test func anAnswerWithoutARenewalTokenKeepsTheOldOne() async throws {
+    @Test func anAnswerWithoutARefreshTokenKeepsTheOldOne() async throws {
         try await bench([.token("access-two", expiresIn: 3600)]).running { bench in
             #expect(await bench.credential().generation == 2)
-            #expect(bench.store[key]?.token.renewal == Secret("renewal-one"))
-            #expect(bench.store[key]?.previousRenewal == nil)
+            #expect(bench.store[key]?.token.refreshToken == Secret("renewal-one"))
+            #expect(bench.store[key]?.previousRefreshToken == nil)
         }
     }
 
-    @Test func withoutAJournalTheRenewalTokenIsNotSent() async throws {
+    @Test func withoutAJournalTheRefreshTokenIsNotSent() async throws {
         let bench = bench([next])
         bench.store.fail { if case .save = $0 { .unavailable("disk full") } else { nil } }
         try await bench.running { bench in
@@ -145,7 +145,7 @@ struct RotationTests {
         }
     }
 
-    @Test func aRefusedRenewalTokenMakesTheStoreBeReadOnceMore() async throws {
+    @Test func aRefusedRefreshTokenMakesTheStoreBeReadOnceMore() async throws {
         try await bench([.held]).running { bench in
             async let waiting = bench.credential()
             try await bench.endpoint.untilHeld()
@@ -159,7 +159,7 @@ struct RotationTests {
         }
     }
 
-    @Test func aRefusedRenewalTokenNeedsALoginAndIsNotSentAgain() async throws {
+    @Test func aRefusedRefreshTokenNeedsALoginAndIsNotSentAgain() async throws {
         try await bench([.error("invalid_grant")]).running { bench in
             #expect(await bench.credential().problem?.kind == .reauthorizationRequired)
             bench.clock.advance(by: .seconds(86_400))
@@ -178,12 +178,12 @@ struct RotationTests {
         StoredToken(
             generation: 5,
             token: token,
-            previousRenewal: Secret("renewal-zero"),
+            previousRefreshToken: Secret("renewal-zero"),
             attempt: RotationAttempt(id: "a", generation: 5, startedAt: Self.now)
         )
     }
 
-    @Test func afterACrashTheStoredRenewalTokenIsTriedAtOnceWhileALiveTokenIsUsed() async throws {
+    @Test func afterACrashTheStoredRefreshTokenIsTriedAtOnceWhileALiveTokenIsUsed() async throws {
         try await bench([.held], stored: cutOff(Self.token("one"))).running { bench in
             try await bench.endpoint.untilHeld()
             #expect(bench.generation == 5)
@@ -196,7 +196,7 @@ struct RotationTests {
         }
     }
 
-    @Test func afterACrashThePreviousRenewalTokenIsTheSecondChance() async throws {
+    @Test func afterACrashThePreviousRefreshTokenIsTheSecondChance() async throws {
         try await bench([.error("invalid_grant"), next], stored: cutOff(Self.dead("one"))).running { bench in
             #expect(await bench.credential().generation == 6)
             #expect(spent(bench) == ["renewal-one", "renewal-zero"])
@@ -214,7 +214,7 @@ struct RotationTests {
         }
     }
 
-    @Test func aStoreThatCannotBeReadKeepsTheConfiguredRenewalTokenUnspent() async throws {
+    @Test func aStoreThatCannotBeReadKeepsTheConfiguredRefreshTokenUnspent() async throws {
         let bench = bench([next], stored: StoredToken(generation: 9, token: Self.token("nine")), seed: Self.dead("old"))
         bench.store.fail { $0 == .load ? .unavailable("locked") : nil }
         try await bench.running { bench in

@@ -86,22 +86,29 @@ struct SingleFlightTests {
         #expect(late.problem?.kind == .draining)
     }
 
-    @Test(arguments: [false, true]) func shutdownGivesUpACallUnlessItSpendsARenewalToken(_ rotates: Bool) async throws {
+    @Test(arguments: [false, true]) func shutdownGivesUpACallUnlessItSpendsARefreshToken(_ rotatesRefreshToken: Bool)
+        async throws
+    {
         let endpoint = ScriptedTokenEndpoint([.held])
-        let seed = TokenSet(access: Secret("one"), renewal: Secret("r1"), obtainedAt: UnixTime(seconds: 0))
-        let bench = KeeperBench(endpoint, grant: SampleGrant(rotates: rotates, initial: rotates ? seed : nil))
+        let seed = TokenSet(access: Secret("one"), refreshToken: Secret("r1"), obtainedAt: UnixTime(seconds: 0))
+        let bench = KeeperBench(
+            endpoint,
+            grant: SampleGrant(rotatesRefreshToken: rotatesRefreshToken, initial: rotatesRefreshToken ? seed : nil)
+        )
         let group = ServiceGroup(services: [bench.keeper], logger: Logger(label: "test"))
         async let run: Void = group.run()
         async let outcome = bench.keeper.perform(.refresh)
         try await endpoint.untilHeld()
         await group.triggerGracefulShutdown()
-        if rotates {
+        if rotatesRefreshToken {
             #expect(endpoint.heldNow == 1)
             endpoint.release(.token("two", expiresIn: 3600, refresh: "r2"))
         }
         try await run
         _ = await outcome
         #expect(endpoint.heldNow == 0)
-        #expect(try await bench.store.load(KeeperBench.key)?.token.access == (rotates ? Secret("two") : nil))
+        #expect(
+            try await bench.store.load(KeeperBench.key)?.token.access == (rotatesRefreshToken ? Secret("two") : nil)
+        )
     }
 }

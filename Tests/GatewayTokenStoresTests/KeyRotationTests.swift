@@ -30,7 +30,7 @@ struct KeyRotationTests {
             generation: generation,
             token: TokenSet(
                 access: Secret("access-\(generation)"),
-                renewal: Secret("renewal-\(generation)"),
+                refreshToken: Secret("renewal-\(generation)"),
                 obtainedAt: UnixTime(seconds: 1_772_357_400)
             )
         )

@@ -28,11 +28,11 @@ struct TokenStoreTests {
             generation: generation,
             token: TokenSet(
                 access: Secret("canary-access-\(generation)"),
-                renewal: Secret("canary-renewal-\(generation)"),
+                refreshToken: Secret("canary-renewal-\(generation)"),
                 obtainedAt: UnixTime(seconds: 1_772_357_400),
                 expiresAt: UnixTime(seconds: 1_772_361_000)
             ),
-            previousRenewal: Secret("canary-previous")
+            previousRefreshToken: Secret("canary-previous")
         )
     }
 

@@ -29,8 +29,8 @@ private let end = now.wall + OAuthTokenResponse.longestLifetime
 private func checkOAuth(_ reply: TokenReply) {
     let json = JSONValue(reply.body)
     if let json, let written = try? json.bytes() { precondition(JSONValue(written) == json) }
-    for rotates in [false, true] {
-        switch OAuthErrors.standard.read(reply, at: now, rotates: rotates) {
+    for rotatesRefreshToken in [false, true] {
+        switch OAuthErrors.standard.read(reply, at: now, rotatesRefreshToken: rotatesRefreshToken) {
         case .success(let answer):
             check(answer.accessToken)
             check(answer.tokenSet(at: now))
@@ -42,7 +42,7 @@ private func checkOAuth(_ reply: TokenReply) {
         case .failure(let failure): check(failure)
         }
     }
-    let held = TokenSet(access: Secret("old"), renewal: Secret("old-renewal"), obtainedAt: now.wall)
+    let held = TokenSet(access: Secret("old"), refreshToken: Secret("old-renewal"), obtainedAt: now.wall)
     let answers = TokenAnswers(errors: .standard, refreshLifetime: .seconds(60))
     var attempt = GrantAttempt(holding: held, at: now, nonce: "0")
     for result in [answers.exchange(reply, at: now), answers.refresh(reply, in: &attempt, holding: held)] {
@@ -51,18 +51,18 @@ private func checkOAuth(_ reply: TokenReply) {
         case .failure(let failure): check(failure)
         }
     }
-    if let next = attempt.nextRenewal { check(next) }
+    if let next = attempt.nextRefreshToken { check(next) }
     // A refresh token that was spent is never lost for what stands beside its successor (RFC 6749 section 6).
     if case .success(let token) = answers.refresh(reply, in: &attempt, holding: held) {
-        precondition(token.renewal != nil)
-        precondition(attempt.nextRenewal == nil || attempt.nextRenewal == token.renewal)
+        precondition(token.refreshToken != nil)
+        precondition(attempt.nextRefreshToken == nil || attempt.nextRefreshToken == token.refreshToken)
     }
 }
 
 private func check(_ token: TokenSet) {
     check(token.access)
-    if let renewal = token.renewal { check(renewal) }
-    for time in [token.expiresAt, token.renewalExpiresAt].compactMap(\.self) {
+    if let refreshToken = token.refreshToken { check(refreshToken) }
+    for time in [token.expiresAt, token.refreshTokenExpiresAt].compactMap(\.self) {
         precondition(time >= now.wall && time <= end)
     }
 }

@@ -13,28 +13,37 @@ struct TokenRecord: Codable {
 
     let generation: Int
     let access: String
-    let renewal: String?
+    let refreshToken: String?
     /// Absent in records of the first version that knew none.
     let extras: [String: String]?
     let obtainedAt: Int64
     let expiresAt: Int64?
-    let renewalExpiresAt: Int64?
-    let renewalObtainedAt: Int64?
-    let previousRenewal: String?
+    let refreshTokenExpiresAt: Int64?
+    let refreshTokenObtainedAt: Int64?
+    let previousRefreshToken: String?
     let attempt: Attempt?
     let isRejected: Bool
     let isRevoked: Bool?
 
+    /// The names in records that exist.
+    private enum CodingKeys: String, CodingKey {
+        case generation, access, extras, obtainedAt, expiresAt, attempt, isRejected, isRevoked
+        case refreshToken = "renewal"
+        case refreshTokenExpiresAt = "renewalExpiresAt"
+        case refreshTokenObtainedAt = "renewalObtainedAt"
+        case previousRefreshToken = "previousRenewal"
+    }
+
     init(_ stored: StoredToken) {
         generation = stored.generation
         access = stored.token.access.withValue { $0 }
-        renewal = stored.token.renewal?.withValue { $0 }
+        refreshToken = stored.token.refreshToken?.withValue { $0 }
         extras = stored.token.extras.isEmpty ? nil : stored.token.extras.mapValues { $0.withValue { $0 } }
         obtainedAt = stored.token.obtainedAt.milliseconds
         expiresAt = stored.token.expiresAt?.milliseconds
-        renewalExpiresAt = stored.token.renewalExpiresAt?.milliseconds
-        renewalObtainedAt = stored.token.renewalObtainedAt?.milliseconds
-        previousRenewal = stored.previousRenewal?.withValue { $0 }
+        refreshTokenExpiresAt = stored.token.refreshTokenExpiresAt?.milliseconds
+        refreshTokenObtainedAt = stored.token.refreshTokenObtainedAt?.milliseconds
+        previousRefreshToken = stored.previousRefreshToken?.withValue { $0 }
         attempt = stored.attempt.map {
             Attempt(id: $0.id, generation: $0.generation, startedAt: $0.startedAt.milliseconds)
         }
@@ -47,14 +56,14 @@ struct TokenRecord: Codable {
             generation: generation,
             token: TokenSet(
                 access: Secret(access),
-                renewal: renewal.map { Secret($0) },
+                refreshToken: refreshToken.map { Secret($0) },
                 extras: extras?.mapValues { Secret($0) } ?? [:],
                 obtainedAt: UnixTime(milliseconds: obtainedAt),
                 expiresAt: expiresAt.map { UnixTime(milliseconds: $0) },
-                renewalExpiresAt: renewalExpiresAt.map { UnixTime(milliseconds: $0) },
-                renewalObtainedAt: renewalObtainedAt.map { UnixTime(milliseconds: $0) }
+                refreshTokenExpiresAt: refreshTokenExpiresAt.map { UnixTime(milliseconds: $0) },
+                refreshTokenObtainedAt: refreshTokenObtainedAt.map { UnixTime(milliseconds: $0) }
             ),
-            previousRenewal: previousRenewal.map { Secret($0) },
+            previousRefreshToken: previousRefreshToken.map { Secret($0) },
             attempt: attempt.map {
                 RotationAttempt(
                     id: $0.id,

@@ -13,7 +13,7 @@ struct AuthorityCall {
         let failure: TokenFailure
         var reply: TokenReply?
         let code: String?
-        let renewal: RefreshTokenFate
+        let fate: RefreshTokenFate
         let took: Duration
     }
 
@@ -22,30 +22,30 @@ struct AuthorityCall {
     /// Takes every step of an attempt, all of them within one deadline.
     func perform(_ first: GrantStep, in begun: GrantAttempt) async -> Outcome {
         var (attempt, step) = (begun, first)
-        var renewal = RefreshTokenFate()
+        var fate = RefreshTokenFate()
         let start = begun.now.monotonic
         while true {
             let left = TokenKeeper.callDeadline - (attempt.now.monotonic - start)
-            let sendsRenewal = setup.grant.sendsRenewal(in: attempt)
+            let sendsRefreshToken = setup.grant.sendsRefreshToken(in: attempt)
             let answer = await answer(to: step, within: max(left, .milliseconds(1)))
             attempt.now = setup.clock.now()
             attempt.answers += 1
             let duration = attempt.now.monotonic - start
             switch answer {
             case .failure(let failure):
-                renewal.takeNoAnswer(mayHaveBeenProcessed: failure.mayHaveBeenProcessed, wasSent: sendsRenewal)
+                fate.takeNoAnswer(mayHaveBeenProcessed: failure.mayHaveBeenProcessed, wasSent: sendsRefreshToken)
                 let (explained, code) = (failure.explained, failure.code)
-                return .failure(Failed(failure: explained, code: code, renewal: renewal, took: duration))
+                return .failure(Failed(failure: explained, code: code, fate: fate, took: duration))
             case .success(let reply):
                 let meaning = setup.grant.interpret(reply, in: &attempt)
                 setup.log(&attempt.remarks)
-                renewal.take(reply, meaning, in: attempt, wasSent: sendsRenewal)
+                fate.take(reply, meaning, in: attempt, wasSent: sendsRefreshToken)
                 let hop = step.nextHop
                 let failed = { (failure: TokenFailure) in
                     let code = failure.problem.cause?.code
                     let named = failure.naming(hop)
                     return Outcome.failure(
-                        Failed(failure: named, reply: reply, code: code, renewal: renewal, took: duration)
+                        Failed(failure: named, reply: reply, code: code, fate: fate, took: duration)
                     )
                 }
                 switch meaning {
@@ -67,7 +67,7 @@ struct AuthorityCall {
     ///   it may be the clocks, and the pair must not be lost.
     private func live(_ token: TokenSet, at now: UnixTime) -> TokenSet? {
         guard let end = token.expiresAt, end <= now else { return token }
-        guard setup.grant.rotates else { return nil }
+        guard setup.grant.rotatesRefreshToken else { return nil }
         var remarks = ["the token is over already by its stated end; it is used until it is rejected"]
         setup.log(&remarks)
         var live = token
@@ -75,9 +75,9 @@ struct AuthorityCall {
         return live
     }
 
-    /// At shutdown nobody waits any more: a call is given up, unless it spends a renewal token.
+    /// At shutdown nobody waits any more: a call is given up, unless it spends a refresh token.
     private func answer(to step: GrantStep, within deadline: Duration) async -> Result<TokenReply, NoAnswer> {
-        guard !setup.grant.rotates else { return await ask(step, deadline: deadline) }
+        guard !setup.grant.rotatesRefreshToken else { return await ask(step, deadline: deadline) }
         return await cancelWhenGracefulShutdown { await ask(step, deadline: deadline) }
     }
 

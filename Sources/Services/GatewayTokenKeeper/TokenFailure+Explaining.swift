@@ -64,7 +64,7 @@ extension TokenFailure {
 }
 
 extension TokenFailure {
-    /// Whether the authority said that the renewal token is not valid.
+    /// Whether the authority said that the refresh token is not valid.
     var isRefusal: Bool {
         switch self.class {
         case .transient: false

@@ -108,7 +108,7 @@ package final class TokenKeeper: CredentialSource, Service {
     /// Whether its token is obtained before it is needed.
     package var acquiresAtStart: Bool { setup.policy.acquireOn == .startup }
     /// Whether a renewal needs the store, because it spends what the next one needs.
-    package var rotates: Bool { setup.grant.rotates }
+    package var rotatesRefreshToken: Bool { setup.grant.rotatesRefreshToken }
     /// How a person logs in for this token; nil when nobody can.
     package var login: (any LoginFlow)? { setup.grant.login }
 

@@ -10,8 +10,8 @@ extension TokenKeeper {
             let start = token.obtainedAt
             expirations.append(Expiration(.token, of: name, from: start, to: end, at: now.wall, action: action))
         }
-        if let command = setup.loginCommand, let end = token.renewalExpiresAt {
-            let start = token.renewalObtainedAt ?? token.obtainedAt
+        if let command = setup.loginCommand, let end = token.refreshTokenExpiresAt {
+            let start = token.refreshTokenObtainedAt ?? token.obtainedAt
             expirations.append(Expiration(.login, of: name, from: start, to: end, at: now.wall, action: command))
         }
         return expirations

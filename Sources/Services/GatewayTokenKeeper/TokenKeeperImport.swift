@@ -4,7 +4,7 @@ import GatewayCore
 extension TokenKeeper {
     func take(_ imported: ImportedToken, _ renewer: inout TokenRenewer) async -> OperatorCommand.Outcome {
         let now = setup.clock.now()
-        guard imported.access != nil || setup.grant.rotates else {
+        guard imported.access != nil || setup.grant.rotatesRefreshToken else {
             let detail = "access_token is missing: \(name) cannot get one for a refresh token."
             return .failure(GatewayProblem(.requestRefused, detail))
         }
@@ -20,7 +20,7 @@ extension TokenKeeper {
         case .failure(let failure): return .failure(failure.problem)
         case .success(let taken): fresh = taken
         }
-        guard setup.grant.rotates, token.renewal != nil else {
+        guard setup.grant.rotatesRefreshToken, token.refreshToken != nil else {
             install(fresh)
             return .success(note(untried: nil))
         }
@@ -113,7 +113,7 @@ extension TokenSet {
     fileprivate init(_ imported: ImportedToken, at now: UnixTime) {
         self.init(
             access: imported.access ?? Secret(""),
-            renewal: imported.renewal,
+            refreshToken: imported.refreshToken,
             obtainedAt: now,
             expiresAt: imported.expiresAt ?? imported.lifetime.map { now + $0 }
         )

@@ -158,7 +158,7 @@ extension TokenKeeper {
         release(decide { $0.obtained(fresh, by: call, at: now, jitter: jitter) })
     }
 
-    /// Makes the status say what the renewer knows of the renewal token.
+    /// Makes the status say what the renewer knows of the refresh token.
     func showUncertainty(of renewer: TokenRenewer) {
         let isUncertain = renewer.isUncertain
         decide { $0.isRotationUncertain = isUncertain }

@@ -32,7 +32,7 @@ struct TokenRenewer {
     var uncommitted: Uncommitted?
     /// The store does not hold `record` yet; when to try again.
     var saveIsDue: MonotonicTime?
-    /// A renewal token was sent and no answer came that says what became of it.
+    /// A refresh token was sent and no answer came that says what became of it.
     var isUncertain = false
 
     init(setup: KeeperContext) { self.setup = setup }

@@ -1,6 +1,6 @@
 import GatewayCore
 
-/// What follows when the authority refuses the renewal token: another token is tried, or the credential needs a person.
+/// What follows when the authority refuses the refresh token: another token is tried, or the credential needs a person.
 extension TokenRenewer {
     /// A sibling that shares the store may have rotated: its token is in the store then.
     mutating func adoptFromStore() async -> StoredToken? {
@@ -35,11 +35,12 @@ extension TokenRenewer {
         return await commit(Uncommitted(fresh: fresh(adopted), event: event))
     }
 
-    /// The previous renewal token, when the authority may not have seen its successor confirmed.
+    /// The previous refresh token, when the authority may not have seen its successor confirmed.
     func nextCandidate(after tried: [Secret]) -> TokenSet? {
-        guard isUncertain, var token = record?.token, let previous = record?.previousRenewal, !tried.contains(previous)
+        guard isUncertain, var token = record?.token, let previous = record?.previousRefreshToken,
+            !tried.contains(previous)
         else { return nil }
-        token.renewal = previous
+        token.refreshToken = previous
         return token
     }
 
@@ -49,7 +50,7 @@ extension TokenRenewer {
             var problem = failure.problem
             problem.detail =
                 "The answer to the last renewal of \(setup.name) was lost, and the authority no longer accepts"
-                + " the renewal token. A new login is needed."
+                + " the refresh token. A new login is needed."
             failure = TokenFailure(failure.class, problem: problem, clearsToken: failure.clearsToken)
         }
         // Said until somebody has logged in: that a login is needed follows from it.

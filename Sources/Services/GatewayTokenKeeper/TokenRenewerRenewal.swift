@@ -3,18 +3,18 @@ import Logging
 
 /// Getting the next token from the authority.
 ///
-/// A grant that rotates spends its renewal token with each call, and four things can go wrong with that:
+/// A grant that rotates spends its refresh token with each call, and four things can go wrong with that:
 ///
 /// - *The answer is lost* after the request may have been acted upon (time-out, cut connection, a broken 2xx or 5xx). The
 ///   journal stays in the store and the state is `rotation_uncertain`. The call is repeated after the usual pause, but
 ///   not blindly: the store is read first, and when somebody else has rotated in the meantime that token is adopted and
-///   nothing is sent. Sending the same renewal token again cannot lose more than is lost: either it was never used
+///   nothing is sent. Sending the same refresh token again cannot lose more than is lost: either it was never used
 ///   (then this is the call that counts), or its successor never reached us, and only an authority that forgives a
 ///   repetition can still help.
-/// - *The next renewal token comes without an access token that can be used*: with an earlier step of a longer attempt, or
+/// - *The next refresh token comes without an access token that can be used*: with an earlier step of a longer attempt, or
 ///   beside something odd. It is stored by itself, and sent the next time.
 /// - *The gateway dies* between sending and storing. The next start finds the journal and goes on as above.
-/// - *The renewal token is refused.* In this order, each once: what the store holds by now, then the previous renewal token
+/// - *The refresh token is refused.* In this order, each once: what the store holds by now, then the previous refresh token
 ///   (only after an uncertain rotation: the authority may not have seen the last one confirmed). Then a person must log
 ///   in.
 extension TokenRenewer {
@@ -43,7 +43,7 @@ extension TokenRenewer {
             switch await AuthorityCall(setup: setup).perform(first, in: attempt) {
             case .token(let token, let reply, let duration):
                 let next = nextGeneration(after: generation)
-                let spent = holding?.renewal
+                let spent = holding?.refreshToken
                 return await accept(token, as: next, spent: spent, from: parent, call, reply, duration, waiters())
             case .parentRefused(let failure, let reply, let duration):
                 let code = failure.problem.cause?.code
@@ -54,7 +54,7 @@ extension TokenRenewer {
                 setup.parent?.rejected(generation: parent.generation, by: demand(of: call))
             case .failure(let failed):
                 let failure = failed.failure
-                if setup.grant.rotates { await keep(failed.renewal, spending: holding?.renewal) }
+                if setup.grant.rotatesRefreshToken { await keep(failed.fate, spending: holding?.refreshToken) }
                 await reportFailure(
                     failure,
                     call,
@@ -63,14 +63,14 @@ extension TokenRenewer {
                     took: failed.took,
                     waiters: waiters()
                 )
-                guard setup.grant.rotates else { return await refused(failure, call) }
+                guard setup.grant.rotatesRefreshToken else { return await refused(failure, call) }
                 guard failure.isRefusal else {
-                    if failed.renewal.isLost { isUncertain = true }
+                    if failed.fate.isLost { isUncertain = true }
                     // What became of an earlier attempt is no clearer for an authority that is busy now.
                     if !isUncertain { await strikeJournal() }
                     return .failed(failure)
                 }
-                if let renewal = holding?.renewal { tried.append(renewal) }
+                if let refreshToken = holding?.refreshToken { tried.append(refreshToken) }
                 if !hasReread, let adopted = await adoptFromStore() {
                     hasReread = true
                     if let end = await use(adopted, after: generation, call) { return end }
@@ -92,19 +92,19 @@ extension TokenRenewer {
         event.generation = record?.generation
         event.demand = call.demand
         if let failure = await setup.commit(event) { return failure }
-        return setup.grant.rotates ? await journal() : nil
+        return setup.grant.rotatesRefreshToken ? await journal() : nil
     }
 
-    /// Stores the next renewal token of an attempt that failed all the same: the one that was sent is spent.
-    private mutating func keep(_ renewal: RefreshTokenFate, spending spent: Secret?) async {
-        guard var kept = record, let spent, let next = renewal.next, next != spent else { return }
-        kept.previousRenewal = spent
-        kept.token.renewal = next
-        kept.token.renewalExpiresAt = nil
-        kept.token.renewalObtainedAt = nil
-        if !renewal.isLost { kept.attempt = nil }
+    /// Stores the next refresh token of an attempt that failed all the same: the one that was sent is spent.
+    private mutating func keep(_ fate: RefreshTokenFate, spending spent: Secret?) async {
+        guard var kept = record, let spent, let next = fate.next, next != spent else { return }
+        kept.previousRefreshToken = spent
+        kept.token.refreshToken = next
+        kept.token.refreshTokenExpiresAt = nil
+        kept.token.refreshTokenObtainedAt = nil
+        if !fate.isLost { kept.attempt = nil }
         record = kept
-        isUncertain = renewal.isLost
+        isUncertain = fate.isLost
         await save()
     }
 
@@ -119,11 +119,11 @@ extension TokenRenewer {
         _ waiters: Int
     ) async -> End {
         var event = setup.event(isFirst ? .acquired : .renewed, generation: generation, trigger: call.trigger)
-        let isRotated = setup.grant.rotates && token.renewal != spent
+        let isRotated = setup.grant.rotatesRefreshToken && token.refreshToken != spent
         let accepted = StoredToken(
             generation: generation,
             token: token,
-            previousRenewal: isRotated ? spent : record?.previousRenewal
+            previousRefreshToken: isRotated ? spent : record?.previousRefreshToken
         )
         record = accepted
         isUncertain = false

@@ -12,8 +12,8 @@ extension TokenRenewer {
             record = isForgotten ? nil : try await setup.store.load(setup.key)
         } catch {
             await report(error, while: "load", generation: nil)
-            // The store may hold a later renewal token than the configuration; spending the earlier one could cost both.
-            if setup.grant.rotates { return .failed(unreadable(error)) }
+            // The store may hold a later refresh token than the configuration; spending the earlier one could cost both.
+            if setup.grant.rotatesRefreshToken { return .failed(unreadable(error)) }
         }
         if let found = record, !found.isRevoked { return await use(found, from: "store", call) }
         if record == nil, let seeded = seedRecord(after: generation) {
@@ -106,7 +106,7 @@ extension TokenRenewer {
         }
     }
 
-    /// Notes that the renewal token is about to be spent.
+    /// Notes that the refresh token is about to be spent.
     ///
     /// - Returns: Why it must not be: without the note a crash could not be told from a token that was never sent.
     mutating func journal() async -> TokenFailure? {
@@ -128,7 +128,7 @@ extension TokenRenewer {
         return nil
     }
 
-    /// The renewal token is known to be unspent, or known to be refused.
+    /// The refresh token is known to be unspent, or known to be refused.
     mutating func strikeJournal() async {
         isUncertain = false
         guard record?.attempt != nil else { return }

@@ -12,7 +12,7 @@ struct RefreshTokenFateTests {
     {
         var attempt = GrantAttempt(holding: nil, at: now, nonce: "00")
         attempt.answers = answers
-        attempt.nextRenewal = next.map { Secret($0) }
+        attempt.nextRefreshToken = next.map { Secret($0) }
         attempt.restartedAfterStep = step
         return attempt
     }

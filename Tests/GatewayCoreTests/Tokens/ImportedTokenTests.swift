@@ -12,7 +12,7 @@ struct ImportedTokenTests {
         let text = """
             {"access_token":"a","refresh_token":"r","expires_in":"3600","token_type":"bearer","restricted_to":[{"x":1}]}
             """
-        let expected = ImportedToken(access: Secret("a"), renewal: Secret("r"), lifetime: .seconds(3600))
+        let expected = ImportedToken(access: Secret("a"), refreshToken: Secret("r"), lifetime: .seconds(3600))
         #expect(try ImportedToken(reading: Array(text.utf8)) == expected)
     }
 
@@ -20,7 +20,7 @@ struct ImportedTokenTests {
         let end = UnixTime(seconds: 1_772_357_400)
         for time in ["1772357400", #""2026-03-01T09:30:00Z""#] {
             let text = #"{"access_token":"a","session_token":"s","expires_at":\#(time)}"#
-            let expected = ImportedToken(access: Secret("a"), renewal: Secret("s"), expiresAt: end)
+            let expected = ImportedToken(access: Secret("a"), refreshToken: Secret("s"), expiresAt: end)
             #expect(try ImportedToken(reading: Array(text.utf8)) == expected)
         }
     }

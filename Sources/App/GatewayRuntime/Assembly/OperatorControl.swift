@@ -125,7 +125,7 @@ struct OperatorControl: GatewayControl {
         let said = Set(sources.keepers.filter { $0.status(at: clock.now()).needsPerson }.map(\.name))
         let expiring = await expirations().filter { $0.kind == .secret || !said.contains($0.of) }
             .compactMap(ReadinessReasons.notice)
-        let rotating = sources.keepers.filter(\.rotates).map(\.name)
+        let rotating = sources.keepers.filter(\.rotatesRefreshToken).map(\.name)
         let troubles = await storage.troubles(plan, rotating: rotating)
         let notes = [refusal].compactMap(\.self) + troubles.reasons + needs + expiring
         switch readinessState.phase {

@@ -59,7 +59,7 @@ struct AcquireTrial: Sendable {
         case .token(let grant):
             if !grant.isRenewable {
                 "nothing fetches it"
-            } else if grant.rotates {
+            } else if grant.rotatesRefreshToken {
                 "it would spend the token that renews it"
             } else {
                 nil

@@ -162,7 +162,7 @@ struct BoxAuthority: Sendable {
         let grant = WorldState.Grant(renewing: spent, lifetime: call.lifetime)
         let access = state.issueSuccessor(grant, at: now)
         var members = answer(access, lifetime: state.lifetime(of: grant))
-        if call.rotates {
+        if call.rotatesRefreshToken {
             state.registry.spend(value)
             members.append(("refresh_token", .string(state.issue(.refresh, grant, at: now).value)))
         }

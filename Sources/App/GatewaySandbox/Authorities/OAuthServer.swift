@@ -190,7 +190,7 @@ struct OAuthServer: Sendable {
         narrowed.scopes = scopes
         let access = state.issue(.access, narrowed, at: now)
         var members = answer(access, lifetime: state.lifetime(of: narrowed))
-        if call.rotates {
+        if call.rotatesRefreshToken {
             state.registry.spend(value)
             members.append(("refresh_token", .string(state.issue(.refresh, whole, at: now).value)))
         }

@@ -42,7 +42,7 @@ struct Switches: Sendable {
         var drop: Drop?
         var members: [String: JSONValue]
         var omitted: [String]
-        var rotates: Bool
+        var rotatesRefreshToken: Bool
 
         enum Drop: Sendable { case beforeCommit, afterCommit }
 
@@ -63,7 +63,7 @@ struct Switches: Sendable {
             delay: tokenDelay,
             members: tokenSet,
             omitted: tokenOmit,
-            rotates: rotate
+            rotatesRefreshToken: rotate
         )
         if dropBeforeCommit > 0 {
             dropBeforeCommit -= 1

@@ -69,13 +69,3 @@ package struct Origin: Hashable, Sendable, CustomStringConvertible {
 
     package var description: String { "\(scheme.rawValue)://\(authority)" }
 }
-
-extension UInt8 {
-    /// A byte of a registered name as hosts are written: letters, digits, `-`, `.` and `_`.
-    var isHostByte: Bool {
-        switch self {
-        case 0x30...0x39, 0x41...0x5A, 0x61...0x7A, 0x2D, 0x2E, 0x5F: true
-        default: false
-        }
-    }
-}

@@ -54,11 +54,11 @@ package protocol TokenGrant: Sendable {
     /// Whether a new token can be had without a person. False for developer tokens.
     var isRenewable: Bool { get }
 
-    /// Whether a renewal spends ``TokenSet/renewal``, so that the attempt must be journalled first.
-    var rotates: Bool { get }
+    /// Whether a renewal spends ``TokenSet/refreshToken``, so that the attempt must be journalled first.
+    var rotatesRefreshToken: Bool { get }
 
-    /// Whether the next request of an attempt of a grant that ``rotates`` has the token in it that it spends.
-    func sendsRenewal(in attempt: GrantAttempt) -> Bool
+    /// Whether the next request of an attempt of a grant that ``rotatesRefreshToken`` has the token in it that it spends.
+    func sendsRefreshToken(in attempt: GrantAttempt) -> Bool
 
     /// What an attempt begins with.
     func firstStep(of attempt: GrantAttempt) -> GrantStep
@@ -94,7 +94,7 @@ package protocol TokenGrant: Sendable {
 extension TokenGrant {
     package var login: (any LoginFlow)? { nil }
     package var renewsSeed: Bool { false }
-    package func sendsRenewal(in attempt: GrantAttempt) -> Bool { true }
+    package func sendsRefreshToken(in attempt: GrantAttempt) -> Bool { true }
     package var authorityEndpoints: [AuthorityEndpoint] { [] }
 }
 

@@ -294,10 +294,3 @@ package struct RequestHeadDecoder: ~Copyable, Sendable {
         return nil
     }
 }
-
-extension UInt8 {
-    /// A byte of `host[:port]`: a registered name, an IPv4 address or an IPv6 address in brackets.
-    fileprivate var isAuthorityByte: Bool {
-        isHostByte || self == 0x3A || self == 0x5B || self == 0x5D
-    }
-}

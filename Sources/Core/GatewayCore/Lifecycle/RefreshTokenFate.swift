@@ -9,17 +9,17 @@ package struct RefreshTokenFate: Hashable, Sendable {
 
     /// Takes that no answer came.
     ///
-    /// - Parameter wasSent: Whether the renewal token was part of what was asked.
+    /// - Parameter wasSent: Whether the refresh token was part of what was asked.
     package mutating func takeNoAnswer(mayHaveBeenProcessed: Bool, wasSent: Bool) {
         isLost = isLost || mayHaveBeenProcessed && wasSent
     }
 
     /// Takes an answer.
     ///
-    /// - Parameter wasSent: Whether the renewal token was part of what was asked.
+    /// - Parameter wasSent: Whether the refresh token was part of what was asked.
     package mutating func take(_ reply: TokenReply, _ meaning: GrantAnswer, in attempt: GrantAttempt, wasSent: Bool) {
-        if let renewal = attempt.nextRenewal, renewal != next {
-            next = renewal
+        if let refreshToken = attempt.nextRefreshToken, refreshToken != next {
+            next = refreshToken
             isLost = false
         } else if attempt.restartedAfterStep == attempt.answers {
             // Refused.
@@ -29,7 +29,7 @@ package struct RefreshTokenFate: Hashable, Sendable {
         }
     }
 
-    /// Whether a renewal token that was sent may be spent when this is the answer.
+    /// Whether a refresh token that was sent may be spent when this is the answer.
     private static func mayHaveSpent(_ reply: TokenReply, _ meaning: GrantAnswer) -> Bool {
         // What is only put right after a refusal was not acted upon.
         if case .next = meaning { return reply.status < 400 }

@@ -62,7 +62,7 @@ package struct TokenLifecycle<Waiter>: ~Copyable {
     var lastCall = TokenCall.firstLook
     /// The highest generation there has been; a cleared token does not give its number back.
     package internal(set) var generation = 0
-    /// A renewal token was spent and the answer was lost; shown in the status until a token is obtained.
+    /// A refresh token was spent and the answer was lost; shown in the status until a token is obtained.
     package var isRotationUncertain = false
 
     /// Begins with a call that looks first: the shell reads the store and reports what it found.

@@ -157,8 +157,7 @@ package enum ConfigSchema {
     private static func vendTree(_ catalog: StrategyCatalog) -> KeyRecorder.Node {
         let credential = SchemaProbe.explore { document, recorder in
             guard let fields = fields(document, recorder) else { return }
-            let decoder = CredentialDecoder(catalog: catalog, context: fields.context, clients: [SchemaProbe.name])
-            _ = decoder.vending(fields)
+            _ = CredentialVending(of: fields, among: [SchemaProbe.name], catalog: catalog)
         }
         return credential.child("vend")
     }

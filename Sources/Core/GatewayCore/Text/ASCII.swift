@@ -31,6 +31,19 @@ extension UInt8 {
     }
 
     package var isHexDigit: Bool { hexValue != nil }
+
+    /// A byte of a registered name as hosts are written: letters, digits, `-`, `.` and `_`.
+    var isHostByte: Bool {
+        switch self {
+        case 0x30...0x39, 0x41...0x5A, 0x61...0x7A, 0x2D, 0x2E, 0x5F: true
+        default: false
+        }
+    }
+
+    /// A byte of `host[:port]`: a registered name, an IPv4 address or an IPv6 address in brackets.
+    var isAuthorityByte: Bool {
+        isHostByte || self == 0x3A || self == 0x5B || self == 0x5D
+    }
 }
 
 extension Span<UInt8> {

@@ -2,7 +2,7 @@
 package struct ImportedToken: Hashable, Sendable {
     /// nil when only the token that renews is known.
     package let access: Secret?
-    package let renewal: Secret?
+    package let refreshToken: Secret?
     /// From now on.
     package let lifetime: Duration?
     package let expiresAt: UnixTime?
@@ -10,9 +10,9 @@ package struct ImportedToken: Hashable, Sendable {
     package static let limitBytes = 64 << 10
     private static let tokenLimitBytes = 16 << 10
 
-    package init(access: Secret?, renewal: Secret? = nil, lifetime: Duration? = nil, expiresAt: UnixTime? = nil) {
+    package init(access: Secret?, refreshToken: Secret? = nil, lifetime: Duration? = nil, expiresAt: UnixTime? = nil) {
         self.access = access
-        self.renewal = renewal
+        self.refreshToken = refreshToken
         self.lifetime = lifetime
         self.expiresAt = expiresAt
     }
@@ -37,14 +37,14 @@ package struct ImportedToken: Hashable, Sendable {
         guard refresh == nil || session == nil else {
             throw ImportedTokenError("it has both refresh_token and session_token; give the one that renews")
         }
-        let renewal = refresh ?? session
+        let refreshToken = refresh ?? session
         let access = try Self.member("access_token", of: answer)
-        guard access != nil || renewal != nil else {
+        guard access != nil || refreshToken != nil else {
             throw ImportedTokenError("it has neither access_token nor refresh_token")
         }
         self.init(
             access: access,
-            renewal: renewal,
+            refreshToken: refreshToken,
             lifetime: try Self.lifetime(answer["expires_in"]),
             expiresAt: try Self.end(answer["expires_at"])
         )

@@ -2,9 +2,9 @@
 package struct StoredToken: Hashable, Sendable {
     package var generation: Int
     package var token: TokenSet
-    /// The renewal token that was spent to get `token`; kept until `token` has worked once.
-    package var previousRenewal: Secret?
-    /// Written before a renewal token is spent, removed when the new pair is stored. Found at start: the gateway
+    /// The refresh token that was spent to get `token`; kept until `token` has worked once.
+    package var previousRefreshToken: Secret?
+    /// Written before a refresh token is spent, removed when the new pair is stored. Found at start: the gateway
     /// died, or lost the answer, in between.
     package var attempt: RotationAttempt?
     /// The upstream rejected this generation, so it must not be injected again after a restart.
@@ -16,14 +16,14 @@ package struct StoredToken: Hashable, Sendable {
     package init(
         generation: Int,
         token: TokenSet,
-        previousRenewal: Secret? = nil,
+        previousRefreshToken: Secret? = nil,
         attempt: RotationAttempt? = nil,
         isRejected: Bool = false,
         isRevoked: Bool = false
     ) {
         self.generation = generation
         self.token = token
-        self.previousRenewal = previousRenewal
+        self.previousRefreshToken = previousRefreshToken
         self.attempt = attempt
         self.isRejected = isRejected
         self.isRevoked = isRevoked
@@ -38,7 +38,7 @@ package struct StoredToken: Hashable, Sendable {
 
 package struct RotationAttempt: Hashable, Sendable {
     package let id: String
-    /// The generation whose renewal token is being spent.
+    /// The generation whose refresh token is being spent.
     package let generation: Int
     package let startedAt: UnixTime
 

@@ -96,7 +96,7 @@ package struct TokenTransportFailure: Error, Hashable, Sendable {
     }
 
     package let reason: Reason
-    /// The request may have been acted upon although no answer came: a renewal token may be spent.
+    /// The request may have been acted upon although no answer came: a refresh token may be spent.
     package let mayHaveBeenProcessed: Bool
 
     package init(_ reason: Reason, mayHaveBeenProcessed: Bool) {

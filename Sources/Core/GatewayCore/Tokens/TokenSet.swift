@@ -3,36 +3,36 @@ package struct TokenSet: Hashable, Sendable {
     /// Goes upstream.
     package var access: Secret
     /// Goes to the authority only: a refresh token (RFC 6749 §1.5) or Duke's session token.
-    package var renewal: Secret?
+    package var refreshToken: Secret?
     /// What else the grant wants to keep, by name: goes where the grant says.
     package var extras: [String: Secret]
     /// When the answer that carried it had arrived.
     package var obtainedAt: UnixTime
     /// nil when the authority did not say: such a token is used until it is rejected.
     package var expiresAt: UnixTime?
-    /// When ``renewal`` ends unless it is used; nil when the authority did not say.
-    package var renewalExpiresAt: UnixTime?
-    /// Since when ``renewalExpiresAt`` has been as far away as it can be; nil when that is ``obtainedAt``.
+    /// When ``refreshToken`` ends unless it is used; nil when the authority did not say.
+    package var refreshTokenExpiresAt: UnixTime?
+    /// Since when ``refreshTokenExpiresAt`` has been as far away as it can be; nil when that is ``obtainedAt``.
     ///
     /// Some authorities begin the time anew with each renewal, others count down from the login.
-    package var renewalObtainedAt: UnixTime?
+    package var refreshTokenObtainedAt: UnixTime?
 
     package init(
         access: Secret,
-        renewal: Secret? = nil,
+        refreshToken: Secret? = nil,
         extras: [String: Secret] = [:],
         obtainedAt: UnixTime,
         expiresAt: UnixTime? = nil,
-        renewalExpiresAt: UnixTime? = nil,
-        renewalObtainedAt: UnixTime? = nil
+        refreshTokenExpiresAt: UnixTime? = nil,
+        refreshTokenObtainedAt: UnixTime? = nil
     ) {
         self.access = access
-        self.renewal = renewal
+        self.refreshToken = refreshToken
         self.extras = extras
         self.obtainedAt = obtainedAt
         self.expiresAt = expiresAt
-        self.renewalExpiresAt = renewalExpiresAt
-        self.renewalObtainedAt = renewalObtainedAt
+        self.refreshTokenExpiresAt = refreshTokenExpiresAt
+        self.refreshTokenObtainedAt = refreshTokenObtainedAt
     }
 
     package var lifetime: Duration? { expiresAt.map { $0 - obtainedAt } }

@@ -15,7 +15,7 @@ package struct TokenStatus: Hashable, Sendable, Codable {
         /// No further calls until the configuration or the secret changes.
         case failed
         case loginRequired = "login_required"
-        /// A renewal token was spent and the answer was lost.
+        /// A refresh token was spent and the answer was lost.
         case rotationUncertain = "rotation_uncertain"
         case locked
     }
@@ -29,7 +29,8 @@ package struct TokenStatus: Hashable, Sendable, Codable {
     package var obtainedAt: String?
     package var expiresAt: String?
     package var remainingSeconds: Int?
-    /// When the token that renews ends unless it is used, RFC 3339; nil when the authority did not say.
+    /// When the refresh token ends unless it is used, RFC 3339; nil when the authority did not say.
+    /// Named as in the JSON of the admin API, `renewal_expires_at`.
     package var renewalExpiresAt: String?
     package var renewalRemainingSeconds: Int?
     package var isRenewable: Bool

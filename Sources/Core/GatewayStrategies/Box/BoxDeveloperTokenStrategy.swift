@@ -49,7 +49,7 @@ private struct BoxDeveloperTokenGrant: TokenGrant {
     }
 
     let isRenewable = false
-    let rotates = false
+    let rotatesRefreshToken = false
 
     func seed(at now: Moment) -> TokenSet? {
         let start = min(obtainedAt ?? now.wall, now.wall)

@@ -16,7 +16,7 @@ struct DelegatedGrant: TokenGrant {
     let placement: TokenPlacement
 
     let isRenewable = true
-    let rotates = false
+    let rotatesRefreshToken = false
 
     var identity: GrantIdentity {
         var identity = GrantIdentity(strategy: DelegatedStrategy.kind, subject: uniqueID)

@@ -21,7 +21,7 @@ struct AuthorizationCodeGrant: TokenGrant {
     let seeds: Seeds
 
     let isRenewable = true
-    let rotates = true
+    let rotatesRefreshToken = true
     var renewsSeed: Bool { seeds.refresh != nil }
     var login: (any LoginFlow)? { flow }
 
@@ -45,21 +45,21 @@ struct AuthorizationCodeGrant: TokenGrant {
     /// A refresh token alone begins as a pair whose access token is over.
     func seed(at now: Moment) -> TokenSet? {
         if let access = seeds.access {
-            return TokenSet(access: access, renewal: seeds.refresh, obtainedAt: now.wall)
+            return TokenSet(access: access, refreshToken: seeds.refresh, obtainedAt: now.wall)
         }
         return seeds.refresh.map {
-            TokenSet(access: Secret(""), renewal: $0, obtainedAt: now.wall, expiresAt: now.wall)
+            TokenSet(access: Secret(""), refreshToken: $0, obtainedAt: now.wall, expiresAt: now.wall)
         }
     }
 
     func firstStep(of attempt: GrantAttempt) -> GrantStep {
         let held = attempt.held
-        guard let renewal = held == nil ? seeds.refresh : held?.renewal else {
+        guard let refreshToken = held == nil ? seeds.refresh : held?.refreshToken else {
             return .impossible(loginRequired(hadToken: held != nil))
         }
         let form = [
             TokenRequest.Parameter("grant_type", "refresh_token"),
-            TokenRequest.Parameter("refresh_token", renewal),
+            TokenRequest.Parameter("refresh_token", refreshToken),
         ]
         return flow.client.step(form + flow.parameters, at: flow.tokenURL, in: attempt)
     }

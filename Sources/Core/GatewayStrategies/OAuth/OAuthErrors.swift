@@ -26,13 +26,13 @@ struct OAuthErrors: Sendable {
         return GrantAnswer(read(reply, in: &attempt).map { $0.tokenSet(at: now) })
     }
 
-    /// - Parameter rotates: Whether it comes for something that can be presented only once.
+    /// - Parameter rotatesRefreshToken: Whether it comes for something that can be presented only once.
     func read(
         _ reply: TokenReply,
         in attempt: inout GrantAttempt,
-        rotates: Bool = false
+        rotatesRefreshToken: Bool = false
     ) -> Result<OAuthTokenResponse, TokenFailure> {
-        let result = read(reply, at: attempt.now, rotates: rotates)
+        let result = read(reply, at: attempt.now, rotatesRefreshToken: rotatesRefreshToken)
         if case .success(let answer) = result { attempt.remarks += answer.remarks }
         return result
     }
@@ -40,9 +40,9 @@ struct OAuthErrors: Sendable {
     func read(
         _ reply: TokenReply,
         at now: Moment,
-        rotates: Bool = false
+        rotatesRefreshToken: Bool = false
     ) -> Result<OAuthTokenResponse, TokenFailure> {
-        let answer = JSONValue(reply.body, forgivingNumbers: rotates)
+        let answer = JSONValue(reply.body, forgivingNumbers: rotatesRefreshToken)
         guard (200..<300).contains(reply.status), answer?["error"].isPresent != true else {
             return .failure(failure(reply, answer, at: now))
         }
@@ -50,7 +50,7 @@ struct OAuthErrors: Sendable {
             return .failure(wrongType(type, status: reply.status))
         }
         do throws(BrokenAnswer) {
-            return .success(try OAuthTokenResponse(answer, rotates: rotates))
+            return .success(try OAuthTokenResponse(answer, rotatesRefreshToken: rotatesRefreshToken))
         } catch {
             return .failure(error.failure(of: authority, status: reply.status))
         }

@@ -18,8 +18,8 @@ struct OAuthTokenResponse {
 
     /// - Parameters:
     ///   - answer: The body as JSON; nil when it is none.
-    ///   - rotates: Whether it comes for something that can be presented only once.
-    init(_ answer: JSONValue?, rotates: Bool = false) throws(BrokenAnswer) {
+    ///   - rotatesRefreshToken: Whether it comes for something that can be presented only once.
+    init(_ answer: JSONValue?, rotatesRefreshToken: Bool = false) throws(BrokenAnswer) {
         guard let answer else { throw BrokenAnswer(reason: "the body is not JSON") }
         guard let text = answer["access_token"]?.string, !text.isEmpty else {
             throw BrokenAnswer(reason: "there is no access_token in it")
@@ -31,7 +31,7 @@ struct OAuthTokenResponse {
         let stated = answer["expires_in"]
         // A token without a known end is still a token, and a pair that rotates must not be lost for it: some write 0
         // for a token without an end.
-        lifetime = rotates ? (try? Self.lifetime(stated)) : (try Self.lifetime(stated))
+        lifetime = rotatesRefreshToken ? (try? Self.lifetime(stated)) : (try Self.lifetime(stated))
         let isOdd = lifetime == nil && stated.map { $0 != .null } ?? false
         remarks =
             isOdd ? ["expires_in is not a positive number of seconds; the token is used until it is rejected"] : []

@@ -42,14 +42,14 @@ private struct PasswordGrant: OAuthGrant {
 
     func firstStep(of attempt: GrantAttempt) -> GrantStep {
         GrantStep { () throws(TokenFailure) in
-            guard let renewal = spent(in: attempt) else { return try passwordRequest(in: attempt) }
-            return try refreshRequest(renewal, in: attempt)
+            guard let refreshToken = spent(in: attempt) else { return try passwordRequest(in: attempt) }
+            return try refreshRequest(refreshToken, in: attempt)
         }
     }
 
     /// The refresh token that the last request spends; nil when it holds the password.
     private func spent(in attempt: GrantAttempt) -> Secret? {
-        attempt.outputs[Self.fallback] == nil ? attempt.held?.renewal : nil
+        attempt.outputs[Self.fallback] == nil ? attempt.held?.refreshToken : nil
     }
 
     private func passwordRequest(in attempt: GrantAttempt) throws(TokenFailure) -> TokenRequest {
@@ -60,9 +60,10 @@ private struct PasswordGrant: OAuthGrant {
         return try client.request(form + .scope(client.scopes), in: attempt)
     }
 
-    private func refreshRequest(_ renewal: Secret, in attempt: GrantAttempt) throws(TokenFailure) -> TokenRequest {
+    private func refreshRequest(_ refreshToken: Secret, in attempt: GrantAttempt) throws(TokenFailure) -> TokenRequest {
         let form = [
-            TokenRequest.Parameter("grant_type", "refresh_token"), TokenRequest.Parameter("refresh_token", renewal),
+            TokenRequest.Parameter("grant_type", "refresh_token"),
+            TokenRequest.Parameter("refresh_token", refreshToken),
         ]
         return try client.request(form, in: attempt)
     }
@@ -74,7 +75,7 @@ private struct PasswordGrant: OAuthGrant {
         case .success(let answer):
             var token = answer.tokenSet(at: attempt.now)
             // An answer without a refresh token leaves the old one valid (RFC 6749 §6).
-            token.renewal = answer.refreshToken ?? refreshed
+            token.refreshToken = answer.refreshToken ?? refreshed
             return .token(token)
         case .failure(let failure):
             let code = failure.problem.cause?.code ?? ""

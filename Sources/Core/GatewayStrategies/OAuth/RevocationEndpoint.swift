@@ -9,9 +9,9 @@ struct RevocationEndpoint: Sendable {
     /// The refresh token where there is one: ending it ends what it could have bought (RFC 7009 §2.1).
     fileprivate func step(as client: ClientAuthentication?, in attempt: GrantAttempt) -> RevocationStep {
         guard let token = attempt.held else { return .impossible("There is no token.") }
-        var form = [TokenRequest.Parameter("token", token.renewal ?? token.access)]
+        var form = [TokenRequest.Parameter("token", token.refreshToken ?? token.access)]
         if hintsTokenType {
-            let kind = token.renewal == nil ? "access_token" : "refresh_token"
+            let kind = token.refreshToken == nil ? "access_token" : "refresh_token"
             form.append(TokenRequest.Parameter("token_type_hint", kind))
         }
         let request = TokenRequest(url: url, body: .form(form))

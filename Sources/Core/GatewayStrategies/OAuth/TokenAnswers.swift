@@ -8,7 +8,7 @@ struct TokenAnswers: Sendable {
 
     /// The answer to the code.
     func exchange(_ reply: TokenReply, at now: Moment) -> Result<TokenSet, TokenFailure> {
-        read(errors.read(reply, at: now, rotates: true), at: now, holding: nil).mapError { failure in
+        read(errors.read(reply, at: now, rotatesRefreshToken: true), at: now, holding: nil).mapError { failure in
             guard failure.problem.cause?.code == "invalid_grant" else { return failure }
             return TokenFailure(
                 .loginRequired,
@@ -28,8 +28,8 @@ struct TokenAnswers: Sendable {
         in attempt: inout GrantAttempt,
         holding token: TokenSet?
     ) -> Result<TokenSet, TokenFailure> {
-        attempt.nextRenewal = nextRefreshToken(reply)
-        let answer = errors.read(reply, in: &attempt, rotates: true)
+        attempt.nextRefreshToken = nextRefreshToken(reply)
+        let answer = errors.read(reply, in: &attempt, rotatesRefreshToken: true)
         return read(answer, at: attempt.now, holding: token).mapError { failure in
             guard let code = failure.problem.cause?.code else { return failure }
             let reason: String
@@ -72,17 +72,17 @@ struct TokenAnswers: Sendable {
         answer.map { answer in
             var fresh = answer.tokenSet(at: now)
             guard let refreshToken = answer.refreshToken else {
-                fresh.renewal = token?.renewal
-                fresh.renewalExpiresAt = token?.renewalExpiresAt
-                fresh.renewalObtainedAt = token?.renewalObtainedAt ?? token?.obtainedAt
+                fresh.refreshToken = token?.refreshToken
+                fresh.refreshTokenExpiresAt = token?.refreshTokenExpiresAt
+                fresh.refreshTokenObtainedAt = token?.refreshTokenObtainedAt ?? token?.obtainedAt
                 return fresh
             }
-            fresh.renewal = refreshToken
-            fresh.renewalExpiresAt = (answer.refreshLifetime ?? refreshLifetime).map { now.wall + $0 }
-            if let token, let earlier = token.renewalExpiresAt, let end = fresh.renewalExpiresAt,
+            fresh.refreshToken = refreshToken
+            fresh.refreshTokenExpiresAt = (answer.refreshLifetime ?? refreshLifetime).map { now.wall + $0 }
+            if let token, let earlier = token.refreshTokenExpiresAt, let end = fresh.refreshTokenExpiresAt,
                 end < earlier + Self.tolerance
             {
-                fresh.renewalObtainedAt = token.renewalObtainedAt ?? token.obtainedAt
+                fresh.refreshTokenObtainedAt = token.refreshTokenObtainedAt ?? token.obtainedAt
             }
             return fresh
         }

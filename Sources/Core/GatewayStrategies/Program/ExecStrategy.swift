@@ -64,7 +64,7 @@ private struct ExecGrant: TokenGrant {
     let placementText: String?
 
     let isRenewable = true
-    let rotates = false
+    let rotatesRefreshToken = false
 
     var identity: GrantIdentity {
         var identity = GrantIdentity(strategy: ExecStrategy.kind, subject: nil)

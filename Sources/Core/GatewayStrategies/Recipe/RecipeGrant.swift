@@ -36,8 +36,8 @@ struct RecipeGrant: TokenGrant {
 
     let isRenewable = true
 
-    /// The refresh presents the renewal token and brings the next one.
-    var rotates: Bool {
+    /// The refresh presents the refresh token and brings the next one.
+    var rotatesRefreshToken: Bool {
         refresh.contains { $0.request.names.contains("renewal") }
             && refresh.contains { $0.outputs.contains { $0.name == "renewal" } }
     }
@@ -62,7 +62,7 @@ struct RecipeGrant: TokenGrant {
             }
         return TokenSet(
             access: access,
-            renewal: initial["renewal"],
+            refreshToken: initial["renewal"],
             extras: initial.filter { kept.contains($0.key) },
             obtainedAt: now.wall,
             expiresAt: expiresAt
@@ -98,7 +98,7 @@ struct RecipeGrant: TokenGrant {
         guard let token else { return values }
         values.merge(token.extras.filter { kept.contains($0.key) }) { $1 }
         values["token"] = token.access
-        values["renewal"] = token.renewal
+        values["renewal"] = token.refreshToken
         return values
     }
 
@@ -106,7 +106,7 @@ struct RecipeGrant: TokenGrant {
         try? steps[index].request.request(with: values(in: attempt))
     }
 
-    func sendsRenewal(in attempt: GrantAttempt) -> Bool {
+    func sendsRefreshToken(in attempt: GrantAttempt) -> Bool {
         guard attempt.restartedAfterStep == nil, flow(holding: attempt.held) == .refresh,
             refresh.indices.contains(attempt.answers)
         else { return false }
@@ -119,14 +119,14 @@ struct RecipeGrant: TokenGrant {
         let index = attempt.answers - 1 - (attempt.restartedAfterStep ?? 0)
         guard steps.indices.contains(index) else { return .failure(unwritable) }
         let step = steps[index]
-        switch step.outcome(of: reply, rotates: rotates) {
+        switch step.outcome(of: reply, rotatesRefreshToken: rotatesRefreshToken) {
         case .success(let outputs):
             attempt.outputs.merge(outputs) { $1 }
             return index + 1 < steps.count
                 ? self.step(steps, index + 1, attempt).map { .next($0) } ?? .failure(unwritable)
                 : finish(reply, step, attempt)
         case .broken(let answer, let found):
-            attempt.nextRenewal = found["renewal"] ?? attempt.nextRenewal
+            attempt.nextRefreshToken = found["renewal"] ?? attempt.nextRefreshToken
             return .failure(answer.failure(of: step.request.host, status: reply.status))
         case .transient: return .failure(transient(reply, step, at: attempt.now))
         case .refused(let isFinal):
@@ -160,11 +160,12 @@ struct RecipeGrant: TokenGrant {
         for name in kept { if let value = outputs[name] { extras[name] = value } }
         let token = TokenSet(
             access: access,
-            renewal: outputs["renewal"] ?? old?.renewal,
+            refreshToken: outputs["renewal"] ?? old?.refreshToken,
             extras: extras.filter { kept.contains($0.key) },
             obtainedAt: now.wall,
             // A pair that rotates is not lost for an end that cannot be read.
-            expiresAt: rotates ? (try? end(of: access, outputs, at: now)) : (try end(of: access, outputs, at: now))
+            expiresAt: rotatesRefreshToken
+                ? (try? end(of: access, outputs, at: now)) : (try end(of: access, outputs, at: now))
         )
         if let obstacle = placement.obstacle(to: token) { throw BrokenAnswer(reason: obstacle) }
         return token

@@ -81,15 +81,15 @@ struct RecipeStep: Sendable {
         case refused(isFinal: Bool)
     }
 
-    /// - Parameter rotates: Whether the answer may hold what can be had only once.
-    func outcome(of reply: TokenReply, rotates: Bool = false) -> StepOutcome {
+    /// - Parameter rotatesRefreshToken: Whether the answer may hold what can be had only once.
+    func outcome(of reply: TokenReply, rotatesRefreshToken: Bool = false) -> StepOutcome {
         switch statuses.outcome(of: reply.status) {
         case .transient: return .transient
         case .terminal: return .refused(isFinal: true)
         case .unlisted: return .refused(isFinal: false)
         case .success: break
         }
-        let json = JSONValue(reply.body, forgivingNumbers: rotates)
+        let json = JSONValue(reply.body, forgivingNumbers: rotatesRefreshToken)
         if let success {
             guard let found = json.flatMap(success.pointer.value(in:)) else {
                 return .broken(BrokenAnswer(reason: "there is no \(success.pointer.text) in it"), [:])

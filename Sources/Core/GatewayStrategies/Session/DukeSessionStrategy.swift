@@ -33,7 +33,7 @@ struct DukeSessionStrategy: AuthStrategy {
             sessionPointer: sessionPointer,
             expiry: .jwt,
             sessionLifetime: sessionLifetime,
-            rotates: true,
+            rotatesRefreshToken: true,
             statuses: .standard,
             seeds: seeds
         )

@@ -30,10 +30,10 @@ struct SessionLogin: LoginFlow {
             return .token(
                 TokenSet(
                     access: access,
-                    renewal: session,
+                    refreshToken: session,
                     obtainedAt: now.wall,
                     expiresAt: end(of: access, at: now),
-                    renewalExpiresAt: sessionLifetime.map { now.wall + $0 }
+                    refreshTokenExpiresAt: sessionLifetime.map { now.wall + $0 }
                 )
             )
         } catch {

@@ -31,7 +31,7 @@ struct SessionRefreshGrant: TokenGrant {
     let expiry: Expiry
     /// How long a session token lives unless it is used; nil when nobody knows.
     let sessionLifetime: Duration?
-    let rotates: Bool
+    let rotatesRefreshToken: Bool
     let statuses: StatusMap
     let seeds: Seeds
 
@@ -46,7 +46,7 @@ struct SessionRefreshGrant: TokenGrant {
         identity.add("response.access_token", accessPointer.text)
         identity.add("response.session_token", sessionPointer.text)
         identity.add("expiry", expiry.text)
-        identity.add("rotate", rotates ? "both" : "access_only")
+        identity.add("rotate", rotatesRefreshToken ? "both" : "access_only")
         identity.add("access_token", secret: seeds.access)
         identity.add("session_token", secret: seeds.session)
         // Without seeds nothing else says whose session it will be.
@@ -59,21 +59,21 @@ struct SessionRefreshGrant: TokenGrant {
     /// A session token alone begins as a pair whose access token is over, where that can be renewed.
     func seed(at now: Moment) -> TokenSet? {
         if let access = seeds.access {
-            return completing(TokenSet(access: access, renewal: seeds.session, obtainedAt: now.wall))
+            return completing(TokenSet(access: access, refreshToken: seeds.session, obtainedAt: now.wall))
         }
         guard refresh.accessField == nil, let session = seeds.session else { return nil }
         return completing(
-            TokenSet(access: Secret(""), renewal: session, obtainedAt: now.wall, expiresAt: now.wall)
+            TokenSet(access: Secret(""), refreshToken: session, obtainedAt: now.wall, expiresAt: now.wall)
         )
     }
 
     /// One that is not spent waits for the first request that needs it.
-    var renewsSeed: Bool { seeds.access == nil && rotates }
+    var renewsSeed: Bool { seeds.access == nil && rotatesRefreshToken }
 
     func completing(_ token: TokenSet) -> TokenSet {
         var token = token
-        if token.renewal != nil, token.renewalExpiresAt == nil {
-            token.renewalExpiresAt = sessionLifetime.map { token.obtainedAt + $0 }
+        if token.refreshToken != nil, token.refreshTokenExpiresAt == nil {
+            token.refreshTokenExpiresAt = sessionLifetime.map { token.obtainedAt + $0 }
         }
         guard token.expiresAt == nil else { return token }
         switch expiry {
@@ -87,7 +87,7 @@ struct SessionRefreshGrant: TokenGrant {
     func firstStep(of attempt: GrantAttempt) -> GrantStep {
         let token = attempt.held
         let access = token == nil ? seeds.access : token?.access
-        let session = token == nil ? seeds.session : token?.renewal
+        let session = token == nil ? seeds.session : token?.refreshToken
         guard let request = refresh.request(access: access, session: session) else {
             return .impossible(loginRequired("There is no pair of tokens to renew from", cause: nil, clears: false))
         }
@@ -98,8 +98,8 @@ struct SessionRefreshGrant: TokenGrant {
         let now = attempt.now
         switch statuses.outcome(of: reply.status) {
         case .success:
-            let answer = JSONValue(reply.body, forgivingNumbers: rotates)
-            attempt.nextRenewal = answer.flatMap { try? session($0) }
+            let answer = JSONValue(reply.body, forgivingNumbers: rotatesRefreshToken)
+            attempt.nextRefreshToken = answer.flatMap { try? session($0) }
             do throws(BrokenAnswer) {
                 return .token(try pair(answer, holding: attempt.held, at: now))
             } catch {
@@ -139,22 +139,24 @@ struct SessionRefreshGrant: TokenGrant {
         let session = try session(answer)
         var fresh = TokenSet(
             access: access,
-            renewal: session ?? token?.renewal ?? seeds.session,
+            refreshToken: session ?? token?.refreshToken ?? seeds.session,
             obtainedAt: now.wall,
             expiresAt: end(of: access, in: answer, at: now)
         )
         if session != nil {
-            fresh.renewalExpiresAt = sessionLifetime.map { now.wall + $0 }
-        } else if let token, let end = token.renewalExpiresAt {
-            fresh.renewalExpiresAt = end
-            fresh.renewalObtainedAt = token.renewalObtainedAt ?? token.obtainedAt
+            fresh.refreshTokenExpiresAt = sessionLifetime.map { now.wall + $0 }
+        } else if let token, let end = token.refreshTokenExpiresAt {
+            fresh.refreshTokenExpiresAt = end
+            fresh.refreshTokenObtainedAt = token.refreshTokenObtainedAt ?? token.obtainedAt
         }
         return fresh
     }
 
     /// nil when the answer brings none: then the one at hand goes on to be valid.
     private func session(_ answer: JSONValue) throws(BrokenAnswer) -> Secret? {
-        guard rotates, let text = sessionPointer.value(in: answer)?.string, !text.isEmpty else { return nil }
+        guard rotatesRefreshToken, let text = sessionPointer.value(in: answer)?.string, !text.isEmpty else {
+            return nil
+        }
         guard let session = IssuedToken.read(text) else {
             throw BrokenAnswer(reason: "the token at \(sessionPointer.text) holds characters that no token may hold")
         }
@@ -173,7 +175,7 @@ struct SessionRefreshGrant: TokenGrant {
     }
 
     func revocation(in attempt: GrantAttempt) -> RevocationStep {
-        let request = attempt.held.flatMap { revoke?.request(access: $0.access, session: $0.renewal) }
+        let request = attempt.held.flatMap { revoke?.request(access: $0.access, session: $0.refreshToken) }
         return request.map { .request($0) }
             ?? .impossible(
                 "The authorizer has no revoke request in the configuration, or there is no session token to send with it."

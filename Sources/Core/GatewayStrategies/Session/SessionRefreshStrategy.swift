@@ -39,7 +39,7 @@ struct SessionRefreshStrategy: AuthStrategy {
             sessionPointer: response.session,
             expiry: expiry,
             sessionLifetime: sessionLifetime,
-            rotates: rotate == .both,
+            rotatesRefreshToken: rotate == .both,
             statuses: statuses,
             seeds: seeds
         )

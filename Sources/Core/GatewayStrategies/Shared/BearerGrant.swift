@@ -5,7 +5,7 @@ protocol BearerGrant: TokenGrant {}
 
 extension BearerGrant {
     var isRenewable: Bool { true }
-    var rotates: Bool { false }
+    var rotatesRefreshToken: Bool { false }
     func seed(at now: Moment) -> TokenSet? { nil }
     func injection(of token: TokenSet) -> Injection { .bearer(token.access) }
 }

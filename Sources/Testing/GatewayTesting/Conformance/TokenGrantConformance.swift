@@ -23,7 +23,7 @@ package struct TokenGrantConformance: Sendable {
         success: TokenReply,
         holding token: TokenSet = TokenSet(
             access: Secret("canary-old-access"),
-            renewal: Secret("canary-old-renewal"),
+            refreshToken: Secret("canary-old-renewal"),
             obtainedAt: UnixTime(seconds: 1_772_353_800),
             expiresAt: UnixTime(seconds: 1_772_357_400)
         ),
@@ -81,10 +81,10 @@ package struct TokenGrantConformance: Sendable {
             values.contains { $0.withValue { $0.contains(access) } },
             "the access token is part of what is injected"
         )
-        guard let renewal = token.renewal?.withValue({ $0 }) else { return }
+        guard let refreshToken = token.refreshToken?.withValue({ $0 }) else { return }
         try promise(
-            !values.contains { $0.withValue { $0.contains(renewal) } },
-            "the renewal token never goes upstream"
+            !values.contains { $0.withValue { $0.contains(refreshToken) } },
+            "the refresh token never goes upstream"
         )
     }
 
@@ -109,7 +109,7 @@ package struct TokenGrantConformance: Sendable {
     }
 
     private func runsAProgram(_ program: TokenProgram) throws {
-        let secrets = program.environment.map(\.value) + [token.access] + (token.renewal.map { [$0] } ?? [])
+        let secrets = program.environment.map(\.value) + [token.access] + (token.refreshToken.map { [$0] } ?? [])
         for secret in secrets where !secret.isEmpty {
             let isShown = program.command.contains { argument in secret.withValue { argument.contains($0) } }
             try promise(!isShown, "no secret stands on a command line")
@@ -135,9 +135,9 @@ package struct TokenGrantConformance: Sendable {
 
     private func describesTheSameRequestEveryTime() throws {
         try promise(try request() == request(), "the same token leads to the same request")
-        if grant.rotates {
-            let renewal = try unwrap(token.renewal, "give the kit a token with a renewal token")
-            try promise(try carries(renewal), "a rotating grant spends the renewal token")
+        if grant.rotatesRefreshToken {
+            let refreshToken = try unwrap(token.refreshToken, "give the kit a token with a refresh token")
+            try promise(try carries(refreshToken), "a rotating grant spends the refresh token")
         }
     }
 
@@ -154,7 +154,7 @@ package struct TokenGrantConformance: Sendable {
 
     private func keepsSecretsOutOfTheURL() throws {
         let url = try request().url.text
-        for input in [token.access, token.renewal].compactMap({ $0 }) {
+        for input in [token.access, token.refreshToken].compactMap({ $0 }) {
             try promise(!input.withValue { url.contains($0) }, "no token stands in the URL of a token request")
         }
     }
@@ -169,7 +169,9 @@ package struct TokenGrantConformance: Sendable {
         try promise(fresh.access != token.access, "the token is the answer's")
         try promise(fresh.obtainedAt == now.wall, "the token is dated when its answer arrived")
         if let expiresAt = fresh.expiresAt { try promise(expiresAt > now.wall, "a fresh token has not expired") }
-        if grant.rotates { try promise(fresh.renewal != nil, "a rotating grant still holds a renewal token") }
+        if grant.rotatesRefreshToken {
+            try promise(fresh.refreshToken != nil, "a rotating grant still holds a refresh token")
+        }
         let again = grant.interpret(success, holding: token, at: now)
         try promise(again == .success(fresh), "the same answer means the same")
     }

@@ -43,13 +43,13 @@ package struct TokenStoreConformance<Store: TokenStore>: Sendable {
             generation: 42,
             token: TokenSet(
                 access: Secret("access-é-🔑-\"quoted\"\n"),
-                renewal: Secret("renewal"),
+                refreshToken: Secret("renewal"),
                 obtainedAt: UnixTime(milliseconds: 1_772_357_400_123),
                 expiresAt: UnixTime(milliseconds: 1_772_361_000_456),
-                renewalExpiresAt: UnixTime(milliseconds: 1_777_545_000_789),
-                renewalObtainedAt: UnixTime(milliseconds: 1_772_361_000_790)
+                refreshTokenExpiresAt: UnixTime(milliseconds: 1_777_545_000_789),
+                refreshTokenObtainedAt: UnixTime(milliseconds: 1_772_361_000_790)
             ),
-            previousRenewal: Secret("previous"),
+            previousRefreshToken: Secret("previous"),
             attempt: RotationAttempt(
                 id: "b1946ac9",
                 generation: 42,
@@ -119,7 +119,7 @@ package struct TokenStoreConformance<Store: TokenStore>: Sendable {
                 generation: number,
                 token: TokenSet(
                     access: Secret("access-\(number)"),
-                    renewal: Secret("renewal-\(number)"),
+                    refreshToken: Secret("renewal-\(number)"),
                     obtainedAt: UnixTime(milliseconds: Int64(number))
                 )
             )

@@ -4,7 +4,7 @@ package import GatewayCore
 package struct SampleGrant: TokenGrant {
     package var identity: GrantIdentity
     package var isRenewable: Bool
-    package var rotates: Bool
+    package var rotatesRefreshToken: Bool
     package var initial: TokenSet?
     package var renewsSeed = false
     package var login: (any LoginFlow)?
@@ -14,14 +14,14 @@ package struct SampleGrant: TokenGrant {
     package init(
         identity: GrantIdentity = .sample(),
         isRenewable: Bool = true,
-        rotates: Bool = false,
+        rotatesRefreshToken: Bool = false,
         initial: TokenSet? = nil,
         revokes: Bool = false,
         keepsTokenUntilRevoked: Bool = true
     ) {
         self.identity = identity
         self.isRenewable = isRenewable
-        self.rotates = rotates
+        self.rotatesRefreshToken = rotatesRefreshToken
         self.initial = initial
         self.revokes = revokes
         self.keepsTokenUntilRevoked = keepsTokenUntilRevoked
@@ -37,14 +37,16 @@ package struct SampleGrant: TokenGrant {
         guard let url = try? AuthorityURL("https://authority.example/token") else {
             return .impossible(TokenFailure(.terminal, problem: GatewayProblem(.internalError, "no such URL")))
         }
-        guard rotates else {
+        guard rotatesRefreshToken else {
             return .request(TokenRequest(url: url, body: .form([.init("grant_type", "client_credentials")])))
         }
-        guard let renewal = attempt.held?.renewal else {
+        guard let refreshToken = attempt.held?.refreshToken else {
             let problem = GatewayProblem(.loginRequired, "Nobody has logged in yet.")
             return .impossible(TokenFailure(.loginRequired, problem: problem))
         }
-        let form: [TokenRequest.Parameter] = [.init("grant_type", "refresh_token"), .init("refresh_token", renewal)]
+        let form: [TokenRequest.Parameter] = [
+            .init("grant_type", "refresh_token"), .init("refresh_token", refreshToken),
+        ]
         return .request(TokenRequest(url: url, body: .form(form)))
     }
 
@@ -64,9 +66,9 @@ package struct SampleGrant: TokenGrant {
         if case .number(let seconds) = json?["expires_in"], seconds > 0, seconds < 1e9 {
             expiresAt = now.wall + .seconds(seconds)
         }
-        let renewal = json?["refresh_token"]?.string.map { Secret($0) } ?? attempt.held?.renewal
+        let refreshToken = json?["refresh_token"]?.string.map { Secret($0) } ?? attempt.held?.refreshToken
         return .token(
-            TokenSet(access: Secret(access), renewal: renewal, obtainedAt: now.wall, expiresAt: expiresAt)
+            TokenSet(access: Secret(access), refreshToken: refreshToken, obtainedAt: now.wall, expiresAt: expiresAt)
         )
     }
 
@@ -87,7 +89,7 @@ package struct SampleGrant: TokenGrant {
         }
         if code == "invalid_grant" {
             return TokenFailure(
-                rotates ? .loginRequired : .terminal,
+                rotatesRefreshToken ? .loginRequired : .terminal,
                 problem: GatewayProblem(.reauthorizationRequired, "The grant is no longer valid.", cause: cause)
             )
         }

@@ -31,7 +31,7 @@ package struct SampleLogin: LoginFlow {
         return .success(
             TokenSet(
                 access: Secret("access-of-login"),
-                renewal: Secret("renewal-of-login"),
+                refreshToken: Secret("renewal-of-login"),
                 obtainedAt: now.wall,
                 expiresAt: now.wall + .seconds(3600)
             )

@@ -3,7 +3,7 @@ extension GrantAttempt {
     /// one that was sent is spent.
     ///
     /// nil once another way was begun: what that brings belongs to a token that does not exist yet.
-    package var nextRenewal: Secret? {
+    package var nextRefreshToken: Secret? {
         get { restartedAfterStep == nil ? outputs["renewal"] : nil }
         set { outputs["renewal"] = newValue }
     }

@@ -1,0 +1,149 @@
+/// Single values: texts, numbers, durations, sizes and URLs.
+extension ConfigFields {
+    /// The scalar behind `key`; nil when it is absent or null. A sequence or mapping is a problem.
+    package func scalar(_ key: String) -> (scalar: ConfigNode.Scalar, span: SourceSpan)? {
+        context.recorder?.note(.scalar, for: key, of: path)
+        guard let node = node(key), !node.isNull else { return nil }
+        guard case .scalar(let scalar) = node.content else {
+            error(key, "expected a scalar, found \(node.kindName)")
+            return nil
+        }
+        return (scalar, node.span)
+    }
+
+    package func string(_ key: String) -> String? {
+        context.recorder?.note(.string, for: key, of: path)
+        guard let text = scalar(key)?.scalar.text else { return nil }
+        guard !text.isEmpty else {
+            error(key, "must not be empty")
+            return nil
+        }
+        guard text.utf8.allSatisfy({ $0 >= 0x20 && $0 != 0x7F }) else {
+            error(key, "must not contain control characters")
+            return nil
+        }
+        return text
+    }
+
+    package func requiredString(_ key: String) -> String? {
+        guard has(key) else {
+            missing(key)
+            return nil
+        }
+        return string(key)
+    }
+
+    /// `true` or `false`; YAML 1.1's `yes`, `no`, `on` and `off` are words here, so they are refused with a hint.
+    package func bool(_ key: String) -> Bool? {
+        context.recorder?.note(.bool, for: key, of: path)
+        guard let (scalar, _) = scalar(key) else { return nil }
+        switch scalar.text {
+        case "true" where !scalar.isQuoted: return true
+        case "false" where !scalar.isQuoted: return false
+        default:
+            error(key, "expected true or false, found \(scalar.shown)")
+            return nil
+        }
+    }
+
+    package func integer(_ key: String, in range: ClosedRange<Int>) -> Int? {
+        context.recorder?.note(.integer(range), for: key, of: path)
+        guard let (scalar, _) = scalar(key) else { return nil }
+        guard !scalar.isQuoted, let value = Int(scalar.text) else {
+            error(key, "expected a whole number, found \(scalar.shown)")
+            return nil
+        }
+        guard range.contains(value) else {
+            error(key, "must be between \(range.lowerBound) and \(range.upperBound)")
+            return nil
+        }
+        return value
+    }
+
+    /// One of the raw values of an enumeration.
+    package func choice<Choice: RawRepresentable & CaseIterable>(_ key: String, of type: Choice.Type) -> Choice?
+    where Choice.RawValue == String {
+        word(key, of: Choice.allCases.map(\.rawValue)).flatMap(Choice.init(rawValue:))
+    }
+
+    /// One of these words.
+    ///
+    /// - Parameter suggests: Whether a word that is nearly one of them is likely to be misspelt.
+    package func word(_ key: String, of words: [String], suggests: Bool = true) -> String? {
+        context.recorder?.note(.choice(words), for: key, of: path)
+        guard let (scalar, _) = scalar(key) else { return nil }
+        if words.contains(scalar.text) { return scalar.text }
+        let hint = suggests ? Suggestion.hint(for: scalar.text, in: words) : ""
+        error(key, "expected one of \(words.joined(separator: ", ")); found \(scalar.shown)\(hint)")
+        return nil
+    }
+
+    /// `250ms`, `30s`, `10m`, `1h`, `90d`.
+    package func duration(_ key: String, in range: ClosedRange<Duration>? = nil) -> Duration? {
+        context.recorder?.note(.duration(range), for: key, of: path)
+        guard let (scalar, _) = scalar(key) else { return nil }
+        guard let value = ConfigUnits.duration(scalar.text) else {
+            error(key, "expected a duration such as 250ms, 30s, 10m or 1h, found \(scalar.shown)")
+            return nil
+        }
+        if let range, !range.contains(value) {
+            let (low, high) = (ConfigUnits.text(range.lowerBound), ConfigUnits.text(range.upperBound))
+            error(key, "must be between \(low) and \(high)")
+            return nil
+        }
+        return value
+    }
+
+    /// `512`, `64KiB`, `1MiB`, in bytes.
+    package func size(_ key: String, in range: ClosedRange<Int>) -> Int? {
+        context.recorder?.note(.size(range), for: key, of: path)
+        guard let (scalar, _) = scalar(key) else { return nil }
+        guard let value = ConfigUnits.size(scalar.text) else {
+            error(key, "expected a size such as 64KiB or 1MiB, found \(scalar.shown)")
+            return nil
+        }
+        guard range.contains(value) else {
+            error(key, "must be between \(range.lowerBound) and \(range.upperBound) bytes")
+            return nil
+        }
+        return value
+    }
+
+    /// `10%`.
+    package func percent(_ key: String, in range: ClosedRange<Int> = 0...100) -> Int? {
+        context.recorder?.note(.percent(range), for: key, of: path)
+        guard let (scalar, _) = scalar(key) else { return nil }
+        guard scalar.text.hasSuffix("%"), let value = Int(scalar.text.dropLast()), range.contains(value) else {
+            let (low, high) = (range.lowerBound, range.upperBound)
+            error(key, "expected a share between \(low)% and \(high)%, found \(scalar.shown)")
+            return nil
+        }
+        return value
+    }
+
+    /// An https URL of an authority, or http on loopback.
+    package func authorityURL(_ key: String) -> AuthorityURL? {
+        context.recorder?.note(.url, for: key, of: path)
+        guard let text = string(key) else { return nil }
+        do throws(AuthorityURL.Refusal) {
+            return try AuthorityURL(text)
+        } catch {
+            switch error {
+            case .notAbsolute: self.error(key, "expected an absolute https URL")
+            case .plaintext:
+                self.error(key, "must be https: a secret would be sent in clear (http is for loopback only)")
+            case .hasUserInfo: self.error(key, "must not contain a user name or password")
+            case .hasFragment: self.error(key, "must not contain a fragment")
+            }
+            return nil
+        }
+    }
+
+    package func requiredAuthorityURL(_ key: String) -> AuthorityURL? {
+        guard has(key) else {
+            missing(key)
+            return nil
+        }
+        return authorityURL(key)
+    }
+}

@@ -1,0 +1,61 @@
+/// Values that may be secrets, and what names one.
+extension ConfigFields {
+    /// A mapping of names to values, in file order; each a plain scalar or the name of a secret. What has a secret's name
+    /// is one.
+    package func valueMap(_ key: String) -> [(name: String, value: Secret)]? {
+        guard let fields = fields(key) else { return nil }
+        return fields.chosenNames().compactMap { name in
+            context.recorder?.note(.secret, for: name, of: fields.path)
+            if case .mapping? = fields.node(name)?.content { return fields.secret(name).map { (name, $0) } }
+            if SecretMask.isSensitive(name) { return fields.secret(name).map { (name, $0) } }
+            return fields.string(name).map { (name, Secret($0)) }
+        }
+    }
+
+    /// A mapping of names to secrets, in file order.
+    package func secretMap(_ key: String) -> [(name: String, value: Secret)]? {
+        guard let fields = fields(key) else { return nil }
+        return fields.chosenNames().compactMap { name in fields.requiredSecret(name).map { (name, $0) } }
+    }
+
+    /// A scalar, `{env:}`, `{file:}`, `{exec:}` or `{systemd_credential:}`, on one line.
+    package func secret(_ key: String) -> Secret? {
+        guard let secret = anySecret(key) else { return nil }
+        guard secret.withValue({ $0.utf8.allSatisfy { $0 >= 0x20 && $0 != 0x7F } }) else {
+            error(key, "the secret contains a control character, such as a line break in the middle")
+            return nil
+        }
+        return secret
+    }
+
+    package func requiredSecret(_ key: String) -> Secret? {
+        guard has(key) else {
+            hidesUnknownValues = true
+            missing(key)
+            return nil
+        }
+        return secret(key)
+    }
+
+    /// A secret that may have several lines: a private key in PEM.
+    package func requiredSecretText(_ key: String) -> Secret? {
+        guard has(key) else {
+            hidesUnknownValues = true
+            missing(key)
+            return nil
+        }
+        return anySecret(key)
+    }
+
+    private func anySecret(_ key: String) -> Secret? {
+        context.recorder?.note(.secret, for: key, of: path)
+        hidesUnknownValues = true
+        guard let node = node(key), !node.isNull else { return nil }
+        let secret = SecretReference.read(node, path: path.appending(key), context: context)
+        if let secret, secret.isEmpty {
+            error(key, "the secret is empty")
+            return nil
+        }
+        return secret
+    }
+}

@@ -1,0 +1,96 @@
+/// The `auth` of a route: the name of a credential, or a mapping.
+extension CredentialDecoder {
+    struct Authentication {
+        /// nil forwards without authentication.
+        var credential: Int?
+        var asUser: String?
+    }
+
+    mutating func decodeAuth(of route: ConfigFields, named name: String) -> Authentication? {
+        guard route.has("auth"), let node = route.node("auth") else {
+            route.reportAbsence(of: "auth", hint: "; write \"auth: none\" to forward without a credential")
+            return nil
+        }
+        let path = route.path.appending("auth")
+        switch node.content {
+        case .scalar(let scalar):
+            if scalar.text == "none" { return Authentication() }
+            let alternative = ", or a mapping such as {strategy: bearer, token: {env: NAME}}"
+            return use(scalar, at: node.span, path: path, or: alternative).map { Authentication(credential: $0) }
+        case .sequence:
+            node.keylessScalars.forEach(context.hide)
+            context.error("expected a name or a mapping, found a sequence", at: node.span, path: path)
+            return nil
+        case .mapping:
+            guard let fields = ConfigFields(node, path: path, context: context) else { return nil }
+            if fields.keys.contains("credential") { return shared(fields, of: name) }
+            return inline(fields, of: name)
+        }
+    }
+
+    private mutating func inline(_ fields: ConfigFields, of route: String) -> Authentication? {
+        let asUser = fields.string("as_user")
+        let narrowing = CredentialNarrowing(in: fields, catalog: catalog)
+        defer { fields.refuseUnknownKeysIfComplete() }
+        guard var plan = decode(fields, name: "routes.\(route)", at: fields.span) else { return nil }
+        if let reference = (plan.strategy as? any DerivedStrategy)?.parent {
+            guard let parent = parent(reference, of: [plan.name]),
+                let made = plan.derived(from: plans[parent], at: parent, context, reference.span, reference.path)
+            else { return nil }
+            plan = made
+        }
+        if case .none = plan.strategy.behavior, case .none = narrowing { return Authentication(asUser: asUser) }
+        return narrowed(add(plan), narrowing, as: "routes.\(route).downscope").map {
+            Authentication(credential: $0, asUser: asUser)
+        }
+    }
+
+    private mutating func shared(_ fields: ConfigFields, of route: String) -> Authentication? {
+        defer { fields.refuseUnknownKeys() }
+        if fields.has("strategy") {
+            fields.know("credential", "subject", "as_user", "downscope")
+            fields.error("strategy", "give either a strategy or the name of a credential, not both")
+            return nil
+        }
+        let asUser = fields.string("as_user")
+        let narrowing = CredentialNarrowing(in: fields, catalog: catalog)
+        let wantsSubject = fields.has("subject")
+        guard let (scalar, span) = fields.scalar("credential") else {
+            fields.know("credential")
+            if !fields.has("credential") { fields.missing("credential") }
+            return nil
+        }
+        guard let base = use(scalar, at: span, path: fields.path.appending("credential")) else { return nil }
+        guard let subject = wantsSubject ? switched(base, fields) : base else { return nil }
+        return narrowed(subject, narrowing, as: "routes.\(route).downscope").map {
+            Authentication(credential: $0, asUser: asUser)
+        }
+    }
+
+    /// The credential for another subject; routes that ask for the same one share it.
+    private mutating func switched(_ base: Int, _ fields: ConfigFields) -> Int? {
+        let plan = plans[base]
+        guard type(of: plan.strategy).hasSubject else {
+            fields.error("subject", "\(plan.strategyKind) has no subject that a route could switch")
+            return nil
+        }
+        let before = context.errorCount
+        guard let strategy = plan.strategy.switchingSubject(fields) else {
+            if context.errorCount == before { fields.error("subject", "is not a subject of \(plan.strategyKind)") }
+            return nil
+        }
+        guard let subject = strategy.subject else { return base }
+        if subject == plan.strategy.subject { return base }
+        let name = "\(plan.name)[\(subject)]"
+        if let index = index(of: name) { return index }
+        var switched = plan
+        switched.name = name
+        switched.strategy = strategy
+        switched.vend = nil
+        switched.definition.append(Secret(subject))
+        // The same secret: it is told of once.
+        switched.expires = nil
+        switched.span = fields.node("subject")?.span ?? fields.span
+        return add(switched)
+    }
+}

@@ -1,0 +1,44 @@
+extension CredentialPlan {
+    /// This plan with a strategy that makes its token from the token of another credential.
+    ///
+    /// - Parameters:
+    ///   - parent: The plan of the other credential. It has a parent itself where its strategy needs one.
+    ///   - index: The place of `parent` among the plans.
+    ///   - span: Where the configuration names the parent, for problems.
+    /// - Returns: nil when no token can be made from the parent's; the reason is reported.
+    func derived(
+        from parent: CredentialPlan,
+        at index: Int,
+        _ context: ConfigContext,
+        _ span: SourceSpan,
+        _ path: ConfigPath
+    ) -> CredentialPlan? {
+        guard let derived = strategy as? any DerivedStrategy else { return self }
+        // Otherwise the parent lacks its own parent, and the reason has been reported.
+        guard parent.parent != nil || !(parent.strategy is any DerivedStrategy) else { return nil }
+        let grant: any TokenGrant
+        switch parent.strategy.behavior {
+        case .token(let single): grant = single
+        case .tokenPerSubject(let grants):
+            context.error(
+                "\(parent.name) has a token for each \(grants.field); only a single one can be exchanged",
+                at: span,
+                path: path
+            )
+            return nil
+        case .none, .fixed, .onChallenge:
+            context.error("\(parent.strategyKind) has no token that could be exchanged", at: span, path: path)
+            return nil
+        }
+        do throws(ParentRefusal) {
+            var made = self
+            made.strategy = try derived.made(from: grant)
+            made.parent = index
+            made.definition += parent.definition
+            return made
+        } catch {
+            context.error(error.message, at: span, path: path)
+            return nil
+        }
+    }
+}

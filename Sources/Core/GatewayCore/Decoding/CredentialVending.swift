@@ -1,0 +1,51 @@
+/// `vend` of a credential: which clients may have a token of it, and which token.
+struct CredentialVending {
+    let clients: [String]
+    let narrowing: CredentialNarrowing
+    private let fields: ConfigFields
+
+    /// - Parameters:
+    ///   - own: The fields of the credential.
+    ///   - known: The names in `access.clients`.
+    /// - Returns: nil when the credential vends nothing, or when there is a mistake, which is reported.
+    init?(of own: ConfigFields, among known: [String], catalog: StrategyCatalog) {
+        guard let fields = own.fields("vend") else { return nil }
+        defer { fields.refuseUnknownKeys() }
+        if !fields.has("clients") { fields.missing("clients") }
+        let clients = RouteAccess.clients(fields, known: known, whenEmpty: "remove \"vend\" to hand out nothing")
+        let narrowing = CredentialNarrowing(in: fields, catalog: catalog)
+        // Not the default: a client that has the whole token is not bound by any route.
+        let isWhole = fields.bool("whole_token") ?? false
+        switch narrowing {
+        case .none where !isWhole:
+            fields.error(
+                "says which token is handed out: a weaker one by \"downscope\", or the credential's own by"
+                    + " \"whole_token: true\""
+            )
+            return nil
+        case .faulty, .terms:
+            if isWhole { fields.error("whole_token", "has no place beside downscope") }
+        case .none: break
+        }
+        guard let clients else { return nil }
+        self.clients = clients
+        self.narrowing = narrowing
+        self.fields = fields
+    }
+
+    /// Whether a token of `plan` can be handed out; reports why not.
+    func canVend(_ plan: CredentialPlan) -> Bool {
+        switch plan.strategy.behavior {
+        case .token: return true
+        case .tokenPerSubject(let grants):
+            if case .none = narrowing { return true }
+            fields.error(
+                "downscope",
+                "\(plan.name) has a token for each \(grants.field), and only a whole one can be handed out (whole_token: true)"
+            )
+        case .none, .fixed, .onChallenge:
+            fields.error("\(plan.strategyKind) has no token with a life of its own that could be handed out")
+        }
+        return false
+    }
+}
