@@ -27,7 +27,7 @@ extension TokenKeeper {
         doorbell.close()
     }
 
-    /// Refuses whoever waits, and takes nobody any more.
+    /// Refuses the requests that wait, and accepts no more.
     package func close() {
         doorbell.close()
         let (waiters, stopped) = decide { $0.stop() }
@@ -48,7 +48,8 @@ extension TokenKeeper {
         return GatewayProblem(.draining, detail, retryAfter: .seconds(1))
     }
 
-    /// Nobody comes back to what the store has not taken yet: the next keeper of this token begins with what is stored.
+    /// The last chance to store what the store has not taken yet: the next keeper of this token begins with what is
+    /// stored.
     private func storeWhatIsLeft(_ worker: inout TokenRenewer) async {
         await storeRejection(&worker)
         if worker.saveIsDue != nil { await worker.saveAgain() }
