@@ -2,7 +2,7 @@ import HummingbirdCore
 import NIOCore
 import Synchronization
 
-/// A connection that was accepted, and ends by itself when nobody takes it.
+/// An accepted connection that closes itself unless a caller takes it.
 ///
 /// NIO drops what comes in while the listener closes, and an asynchronous channel that is dropped unfinished traps.
 final class AcceptedConnection: Sendable {
@@ -11,7 +11,7 @@ final class AcceptedConnection: Sendable {
 
     init(_ channel: HTTP1Channel.Value) { self.channel = channel }
 
-    /// Whoever takes it finishes it.
+    /// The caller that takes it finishes it.
     func take() -> HTTP1Channel.Value {
         isTaken.store(true, ordering: .relaxed)
         return channel

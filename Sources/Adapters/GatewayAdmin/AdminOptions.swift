@@ -4,7 +4,7 @@ package import GatewayCore
 package struct AdminOptions: Sendable {
     package var version: String
     private let makeControl: @Sendable () -> any GatewayControl
-    /// nil: nobody can log in here.
+    /// nil: this process offers no logins.
     package var logins: (any LoginControl)?
     /// nil: no token is vended here.
     package var vending: (any VendingControl)?

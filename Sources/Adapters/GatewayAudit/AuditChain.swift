@@ -5,8 +5,8 @@ import GatewayCore
 
 /// Links rows so that none can be edited, removed, inserted or moved without the key.
 ///
-/// hash = HMAC-SHA256(key, domain, previous hash, every column). Each part is written with its type and length, so that
-/// two different rows never have one encoding; text "1" and the number 1 differ too.
+/// hash = HMAC-SHA256(key, domain, previous hash, every column). Each part is written with its type and length, so
+/// that two different rows never have the same encoding. The text "1" and the number 1 differ too.
 struct AuditChain: Sendable {
     static let genesis = String(repeating: "0", count: 64)
 

@@ -15,7 +15,7 @@ package struct AuditFilter: Hashable, Sendable {
     package var failedOnly: Bool
     /// Only rows with a greater id.
     package var after: Int64?
-    /// The newest so many of the rows that match; nil means all.
+    /// The maximum number of matching rows, newest first; nil means all.
     package var limit: Int?
 
     package init(

@@ -2,7 +2,7 @@ package import Crypto
 import Foundation
 import GatewayCore
 
-/// The keys of the audit log, derived from the installation's key by whoever puts the parts together.
+/// The keys of the audit log, derived from the installation's key where the program is assembled.
 package struct AuditKeys: Sendable {
     let chain: SymmetricKey
     let fingerprint: SymmetricKey

@@ -59,7 +59,8 @@ package enum PrivateFile {
         }
     }
 
-    /// Removes what a killed process has left of ``replace(_:with:)``. Nobody else may replace the file at that time.
+    /// Removes what a killed process has left of ``replace(_:with:)``. No other process may replace the file at that
+    /// time.
     package static func removeLeftovers(of path: String) {
         let start = path.lastIndex(of: "/").map { path.index(after: $0) } ?? path.startIndex
         for name in names(beside: path) where name.hasPrefix(path[start...] + ".") && name.hasSuffix(".new") {

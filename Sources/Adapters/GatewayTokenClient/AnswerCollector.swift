@@ -26,7 +26,8 @@ final class AnswerCollector: HTTPClientResponseDelegate {
 
     init(limitBytes: Int) { self.limitBytes = limitBytes }
 
-    /// Whether the head of the request was handed to the connection. Until then nobody can have acted upon it.
+    /// Whether the head of the request was handed to the connection. Until then the authority cannot have acted upon
+    /// it.
     var requestWasSent: Bool { state.withLock { $0.requestWasSent } }
 
     func didSendRequestHead(task: HTTPClient.Task<TokenReply>, _ head: HTTPRequestHead) {

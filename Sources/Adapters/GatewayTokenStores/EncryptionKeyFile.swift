@@ -1,13 +1,13 @@
 import Foundation
 import GatewayFiles
 
-/// The file with the key of the token store and, while the store is being encrypted anew, a second one beside it with
-/// the key that is to take its place.
+/// The file with the key of the token store. While the store is being encrypted with a new key, a second file beside
+/// it holds the new key.
 ///
-/// The store itself says which of the two it is encrypted with, so a crash in between costs nothing.
+/// The store records which key it is encrypted with, so a crash during the change loses nothing.
 package struct EncryptionKeyFile: Sendable {
     package let path: String
-    /// No name that anybody would choose: what it names is removed when a rotation is undone.
+    /// A name that no person would choose: what it names is removed when a rotation is undone.
     package var preparedPath: String { path + ".authgateway-rotation" }
 
     package init(path: String) { self.path = path }

@@ -4,8 +4,8 @@ package import GatewayCore
 
 /// The secret of one installation: 32 bytes from which every other key is derived, each for one purpose.
 ///
-/// It encrypts the token store and keys the audit chain and all digests. Whoever loses it loses the stored tokens and
-/// the means to verify the audit log; nothing else.
+/// It encrypts the token store and keys the audit chain and all digests. Without it, the stored tokens cannot be read
+/// and the audit log cannot be verified. Nothing else is lost.
 package struct InstallationKey: Sendable, CustomStringConvertible, CustomReflectable {
     package enum Purpose: String, CaseIterable, Sendable {
         case tokenStore = "token-store"

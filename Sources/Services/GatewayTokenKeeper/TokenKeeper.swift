@@ -5,8 +5,8 @@ import Synchronization
 
 /// Keeps one token alive: runs what ``TokenLifecycle`` decides.
 ///
-/// Locks are held while deciding and never while calling out. Everything that waits (store, authority, audit log) is
-/// done by ``run()``, one thing after the other, so a token is never asked for twice at a time.
+/// Locks are held while deciding and never while calling out. ``run()`` does everything that waits (store, authority,
+/// audit log), one thing after the other. A token is therefore never requested twice at a time.
 package final class TokenKeeper: CredentialSource, Service {
     typealias Done = @Sendable (Result<Credential, GatewayProblem>) -> Void
     typealias Machine = TokenLifecycle<Done>
@@ -109,7 +109,7 @@ package final class TokenKeeper: CredentialSource, Service {
     package var acquiresAtStart: Bool { setup.policy.acquireOn == .startup }
     /// Whether a renewal needs the store, because it spends what the next one needs.
     package var rotatesRefreshToken: Bool { setup.grant.rotatesRefreshToken }
-    /// How a person logs in for this token; nil when nobody can.
+    /// How a person logs in for this token; nil when no login exists for it.
     package var login: (any LoginFlow)? { setup.grant.login }
 
     /// Decides, and publishes what readers are given from now on.
@@ -136,7 +136,7 @@ package final class TokenKeeper: CredentialSource, Service {
         machine.withLock { body($0) }
     }
 
-    /// Nothing is under way, and nobody waits: it can be dropped without anybody noticing.
+    /// No call is under way and no request waits, so the keeper can be dropped.
     package var isIdle: Bool { commands.withLock(\.isEmpty) && look { $0.isIdle } }
 
     // MARK: CredentialSource

@@ -8,8 +8,8 @@ struct Child: Sendable {
 
 /// Forgetting what was made from a token, as soon as the token itself is forgotten.
 extension TokenKeeper {
-    /// From now on the token of `child` ends with the own one when that is revoked, cleared or refused for good, or when a
-    /// person brings another in its place: that may be somebody else's.
+    /// From now on the token of `child` ends when this token is revoked, cleared or refused for good. It also ends
+    /// when a person replaces this token, because the new token may belong to another account.
     package func adopt(_ child: TokenKeeper) {
         children.withLock { children in
             children.removeAll { $0.keeper == nil }
@@ -57,7 +57,7 @@ extension TokenKeeper {
         return outcome
     }
 
-    /// Carries out what was dropped while nobody runs the keepers.
+    /// Carries out what was dropped while the keepers do not run.
     func dropAlone() async {
         for child in descendants {
             var renewer = TokenRenewer(setup: child.setup)

@@ -35,7 +35,7 @@ extension TokenKeeper {
         wakeUps.continuation.finish()
     }
 
-    /// Refuses whoever waits, and takes nobody any more.
+    /// Refuses the requests that wait, and accepts no more.
     package func close() {
         endLoop()
         let (waiters, stopped) = decide { $0.stop() }
@@ -56,7 +56,8 @@ extension TokenKeeper {
         return GatewayProblem(.draining, detail, retryAfter: .seconds(1))
     }
 
-    /// Nobody comes back to what the store has not taken yet: the next keeper of this token begins with what is stored.
+    /// The last chance to store what the store has not taken yet: the next keeper of this token begins with what is
+    /// stored.
     private func storeWhatIsLeft(_ renewer: inout TokenRenewer) async {
         await storeRejection(&renewer)
         if renewer.saveIsDue != nil { await renewer.saveAgain() }

@@ -5,7 +5,7 @@ extension TokenKeeper {
         var (state, held, failure, generation) = look {
             ($0.state(at: now.monotonic), $0.held, $0.lastFailure?.problem, $0.generation)
         }
-        // Nobody has asked for it yet, and whoever does will be told so.
+        // No request has needed it yet; the first one that does gets this problem.
         if state == .empty, let missing = setup.missingLogin { (state, failure) = (.loginRequired, missing) }
         var status = TokenStatus(
             credential: name,

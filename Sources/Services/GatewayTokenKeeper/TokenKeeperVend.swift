@@ -4,9 +4,9 @@ package import GatewayCore
 extension TokenKeeper {
     /// The access token with enough life left to be of use, obtained first when there is none.
     ///
-    /// A token whose time to be renewed has come is not handed out while a newer one can be had; failing that, as long as
-    /// ``HeldToken/usefulLife`` is left. It is handed out only when the event `vended` is committed; with
-    /// `audit.on_failure: degrade` in any case.
+    /// A token that is due for renewal is renewed first. If that fails, it is handed out as long as
+    /// ``HeldToken/usefulLife`` is left. The event `vended` must be committed first; with `audit.on_failure: degrade`
+    /// it need not be.
     ///
     /// - Parameter limit: Of all waiting.
     package func vend(
@@ -72,7 +72,7 @@ extension TokenKeeper {
             VendedToken(
                 access: held.token.access,
                 type: isBearer ? "Bearer" : "N_A",
-                // Not rounded up: nobody may take it for live when it is not.
+                // Not rounded up, so that a client does not take a dead token for a live one.
                 expiresIn: remainder.map { Int($0.components.seconds) },
                 expiresAt: held.token.expiresAt
             )

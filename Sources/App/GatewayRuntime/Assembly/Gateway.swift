@@ -30,7 +30,8 @@ package final class Gateway: Sendable {
         // The drain has a limit of its own; the rest is what one call to an authority may take.
         configuration.maximumGracefulShutdownDuration = plan.limits.drain + TokenKeeper.callDeadline + .seconds(5)
         group = ServiceGroup(configuration: configuration)
-        // From here on, and not only once it serves: whoever reads its addresses may stop it at once.
+        // Signals are handled from here on and not only once it serves: a caller that reads its addresses may stop it
+        // at once.
         signals = options.handlesSignals ? await UnixSignalsSequence(trapping: .sigterm, .sigint, .sighup) : nil
     }
 

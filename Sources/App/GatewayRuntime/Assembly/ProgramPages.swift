@@ -2,9 +2,9 @@ import Glibc
 
 /// The pages of the program and its libraries that are resident and not in use.
 ///
-/// While it starts, and whenever a cast is made for the first time, the Swift runtime reads through the records of all types
-/// and conformances, so that some 25 MB of the file count as resident; a third of them serve requests. Given back, they are
-/// still in the system's cache of files, and what is needed again is mapped from there in well under a millisecond.
+/// At start, and at the first cast of each kind, the Swift runtime reads the records of all types and conformances.
+/// About 25 MB of the file then count as resident, and requests need a third of them. Pages that are given back stay
+/// in the system's file cache. Mapping one again takes well under a millisecond.
 enum ProgramPages {
     static func giveBack() {
         for range in readOnlyRanges() {

@@ -15,7 +15,7 @@ struct AuditService: Service {
     }
 }
 
-/// Runs the audit feed until whoever may still offer events has stopped.
+/// Runs the audit feed until all services that record events have stopped.
 struct AuditFeedService: Service {
     let feed: AuditFeed
 

@@ -6,7 +6,7 @@ import Logging
 
 /// Fetches one token of each credential and keeps none: what `check --acquire` does.
 ///
-/// What rotates is left alone: a token that nobody keeps would have cost the one that renews.
+/// Grants that rotate are left alone: a trial would spend the refresh token for an access token that is not kept.
 struct AcquireTrial: Sendable {
     struct Outcome: Sendable {
         enum Result: Sendable {

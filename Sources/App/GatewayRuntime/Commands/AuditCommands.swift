@@ -50,7 +50,7 @@ package struct AuditCommands: Sendable {
         }
     }
 
-    /// Hands over line after line; with `follow` until the task is cancelled or nobody takes them any more.
+    /// Hands over line after line; with `follow` until the task is cancelled or the reader is gone.
     package func tail(
         _ count: Int,
         filter: Filter,
@@ -105,7 +105,7 @@ package struct AuditCommands: Sendable {
         do {
             try await body()
         } catch let failure as CommandFailure {
-            // Nobody takes the lines any more.
+            // The reader is gone.
             guard failure.status == .ok else { throw failure }
         } catch {
             throw CommandFailure(.failed, (error as? AuditError)?.reason ?? "the audit log cannot be read")

@@ -91,7 +91,7 @@ struct Banner {
         return "curl \(socket)\(url.contains("?") ? "'\(url)'" : url)"
     }
 
-    /// A path that the sandbox's servers know; elsewhere nobody can say what there is.
+    /// A path that the sandbox's servers know. The paths of other servers are unknown.
     private func samplePath(of route: RoutePlan) -> String {
         switch route.upstream.description {
         case sandbox?.box: "/2.0/users/me"

@@ -109,7 +109,7 @@ package struct LoginOperation: Sendable {
             case .nothing:
                 return try Self.result(ofCancelling: await driver.cancel(invitation.id), because: "nothing was pasted")
             }
-            // How often the end is looked for; nobody tells this process.
+            // The polling interval: this process is not told when the login ends.
             try? await Task.sleep(for: .milliseconds(200))
             let progress = try await driver.progress(invitation.id)
             if progress.isOver { return try Self.result(of: progress) }

@@ -41,7 +41,7 @@ package struct ConfigurationFile: Sendable {
         let outcome = loader.plan(at: path, catalog: .builtIn, secrets: secrets)
         let report = outcome.report(consequence: consequence)
         guard let plan = outcome.plan else { throw CommandFailure(.configuration, report) }
-        // Read by whoever serves with them, which is later.
+        // Read later, by the listeners that use them.
         for path in plan.certificatePaths { files.note(secret: path) }
         self.plan = plan
         warnings = report

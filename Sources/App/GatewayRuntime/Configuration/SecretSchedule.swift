@@ -56,7 +56,7 @@ struct SecretSchedule {
         entries.filter { $0.value.due <= now }.map(\.key)
     }
 
-    /// Nothing is news of a program that no configuration names any longer.
+    /// An answer of a program that the configuration no longer names changes nothing.
     mutating func answered(_ program: SecretProgram, _ secret: Secret, at now: MonotonicTime) -> AnswerChange {
         guard var entry = entries[program], let ttl = program.ttl else { return AnswerChange() }
         let change = AnswerChange(
@@ -79,7 +79,7 @@ struct SecretSchedule {
         return !wasFailing
     }
 
-    /// What they said could not be loaded, for a reason that may pass by itself.
+    /// Their secrets could not be loaded, for a reason that may pass by itself.
     mutating func owe(_ programs: [SecretProgram], at now: MonotonicTime) {
         for program in programs {
             entries[program]?.isOwed = true

@@ -12,7 +12,7 @@ package enum Console {
 
     /// Written at once, unbuffered.
     ///
-    /// - Returns: false when nobody reads any more, or nothing can be written; see ``outputFailure``.
+    /// - Returns: false when the reader is gone, or nothing can be written; see ``outputFailure``.
     @discardableResult
     package static func write(_ text: String) -> Bool {
         guard !Descriptor.writeAll(Array(text.utf8), to: STDOUT_FILENO) else { return true }

@@ -2,8 +2,8 @@ import Glibc
 
 /// Reads what a person pastes on standard input, without showing it.
 ///
-/// A terminal in its usual mode cuts a line at 4096 bytes, which an address with tokens may exceed; so the terminal is told
-/// to hand over every byte. ``end()`` puts it back.
+/// A terminal in its usual mode cuts a line at 4096 bytes, and an address with tokens may be longer. The terminal is
+/// therefore switched to hand over each byte. ``end()`` puts it back.
 struct PastedLine {
     enum Reading {
         case waiting

@@ -1,7 +1,7 @@
 package import NIOPosix
 import Synchronization
 
-/// Writes lines from a thread of its own, so that a reader that stops reading stops nobody else.
+/// Writes lines from its own thread, so that a reader that stops reading does not block requests.
 ///
 /// What does not fit into the buffer is lost, counted, and said as soon as there is room again.
 package final class LineWriter: Sendable {

@@ -28,7 +28,7 @@ package final class LogOutput: Sendable {
         self.write = write
     }
 
-    /// Text on a terminal, JSON otherwise. Nobody waits for it to be read; see ``LineWriter``.
+    /// Text on a terminal, JSON otherwise. Requests never wait for the reader; see ``LineWriter``.
     package static let standardError: LogOutput = LogOutput(
         format: Console.isErrorTerminal ? .text : .json,
         write: { errorWriter.add($0) }

@@ -23,7 +23,7 @@ final class TrafficObserver: ExchangeObserver, Service {
     /// What to add to a monotonic reading to get civil time, in nanoseconds.
     private let wallOffset: Atomic<Int64>
     private let denials = Mutex(EventBudget())
-    /// Whoever collects has what was taken before him counted, too.
+    /// Collections run one at a time, so that each one includes the counts of earlier ones.
     private let collecting = Mutex(())
 
     init(
@@ -93,7 +93,7 @@ final class TrafficObserver: ExchangeObserver, Service {
     func run() async throws {
         var seconds = 0
         while !Task.isShuttingDownGracefully, !Task.isCancelled {
-            // A cancelled sleep is the stop; what was counted until then is collected by whoever stops the gateway.
+            // A cancelled sleep is the stop; the code that stops the gateway collects the rest.
             try? await cancelWhenGracefulShutdown { [clock] in try await clock.sleep(for: .seconds(1)) }
             wallOffset.store(Self.offset(clock.now()), ordering: .relaxed)
             seconds += 1

@@ -129,7 +129,7 @@ struct AdminClient: Sendable {
         throw CommandFailure(.failed, "\(file) \(reason); run this as the gateway's user, with its configuration")
     }
 
-    /// Whoever listens learns the token: that may be nobody but those who can read it anyway.
+    /// The listener at this address learns the token, so it must belong to a user who can read the token anyway.
     private func requireTrustedOwner() throws(CommandFailure) {
         guard case .unix(let path, _) = address, let owner = FileStatus.owner(of: path) else { return }
         let trusted = [geteuid(), 0, FileStatus.owner(of: AdminToken.path(in: stateDirectory))]
@@ -214,7 +214,7 @@ struct AdminClient: Sendable {
         return CommandFailure(.failed, LogText.clean(detail) + command)
     }
 
-    /// A problem document in words; whoever answers without one is no gateway.
+    /// A problem document as text. A response without one does not come from a gateway.
     func refusal(_ body: ByteBuffer) -> CommandFailure {
         let problem = JSONValue(Array(body.readableBytesView))
         guard let detail = problem?["detail"]?.string else { return notOurs }

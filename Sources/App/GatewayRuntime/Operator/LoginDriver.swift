@@ -5,7 +5,7 @@ protocol LoginDriver: Sendable {
     func begin(_ order: LoginOrder) async throws(CommandFailure) -> LoginInvitation
     func answer(_ id: String, with text: String) async throws(CommandFailure) -> LoginProgress
     func progress(_ id: String) async throws(CommandFailure) -> LoginProgress
-    /// - Returns: How the login ended, which may have been just before; nil when nobody says.
+    /// - Returns: How the login ended, which may have been just before; nil when it is unknown.
     func cancel(_ id: String) async -> LoginProgress?
     /// Gives back what the login held.
     func close() async

@@ -3,7 +3,7 @@ import GatewayTokenKeeper
 import GatewayTokenStores
 import Logging
 
-/// The sources of all credentials of a plan: one keeper per distinct token, shared by whoever names the same one.
+/// The sources of all credentials of a plan: one keeper per distinct token, shared by all routes that use it.
 struct CredentialSources: Sendable {
     /// By index into ``Plan/credentials``; nil where nothing is injected.
     private(set) var sources: [(any CredentialSource)?] = []

@@ -27,7 +27,7 @@ final class Reloader: Service {
         var waiters: [CheckedContinuation<ReloadReport, Never>] = []
         var isClosed = false
 
-        /// A new secret counts least: whoever asks for a reload wants everything read again.
+        /// A new secret has the lowest priority: a requested reload reads everything again.
         mutating func want(_ new: ReloadReport.Cause) {
             if cause == nil || cause == .secret || new == .operator { cause = new }
         }

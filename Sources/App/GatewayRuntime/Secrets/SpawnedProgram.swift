@@ -154,8 +154,8 @@ enum SpawnedProgram {
         unsafe sigemptyset(&signals)
         unsafe posix_spawnattr_setsigmask(&attributes, &signals)
         unsafe posix_spawnattr_setpgroup(&attributes, 0)
-        // We ignore SIGPIPE, and take the others from a descriptor; a program that inherits that goes on after its reader has
-        // left, and does not end when it is told to.
+        // The gateway ignores SIGPIPE and reads the other signals from a descriptor. A program that inherited this
+        // would run on after its reader has left, and would ignore SIGTERM.
         for signal in [SIGPIPE, SIGTERM, SIGINT, SIGHUP] { unsafe sigaddset(&signals, signal) }
         unsafe posix_spawnattr_setsigdefault(&attributes, &signals)
         let flags = POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF

@@ -11,8 +11,8 @@ package import GatewayCore
 
 /// Runs programs on this machine, each on a thread of its own while it lasts.
 ///
-/// They are given the variables that programs commonly need, and what the configuration states; the rest of the
-/// gateway's environment, which may hold secrets, stays here.
+/// Programs get the variables that they commonly need, and those of the configuration. They do not get the rest of
+/// the gateway's environment, which may hold secrets.
 package struct SystemProgramRunner: ProgramRunner {
     static let inherited = [
         "PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR", "XDG_RUNTIME_DIR",

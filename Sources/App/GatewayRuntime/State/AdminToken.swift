@@ -3,7 +3,7 @@ import Glibc
 
 /// The token that lets the commands of this machine's operator change something through the admin listener.
 ///
-/// New at every start; whoever can read the state directory can read it.
+/// New at every start. A user who can read the state directory can read it.
 package enum AdminToken {
     package static func path(in stateDirectory: String) -> String { "\(stateDirectory)/admin.token" }
 
@@ -14,7 +14,7 @@ package enum AdminToken {
         return Secret(token)
     }
 
-    /// For processes that hold the state directory and listen nowhere: it is of use only to whoever takes the address.
+    /// For processes that hold the state directory and listen nowhere: it is of use only at that address.
     static func remove(in stateDirectory: String) { _ = unsafe unlink(path(in: stateDirectory)) }
 
     /// nil when there is none, or it may not be read.

@@ -33,7 +33,7 @@ final class CredentialLocks: Sendable {
     func lock(_ name: String) throws(StateError) { try change { $0.insert(name) } }
     func unlock(_ all: some Sequence<String>) throws(StateError) { try change { $0.subtract(all) } }
 
-    /// Acts on whether one of these is locked, while nobody can change it.
+    /// Acts on whether one of these is locked, while it cannot be changed.
     func decide(_ some: [String], _ body: (_ isLocked: Bool) -> Void) {
         names.withLock { body(!$0.isDisjoint(with: some)) }
     }

@@ -18,7 +18,7 @@ struct AuthorizePage: Sendable {
         guard let query, let client = query["client_id"], clients.contains(client) else {
             return page("Unknown client", status: .badRequest)
         }
-        // Nobody is sent to an address that the authority does not know to be the client's.
+        // The browser is sent only to addresses that the authority knows to be the client's.
         guard let redirect = query["redirect_uri"], Self.isAllowed(redirect) else {
             return page("redirect_uri_mismatch", status: .badRequest)
         }

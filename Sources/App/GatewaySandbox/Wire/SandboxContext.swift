@@ -14,7 +14,7 @@ struct SandboxContext: RequestContext {
         channel = source.channel
     }
 
-    /// Closes the connection; the answer that is returned finds nobody.
+    /// Closes the connection; the returned answer is dropped.
     func cut() async throws -> Response {
         try? await channel.close()
         return .empty(.internalServerError)

@@ -9,7 +9,7 @@ package struct ClientAuthenticationCache: Sendable {
     /// What is longer is not kept: every connection that is open may have one.
     private static let longest = 512
 
-    /// Nobody yet.
+    /// No client yet.
     package init() {
         name = nil
         proof = SecretBytes([])

@@ -14,7 +14,7 @@ struct ClientRegistry: Sendable {
 
     /// The client whose token this field has.
     ///
-    /// - Parameter last: Of the connection; asked first, and told of whoever is found.
+    /// - Parameter last: The cache of the connection. It is asked first, and stores the client that is found.
     func client(presenting bytes: borrowing Span<UInt8>, _ value: Range<Int>, last: inout ClientAuthenticationCache)
         -> String?
     {

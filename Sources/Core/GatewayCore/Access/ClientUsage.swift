@@ -12,7 +12,7 @@ package final class ClientUsage: Sendable {
     package let limits: ClientLimitsPlan
     /// In nanoseconds between two requests; 0 where there is no limit.
     private let interval: Int64
-    /// So many nanoseconds ahead of its steady rate a client may be: one second's requests at once.
+    /// How many nanoseconds a client may be ahead of its steady rate: it may send one second's requests at once.
     private let burst: Int64
     private let running = Atomic<Int>(0)
     /// When a client that keeps its rate would send its next request (the generic cell rate algorithm, ITU-T I.371).

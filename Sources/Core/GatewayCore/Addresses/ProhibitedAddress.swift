@@ -1,4 +1,5 @@
-/// Addresses that no name may lead to: those of one link, and those where clouds hand out credentials to whoever asks.
+/// Addresses that no name may lead to: link-local addresses, and those where clouds hand out credentials without
+/// authentication.
 ///
 /// Only an upstream that names such an address is dialled there. Addresses that carry an IPv4 address in them
 /// (RFC 4291 §2.5.5, RFC 6052, RFC 3056) are judged by it.

@@ -1,4 +1,4 @@
-/// At most so many events of a kind that clients cause are recorded one by one in a second: nobody must be able to fill the disk.
+/// Limits how many events of one kind are recorded individually in a second. Otherwise a client could fill the disk.
 package struct EventBudget: Sendable {
     package static let perSecond = 10
 

@@ -81,7 +81,7 @@ package protocol TokenGrant: Sendable {
     /// What the token looks like on a forwarded request.
     func injection(of token: TokenSet) -> Injection
 
-    /// How a person gets a first token, or the next one when no renewal is possible; nil when nobody can log in.
+    /// How a person gets a first token, or the next one when no renewal is possible; nil when no login exists.
     var login: (any LoginFlow)? { get }
 
     /// Whether ``seed(at:)`` is to be renewed as soon as it is read, to see that it can be.

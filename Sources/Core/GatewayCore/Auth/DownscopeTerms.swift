@@ -2,7 +2,7 @@
 package struct DownscopeTerms: Hashable, Sendable {
     package var scopes: [String]
     package var resource: String?
-    /// The URL of a shared item at Box; whoever holds it may see the item.
+    /// The URL of a shared item at Box; anyone with the URL may see the item.
     package var sharedLink: Secret?
 
     package init(scopes: [String], resource: String? = nil, sharedLink: Secret? = nil) {

@@ -3,7 +3,7 @@ package protocol SubjectGrants: Sendable {
     /// The name of that field.
     var field: String { get }
 
-    /// So many subjects have a token at a time.
+    /// The maximum number of subjects that have a token at a time.
     var limit: Int { get }
 
     /// What the tokens of all subjects have in common.

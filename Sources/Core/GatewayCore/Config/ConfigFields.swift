@@ -1,6 +1,6 @@
 /// A mapping of the configuration, read key by key. Mistakes are recorded in the context; the reader gets nil.
 ///
-/// Whoever hands it out calls ``refuseUnknownKeys()`` when the reading is done, so decoders only ask for what they know.
+/// The owner calls ``refuseUnknownKeys()`` after the reading, so decoders only ask for the keys that they know.
 package final class ConfigFields {
     package let path: ConfigPath
     package let span: SourceSpan
@@ -9,7 +9,7 @@ package final class ConfigFields {
     /// In the order of first mention, for suggestions.
     private var known: [String] = []
     private var knownSet: Set<String> = []
-    /// So many unknown keys of one mapping get a suggestion.
+    /// The maximum number of unknown keys of one mapping that get a suggestion.
     private static let suggestions = 50
     private var missed: [String: ConfigDiagnostic] = [:]
     /// Where a secret is expected, an unknown key may be a misspelt one with the secret behind it.
@@ -50,7 +50,7 @@ package final class ConfigFields {
         Secret(ConfigNode(.mapping(entries.filter { $0.key != key }), at: span).canonicalText)
     }
 
-    /// The keys that nobody has asked for so far.
+    /// The keys that no decoder has asked for so far.
     package var unknownKeys: [String] { entries.map(\.key).filter { !knownSet.contains($0) } }
 
     /// Names keys that are part of this mapping without reading them.
@@ -168,7 +168,8 @@ package final class ConfigFields {
         error("\"\(key)\" has no value\(hint)", at: entry.keySpan)
     }
 
-    /// For a key that narrows something: with nothing behind it, it would not, and nobody would notice.
+    /// For a key that narrows something. Without a value it would narrow nothing, and the mistake would stay
+    /// unnoticed.
     func refuseNothing(behind key: String, hint: String) {
         guard entries.contains(where: { $0.key == key && $0.value.isNull }) else { return }
         reportAbsence(of: key, hint: "; remove it \(hint)")

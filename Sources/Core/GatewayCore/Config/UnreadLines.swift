@@ -1,4 +1,5 @@
-/// What must not be shown of a file that the parser did not get through, since nobody knows what stands where in it.
+/// What must not be shown of a file that the parser did not get through, because it is unknown which parts of it are
+/// secret.
 ///
 /// Shown is what begins with a key, less what ``SecretMask`` finds there; of other files than configurations, nothing.
 package struct UnreadLines {

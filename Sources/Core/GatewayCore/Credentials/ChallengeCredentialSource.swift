@@ -7,10 +7,10 @@ package protocol ChallengeAnswering: CredentialSource {
     func answers(_ challenges: [AuthChallenge], to generation: Int) -> Bool
 }
 
-/// Sends requests bare until the upstream asks for `Basic` credentials, of one realm when it is given; from then on with
-/// every request (RFC 7617 §2.2).
+/// Sends requests without credentials until the upstream asks for `Basic`, and for the configured realm if there is
+/// one. From then on each request has the credentials (RFC 7617 §2.2).
 ///
-/// Belongs to one route: that another upstream has asked says nothing about this one.
+/// Belongs to one route: a challenge of another upstream means nothing here.
 package final class ChallengeCredentialSource: ChallengeAnswering {
     private static let bareGeneration = 1
 
@@ -53,7 +53,7 @@ package final class ChallengeCredentialSource: ChallengeAnswering {
         )
     }
 
-    /// While nobody has asked: a body is held, because the answer may be the question.
+    /// Until the upstream has asked: a body is held, because the response may be the challenge.
     package var isRenewable: Bool { !isChallenged.load(ordering: .relaxed) }
 
     package func answers(_ challenges: [AuthChallenge], to generation: Int) -> Bool {

@@ -7,7 +7,7 @@ package final class FirstUses: Sendable {
 
     package init() {}
 
-    /// - Returns: Whether nobody has reported this generation, or a later one, on this route before.
+    /// - Returns: Whether neither this generation nor a later one was reported on this route before.
     package func isFirst(generation: Int, route: String) -> Bool {
         generations.withLock { generations in
             guard generation > generations[route] ?? 0 else { return false }

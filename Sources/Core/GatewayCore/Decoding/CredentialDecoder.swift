@@ -1,4 +1,4 @@
-/// Reads `credentials`, and the `auth` of routes: which credentials there are, and who shares them.
+/// Reads `credentials`, and the `auth` of routes: which credentials exist, and which routes share them.
 struct CredentialDecoder {
     let catalog: StrategyCatalog
     let context: ConfigContext
@@ -126,7 +126,7 @@ struct CredentialDecoder {
         return endpoints
     }
 
-    /// Looks a credential up by the name that a route gives.
+    /// Finds a credential by the name that a route or another credential gives.
     ///
     /// - Parameter alternative: What else could stand in its place.
     mutating func use(
@@ -140,7 +140,7 @@ struct CredentialDecoder {
         if let index = indices[name] { return index }
         guard !declared.contains(where: { $0.name == name }) else { return nil }
         let names = declared.map(\.name)
-        // Not called unused as well: it is the one that is meant.
+        // The misspelt name means this credential, so it is not reported as unused too.
         if let meant = Suggestion.nearest(to: name, in: names) { used.insert(meant) }
         let fault = context.unknownName(scalar, of: "credential", at: span, or: alternative)
         context.error("\(fault)\(Suggestion.hint(for: name, in: names))", at: span, path: path)

@@ -28,7 +28,7 @@ package enum PlanDecoder {
     }
 
     private static func root(_ fields: ConfigFields, _ catalog: StrategyCatalog) -> Plan? {
-        // Of a file with secrets that is included, or no configuration at all, the values are nobody's business.
+        // Of a file with secrets that is included, or no configuration at all, the values are not shown.
         fields.hidesUnknownValues = true
         defer { fields.refuseUnknownKeys() }
         version(fields)

@@ -47,8 +47,8 @@ struct RouteMatch {
 
 /// Finds routes that can match the same request.
 ///
-/// A path finds its route on every host, so it belongs to one route. A host may be named by several routes, whose paths
-/// then choose between them; one that is only derived from a name stands for its route wholly.
+/// A path finds its route on every host, so it belongs to one route. Several routes may name the same host; their
+/// paths then choose between them. A host that is only derived from a name belongs to its route alone.
 struct RouteConflicts {
     private struct Claim {
         let placed: RouteMatch.Placed

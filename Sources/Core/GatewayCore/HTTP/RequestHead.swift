@@ -1,7 +1,7 @@
 /// A request head as it was read: offsets into its bytes, and what they mean for framing and routing.
 ///
-/// Valid together with the bytes it was decoded from; kept and reused by its connection, so that reading a head
-/// allocates nothing once the connection is warm, and lent rather than copied, so that asking it costs no reference.
+/// It is valid only together with the bytes it was decoded from. Its connection reuses it, so that a warm connection
+/// allocates nothing to read a head. It is lent and not copied, so that reading from it costs no reference count.
 package struct RequestHead: ~Copyable, Sendable {
     package enum Form: Sendable {
         case origin

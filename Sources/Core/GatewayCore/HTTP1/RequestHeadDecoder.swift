@@ -38,7 +38,7 @@ package struct RequestHeadDecoder: ~Copyable, Sendable {
         head.isHead = false
     }
 
-    /// Where the bytes so far are an empty line and nothing else: whoever sent it has not begun a request.
+    /// For bytes that are an empty line and nothing else: the client has not begun a request.
     ///
     /// - Returns: How many bytes to drop; without them the head goes on.
     package mutating func takeEmptyLine() -> Int {
@@ -75,7 +75,7 @@ package struct RequestHeadDecoder: ~Copyable, Sendable {
             lineStart = 2
             scanned = 2
         }
-        // First of all, because an answer to it has no content, be it a refusal of this line.
+        // This comes first, because a response to HEAD has no content, even one that refuses this line.
         head.isHead = bytes.count >= lineStart + 5 && bytes.equals(lineStart..<lineStart + 5, "HEAD ")
         switch FieldSection.endOfLine(bytes, from: scanned) {
         case .needMore(let position):
@@ -252,7 +252,7 @@ package struct RequestHeadDecoder: ~Copyable, Sendable {
                 isChunked = true
             case .expect:
                 guard bytes.equalsLowercased(field.value, "100-continue") else { return .invalidExpectation }
-                // Who speaks 1.0 cannot mean it (RFC 9110 §10.1.1).
+                // HTTP/1.0 has no such expectation (RFC 9110 §10.1.1).
                 head.expectsContinue = !head.isHTTP10
             }
         }

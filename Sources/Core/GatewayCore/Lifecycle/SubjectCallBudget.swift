@@ -1,10 +1,11 @@
-/// How many calls the subjects of one credential may cause together: as many as so many credentials may make by themselves.
+/// How many calls the subjects of one credential may cause together: the limit of one credential times `at_most`.
 ///
-/// Renewals ahead of an end have a budget of their own: whoever invents subjects keeps nobody's token from being renewed.
+/// Renewals ahead of an expiration have their own budget, so that invented subjects do not stop the renewal of real
+/// ones.
 package struct SubjectCallBudget: Sendable {
     package enum SpendResult: Hashable, Sendable {
         case granted
-        /// `isNews`: nobody was told since there were calls to spare.
+        /// `isNews`: the limit was not reported since calls were last available.
         case spent(isNews: Bool)
     }
 

@@ -10,8 +10,8 @@
 ///                      ▼                                                          ▼
 ///                 backingOff ──pause over──▶ calling          stopped ──refresh, import──▶ calling
 ///
-/// Whether a token is live depends on the time as much as on the phase, so every phase but `empty` may hold one, live
-/// or dead: a live one is handed out whatever the phase. `lock` lies above all phases.
+/// Whether a token is live depends on the time as well as on the phase. Each phase except `empty` may hold a live or
+/// a dead token. A live token is handed out in any phase. `lock` lies above all phases.
 ///
 /// `Waiter` is what the shell wants back when the wait is over; tests use integers.
 package struct TokenLifecycle<Waiter>: ~Copyable {
@@ -53,7 +53,7 @@ package struct TokenLifecycle<Waiter>: ~Copyable {
     package internal(set) var isLocked = false
     /// How often a token was taken from those who use it: locked, revoked or cleared, not replaced.
     package internal(set) var withdrawals = 0
-    /// The token is being revoked: whoever asks waits for the end of that.
+    /// The token is being revoked. Requests wait until that ends.
     var isSuspended = false
     var isStopped = false
     var budget: CallBudget

@@ -5,7 +5,7 @@ extension TokenLifecycle where Waiter: Sendable {
         case call(TokenCall)
         /// There have been too many calls; these waiters were refused with the problem, and the longest pause begins.
         case storm([Waiter], GatewayProblem, TokenCall)
-        /// A token that nobody can renew ends soon.
+        /// A token that cannot be renewed ends soon.
         case expiringSoon(HeldToken)
         /// A token has ended, and there is no newer one.
         case expired(HeldToken)
@@ -100,7 +100,7 @@ extension TokenLifecycle where Waiter: Sendable {
     package enum OnToken: Sendable {
         /// Hand it to these.
         case use(Credential, [Waiter])
-        /// It is not live. Nobody waits, or a further call has become due for those who do.
+        /// It is not live. Either no request waits, or a further call is due for those that do.
         case dead
         /// The call is not the one that was awaited.
         case ignored
@@ -166,7 +166,7 @@ extension TokenLifecycle where Waiter: Sendable {
         return .use(held.credential, takeWaiters())
     }
 
-    /// Takes a token in the place of any other. Whoever waits goes on waiting.
+    /// Takes a token in place of any other. Requests that wait keep waiting.
     @discardableResult
     mutating func hold(_ fresh: FreshToken, at now: Moment, jitter: Double) -> HeldToken {
         let held = heldToken(fresh, at: now, jitter: jitter)

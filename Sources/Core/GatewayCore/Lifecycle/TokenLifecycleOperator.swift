@@ -12,7 +12,8 @@ extension TokenLifecycle where Waiter: Sendable {
         return call
     }
 
-    /// Forgets the token and any refusal. A call under way is no longer awaited; whoever waits causes a new one.
+    /// Forgets the token and any refusal. The answer of a call under way is ignored; requests that wait cause a new
+    /// call.
     package mutating func clear() {
         withdrawals += 1
         failures = 0
@@ -31,7 +32,7 @@ extension TokenLifecycle where Waiter: Sendable {
         return takeWaiters()
     }
 
-    /// Hands out nothing until ``resume(at:)`` or ``clear()``; whoever asks waits.
+    /// Hands out nothing until ``resume(at:)`` or ``clear()``. Requests wait.
     package mutating func suspend() {
         withdrawals += 1
         isSuspended = true
@@ -133,8 +134,8 @@ extension TokenLifecycle where Waiter: Sendable {
         return call
     }
 
-    /// A failure that may pass says nothing about the imported token, which is used where no earlier one can serve. In any other
-    /// case it is refused: a token that works is not given up for one that nobody has tried.
+    /// A transient failure says nothing about the imported token. It is then used if no earlier token can serve.
+    /// Otherwise it is refused: a working token is not replaced by an untried one.
     ///
     /// - Parameter earlier: The token before the import; nil when there was none, or when it had been revoked.
     package mutating func importFailed(
@@ -160,7 +161,7 @@ extension TokenLifecycle where Waiter: Sendable {
     /// - Parameter earlier: The token before the import.
     private mutating func keep(_ earlier: FreshToken, at now: Moment, jitter: Double) {
         guard let held, held.generation == earlier.generation else {
-            // It was in the store or in the configuration, and nobody had asked for it.
+            // It was in the store or in the configuration, and no request had needed it.
             hold(earlier, at: now, jitter: jitter)
             return
         }

@@ -1,6 +1,6 @@
 /// Where a ``TokenLifecycle`` stands. Its picture is there.
 enum TokenPhase: ~Copyable {
-    /// There is no token, and nobody has asked for one.
+    /// There is no token, and no request has needed one.
     case empty
     /// A call is wanted, or (once ``TokenCall/hasBegun``) under way.
     case calling(HeldToken?, TokenCall)

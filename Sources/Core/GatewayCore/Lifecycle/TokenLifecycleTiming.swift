@@ -21,8 +21,8 @@ extension HeldToken {
 
 /// How many calls one credential, or several together, may make: a bucket that empties evenly over an hour.
 ///
-/// Tokens that live for seconds need more calls than the limit says; for them it is twice what their own lifetime asks
-/// for, so that only calls beyond the schedule are a storm.
+/// Tokens that live for seconds need more calls than the limit allows. Their limit is twice the number of calls that
+/// their lifetime requires, so that only unscheduled calls count as a storm.
 package struct CallBudget: Sendable {
     /// For one credential.
     package static let usual = 60

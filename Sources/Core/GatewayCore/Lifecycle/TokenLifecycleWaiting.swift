@@ -111,7 +111,7 @@ extension TokenLifecycle where Waiter: Sendable {
 
     package var waiterCount: Int { waiters.count }
 
-    /// No call is wanted or under way, and nobody waits. What is locked begins none.
+    /// No call is wanted or under way, and no request waits. A locked token begins no call.
     package var isIdle: Bool {
         if case .calling(let call) = phase.kind, call.hasBegun || !isLocked { return false }
         return waiters.isEmpty && !isSuspended

@@ -1,6 +1,6 @@
 /// How a person logs in for a credential: which page a browser opens, and what it means where the browser ends. Pure.
 ///
-/// Whoever drives it opens the page, waits for the answer (a redirect to a listener, or a paste), and sends the request.
+/// The caller opens the page, waits for the answer (a redirect to a listener, or a paste), and sends the request.
 package protocol LoginFlow: Sendable {
     /// Where the authority sends the browser when the login is done.
     var redirect: LoginRedirect { get }
@@ -32,7 +32,8 @@ package enum LoginStep: Hashable, Sendable {
     case token(TokenSet)
     /// - Parameter reason: One fixed word, for the audit log.
     case refused(GatewayProblem, reason: String)
-    /// Somebody else's answer, or nobody's: rejected (RFC 8252 §8.9), and no reason to stop waiting for the right one.
+    /// The answer does not belong to this attempt. It is rejected (RFC 8252 §8.9), and the login keeps waiting for
+    /// the right one.
     case foreign(LoginRefusal)
 
     package init(refusing refusal: LoginRefusal) {
@@ -44,7 +45,8 @@ package enum LoginStep: Hashable, Sendable {
 package struct LoginAttempt: Hashable, Sendable {
     /// Comes back with the answer (RFC 6749 §10.12): 258 random bits.
     package let state: Secret
-    /// Proves to the authority that the exchange is made by whoever began (RFC 7636 §4.1): 258 random bits.
+    /// Proves to the authority that the same program began the login and exchanges the code (RFC 7636 §4.1): 258
+    /// random bits.
     package let verifier: Secret
     /// See ``GrantAttempt/nonce``.
     package let nonce: String

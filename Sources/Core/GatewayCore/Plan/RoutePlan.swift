@@ -1,9 +1,9 @@
 /// Where requests go and what they carry.
 ///
-/// A route is found by host (``matchHosts``; exact before wildcard, the path is then forwarded as it is), else by path
-/// (``matchPath``; the longest wins and is stripped), else, in absolute form, by the upstream's own host
-/// (``matchesUpstreamHost``). Loading has refused routes that share a path; those that share a host are told apart by
-/// their paths.
+/// The host chooses first (``matchHosts``, exact before wildcard), and the path is forwarded unchanged. The path
+/// chooses second (``matchPath``, the longest wins), and it is stripped. A target in absolute form may choose by the
+/// upstream's own host (``matchesUpstreamHost``). Loading has refused routes that share a path; those that share a
+/// host are told apart by their paths.
 package struct RoutePlan: Hashable, Sendable {
     package struct TLS: Hashable, Sendable {
         /// PEM of the authorities that the upstream's certificate must come from; nil trusts the system's.

@@ -10,9 +10,9 @@ package struct WaiterTicket: Hashable, Sendable {
 ///
 /// - Waiters of one client leave in the order in which they came. Requests without a client's name are one client.
 /// - Urgent waiters leave before all others, and take turns among themselves.
-/// - When the queue is full, a newcomer takes the place of the newest waiter of the client that holds the most places, if its
-///   own client then holds no more places than that one. So a client never has to wait for a place that another one holds
-///   beyond its share, and two clients with equal shares do not displace each other.
+/// - When the queue is full, a newcomer displaces the newest waiter of the client with the most places. It does so
+///   only if its own client then holds no more places than that client. A client therefore never waits for a place
+///   that another one holds beyond its share. Two clients with equal shares do not displace each other.
 package struct FairQueue<Element> {
     package enum Admission {
         case queued(WaiterTicket)

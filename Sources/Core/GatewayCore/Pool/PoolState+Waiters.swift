@@ -91,7 +91,7 @@ extension PoolState {
     }
 
     mutating func needsTurn(_ situation: PoolSituation) -> Bool {
-        // Where nobody waits, idle connections are for others.
+        // When no request waits, other pools may have the idle connections.
         let isSpare = !idle.isEmpty && isRetired || hasSpare && situation.othersWait
         guard !waiters.isEmpty || isSpare, !isTurnScheduled else { return false }
         isTurnScheduled = true

@@ -76,7 +76,7 @@ package struct PoolState: ~Copyable, Sendable {
     /// Connections open or being opened, and a place that is not used yet.
     package internal(set) var placeCount = 0
     var place = Place.none
-    /// A place that the pool has waited for has come, and nobody has it yet.
+    /// The pool has got a place that it waited for, and no request has taken it yet.
     var hasGrant = false
     /// The budget knows this pool.
     var isInBudget = false
@@ -192,7 +192,7 @@ package struct PoolState: ~Copyable, Sendable {
         return min(rest, connections[slot].endsAt)
     }
 
-    /// Shorter than what the upstream said of its own: whoever closes first must not be the one who does not know.
+    /// Shorter than the time that the upstream announced, so that the gateway closes first and the upstream does not.
     @inline(__always)
     private func longestRest(_ keepAliveSeconds: Int?) -> Int64 {
         guard let keepAliveSeconds else { return idleTime }

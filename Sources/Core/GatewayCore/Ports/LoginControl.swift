@@ -28,9 +28,10 @@ package struct LoginOrder: Hashable, Sendable {
     }
 }
 
-/// What a person needs to log in. The page's address holds the state of the attempt: show it to nobody else, log it never.
+/// What a person needs to log in. The page's address holds the state of the attempt: show it only to this person, and
+/// never log it.
 package struct LoginInvitation: Hashable, Sendable, Codable {
-    /// 128 random bits; whoever has them may answer.
+    /// 128 random bits. A caller that knows them may answer.
     package var id: String
     package var credential: String
     package var page: String

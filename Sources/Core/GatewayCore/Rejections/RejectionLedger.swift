@@ -45,8 +45,8 @@ package struct RejectionLedger: Sendable {
         package var maximumTemplates = 256
         /// Renewals that a client can cause at once.
         package var renewalsPerClient = 12
-        /// A client may cause one more after this time. With 12 at once that is 24 in the first hour and 12 in any other, of the
-        /// 60 calls that a credential may make in an hour.
+        /// A client may cause one more after this time. With 12 at once, a client causes at most 24 in the first hour
+        /// and 12 in each later hour. A credential may make 60 calls an hour.
         package var renewalInterval: Duration = .seconds(300)
         /// Clients whose budget is remembered.
         package var maximumClients = 1024
@@ -96,7 +96,7 @@ package struct RejectionLedger: Sendable {
         newest = max(newest, generation)
         guard generation == newest, generation > rejected else { return .counts }
         var pause = rules.firstPause
-        // A path that has accepted the token begins anew.
+        // A path that has accepted the token starts again with the first pause.
         if !isConfirmed, let entry = remembered(key, at: now) {
             guard now >= entry.probeAt else { return .suppressed }
             pause = min(entry.pause * 2, rules.maximumPause)
@@ -132,7 +132,7 @@ package struct RejectionLedger: Sendable {
         return entry
     }
 
-    /// When there are too many, the template whose probe is due first is forgotten. That loses the least: one renewal so much
+    /// At the limit, the template whose probe is due first is forgotten. That costs the least: one renewal comes
     /// earlier. Long pauses, which took many probes, are not lost to new templates.
     private mutating func remember(_ key: Key, _ entry: Entry) {
         if entries[key] == nil, entries.count >= rules.maximumTemplates,

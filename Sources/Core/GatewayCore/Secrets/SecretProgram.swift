@@ -12,6 +12,6 @@ package struct SecretProgram: Hashable, Sendable {
         self.ttl = ttl
     }
 
-    /// For messages: the arguments may hold what is nobody's business.
+    /// For messages: the arguments may hold secrets.
     package var name: String { command.first ?? "" }
 }

@@ -17,8 +17,8 @@ package struct ImportedToken: Hashable, Sendable {
         self.expiresAt = expiresAt
     }
 
-    /// Reads JSON with `access_token`, `refresh_token` (or Duke's `session_token`) and `expires_in` or `expires_at`,
-    /// whose other members are passed over; or one line that is the access token.
+    /// Reads one line that is the access token, or JSON. The JSON has `access_token`, `refresh_token` (or Duke's
+    /// `session_token`) and `expires_in` or `expires_at`; other members are ignored.
     ///
     /// - Throws: What is wrong with it; never a part of it.
     package init(reading bytes: [UInt8]) throws(ImportedTokenError) {

@@ -4,7 +4,7 @@ import GatewayCore
 ///
 /// The content type is not looked at, and `expires_in` may be missing, null, a fraction or a number in quotes.
 struct OAuthTokenResponse {
-    /// Nobody keeps a token for longer; larger numbers are held here.
+    /// No token is kept for longer; larger numbers are capped here.
     static let longestLifetime: Duration = .seconds(10 * 365 * 86_400)
 
     let accessToken: Secret

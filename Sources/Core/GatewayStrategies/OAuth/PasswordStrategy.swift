@@ -1,7 +1,7 @@
 import GatewayCore
 
-/// Obtains an access token with a person's user name and password (RFC 6749 §4.3), and renews it with the refresh token
-/// that came along, if one did.
+/// Obtains an access token with a person's user name and password (RFC 6749 §4.3). Renews it with the refresh token,
+/// if the authority issued one.
 struct PasswordStrategy: AuthStrategy {
     static let kind = "oauth2_password"
 

@@ -89,7 +89,7 @@ struct ExchangeTerms: Sendable {
 
     let scopes: [String]
     let resource: String?
-    /// The URL of a shared item at Box; whoever holds it may see the item.
+    /// The URL of a shared item at Box; anyone with the URL may see the item.
     let sharedLink: Secret?
     let parameters: [TokenRequest.Parameter]
 

@@ -1,9 +1,9 @@
 /// A regular expression whose search takes time in proportion to pattern times text, whatever both hold.
 ///
-/// It walks all possibilities at once (Thompson's construction with captures) instead of trying one after the other, so
-/// that an authority's answer cannot hold up the gateway. Literals, `.`, classes, `\d \w \s`, groups, `|`, `* + ? {m,n}`
-/// and their lazy forms, `^` and `$` for the ends of the text; no look-around and no back-references. Works on bytes:
-/// a character class holds ASCII only.
+/// It follows all possibilities at once (Thompson's construction with captures). An answer of an authority therefore
+/// cannot block the gateway. Literals, `.`, classes, `\d \w \s`, groups, `|`, `* + ? {m,n}` and their lazy forms, `^`
+/// and `$` for the ends of the text; no look-around and no back-references. Works on bytes: a character class holds
+/// ASCII only.
 struct TextPattern: Hashable, Sendable {
     struct Mistake: Error, Hashable {
         let message: String

@@ -13,7 +13,7 @@ struct SessionLogin: LoginFlow {
 
     func page(of attempt: LoginAttempt) -> String { loginURL.text }
 
-    /// By name, not by place: the order in the query is nobody's promise.
+    /// By name, not by place: the authority does not promise an order in the query.
     func read(_ answer: LoginAnswer, of attempt: LoginAttempt, at now: Moment) -> LoginStep {
         let address =
             switch answer {

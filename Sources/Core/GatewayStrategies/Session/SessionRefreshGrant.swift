@@ -29,7 +29,7 @@ struct SessionRefreshGrant: TokenGrant {
     let accessPointer: JSONPointer
     let sessionPointer: JSONPointer
     let expiry: Expiry
-    /// How long a session token lives unless it is used; nil when nobody knows.
+    /// How long a session token lives unless it is used; nil when it is unknown.
     let sessionLifetime: Duration?
     let rotatesRefreshToken: Bool
     let statuses: StatusMap

@@ -1,7 +1,7 @@
 import GatewayCore
 
-/// The times that a JWT states about itself (RFC 7519 §4.1), read without verifying it: whoever uses the token checks
-/// it, the gateway only wants to know when to ask for the next.
+/// The times that a JWT states about itself (RFC 7519 §4.1), read without verifying it. The upstream verifies the
+/// token; the gateway only needs to know when to renew it.
 struct UnverifiedJWT {
     let issuedAt: UnixTime?
     let expiresAt: UnixTime?

@@ -7,7 +7,7 @@ struct AssertionRepair {
     static let limit = 3
     /// Clocks that differ by more make a refusal that does not say why one about the times; it is repaired once.
     private static let tolerance: Duration = .seconds(5)
-    /// Further ahead nothing is signed: whoever answers in the authority's place would be given what is good for years.
+    /// No assertion is signed further ahead. A false authority would otherwise get one that is valid for years.
     private static let maximumAhead: Duration = .seconds(86_400)
 
     private let statuses: Set<Int>

@@ -23,7 +23,7 @@ struct JWTSigner: Sendable {
         /// Those of private keys, whose owner alone can sign.
         static let asymmetric = allCases.filter { $0.minimumSecret == nil }
 
-        /// So many bytes a shared secret must have: as many as the hash (RFC 7518 §3.2). nil for private keys.
+        /// The minimum length of a shared secret in bytes: that of the hash (RFC 7518 §3.2). nil for private keys.
         var minimumSecret: Int? {
             switch self {
             case .hs256: 32

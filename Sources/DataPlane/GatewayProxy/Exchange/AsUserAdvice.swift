@@ -4,7 +4,7 @@ import NIOCore
 
 /// Explains why Box refuses `as_user`. It is set up in Box's console, which the response does not say.
 ///
-/// The response is passed on as it is. The log tells whoever wrote the configuration.
+/// The response is forwarded unchanged. The log line is for the author of the configuration.
 enum AsUserAdvice {
     private static let text =
         "as_user needs the token of a service account or an administrator, and \"Make API calls using the as-user header\""

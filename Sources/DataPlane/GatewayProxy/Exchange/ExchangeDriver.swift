@@ -150,7 +150,7 @@ final class ExchangeDriver {
         switch rules.phase {
         case .authorizing, .connecting, .replaying: if wait.isWaiting { credentialTimedOut() }
         case .forwarding, .responding: transferStalled()
-        // Neither end has closed the tunnel.
+        // Neither side has ended its data, so a silent tunnel is cut and not closed normally.
         case .tunnelling:
             let moves = moves(within: configuration.timeouts.response) { last, now in now.tunnelMoves(since: last) }
             if !moves { end(by: rules.handle(.stalled(.tunnelSilent))) }

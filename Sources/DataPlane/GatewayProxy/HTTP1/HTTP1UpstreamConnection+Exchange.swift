@@ -127,7 +127,7 @@ extension HTTP1UpstreamConnection: UpstreamStream {
             case .tunnel: pass(reader.bytes.readableBytes)
             case .held, .opening: return
             case .idle:
-                // Bytes nobody asked for: the end of the last response was not where we thought, or it was a lie.
+                // Bytes without a request: the last response did not end where its framing said.
                 return closeIdle()
             case .closed: reader.bytes = buffers.empty
             }

@@ -131,7 +131,7 @@ final class HTTP1UpstreamConnection: ChannelDuplexHandler, DeadlineKeeper {
         isReused = true
     }
 
-    /// Its end, or bytes that nobody asked for, have come and were not looked at yet.
+    /// The end of the connection, or bytes without a request, have arrived and were not read yet.
     var hasInput: Bool { writer.hasInput }
 
     /// Such may stand behind what was read last.

@@ -69,7 +69,7 @@ struct RequestReader {
 
     mutating func dropAll() { bytes = empty }
 
-    /// A buffer that nobody holds is used for the next read.
+    /// A buffer without another owner is used for the next read.
     mutating func releaseIfEmpty() {
         if isEmpty { bytes = empty }
     }

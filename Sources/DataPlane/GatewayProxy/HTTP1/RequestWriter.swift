@@ -14,7 +14,8 @@ struct RequestWriter {
 
     /// A field that an upstream could read as one that the route injects: `X_Api_Key` for `X-Api-Key`, say.
     ///
-    /// Exact names are dropped when the head is written; a look-alike is refused, because nobody sends one by accident.
+    /// Exact names are dropped when the head is written. A look-alike is refused, because clients do not send one by
+    /// accident.
     func hasLookAlike(_ head: borrowing RequestHead, _ bytes: borrowing Span<UInt8>) -> Bool {
         guard head.section.hasUnderscore else { return false }
         for field in head.section.fields {
@@ -102,7 +103,8 @@ struct RequestWriter {
 
     /// The client's query parameters but those of the injected name, also where an upstream takes `;` for an end as `&` is.
     ///
-    /// The rest stays as it came, separators and empty ones included: it may mean something to whoever takes only `&` for an end.
+    /// The rest stays as it came, separators and empty ones included: it may have a meaning for an upstream that
+    /// splits at `&` only.
     private func keptParameters(
         _ head: borrowing RequestHead,
         _ source: ByteBuffer,
@@ -120,7 +122,7 @@ struct RequestWriter {
             let isCut = Self.name(bytes, start..<index) == name
             if !isCut { kept.append(Parameter(bytes: start..<index, separator: separator)) }
             start = index + 1
-            // Of the two around what is cut the one that everybody takes for an end stays.
+            // Of the two separators around a removed parameter, `&` stays, because all upstreams split there.
             if !isEnd, !isCut || separator == Self.semicolon { separator = bytes[index] }
         }
         guard kept.count > 1 || kept.first?.bytes.isEmpty == false else { return [] }

@@ -5,7 +5,7 @@ import NIOCore
 struct ResponseReader: ~Copyable {
     /// What the next bytes of the content are.
     enum Part {
-        /// So many bytes, framing included.
+        /// A number of bytes, framing included.
         ///
         /// - Parameter isLast: The response ends with them.
         case content(Int, isLast: Bool)
@@ -99,7 +99,7 @@ struct ResponseReader: ~Copyable {
         }
     }
 
-    /// Drops what has come of a response that nobody wants.
+    /// Drops the bytes that have arrived of a response that is not forwarded.
     mutating func dropContent() {
         guard !body.isComplete, !isEmpty else { return }
         let bytes = bytes

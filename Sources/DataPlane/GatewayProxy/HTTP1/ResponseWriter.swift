@@ -31,8 +31,8 @@ final class ResponseWriter: Sendable {
     }
 
     /// - Parameters:
-    ///   - knowsChunks: The client does. Whoever does gets them where the upstream would end the connection to end the content:
-    ///     a content that is cut must not look whole (RFC 9112 §8).
+    ///   - knowsChunks: The client knows chunks. It gets them where the upstream ends the content by closing the
+    ///     connection, so that cut content does not look complete (RFC 9112 §8).
     ///   - credentialNames: In lower case, `_` read as `-`: an upstream that echoes its request must not give the credential away.
     ///   - date: When it was received: goes to the client where the upstream has no clock (RFC 9110 §6.6.1).
     func write(

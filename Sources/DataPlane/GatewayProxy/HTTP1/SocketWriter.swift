@@ -9,9 +9,9 @@ import NIOSSL
 
 /// The way from a handler to its socket.
 ///
-/// A handler that is alone in its pipeline has nobody to pass an operation on to: it calls the channel's core, which is what
-/// the head of the pipeline would do after some ten calls; and a message that is whole goes to the socket at once when
-/// nothing is before it. With TLS in between, the pipeline is the way.
+/// A handler that is alone in its pipeline calls the channel's core directly; the pipeline would need about ten calls
+/// to get there. A complete message goes to the socket at once when no earlier bytes wait. With TLS, operations go
+/// through the pipeline.
 ///
 /// A class, because writing can lead back to the handler, and from there to here, before it returns.
 final class SocketWriter {
@@ -23,7 +23,7 @@ final class SocketWriter {
     private var transport: (any NIOTransportAccessibleChannelCore)?
     /// The channel has been given bytes and may still hold some: whatever follows has to queue behind them.
     private var mayHoldBytes = false
-    /// Since ``beginMessage()``; with TLS, where nobody knows, as soon as there is something to send.
+    /// Since ``beginMessage()``. With TLS the answer is unknown, so it is true as soon as there is something to send.
     private var mayHaveSent = false
     /// What the system refused because the connection is gone, where that is all that was to be sent since ``beginMessage()``.
     private(set) var unsent: ByteBuffer?
@@ -135,8 +135,8 @@ final class SocketWriter {
 
     /// Calls back when all that was written is with the system, or lost with the channel.
     ///
-    /// On a later turn of the event loop: in this one the channel is still flushing, and what a close has yet to send (with
-    /// TLS, a close_notify) would be lost with its queue.
+    /// The call comes on a later turn of the event loop. In this turn the channel still flushes. A close would then
+    /// lose what it has to send itself, with TLS the close_notify.
     func afterWrites(_ done: @escaping () -> Void) {
         guard let context else { return }
         let loop = context.eventLoop.assumeIsolated()
@@ -153,7 +153,8 @@ final class SocketWriter {
         return held + (onSocket(Self.unacknowledged) ?? 0)
     }
 
-    /// Something waits to be read, be it the end: on a connection that nothing was asked of it means that it is of no more use.
+    /// Bytes or the end of the stream wait to be read. A connection on which no request was sent is then of no
+    /// further use.
     var hasInput: Bool { onSocket(Self.hasInput) ?? true }
 
     private func onSocket<Result>(_ body: (NIOBSDSocket.Handle) -> Result) -> Result? {
@@ -202,7 +203,8 @@ final class SocketWriter {
         context?.close(promise: nil)
     }
 
-    /// Ends the connection in a way that nobody takes for a good end; what is not with the other end yet is lost.
+    /// Ends the connection so that the other end cannot take it for a normal end. Bytes that have not arrived are
+    /// lost.
     func reset() {
         isClosed = true
         guard let channel = context?.channel else { return }

@@ -10,9 +10,10 @@ import NIOPosix
     import Darwin
 #endif
 
-/// Accepts nobody for a moment when the system has nothing left to accept with, descriptors above all.
+/// Pauses accepting when the process is out of file descriptors, or the system out of memory for connections.
 ///
-/// Who waits to be accepted would be offered again at once, for ever: the event loop would do nothing else.
+/// Without the pause the system would report the waiting connections again and again, and the event loop would do
+/// nothing else.
 package final class AcceptPause: ChannelInboundHandler {
     package typealias InboundIn = any Channel
 

@@ -140,8 +140,8 @@ final class Listener: Sendable {
     }
 
     private static let backlog: Int32 = 4096
-    /// So many are accepted before those that are connected have their turn: with a few at a time the last of many that
-    /// come together would wait until the others have been served several times over.
+    /// The number of connections to accept before the accepted ones are read. With a small number, the last of many
+    /// new connections would wait until the others have been served several times.
     private static let accepts: UInt = 128
 
     private static func bootstrap(

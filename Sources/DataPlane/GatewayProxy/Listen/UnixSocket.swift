@@ -23,7 +23,7 @@ package enum UnixSocket {
         guard path.utf8.count < 108 else { throw ListenerError("unix:\(path): the path is longer than 107 bytes") }
         try removeStale(path)
         let descriptor = try bound(to: path)
-        // Nobody can connect before somebody listens, so the file's mode is in force for the first who does.
+        // No client can connect before the socket listens, so the file's mode applies to the first client.
         permit(path, isShared: isShared)
         let served = try await serve(descriptor)
         // The event loop has its own idea of how many may wait; the system takes the last word.

@@ -2,8 +2,8 @@ import GatewayCore
 
 /// A route as an event loop has it ready, with one generation of its credential.
 ///
-/// Has all that an ordinary request asks of its route: with a thousand routes in use, each place in memory that a request has
-/// to look at is one that has left the cache meanwhile, and those that lead to each other are waited for one by one.
+/// It holds everything that an ordinary request needs from its route. With a thousand routes in use, each place in
+/// memory is a cache miss, and places that point to each other are loaded one after the other.
 final class CredentialedRoute {
     // First what every request asks, so that it lies together.
 
@@ -89,7 +89,7 @@ final class CredentialedRoute {
         rejections.confirm(rejections.key(Int(number), head, bytes), generation: credential.generation)
     }
 
-    /// Whether requests may take it while nobody has to be asked. Not where they choose their source.
+    /// Whether requests may use it without asking a source. Not where requests choose their source.
     func isOffered(at now: MonotonicTime) -> Bool { credential?.isOffered(at: now) ?? isBare }
 
     static func ownedNames(of injection: Injection) -> [[UInt8]] {

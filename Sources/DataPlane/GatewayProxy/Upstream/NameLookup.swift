@@ -12,8 +12,8 @@ import Synchronization
 
 /// The system's lookup of names, for all event loops: it blocks a thread for as long as the name server likes.
 ///
-/// Each question has a thread of its own, so that a server that is silent for one name holds up no other; who asks the same
-/// meanwhile takes part in it. Beyond ``maximumThreads`` at once questions wait for their turn.
+/// Each question has its own thread, so that a name server that is silent for one name does not delay others. Callers
+/// with the same question share its answer. At ``maximumThreads``, further questions wait.
 enum NameLookup {
     struct Question: Hashable, Sendable {
         enum Kind: CaseIterable, Sendable {
@@ -43,7 +43,8 @@ enum NameLookup {
     private static let maximumThreads = 128
     private static let state = Mutex(State())
 
-    /// Fails with ``AddressProhibited``, with ``ResourceExhausted``, or with ``NameNotResolved`` when no answer came. A name without such addresses has none.
+    /// Fails with ``AddressProhibited``, with ``ResourceExhausted``, or with ``NameNotResolved`` when no answer came.
+    /// The answer is empty for a name without addresses of this kind.
     static func answer(to question: Question, on loop: any EventLoop) -> EventLoopFuture<[SocketAddress]> {
         let promise = loop.makePromise(of: [SocketAddress].self)
         let needsThread = state.withLock { state in

@@ -6,8 +6,8 @@ struct PeerNameMismatch: Error {}
 
 /// The name that an upstream's certificate must carry.
 ///
-/// NIOSSL is also content with a certificate for the address that was dialled. Whoever can forge an answer of DNS can
-/// have one for an address of his own, so where a name is expected, only a name will do (RFC 9525 §6).
+/// NIOSSL also accepts a certificate for the address that was dialled. An attacker who can forge DNS answers can have
+/// such a certificate for an address of their own. Where a name is expected, only a name is accepted (RFC 9525 §6).
 struct PeerName {
     private let labels: [[UInt8]]
 

@@ -3,9 +3,10 @@ import NIOCore
 
 /// The upstream connection of one client connection, for routes with `connection_auth: true`.
 ///
-/// NTLM and Negotiate authenticate a connection. Another client that used it would be taken for the one that has authenticated.
-/// So the connection is opened for one client connection and one client's name, and no pool has it between requests. It ends with
-/// the client connection, with a reload and with a drain. It counts as a connection of its pool.
+/// NTLM and Negotiate authenticate a connection. The upstream would take another client on it for the client that has
+/// authenticated. So the connection is opened for one client connection and one client's name, and it does not return
+/// to a pool between requests. It ends with the client connection, with a reload and with a drain. It counts as a
+/// connection of its pool.
 final class PrivateConnection {
     private let pool: UpstreamPool
     private let client: String?

@@ -4,9 +4,9 @@ import NIOPosix
 
 /// What one event loop knows of the addresses of one upstream.
 ///
-/// An answer is good for 30 s: the system does not tell the record's own lifetime. Nobody waits for one kind of addresses for
-/// long when the other is known (RFC 8305 §3). What is given out is what is dialled: a ``ProhibitedAddress`` only where the
-/// upstream is named by it.
+/// An answer is used for 30 s, because the system does not report the record's own lifetime. A request does not wait
+/// long for one kind of address when the other is known (RFC 8305 §3). A ``ProhibitedAddress`` is dialled only when
+/// the upstream is named by it.
 final class UpstreamResolver: Resolver, Sendable {
     private typealias Kind = NameLookup.Question.Kind
 

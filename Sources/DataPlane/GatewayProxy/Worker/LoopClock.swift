@@ -1,7 +1,7 @@
 import GatewayCore
 import NIOCore
 
-/// The time as the handlers of one event loop see it: read once for the bytes of one read, and by nobody else kept.
+/// The time as the handlers of one event loop see it. The clock is read once for the bytes of one read.
 final class LoopClock {
     private var reading: NIODeadline?
 

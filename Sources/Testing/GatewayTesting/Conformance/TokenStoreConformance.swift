@@ -11,7 +11,7 @@ package struct TokenStoreConformance<Store: TokenStore>: Sendable {
     /// - Parameters:
     ///   - makeStore: Makes an empty store; called once per promise.
     ///   - reopen: Opens what the given store has written, as a restarted process would. nil for stores that forget.
-    ///   - damage: Changes a record behind the store's back. nil for stores that nobody else can reach.
+    ///   - damage: Changes a record behind the store's back. nil for stores that only the process itself can reach.
     package init(
         makeStore: @escaping @Sendable () async throws -> Store,
         reopen: (@Sendable (Store) async throws -> Store)? = nil,

@@ -44,7 +44,7 @@ package final class ManualClock: GatewayClock {
         state.update { $0.now.wall = $0.now.wall + duration }
     }
 
-    /// How long the sleeper that wakes first will still sleep; nil when nobody sleeps.
+    /// How long the sleeper that wakes first will still sleep; nil when no task sleeps.
     package var nextWake: Duration? {
         let state = state.value
         return state.sleepers.map { $0.due - state.now.monotonic }.min()

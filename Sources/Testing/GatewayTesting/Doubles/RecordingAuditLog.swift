@@ -50,7 +50,7 @@ package final class RecordingAuditLog: AuditLog {
 
     package var requests: [RequestUse] { state.value.requests }
 
-    /// From now on there is place for so many requests.
+    /// Sets how many requests have a place from now on.
     package func limitRequests(to limit: Int) { state.update { $0.requestLimit = limit } }
 
     package func keep(_ requests: [RequestUse]) -> Int {
