@@ -159,7 +159,7 @@ extension TokenRenewer {
     func unreadable(_ error: TokenStoreError) -> TokenFailure {
         switch error {
         case .unavailable:
-            let detail = "The token store does not work, so the renewal token of \(setup.name) is not spent."
+            let detail = "The token store does not work, so the refresh token of \(setup.name) is not spent."
             return TokenFailure(
                 .transient(retryAfter: nil),
                 problem: GatewayProblem(.tokenTemporarilyUnavailable, detail)
