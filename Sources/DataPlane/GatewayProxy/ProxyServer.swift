@@ -148,6 +148,16 @@ package final class ProxyServer: Sendable {
         return await workers.tell(within: .seconds(1)) { $0.withdraw(withdrawn) }
     }
 
+    /// - Parameters:
+    ///   - silent: The numbers of the workers that have not answered within a second.
+    ///   - what: What they would have confirmed.
+    /// - Returns: A sentence for the operator; nil when all have answered.
+    package static func warning(of silent: [Int], that what: String) -> String? {
+        guard !silent.isEmpty else { return nil }
+        let workers = silent.map(String.init).joined(separator: ", ")
+        return "Worker \(workers) has not confirmed within a second that \(what)."
+    }
+
     // MARK: Stopping
 
     /// Stops accepting, lets exchanges under way finish, closes what is left when `limit` has passed.

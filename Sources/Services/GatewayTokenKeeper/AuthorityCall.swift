@@ -17,7 +17,7 @@ struct AuthorityCall {
         let took: Duration
     }
 
-    let setup: KeeperContext
+    let context: KeeperContext
 
     /// Takes every step of an attempt, all of them within one deadline.
     func perform(_ first: GrantStep, in begun: GrantAttempt) async -> Outcome {
@@ -26,9 +26,9 @@ struct AuthorityCall {
         let start = begun.now.monotonic
         while true {
             let left = TokenKeeper.callDeadline - (attempt.now.monotonic - start)
-            let sendsRefreshToken = setup.grant.sendsRefreshToken(in: attempt)
+            let sendsRefreshToken = context.grant.sendsRefreshToken(in: attempt)
             let answer = await answer(to: step, within: max(left, .milliseconds(1)))
-            attempt.now = setup.clock.now()
+            attempt.now = context.clock.now()
             attempt.answers += 1
             let duration = attempt.now.monotonic - start
             switch answer {
@@ -37,8 +37,8 @@ struct AuthorityCall {
                 let (explained, code) = (failure.explained, failure.code)
                 return .failure(Failed(failure: explained, code: code, fate: fate, took: duration))
             case .success(let reply):
-                let meaning = setup.grant.interpret(reply, in: &attempt)
-                setup.log(&attempt.remarks)
+                let meaning = context.grant.interpret(reply, in: &attempt)
+                context.log(&attempt.remarks)
                 fate.take(reply, meaning, in: attempt, wasSent: sendsRefreshToken)
                 let hop = step.nextHop
                 let failed = { (failure: TokenFailure) in
@@ -50,12 +50,12 @@ struct AuthorityCall {
                 }
                 switch meaning {
                 case .next(let next) where attempt.answers < GrantAttempt.maximumSteps: step = .request(next)
-                case .next: return failed(.endless(credential: setup.name))
+                case .next: return failed(.endless(credential: context.name))
                 case .parentRefused(let failure): return .parentRefused(failure.naming(hop), reply, took: duration)
                 case .failure(let failure): return failed(failure)
                 case .token(let token):
                     guard let live = live(token, at: attempt.now.wall) else {
-                        return failed(.deadOnArrival(credential: setup.name))
+                        return failed(.deadOnArrival(credential: context.name))
                     }
                     return .token(live, reply, took: duration)
                 }
@@ -67,9 +67,9 @@ struct AuthorityCall {
     ///   it may be the clocks, and the pair must not be lost.
     private func live(_ token: TokenSet, at now: UnixTime) -> TokenSet? {
         guard let end = token.expiresAt, end <= now else { return token }
-        guard setup.grant.rotatesRefreshToken else { return nil }
+        guard context.grant.rotatesRefreshToken else { return nil }
         var remarks = ["the token is over already by its stated end; it is used until it is rejected"]
-        setup.log(&remarks)
+        context.log(&remarks)
         var live = token
         live.expiresAt = nil
         return live
@@ -77,7 +77,7 @@ struct AuthorityCall {
 
     /// At shutdown nobody waits any more: a call is given up, unless it spends a refresh token.
     private func answer(to step: GrantStep, within deadline: Duration) async -> Result<TokenReply, NoAnswer> {
-        guard !setup.grant.rotatesRefreshToken else { return await ask(step, deadline: deadline) }
+        guard !context.grant.rotatesRefreshToken else { return await ask(step, deadline: deadline) }
         return await cancelWhenGracefulShutdown { await ask(step, deadline: deadline) }
     }
 
@@ -90,19 +90,19 @@ struct AuthorityCall {
     private func ask(_ step: GrantStep, deadline: Duration) async -> Result<TokenReply, NoAnswer> {
         switch step {
         case .request(let request):
-            return await setup.endpoint.send(request, deadline: deadline).mapError { failure in
+            return await context.endpoint.send(request, deadline: deadline).mapError { failure in
                 NoAnswer(
-                    explained: TokenFailure(explaining: failure, of: request, credential: setup.name),
+                    explained: TokenFailure(explaining: failure, of: request, credential: context.name),
                     code: failure.reason.rawValue,
                     mayHaveBeenProcessed: failure.mayHaveBeenProcessed
                 )
             }
         case .run(let program):
             let deadline = min(deadline, program.timeout)
-            let output = await setup.programs.run(program, input: nil, deadline: deadline)
+            let output = await context.programs.run(program, input: nil, deadline: deadline)
             return output.map { TokenReply(output: $0) }.mapError { failure in
                 NoAnswer(
-                    explained: TokenFailure(explaining: failure, of: program, credential: setup.name),
+                    explained: TokenFailure(explaining: failure, of: program, credential: context.name),
                     code: failure.reason.rawValue,
                     mayHaveBeenProcessed: false
                 )

@@ -35,24 +35,24 @@ package final class SubjectCallLimit: Sendable {
 extension TokenKeeper {
     /// Whether the subjects of the credential have a call left for this one. If not, every waiting request is refused.
     func isGranted(_ call: TokenCall) async -> Bool {
-        guard let limit = setup.callLimit, !call.isFirstLook else { return true }
-        let now = setup.clock.now().monotonic
+        guard let limit = context.callLimit, !call.isFirstLook else { return true }
+        let now = context.clock.now().monotonic
         guard case .spent(let isNews) = limit.spend(for: call.trigger, at: now) else { return true }
         let failure = limit.failure
         for waiter in decide({ $0.slowDown(call, by: failure, at: now) }) { waiter(.failure(failure.problem)) }
-        setup.metrics.storm()
+        context.metrics.storm()
         if isNews { await report(failure.problem, of: limit, call) }
         return false
     }
 
     /// Once for all of them: every further subject would be another line.
     private func report(_ problem: GatewayProblem, of limit: SubjectCallLimit, _ call: TokenCall) async {
-        setup.logger.error(
+        context.logger.error(
             "Too many token requests for the subjects of a credential; those without a token get none for now",
             metadata: ["gateway.credential": "\(limit.name)", "gateway.trigger": "\(call.trigger.rawValue)"]
         )
         var event = TokenEvent(
-            at: setup.clock.now().wall,
+            at: context.clock.now().wall,
             name: call.trigger == .aheadOfExpiry ? .renewalFailed : .acquisitionFailed,
             credential: limit.name,
             strategy: strategy,
@@ -62,6 +62,6 @@ extension TokenKeeper {
         event.outcome = .failed
         event.errorCode = problem.kind.rawValue
         event.detail = ["reason": "too_many_calls"]
-        await setup.note(event)
+        await context.note(event)
     }
 }

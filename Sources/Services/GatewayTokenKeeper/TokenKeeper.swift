@@ -17,7 +17,7 @@ package final class TokenKeeper: CredentialSource, Service {
     package static let noteLimit = 1024
     package static let commandLimit = 64
 
-    let setup: KeeperContext
+    let context: KeeperContext
     let jitter: @Sendable () -> Double
     /// Wakes the loop of ``run()``. Several wake-ups that come before it waits again are one.
     let wakeUps = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
@@ -70,7 +70,7 @@ package final class TokenKeeper: CredentialSource, Service {
         jitter: @escaping @Sendable () -> Double = { Double.random(in: 0...1) },
         nonce: @escaping @Sendable () -> String = TokenKeeper.randomNonce
     ) {
-        setup = KeeperContext(
+        context = KeeperContext(
             name: name,
             strategyKind: strategyKind,
             grant: grant,
@@ -89,7 +89,7 @@ package final class TokenKeeper: CredentialSource, Service {
             callLimit: callLimit
         )
         self.jitter = jitter
-        machine = Mutex(Machine(.init(name: name, isRenewable: setup.isRenewable, policy: policy, begunBy: trigger)))
+        machine = Mutex(Machine(.init(name: name, isRenewable: context.isRenewable, policy: policy, begunBy: trigger)))
     }
 
     @Sendable package static func randomNonce() -> String {
@@ -97,20 +97,20 @@ package final class TokenKeeper: CredentialSource, Service {
         return Hexadecimal.random(bytes: 16, from: &random)
     }
 
-    package var name: String { setup.name }
+    package var name: String { context.name }
     /// The credential whose requests name the subject; nil for one that the configuration names.
-    package var perSubjectCredential: String? { setup.callLimit?.name }
-    package var strategy: String { setup.strategyKind }
+    package var perSubjectCredential: String? { context.callLimit?.name }
+    package var strategy: String { context.strategyKind }
     /// Which token it keeps.
-    package var key: CredentialKey { setup.key }
-    package var grantKey: CredentialKey? { setup.key }
-    package var isRenewable: Bool { setup.isRenewable }
+    package var key: CredentialKey { context.key }
+    package var grantKey: CredentialKey? { context.key }
+    package var isRenewable: Bool { context.isRenewable }
     /// Whether its token is obtained before it is needed.
-    package var acquiresAtStart: Bool { setup.policy.acquireOn == .startup }
+    package var acquiresAtStart: Bool { context.policy.acquireOn == .startup }
     /// Whether a renewal needs the store, because it spends what the next one needs.
-    package var rotatesRefreshToken: Bool { setup.grant.rotatesRefreshToken }
+    package var rotatesRefreshToken: Bool { context.grant.rotatesRefreshToken }
     /// How a person logs in for this token; nil when no login exists for it.
-    package var login: (any LoginFlow)? { setup.grant.login }
+    package var login: (any LoginFlow)? { context.grant.login }
 
     /// Decides, and publishes what readers are given from now on.
     func decide<Decision: Sendable>(_ body: (inout Machine) -> Decision) -> Decision {
@@ -161,7 +161,7 @@ package final class TokenKeeper: CredentialSource, Service {
         _ need: @Sendable (inout Machine, CredentialTicket, MonotonicTime) -> Machine.OnNeed
     ) -> CredentialTicket {
         let ticket = CredentialTicket(id: lastTicket.add(1, ordering: .relaxed).newValue)
-        let now = setup.clock.now().monotonic
+        let now = context.clock.now().monotonic
         switch decide({ need(&$0, ticket, now) }) {
         case .use(let credential): done(.success(credential))
         case .refuse(let problem): done(.failure(problem.kind == .draining ? stopProblem(problem) : problem))
@@ -184,7 +184,7 @@ package final class TokenKeeper: CredentialSource, Service {
             return true
         }
         guard isDead else { return }
-        setup.metrics.rejected()
+        context.metrics.rejected()
         remember(.rejected, generation: generation, by: demand)
         wake()
     }
@@ -197,7 +197,7 @@ package final class TokenKeeper: CredentialSource, Service {
         case .replayed: remember(.replayed, generation: generation, by: demand)
         case .withheld:
             // Each request that cannot be served is one.
-            guard let unrecorded = refusals.withLock({ $0.spend(at: setup.clock.now().monotonic) }) else { return }
+            guard let unrecorded = refusals.withLock({ $0.spend(at: context.clock.now().monotonic) }) else { return }
             let detail = unrecorded > 0 ? ["unrecorded_before": String(unrecorded)] : [:]
             remember(.withheld, generation: generation, by: demand, detail: detail)
         }
@@ -209,7 +209,7 @@ package final class TokenKeeper: CredentialSource, Service {
         by demand: CredentialRequest,
         detail: [String: String] = [:]
     ) {
-        var event = setup.event(name, generation: generation)
+        var event = context.event(name, generation: generation)
         event.demand = demand
         event.detail = detail
         let isKept = notes.withLock { notes in
@@ -217,7 +217,7 @@ package final class TokenKeeper: CredentialSource, Service {
             notes.append(event)
             return true
         }
-        guard isKept else { return setup.metrics.noteDropped() }
+        guard isKept else { return context.metrics.noteDropped() }
         noteWakeUps.continuation.yield()
     }
 }

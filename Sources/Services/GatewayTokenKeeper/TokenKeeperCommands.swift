@@ -17,7 +17,7 @@ extension TokenKeeper {
     }
 
     private func report(_ outcome: OperatorCommand.Outcome) -> Result<OperationReport, GatewayProblem> {
-        outcome.map { OperationReport(message: $0, token: status(at: setup.clock.now())) }
+        outcome.map { OperationReport(message: $0, token: status(at: context.clock.now())) }
     }
 
     private func carriedOut(_ command: OperatorCommand) async -> OperatorCommand.Completion {
@@ -43,7 +43,7 @@ extension TokenKeeper {
     /// Carries out an operation while nobody runs the keeper.
     package func performAlone(_ operation: TokenOperation) async -> Result<OperationReport, GatewayProblem> {
         if case .lock = operation { lock() }
-        var renewer = TokenRenewer(setup: setup)
+        var renewer = TokenRenewer(context: context)
         let command = OperatorCommand(.operation(operation))
         await carryOut(command, &renewer)
         await dropAlone()
@@ -52,7 +52,7 @@ extension TokenKeeper {
 
     /// Takes from the store what there is to show while nobody runs the keeper; uses and records nothing.
     package func look() async {
-        var renewer = TokenRenewer(setup: setup)
+        var renewer = TokenRenewer(context: context)
         do throws(TokenStoreError) {
             try await renewer.loadRecord(highestGeneration: look { $0.generation })
         } catch {
@@ -89,7 +89,7 @@ extension TokenKeeper {
 
     private func expire(_ command: OperatorCommand) async {
         do {
-            try await setup.clock.sleep(for: Self.commandDeadline)
+            try await context.clock.sleep(for: Self.commandDeadline)
         } catch {
             // Done in time.
             return
@@ -128,11 +128,11 @@ extension TokenKeeper {
             if case .success = outcome { dropDescendantsForOperator() }
             return outcome
         case .lock:
-            await setup.note(setup.event(.locked, trigger: .operator))
+            await context.note(context.event(.locked, trigger: .operator))
             return .success("\(name) is locked: it is neither injected nor renewed.")
         case .unlock:
             unlock()
-            await setup.note(setup.event(.unlocked, trigger: .operator))
+            await context.note(context.event(.unlocked, trigger: .operator))
             return .success("\(name) is unlocked.")
         }
     }
@@ -148,9 +148,9 @@ extension TokenKeeper {
 
     private func refresh(_ renewer: inout TokenRenewer) async -> Result<Void, GatewayProblem> {
         // What no person can renew must not lose the token it still has to a refusal.
-        if !setup.grant.isRenewable {
-            let attempt = setup.attempt(holding: look { $0.held?.token })
-            if case .impossible(let failure) = setup.grant.firstStep(of: attempt) { return .failure(failure.problem) }
+        if !context.grant.isRenewable {
+            let attempt = context.attempt(holding: look { $0.held?.token })
+            if case .impossible(let failure) = context.grant.firstStep(of: attempt) { return .failure(failure.problem) }
         }
         guard let call = decide({ $0.refresh() }) else { return .failure(look { $0.lockedProblem }) }
         await make(call, &renewer)

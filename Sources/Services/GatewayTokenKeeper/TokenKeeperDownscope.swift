@@ -3,7 +3,7 @@ package import GatewayCore
 /// Weaker tokens for somebody else: made once, handed out, and not kept.
 extension TokenKeeper {
     /// The grant whose token a weaker one is made from.
-    package var grant: any TokenGrant { setup.grant }
+    package var grant: any TokenGrant { context.grant }
 
     /// Exchanges the token for a weaker one. It is handed out only when the event `downscoped` is committed; with
     /// `audit.on_failure: degrade` in any case.
@@ -11,7 +11,7 @@ extension TokenKeeper {
         by grant: any TokenGrant,
         _ terms: DownscopeTerms
     ) async -> Result<RevealedToken, GatewayProblem> {
-        var renewer = TokenRenewer(setup: setup.exchanging(by: grant, from: self))
+        var renewer = TokenRenewer(context: context.exchanging(by: grant, from: self))
         renewer.hasOpened = true
         switch await renewer.perform(.outsideSchedule, after: 0, waiters: { 1 }) {
         case .failed(let failure): return .failure(failure.problem)
@@ -22,13 +22,13 @@ extension TokenKeeper {
 
     private func handOut(_ token: TokenSet, _ terms: DownscopeTerms) async -> Result<RevealedToken, GatewayProblem> {
         let generation = look { $0.generation }
-        var event = setup.event(.downscoped, generation: generation, trigger: .operator)
+        var event = context.event(.downscoped, generation: generation, trigger: .operator)
         event.expiresAt = token.expiresAt
         event.token = token.access
         event.detail["scopes"] = terms.scopes.joined(separator: " ")
         event.detail["resource"] = terms.resource
         if terms.sharedLink != nil { event.detail["shared_link"] = "given" }
-        guard await setup.commit(event) == nil else {
+        guard await context.commit(event) == nil else {
             let detail = "The audit log cannot be written, so no token made from \(name) is handed out."
             return .failure(GatewayProblem(.auditUnavailable, detail))
         }

@@ -6,11 +6,11 @@ extension TokenKeeper {
         guard let token = look({ $0.held?.token }) else { return [] }
         var expirations: [Expiration] = []
         if !isRenewable, let end = token.expiresAt {
-            let action = setup.manualRenewal?.problem.command ?? "authgateway token import \(name)"
+            let action = context.manualRenewal?.problem.command ?? "authgateway token import \(name)"
             let start = token.obtainedAt
             expirations.append(Expiration(.token, of: name, from: start, to: end, at: now.wall, action: action))
         }
-        if let command = setup.loginCommand, let end = token.refreshTokenExpiresAt {
+        if let command = context.loginCommand, let end = token.refreshTokenExpiresAt {
             let start = token.refreshTokenObtainedAt ?? token.obtainedAt
             expirations.append(Expiration(.login, of: name, from: start, to: end, at: now.wall, action: command))
         }

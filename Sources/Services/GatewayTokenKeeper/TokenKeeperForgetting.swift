@@ -12,8 +12,8 @@ extension TokenKeeper {
 
     /// Says at once when only a person can go on.
     func leave(_ renewer: inout TokenRenewer) {
-        let isSeeded = renewer.record == nil && setup.grant.seed(at: setup.clock.now()) != nil
-        guard !isSeeded, let failure = renewer.obstacle.map(setup.advised) else { return decide { $0.clear() } }
+        let isSeeded = renewer.record == nil && context.grant.seed(at: context.clock.now()) != nil
+        guard !isSeeded, let failure = renewer.obstacle.map(context.advised) else { return decide { $0.clear() } }
         for waiter in decide({ $0.clear(leaving: failure) }) { waiter(.failure(failure.problem)) }
     }
 
@@ -52,6 +52,6 @@ extension TokenKeeper {
     }
 
     private func resume() {
-        release(decide { $0.resume(at: setup.clock.now().monotonic) })
+        release(decide { $0.resume(at: context.clock.now().monotonic) })
     }
 }

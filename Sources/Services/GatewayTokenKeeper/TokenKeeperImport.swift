@@ -3,12 +3,12 @@ import GatewayCore
 /// The command `import`: taking a token that an operator brings, and trying it where it can be renewed.
 extension TokenKeeper {
     func take(_ imported: ImportedToken, _ renewer: inout TokenRenewer) async -> OperatorCommand.Outcome {
-        let now = setup.clock.now()
-        guard imported.access != nil || setup.grant.rotatesRefreshToken else {
+        let now = context.clock.now()
+        guard imported.access != nil || context.grant.rotatesRefreshToken else {
             let detail = "access_token is missing: \(name) cannot get one for a refresh token."
             return .failure(GatewayProblem(.requestRefused, detail))
         }
-        let token = setup.grant.completing(TokenSet(imported, at: now.wall))
+        let token = context.grant.completing(TokenSet(imported, at: now.wall))
         if let end = token.expiresAt, end <= now.wall {
             return .failure(GatewayProblem(.requestRefused, "The token has expired already, at \(end.rfc3339)."))
         }
@@ -20,7 +20,7 @@ extension TokenKeeper {
         case .failure(let failure): return .failure(failure.problem)
         case .success(let taken): fresh = taken
         }
-        guard setup.grant.rotatesRefreshToken, token.refreshToken != nil else {
+        guard context.grant.rotatesRefreshToken, token.refreshToken != nil else {
             install(fresh)
             return .success(note(untried: nil))
         }
@@ -58,8 +58,8 @@ extension TokenKeeper {
     ) async -> OperatorCommand.Outcome {
         let kept = earlier.flatMap { $0.isRevoked ? nil : renewer.fresh($0) }
         // With an earlier token nobody has to log in.
-        let failure = kept == nil ? setup.advised(refusal) : refusal
-        let (now, jitter) = (setup.clock.now(), jitter())
+        let failure = kept == nil ? context.advised(refusal) : refusal
+        let (now, jitter) = (context.clock.now(), jitter())
         let outcome = decide {
             $0.importFailed(failure, of: imported, replacing: kept, by: call, at: now, jitter: jitter)
         }
@@ -86,10 +86,10 @@ extension TokenKeeper {
 
     /// The audit log has said that the token was imported.
     private func noteRefusedImport(_ imported: FreshToken, _ failure: TokenFailure) async {
-        var event = setup.event(.imported, generation: imported.generation, trigger: .operator)
+        var event = context.event(.imported, generation: imported.generation, trigger: .operator)
         event.outcome = .failed
         event.errorCode = failure.problem.cause?.code
-        await setup.note(event)
+        await context.note(event)
     }
 
     /// Puts back into the store what it held before the import.
@@ -103,7 +103,7 @@ extension TokenKeeper {
     }
 
     func install(_ fresh: FreshToken) {
-        let (now, jitter) = (setup.clock.now(), jitter())
+        let (now, jitter) = (context.clock.now(), jitter())
         release(decide { $0.import(fresh, at: now, jitter: jitter) })
     }
 }

@@ -12,7 +12,7 @@ extension TokenKeeper: ParentCredential {
         )
         let ticket = wait(for: demand) { answer.yield($0) }
         let late = GatewayProblem(.tokenEndpointTimeout, "The credential \(name) had no token in time.")
-        let clock = setup.clock
+        let clock = context.clock
         let result = await withTaskGroup(of: Void.self) { group in
             group.addTask {
                 do {
@@ -32,7 +32,7 @@ extension TokenKeeper: ParentCredential {
     }
 
     private func lend(else problem: GatewayProblem) -> Result<LiveToken, GatewayProblem> {
-        let now = setup.clock.now().monotonic
+        let now = context.clock.now().monotonic
         guard let held = look({ $0.held }), held.isLive(at: now) else { return .failure(problem) }
         let token = LiveToken(
             generation: held.generation,

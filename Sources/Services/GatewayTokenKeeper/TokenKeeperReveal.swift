@@ -14,10 +14,10 @@ extension TokenKeeper {
         case .failure(let problem): return .failure(problem)
         case .success(let token): held = token
         }
-        var event = setup.event(.revealed, generation: held.generation, trigger: .operator)
+        var event = context.event(.revealed, generation: held.generation, trigger: .operator)
         event.expiresAt = held.token.expiresAt
         event.token = held.token.access
-        guard await setup.commit(event) == nil else {
+        guard await context.commit(event) == nil else {
             let detail = "The audit log cannot be written, so the token of \(name) is not shown."
             return .failure(GatewayProblem(.auditUnavailable, detail))
         }
@@ -42,7 +42,7 @@ extension TokenKeeper {
 /// is locked or revoked must not leave later.
 extension TokenKeeper {
     var servedToken: Result<HeldToken, GatewayProblem> {
-        let now = setup.clock.now().monotonic
+        let now = context.clock.now().monotonic
         guard let held = look({ $0.servable == nil ? nil : $0.held }), held.isLive(at: now) else {
             return .failure(withdrawnProblem)
         }
@@ -61,7 +61,7 @@ extension TokenKeeper {
 extension TokenKeeper {
     /// What there is, or what comes within `limit`.
     func credential(for demand: CredentialRequest, within limit: Duration) async -> Result<Credential, GatewayProblem> {
-        switch current(at: setup.clock.now().monotonic) {
+        switch current(at: context.clock.now().monotonic) {
         case .ready(let credential): .success(credential)
         case .unavailable(let problem): .failure(problem)
         case .wait: await answer(within: limit) { self.wait(for: demand, $0) }
@@ -78,7 +78,7 @@ extension TokenKeeper {
         return await withTaskGroup(of: Void.self) { group in
             group.addTask {
                 do {
-                    try await self.setup.clock.sleep(for: limit)
+                    try await self.context.clock.sleep(for: limit)
                     self.cancel(ticket)
                 } catch {
                     // Answered in time.

@@ -10,7 +10,7 @@ extension TokenKeeper {
         await withGracefulShutdownHandler {
             await withTaskGroup(of: Void.self) { group in
                 group.addTask { await self.writeNotes() }
-                var renewer = TokenRenewer(setup: setup)
+                var renewer = TokenRenewer(context: context)
                 while !isStopping.load(ordering: .acquiring), !Task.isCancelled { await turn(&renewer) }
                 close()
                 await storeWhatIsLeft(&renewer)
@@ -75,14 +75,14 @@ extension TokenKeeper {
                 return notes
             }
             guard !batch.isEmpty else { return }
-            for event in batch { await setup.note(event) }
+            for event in batch { await context.note(event) }
         }
     }
 
     private func turn(_ renewer: inout TokenRenewer) async {
         if let command = nextCommand() { return await carryOut(command, &renewer) }
         if await storeRejection(&renewer) { return }
-        let now = setup.clock.now()
+        let now = context.clock.now()
         switch decide({ $0.next(at: now.monotonic) }) {
         case .call(let call):
             // One that came since has to outlive the call, however long that takes.
@@ -92,12 +92,12 @@ extension TokenKeeper {
             for waiter in waiters { waiter(.failure(problem)) }
             await reportStorm(problem, call)
         case .expiringSoon(let held):
-            await setup.note(announcement(.expiringSoon, of: held))
+            await context.note(announcement(.expiringSoon, of: held))
         case .expired(let held):
             var event = announcement(.expired, of: held)
             event.outcome = .failed
             if !isRenewable { event.errorCode = ProblemKind.staticTokenExpired.rawValue }
-            await setup.note(event)
+            await context.note(event)
         case .sleep(let until):
             guard let due = renewer.saveIsDue else { return await sleep(until: until, at: now.monotonic) }
             guard due > now.monotonic else { return await renewer.saveAgain() }
@@ -119,7 +119,7 @@ extension TokenKeeper {
             if let until {
                 group.addTask {
                     do {
-                        try await self.setup.clock.sleep(for: until - now)
+                        try await self.context.clock.sleep(for: until - now)
                         self.wake()
                     } catch {
                         // Cancelled: the loop was woken before.
@@ -139,8 +139,8 @@ extension TokenKeeper {
         case .nothing:
             decide { $0.foundNothing(by: call) }
         case .failed(let refusal):
-            let failure = setup.advised(refusal)
-            let (now, jitter) = (setup.clock.now().monotonic, jitter())
+            let failure = context.advised(refusal)
+            let (now, jitter) = (context.clock.now().monotonic, jitter())
             let refused = decide { $0.failed(failure, by: call, at: now, jitter: jitter) }
             for waiter in refused?.waiters ?? [] { waiter(.failure(refused?.problem ?? failure.problem)) }
             if isGone(after: failure, at: now) { dropDescendants() }
@@ -154,8 +154,8 @@ extension TokenKeeper {
     }
 
     func use(_ fresh: FreshToken, obtainedBy call: TokenCall) {
-        setup.callLimit?.expect(fresh.token, renewedBy: setup.policy)
-        let (now, jitter) = (setup.clock.now(), jitter())
+        context.callLimit?.expect(fresh.token, renewedBy: context.policy)
+        let (now, jitter) = (context.clock.now(), jitter())
         release(decide { $0.obtained(fresh, by: call, at: now, jitter: jitter) })
     }
 
@@ -183,22 +183,22 @@ extension TokenKeeper {
     }
 
     private func announcement(_ name: TokenEvent.Name, of held: HeldToken) -> TokenEvent {
-        var event = setup.event(name, generation: held.generation)
+        var event = context.event(name, generation: held.generation)
         event.expiresAt = held.token.expiresAt
         return event
     }
 
     private func reportStorm(_ problem: GatewayProblem, _ call: TokenCall) async {
-        setup.metrics.storm()
-        setup.logger.error(
+        context.metrics.storm()
+        context.logger.error(
             "Too many token requests; slowed down to one a minute",
             metadata: ["gateway.credential": "\(name)", "gateway.trigger": "\(call.trigger.rawValue)"]
         )
-        var event = setup.event(.renewalFailed, trigger: call.trigger)
+        var event = context.event(.renewalFailed, trigger: call.trigger)
         event.demand = call.demand
         event.outcome = .failed
         event.errorCode = problem.kind.rawValue
         event.detail = ["reason": "too_many_calls"]
-        await setup.note(event)
+        await context.note(event)
     }
 }

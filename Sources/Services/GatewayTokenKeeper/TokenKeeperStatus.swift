@@ -6,11 +6,11 @@ extension TokenKeeper {
             ($0.state(at: now.monotonic), $0.held, $0.lastFailure?.problem, $0.generation)
         }
         // No request has needed it yet; the first one that does gets this problem.
-        if state == .empty, let missing = setup.missingLogin { (state, failure) = (.loginRequired, missing) }
+        if state == .empty, let missing = context.missingLogin { (state, failure) = (.loginRequired, missing) }
         var status = TokenStatus(
             credential: name,
             strategy: strategy,
-            subject: setup.grant.identity.subject,
+            subject: context.grant.identity.subject,
             state: state,
             generation: held?.generation ?? generation,
             isRenewable: isRenewable
@@ -29,9 +29,9 @@ extension TokenKeeper {
                 status.renewsAt = held.renewAt.map { (now.wall + ($0 - now.monotonic)).rfc3339 }
             }
         }
-        status.canLogIn = setup.grant.login != nil
+        status.canLogIn = context.grant.login != nil
         status.perSubjectCredential = perSubjectCredential
-        status.parent = setup.parent?.name
+        status.parent = context.parent?.name
         status.lastError = failure?.detail
         if state == .locked {
             status.action = "authgateway token unlock \(name)"

@@ -13,11 +13,11 @@ extension TokenKeeper {
         for demand: CredentialRequest,
         within limit: Duration
     ) async -> Result<VendedToken, GatewayProblem> {
-        let start = setup.clock.now().monotonic
+        let start = context.clock.now().monotonic
         if case .failure(let problem) = await credential(for: demand, within: limit) {
             return .failure(problem.kind == .requestTimeout ? lateProblem : problem)
         }
-        let now = setup.clock.now().monotonic
+        let now = context.clock.now().monotonic
         if isRenewable, let held = look({ $0.held }), !held.isFresh(at: now) {
             // What comes of it shows in the token that is at hand afterwards.
             _ = await answer(within: limit - (now - start)) { done in
@@ -49,7 +49,7 @@ extension TokenKeeper {
 
     /// - Returns: nil when the token is not in use any more by the time that its event is committed.
     private func handOut(for demand: CredentialRequest) async -> Result<VendedToken, GatewayProblem>? {
-        let now = setup.clock.now().monotonic
+        let now = context.clock.now().monotonic
         let held: HeldToken
         switch servedToken {
         case .failure(let problem): return .failure(problem)
@@ -57,16 +57,16 @@ extension TokenKeeper {
         }
         let remainder = held.remainder(at: now)
         guard remainder.map({ $0 >= held.usefulLife }) ?? true else { return .failure(endingProblem) }
-        var event = setup.event(.vended, generation: held.generation, trigger: .demand)
+        var event = context.event(.vended, generation: held.generation, trigger: .demand)
         event.demand = demand
         event.expiresAt = held.token.expiresAt
         event.token = held.token.access
-        guard await setup.commit(event) == nil else {
+        guard await context.commit(event) == nil else {
             let detail = "The audit log cannot be written, so no token of \(name) is handed out."
             return .failure(GatewayProblem(.auditUnavailable, detail))
         }
         guard stillServes(held) else { return nil }
-        setup.metrics.vended()
+        context.metrics.vended()
         let isBearer = held.credential.injection == .authorization(scheme: "Bearer", held.token.access)
         return .success(
             VendedToken(

@@ -24,7 +24,7 @@ struct TokenRenewer {
 
     static let saveInterval: Duration = .seconds(5)
 
-    let setup: KeeperContext
+    let context: KeeperContext
     var record: StoredToken?
     var hasOpened = false
     /// The record was forgotten and the store would not remove it: it is not to be read again.
@@ -35,7 +35,7 @@ struct TokenRenewer {
     /// A refresh token was sent and no answer came that says what became of it.
     var isUncertain = false
 
-    init(setup: KeeperContext) { self.setup = setup }
+    init(context: KeeperContext) { self.context = context }
 
     /// - Parameters:
     ///   - generation: The highest there has been.
@@ -53,7 +53,7 @@ struct TokenRenewer {
 
     mutating func commit(_ uncommitted: Uncommitted) async -> End {
         self.uncommitted = uncommitted
-        if let failure = await setup.commit(uncommitted.event) { return .failed(failure) }
+        if let failure = await context.commit(uncommitted.event) { return .failed(failure) }
         self.uncommitted = nil
         return .obtained(uncommitted.fresh)
     }
@@ -62,7 +62,7 @@ struct TokenRenewer {
         FreshToken(
             generation: record.generation,
             token: record.token,
-            injection: setup.grant.injection(of: record.token),
+            injection: context.grant.injection(of: record.token),
             isRejected: record.isRejected
         )
     }

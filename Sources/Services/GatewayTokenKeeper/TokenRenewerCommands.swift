@@ -7,8 +7,8 @@ extension TokenRenewer {
     mutating func clear(after generation: Int) async -> GatewayProblem? {
         let problem = await forget()
         isUncertain = false
-        let event = setup.event(.cleared, generation: generation == 0 ? nil : generation, trigger: .operator)
-        await setup.note(event)
+        let event = context.event(.cleared, generation: generation == 0 ? nil : generation, trigger: .operator)
+        await context.note(event)
         return problem
     }
 
@@ -20,14 +20,14 @@ extension TokenRenewer {
         saveIsDue = nil
         hasOpened = false
         do throws(TokenStoreError) {
-            try await setup.store.remove(setup.key)
+            try await context.store.remove(context.key)
             isForgotten = false
             return nil
         } catch {
             await report(error, while: "remove", generation: generation)
             isForgotten = true
             let detail =
-                "The token of \(setup.name) is forgotten until the gateway restarts, but the store did not remove it;"
+                "The token of \(context.name) is forgotten until the gateway restarts, but the store did not remove it;"
                 + " the log says why. Repeat this when the store works again."
             return GatewayProblem(.tokenTemporarilyUnavailable, detail)
         }
@@ -44,10 +44,10 @@ extension TokenRenewer {
         let generation = nextGeneration(after: highest)
         let isIncomplete = token.access.isEmpty
         let record = StoredToken(generation: generation, token: token, isRejected: isIncomplete)
-        var event = setup.event(name, generation: generation, trigger: .operator)
+        var event = context.event(name, generation: generation, trigger: .operator)
         event.expiresAt = token.expiresAt
         event.token = isIncomplete ? nil : token.access
-        if let failure = await setup.commit(event) { return .failure(failure) }
+        if let failure = await context.commit(event) { return .failure(failure) }
         self.record = record
         uncommitted = nil
         hasOpened = true
@@ -79,15 +79,15 @@ extension TokenRenewer {
 
     var revocation: Revocation {
         guard let record, !record.isRevoked else { return .nothing }
-        let attempt = setup.attempt(holding: record.token)
-        switch setup.grant.revocation(in: attempt) {
+        let attempt = context.attempt(holding: record.token)
+        switch context.grant.revocation(in: attempt) {
         case .request(let request): return .request(request, attempt)
         case .impossible(let reason):
             let problem = GatewayProblem(
                 .requestRefused,
-                "The token of \(setup.name) cannot be revoked. \(reason) To forget it here without telling the authority,"
+                "The token of \(context.name) cannot be revoked. \(reason) To forget it here without telling the authority,"
                     + " clear it.",
-                command: "authgateway token clear \(setup.name)"
+                command: "authgateway token clear \(context.name)"
             )
             return .impossible(problem)
         }
@@ -99,7 +99,7 @@ extension TokenRenewer {
         in attempt: GrantAttempt
     ) async -> (problem: GatewayProblem?, isForgotten: Bool) {
         let end = await takeRevocation(first, in: attempt)
-        var event = setup.event(
+        var event = context.event(
             end.problem == nil ? .revoked : .revocationFailed,
             generation: record?.generation,
             trigger: .operator
@@ -107,13 +107,13 @@ extension TokenRenewer {
         event.outcome = end.problem == nil ? .ok : .failed
         event.httpStatus = end.httpStatus
         event.errorCode = end.code
-        event.duration = setup.clock.now().monotonic - attempt.now.monotonic
+        event.duration = context.clock.now().monotonic - attempt.now.monotonic
         event.token = record?.token.access
-        await setup.note(event)
+        await context.note(event)
         log(end)
-        guard end.problem == nil || !setup.grant.keepsTokenUntilRevoked else { return (end.problem, false) }
+        guard end.problem == nil || !context.grant.keepsTokenUntilRevoked else { return (end.problem, false) }
         if end.problem != nil {
-            await setup.note(setup.event(.cleared, generation: record?.generation, trigger: .operator))
+            await context.note(context.event(.cleared, generation: record?.generation, trigger: .operator))
         }
         await withdraw()
         isUncertain = false
@@ -133,24 +133,24 @@ extension TokenRenewer {
         var (attempt, request) = (begun, first)
         while true {
             let left = TokenKeeper.callDeadline - (attempt.now.monotonic - begun.now.monotonic)
-            let answer = await setup.endpoint.send(request, deadline: max(left, .milliseconds(1)))
-            attempt.now = setup.clock.now()
+            let answer = await context.endpoint.send(request, deadline: max(left, .milliseconds(1)))
+            attempt.now = context.clock.now()
             attempt.answers += 1
             switch answer {
             case .failure(let failure):
-                var problem = TokenFailure(explaining: failure, of: request, credential: setup.name).problem
+                var problem = TokenFailure(explaining: failure, of: request, credential: context.name).problem
                 problem.detail = problem.detail.replacing("token endpoint", with: "revocation endpoint")
                 return RevocationEnd(problem: problem, code: failure.reason.rawValue)
             case .success(let reply):
                 var end = RevocationEnd(httpStatus: reply.status)
-                switch setup.grant.interpretRevocation(reply, in: &attempt) {
+                switch context.grant.interpretRevocation(reply, in: &attempt) {
                 case .revoked: return end
                 case .failure(let problem):
                     (end.problem, end.code) = (problem, problem.cause?.code)
                     return end
                 case .next(let next) where attempt.answers < GrantAttempt.maximumSteps: request = next
                 case .next:
-                    end.problem = TokenFailure.endless(credential: setup.name).problem
+                    end.problem = TokenFailure.endless(credential: context.name).problem
                     return end
                 }
             }
@@ -160,8 +160,8 @@ extension TokenRenewer {
     /// Forgets a token that is dead for good. That of the configuration must not be taken up again, so its place in the
     /// store is kept.
     mutating func withdraw() async {
-        let now = setup.clock.now()
-        guard setup.grant.seed(at: now) != nil, let generation = record?.generation else {
+        let now = context.clock.now()
+        guard context.grant.seed(at: now) != nil, let generation = record?.generation else {
             _ = await forget()
             return
         }
@@ -173,13 +173,13 @@ extension TokenRenewer {
 
     private func log(_ end: RevocationEnd) {
         let metadata: Logger.Metadata = [
-            "gateway.credential": "\(setup.name)", "gateway.http_status": "\(end.httpStatus ?? 0)",
+            "gateway.credential": "\(context.name)", "gateway.http_status": "\(end.httpStatus ?? 0)",
             "gateway.error": "\(end.code ?? "none")",
         ]
         if end.problem == nil {
-            setup.logger.notice("Token revoked", metadata: metadata)
+            context.logger.notice("Token revoked", metadata: metadata)
         } else {
-            setup.logger.error("Token could not be revoked", metadata: metadata)
+            context.logger.error("Token could not be revoked", metadata: metadata)
         }
     }
 }

@@ -4,12 +4,12 @@ import GatewayCore
 extension TokenRenewer {
     /// nil when the grant needs none.
     func parentToken(for call: TokenCall) async -> Result<LiveToken?, TokenFailure> {
-        guard let parent = setup.parent else { return .success(nil) }
+        guard let parent = context.parent else { return .success(nil) }
         return await parent.liveToken(for: demand(of: call), within: TokenKeeper.callDeadline)
             .map { $0 }
             .mapError { problem in
                 var problem = problem
-                problem.detail = "\(setup.name) is made from the token of \(parent.name). \(problem.detail)"
+                problem.detail = "\(context.name) is made from the token of \(parent.name). \(problem.detail)"
                 // It works again as soon as the parent does, whatever the parent needs for that.
                 return TokenFailure(.transient(retryAfter: problem.retryAfter), problem: problem)
             }
@@ -17,6 +17,6 @@ extension TokenRenewer {
 
     /// On whose behalf the parent is asked: the request's, or the credential's own.
     func demand(of call: TokenCall) -> CredentialRequest {
-        call.demand ?? CredentialRequest(route: "credentials.\(setup.name)", client: nil, requestID: "")
+        call.demand ?? CredentialRequest(route: "credentials.\(context.name)", client: nil, requestID: "")
     }
 }

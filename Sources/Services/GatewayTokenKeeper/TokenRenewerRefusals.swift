@@ -5,7 +5,7 @@ extension TokenRenewer {
     /// A sibling that shares the store may have rotated: its token is in the store then.
     mutating func adoptFromStore() async -> StoredToken? {
         do throws(TokenStoreError) {
-            guard let stored = try await setup.store.load(setup.key), stored.token != record?.token,
+            guard let stored = try await context.store.load(context.key), stored.token != record?.token,
                 stored.generation >= record?.generation ?? 0
             else { return nil }
             // What the store did not take is later than what it holds of the same generation.
@@ -24,12 +24,12 @@ extension TokenRenewer {
         adopted.generation = max(found.generation, generation + 1)
         record = adopted
         isUncertain = adopted.attempt != nil
-        var event = setup.event(.adopted, generation: adopted.generation, trigger: call.trigger)
+        var event = context.event(.adopted, generation: adopted.generation, trigger: call.trigger)
         event.expiresAt = adopted.token.expiresAt
         event.token = adopted.token.access
-        let isLive = !adopted.isRejected && adopted.token.expiresAt.map { $0 > setup.clock.now().wall } ?? true
+        let isLive = !adopted.isRejected && adopted.token.expiresAt.map { $0 > context.clock.now().wall } ?? true
         guard isLive else {
-            await setup.note(event)
+            await context.note(event)
             return nil
         }
         return await commit(Uncommitted(fresh: fresh(adopted), event: event))
@@ -49,7 +49,7 @@ extension TokenRenewer {
         if isUncertain {
             var problem = failure.problem
             problem.detail =
-                "The answer to the last renewal of \(setup.name) was lost, and the authority no longer accepts"
+                "The answer to the last renewal of \(context.name) was lost, and the authority no longer accepts"
                 + " the refresh token. A new login is needed."
             failure = TokenFailure(failure.class, problem: problem, clearsToken: failure.clearsToken)
         }
@@ -67,10 +67,10 @@ extension TokenRenewer {
     }
 
     private func noteLogin(_ failure: TokenFailure, _ call: TokenCall) async {
-        var event = setup.event(.loginRequired, generation: record?.generation, trigger: call.trigger)
+        var event = context.event(.loginRequired, generation: record?.generation, trigger: call.trigger)
         event.demand = call.demand
         event.outcome = .failed
         event.errorCode = failure.problem.cause?.code ?? failure.problem.kind.rawValue
-        await setup.note(event)
+        await context.note(event)
     }
 }

@@ -35,12 +35,12 @@ extension TokenRenewer {
                 await reportFailure(failure, call, nil, code: nil, took: .zero, waiters: waiters())
                 return .failed(failure)
             }
-            var attempt = setup.attempt(holding: holding)
+            var attempt = context.attempt(holding: holding)
             attempt.parentToken = parent?.access
-            let first = setup.grant.firstStep(of: attempt)
+            let first = context.grant.firstStep(of: attempt)
             if case .impossible(let failure) = first { return await refused(failure, call) }
             if let failure = await prepare(call) { return .failed(failure) }
-            switch await AuthorityCall(setup: setup).perform(first, in: attempt) {
+            switch await AuthorityCall(context: context).perform(first, in: attempt) {
             case .token(let token, let reply, let duration):
                 let next = nextGeneration(after: generation)
                 let spent = holding?.refreshToken
@@ -51,10 +51,10 @@ extension TokenRenewer {
                 // A new token that is refused as well means something else, and another one would not help.
                 guard !hasRenewedParent, let parent else { return await refused(failure, call) }
                 hasRenewedParent = true
-                setup.parent?.rejected(generation: parent.generation, by: demand(of: call))
+                context.parent?.rejected(generation: parent.generation, by: demand(of: call))
             case .failure(let failed):
                 let failure = failed.failure
-                if setup.grant.rotatesRefreshToken { await keep(failed.fate, spending: holding?.refreshToken) }
+                if context.grant.rotatesRefreshToken { await keep(failed.fate, spending: holding?.refreshToken) }
                 await reportFailure(
                     failure,
                     call,
@@ -63,7 +63,7 @@ extension TokenRenewer {
                     took: failed.took,
                     waiters: waiters()
                 )
-                guard setup.grant.rotatesRefreshToken else { return await refused(failure, call) }
+                guard context.grant.rotatesRefreshToken else { return await refused(failure, call) }
                 guard failure.isRefusal else {
                     if failed.fate.isLost { isUncertain = true }
                     // What became of an earlier attempt is no clearer for an authority that is busy now.
@@ -88,11 +88,11 @@ extension TokenRenewer {
 
     /// - Returns: Why the authority must not be called.
     private mutating func prepare(_ call: TokenCall) async -> TokenFailure? {
-        var event = setup.event(isFirst ? .acquiring : .renewing, trigger: call.trigger)
+        var event = context.event(isFirst ? .acquiring : .renewing, trigger: call.trigger)
         event.generation = record?.generation
         event.demand = call.demand
-        if let failure = await setup.commit(event) { return failure }
-        return setup.grant.rotatesRefreshToken ? await journal() : nil
+        if let failure = await context.commit(event) { return failure }
+        return context.grant.rotatesRefreshToken ? await journal() : nil
     }
 
     /// Stores the next refresh token of an attempt that failed all the same: the one that was sent is spent.
@@ -118,8 +118,8 @@ extension TokenRenewer {
         _ duration: Duration,
         _ waiters: Int
     ) async -> End {
-        var event = setup.event(isFirst ? .acquired : .renewed, generation: generation, trigger: call.trigger)
-        let isRotated = setup.grant.rotatesRefreshToken && token.refreshToken != spent
+        var event = context.event(isFirst ? .acquired : .renewed, generation: generation, trigger: call.trigger)
+        let isRotated = context.grant.rotatesRefreshToken && token.refreshToken != spent
         let accepted = StoredToken(
             generation: generation,
             token: token,
@@ -134,15 +134,15 @@ extension TokenRenewer {
         event.duration = duration
         event.waiters = waiters
         event.token = token.access
-        if let parent, let name = setup.parent?.name {
+        if let parent, let name = context.parent?.name {
             event.detail["parent"] = name
             event.detail["parent_generation"] = String(parent.generation)
         }
-        setup.metrics.called(outcome: "ok", took: duration)
-        setup.logger.info(
+        context.metrics.called(outcome: "ok", took: duration)
+        context.logger.info(
             "Token obtained",
             metadata: [
-                "gateway.credential": "\(setup.name)", "gateway.generation": "\(generation)",
+                "gateway.credential": "\(context.name)", "gateway.generation": "\(generation)",
                 "gateway.trigger": "\(call.trigger.rawValue)",
                 "gateway.expires_at": "\(token.expiresAt?.rfc3339 ?? "unknown")",
             ]
@@ -159,23 +159,23 @@ extension TokenRenewer {
         waiters: Int
     ) async {
         let code = code ?? failure.problem.kind.rawValue
-        setup.metrics.called(outcome: code, took: duration)
-        setup.logger.warning(
+        context.metrics.called(outcome: code, took: duration)
+        context.logger.warning(
             "Token could not be obtained",
             metadata: [
-                "gateway.credential": "\(setup.name)", "gateway.error": "\(code)",
+                "gateway.credential": "\(context.name)", "gateway.error": "\(code)",
                 "gateway.problem": "\(failure.problem.kind.rawValue)", "gateway.trigger": "\(call.trigger.rawValue)",
                 "gateway.http_status": "\(reply?.status ?? 0)",
             ]
         )
         let name: TokenEvent.Name = isFirst ? .acquisitionFailed : .renewalFailed
-        var event = setup.event(name, generation: record?.generation, trigger: call.trigger)
+        var event = context.event(name, generation: record?.generation, trigger: call.trigger)
         event.demand = call.demand
         event.outcome = .failed
         event.httpStatus = reply?.httpStatus
         event.errorCode = code
         event.duration = duration
         event.waiters = waiters
-        await setup.note(event)
+        await context.note(event)
     }
 }

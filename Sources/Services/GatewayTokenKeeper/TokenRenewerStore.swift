@@ -9,23 +9,23 @@ extension TokenRenewer {
     ///   to be obtained before it is needed.
     mutating func open(_ call: TokenCall, after generation: Int) async -> End? {
         do throws(TokenStoreError) {
-            record = isForgotten ? nil : try await setup.store.load(setup.key)
+            record = isForgotten ? nil : try await context.store.load(context.key)
         } catch {
             await report(error, while: "load", generation: nil)
             // The store may hold a later refresh token than the configuration; spending the earlier one could cost both.
-            if setup.grant.rotatesRefreshToken { return .failed(unreadable(error)) }
+            if context.grant.rotatesRefreshToken { return .failed(unreadable(error)) }
         }
         if let found = record, !found.isRevoked { return await use(found, from: "store", call) }
         if record == nil, let seeded = seedRecord(after: generation) {
             record = seeded
             await save()
-            return await use(seeded, from: "configuration", call, renewing: setup.grant.renewsSeed)
+            return await use(seeded, from: "configuration", call, renewing: context.grant.renewsSeed)
         }
         hasOpened = true
         guard call.isFirstLook else { return nil }
         if record?.isRevoked == true, let obstacle { return await refused(obstacle, call) }
         // What only a person can bring is not asked for; the status says so.
-        return setup.policy.acquireOn == .startup && obstacle == nil ? nil : .nothing
+        return context.policy.acquireOn == .startup && obstacle == nil ? nil : .nothing
     }
 
     /// Loads the record from the store, or else from the configuration, for a command that comes before the first call.
@@ -34,28 +34,28 @@ extension TokenRenewer {
     /// - Parameter highestGeneration: The highest there has been, which `clear` leaves as it is.
     mutating func loadRecord(highestGeneration: Int) async throws(TokenStoreError) {
         guard !hasOpened, record == nil, !isForgotten else { return }
-        record = try await setup.store.load(setup.key) ?? seedRecord(after: highestGeneration)
+        record = try await context.store.load(context.key) ?? seedRecord(after: highestGeneration)
     }
 
     /// The token of the configuration; nil when it has none.
     private func seedRecord(after highestGeneration: Int) -> StoredToken? {
-        setup.grant.seed(at: setup.clock.now()).map { StoredToken(generation: highestGeneration + 1, token: $0) }
+        context.grant.seed(at: context.clock.now()).map { StoredToken(generation: highestGeneration + 1, token: $0) }
     }
 
     /// Why no token can be had without a person; nil when one can.
     var obstacle: TokenFailure? {
         if let manualRenewal { return manualRenewal }
         // What such a grant lacks is the parent's token, and that is asked for with the call.
-        guard setup.parent == nil else { return nil }
-        let attempt = setup.attempt(holding: record?.token)
-        guard case .impossible(let failure) = setup.grant.firstStep(of: attempt) else { return nil }
+        guard context.parent == nil else { return nil }
+        let attempt = context.attempt(holding: record?.token)
+        guard case .impossible(let failure) = context.grant.firstStep(of: attempt) else { return nil }
         return failure
     }
 
     /// Why the token that there is gets no successor without a person; nil when it does, or when there is none.
     var manualRenewal: TokenFailure? {
         guard let record, !record.isRevoked, !record.token.access.isEmpty else { return nil }
-        return setup.manualRenewal
+        return context.manualRenewal
     }
 
     private mutating func use(
@@ -64,18 +64,18 @@ extension TokenRenewer {
         _ call: TokenCall,
         renewing: Bool = false
     ) async -> End? {
-        var event = setup.event(.loaded, generation: found.generation, trigger: call.trigger)
+        var event = context.event(.loaded, generation: found.generation, trigger: call.trigger)
         event.expiresAt = found.token.expiresAt
         // A seed may be a refresh token alone.
         event.token = found.token.access.isEmpty ? nil : found.token.access
         event.detail = ["from": origin]
         if found.attempt != nil { event.detail["renewal"] = "cut_off" }
-        if let failure = await setup.commit(event) { return .failed(failure) }
+        if let failure = await context.commit(event) { return .failed(failure) }
         hasOpened = true
-        setup.logger.info(
+        context.logger.info(
             "Token loaded",
             metadata: [
-                "gateway.credential": "\(setup.name)", "gateway.generation": "\(found.generation)",
+                "gateway.credential": "\(context.name)", "gateway.generation": "\(found.generation)",
                 "gateway.from": "\(origin)",
             ]
         )
@@ -83,7 +83,7 @@ extension TokenRenewer {
         guard call.trigger != .operator else { return nil }
         if found.isRejected, let obstacle { return await refused(obstacle, call) }
         var token = fresh(found)
-        let isDue = isUncertain || renewing || (found.isRejected && setup.policy.acquireOn == .startup)
+        let isDue = isUncertain || renewing || (found.isRejected && context.policy.acquireOn == .startup)
         token.isRenewalDue = isDue && manualRenewal == nil
         return .obtained(token)
     }
@@ -91,10 +91,10 @@ extension TokenRenewer {
     mutating func save() async {
         guard let record else { return }
         do throws(TokenStoreError) {
-            try await setup.store.save(record, for: setup.key)
+            try await context.store.save(record, for: context.key)
             saveIsDue = nil
         } catch {
-            saveIsDue = setup.clock.now().monotonic + Self.saveInterval
+            saveIsDue = context.clock.now().monotonic + Self.saveInterval
             await report(error, while: "save", generation: record.generation)
         }
     }
@@ -102,7 +102,7 @@ extension TokenRenewer {
     mutating func saveAgain() async {
         await save()
         if saveIsDue == nil {
-            setup.logger.notice("Token stored after all", metadata: ["gateway.credential": "\(setup.name)"])
+            context.logger.notice("Token stored after all", metadata: ["gateway.credential": "\(context.name)"])
         }
     }
 
@@ -111,14 +111,14 @@ extension TokenRenewer {
     /// - Returns: Why it must not be: without the note a crash could not be told from a token that was never sent.
     mutating func journal() async -> TokenFailure? {
         guard var journalled = record else { return nil }
-        let now = setup.clock.now()
+        let now = context.clock.now()
         journalled.attempt = RotationAttempt(
             id: String(UInt64.random(in: .min ... .max), radix: 16),
             generation: journalled.generation,
             startedAt: now.wall
         )
         do throws(TokenStoreError) {
-            try await setup.store.save(journalled, for: setup.key)
+            try await context.store.save(journalled, for: context.key)
         } catch {
             await report(error, while: "journal", generation: journalled.generation)
             return unreadable(error)
@@ -137,43 +137,43 @@ extension TokenRenewer {
     }
 
     func report(_ error: TokenStoreError, while operation: String, generation: Int?) async {
-        setup.metrics.storeFailed()
+        context.metrics.storeFailed()
         let (kind, reason) =
             switch error {
             case .unavailable(let text): ("unavailable", text)
             case .damaged(let text): ("damaged", text)
             }
-        setup.logger.error(
+        context.logger.error(
             "Token store failed",
             metadata: [
-                "gateway.credential": "\(setup.name)", "gateway.operation": "\(operation)",
+                "gateway.credential": "\(context.name)", "gateway.operation": "\(operation)",
                 "gateway.reason": "\(reason)",
             ]
         )
-        var event = setup.event(.storeFailed, generation: generation)
+        var event = context.event(.storeFailed, generation: generation)
         event.outcome = .failed
         event.detail = ["operation": operation, "reason": kind]
-        await setup.note(event)
+        await context.note(event)
     }
 
     func unreadable(_ error: TokenStoreError) -> TokenFailure {
         switch error {
         case .unavailable:
-            let detail = "The token store does not work, so the refresh token of \(setup.name) is not spent."
+            let detail = "The token store does not work, so the refresh token of \(context.name) is not spent."
             return TokenFailure(
                 .transient(retryAfter: nil),
                 problem: GatewayProblem(.tokenTemporarilyUnavailable, detail)
             )
         case .damaged:
             let detail =
-                "The stored token of \(setup.name) cannot be read; the log says why. Restore the store or its"
+                "The stored token of \(context.name) cannot be read; the log says why. Restore the store or its"
                 + " key, or forget the token."
             return TokenFailure(
                 .terminal,
                 problem: GatewayProblem(
                     .credentialMisconfigured,
                     detail,
-                    command: "authgateway token clear \(setup.name)"
+                    command: "authgateway token clear \(context.name)"
                 )
             )
         }

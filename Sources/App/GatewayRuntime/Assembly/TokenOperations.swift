@@ -1,4 +1,5 @@
 import GatewayCore
+import GatewayProxy
 import GatewayTokenKeeper
 
 /// Carries out what operators do to tokens: lock, unlock, refresh, revoke, clear and import.
@@ -18,12 +19,12 @@ struct TokenOperations {
         let before = keepers.sources.allKeepers.map { (ObjectIdentifier($0), $0.timesWithdrawn) }
         let result = await carryOut(operation, on: name)
         let silent = await withdraw(withdrawn(since: Dictionary(before) { first, _ in first }))
-        guard !silent.isEmpty else { return result }
-        let workers = silent.map(String.init).joined(separator: ", ")
+        guard let warning = ProxyServer.warning(of: silent, that: "it has ended all use of the token") else {
+            return result
+        }
         return result.map { report in
             var report = report
-            report.message +=
-                " Worker \(workers) has not confirmed within a second that it has ended all use of the token."
+            report.message += " \(warning)"
             return report
         }
     }

@@ -200,10 +200,8 @@ final class Reloader: Service {
         // What operators have locked since the keepers were made.
         sources.follow(parts.locks, as: plan.credentials, newSince: live.sources)
         let late = await parts.proxy.apply(prepared)
-        if !late.isEmpty {
-            let workers = late.map(String.init).joined(separator: ", ")
-            report.warnings +=
-                "Worker \(workers) has not confirmed within a second that it serves the new configuration.\n"
+        if let warning = ProxyServer.warning(of: late, that: "it serves the new configuration") {
+            report.warnings += "\(warning)\n"
         }
         for keeper in live.sources.keepers(notIn: sources) { keeper.retire() }
         for keepers in live.sources.perSubjectKeepers(notIn: sources) { keepers.retire() }

@@ -47,7 +47,7 @@ final class VendingDesk: VendingControl {
         switch sources.offer(vend, of: index, naming: subjects) {
         case .success(let found): offer = found
         case .failure(let problem):
-            if problem.kind == .routeForbidden { observer.denied(demand, requestID: requestID, reason: problem.kind) }
+            if problem.kind.isDenial { observer.denied(demand, requestID: requestID, reason: problem.kind) }
             return .failure(problem)
         }
         let now = clock.now().monotonic

@@ -47,6 +47,9 @@ package enum ProblemRecovery: String, Sendable {
 }
 
 extension ProblemKind {
+    /// A client was not let in: the audit log records it.
+    package var isDenial: Bool { self == .clientAuthRequired || self == .proxyAuthRequired || self == .routeForbidden }
+
     package var status: Int {
         switch self {
         case .requestRefused, .subjectRequired, .loginFailed: 400

@@ -75,18 +75,15 @@ final class WorkerConfiguration {
 
     /// Tells the observer of a client that was not let in.
     func observeDenial(_ refusal: RequestAuthorizer.Refusal, id: RequestID) {
-        switch refusal.problem.kind {
-        case .clientAuthRequired, .proxyAuthRequired, .routeForbidden:
-            let request = refusal.route.map {
-                CredentialRequest(
-                    route: shared.routes[$0].plan.name,
-                    client: refusal.client,
-                    requestID: id.description
-                )
-            }
-            shared.observer.denied(request, requestID: id.description, reason: refusal.problem.kind)
-        default: break
+        guard refusal.problem.kind.isDenial else { return }
+        let request = refusal.route.map {
+            CredentialRequest(
+                route: shared.routes[$0].plan.name,
+                client: refusal.client,
+                requestID: id.description
+            )
         }
+        shared.observer.denied(request, requestID: id.description, reason: refusal.problem.kind)
     }
 
     /// Tells the observer of a request that was answered before an exchange began.

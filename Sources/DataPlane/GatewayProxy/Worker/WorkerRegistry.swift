@@ -1,22 +1,22 @@
 import NIOCore
 
-/// Finds the configuration of an event loop.
+/// The workers of all event loops: finds one, and tells all of them.
 final class WorkerRegistry: Sendable {
     private struct Entry {
         let number: Int
         let box: NIOLoopBoundBox<Worker>
     }
 
-    private let slots: [ObjectIdentifier: Entry]
+    private let entries: [ObjectIdentifier: Entry]
 
     init(loops: [any EventLoop], shared: ProxyShared) {
-        var slots: [ObjectIdentifier: Entry] = [:]
+        var entries: [ObjectIdentifier: Entry] = [:]
         for (number, loop) in loops.enumerated() {
             let worker = Worker(number: number, loop: loop, shared: shared)
-            slots[ObjectIdentifier(loop)] = Entry(number: number, box: .makeBoxSendingValue(worker, eventLoop: loop))
+            entries[ObjectIdentifier(loop)] = Entry(number: number, box: .makeBoxSendingValue(worker, eventLoop: loop))
         }
-        self.slots = slots
-        for entry in slots.values {
+        self.entries = entries
+        for entry in entries.values {
             let box = entry.box
             box.eventLoop.execute { [weak self] in
                 box.value.ask = { [weak self] number in self?.tell(number) { $0.endOldHeads() } }
@@ -25,25 +25,25 @@ final class WorkerRegistry: Sendable {
     }
 
     private func tell(_ number: Int, _ body: @escaping @Sendable (Worker) -> Void) {
-        guard let box = slots.values.first(where: { $0.number == number })?.box else { return }
+        guard let box = entries.values.first(where: { $0.number == number })?.box else { return }
         box.eventLoop.execute { body(box.value) }
     }
 
-    var count: Int { slots.count }
+    var count: Int { entries.count }
 
     /// Call it on `loop`, which must be one of the group's.
     func configuration(of loop: any EventLoop) -> WorkerConfiguration? {
-        slots[ObjectIdentifier(loop)]?.box.value.current
+        entries[ObjectIdentifier(loop)]?.box.value.current
     }
 
     /// Has each loop carry out `body`.
     ///
     /// - Returns: The numbers of those that have not done so within `limit`; they do it later.
     func tell(within limit: TimeAmount, _ body: @escaping @Sendable (Worker) -> Void) async -> [Int] {
-        let answers = Acknowledgements(Set(0..<slots.count))
+        let answers = Acknowledgements(Set(0..<entries.count))
         return await withCheckedContinuation { continuation in
             answers.whenComplete { continuation.resume(returning: $0) }
-            for entry in slots.values {
+            for entry in entries.values {
                 let (number, box) = (entry.number, entry.box)
                 box.eventLoop.execute {
                     body(box.value)
@@ -59,7 +59,7 @@ final class WorkerRegistry: Sendable {
     }
 
     func forEach(_ body: @escaping @Sendable (Worker) -> Void) async {
-        for box in slots.values.map(\.box) {
+        for box in entries.values.map(\.box) {
             try? await box.eventLoop.submit { body(box.value) }.get()
         }
     }
