@@ -105,7 +105,13 @@ extension ExchangeDriver {
             source?.note(.replayed, generation: rejected, by: credentialRequest)
             dropHeldResponse()
         }
-        connect(by: configuration.prepare(self, with: credential))
+        let route = configuration.credentialed(
+            route.state,
+            credential,
+            from: admitted.chosen,
+            by: credentialRequest
+        )
+        connect(by: route)
     }
 
     func dropHeldResponse() {

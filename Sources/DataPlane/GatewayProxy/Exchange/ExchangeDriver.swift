@@ -107,6 +107,18 @@ final class ExchangeDriver {
     }
 
     var clientIsWritable: Bool { client.isWritable }
+    var requestIsComplete: Bool { rules.requestIsComplete }
+    var responseHasBegun: Bool { rules.responseHasBegun }
+
+    /// Lower-case names of fields that no trailer of the request may have.
+    var namesKeptFromUpstream: [[UInt8]] {
+        route.ownedNames + (compiled.forwarded == .pass ? [] : ForwardedPolicy.names.map { Array($0.utf8) })
+    }
+
+    /// Lower-case names of fields that no trailer of the response may have.
+    var namesKeptFromClient: [[UInt8]] {
+        route.credentialNames + (route.query == nil ? [] : FieldKind.uriReferenceNames)
+    }
 
     // MARK: One event after the other
 

@@ -41,9 +41,9 @@ extension HTTP1ClientConnection {
         switch phase {
         case .exchange:
             guard let exchange else { return }
-            let isComplete = exchange.rules.requestIsComplete
+            let isComplete = exchange.requestIsComplete
             // After an early answer a client stops sending and reads on (RFC 9112 section 9.5).
-            if !isComplete, exchange.rules.responseHasBegun { return }
+            if !isComplete, exchange.responseHasBegun { return }
             let hasLeft = reader.isEmpty ? !isComplete || request.decoder.head.clientKeepsAlive : reader.clientHasLeft()
             if hasLeft { leaveClient() }
         case .tunnel: if reader.isEmpty { exchange?.clientClosedOutput() }
@@ -71,7 +71,7 @@ extension HTTP1ClientConnection {
 
     /// The gateway ends, whatever is under way. No client may take a part of an answer for the whole.
     func stop() {
-        let hasPart = exchange?.rules.responseHasBegun ?? false
+        let hasPart = exchange?.responseHasBegun ?? false
         if hasPart || phase == .cutting || writer.isHoldingBytes() { reset() } else { closeNow() }
     }
 
@@ -81,7 +81,7 @@ extension HTTP1ClientConnection {
     /// before may still be read.
     func leaveClient() {
         let exchange = exchange.take()
-        let hasPart = exchange?.rules.responseHasBegun ?? false
+        let hasPart = exchange?.responseHasBegun ?? false
         exchange?.clientLeft(isCut: wasCut)
         guard hasPart || writer.isHoldingBytes() else { return closeNow() }
         if hasPart { cut(within: nil) } else { closeAfterWrites(lingering: false) }

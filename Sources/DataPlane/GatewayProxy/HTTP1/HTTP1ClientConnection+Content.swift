@@ -19,9 +19,7 @@ extension HTTP1ClientConnection {
 
     private func forbiddenTrailers(_ exchange: ExchangeDriver) -> [[UInt8]] {
         guard reader.awaitsTrailers else { return [] }
-        let forwarded =
-            exchange.compiled.forwarded == .pass ? [] : ForwardedPolicy.names.map { Array($0.utf8) }
-        return exchange.route.ownedNames + request.decoder.head.options.nominatedAsOwned + forwarded
+        return exchange.namesKeptFromUpstream + request.decoder.head.options.nominatedAsOwned
     }
 
     func readTunnel() -> Bool {

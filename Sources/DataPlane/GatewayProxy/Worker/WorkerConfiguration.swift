@@ -46,18 +46,24 @@ final class WorkerConfiguration {
         for pool in pools where !kept.contains(where: { $0 === pool }) { pool.retire() }
     }
 
-    /// The exchange's route with this credential: prepared once for each generation. The source is told of the first use, and
-    /// drops repeats from other loops.
-    func prepare(_ exchange: ExchangeDriver, with credential: Credential?) -> CredentialedRoute {
-        let index = exchange.compiled.index
-        let source = exchange.admitted.chosen.map { ObjectIdentifier($0) }
-        let known: CredentialedRoute? = if let source { chosen[index]?[source] } else { routes[index] }
+    /// The route with this credential: made once for each generation. The source is told of the first use, and drops repeats from
+    /// other loops.
+    ///
+    /// - Parameter chosen: The source of the request, where requests choose one.
+    func credentialed(
+        _ state: WorkerRoute,
+        _ credential: Credential?,
+        from chosen: (any CredentialSource)?,
+        by request: @autoclosure () -> CredentialRequest
+    ) -> CredentialedRoute {
+        let index = state.route.index
+        let key = chosen.map { ObjectIdentifier($0) }
+        let known: CredentialedRoute? = if let key { self.chosen[index]?[key] } else { routes[index] }
         if let known, known.credential === credential { return known }
-        let new = CredentialedRoute(exchange.route.state, credential: credential, of: exchange.source)
-        if let source { keep(new, for: source, of: index) } else { routes[index] = new }
-        if let credential {
-            exchange.source?.note(.injected, generation: credential.generation, by: exchange.credentialRequest)
-        }
+        let source = chosen ?? state.route.source
+        let new = CredentialedRoute(state, credential: credential, of: source)
+        if let key { keep(new, for: key, of: index) } else { routes[index] = new }
+        if let credential { source?.note(.injected, generation: credential.generation, by: request()) }
         return new
     }
 
