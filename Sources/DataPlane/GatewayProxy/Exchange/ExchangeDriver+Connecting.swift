@@ -106,7 +106,7 @@ extension ExchangeDriver {
             dropHeldResponse()
         }
         let route = configuration.credentialed(
-            route.state,
+            self.route.state,
             credential,
             from: admitted.chosen,
             by: credentialRequest
