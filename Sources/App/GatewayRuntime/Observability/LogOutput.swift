@@ -53,7 +53,7 @@ package final class LogOutput: Sendable {
     /// Not logged but made: it goes behind the lines that were kept.
     private func lossNotice(of lines: Int) -> String {
         Counter(label: "gateway_log_lines_lost_total").increment(by: lines)
-        let message = "Log lines were lost: nobody read them in time"
+        let message = "Log lines were lost: they were not read in time"
         return line(.warning, message, label: "authgateway.log", metadata: ["lines": "\(lines)"])
     }
 

@@ -42,7 +42,7 @@ package enum PoolReturn: Hashable, Sendable {
     case close
 }
 
-/// What the shell of a pool does next. Behind every step but ``nothing`` comes its answer, or else ``PoolState/next(_:)``.
+/// What the shell of a pool does next. After each step but ``nothing``, report its answer or call ``PoolState/next(_:)``.
 package enum PoolStep: Hashable, Sendable {
     case nothing
 

@@ -142,7 +142,7 @@ final class HTTP1ClientConnection: ChannelDuplexHandler, DeadlineKeeper {
 
     func errorCaught(context: ChannelHandlerContext, error: any Error) {
         shared.logger.debug("Client connection failed", metadata: ["gateway.error": "\(type(of: error))"])
-        // Without a close_notify it may still read its last answer; behind a part of one it must get none either.
+        // The client may still read its last answer. After a part of one it must not see a regular end.
         if phase == .finishing || phase == .cutting, error as? NIOSSLError == .uncleanShutdown { return }
         wasCut = true
         leaveClient()

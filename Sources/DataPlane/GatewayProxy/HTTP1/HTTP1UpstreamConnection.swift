@@ -56,7 +56,7 @@ final class HTTP1UpstreamConnection: ChannelDuplexHandler, DeadlineKeeper {
     var isBehindInReading = false
     /// The last read filled its buffer, with TLS, where the reads are those of another handler; nil without.
     let encryptedReadWasFilled: NIOLoopBoundBox<Bool>?
-    /// The upstream has said that it sends no more. A connection that is lost, as a write may find out, ends without.
+    /// The upstream has said that it sends no more. A lost connection ends without this.
     private(set) var inputHasEnded = false
     /// The client of a tunnel sends no more: first the last of it is on its way, then that is said, too.
     private var outputIsEnding = false
@@ -231,7 +231,7 @@ final class HTTP1UpstreamConnection: ChannelDuplexHandler, DeadlineKeeper {
     func connectionEnded() {
         let wasClosed = phase == .closed
         let endsContent = phase == .body && reader.endsWithConnection && inputHasEnded && endWhileHeld != .cut
-        // Before, what the client still sends would be taken by nobody.
+        // Earlier, the last bytes of the client would be lost.
         let endsTunnel = phase == .tunnel && outputHasEnded
         phase = .closed
         guard let exchange = exchange.take(), !wasClosed else { return }

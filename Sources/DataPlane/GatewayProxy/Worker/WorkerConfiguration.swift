@@ -8,13 +8,13 @@ final class WorkerConfiguration {
     let loop: any EventLoop
     let clock: LoopClock
     let buffers: SpareBuffers
-    /// Copies: what all threads ask of one object, they take turns for.
+    /// Copied for each worker, so that threads do not contend for one reference count.
     let limits: Limits
     let timeouts: Timeouts
     /// A reload has put another one in its place.
     private(set) var isReplaced = false
-    /// By index into ``ProxyShared/routes``; with the credential in use, or the last one that was. Without one where nothing is
-    /// injected, where none has come yet, and where requests choose their source.
+    /// By index into ``ProxyShared/routes``, each with the credential that was used last. nil as the credential: nothing is injected,
+    /// none has come yet, or requests choose their source.
     private(set) var routes: [CredentialedRoute]
     /// By index and source, where requests choose one; those of a route are thrown away together when there are too many.
     private var chosen: [Int: [ObjectIdentifier: CredentialedRoute]] = [:]
