@@ -21,7 +21,7 @@ extension HTTP1ClientConnection {
         guard reader.awaitsTrailers else { return [] }
         let forwarded =
             exchange.compiled.forwarded == .pass ? [] : ForwardedPolicy.names.map { Array($0.utf8) }
-        return exchange.route.ownedNames + request.decoder.head.options.nominatedAsOwned + forwarded
+        return exchange.route.requestFields.ownedNames + request.decoder.head.options.nominatedAsOwned + forwarded
     }
 
     func readTunnel() -> Bool {

@@ -29,8 +29,7 @@ extension HTTP1ClientConnection: ClientStream {
                 bytes,
                 persistence: .implied,
                 knowsChunks: true,
-                credentialNames: route.credentialNames,
-                policy: route.responsePolicy,
+                rules: route.responseFields,
                 tokenNote: nil,
                 date: nil,
                 into: &staged
@@ -58,8 +57,7 @@ extension HTTP1ClientConnection: ClientStream {
                 bytes,
                 persistence: persistence,
                 knowsChunks: !isHTTP10,
-                credentialNames: route.credentialNames,
-                policy: route.responsePolicy,
+                rules: route.responseFields,
                 tokenNote: tokenNote,
                 date: date,
                 into: &staged

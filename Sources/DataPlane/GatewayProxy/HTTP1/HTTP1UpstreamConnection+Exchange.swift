@@ -221,7 +221,7 @@ extension HTTP1UpstreamConnection: UpstreamStream {
     private func forbiddenTrailers(_ exchange: ExchangeDriver) -> [[UInt8]] {
         guard reader.awaitsTrailers else { return [] }
         let uris = exchange.route.query == nil ? [] : FieldKind.uriReferenceNames
-        return reader.head.options.nominatedAsOwned + exchange.route.credentialNames + uris
+        return reader.head.options.nominatedAsOwned + exchange.route.responseFields.credentialNames + uris
     }
 
     private func pass(_ count: Int) {
