@@ -148,6 +148,9 @@ extension ProblemKind {
         }
     }
 
+    /// The request could be read in two ways: nothing that follows it on its connection is to be trusted.
+    package var leavesConnectionDubious: Bool { self == .requestRefused }
+
     package var recovery: ProblemRecovery {
         switch self {
         case .clientAuthRequired, .proxyAuthRequired, .routeForbidden, .misdirected, .originRefused, .noRoute,

@@ -18,6 +18,13 @@ package struct FieldSection: Sendable {
 
     init() { fields.reserveCapacity(32) }
 
+    /// Where the lines of fields stand that follow each other.
+    ///
+    /// - Parameter run: Of ``fields``; not empty.
+    package func lines(_ run: Range<Int>) -> Range<Int> {
+        Int(fields[run.lowerBound].start)..<Int(fields[run.upperBound &- 1].end)
+    }
+
     mutating func begin(at offset: Int) {
         fields.removeAll(keepingCapacity: true)
         hasUnderscore = false

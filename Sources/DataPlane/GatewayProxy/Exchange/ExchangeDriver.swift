@@ -112,12 +112,12 @@ final class ExchangeDriver {
 
     /// Lower-case names of fields that no trailer of the request may have.
     var namesKeptFromUpstream: [[UInt8]] {
-        route.ownedNames + (compiled.forwarded == .pass ? [] : ForwardedPolicy.names.map { Array($0.utf8) })
+        route.requestFields.ownedNames + (compiled.forwarded == .pass ? [] : ForwardedPolicy.names.map { Array($0.utf8) })
     }
 
     /// Lower-case names of fields that no trailer of the response may have.
     var namesKeptFromClient: [[UInt8]] {
-        route.credentialNames + (route.query == nil ? [] : FieldKind.uriReferenceNames)
+        route.responseFields.credentialNames + (route.query == nil ? [] : FieldKind.uriReferenceNames)
     }
 
     // MARK: One event after the other

@@ -29,8 +29,7 @@ extension HTTP1ClientConnection: ClientStream {
                 bytes,
                 persistence: .implied,
                 knowsChunks: true,
-                credentialNames: route.credentialNames,
-                policy: route.responsePolicy,
+                rules: route.responseFields,
                 tokenNote: nil,
                 date: nil,
                 into: &staged
@@ -58,8 +57,7 @@ extension HTTP1ClientConnection: ClientStream {
                 bytes,
                 persistence: persistence,
                 knowsChunks: !isHTTP10,
-                credentialNames: route.credentialNames,
-                policy: route.responsePolicy,
+                rules: route.responseFields,
                 tokenNote: tokenNote,
                 date: date,
                 into: &staged
@@ -152,24 +150,15 @@ extension HTTP1ClientConnection: ClientStream {
     func respond(with problem: GatewayProblem, as subject: ProblemSubject, requestIsComplete: Bool) {
         endExchange()
         let hasHead = request.bytes.readableBytes > 0
-        // After a request that could be read in two ways nothing on its connection is to be trusted.
-        let isDubious = problem.kind == .requestRefused
+        let isDubious = problem.kind.leavesConnectionDubious
         let closes = isDubious || !keepsAlive || !requestIsComplete || !hasHead || request.decoder.head.isHTTP10
         let bytes = request.bytes
-        let route = subject.disclosesNames ? subject.route : nil
-        let shown = subject.disclosesNames ? problem : problem.withoutNames
-        let response = ProblemResponse(
-            problem: shown,
-            requestID: subject.requestID.description,
-            route: route?.plan.name,
-            credential: subject.disclosesNames ? subject.credential ?? route?.credentialName : nil,
-            strategy: route?.strategy,
-            proxyStatus: shared.proxyStatus(shown, route),
-            omitsBody: request.decoder.head.isHead,
+        let form = ProblemAnswer.Form(
             prefersText: hasHead && AcceptRule.prefersText(request.decoder.head, bytes.readableBytesUInt8Span),
-            closes: closes
+            omitsBody: request.decoder.head.isHead
         )
-        stage.append { response.write(name: ProxyShared.name, at: shared.clock.now().wall, into: &$0) }
+        let response = ProblemResponse(answer: shared.answer(problem, to: subject, in: form), closes: closes)
+        stage.append { response.write(at: shared.clock.now().wall, into: &$0) }
         flush()
         if closes { closeAfterWrites(lingering: true) } else { becomeReady() }
     }

@@ -1,58 +1,22 @@
 import GatewayCore
 import NIOCore
 
-/// An answer that the gateway gives by itself, as bytes.
+/// An answer that the gateway gives by itself, as the bytes of HTTP/1.
 struct ProblemResponse {
-    let problem: GatewayProblem
-    let requestID: String
-    var route: String?
-    var credential: String?
-    var strategy: String?
-    /// ``ProxyStatus/member(nextHop:)``; nil sends none.
-    var proxyStatus: String?
-    /// HEAD is answered with the head alone.
-    var omitsBody = false
-    var prefersText = false
-    var closes = true
+    let answer: ProblemAnswer
+    let closes: Bool
 
-    private var body: String {
-        guard !prefersText else { return ProblemDocument.text(problem, requestID: requestID) }
-        return ProblemDocument.json(
-            problem,
-            requestID: requestID,
-            route: route,
-            credential: credential,
-            strategy: strategy
-        )
-    }
-
-    func write(name: String, at time: UnixTime, into out: inout ByteBuffer) {
-        let body = body
-        let mediaType = prefersText ? "text/plain; charset=utf-8" : ProblemDocument.mediaType
-        var head = "HTTP/1.1 \(problem.kind.status) \(problem.kind.reasonPhrase)\r\n"
-        head += "Date: \(time.httpDate)\r\nContent-Type: \(mediaType)\r\nContent-Length: \(body.utf8.count)\r\n"
-        head += "Cache-Control: no-store\r\n"
-        if let proxyStatus { head += "Proxy-Status: \(proxyStatus); error=\(problem.proxyStatusError)\r\n" }
-        switch problem.kind {
-        case .clientAuthRequired:
-            // RFC 6750 §3.1: no error code for a request that brought no token.
-            let error = problem.cause?.code.map { ", error=\"\($0)\"" } ?? ""
-            head += "WWW-Authenticate: Bearer realm=\"\(name)\"\(error)\r\n"
-        case .proxyAuthRequired: head += "Proxy-Authenticate: Basic realm=\"\(name)\"\r\n"
-        case .methodRefused: head += "Allow: GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS\r\n"
-        default: break
-        }
-        if let retryAfter = problem.retryAfter { head += "Retry-After: \(retryAfter.secondsRoundedUp)\r\n" }
+    func write(at time: UnixTime, into out: inout ByteBuffer) {
+        var head = "HTTP/1.1 \(answer.status) \(reasonPhrase)\r\nDate: \(time.httpDate)\r\n"
+        for field in answer.fields { head += "\(field.name): \(field.value)\r\n" }
         head += closes ? "Connection: close\r\n\r\n" : "\r\n"
         out.writeString(head)
-        if !omitsBody { out.writeString(body) }
+        out.writeBytes(answer.body)
     }
-}
 
-extension ProblemKind {
     /// The reason phrase of the status (RFC 9110 §15).
-    fileprivate var reasonPhrase: String {
-        switch status {
+    private var reasonPhrase: String {
+        switch answer.status {
         case 400: "Bad Request"
         case 401: "Unauthorized"
         case 403: "Forbidden"

@@ -33,15 +33,13 @@ final class ResponseWriter: Sendable {
     /// - Parameters:
     ///   - knowsChunks: The client knows chunks. It gets them where the upstream ends the content by closing the
     ///     connection, so that cut content does not look complete (RFC 9112 §8).
-    ///   - credentialNames: In lower case, `_` read as `-`: an upstream that echoes its request must not give the credential away.
     ///   - date: When it was received: goes to the client where the upstream has no clock (RFC 9110 §6.6.1).
     func write(
         _ head: borrowing ResponseHead,
         _ source: ByteBuffer,
         persistence: Persistence,
         knowsChunks: Bool,
-        credentialNames: [[UInt8]],
-        policy: ResponsePolicy,
+        rules: ResponseFieldRules,
         tokenNote: String?,
         date: UnixTime?,
         into out: inout ByteBuffer
@@ -51,7 +49,7 @@ final class ResponseWriter: Sendable {
         let isWritten = HeadCursor.append(to: &out, from: source, capacity: head.end + own + Self.wording) { cursor in
             cursor.write("HTTP/1.1 ")
             writeStatus(head, &cursor)
-            dropsCookies = writeFields(head, source, knowsChunks: knowsChunks, credentialNames, policy, &cursor)
+            dropsCookies = writeFields(head, source, knowsChunks: knowsChunks, rules, &cursor)
             if dropsCookies {
                 cursor.write("Gateway-Note: ")
                 cursor.write(text: CookiePolicy.note)
@@ -110,66 +108,23 @@ final class ResponseWriter: Sendable {
         _ head: borrowing ResponseHead,
         _ source: ByteBuffer,
         knowsChunks: Bool,
-        _ credentialNames: [[UInt8]],
-        _ policy: ResponsePolicy,
+        _ rules: ResponseFieldRules,
         _ cursor: inout HeadCursor
     ) -> Bool {
+        let bytes = source.readableBytesUInt8Span
         var dropsCookies = false
-        // Fields that are kept and follow each other are copied together.
-        var runStart = 0
-        var runEnd = 0
-        for field in head.section.fields {
-            var isKept = isKept(field, head, source, knowsChunks: knowsChunks, credentialNames)
-            var rewritten: [UInt8]?
-            if isKept, policy.concerns(field.kind) {
-                switch policy.rewrite(field.kind, source.readableBytesUInt8Span.array(field.value)) {
-                case .unchanged: break
-                case .dropped:
-                    isKept = false
-                    if field.kind == .setCookie { dropsCookies = true }
-                case .replaced(let value):
-                    isKept = false
-                    rewritten = value
-                }
-            }
-            if isKept {
-                if runEnd == 0 { runStart = Int(field.start) }
-                runEnd = Int(field.end)
-            } else if runEnd > 0 {
-                cursor.copy(runStart..<runEnd)
-                runEnd = 0
-            }
-            if let rewritten {
+        var index = 0
+        while let piece = rules.next(of: head, bytes, knowsChunks: knowsChunks, from: &index) {
+            switch piece {
+            case .kept(let kept): cursor.copy(head.section.lines(kept))
+            case .rewritten(let field, let value):
                 cursor.copy(field.name)
                 cursor.write(": ")
-                cursor.write(rewritten)
+                cursor.write(value)
                 cursor.write("\r\n")
+            case .droppedCookie: dropsCookies = true
             }
         }
-        if runEnd > 0 { cursor.copy(runStart..<runEnd) }
         return dropsCookies
-    }
-
-    @inline(__always)
-    private func isKept(
-        _ field: HeadField,
-        _ head: borrowing ResponseHead,
-        _ source: ByteBuffer,
-        knowsChunks: Bool,
-        _ credentialNames: [[UInt8]]
-    ) -> Bool {
-        switch field.kind {
-        case .transferEncoding: return knowsChunks && head.status >= 200 && head.status != 204
-        case .contentLength: return head.status >= 200 && head.status != 204
-        // An upstream that echoes the request's credential.
-        case .authorization: return false
-        default:
-            if field.kind.isHopByHop { return false }
-            guard !head.options.nominated.isEmpty || !credentialNames.isEmpty else { return true }
-            let bytes = source.readableBytesUInt8Span
-            for name in head.options.nominated where bytes.equalsLowercased(field.name, name) { return false }
-            for name in credentialNames where bytes.equalsDashed(field.name, name) { return false }
-            return true
-        }
     }
 }

@@ -13,28 +13,19 @@ final class CredentialedRoute {
     let fieldLines: SecretBytes
     let pool: UpstreamPool
     let responseWriter: ResponseWriter
-    let responsePolicy: ResponsePolicy
+    let responseFields: ResponseFieldRules
     let hostLine: [UInt8]
     /// `As-User` and the fields that the route sets, each with its CRLF; they go behind those of the credential.
     let routeLines: [UInt8]
     let basePath: [UInt8]
-    /// Lower-case names, `_` read as `-`, that must not come from the client; `authorization` is not among them.
-    let ownedNames: [[UInt8]]
-    /// Those of them that the credential goes into: no answer may bring them back.
-    let credentialNames: [[UInt8]]
+    let requestFields: RequestFieldRules
     let prefix: PathPrefix
     /// ``CompiledRoute/number``.
     let number: Int32
     /// Nothing is injected.
     let isBare: Bool
-    /// Whether the client's own `Authorization` is forwarded.
-    let keepsAuthorization: Bool
     /// Each client connection has an upstream connection of its own.
     let usesPrivateConnection: Bool
-    /// The client's cookies are not forwarded.
-    let dropsCookies: Bool
-    /// What the client says of where the request came from is not forwarded.
-    let dropsForwarded: Bool
     /// The gateway says where the request came from: ``CompiledRoute/forwarded``.
     let addsForwarded: Bool
     let query: InjectedQuery?
@@ -60,20 +51,24 @@ final class CredentialedRoute {
         prefix = route.prefix
         number = Int32(clamping: route.number)
         isBare = route.source == nil && route.selection == nil
-        keepsAuthorization = isBare && route.keepsAuthorization
         usesPrivateConnection = route.plan.allowsConnectionAuth
-        dropsCookies = route.plan.cookies.drops(.cookie)
-        responsePolicy = ResponsePolicy(
-            cookies: route.plan.cookies,
-            allowsConnectionAuth: route.plan.allowsConnectionAuth,
-            injectedQuery: credential?.injection.query
-        )
-        dropsForwarded = route.forwarded.dropsTheClients
         addsForwarded = route.forwarded.addsOurs
         let own = credential.map { Self.ownedNames(of: $0.injection) } ?? []
         let more = own.filter { !route.ownedNames.contains($0) }
-        ownedNames = more.isEmpty ? route.ownedNames : route.ownedNames + more
-        credentialNames = own
+        requestFields = RequestFieldRules(
+            ownedNames: more.isEmpty ? route.ownedNames : route.ownedNames + more,
+            keepsAuthorization: isBare && route.keepsAuthorization,
+            dropsCookies: route.plan.cookies.drops(.cookie),
+            dropsForwarded: route.forwarded.dropsTheClients
+        )
+        responseFields = ResponseFieldRules(
+            credentialNames: own,
+            policy: ResponsePolicy(
+                cookies: route.plan.cookies,
+                allowsConnectionAuth: route.plan.allowsConnectionAuth,
+                injectedQuery: credential?.injection.query
+            )
+        )
         query = credential?.injection.query.map(InjectedQuery.init)
         // A token can bring more fields than were known when the configuration was checked; they come first.
         let set = route.plan.headers.set.filter { !own.contains(Array(FieldSyntax.slot($0.name).utf8)) }

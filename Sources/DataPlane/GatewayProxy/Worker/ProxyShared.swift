@@ -28,8 +28,6 @@ final class ProxyShared: Sendable {
     let pendingPerRoute: Int
     let pendingPerUpstream: Int
 
-    static let name = "authgateway"
-
     /// - Throws: ``ListenerError`` when a route's TLS settings cannot be used.
     init(configuration: ProxyConfiguration, workers: Int, state: ProxyState) throws {
         self.state = state
@@ -96,11 +94,21 @@ final class ProxyShared: Sendable {
         )
     }
 
-    /// The value of `Proxy-Status` for a problem; nil where none is sent.
-    func proxyStatus(_ problem: GatewayProblem, _ route: CompiledRoute?) -> String? {
-        guard sendsProxyStatus else { return nil }
-        let upstream = problem.kind.concernsUpstream ? route?.plan.upstream.authority : nil
-        return ProxyStatus.member(nextHop: problem.nextHop ?? upstream)
+    /// What a client is told of a problem with its request.
+    func answer(_ problem: GatewayProblem, to subject: ProblemSubject, in form: ProblemAnswer.Form) -> ProblemAnswer {
+        ProblemAnswer(
+            problem,
+            requestID: subject.requestID.description,
+            names: ProblemAnswer.Names(
+                route: subject.route?.plan.name,
+                credential: subject.credential ?? subject.route?.credentialName,
+                strategy: subject.route?.strategy,
+                upstream: subject.route?.plan.upstream.authority
+            ),
+            disclosesNames: subject.disclosesNames,
+            sendsProxyStatus: sendsProxyStatus,
+            form: form
+        )
     }
 
     private static func targets(of configuration: ProxyConfiguration) throws -> ([UpstreamTarget], [Int]) {

@@ -34,7 +34,7 @@ final class ProxyState: Sendable {
         var generator = SystemRandomNumberGenerator()
         let random = generator.next()
         run = UInt32(random & 0xFF_FFFF)
-        viaName = "\(ProxyShared.name)-\(String(random >> 32, radix: 16))"
+        viaName = "\(ProxyStatus.gateway)-\(String(random >> 32, radix: 16))"
     }
 
     func usages(of clients: [AccessPlan.Client]) -> [String: ClientUsage] {

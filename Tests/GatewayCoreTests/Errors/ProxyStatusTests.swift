@@ -1,6 +1,5 @@
+import GatewayCore
 import Testing
-
-@testable import GatewayProxy
 
 @Suite(.timeLimit(.minutes(5)))
 struct ProxyStatusTests {

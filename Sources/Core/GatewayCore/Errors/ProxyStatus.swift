@@ -1,10 +1,11 @@
-import GatewayCore
-
 /// Our member of `Proxy-Status` (RFC 9209).
-enum ProxyStatus {
+package enum ProxyStatus {
+    /// The gateway's name here and in the realm of its challenges. Its name in `Via` begins with it.
+    package static let gateway = "authgateway"
+
     /// - Parameter nextHop: A host, with its port where that is not the scheme's; nil where nobody was asked, or it is not known who failed.
-    static func member(nextHop: String?) -> String {
-        nextHop.map { "\(ProxyShared.name); next-hop=\(item($0))" } ?? ProxyShared.name
+    package static func member(nextHop: String?) -> String {
+        nextHop.map { "\(gateway); next-hop=\(item($0))" } ?? gateway
     }
 
     /// A token where the rules for one allow it, else a string (RFC 8941 §3.3): addresses begin with a digit or a bracket.

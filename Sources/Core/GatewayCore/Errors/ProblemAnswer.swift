@@ -1,0 +1,114 @@
+/// An answer that the gateway gives by itself: what it says in every version of HTTP.
+///
+/// Whoever sends it adds `Date` and what concerns the connection.
+package struct ProblemAnswer: Hashable, Sendable {
+    /// Names from the configuration that an answer may have.
+    package struct Names: Hashable, Sendable {
+        package var route: String?
+        package var credential: String?
+        /// The kind of that credential.
+        package var strategy: String?
+        /// The authority of the route's upstream.
+        package var upstream: String?
+
+        package init(
+            route: String? = nil,
+            credential: String? = nil,
+            strategy: String? = nil,
+            upstream: String? = nil
+        ) {
+            self.route = route
+            self.credential = credential
+            self.strategy = strategy
+            self.upstream = upstream
+        }
+    }
+
+    /// What the client asked for.
+    package struct Form: Hashable, Sendable {
+        /// ``AcceptRule/prefersText(_:_:)``.
+        package var prefersText: Bool
+        /// HEAD is answered without content.
+        package var omitsBody: Bool
+
+        package init(prefersText: Bool = false, omitsBody: Bool = false) {
+            self.prefersText = prefersText
+            self.omitsBody = omitsBody
+        }
+    }
+
+    package struct Field: Hashable, Sendable {
+        package let name: String
+        package let value: String
+    }
+
+    package let status: Int
+    package let fields: [Field]
+    package let body: [UInt8]
+
+    /// - Parameters:
+    ///   - disclosesNames: The client may learn names from the configuration (``NameDisclosure``).
+    ///   - sendsProxyStatus: The configuration wants `Proxy-Status`.
+    package init(
+        _ problem: GatewayProblem,
+        requestID: String,
+        names: Names = Names(),
+        disclosesNames: Bool,
+        sendsProxyStatus: Bool,
+        form: Form = Form()
+    ) {
+        let names = disclosesNames ? names : Names()
+        let problem = disclosesNames ? problem : problem.withoutNames
+        let body = Self.document(problem, requestID: requestID, names, prefersText: form.prefersText)
+        let mediaType = form.prefersText ? "text/plain; charset=utf-8" : ProblemDocument.mediaType
+        var fields = [
+            Field(name: "Content-Type", value: mediaType),
+            Field(name: "Content-Length", value: String(body.utf8.count)),
+            Field(name: "Cache-Control", value: "no-store"),
+        ]
+        if sendsProxyStatus {
+            let upstream = problem.kind.concernsUpstream ? names.upstream : nil
+            let member = ProxyStatus.member(nextHop: problem.nextHop ?? upstream)
+            fields.append(Field(name: "Proxy-Status", value: "\(member); error=\(problem.proxyStatusError)"))
+        }
+        if let field = problem.requiredField { fields.append(field) }
+        if let retryAfter = problem.retryAfter {
+            fields.append(Field(name: "Retry-After", value: String(retryAfter.secondsRoundedUp)))
+        }
+        status = problem.kind.status
+        self.fields = fields
+        self.body = form.omitsBody ? [] : Array(body.utf8)
+    }
+
+    private static func document(
+        _ problem: GatewayProblem,
+        requestID: String,
+        _ names: Names,
+        prefersText: Bool
+    ) -> String {
+        guard !prefersText else { return ProblemDocument.text(problem, requestID: requestID) }
+        return ProblemDocument.json(
+            problem,
+            requestID: requestID,
+            route: names.route,
+            credential: names.credential,
+            strategy: names.strategy
+        )
+    }
+}
+
+extension GatewayProblem {
+    /// What an answer with this status must have (RFC 9110 section 15.5).
+    fileprivate var requiredField: ProblemAnswer.Field? {
+        switch kind {
+        case .clientAuthRequired:
+            // RFC 6750 §3.1: no error code for a request that brought no token.
+            let error = cause?.code.map { ", error=\"\($0)\"" } ?? ""
+            return .init(name: "WWW-Authenticate", value: "Bearer realm=\"\(ProxyStatus.gateway)\"\(error)")
+        case .proxyAuthRequired:
+            return .init(name: "Proxy-Authenticate", value: "Basic realm=\"\(ProxyStatus.gateway)\"")
+        case .methodRefused: return .init(name: "Allow", value: "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS")
+        default: return nil
+        }
+    }
+}

@@ -1,0 +1,76 @@
+/// Which fields of an upstream's answer go to the client, and in what form: those of a connection end here, and so does what would
+/// give the credential away.
+package struct ResponseFieldRules: Sendable {
+    /// In lower case, `_` read as `-`: an upstream that echoes its request must not give the credential away.
+    package let credentialNames: [[UInt8]]
+    private let policy: ResponsePolicy
+
+    /// What becomes of one field, or of some that follow each other.
+    package enum Piece: Hashable, Sendable {
+        /// These are forwarded as they came.
+        case kept(Range<Int>)
+        /// Another value takes the place of this one's.
+        case rewritten(HeadField, value: [UInt8])
+        /// A `Set-Cookie` that the route does not forward: the answer has to say so (``CookiePolicy/note``).
+        case droppedCookie
+    }
+
+    package init(credentialNames: [[UInt8]], policy: ResponsePolicy) {
+        self.credentialNames = credentialNames
+        self.policy = policy
+    }
+
+    /// The next kept fields that follow each other, or one that is not simply kept; nil where none is left.
+    ///
+    /// - Parameters:
+    ///   - knowsChunks: The client is sent the content in the upstream's chunks.
+    ///   - index: Of the field to begin with; then of the one to go on with.
+    package func next(
+        of head: borrowing ResponseHead,
+        _ bytes: borrowing Span<UInt8>,
+        knowsChunks: Bool,
+        from index: inout Int
+    ) -> Piece? {
+        let count = head.section.fields.count
+        var first = index
+        while index < count {
+            let field = head.section.fields[index]
+            let isKept = keeps(field, of: head, bytes, knowsChunks: knowsChunks)
+            if isKept, !policy.concerns(field.kind) {
+                index &+= 1
+                continue
+            }
+            guard first == index else { return .kept(first..<index) }
+            index &+= 1
+            first = index
+            guard isKept else { continue }
+            switch policy.rewrite(field.kind, bytes.array(field.value)) {
+            case .unchanged: return .kept(index &- 1..<index)
+            case .replaced(let value): return .rewritten(field, value: value)
+            case .dropped: if field.kind == .setCookie { return .droppedCookie }
+            }
+        }
+        return first < index ? .kept(first..<index) : nil
+    }
+
+    @inline(__always)
+    private func keeps(
+        _ field: HeadField,
+        of head: borrowing ResponseHead,
+        _ bytes: borrowing Span<UInt8>,
+        knowsChunks: Bool
+    ) -> Bool {
+        switch field.kind {
+        case .transferEncoding: return knowsChunks && head.status >= 200 && head.status != 204
+        case .contentLength: return head.status >= 200 && head.status != 204
+        // An upstream that echoes the request's credential.
+        case .authorization: return false
+        default:
+            if field.kind.isHopByHop { return false }
+            guard !head.options.nominated.isEmpty || !credentialNames.isEmpty else { return true }
+            for name in head.options.nominated where bytes.equalsLowercased(field.name, name) { return false }
+            for name in credentialNames where bytes.equalsDashed(field.name, name) { return false }
+            return true
+        }
+    }
+}

@@ -1,0 +1,112 @@
+/// Which fields of a request go upstream: those of a connection end here, and so does what the route sets or removes.
+package struct RequestFieldRules: Sendable {
+    /// In lower case, `_` read as `-`: only the route may set them. `authorization` is not among them.
+    package let ownedNames: [[UInt8]]
+    /// The client's `Authorization` is forwarded, unless the request used it to authenticate to the gateway.
+    package let keepsAuthorization: Bool
+    /// The client's cookies are not forwarded.
+    package let dropsCookies: Bool
+    /// What the client says of where the request came from is not forwarded.
+    package let dropsForwarded: Bool
+
+    /// What differs between the requests of a route.
+    package struct Terms: Hashable, Sendable {
+        /// The client used `Authorization` to authenticate to the gateway.
+        package let stripsAuthorization: Bool
+        /// The upstream is asked before content is sent.
+        package let sendsExpect: Bool
+
+        package init(stripsAuthorization: Bool, sendsExpect: Bool) {
+            self.stripsAuthorization = stripsAuthorization
+            self.sendsExpect = sendsExpect
+        }
+    }
+
+    package init(ownedNames: [[UInt8]], keepsAuthorization: Bool, dropsCookies: Bool, dropsForwarded: Bool) {
+        self.ownedNames = ownedNames
+        self.keepsAuthorization = keepsAuthorization
+        self.dropsCookies = dropsCookies
+        self.dropsForwarded = dropsForwarded
+    }
+
+    // MARK: Forwarding
+
+    @inline(__always)
+    private func keeps(
+        _ field: HeadField,
+        of head: borrowing RequestHead,
+        _ bytes: borrowing Span<UInt8>,
+        _ terms: Terms
+    ) -> Bool {
+        switch field.kind {
+        case .host: return false
+        case .authorization: return keepsAuthorization && !terms.stripsAuthorization
+        case .contentLength, .transferEncoding: return true
+        case .expect: return head.expectsContinue && terms.sendsExpect
+        case .forwarded where dropsForwarded: return false
+        case .cookie where dropsCookies: return false
+        default:
+            if field.kind.isHopByHop { return false }
+            if owns(field, bytes) { return false }
+            for name in head.options.nominated where bytes.equalsLowercased(field.name, name) { return false }
+            return true
+        }
+    }
+
+    /// The next fields that are forwarded as they came and follow each other; nil where none is left.
+    ///
+    /// The loop over the fields stands here and not with its caller: for most fields the call into another module would cost more
+    /// than the decision.
+    ///
+    /// - Parameter index: Of the field to begin with; then of the one to go on with.
+    package func nextKept(
+        of head: borrowing RequestHead,
+        _ bytes: borrowing Span<UInt8>,
+        _ terms: Terms,
+        from index: inout Int
+    ) -> Range<Int>? {
+        let count = head.section.fields.count
+        while index < count, !keeps(head.section.fields[index], of: head, bytes, terms) { index &+= 1 }
+        guard index < count else { return nil }
+        let first = index
+        index &+= 1
+        while index < count, keeps(head.section.fields[index], of: head, bytes, terms) { index &+= 1 }
+        return first..<index
+    }
+
+    @inline(__always)
+    private func owns(_ field: HeadField, _ bytes: borrowing Span<UInt8>) -> Bool {
+        for name in ownedNames where bytes.equalsLowercased(field.name, name) { return true }
+        return false
+    }
+
+    // MARK: Look-alikes
+
+    /// A field that an upstream could read as one that the route injects: `X_Api_Key` for `X-Api-Key`, say.
+    ///
+    /// Exact names are dropped when the head is written; a look-alike is refused, because nobody sends one by accident.
+    package func hasLookAlike(_ head: borrowing RequestHead, _ bytes: borrowing Span<UInt8>) -> Bool {
+        guard head.section.hasUnderscore else { return false }
+        for field in head.section.fields {
+            guard let name = Self.dashedIfUnderscored(bytes, field.name) else { continue }
+            if name == Array("authorization".utf8) {
+                if !keepsAuthorization { return true }
+            } else if ownedNames.contains(name), !owns(field, bytes) {
+                return true
+            } else if dropsForwarded, FieldKind.isForwarded(name) {
+                return true
+            }
+        }
+        return false
+    }
+
+    private static func dashedIfUnderscored(_ bytes: borrowing Span<UInt8>, _ range: Range<Int>) -> [UInt8]? {
+        var name: [UInt8] = []
+        var hasUnderscore = false
+        for index in range {
+            if bytes[index] == 0x5F { hasUnderscore = true }
+            name.append(bytes[index].asciiDashed)
+        }
+        return hasUnderscore ? name : nil
+    }
+}
