@@ -112,7 +112,8 @@ final class ExchangeDriver {
 
     /// Lower-case names of fields that no trailer of the request may have.
     var namesKeptFromUpstream: [[UInt8]] {
-        route.requestFields.ownedNames + (compiled.forwarded == .pass ? [] : ForwardedPolicy.names.map { Array($0.utf8) })
+        let forwarded = compiled.forwarded == .pass ? [] : ForwardedPolicy.names.map { Array($0.utf8) }
+        return route.requestFields.ownedNames + forwarded
     }
 
     /// Lower-case names of fields that no trailer of the response may have.
