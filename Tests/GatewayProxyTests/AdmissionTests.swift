@@ -198,6 +198,9 @@ struct AdmissionTests {
         ("/api/a", "X-Rewrite-Url: /admin"),
         ("/api/a?_method=DELETE", "X-Other: 1"), ("/api/a?b&%5Fmethod=DELETE", "X-Other: 1"),
         ("/api/a?b;_method=DELETE", "X-Other: 1"), ("/api/a?_method[]=DELETE", "X-Other: 1"),
+        ("/api/a?.method=DELETE", "X-Other: 1"), ("/api/a?%2Emethod=DELETE", "X-Other: 1"),
+        ("/api/a?+.method=DELETE", "X-Other: 1"), ("/api/a?_METHOD=DELETE", "X-Other: 1"),
+        ("/api/a?.Method[]=DELETE", "X-Other: 1"),
     ]
 
     /// Some frameworks execute what these name; the rules have judged what the request line names.

@@ -338,6 +338,64 @@ def test_many_are_cut_at_once(service):
     processes.wait_until(lambda: all(wire.ended for wire in service.origin.wires), 1, "the origin sees every end")
 
 
+def replace_static_token(config):
+    config["credentials"]["second"]["token"] += "-new"
+
+
+def narrow_clients(config):
+    config["routes"]["other"]["clients"] = ["phone"]
+
+
+@pytest.mark.parametrize("change", **named([replace_static_token, narrow_clients]))
+@pytest.mark.parametrize("kind", ["download", "tunnel"])
+def test_a_static_credential_and_the_clients_of_a_route_are_withdrawn_too(service, change, kind):
+    exchange = UnderWay(service, kind, route="other")
+    service.reload(change)
+    assert exchange.is_cut(("reset",) if kind == "tunnel" else ("reset", "cut"))
+
+
+# Heads that began before the reload
+
+
+def forbid_method(config):
+    config["routes"]["api"]["allow"] = [{"methods": ["POST"], "path": "/**"}]
+
+
+@pytest.mark.parametrize(
+    "change, expected",
+    [(remove_client, 401), (replace_client_token, 401), (remove_route, 404), (forbid_method, 403), (add_route, 200)],
+)
+def test_a_head_is_judged_by_what_is_served_when_it_is_complete(service, change, expected):
+    """Its first bytes came before the reload: whoever is thrown out keeps no requests in store."""
+    wire = connect(service.gateway.port)
+    service.clients.append(wire)
+    head = get(service.gateway, f"Authorization: Bearer {TOKENS['laptop']}", path="/api/half")
+    wire.send(head[:-2])
+    settle()
+    service.reload(change)
+    wire.send(head[-2:])
+    assert status(wire) == expected
+    assert ("half" in service.heads) == (expected == 200)
+
+
+def settle():
+    """Until the gateway has read what was sent: it says nothing of a part of a head."""
+    time.sleep(0.3)
+
+
+def test_a_head_that_began_before_a_reload_goes_with_no_locked_token(service):
+    assert status(service.ask("/api/first")) == 200
+    wire = connect(service.gateway.port)
+    service.clients.append(wire)
+    head = get(service.gateway, f"Authorization: Bearer {TOKENS['laptop']}", path="/api/half")
+    wire.send(head[:-2])
+    settle()
+    service.reload(change_renewal)
+    assert service.gateway.run("token", "lock", "first").returncode == 0
+    wire.send(head[-2:])
+    assert status(wire) == 503 and "half" not in service.heads
+
+
 # Operators, afterwards
 
 

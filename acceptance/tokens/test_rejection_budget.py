@@ -105,6 +105,33 @@ def test_a_renewal_for_another_reason_begins_nothing_anew(gateway, ask, issuer):
     assert issuer.count == 5
 
 
+@pytest.mark.parametrize("renew", [False, None])
+def test_a_token_that_only_a_person_replaces_is_not_lost_for_all(start_gateway, api, issuer, renew):
+    """One client's path that answers 401 to every token does not take it from the others; its real end does."""
+    if renew is None:
+        credential = {"strategy": "box_developer_token", "token": "token-1"}
+    else:
+        credential = {**issuer.credential(), "renew": renew}
+    gateway = start_gateway(
+        {
+            "access": {"clients": {name: {"token": token} for name, token in TOKENS.items()}},
+            "credentials": {"me": credential},
+            "routes": {"api": {"upstream": api.origin.url, "auth": "me"}},
+        }
+    )
+
+    def ask(path, client):
+        headers = {"Authorization": f"Bearer {TOKENS[client]}"}
+        return requests.get(gateway.url + path, headers=headers, timeout=10).status_code
+
+    assert ask("/api/good", "bob") == 200
+    assert [ask("/api/broken", "ada") for _ in range(3)] == [401] * 3
+    assert ask("/api/good", "bob") == 200
+    api.oldest = 100
+    assert ask("/api/good", "bob") == 401
+    assert ask("/api/good", "bob") == 503
+
+
 # A real revocation
 
 

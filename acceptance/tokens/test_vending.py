@@ -166,6 +166,32 @@ def test_a_credential_that_is_locked_while_somebody_waits_is_not_handed_out(sand
     assert len(gateway.events("--event", "acquired", "--credential", "service[vend]")) == 1
 
 
+def remove_client(config):
+    del config["access"]["clients"]["widget"]
+    for credential in config["credentials"].values():
+        if "vend" in credential:
+            credential["vend"]["clients"] = ["other"]
+
+
+def name_another(config):
+    config["credentials"]["service"]["vend"]["clients"] = ["other"]
+
+
+@pytest.mark.parametrize("change, expected", [(remove_client, 401), (name_another, 403)])
+def test_a_client_that_loses_its_right_while_it_waits_is_handed_nothing(sandbox, gateway, change, expected):
+    assert requests.get(gateway.url + "/box/2.0/folders/0/items", timeout=20).status_code == 200
+    sandbox.set("box", token_delay_ms=5000)
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(ask, gateway, "service")
+        wait_until(lambda: sandbox.token_calls("box") == 2, 10, "the exchange")
+        config = server(sandbox)
+        change(config)
+        gateway.configure(config)
+        assert gateway.run("reload").returncode == 0
+        answer = waiting.result()
+    assert answer.status_code == expected and "access_token" not in answer.text, answer.text
+
+
 @pytest.mark.parametrize("verb", ["revoke", "clear"])
 def test_what_was_made_from_a_token_goes_with_it(sandbox, gateway, verb):
     before = ask(gateway, "service").json()["access_token"]

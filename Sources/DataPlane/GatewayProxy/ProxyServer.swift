@@ -131,7 +131,7 @@ package final class ProxyServer: Sendable {
         }
         guard !outdated.isEmpty else { return late }
         let numbers = outdated
-        await workers.forEach { $0.drain(acceptedBy: numbers) }
+        _ = await workers.tell(within: .seconds(1)) { $0.drain(acceptedBy: numbers) }
         return late
     }
 

@@ -26,6 +26,7 @@ struct AuthorizerFixture {
         credential: Int? = nil,
         headers: RoutePlan.Headers = RoutePlan.Headers(),
         allowsConnectionAuth: Bool = false,
+        endpoints: [AuthorityEndpoint] = [],
         clients: [String]? = nil
     ) -> RoutePlan {
         RoutePlan(
@@ -37,6 +38,7 @@ struct AuthorizerFixture {
             credential: credential,
             headers: headers,
             allowsConnectionAuth: allowsConnectionAuth,
+            endpoints: endpoints,
             clients: clients,
             span: SourceSpan(file: 0, line: 1, column: 1)
         )

@@ -161,5 +161,34 @@ struct ExchangeExclusionTests {
                 reload: kept; pool: fresh -> send again
                 """
         ),
+        Script(
+            testDescription: "not admitted any more, when the request has left: it goes on",
+            text: "client: GET -> send; reload: narrowed; upstream: 200 -> pass; upstream: ends -> reuse"
+        ),
+        Script(
+            testDescription: "not admitted any more: no second try behind a rejection",
+            text: "client: GET -> send; reload: narrowed; upstream: 401 -> pass (rejected); upstream: ends -> reuse"
+        ),
+        Script(
+            testDescription: "not admitted any more: no second try behind a challenge",
+            text: "client: GET -> send; reload: narrowed; upstream: 401 asks -> pass; upstream: ends -> reuse"
+        ),
+        Script(
+            testDescription: "not admitted any more: no other connection behind a loss",
+            text: "client: GET -> send; reload: narrowed; upstream: lost unread -> refuse: upstreamClosedEarly"
+        ),
+        Script(
+            testDescription: "not admitted any more, while another token is asked for behind a rejection",
+            text: """
+                client: GET -> send; upstream: 401 -> renew; reload: narrowed -> refuse: excluded; token: ready
+                """
+        ),
+        Script(
+            testDescription: "not admitted any more, while a lost connection is replaced",
+            text: """
+                pool: later; client: GET -> connect; pool: idle -> send; upstream: lost -> dial; \
+                reload: narrowed -> refuse: excluded; pool: fresh
+                """
+        ),
     ]
 }

@@ -78,6 +78,11 @@ struct ExchangePropertyTests {
         }
     }
 
+    private static func takesRight(_ event: ExchangeEvent) -> Bool {
+        if case .reloaded(takesRight: true, _) = event { return true }
+        return event == .sourceWithdrawn
+    }
+
     private static func event(_ random: inout Generator) -> ExchangeEvent {
         let flag = { (random: inout Generator) in Bool.random(using: &random) }
         switch Int.random(in: 0..<24, using: &random) {
@@ -105,7 +110,9 @@ struct ExchangePropertyTests {
         case 19: return .upstreamLost(ConnectionLoss(hasAnswered: flag(&random), isUnprocessed: flag(&random)))
         case 20: return flag(&random) ? .responseInvalid : .tunnelEnded
         case 22: return Int.random(in: 0..<4, using: &random) == 0 ? .sourceWithdrawn : .authorized
-        case 21: return Int.random(in: 0..<4, using: &random) == 0 ? .reloaded(takesRight: flag(&random)) : .authorized
+        case 21:
+            return Int.random(in: 0..<4, using: &random) == 0
+                ? .reloaded(takesRight: flag(&random), isAdmitted: flag(&random)) : .authorized
         default: return .stalled(.upstreamSilent)
         }
     }
@@ -122,14 +129,18 @@ struct ExchangePropertyTests {
             )
             var exchange = Exchange(facts, isRenewable: .random(using: &random))
             var (driver, history) = (Driver(), [String]())
+            var isRefusedNow = false
             for _ in 0..<40 {
                 let event = Self.event(&random)
                 let step = exchange.handle(event)
                 history.append("\(event) -> \(step)")
                 driver.perform(step, after: event)
+                // No head is written that would be refused now.
+                if case .reloaded(_, let isAdmitted) = event, step != .beginAgain, !isAdmitted { isRefusedNow = true }
+                if isRefusedNow, step == .sendRequest { Issue.record("sent: \(history)") }
                 check(driver, exchange, history)
                 // Whoever has no right to the route gets no more of it, in whatever phase.
-                if event == .reloaded(takesRight: true) || event == .sourceWithdrawn {
+                if Self.takesRight(event) {
                     #expect(exchange.phase == .done, "\(history)")
                 }
                 // Content that was not kept is nowhere but behind the head with the old credential.

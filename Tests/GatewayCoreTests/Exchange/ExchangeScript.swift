@@ -81,7 +81,7 @@ struct ExchangeScript: ~Copyable {
         case "pool": pool(words)
         case "upstream": upstream(words)
         case "tunnel": handle(.tunnelEnded)
-        case "reload": handle(.reloaded(takesRight: words[0] == "excluded"))
+        case "reload": handle(.reloaded(takesRight: words[0] == "excluded", isAdmitted: words[0] == "kept"))
         case "time": stalled(words[0])
         case "state": state(words[0])
         default: Issue.record("unknown: \(clause)")
@@ -231,7 +231,8 @@ extension ExchangeEvent {
     static let samples: [ExchangeEvent] =
         [
             .authorized, .credentialAwaited, .credentialUnavailable(.loginRequired), .withdrawn, .sourceWithdrawn,
-            .reloaded(takesRight: true), .reloaded(takesRight: false),
+            .reloaded(takesRight: true, isAdmitted: false), .reloaded(takesRight: false, isAdmitted: true),
+            .reloaded(takesRight: false, isAdmitted: false),
             .connected(isReused: true), .connected(isReused: false), .connectionFailed, .requestInvalid, .clientLeft,
         ] + samplesOfTransfer
     /// Those of them that can come only while the upstream has the request.

@@ -35,7 +35,32 @@ struct RejectionRecordTests {
     @Test(arguments: scripts)
     func itAnswersAsWritten(_ script: Script) { Self.play(script.text, on: RejectionRecord()) }
 
+    /// Only a person can replace it.
+    @Test func aTokenThatCannotBeRenewedEndsWhereItHasWorked() {
+        let record = RejectionRecord()
+        let (works, never) = (Self.key(record, 0, "GET /works"), Self.key(record, 0, "GET /never"))
+        // It has worked nowhere: it may well be a wrong one.
+        #expect(record.endsToken(never, generation: 1) && record.endsToken(works, generation: 1))
+        record.confirm(works, generation: 1)
+        #expect(!record.endsToken(never, generation: 1))
+        #expect(record.endsToken(works, generation: 1))
+        // The next one has to show itself.
+        #expect(record.endsToken(never, generation: 2))
+        record.confirm(works, generation: 2)
+        #expect(!record.endsToken(never, generation: 2))
+        #expect(!record.endsToken(works, generation: 1))
+    }
+
     private static let scripts: [Script] = [
+        Script(
+            testDescription: "a late rejection of a token that was replaced in the ordinary way begins no pause",
+            text: """
+                0 GET /x 401 1 0s    -> counts
+                0 GET /x again 3 0s
+                0 GET /y 401 2 1s    -> counts
+                0 GET /y 401 3 1s    -> counts
+                """
+        ),
         Script(
             testDescription: "a path that rejects each token",
             text: """

@@ -66,6 +66,7 @@ struct CredentialSources: Sendable {
                     strategy: credential.strategyKind,
                     injection: injection,
                     realm: realm,
+                    grantKey: Self.grantKey(of: credential, injection, parts),
                     noted: Self.note(of: credential, parts)
                 )
                 add(source, keeper: nil)
@@ -230,8 +231,21 @@ struct CredentialSources: Sendable {
             name: credential.name,
             strategy: credential.strategyKind,
             injection: injection,
+            grantKey: grantKey(of: credential, injection, parts),
             noted: note(of: credential, parts)
         )
+    }
+
+    /// What is injected as long as the configuration is as it is: another secret is another credential.
+    private static func grantKey(
+        of credential: CredentialPlan,
+        _ injection: Injection,
+        _ parts: Parts
+    ) -> CredentialKey {
+        var identity = GrantIdentity(strategy: credential.strategyKind, subject: nil)
+        for field in injection.fields { identity.add("field \(field.name)", secret: field.value) }
+        if let query = injection.query { identity.add("query \(query.name)", secret: query.value) }
+        return parts.key.credentialKey(for: identity)
     }
 
     /// Writes what becomes of a static credential to the audit log. The source says when a use is the first one.

@@ -41,6 +41,19 @@ enum VendingOffer {
     }
 }
 
+extension VendingOffer: Equatable {
+    /// Whether both hand out the token of the same keeper.
+    static func == (one: VendingOffer, other: VendingOffer) -> Bool {
+        switch (one, other) {
+        case (.token(let keeper, let own), .token(let otherKeeper, let otherOwn)):
+            keeper === otherKeeper && own === otherOwn
+        case (.subject(let subject, let keepers), .subject(let otherSubject, let otherKeepers)):
+            subject == otherSubject && keepers === otherKeepers
+        case (.token, .subject), (.subject, .token): false
+        }
+    }
+}
+
 extension CredentialSources {
     /// - Parameter subjects: The values of a field of the request.
     func offer(

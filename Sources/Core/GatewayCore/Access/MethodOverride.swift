@@ -2,11 +2,13 @@
 ///
 /// A route with `allow` decides by method and path of the request line; some frameworks then execute what these name. They are
 /// refused and not removed: without them the upstream would execute an operation that the client did not mean.
-enum MethodOverride {
+package enum MethodOverride {
     /// In lower case, with `-` for `_`: frameworks read both alike.
-    private static let fields = [
-        "x-http-method", "x-http-method-override", "x-method-override", "x-original-url", "x-rewrite-url",
-    ].map { Array($0.utf8) }
+    package static let fieldNames = methodFields + pathFields
+    private static let methodFields = ["x-http-method", "x-http-method-override", "x-method-override"].map {
+        Array($0.utf8)
+    }
+    private static let pathFields = ["x-original-url", "x-rewrite-url"].map { Array($0.utf8) }
     private static let parameter = Array("_method".utf8)
 
     static func refusal(
@@ -14,13 +16,27 @@ enum MethodOverride {
         _ bytes: borrowing Span<UInt8>,
         route: String
     ) -> GatewayProblem? {
+        if let field = field(in: head, bytes, among: fieldNames) { return problem("The field \(field)", route) }
+        return namesMethod(bytes, head.query) ? problem("The query parameter _method", route) : nil
+    }
+
+    /// For routes without `allow` that keep clients from some paths.
+    ///
+    /// - Returns: The name of a field that names another path.
+    static func pathField(in head: borrowing RequestHead, _ bytes: borrowing Span<UInt8>) -> String? {
+        field(in: head, bytes, among: pathFields)
+    }
+
+    private static func field(
+        in head: borrowing RequestHead,
+        _ bytes: borrowing Span<UInt8>,
+        among names: [[UInt8]]
+    ) -> String? {
         for index in head.section.fields.indices {
             let name = head.section.fields[index].name
-            for field in fields where bytes.equalsDashed(name, field) {
-                return problem("The field \(bytes.string(name))", route)
-            }
+            for field in names where bytes.equalsDashed(name, field) { return bytes.string(name) }
         }
-        return namesMethod(bytes, head.query) ? problem("The query parameter _method", route) : nil
+        return nil
     }
 
     private static func namesMethod(_ bytes: borrowing Span<UInt8>, _ query: Range<Int>) -> Bool {
@@ -34,7 +50,8 @@ enum MethodOverride {
         return false
     }
 
-    /// PHP reads `_method[]` as `_method`, and leading spaces not at all. Every request is asked, so this takes no memory.
+    /// PHP reads `_method[]` and `.method` as `_method`, and leading spaces not at all. Some frameworks ignore case. Every request is
+    /// asked, so this takes no memory.
     private static func beginsWithParameter(_ bytes: borrowing Span<UInt8>, _ range: Range<Int>) -> Bool {
         var (index, matched) = (range.lowerBound, 0)
         while index < range.upperBound, matched < parameter.count {
@@ -42,7 +59,8 @@ enum MethodOverride {
             let byte = escape ?? (bytes[index] == 0x2B ? 0x20 : bytes[index])
             index += escape == nil ? 1 : 3
             if matched == 0, byte == 0x20 { continue }
-            guard byte == parameter[matched] else { return false }
+            let read = matched == 0 && byte == 0x2E ? 0x5F : byte.asciiLowercased
+            guard read == parameter[matched] else { return false }
             matched += 1
         }
         return matched == parameter.count

@@ -1,30 +1,50 @@
 /// What a reload takes from requests that began before it: clients, routes and credentials that it removes or replaces by others.
 ///
 /// A client is the same while its name and the digest of its token are. A route is, while its name and its credential
-/// are. A credential is, while its name, its strategy and its grant are: one whose renewal changes is the same.
+/// are. A credential is, while its name, its strategy and its grant are: one whose renewal changes is the same. A client also
+/// loses a route whose `clients` do not name it any more.
 package struct ReloadWithdrawal: Sendable {
     /// One route as a configuration has it.
-    package struct Route: Hashable, Sendable {
-        package var name: String
-        package var credential: String?
-        package var strategy: String?
-        package var grant: CredentialKey?
+    package struct Route: Sendable {
+        struct Identity: Hashable, Sendable {
+            var name: String
+            var credential: String?
+            var strategy: String?
+            var grant: CredentialKey?
+        }
+
+        var identity: Identity
+        /// Those that may use it; nil: all.
+        package var clients: [String]?
 
         package init(
             name: String,
             credential: String? = nil,
             strategy: String? = nil,
-            grant: CredentialKey? = nil
+            grant: CredentialKey? = nil,
+            clients: [String]? = nil
         ) {
-            self.name = name
-            self.credential = credential
-            self.strategy = strategy
-            self.grant = grant
+            identity = Identity(name: name, credential: credential, strategy: strategy, grant: grant)
+            self.clients = clients
+        }
+    }
+
+    private enum Fate: Sendable {
+        case taken
+        /// Kept, for those clients; nil: for all.
+        case kept(Set<String>?)
+
+        func covers(_ client: String?) -> Bool {
+            switch self {
+            case .taken: true
+            case .kept(nil): false
+            case .kept(let allowed?): !(client.map(allowed.contains) ?? false)
+            }
         }
     }
 
     /// By index into the old configuration's routes.
-    private let routes: [Bool]
+    private let routes: [Fate]
     private let clients: Set<String>
 
     /// - Parameter digest: Of a client's token.
@@ -33,16 +53,17 @@ package struct ReloadWithdrawal: Sendable {
         to new: (routes: [Route], clients: [AccessPlan.Client]),
         digest: (AccessPlan.Client) -> [UInt8]
     ) {
-        let kept = Set(new.routes)
-        routes = old.routes.map { !kept.contains($0) }
+        let kept = Dictionary(new.routes.map { ($0.identity, $0.clients) }) { first, _ in first }
+        routes = old.routes.map { route in
+            guard let clients = kept[route.identity] else { return .taken }
+            return .kept(clients.map(Set.init))
+        }
         let known = Dictionary(new.clients.map { ($0.name, digest($0)) }) { first, _ in first }
         clients = Set(old.clients.filter { known[$0.name] != digest($0) }.map(\.name))
     }
 
-    package var isEmpty: Bool { clients.isEmpty && !routes.contains(true) }
-
     /// - Parameter route: Its index in the old configuration.
     package func covers(client: String?, route: Int) -> Bool {
-        routes[route] || client.map(clients.contains) ?? false
+        routes[route].covers(client) || client.map(clients.contains) ?? false
     }
 }

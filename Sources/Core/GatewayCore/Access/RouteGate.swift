@@ -54,6 +54,12 @@ final class RouteGate: Sendable {
             }
             trace?.add(.allowedByRule(number: rule + 1))
         }
+        if allow.isEmpty, let endpoint = endpoints.first, let field = MethodOverride.pathField(in: head, bytes) {
+            trace?.add(.methodOverrideRefused)
+            let detail =
+                "The field \(field) asks for another path, and \(endpoint.path) belongs to the authority of the route \(name)."
+            return GatewayProblem(.routeForbidden, detail)
+        }
         // Only the gateway calls the authority, unless a rule names the path.
         for endpoint in endpoints where endpoint.isMeant(by: path, in: bytes) {
             guard rule(for: path, head, bytes, onlyExactly: true) == nil else { return nil }

@@ -16,6 +16,7 @@ package final class ChallengeCredentialSource: ChallengeAnswering {
 
     package let name: String
     package let strategy: String
+    package let grantKey: CredentialKey?
 
     private let bare: Credential
     private let full: Credential
@@ -26,17 +27,20 @@ package final class ChallengeCredentialSource: ChallengeAnswering {
 
     /// - Parameters:
     ///   - realm: Compared exactly; nil takes any.
+    ///   - grantKey: Of what is injected.
     ///   - noted: Told of first uses and repetitions, for the audit log. Must not block.
     package init(
         name: String,
         strategy: String,
         injection: Injection,
         realm: String?,
+        grantKey: CredentialKey? = nil,
         noted: @escaping @Sendable (CredentialUseEvent, CredentialRequest) -> Void = { _, _ in }
     ) {
         self.name = name
         self.strategy = strategy
         self.realm = realm
+        self.grantKey = grantKey
         self.noted = noted
         bare = Credential(name: name, generation: Self.bareGeneration, injection: Injection())
         full = Credential(name: name, generation: Self.bareGeneration + 1, injection: injection)
@@ -49,6 +53,7 @@ package final class ChallengeCredentialSource: ChallengeAnswering {
             strategy: strategy,
             injection: full.injection,
             realm: realm,
+            grantKey: grantKey,
             noted: noted
         )
     }

@@ -3,19 +3,24 @@ package final class FixedCredentialSource: CredentialSource {
     package let strategy: String
     package let isRenewable = false
     package var name: String { credential.name }
+    package let grantKey: CredentialKey?
 
     private let credential: Credential
     private let firstUses = FirstUses()
     private let noted: @Sendable (CredentialUseEvent, CredentialRequest) -> Void
 
-    /// - Parameter noted: Told of first uses and rejections, for the audit log. Must not block.
+    /// - Parameters:
+    ///   - grantKey: Of what is injected.
+    ///   - noted: Told of first uses and rejections, for the audit log. Must not block.
     package init(
         name: String,
         strategy: String,
         injection: Injection,
+        grantKey: CredentialKey? = nil,
         noted: @escaping @Sendable (CredentialUseEvent, CredentialRequest) -> Void = { _, _ in }
     ) {
         self.strategy = strategy
+        self.grantKey = grantKey
         self.credential = Credential(name: name, generation: 1, injection: injection)
         self.noted = noted
     }

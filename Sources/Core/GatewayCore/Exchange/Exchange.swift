@@ -85,7 +85,7 @@ package struct Exchange: ~Copyable, Sendable {
         case .credentialUnavailable(let kind): credentialUnavailable(kind)
         case .withdrawn: withdrawn()
         case .sourceWithdrawn: end(with: .withdrawn)
-        case .reloaded(let takesRight): reloaded(takesRight: takesRight)
+        case .reloaded(let takesRight, let isAdmitted): reloaded(takesRight: takesRight, isAdmitted: isAdmitted)
         case .connected(let isReused): connected(isReused: isReused)
         case .connectionFailed: phase == .connecting ? end(with: .reported) : .nothing
         case .requestContent(let isHeld, let isLast): content(isHeld: isHeld, isLast: isLast)
@@ -147,15 +147,20 @@ package struct Exchange: ~Copyable, Sendable {
         }
     }
 
-    private mutating func reloaded(takesRight: Bool) -> ExchangeStep {
+    /// What has left goes on, but no head is written that would be refused now.
+    private mutating func reloaded(takesRight: Bool, isAdmitted: Bool) -> ExchangeStep {
         switch phase {
         case .authorizing, .connecting:
-            guard timesSent == 0, !contentHasBegun else { break }
-            phase = .done
-            return .beginAgain
-        case .forwarding, .responding, .replaying, .tunnelling, .done: break
+            if timesSent == 0, !contentHasBegun {
+                phase = .done
+                return .beginAgain
+            }
+            return takesRight || !isAdmitted ? end(with: .excluded) : .nothing
+        case .replaying: return takesRight || !isAdmitted ? end(with: .excluded) : .nothing
+        case .forwarding, .responding, .tunnelling, .done:
+            if !isAdmitted { attempt.isLast = true }
+            return takesRight ? end(with: .excluded) : .nothing
         }
-        return takesRight ? end(with: .excluded) : .nothing
     }
 
     // MARK: Connection

@@ -14,8 +14,10 @@ package enum ExchangeEvent: Hashable, Sendable {
     case sourceWithdrawn
     /// A reload has come.
     ///
-    /// - Parameter takesRight: It takes away the client, the route or the credential.
-    case reloaded(takesRight: Bool)
+    /// - Parameters:
+    ///   - takesRight: It takes away the client, the route or the credential.
+    ///   - isAdmitted: The same request would go the same way now.
+    case reloaded(takesRight: Bool, isAdmitted: Bool)
 
     // MARK: Connection
 

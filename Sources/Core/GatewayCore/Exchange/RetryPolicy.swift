@@ -14,13 +14,15 @@ package enum RetryPolicy {
         /// The connection was lost, and the request was sent on another one.
         package var wasReconnected = false
         package var isOnReusedConnection = false
+        /// A reload has come under which the same request would be refused.
+        package var isLast = false
 
         package init(isIdempotent: Bool, isHeld: Bool) {
             self.isIdempotent = isIdempotent
             self.isHeld = isHeld
         }
 
-        var canBeSentAgain: Bool { isHeld && !responseHasBegun }
+        var canBeSentAgain: Bool { isHeld && !responseHasBegun && !isLast }
     }
 
     /// Whether a request whose connection was lost is sent on a fresh one.
@@ -28,9 +30,9 @@ package enum RetryPolicy {
     /// A fresh connection that is lost is not replaced: the upstream is not well. A request that may have been acted upon is
     /// repeated only where its method allows that.
     package static func sendsAgain(_ attempt: Attempt, after loss: ConnectionLoss) -> Bool {
-        guard !loss.hasAnswered, !attempt.responseHasBegun, attempt.isOnReusedConnection, !attempt.wasReconnected else {
-            return false
-        }
+        guard !loss.hasAnswered, !attempt.responseHasBegun, attempt.isOnReusedConnection, !attempt.wasReconnected,
+            !attempt.isLast
+        else { return false }
         return loss.isUnprocessed || attempt.isIdempotent && attempt.isHeld
     }
 
@@ -47,10 +49,15 @@ package enum RetryPolicy {
         switch rejection {
         case .none, .challenge(isAnswered: false): .pass(.none)
         case .challenge(isAnswered: true):
-            attempt.wasReplayed ? .pass(.none) : attempt.canBeSentAgain ? .sendAgain : .pass(.challengedNotHeld)
+            if attempt.wasReplayed || attempt.isLast {
+                .pass(.none)
+            } else {
+                attempt.canBeSentAgain ? .sendAgain : .pass(.challengedNotHeld)
+            }
         case .token where attempt.wasReplayed, .tokenWithoutRenewal where attempt.wasReplayed: .pass(.rejectedAgain)
         case .tokenWithoutRenewal: .pass(.notRenewed)
         case .token(isRenewable: false): .pass(.rejected)
+        case .token where attempt.isLast: .pass(.rejected)
         case .token(isRenewable: true): attempt.canBeSentAgain ? .sendAgain : .pass(.rejectedNotHeld)
         }
     }

@@ -10,11 +10,15 @@ package final class ConfirmedTemplates: Sendable {
     /// 0 is a slot that is empty.
     private let slots = InlineArray<512, Atomic<UInt64>> { _ in Atomic(0) }
 
+    /// The newest generation under which any template has had a 2xx.
+    private let newest = Atomic(Int.min)
+
     package init() {}
 
     /// A response to this template was a 2xx. Mostly one read: to write would take the slot from the cache of other processors.
     package func confirm(_ template: PathTemplate, generation: Int) {
         let (slot, entry) = (Self.slot(of: template), Self.entry(template, generation))
+        if newest.load(ordering: .relaxed) < generation { newest.max(generation, ordering: .relaxed) }
         guard slots[slot].load(ordering: .relaxed) != entry else { return }
         slots[slot].store(entry, ordering: .relaxed)
     }
@@ -22,6 +26,9 @@ package final class ConfirmedTemplates: Sendable {
     package func isConfirmed(_ template: PathTemplate, generation: Int) -> Bool {
         slots[Self.slot(of: template)].load(ordering: .relaxed) == Self.entry(template, generation)
     }
+
+    /// Whether the token of this generation has worked anywhere.
+    package func hasWorked(generation: Int) -> Bool { newest.load(ordering: .relaxed) >= generation }
 
     private static func slot(of template: PathTemplate) -> Int { Int(truncatingIfNeeded: template.hash &>> 55) }
 

@@ -39,6 +39,14 @@ package final class RejectionRecord: Sendable {
         }
     }
 
+    /// Whether the rejection of a token that only a person can replace is taken for its end. Then no request has it any more.
+    ///
+    /// Where it has worked, it has ended. Elsewhere, a path that answers 401 to every token would take it from all clients:
+    /// there it counts only while the token has not worked anywhere.
+    package func endsToken(_ key: RejectionLedger.Key, generation: Int) -> Bool {
+        confirmed.isConfirmed(key.template, generation: generation) || !confirmed.hasWorked(generation: generation)
+    }
+
     package func rejectedAgain(_ key: RejectionLedger.Key, generation: Int, at now: MonotonicTime) {
         ledger.withLock { $0.rejectedAgain(key, generation: generation, at: now) }
     }

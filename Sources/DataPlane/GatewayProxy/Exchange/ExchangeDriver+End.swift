@@ -17,11 +17,12 @@ extension ExchangeDriver {
 
     /// A reload has come.
     ///
+    /// - Parameter isAdmitted: The same request would go the same way now.
     /// - Returns: Whether the connection is to authorize the request again, under the configuration that has come. This exchange
     ///   is over then.
-    func followReload(_ withdrawal: ReloadWithdrawal) -> Bool {
+    func followReload(_ withdrawal: ReloadWithdrawal, isAdmitted: Bool) -> Bool {
         let takesRight = withdrawal.covers(client: record.client, route: admitted.match.route)
-        let step = rules.handle(.reloaded(takesRight: takesRight))
+        let step = rules.handle(.reloaded(takesRight: takesRight, isAdmitted: isAdmitted))
         guard step == .beginAgain else {
             enter()
             end(by: step)

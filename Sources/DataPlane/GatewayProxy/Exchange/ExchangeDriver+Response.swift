@@ -72,12 +72,15 @@ extension ExchangeDriver {
 
     /// A path that rejects every token must not cause a renewal with each request.
     func counted(_ rejection: ResponseFacts.Rejection) -> ResponseFacts.Rejection {
-        guard rejection == .token(isRenewable: true), let rejections = route.rejections, let credential else {
+        guard case .token(let isRenewable) = rejection, let rejections = route.rejections, let credential else {
             return rejection
         }
         let request = client.request.bytes
         let key = rejections.key(Int(route.number), client.request.decoder.head, request.readableBytesUInt8Span)
         let (now, generation) = (shared.clock.monotonic(), credential.generation)
+        guard isRenewable else {
+            return rejections.endsToken(key, generation: generation) ? rejection : .tokenWithoutRenewal
+        }
         guard !rules.wasReplayed else {
             rejections.rejectedAgain(key, generation: generation, at: now)
             return rejection

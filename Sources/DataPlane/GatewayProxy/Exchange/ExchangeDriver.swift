@@ -107,13 +107,22 @@ final class ExchangeDriver {
     }
 
     var clientIsWritable: Bool { client.isWritable }
+
+    /// Whether that route of another configuration sends the request of that client where this exchange does.
+    func goes(by route: CompiledRoute, as client: String?) -> Bool {
+        let (old, new) = (compiled.plan, route.plan)
+        return record.client == client && old.name == new.name && old.upstream == new.upstream
+            && old.upstreamPath == new.upstreamPath
+    }
+
     var requestIsComplete: Bool { rules.requestIsComplete }
     var responseHasBegun: Bool { rules.responseHasBegun }
 
     /// Lower-case names of fields that no trailer of the request may have.
     var namesKeptFromUpstream: [[UInt8]] {
         let forwarded = compiled.forwarded == .pass ? [] : ForwardedPolicy.names.map { Array($0.utf8) }
-        return route.requestFields.ownedNames + forwarded
+        let overrides = compiled.plan.allow.isEmpty && compiled.plan.endpoints.isEmpty ? [] : MethodOverride.fieldNames
+        return route.requestFields.ownedNames + forwarded + overrides
     }
 
     /// Lower-case names of fields that no trailer of the response may have.

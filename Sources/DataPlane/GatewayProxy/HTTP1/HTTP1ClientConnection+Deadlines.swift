@@ -14,6 +14,7 @@ extension HTTP1ClientConnection {
         switch phase {
         case .head:
             if reader.isWithinHead {
+                releaseHead()
                 refuse(GatewayProblem(.requestTimeout, "The head of the request took too long."))
             } else if isWritable, writer.hasInput {
                 // A request has come and waits for its turn.

@@ -125,7 +125,7 @@ final class HTTP1ClientConnection: ChannelDuplexHandler, DeadlineKeeper {
 
     func channelInactive(context: ChannelHandlerContext) {
         places.giveBack(to: shared)
-        unfinishedHead.release(in: configuration.worker)
+        releaseHead()
         configuration.unregister(self)
         let exchange = exchange.take()
         // What the client of a tunnel sent last may not have left yet.
@@ -248,13 +248,15 @@ final class HTTP1ClientConnection: ChannelDuplexHandler, DeadlineKeeper {
             }
             return false
         case .refused(let reason):
-            unfinishedHead.release(in: configuration.worker)
+            releaseHead()
             refuse(reason.problem("The request was", under: configuration.limits))
             return false
         case .head:
-            unfinishedHead.release(in: configuration.worker)
+            releaseHead()
             reader.takeHead()
             timer.clear()
+            // A head is judged by what is served when it is complete, whenever its first bytes came.
+            if configuration.isReplaced { takeConfiguration() }
             // The client has left, or the request lacks a part.
             guard !clientHasClosedOutput || !reader.clientHasLeft() else {
                 closeAfterWrites(lingering: false)
@@ -264,6 +266,8 @@ final class HTTP1ClientConnection: ChannelDuplexHandler, DeadlineKeeper {
             return true
         }
     }
+
+    func releaseHead() { unfinishedHead.release(in: configuration.worker) }
 
     private func countHead() {
         unfinishedHead.count(reader.shrink(), of: self, in: configuration.worker)

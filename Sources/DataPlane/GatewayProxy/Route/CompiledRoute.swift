@@ -78,7 +78,8 @@ final class CompiledRoute: Sendable {
             name: plan.name,
             credential: credentialName,
             strategy: strategy,
-            grant: source?.grantKey ?? selection?.grantKey
+            grant: source?.grantKey ?? selection?.grantKey,
+            clients: plan.clients
         )
     }
 
