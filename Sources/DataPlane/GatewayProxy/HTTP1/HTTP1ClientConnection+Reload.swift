@@ -1,4 +1,5 @@
 import GatewayCore
+import NIOCore
 
 extension HTTP1ClientConnection {
     /// A reload has come.
