@@ -227,7 +227,7 @@ extension ExchangeDriver {
             upstream.flush()
         }
         self.upstream = nil
-        upstream.finishTunnel()
+        configuration.worker.finish(EndingTunnel(upstream, of: self))
         return true
     }
 }

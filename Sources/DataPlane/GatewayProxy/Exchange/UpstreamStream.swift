@@ -3,7 +3,7 @@ import NIOCore
 
 /// The upstream's side of one exchange, leased from an ``UpstreamPool``. It takes the request, and brings the response.
 ///
-/// The lease ends once: with ``release(isReusable:)``, ``returnUnused()``, ``abandon(isCut:)`` or ``finishTunnel()``, or because the
+/// The lease ends once: with ``release(isReusable:)``, ``returnUnused()``, ``abandon(isCut:)`` or ``finishTunnel(_:)``, or because the
 /// connection is lost.
 protocol UpstreamStream: AnyObject {
     /// It has carried a request before, so that the upstream may have closed it meanwhile.
@@ -59,5 +59,7 @@ protocol UpstreamStream: AnyObject {
     /// The client of a tunnel sends no more.
     func closeOutput()
     /// The client has left in good order. What it sent is still to be taken.
-    func finishTunnel()
+    ///
+    /// - Parameter whenEnded: Called once, when the connection has ended.
+    func finishTunnel(_ whenEnded: @escaping () -> Void)
 }

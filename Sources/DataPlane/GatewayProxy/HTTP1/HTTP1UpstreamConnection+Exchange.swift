@@ -111,8 +111,9 @@ extension HTTP1UpstreamConnection: UpstreamStream {
         }
     }
 
-    func finishTunnel() {
+    func finishTunnel(_ whenEnded: @escaping () -> Void) {
         exchange = nil
+        tunnelEnded = whenEnded
         setDeadline(responseTimeout)
         closeOutput()
     }

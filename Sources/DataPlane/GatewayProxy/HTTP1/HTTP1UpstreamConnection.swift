@@ -68,6 +68,8 @@ final class HTTP1UpstreamConnection: ChannelDuplexHandler, DeadlineKeeper {
     /// Where the connection is between requests, if it is not in ``pool``.
     var owner: PrivateConnection?
     var opening: Opening?
+    /// Of a tunnel whose client has left before.
+    var tunnelEnded: (() -> Void)?
     private let clock: LoopClock
     let timeouts: Timeouts
     let buffers: SpareBuffers
@@ -220,6 +222,7 @@ final class HTTP1UpstreamConnection: ChannelDuplexHandler, DeadlineKeeper {
         timer.cancel()
         settle(.failure(Self.lost))
         owner.take()?.connectionEnded(self)
+        tunnelEnded.take()?()
         if let id { pool.connectionEnded(id) }
         if phase != .held {
             connectionEnded()

@@ -15,6 +15,7 @@ final class Worker {
     private(set) var current: WorkerConfiguration?
     var requests: UInt64 = 0
     var connections: [ObjectIdentifier: HTTP1ClientConnection] = [:]
+    private var endingTunnels: [ObjectIdentifier: EndingTunnel] = [:]
 
     init(number: Int, loop: any EventLoop, shared: ProxyShared) {
         self.number = number
@@ -31,13 +32,25 @@ final class Worker {
         current = WorkerConfiguration(worker: self, shared: shared, replacing: old)
         // Requests under way may have begun before an earlier reload.
         var withdrawals: [ObjectIdentifier: ReloadWithdrawal] = [:]
-        for connection in Array(connections.values) {
-            connection.followReload { served in
-                let known = withdrawals[ObjectIdentifier(served)] ?? served.withdrawal(by: shared)
-                withdrawals[ObjectIdentifier(served)] = known
-                return known
-            }
+        func withdrawal(_ served: ProxyShared) -> ReloadWithdrawal {
+            let known = withdrawals[ObjectIdentifier(served)] ?? served.withdrawal(by: shared)
+            withdrawals[ObjectIdentifier(served)] = known
+            return known
         }
+        for connection in Array(connections.values) { connection.followReload(withdrawal) }
+        endTunnels { $0.isOver(by: withdrawal) }
+    }
+
+    // MARK: Tunnels whose client has left
+
+    func finish(_ tunnel: EndingTunnel) {
+        let id = ObjectIdentifier(tunnel.upstream)
+        endingTunnels[id] = tunnel
+        tunnel.upstream.finishTunnel { [weak self] in self?.endingTunnels[id] = nil }
+    }
+
+    private func endTunnels(where isOver: (EndingTunnel) -> Bool) {
+        for tunnel in endingTunnels.values.filter(isOver) { tunnel.upstream.abandon(isCut: true) }
     }
 
     // MARK: Unfinished heads
@@ -88,6 +101,7 @@ final class Worker {
     /// Ends exchanges that go with one of these credentials.
     func withdraw(_ withdrawn: WithdrawnCredentials) {
         for connection in Array(connections.values) { connection.endIfWithdrawn(withdrawn) }
+        endTunnels { $0.isOver(by: withdrawn) }
     }
 
     func beginDraining() {
