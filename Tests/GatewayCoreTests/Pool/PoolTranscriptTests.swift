@@ -7,12 +7,14 @@ struct PoolTranscriptTests {
     struct Transcript: Sendable, CustomTestStringConvertible {
         let testDescription: String
         var maximumWaiters = 10
+        var isShared = false
         let text: String
     }
 
     @Test(arguments: connections + waiting + urgent + exclusive + loops + closing)
     func thePoolAnswersAsWritten(_ transcript: Transcript) {
-        let rules = PoolState.Rules(maximumWaiters: transcript.maximumWaiters, idleTimeout: .seconds(60))
+        var rules = PoolState.Rules(maximumWaiters: transcript.maximumWaiters, idleTimeout: .seconds(60))
+        rules.isShared = transcript.isShared
         PoolScript.check(transcript.text, rules)
     }
 

@@ -34,6 +34,7 @@ final class UpstreamPool {
             maximumWaiters: shared.pendingPerUpstream,
             idleTimeout: shared.limits.idleTimeout
         )
+        rules.isShared = shared.hasClients
         rules.maximumAge = shared.limits.connectionMaxAge
         state = PoolState(rules)
     }
@@ -41,7 +42,9 @@ final class UpstreamPool {
     var key: UpstreamTarget.Key { target.key }
 
     private var now: MonotonicTime { MonotonicTime(clock.now) }
-    private var situation: PoolSituation { PoolSituation(now: now, othersWait: budget.isWaitedFor) }
+    private var situation: PoolSituation {
+        PoolSituation(now: now, othersWait: budget.isWaitedFor, freePlaces: budget.freePlaces)
+    }
 
     private func connection(_ id: ConnectionID) -> HTTP1UpstreamConnection? {
         id.index < connections.count ? connections[id.index] : nil
@@ -49,12 +52,15 @@ final class UpstreamPool {
 
     // MARK: Idle connections
 
-    /// A connection that was open a moment ago; it may still end on first use. None while other requests wait for one.
+    /// A connection that was open a moment ago; it may still end on first use. None while other requests wait for one, and none
+    /// for a client that is over its share.
     ///
     /// - Parameter mayRepeat: The request may be sent again if the connection turns out to have ended.
-    func takeIdle(mayRepeat: Bool) -> HTTP1UpstreamConnection? {
-        while let id = state.next, let candidate = connection(id) {
+    func takeIdle(for name: String?, mayRepeat: Bool) -> HTTP1UpstreamConnection? {
+        let client = state.client(name)
+        while let id = state.next(for: client, freePlaces: budget.freePlaces), let candidate = connection(id) {
             let action = state.take(
+                for: client,
                 mayRepeat: mayRepeat,
                 isOpen: candidate.isOpen,
                 mayHaveInput: candidate.mayHaveInput,
@@ -126,7 +132,7 @@ final class UpstreamPool {
     /// Opens a connection; when there are as many as there may be, waits until one is free.
     ///
     /// - Parameters:
-    ///   - client: Clients that wait take turns.
+    ///   - client: Clients that wait take turns, and none gets more than its share.
     ///   - isFresh: No connection that was open already: the last one died under the request.
     ///   - owner: Gets a new connection that no other client connection uses.
     ///   - done: May be called before this returns.
