@@ -4,24 +4,25 @@ import Testing
 
 /// Plays a pool from lines such as `connect a -> ask`. Behind the arrow stands what the pool answers, up to its next question.
 ///
-/// `free 2` sets how many places the budget has left.
+/// `elsewhere a` is a request of the client a on another loop, and `elsewhere a ends` is its end.
 /// Connections are `c1`, `c2` in the order in which they are dialled, waiters `w1`, `w2`. `at 5s` and `at 20ms` set the clock.
 struct PoolScript: ~Copyable {
     private var pool: PoolState
     private var now = MonotonicTime(nanoseconds: 0)
     private var othersWait = false
-    private var freePlaces = 0
+    private let leases: ClientLeases
     private var connections: [ConnectionID] = []
     private var waiters: [WaiterTicket] = []
 
-    init(_ rules: PoolState.Rules) { pool = PoolState(rules) }
-
-    private var situation: PoolSituation {
-        PoolSituation(now: now, othersWait: othersWait, freePlaces: freePlaces)
+    init(_ rules: PoolState.Rules, _ leases: ClientLeases) {
+        self.leases = leases
+        pool = PoolState(rules, leases)
     }
 
-    static func check(_ text: String, _ rules: PoolState.Rules) {
-        var script = PoolScript(rules)
+    private var situation: PoolSituation { PoolSituation(now: now, othersWait: othersWait) }
+
+    static func check(_ text: String, _ rules: PoolState.Rules, _ leases: ClientLeases) {
+        var script = PoolScript(rules, leases)
         for (number, line) in text.split(separator: "\n").enumerated() {
             let parts = line.split(separator: "->").map { part in
                 part.split(separator: " ").joined(separator: " ")
@@ -37,7 +38,9 @@ struct PoolScript: ~Copyable {
         switch words[0] {
         case "at": now = time(argument)
         case "others" where words.count > 1: othersWait = argument == "wait"
-        case "free": freePlaces = Int(argument) ?? 0
+        case "elsewhere":
+            let client = leases.client(argument)
+            if words.contains("ends") { leases.remove(client) } else { leases.add(client) }
         case "retire": pool.retire()
         case "open": pool.opened(connection(argument), jitter: words.count > 2 ? .max : 0, at: now)
         case "take": return take(words)
@@ -89,7 +92,7 @@ struct PoolScript: ~Copyable {
 
     private mutating func take(_ words: [String]) -> String {
         let client = pool.client(words.firstIndex(of: "by").map { words[$0 + 1] })
-        guard let next = pool.next(for: client, freePlaces: freePlaces) else { return "none" }
+        guard let next = pool.next(for: client) else { return "none" }
         let action = pool.take(
             for: client,
             mayRepeat: !words.contains("once"),

@@ -8,23 +8,20 @@ struct PoolShareTranscriptTests {
     struct Transcript: Sendable, CustomTestStringConvertible {
         let testDescription: String
         var maximumWaiters = 10
-        var isShared = true
+        var maximum = 4
+        var clients = ["a", "b"]
         /// Three requests of the client a are under way, and one place is free.
         var beginsWithThree = true
         let text: String
     }
 
     private static let three = """
-        free 4
         connect a    -> ask
         granted      -> dial c1
-        free 3
         connect a    -> ask
         granted      -> dial c2
-        free 2
         connect a    -> ask
         granted      -> dial c3
-        free 1
         open c1
         open c2
         open c3
@@ -33,9 +30,9 @@ struct PoolShareTranscriptTests {
 
     @Test(arguments: requests + waiting + urgentAndPrivate + loops)
     func thePoolAnswersAsWritten(_ transcript: Transcript) {
-        var rules = PoolState.Rules(maximumWaiters: transcript.maximumWaiters, idleTimeout: .seconds(60))
-        rules.isShared = transcript.isShared
-        PoolScript.check((transcript.beginsWithThree ? Self.three : "") + transcript.text, rules)
+        let rules = PoolState.Rules(maximumWaiters: transcript.maximumWaiters, idleTimeout: .seconds(60))
+        let leases = ClientLeases(maximum: transcript.maximum, clients: transcript.clients)
+        PoolScript.check((transcript.beginsWithThree ? Self.three : "") + transcript.text, rules, leases)
     }
 
     private static let requests: [Transcript] = [
@@ -52,7 +49,6 @@ struct PoolShareTranscriptTests {
             text: """
                 connect b    -> ask
                 granted      -> dial c4
-                free 0
                 open c4
                 back c4      -> rest 60000ms
                 take by a    -> none
@@ -79,18 +75,16 @@ struct PoolShareTranscriptTests {
             text: """
                 connect a    -> wait w1, look again in 100ms
                 end c2       -> give back, later
-                free 2
                 turn         -> ask
                 granted      -> dial c4 for w1
                 """
         ),
         Transcript(
             testDescription: "without names of clients every place is for everyone",
-            isShared: false,
+            clients: [],
             text: """
                 connect a    -> ask
                 granted      -> dial c4
-                free 0
                 open c4
                 back c4      -> rest 60000ms
                 take by a    -> lease c4
@@ -104,42 +98,32 @@ struct PoolShareTranscriptTests {
                 end c1       -> give back
                 end c2       -> give back
                 end c3       -> give back, leave budget
-                free 4
                 connect      -> ask
                 granted      -> dial c4
-                free 3
                 connect      -> ask
                 granted      -> dial c5
-                free 2
                 connect      -> ask
                 granted      -> dial c6
-                free 1
                 connect      -> wait w1, look again in 100ms
                 """
         ),
         Transcript(
             testDescription: "one client alone gets three quarters of the places",
+            maximum: 8,
             beginsWithThree: false,
             text: """
-                free 8
                 connect a    -> ask
                 granted      -> dial c1
-                free 7
                 connect a    -> ask
                 granted      -> dial c2
-                free 6
                 connect a    -> ask
                 granted      -> dial c3
-                free 5
                 connect a    -> ask
                 granted      -> dial c4
-                free 4
                 connect a    -> ask
                 granted      -> dial c5
-                free 3
                 connect a    -> ask
                 granted      -> dial c6
-                free 2
                 connect a    -> wait w1, look again in 100ms
                 connect a    -> wait w2
                 """
@@ -148,16 +132,17 @@ struct PoolShareTranscriptTests {
 
     private static let waiting: [Transcript] = [
         Transcript(
-            testDescription: "places that become free on another loop are noticed after 100 ms",
+            testDescription: "requests that end on another loop are noticed after 100 ms",
             text: """
+                end c1       -> give back
+                elsewhere a
                 connect a    -> wait w1, look again in 100ms
                 connect a    -> wait w2
                 at 100ms
                 spare        -> look again in 100ms
-                free 2
+                elsewhere a ends
                 at 200ms
                 spare        -> ask
-                free 1
                 granted      -> dial c4 for w1, look again in 100ms
                 """
         ),
@@ -166,7 +151,6 @@ struct PoolShareTranscriptTests {
             text: """
                 connect b    -> ask
                 granted      -> dial c4
-                free 0
                 open c4
                 connect a    -> wait w1, look again in 100ms
                 connect b    -> ask
@@ -188,7 +172,6 @@ struct PoolShareTranscriptTests {
             text: """
                 connect b    -> ask
                 granted      -> dial c4
-                free 0
                 connect b    -> ask
                 denied       -> wait w1
                 connect a    -> wait w2
@@ -202,7 +185,6 @@ struct PoolShareTranscriptTests {
             text: """
                 connect b    -> ask
                 granted      -> dial c4
-                free 0
                 connect b    -> ask
                 denied       -> wait w1
                 connect a    -> wait w2
@@ -210,7 +192,6 @@ struct PoolShareTranscriptTests {
                 turn         -> withdraw
                 withdrawn late -> look again in 100ms
                 grant        -> give back, later
-                free 1
                 turn
                 """
         ),
@@ -220,7 +201,6 @@ struct PoolShareTranscriptTests {
             text: """
                 connect b    -> ask
                 granted      -> dial c4
-                free 0
                 connect a    -> wait w1, look again in 100ms
                 connect a    -> wait w2
                 connect a    -> refuse: full
@@ -237,10 +217,8 @@ struct PoolShareTranscriptTests {
             testDescription: "a request that lost its connection gets another one, if its client is within its share",
             text: """
                 end c1       -> give back
-                free 2
                 urgent a     -> ask
                 granted      -> dial c4
-                free 1
                 urgent a     -> wait w1, look again in 100ms, later
                 turn
                 urgent b     -> ask
@@ -251,14 +229,12 @@ struct PoolShareTranscriptTests {
             testDescription: "a private connection without a request counts for its client",
             beginsWithThree: false,
             text: """
-                free 2
                 private a    -> ask
                 granted      -> dial c1
                 private a    -> ask
                 granted      -> dial c2
                 private a    -> ask
                 granted      -> dial c3
-                free 1
                 open c1
                 open c2
                 open c3
@@ -273,14 +249,12 @@ struct PoolShareTranscriptTests {
             testDescription: "one of its own that has rested for long is closed for it",
             beginsWithThree: false,
             text: """
-                free 2
                 private a    -> ask
                 granted      -> dial c1
                 private a    -> ask
                 granted      -> dial c2
                 private a    -> ask
                 granted      -> dial c3
-                free 1
                 open c1
                 open c2
                 open c3
@@ -291,7 +265,6 @@ struct PoolShareTranscriptTests {
                 at 2001ms
                 spare        -> close c2, look again in 100ms
                 end c2       -> give back, later
-                free 2
                 turn         -> ask
                 granted      -> dial c4 for w1
                 """
@@ -300,11 +273,47 @@ struct PoolShareTranscriptTests {
 
     private static let loops: [Transcript] = [
         Transcript(
+            testDescription: "a used connection is not for a private request that came within its share meanwhile",
+            text: """
+                connect b    -> ask
+                granted      -> dial c4
+                open c4
+                private a    -> wait w1, look again in 100ms, later
+                turn
+                connect b    -> ask
+                denied       -> wait w2
+                back c4      -> rest 60000ms, later
+                turn         -> look at c4
+                end c1       -> give back, later
+                end c2       -> give back
+                usable c4    -> lease c4 to w2
+                """
+        ),
+        Transcript(
+            testDescription: "what a client has on other loops counts",
+            beginsWithThree: false,
+            text: """
+                elsewhere a
+                elsewhere a
+                connect a    -> ask
+                granted      -> dial c1
+                connect a    -> wait w1, look again in 100ms
+                """
+        ),
+        Transcript(
+            testDescription: "a client within its share asks for the place of an idle connection of another loop",
+            maximum: 8,
+            text: """
+                connect a    -> ask
+                denied       -> wait w1
+                grant        -> dial c4 for w1
+                """
+        ),
+        Transcript(
             testDescription: "an idle connection that only a client over its share waits for goes to another loop",
             text: """
                 connect b    -> ask
                 granted      -> dial c4
-                free 0
                 open c4
                 back c4      -> rest 60000ms
                 connect a    -> wait w1, look again in 100ms
@@ -319,7 +328,6 @@ struct PoolShareTranscriptTests {
             text: """
                 connect b    -> ask
                 granted      -> dial c4
-                free 0
                 open c4
                 connect a    -> wait w1, look again in 100ms
                 retire

@@ -7,15 +7,13 @@ struct PoolTranscriptTests {
     struct Transcript: Sendable, CustomTestStringConvertible {
         let testDescription: String
         var maximumWaiters = 10
-        var isShared = false
         let text: String
     }
 
     @Test(arguments: connections + waiting + urgent + exclusive + loops + closing)
     func thePoolAnswersAsWritten(_ transcript: Transcript) {
-        var rules = PoolState.Rules(maximumWaiters: transcript.maximumWaiters, idleTimeout: .seconds(60))
-        rules.isShared = transcript.isShared
-        PoolScript.check(transcript.text, rules)
+        let rules = PoolState.Rules(maximumWaiters: transcript.maximumWaiters, idleTimeout: .seconds(60))
+        PoolScript.check(transcript.text, rules, ClientLeases(maximum: 1, clients: []))
     }
 
     private static let connections: [Transcript] = [

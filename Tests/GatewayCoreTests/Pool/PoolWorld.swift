@@ -27,6 +27,7 @@ final class PoolWorld {
 
     private let maximum: Int
     private let isShared: Bool
+    private let leases: ClientLeases
     private var pools: [Pool]
     private var budget: PoolTestBudget
     private var tasks: [(pool: Int, task: Task)] = []
@@ -44,9 +45,7 @@ final class PoolWorld {
         /// nil is a request that did not have to wait.
         var dialled: [ConnectionID: WaiterTicket?] = [:]
 
-        init(_ rules: PoolState.Rules) { state = PoolState(rules) }
-
-        func held(by client: String?) -> Int { users.count { $0.value == client } }
+        init(_ rules: PoolState.Rules, _ leases: ClientLeases) { state = PoolState(rules, leases) }
 
         func all(_ lease: Lease) -> [ConnectionID] {
             connections.filter { $0.value == lease }.map(\.key).sorted { ($0.slot, $0.number) < ($1.slot, $1.number) }
@@ -56,9 +55,9 @@ final class PoolWorld {
     init(pools count: Int, maximum: Int, maximumWaiters: Int, isShared: Bool) {
         self.maximum = maximum
         self.isShared = isShared
-        var rules = PoolState.Rules(maximumWaiters: maximumWaiters, idleTimeout: .seconds(2))
-        rules.isShared = isShared
-        pools = (0..<count).map { [rules] _ in Pool(rules) }
+        let rules = PoolState.Rules(maximumWaiters: maximumWaiters, idleTimeout: .seconds(2))
+        leases = ClientLeases(maximum: maximum, clients: isShared ? ["a", "b", "c"] : [])
+        pools = (0..<count).map { [leases] _ in Pool(rules, leases) }
         budget = PoolTestBudget(free: maximum)
     }
 
@@ -67,7 +66,7 @@ final class PoolWorld {
     private func complain(_ text: String) { complaints.append(text) }
 
     private func situation(_ pool: Int) -> PoolSituation {
-        PoolSituation(now: now, othersWait: !budget.waiting.isEmpty, freePlaces: budget.free)
+        PoolSituation(now: now, othersWait: !budget.waiting.isEmpty)
     }
 
     // MARK: The shell
@@ -182,7 +181,7 @@ final class PoolWorld {
     func request(_ pool: Int, client: String?, isUrgent: Bool, isPrivate: Bool = false, mayRepeat: Bool) {
         if !isUrgent, !isPrivate {
             let number = pools[pool].state.client(client)
-            while let id = pools[pool].state.next(for: number, freePlaces: budget.free) {
+            while let id = pools[pool].state.next(for: number) {
                 let lease = pools[pool].connections[id]
                 if lease != .idle { complain("not idle") }
                 let action = pools[pool].state.take(
@@ -344,39 +343,39 @@ final class PoolWorld {
             if state.idle != pool.all(.idle).count { complain("an idle connection was lost") }
             if pool.state.kept.count != pool.all(.kept).count { complain("a private connection was lost") }
             if state.places != pool.connections.count { complain("\(state.places) places, \(pool.connections.count)") }
-            checkShares(pool)
             if isSettled, state.waiters > 0 { checkWaiters(number) }
         }
+        checkShares()
         let places = budget.places.values.reduce(0, +)
         if places + budget.free != maximum { complain("\(places) places and \(budget.free) of \(maximum)") }
         let open = pools.map(\.connections.count).reduce(0, +)
         if open + granted != places { complain("\(open) connections and \(granted) grants for \(places) places") }
     }
 
-    private func checkShares(_ pool: Pool) {
-        var leases = pool.state.leases
+    private func held(by client: String?) -> Int {
+        pools.map { $0.users.count { $0.value == client } }.reduce(0, +)
+    }
+
+    private func checkShares() {
         for client in ["a", "b", "c", nil] {
-            let held = pool.held(by: client)
-            let number = leases.client(client)
-            let counted = leases.count(number)
+            let held = held(by: client)
+            let counted = leases.count(leases.client(client))
             if counted != (isShared ? held : 0) { complain("\(counted) counted for \(client ?? "nil") with \(held)") }
             // Of three places or fewer the share is all of them.
-            if isShared, pools.count == 1, maximum > 3, held >= maximum { complain("\(client ?? "nil") has all") }
+            if isShared, maximum > 3, held >= maximum { complain("\(client ?? "nil") has all") }
         }
     }
 
     private func checkWaiters(_ number: Int) {
         let pool = pools[number]
-        let idle = pool.state.idleCount
-        let free = budget.free + idle
+        let free = maximum - pools.map(\.users.count).reduce(0, +)
         let waiters = pool.waiters.values.filter { waiter in
             // The next place that becomes free is for who has two or fewer.
-            !isShared || pool.held(by: waiter.client) / 3 < max(free, 1)
+            !isShared || held(by: waiter.client) / 3 < max(free, 1)
         }
-        // Its end leads to a turn, and until then its place is neither free nor in use.
-        let isOneEnding = isShared && !pool.all(.closing).isEmpty
         guard !waiters.isEmpty else {
-            guard !isOneEnding else { return }
+            // What happens on other loops is noticed when the place comes.
+            guard pools.count == 1 else { return }
             if budget.waiting.contains(number) { complain("asks for a place that no waiter may have") }
             if !tasks.contains(where: { $0.pool == number && $0.task == .spare }) { complain("never looks again") }
             return
@@ -385,7 +384,8 @@ final class PoolWorld {
         if !budget.knowsAsWaiting(number) && !isComing { complain("waits for nothing") }
         if budget.free > 0 { complain("waits beside a free place") }
         // One that needs a new connection takes the place of an idle one when its turn comes.
-        if idle > 0, !isOneEnding, !waiters.contains(where: \.needsNew) { complain("waits beside an idle connection") }
+        let idle = budget.promised.contains(number) ? 0 : pool.state.idleCount
+        if idle > 0, !waiters.contains(where: \.needsNew) { complain("waits beside an idle connection") }
     }
 
     func checkThatNothingIsLeft() {

@@ -1,41 +1,76 @@
-/// Names a client in the account of a pool; ``PoolState/client(_:)`` has it.
+import Synchronization
+
+/// Names a client in the account of ``ClientLeases``.
 package struct PoolClient: Hashable, Sendable {
     /// Clients have no names, so there is nothing to count.
-    static let uncounted = PoolClient(number: -1)
+    static let uncounted = PoolClient(index: -1)
+    /// Requests without a client's name are one client.
+    static let unnamed = PoolClient(index: 0)
 
-    fileprivate let number: Int32
+    fileprivate let index: Int
 
-    fileprivate init(number: Int32) { self.number = number }
+    fileprivate init(index: Int) { self.index = index }
 }
 
-/// Counts the connections that each client has in use.
+/// Counts the connections to one upstream that each client has in use, over all event loops.
 ///
-/// An entry stays when its count is 0: the configuration names the clients, so there are few.
-struct ClientLeases: Sendable {
-    private var clients: [String?: PoolClient] = [:]
-    private var names: [String?] = []
-    private var counts: [Int] = []
-
-    mutating func client(_ name: String?) -> PoolClient {
-        if let client = clients[name] { return client }
-        let client = PoolClient(number: Int32(truncatingIfNeeded: counts.count))
-        clients[name] = client
-        names.append(name)
-        counts.append(0)
-        return client
+/// Two loops that look at the same moment can give a client one connection more than its share.
+package final class ClientLeases: Sendable {
+    private final class Count: Sendable {
+        let value = Atomic<Int>(0)
     }
 
-    func name(of client: PoolClient) -> String? {
-        client == .uncounted ? nil : names[Int(client.number)]
+    private let maximum: Int
+    private let clients: [String: PoolClient]
+    private let names: [String?]
+    private let counts: [Count]
+    private let total = Atomic<Int>(0)
+
+    /// - Parameters:
+    ///   - maximum: Connections of all clients.
+    ///   - clients: The names; nothing is counted when there are none.
+    package init(maximum: Int, clients: [String]) {
+        self.maximum = maximum
+        names = clients.isEmpty ? [] : [nil] + clients
+        counts = names.map { _ in Count() }
+        self.clients = Dictionary(
+            clients.enumerated().map { ($0.element, PoolClient(index: $0.offset + 1)) },
+            uniquingKeysWith: { first, _ in first }
+        )
     }
+
+    /// Clients have names.
+    @inline(__always)
+    var isShared: Bool { !counts.isEmpty }
+
+    func client(_ name: String?) -> PoolClient {
+        guard isShared else { return .uncounted }
+        return name.flatMap { clients[$0] } ?? .unnamed
+    }
+
+    func name(of client: PoolClient) -> String? { client == .uncounted ? nil : names[client.index] }
 
     func count(_ client: PoolClient) -> Int {
-        client == .uncounted ? 0 : counts[Int(client.number)]
+        client == .uncounted ? 0 : counts[client.index].value.load(ordering: .relaxed)
     }
 
-    @inline(__always)
-    mutating func add(_ number: Int, to client: PoolClient) {
+    /// Whether the client is within its share with one more connection. When all are in use, the next one that is not counts:
+    /// the client may ask for it.
+    func allowsOneMore(_ client: PoolClient) -> Bool {
+        guard client != .uncounted else { return true }
+        let free = maximum - total.load(ordering: .relaxed)
+        return FairShare.allows(own: count(client), free: max(free, 1))
+    }
+
+    func add(_ client: PoolClient) {
         guard client != .uncounted else { return }
-        counts[Int(client.number)] += number
+        counts[client.index].value.add(1, ordering: .relaxed)
+        total.add(1, ordering: .relaxed)
+    }
+
+    func remove(_ client: PoolClient) {
+        guard client != .uncounted else { return }
+        counts[client.index].value.subtract(1, ordering: .relaxed)
+        total.subtract(1, ordering: .relaxed)
     }
 }

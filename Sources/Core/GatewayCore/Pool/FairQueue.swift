@@ -55,15 +55,14 @@ package struct FairQueue<Element> {
         return isFirstUrgent ? client.urgent.first : client.ordinary.first
     }
 
-    /// The first one that can be served.
+    /// The first one that can be served, in the order of ``popFirst()``.
     ///
-    /// - Parameter canServe: Has the same answer for all waiters of a client; asked for the first one of each.
-    package func first(where canServe: (Element) -> Bool) -> Element? {
-        firstSlot(where: canServe).flatMap { waiters[$0]?.element }
-    }
-
-    package func firstTicket(where canServe: (Element) -> Bool) -> WaiterTicket? {
-        firstSlot(where: canServe).flatMap(ticket)
+    /// - Parameter canServe: Asked for the first waiter of each client.
+    package func first(where canServe: (Element) -> Bool) -> (ticket: WaiterTicket, element: Element)? {
+        guard let slot = firstSlot(where: canServe), let ticket = ticket(of: slot), let waiter = waiters[slot] else {
+            return nil
+        }
+        return (ticket, waiter.element)
     }
 
     private func firstSlot(where canServe: (Element) -> Bool) -> Int? {
@@ -94,18 +93,15 @@ package struct FairQueue<Element> {
         return .displaced(ticket, displaced, by: insert(element, client, isUrgent))
     }
 
-    package mutating func popFirst() -> (ticket: WaiterTicket, element: Element)? { pop(firstSlot) }
-
-    /// Takes a waiter whose turn it is.
-    package mutating func pop(_ ticket: WaiterTicket) -> (ticket: WaiterTicket, element: Element)? {
-        has(ticket) ? pop(Int(ticket.slot)) : nil
+    package mutating func popFirst() -> (ticket: WaiterTicket, element: Element)? {
+        guard let slot = firstSlot, let ticket = ticket(of: slot), let element = pop(ticket) else { return nil }
+        return (ticket, element)
     }
 
-    private mutating func pop(_ slot: Int?) -> (ticket: WaiterTicket, element: Element)? {
-        guard let slot, let ticket = ticket(of: slot), let element = take(slot, endsTurn: true) else {
-            return nil
-        }
-        return (ticket, element)
+    /// Takes a waiter whose turn it is.
+    @discardableResult
+    package mutating func pop(_ ticket: WaiterTicket) -> Element? {
+        has(ticket) ? take(Int(ticket.slot), endsTurn: true) : nil
     }
 
     /// - Returns: nil when the waiter has left before.

@@ -28,9 +28,7 @@ extension PoolState {
     ) -> PoolStep {
         let (name, client) = (client, self.client(client))
         let newcomer = Newcomer(name: name, client: client, isUrgent: isUrgent, isPrivate: isPrivate)
-        guard isOpenToNewcomers || isUrgent, place == .none, canServe(newcomer, situation) else {
-            return admit(newcomer, situation)
-        }
+        guard isOpenToNewcomers || isUrgent, place == .none, canServe(newcomer) else { return admit(newcomer) }
         self.newcomer = newcomer
         return askForPlace()
     }
@@ -48,14 +46,14 @@ extension PoolState {
             return next(situation)
         }
         self.newcomer = nil
-        return isGranted ? .dial(newConnection(for: newcomer.client), for: nil) : admit(newcomer, situation)
+        return isGranted ? .dial(newConnection(for: newcomer.client), for: nil) : admit(newcomer)
     }
 
-    private mutating func admit(_ newcomer: Newcomer, _ situation: PoolSituation) -> PoolStep {
+    private mutating func admit(_ newcomer: Newcomer) -> PoolStep {
         // It may have the place of a connection that it cannot use.
         if newcomer.needsNew || !kept.isEmpty { wantsTurn = true }
         let areOthersBlocked = waiters.isEmpty || areWaitersBlocked
-        let isBlocked = areOthersBlocked && !canServe(newcomer, situation)
+        let isBlocked = areOthersBlocked && !canServe(newcomer)
         switch waiters.append(newcomer, client: newcomer.name, isUrgent: newcomer.isUrgent) {
         case .queued(let ticket):
             areWaitersBlocked = isBlocked
@@ -63,16 +61,14 @@ extension PoolState {
         case .displaced(let displaced, _, let ticket):
             areWaitersBlocked = isBlocked
             // The one that leaves may have been the only one that could be served.
-            if rules.isShared { wantsTurn = true }
+            if leases.isShared { wantsTurn = true }
             return .displace(displaced, by: ticket)
         case .refused: return .refuseNewcomer(.full)
         }
     }
 
     /// Its client is within its share.
-    private func canServe(_ waiter: Newcomer, _ situation: PoolSituation) -> Bool {
-        isWithinShare(waiter.client, freePlaces: situation.freePlaces)
-    }
+    private func canServe(_ waiter: Newcomer) -> Bool { leases.allowsOneMore(waiter.client) }
 
     // MARK: Waiters that leave
 
@@ -144,17 +140,18 @@ extension PoolState {
 
     /// Serves the waiter whose turn it is.
     private mutating func serveFirst(_ situation: PoolSituation) -> PoolStep {
-        let waiter = firstWaiter(situation)
-        areWaitersBlocked = waiter == nil
-        guard let waiter else { return isInTurn ? closeKeptOfWaiters(situation) : .nothing }
+        let first = firstWaiter
+        areWaitersBlocked = first == nil
+        guard let (ticket, waiter) = first else { return isInTurn ? closeKeptOfWaiters(situation) : .nothing }
         if !waiter.needsNew, let slot = idle.last {
             let id = ConnectionID(slot: slot, number: connections[Int(slot)].number)
             // Always looked at: the request may not be one that can be sent again.
             let action = take(for: .uncounted, mayRepeat: false, isOpen: true, mayHaveInput: true, at: situation.now)
             return action == .close ? .close(id) : .look(id)
         }
-        if hasGrant, let (ticket, waiter) = popWaiter(situation) {
+        if hasGrant {
             hasGrant = false
+            waiters.pop(ticket)
             return .dial(newConnection(for: waiter.client), for: ticket)
         }
         if place == .none { return askForPlace() }
@@ -170,23 +167,15 @@ extension PoolState {
     }
 
     /// The first one whose client is within its share.
-    private func firstWaiter(_ situation: PoolSituation) -> Newcomer? {
-        guard rules.isShared else { return waiters.first }
-        return waiters.first { canServe($0, situation) }
-    }
-
-    private mutating func popWaiter(_ situation: PoolSituation) -> (ticket: WaiterTicket, element: Newcomer)? {
-        guard rules.isShared else { return waiters.popFirst() }
-        guard let ticket = waiters.firstTicket(where: { canServe($0, situation) }) else { return nil }
-        return waiters.pop(ticket)
-    }
+    private var firstWaiter: (ticket: WaiterTicket, element: Newcomer)? { waiters.first { canServe($0) } }
 
     package mutating func looked(isUsable: Bool, at id: ConnectionID, _ situation: PoolSituation) -> PoolStep {
         guard isUsable else { return next(situation) }
-        // The connection is no longer among the idle ones.
-        var before = situation
-        before.freePlaces += 1
-        guard let (ticket, waiter) = popWaiter(before) else { return .close(id) }
+        // Shares change on other loops at any time, so another waiter may be the first one now. A used connection is not for
+        // each of them.
+        let first = waiters.first { !$0.needsNew && canServe($0) }
+        guard let (ticket, waiter) = first else { return .close(id) }
+        waiters.pop(ticket)
         lease(id.slot, to: waiter.client)
         return .lease(id, to: ticket)
     }

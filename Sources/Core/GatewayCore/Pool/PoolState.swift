@@ -8,7 +8,7 @@
 /// ``keepPrivate(_:keepAliveSeconds:_:)`` and ``takePrivate(_:)``.
 ///
 /// A client that has more connections in use than its share waits, although places or idle connections are left: they are for
-/// other clients (``FairShare``). Its turn in the queue is kept. The connections of this loop are counted.
+/// other clients (``FairShare``). It keeps its turn in the queue. All loops count in one account, ``ClientLeases``.
 ///
 /// Taking and putting back are on the path of every request: they allocate nothing. They look nothing up, except that
 /// ``client(_:)`` looks up a name where clients have names.
@@ -17,9 +17,7 @@ package struct PoolState: ~Copyable, Sendable {
         package var maximumWaiters: Int
         /// The longest rest of a connection.
         package var idleTimeout: Duration
-        /// Clients have names, and one must not take all places. Requests without a name are one client then.
-        package var isShared = false
-        /// Places that become free on other loops are noticed after this time by a client that is over its share.
+        /// A client that is over its share notices after this time what has changed on other loops.
         package var shareCheckPeriod: Duration = .milliseconds(100)
         /// The longest life of a connection: after a change of DNS no old address is used for longer.
         package var maximumAge: Duration = .seconds(600)
@@ -83,7 +81,7 @@ package struct PoolState: ~Copyable, Sendable {
     /// The private ones without a request. The one that has rested longest first.
     var kept: [Int32] = []
     var waiters: FairQueue<Newcomer>
-    var leases = ClientLeases()
+    let leases: ClientLeases
     /// At the last look the client of each waiter was over its share. What changes that on this loop leads to a turn.
     var areWaitersBlocked = false
     /// Connections open or being opened, and a place that is not used yet.
@@ -102,8 +100,9 @@ package struct PoolState: ~Copyable, Sendable {
     var isSpareScheduled = false
     package internal(set) var isRetired = false
 
-    package init(_ rules: Rules) {
+    package init(_ rules: Rules, _ leases: ClientLeases) {
         self.rules = rules
+        self.leases = leases
         freshness = rules.freshness.wholeNanoseconds
         // So that no sum with it overflows.
         idleTime = min(rules.idleTimeout.wholeNanoseconds, 1 << 61)
@@ -116,18 +115,14 @@ package struct PoolState: ~Copyable, Sendable {
 
     // MARK: Taking
 
-    /// The client in the account of this pool.
-    package mutating func client(_ name: String?) -> PoolClient {
-        rules.isShared ? leases.client(name) : .uncounted
-    }
+    /// The client in the account.
+    package func client(_ name: String?) -> PoolClient { leases.client(name) }
 
     /// The connection that ``take(for:mayRepeat:isOpen:mayHaveInput:at:)`` is about. nil while requests wait that can be served: they
     /// go first. nil for a client that is over its share.
-    ///
-    /// - Parameter freePlaces: ``PoolSituation/freePlaces``.
     @inline(__always)
-    package func next(for client: PoolClient, freePlaces: Int) -> ConnectionID? {
-        guard isOpenToNewcomers, isWithinShare(client, freePlaces: freePlaces) else { return nil }
+    package func next(for client: PoolClient) -> ConnectionID? {
+        guard isOpenToNewcomers, leases.allowsOneMore(client) else { return nil }
         return latest
     }
 
@@ -135,21 +130,13 @@ package struct PoolState: ~Copyable, Sendable {
     @inline(__always)
     var isOpenToNewcomers: Bool { waiters.isEmpty || areWaitersBlocked && !isTurnScheduled }
 
-    /// When no place is free, the next one that becomes free counts: the client may ask for it.
-    @inline(__always)
-    func isWithinShare(_ client: PoolClient, freePlaces: Int) -> Bool {
-        guard rules.isShared else { return true }
-        let free = freePlaces + idle.count + (hasGrant ? 1 : 0)
-        return FairShare.allows(own: leases.count(client), free: max(free, 1))
-    }
-
     /// The idle connection that was used last.
     package var latest: ConnectionID? {
         guard let slot = idle.last else { return nil }
         return ConnectionID(slot: slot, number: connections[Int(slot)].number)
     }
 
-    /// Takes the connection ``next(for:freePlaces:)``, which was open a moment ago. It can still end on first use.
+    /// Takes the connection ``next(for:)``, which was open a moment ago. It can still end on first use.
     ///
     /// - Parameters:
     ///   - mayRepeat: The request may be sent again if the connection turns out to have ended. Otherwise it gets no connection that
@@ -176,12 +163,12 @@ package struct PoolState: ~Copyable, Sendable {
     @inline(__always)
     mutating func lease(_ slot: Int32, to client: PoolClient) {
         connections[Int(slot)].client = client
-        leases.add(1, to: client)
+        leases.add(client)
     }
 
     @inline(__always)
     private mutating func endLease(_ slot: Int) {
-        leases.add(-1, to: connections[slot].client)
+        leases.remove(connections[slot].client)
         connections[slot].client = .uncounted
     }
 
@@ -288,7 +275,7 @@ package struct PoolState: ~Copyable, Sendable {
         freeSlots.append(id.slot)
         placeCount -= 1
         // Which clients are over their share may have changed.
-        if rules.isShared { wantsTurn = true }
+        if leases.isShared { wantsTurn = true }
         return .giveBackPlace
     }
 

@@ -13,13 +13,10 @@ package struct PoolSituation: Hashable, Sendable {
     package var now: MonotonicTime
     /// A pool of another event loop waits for a place.
     package var othersWait: Bool
-    /// Places that the budget could grant now.
-    package var freePlaces: Int
 
-    package init(now: MonotonicTime, othersWait: Bool, freePlaces: Int) {
+    package init(now: MonotonicTime, othersWait: Bool) {
         self.now = now
         self.othersWait = othersWait
-        self.freePlaces = freePlaces
     }
 }
 

@@ -1,3 +1,4 @@
+import GatewayCore
 import NIOCore
 import Synchronization
 
@@ -41,19 +42,17 @@ final class ConnectionBudget: Sendable {
     private let state: Mutex<State>
     /// So that a request does not take the lock to learn that no pool waits.
     private let hasWaiting = Atomic<Bool>(false)
-    /// The same for the free places.
-    private let free: Atomic<Int>
+    /// The clients that use the connections.
+    let leases: ClientLeases
 
-    init(maximum: Int) {
+    /// - Parameter clients: Names among which the connections are shared.
+    init(maximum: Int, clients: [String]) {
         state = Mutex(State(free: maximum))
-        free = Atomic(maximum)
+        leases = ClientLeases(maximum: maximum, clients: clients)
     }
 
     /// Whether a pool waits for a place.
     var isWaitedFor: Bool { hasWaiting.load(ordering: .relaxed) }
-
-    /// Places that a pool would be granted at once. Another loop may take them at any time.
-    var freePlaces: Int { free.load(ordering: .relaxed) }
 
     func join(_ pool: PoolHandle) { state.withLock { $0.pools.append(pool) } }
 
@@ -137,7 +136,6 @@ final class ConnectionBudget: Sendable {
         state.withLock { state in
             let result = body(&state)
             hasWaiting.store(!state.waiting.isEmpty, ordering: .relaxed)
-            free.store(state.free, ordering: .relaxed)
             return result
         }
     }

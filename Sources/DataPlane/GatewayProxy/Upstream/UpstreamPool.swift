@@ -34,17 +34,14 @@ final class UpstreamPool {
             maximumWaiters: shared.pendingPerUpstream,
             idleTimeout: shared.limits.idleTimeout
         )
-        rules.isShared = shared.hasClients
         rules.maximumAge = shared.limits.connectionMaxAge
-        state = PoolState(rules)
+        state = PoolState(rules, budget.leases)
     }
 
     var key: UpstreamTarget.Key { target.key }
 
     private var now: MonotonicTime { MonotonicTime(clock.now) }
-    private var situation: PoolSituation {
-        PoolSituation(now: now, othersWait: budget.isWaitedFor, freePlaces: budget.freePlaces)
-    }
+    private var situation: PoolSituation { PoolSituation(now: now, othersWait: budget.isWaitedFor) }
 
     private func connection(_ id: ConnectionID) -> HTTP1UpstreamConnection? {
         id.index < connections.count ? connections[id.index] : nil
@@ -58,7 +55,7 @@ final class UpstreamPool {
     /// - Parameter mayRepeat: The request may be sent again if the connection turns out to have ended.
     func takeIdle(for name: String?, mayRepeat: Bool) -> HTTP1UpstreamConnection? {
         let client = state.client(name)
-        while let id = state.next(for: client, freePlaces: budget.freePlaces), let candidate = connection(id) {
+        while let id = state.next(for: client), let candidate = connection(id) {
             let action = state.take(
                 for: client,
                 mayRepeat: mayRepeat,
