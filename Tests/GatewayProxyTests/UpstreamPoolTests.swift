@@ -297,7 +297,7 @@ struct UpstreamPoolTests {
                 { _ in },
                 { loops in
                     #expect(loops.areOpen == [false])
-                    #expect(loops.pools[0].takeIdle(mayRepeat: true) == nil)
+                    #expect(loops.pools[0].takeIdle(for: nil, mayRepeat: true) == nil)
                     loops.connect(0)
                 },
             ]
@@ -319,7 +319,7 @@ struct UpstreamPoolTests {
                 { loops in
                     loops.putBack(0)
                     #expect(loops.areOpen == [true])
-                    #expect(loops.pools[0].takeIdle(mayRepeat: true) == nil)
+                    #expect(loops.pools[0].takeIdle(for: nil, mayRepeat: true) == nil)
                     #expect(loops.owner.takeIdle() === loops.answers[0].stream)
                     // It has the only place.
                     loops.connect(0)

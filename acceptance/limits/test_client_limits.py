@@ -1,4 +1,4 @@
-"""What one client may use: `access.clients.NAME.limits`, and its share of what all clients wait for."""
+"""What one client may use: `access.clients.NAME.limits`, and its share of what all clients use and wait for."""
 
 import contextlib
 import json
@@ -266,6 +266,66 @@ def test_no_client_takes_every_place_of_those_who_wait_for_a_token(start_gateway
     assert set(statuses) == {200, 503} and 5 <= statuses.count(200) <= 10, statuses
     assert {tuple(one.values("retry-after")) for one in refused} == {("1",)}
     assert token_server.count() == 1
+
+
+# What all have in use
+
+EVENTS = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n9\r\ndata: 1\n\n\r\n"
+
+
+def test_no_client_takes_every_connection(start_gateway, make_script, ask):
+    """Of eight a client gets six. It waits for more until its own streams end, and another client does not wait."""
+
+    def steps(wire, number):
+        while (head := wire.head()).endswith(b"\r\n\r\n"):
+            if b"/held" in head.partition(b"\r\n")[0]:
+                wire.send(EVENTS)
+            else:
+                wire.send(response(200, b"ok"))
+
+    gateway = start_gateway(
+        {
+            "workers": 1,
+            "limits": {"connections_per_upstream": 8, "connect_timeout": "20s"},
+            "access": clients(),
+            "routes": {"api": {"upstream": make_script(steps).url, "auth": "none"}},
+        }
+    )
+    waiting = [ask(gateway, "ada") for _ in range(8)]
+    streams_of_ada = []
+
+    def begin(count):
+        def have_begun():
+            for wire in list(waiting):
+                if not wire.is_quiet(0):
+                    waiting.remove(wire)
+                    streams_of_ada.append(wire)
+                    assert wire.head().startswith(b"HTTP/1.1 200 ")
+            return len(streams_of_ada) >= count
+
+        processes.wait_until(have_begun, 10, lambda: f"{count} streams; there are {len(streams_of_ada)}")
+
+    begin(6)
+    seen_by(gateway, waiting)
+    assert [status(gateway, "bob") for _ in range(3)] == [200] * 3
+    assert len(waiting) == 2 and all(wire.is_quiet(0.2) for wire in waiting)
+    for count in (7, 8):
+        streams_of_ada[count - 7].reset()
+        begin(count)
+    assert status(gateway, "bob") == 200
+
+
+def test_a_client_without_a_name_can_have_every_connection(start_gateway, holding):
+    """Where clients have no names, there are no others to leave connections for."""
+    limits = {"connections_per_upstream": 4}
+    gateway = start_gateway({"workers": 1, "limits": limits, "routes": {"api": {"upstream": holding.url, "auth": "none"}}})
+    with contextlib.ExitStack() as wires:
+        all_wires = [wires.enter_context(connect(gateway.port)) for _ in range(4)]
+        for wire in all_wires:
+            wire.send(get(gateway, path="/api/held"))
+        holding.arrive(4)
+        holding.answers.set()
+        assert [answer(wire).status for wire in all_wires] == [200] * 4
 
 
 # The configuration

@@ -5,14 +5,15 @@ import Testing
 /// Random events in any order, before one budget: what must hold whatever happens.
 @Suite("Pool: properties", .timeLimit(.minutes(5)))
 struct PoolPropertyTests {
-    @Test(arguments: 0..<12)
-    func everyLeaseAndEveryWaitHasOneEnd(_ seed: UInt64) {
+    @Test(arguments: 0..<12, [false, true])
+    func everyLeaseAndEveryWaitHasOneEnd(_ seed: UInt64, _ isShared: Bool) {
         var random = SplitMix(seed: seed &+ 1)
         for round in 0..<20 {
             let world = PoolWorld(
                 pools: Int.random(in: 1...3, using: &random),
-                maximum: Int.random(in: 1...6, using: &random),
-                maximumWaiters: Int.random(in: 0...8, using: &random)
+                maximum: Int.random(in: 1...(isShared ? 12 : 6), using: &random),
+                maximumWaiters: Int.random(in: 0...8, using: &random),
+                isShared: isShared
             )
             let events = play(world, &random)
             world.finish(random: &random)

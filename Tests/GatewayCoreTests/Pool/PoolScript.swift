@@ -4,20 +4,25 @@ import Testing
 
 /// Plays a pool from lines such as `connect a -> ask`. Behind the arrow stands what the pool answers, up to its next question.
 ///
+/// `elsewhere a` is a request of the client a on another loop, and `elsewhere a ends` is its end.
 /// Connections are `c1`, `c2` in the order in which they are dialled, waiters `w1`, `w2`. `at 5s` and `at 20ms` set the clock.
 struct PoolScript: ~Copyable {
     private var pool: PoolState
     private var now = MonotonicTime(nanoseconds: 0)
     private var othersWait = false
+    private let leases: ClientLeases
     private var connections: [ConnectionID] = []
     private var waiters: [WaiterTicket] = []
 
-    init(_ rules: PoolState.Rules) { pool = PoolState(rules) }
+    init(_ rules: PoolState.Rules, _ leases: ClientLeases) {
+        self.leases = leases
+        pool = PoolState(rules, leases)
+    }
 
     private var situation: PoolSituation { PoolSituation(now: now, othersWait: othersWait) }
 
-    static func check(_ text: String, _ rules: PoolState.Rules) {
-        var script = PoolScript(rules)
+    static func check(_ text: String, _ rules: PoolState.Rules, _ leases: ClientLeases) {
+        var script = PoolScript(rules, leases)
         for (number, line) in text.split(separator: "\n").enumerated() {
             let parts = line.split(separator: "->").map { part in
                 part.split(separator: " ").joined(separator: " ")
@@ -33,6 +38,9 @@ struct PoolScript: ~Copyable {
         switch words[0] {
         case "at": now = time(argument)
         case "others" where words.count > 1: othersWait = argument == "wait"
+        case "elsewhere":
+            let client = leases.client(argument)
+            if words.contains("ends") { leases.remove(client) } else { leases.add(client) }
         case "retire": pool.retire()
         case "open": pool.opened(connection(argument), jitter: words.count > 2 ? .max : 0, at: now)
         case "take": return take(words)
@@ -83,8 +91,10 @@ struct PoolScript: ~Copyable {
     }
 
     private mutating func take(_ words: [String]) -> String {
-        guard let next = pool.next else { return "none" }
+        let client = pool.client(words.firstIndex(of: "by").map { words[$0 + 1] })
+        guard let next = pool.next(for: client) else { return "none" }
         let action = pool.take(
+            for: client,
             mayRepeat: !words.contains("once"),
             isOpen: !words.contains("closed"),
             mayHaveInput: words.contains("input"),

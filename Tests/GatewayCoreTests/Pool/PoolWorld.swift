@@ -20,7 +20,14 @@ final class PoolWorld {
         case closing
     }
 
+    private struct Waiter {
+        let client: String?
+        let needsNew: Bool
+    }
+
     private let maximum: Int
+    private let isShared: Bool
+    private let leases: ClientLeases
     private var pools: [Pool]
     private var budget: PoolTestBudget
     private var tasks: [(pool: Int, task: Task)] = []
@@ -32,23 +39,25 @@ final class PoolWorld {
     private final class Pool {
         var state: PoolState
         var connections: [ConnectionID: Lease] = [:]
-        /// Whether each needs a new connection.
-        var waiters: [WaiterTicket: Bool] = [:]
+        /// The clients of the connections that are in use.
+        var users: [ConnectionID: String?] = [:]
+        var waiters: [WaiterTicket: Waiter] = [:]
         /// nil is a request that did not have to wait.
         var dialled: [ConnectionID: WaiterTicket?] = [:]
 
-        init(_ rules: PoolState.Rules) { state = PoolState(rules) }
+        init(_ rules: PoolState.Rules, _ leases: ClientLeases) { state = PoolState(rules, leases) }
 
         func all(_ lease: Lease) -> [ConnectionID] {
             connections.filter { $0.value == lease }.map(\.key).sorted { ($0.slot, $0.number) < ($1.slot, $1.number) }
         }
     }
 
-    init(pools count: Int, maximum: Int, maximumWaiters: Int) {
+    init(pools count: Int, maximum: Int, maximumWaiters: Int, isShared: Bool) {
         self.maximum = maximum
-        pools = (0..<count).map { _ in
-            Pool(PoolState.Rules(maximumWaiters: maximumWaiters, idleTimeout: .seconds(2)))
-        }
+        self.isShared = isShared
+        let rules = PoolState.Rules(maximumWaiters: maximumWaiters, idleTimeout: .seconds(2))
+        leases = ClientLeases(maximum: maximum, clients: isShared ? ["a", "b", "c"] : [])
+        pools = (0..<count).map { [leases] _ in Pool(rules, leases) }
         budget = PoolTestBudget(free: maximum)
     }
 
@@ -62,11 +71,11 @@ final class PoolWorld {
 
     // MARK: The shell
 
-    private func run(_ first: PoolStep, _ number: Int, needsNew: Bool = false) {
+    private func run(_ first: PoolStep, _ number: Int, for newcomer: Waiter? = nil) {
         let pool = pools[number]
         var step = first
         while step != .nothing {
-            perform(step, number, needsNew: needsNew)
+            perform(step, number, newcomer)
             step =
                 switch step {
                 case .askForPlace: pool.state.placeAnswered(isGranted: take(number), situation(number))
@@ -82,17 +91,19 @@ final class PoolWorld {
         }
     }
 
-    private func perform(_ step: PoolStep, _ number: Int, needsNew: Bool) {
+    private func perform(_ step: PoolStep, _ number: Int, _ newcomer: Waiter?) {
         let pool = pools[number]
         switch step {
         case .nothing, .askForPlace, .askForOwnPlace, .withdrawRequest, .offerIdle: break
         case .dial(let id, let ticket):
-            if let ticket, pool.waiters.removeValue(forKey: ticket) == nil { complain("dialled for nobody") }
+            let waiter = ticket.map { pool.waiters.removeValue(forKey: $0) } ?? newcomer
+            if waiter == nil { complain("dialled for nobody") }
+            pool.users[id] = .some(waiter?.client)
             if pool.connections.updateValue(.opening, forKey: id) != nil { complain("a connection opened twice") }
             pool.dialled[id] = .some(ticket)
-        case .wait(let ticket): pool.waiters[ticket] = needsNew
+        case .wait(let ticket): pool.waiters[ticket] = newcomer
         case .displace(let displaced, let ticket):
-            pool.waiters[ticket] = needsNew
+            pool.waiters[ticket] = newcomer
             refuse(displaced, pool)
         case .refuseNewcomer: refused += 1
         case .refuse(let ticket, _): refuse(ticket, pool)
@@ -101,11 +112,13 @@ final class PoolWorld {
             lease(id, pool, endsUnnoticed: id.number % 3 == 2)
             if pool.connections[id] == .closing { close(id, number) }
         case .lease(let id, let ticket):
-            switch pool.waiters.removeValue(forKey: ticket) {
+            let waiter = pool.waiters.removeValue(forKey: ticket)
+            switch waiter?.needsNew {
             case nil: complain("leased to nobody")
             case true?: complain("a used connection for a request that needs a new one")
             case false?: served += 1
             }
+            pool.users[id] = .some(waiter?.client)
             if pool.connections[id] != .leased { complain("leased what was not looked at") }
             goOn(with: id, number)
         case .serveLater: tasks.append((number, .serve))
@@ -167,10 +180,12 @@ final class PoolWorld {
 
     func request(_ pool: Int, client: String?, isUrgent: Bool, isPrivate: Bool = false, mayRepeat: Bool) {
         if !isUrgent, !isPrivate {
-            while let id = pools[pool].state.next {
+            let number = pools[pool].state.client(client)
+            while let id = pools[pool].state.next(for: number) {
                 let lease = pools[pool].connections[id]
                 if lease != .idle { complain("not idle") }
                 let action = pools[pool].state.take(
+                    for: number,
                     mayRepeat: mayRepeat,
                     isOpen: true,
                     mayHaveInput: false,
@@ -178,6 +193,7 @@ final class PoolWorld {
                 )
                 pools[pool].connections[id] = action == .lease || action == .look ? .leased : .closing
                 if pools[pool].connections[id] == .leased {
+                    pools[pool].users[id] = .some(client)
                     served += 1
                     return
                 }
@@ -187,7 +203,7 @@ final class PoolWorld {
         run(
             pools[pool].state.connect(client: client, isUrgent: isUrgent, isPrivate: isPrivate, situation),
             pool,
-            needsNew: isUrgent || isPrivate
+            for: Waiter(client: client, needsNew: isUrgent || isPrivate)
         )
     }
 
@@ -225,6 +241,7 @@ final class PoolWorld {
         switch answer {
         case .rest(_, let servesLater):
             pools[pool].connections[id] = lease
+            if lease == .idle { pools[pool].users[id] = nil }
             if servesLater { tasks.append((pool, .serve)) }
         case .close: pools[pool].connections[id] = .closing
         case .offer: complain("offered twice")
@@ -247,6 +264,7 @@ final class PoolWorld {
 
     private func end(_ id: ConnectionID, _ pool: Int) {
         pools[pool].connections[id] = nil
+        pools[pool].users[id] = nil
         run(pools[pool].state.ended(id, situation(pool)), pool)
         // Once more: without effect.
         if pools[pool].state.ended(id, situation(pool)) != .nothing { complain("ended twice") }
@@ -319,23 +337,55 @@ final class PoolWorld {
         let granted = tasks.count { $0.task == .grant }
         for (number, pool) in pools.enumerated() {
             let state = (
-                places: pool.state.placeCount, idle: pool.state.idleCount, waiters: pool.state.waiterCount,
-                needsNew: pool.state.waiters.first?.needsNew ?? false
+                places: pool.state.placeCount, idle: pool.state.idleCount, waiters: pool.state.waiterCount
             )
             if state.waiters != pool.waiters.count { complain("a waiter was lost") }
             if state.idle != pool.all(.idle).count { complain("an idle connection was lost") }
             if pool.state.kept.count != pool.all(.kept).count { complain("a private connection was lost") }
             if state.places != pool.connections.count { complain("\(state.places) places, \(pool.connections.count)") }
-            let isComing = tasks.contains { $0.pool == number && $0.task == .grant }
-            let isAsking = budget.knowsAsWaiting(number) || isComing
-            guard isSettled, state.waiters > 0 else { continue }
-            if !isAsking { complain("waits for nothing") }
-            if state.idle > 0, !state.needsNew { complain("waits beside an idle connection") }
+            if isSettled, state.waiters > 0 { checkWaiters(number) }
         }
+        checkShares()
         let places = budget.places.values.reduce(0, +)
         if places + budget.free != maximum { complain("\(places) places and \(budget.free) of \(maximum)") }
         let open = pools.map(\.connections.count).reduce(0, +)
         if open + granted != places { complain("\(open) connections and \(granted) grants for \(places) places") }
+    }
+
+    private func held(by client: String?) -> Int {
+        pools.map { $0.users.count { $0.value == client } }.reduce(0, +)
+    }
+
+    private func checkShares() {
+        for client in ["a", "b", "c", nil] {
+            let held = held(by: client)
+            let counted = leases.count(leases.client(client))
+            if counted != (isShared ? held : 0) { complain("\(counted) counted for \(client ?? "nil") with \(held)") }
+            // Of three places or fewer the share is all of them.
+            if isShared, maximum > 3, held >= maximum { complain("\(client ?? "nil") has all") }
+        }
+    }
+
+    private func checkWaiters(_ number: Int) {
+        let pool = pools[number]
+        let free = maximum - pools.map(\.users.count).reduce(0, +)
+        let waiters = pool.waiters.values.filter { waiter in
+            // The next place that becomes free is for who has two or fewer.
+            !isShared || held(by: waiter.client) / 3 < max(free, 1)
+        }
+        guard !waiters.isEmpty else {
+            // What happens on other loops is noticed when the place comes.
+            guard pools.count == 1 else { return }
+            if budget.waiting.contains(number) { complain("asks for a place that no waiter may have") }
+            if !tasks.contains(where: { $0.pool == number && $0.task == .spare }) { complain("never looks again") }
+            return
+        }
+        let isComing = tasks.contains { $0.pool == number && $0.task == .grant }
+        if !budget.knowsAsWaiting(number) && !isComing { complain("waits for nothing") }
+        if budget.free > 0 { complain("waits beside a free place") }
+        // One that needs a new connection takes the place of an idle one when its turn comes.
+        let idle = budget.promised.contains(number) ? 0 : pool.state.idleCount
+        if idle > 0, !waiters.contains(where: \.needsNew) { complain("waits beside an idle connection") }
     }
 
     func checkThatNothingIsLeft() {

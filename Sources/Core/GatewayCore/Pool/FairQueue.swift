@@ -10,6 +10,7 @@ package struct WaiterTicket: Hashable, Sendable {
 ///
 /// - Waiters of one client leave in the order in which they came. Requests without a client's name are one client.
 /// - Urgent waiters leave before all others, and take turns among themselves.
+/// - A client whose waiters cannot be served now is passed over. It keeps its turn.
 /// - When the queue is full, a newcomer displaces the newest waiter of the client with the most places. It does so
 ///   only if its own client then holds no more places than that client. A client therefore never waits for a place
 ///   that another one holds beyond its share. Two clients with equal shares do not displace each other.
@@ -54,6 +55,30 @@ package struct FairQueue<Element> {
         return isFirstUrgent ? client.urgent.first : client.ordinary.first
     }
 
+    /// The first one that can be served, in the order of ``popFirst()``.
+    ///
+    /// - Parameter canServe: Asked for the first waiter of each client.
+    package func first(where canServe: (Element) -> Bool) -> (ticket: WaiterTicket, element: Element)? {
+        guard let slot = firstSlot(where: canServe), let ticket = ticket(of: slot), let waiter = waiters[slot] else {
+            return nil
+        }
+        return (ticket, waiter.element)
+    }
+
+    private func firstSlot(where canServe: (Element) -> Bool) -> Int? {
+        firstSlot(isUrgent: true, where: canServe) ?? firstSlot(isUrgent: false, where: canServe)
+    }
+
+    private func firstSlot(isUrgent: Bool, where canServe: (Element) -> Bool) -> Int? {
+        func slot(of client: Int) -> Int? { clients[client]?[isUrgent].first }
+        let turns = isUrgent ? urgentTurns : ordinaryTurns
+        let client = turns.first { client in
+            guard let slot = slot(of: client), let waiter = waiters[slot] else { return false }
+            return canServe(waiter.element)
+        }
+        return client.flatMap(slot)
+    }
+
     /// Places that the client holds.
     package func held(by client: String?) -> Int {
         guard let number = numbers[client] else { return 0 }
@@ -69,18 +94,25 @@ package struct FairQueue<Element> {
     }
 
     package mutating func popFirst() -> (ticket: WaiterTicket, element: Element)? {
-        guard let slot = firstSlot, let ticket = ticket(of: slot), let element = take(slot, endsTurn: true) else {
-            return nil
-        }
+        guard let slot = firstSlot, let ticket = ticket(of: slot), let element = pop(ticket) else { return nil }
         return (ticket, element)
+    }
+
+    /// Takes a waiter whose turn it is.
+    @discardableResult
+    package mutating func pop(_ ticket: WaiterTicket) -> Element? {
+        has(ticket) ? take(Int(ticket.slot), endsTurn: true) : nil
     }
 
     /// - Returns: nil when the waiter has left before.
     @discardableResult
     package mutating func remove(_ ticket: WaiterTicket) -> Element? {
+        has(ticket) ? take(Int(ticket.slot)) : nil
+    }
+
+    private func has(_ ticket: WaiterTicket) -> Bool {
         let slot = Int(ticket.slot)
-        guard slot < waiters.count, waiters[slot]?.number == ticket.number else { return nil }
-        return take(slot)
+        return slot < waiters.count && waiters[slot]?.number == ticket.number
     }
 
     // MARK: Places
@@ -178,6 +210,8 @@ private struct ClientTurns: Sendable {
     private(set) var order = LinkedSlots.List()
 
     init() {}
+
+    func first(where isFound: (Int) -> Bool) -> Int? { links.first(in: order, where: isFound) }
 
     mutating func update(_ client: Int, from waited: Bool, to waits: Bool, endsTurn: Bool) {
         if waited, !waits || endsTurn { links.remove(client, from: &order) }

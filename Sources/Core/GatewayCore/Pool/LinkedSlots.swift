@@ -17,6 +17,16 @@ struct LinkedSlots: Sendable {
     private static let none = -1
     private var links: [Links] = []
 
+    /// The first slot of the list, from its start, that meets the condition.
+    func first(in list: List, where isFound: (Int) -> Bool) -> Int? {
+        var slot = list.first
+        while slot != Self.none {
+            if isFound(slot) { return slot }
+            slot = links[slot].next
+        }
+        return nil
+    }
+
     mutating func append(_ slot: Int, to list: inout List) {
         while links.count <= slot { links.append(Links()) }
         links[slot] = Links(previous: list.last, next: Self.none)

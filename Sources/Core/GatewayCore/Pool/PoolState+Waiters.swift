@@ -1,7 +1,8 @@
 extension PoolState {
     /// A request that needs a connection and has found none.
     struct Newcomer: Sendable {
-        let client: String?
+        let name: String?
+        let client: PoolClient
         let isUrgent: Bool
         let isPrivate: Bool
 
@@ -25,8 +26,9 @@ extension PoolState {
         isPrivate: Bool = false,
         _ situation: PoolSituation
     ) -> PoolStep {
-        let newcomer = Newcomer(client: client, isUrgent: isUrgent, isPrivate: isPrivate)
-        guard waiters.isEmpty || isUrgent, place == .none else { return admit(newcomer) }
+        let (name, client) = (client, self.client(client))
+        let newcomer = Newcomer(name: name, client: client, isUrgent: isUrgent, isPrivate: isPrivate)
+        guard isOpenToNewcomers || isUrgent, place == .none, canServe(newcomer) else { return admit(newcomer) }
         self.newcomer = newcomer
         return askForPlace()
     }
@@ -44,18 +46,29 @@ extension PoolState {
             return next(situation)
         }
         self.newcomer = nil
-        return isGranted ? .dial(newConnection(), for: nil) : admit(newcomer)
+        return isGranted ? .dial(newConnection(for: newcomer.client), for: nil) : admit(newcomer)
     }
 
     private mutating func admit(_ newcomer: Newcomer) -> PoolStep {
         // It may have the place of a connection that it cannot use.
         if newcomer.needsNew || !kept.isEmpty { wantsTurn = true }
-        switch waiters.append(newcomer, client: newcomer.client, isUrgent: newcomer.isUrgent) {
-        case .queued(let ticket): return .wait(ticket)
-        case .displaced(let displaced, _, let ticket): return .displace(displaced, by: ticket)
+        let areOthersBlocked = waiters.isEmpty || areWaitersBlocked
+        let isBlocked = areOthersBlocked && !canServe(newcomer)
+        switch waiters.append(newcomer, client: newcomer.name, isUrgent: newcomer.isUrgent) {
+        case .queued(let ticket):
+            areWaitersBlocked = isBlocked
+            return .wait(ticket)
+        case .displaced(let displaced, _, let ticket):
+            areWaitersBlocked = isBlocked
+            // The one that leaves may have been the only one that could be served.
+            if leases.isShared { wantsTurn = true }
+            return .displace(displaced, by: ticket)
         case .refused: return .refuseNewcomer(.full)
         }
     }
+
+    /// Its client is within its share.
+    private func canServe(_ waiter: Newcomer) -> Bool { leases.allowsOneMore(waiter.client) }
 
     // MARK: Waiters that leave
 
@@ -104,15 +117,15 @@ extension PoolState {
             let step = serveFirst(situation)
             if step != .nothing { return step }
         }
-        if hasGrant, waiters.isEmpty {
+        if hasGrant, areAllBlocked {
             hasGrant = false
             placeCount -= 1
             return .giveBackPlace
         }
         if isInTurn { endTurn() }
         if isRetired, isSparing {
-            // The waiter that a connection was put back for has left meanwhile.
-            if waiters.isEmpty, !idle.isEmpty { return .close(leaseOldest()) }
+            // The waiter that a connection was put back for has left meanwhile, or its client is over its share.
+            if areAllBlocked, !idle.isEmpty { return .close(leaseOldest()) }
             isSparing = false
         }
         if isSparing {
@@ -122,18 +135,24 @@ extension PoolState {
         return settle(situation)
     }
 
+    /// No waiter can be served.
+    private var areAllBlocked: Bool { waiters.isEmpty || areWaitersBlocked }
+
     /// Serves the waiter whose turn it is.
     private mutating func serveFirst(_ situation: PoolSituation) -> PoolStep {
-        let needsNew = waiters.first?.needsNew ?? false
-        if !needsNew, let slot = idle.last {
+        let first = firstWaiter
+        areWaitersBlocked = first == nil
+        guard let (ticket, waiter) = first else { return isInTurn ? closeKeptOfWaiters(situation) : .nothing }
+        if !waiter.needsNew, let slot = idle.last {
             let id = ConnectionID(slot: slot, number: connections[Int(slot)].number)
             // Always looked at: the request may not be one that can be sent again.
-            let action = take(mayRepeat: false, isOpen: true, mayHaveInput: true, at: situation.now)
+            let action = take(for: .uncounted, mayRepeat: false, isOpen: true, mayHaveInput: true, at: situation.now)
             return action == .close ? .close(id) : .look(id)
         }
-        if hasGrant, let (ticket, _) = waiters.popFirst() {
+        if hasGrant {
             hasGrant = false
-            return .dial(newConnection(), for: ticket)
+            waiters.pop(ticket)
+            return .dial(newConnection(for: waiter.client), for: ticket)
         }
         if place == .none { return askForPlace() }
         isInTurn = false
@@ -144,12 +163,20 @@ extension PoolState {
 
     private mutating func endTurn() {
         isInTurn = false
-        isSparing = waiters.isEmpty
+        isSparing = areAllBlocked
     }
+
+    /// The first one whose client is within its share.
+    private var firstWaiter: (ticket: WaiterTicket, element: Newcomer)? { waiters.first { canServe($0) } }
 
     package mutating func looked(isUsable: Bool, at id: ConnectionID, _ situation: PoolSituation) -> PoolStep {
         guard isUsable else { return next(situation) }
-        guard let (ticket, _) = waiters.popFirst() else { return .close(id) }
+        // Shares change on other loops at any time, so another waiter may be the first one now. A used connection is not for
+        // each of them.
+        let first = waiters.first { !$0.needsNew && canServe($0) }
+        guard let (ticket, waiter) = first else { return .close(id) }
+        waiters.pop(ticket)
+        lease(id.slot, to: waiter.client)
         return .lease(id, to: ticket)
     }
 
@@ -161,7 +188,13 @@ extension PoolState {
 
     /// What belongs to the end of every event.
     private mutating func settle(_ situation: PoolSituation) -> PoolStep {
-        if waiters.isEmpty, place == .asked { return .withdrawRequest }
+        // Otherwise other pools would close connections for a place that no waiter may have.
+        if areAllBlocked, place == .asked { return .withdrawRequest }
+        if !waiters.isEmpty, areWaitersBlocked, !isSpareScheduled {
+            isSpareScheduled = true
+            let isSparing = situation.othersWait && !idle.isEmpty
+            return .spareLater(isSparing ? rules.spareAfter : rules.shareCheckPeriod)
+        }
         if waiters.isEmpty, place == .none, placeCount == 0, isInBudget {
             isInBudget = false
             return .leaveBudget
@@ -181,7 +214,7 @@ extension PoolState {
 
     /// A pool of another loop waits for a place.
     package mutating func othersBeganToWait(_ situation: PoolSituation) -> PoolStep {
-        isSparing = waiters.isEmpty
+        isSparing = areAllBlocked
         return next(situation)
     }
 
@@ -194,7 +227,7 @@ extension PoolState {
 
     /// The connections that have rested longest go first.
     private mutating func spareIdle(_ situation: PoolSituation) -> PoolStep {
-        guard waiters.isEmpty, situation.othersWait, hasSpare else {
+        guard areAllBlocked, situation.othersWait, hasSpare else {
             isSparing = false
             return .nothing
         }
@@ -217,6 +250,20 @@ extension PoolState {
     }
 
     // MARK: Connections without a request
+
+    /// A client that is over its share with connections that it does not use waits for nothing else: the one of them that has rested
+    /// longest is closed.
+    private mutating func closeKeptOfWaiters(_ situation: PoolSituation) -> PoolStep {
+        let place = kept.firstIndex { slot in
+            let connection = connections[Int(slot)]
+            return situation.now - connection.restsSince > rules.sparePrivateAfter
+                && waiters.held(by: leases.name(of: connection.client)) > 0
+        }
+        guard let place else { return .nothing }
+        // Its end leads to the next turn.
+        isInTurn = false
+        return .close(leaseKept(at: place))
+    }
 
     private enum Need {
         case own

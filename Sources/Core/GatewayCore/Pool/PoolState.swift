@@ -2,17 +2,23 @@
 /// socket and no clock.
 ///
 /// The shell reports events and carries out what is returned. A connection is opening, leased, idle or kept. A lease begins with
-/// ``opened(_:jitter:at:)``, ``take(mayRepeat:isOpen:mayHaveInput:at:)`` or ``PoolStep/lease(_:to:)``, and ends with
+/// ``opened(_:jitter:at:)``, ``take(for:mayRepeat:isOpen:mayHaveInput:at:)`` or ``PoolStep/lease(_:to:)``, and ends with
 /// ``putBack(_:keepAliveSeconds:wasOffered:_:)`` or ``ended(_:_:)``. For now a connection carries one request at a time, so a
 /// connection is leased as a whole. A private connection is kept for its client between requests: see
 /// ``keepPrivate(_:keepAliveSeconds:_:)`` and ``takePrivate(_:)``.
 ///
-/// Taking and putting back are on the path of every request: they allocate nothing and look nothing up.
+/// A client that has more connections in use than its share waits, although places or idle connections are left: they are for
+/// other clients (``FairShare``). It keeps its turn in the queue. All loops count in one account, ``ClientLeases``.
+///
+/// Taking and putting back are on the path of every request: they allocate nothing. They look nothing up, except that
+/// ``client(_:)`` looks up a name where clients have names.
 package struct PoolState: ~Copyable, Sendable {
     package struct Rules: Hashable, Sendable {
         package var maximumWaiters: Int
         /// The longest rest of a connection.
         package var idleTimeout: Duration
+        /// A client that is over its share notices after this time what has changed on other loops.
+        package var shareCheckPeriod: Duration = .milliseconds(100)
         /// The longest life of a connection: after a change of DNS no old address is used for longer.
         package var maximumAge: Duration = .seconds(600)
         /// To look at a connection before its use costs a system call (docs/adr/0067). One that was read empty so short a time
@@ -41,6 +47,8 @@ package struct PoolState: ~Copyable, Sendable {
 
         var number: UInt32 = 0
         var phase = Phase.none
+        /// That has it in use, also while it is kept.
+        var client = PoolClient.uncounted
         var restsSince = MonotonicTime.never
         /// It is not used from then on.
         var restsUntil = MonotonicTime.never
@@ -73,6 +81,9 @@ package struct PoolState: ~Copyable, Sendable {
     /// The private ones without a request. The one that has rested longest first.
     var kept: [Int32] = []
     var waiters: FairQueue<Newcomer>
+    let leases: ClientLeases
+    /// At the last look the client of each waiter was over its share. What changes that on this loop leads to a turn.
+    var areWaitersBlocked = false
     /// Connections open or being opened, and a place that is not used yet.
     package internal(set) var placeCount = 0
     var place = Place.none
@@ -89,8 +100,9 @@ package struct PoolState: ~Copyable, Sendable {
     var isSpareScheduled = false
     package internal(set) var isRetired = false
 
-    package init(_ rules: Rules) {
+    package init(_ rules: Rules, _ leases: ClientLeases) {
         self.rules = rules
+        self.leases = leases
         freshness = rules.freshness.wholeNanoseconds
         // So that no sum with it overflows.
         idleTime = min(rules.idleTimeout.wholeNanoseconds, 1 << 61)
@@ -103,10 +115,20 @@ package struct PoolState: ~Copyable, Sendable {
 
     // MARK: Taking
 
-    /// The connection that ``take(mayRepeat:isOpen:mayHaveInput:at:)`` is about. nil while requests wait: they go first.
-    package var next: ConnectionID? {
-        @inline(__always) get { waiters.isEmpty ? latest : nil }
+    /// The client in the account.
+    package func client(_ name: String?) -> PoolClient { leases.client(name) }
+
+    /// The connection that ``take(for:mayRepeat:isOpen:mayHaveInput:at:)`` is about. nil while requests wait that can be served: they
+    /// go first. nil for a client that is over its share.
+    @inline(__always)
+    package func next(for client: PoolClient) -> ConnectionID? {
+        guard isOpenToNewcomers, leases.allowsOneMore(client) else { return nil }
+        return latest
     }
+
+    /// No waiter can be served before a request that has just come.
+    @inline(__always)
+    var isOpenToNewcomers: Bool { waiters.isEmpty || areWaitersBlocked && !isTurnScheduled }
 
     /// The idle connection that was used last.
     package var latest: ConnectionID? {
@@ -114,7 +136,7 @@ package struct PoolState: ~Copyable, Sendable {
         return ConnectionID(slot: slot, number: connections[Int(slot)].number)
     }
 
-    /// Takes the connection ``next``, which was open a moment ago. It can still end on first use.
+    /// Takes the connection ``next(for:)``, which was open a moment ago. It can still end on first use.
     ///
     /// - Parameters:
     ///   - mayRepeat: The request may be sent again if the connection turns out to have ended. Otherwise it gets no connection that
@@ -122,6 +144,7 @@ package struct PoolState: ~Copyable, Sendable {
     ///   - isOpen: The connection has not ended.
     ///   - mayHaveInput: There may be bytes behind those that were read last.
     package mutating func take(
+        for client: PoolClient,
         mayRepeat: Bool,
         isOpen: Bool,
         mayHaveInput: Bool,
@@ -132,8 +155,21 @@ package struct PoolState: ~Copyable, Sendable {
         guard isOpen else { return .gone }
         let (since, until) = (connections[Int(slot)].restsSince, connections[Int(slot)].restsUntil)
         guard now < until else { return .close }
+        lease(slot, to: client)
         let isFresh = now.nanoseconds &- since.nanoseconds <= freshness
         return mayRepeat && !mayHaveInput && isFresh ? .lease : .look
+    }
+
+    @inline(__always)
+    mutating func lease(_ slot: Int32, to client: PoolClient) {
+        connections[Int(slot)].client = client
+        leases.add(client)
+    }
+
+    @inline(__always)
+    private mutating func endLease(_ slot: Int) {
+        leases.remove(connections[slot].client)
+        connections[slot].client = .uncounted
     }
 
     // MARK: Putting back
@@ -156,6 +192,7 @@ package struct PoolState: ~Copyable, Sendable {
         // A request that goes on with the old configuration may wait for it.
         guard !isRetired || !waiters.isEmpty else { return .close }
         let until = endOfRest(slot, keepAliveSeconds, from: now)
+        endLease(slot)
         connections[slot].rest(.idle, from: now, until: until)
         idle.append(id.slot)
         return .rest(until: until, servesLater: needsTurn(situation))
@@ -232,19 +269,23 @@ package struct PoolState: ~Copyable, Sendable {
             connections[id.index].phase != .none
         else { return .nothing }
         removeIdle(id)
+        endLease(id.index)
         connections[id.index].phase = .none
         connections[id.index].number &+= 1
         freeSlots.append(id.slot)
         placeCount -= 1
+        // Which clients are over their share may have changed.
+        if leases.isShared { wantsTurn = true }
         return .giveBackPlace
     }
 
     /// A place has been granted for it.
-    mutating func newConnection() -> ConnectionID {
+    mutating func newConnection(for client: PoolClient) -> ConnectionID {
         let slot = freeSlots.popLast() ?? Int32(truncatingIfNeeded: connections.count)
         if Int(slot) == connections.count { connections.append(Connection()) }
         connections[Int(slot)].phase = .opening
         connections[Int(slot)].endsAt = .never
+        lease(slot, to: client)
         return ConnectionID(slot: slot, number: connections[Int(slot)].number)
     }
 
@@ -270,7 +311,13 @@ package struct PoolState: ~Copyable, Sendable {
 
     /// The connection that has rested longest; a private one where all are.
     mutating func leaseOldest() -> ConnectionID {
-        let slot = idle.isEmpty ? kept.removeFirst() : idle.removeFirst()
+        guard !idle.isEmpty else { return leaseKept(at: 0) }
+        return leased(idle.removeFirst())
+    }
+
+    mutating func leaseKept(at place: Int) -> ConnectionID { leased(kept.remove(at: place)) }
+
+    private mutating func leased(_ slot: Int32) -> ConnectionID {
         connections[Int(slot)].phase = .leased
         return ConnectionID(slot: slot, number: connections[Int(slot)].number)
     }

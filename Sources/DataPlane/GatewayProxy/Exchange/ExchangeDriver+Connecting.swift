@@ -155,7 +155,7 @@ extension ExchangeDriver {
     }
 
     private func takeIdle(from own: PrivateConnection?, mayRepeat: Bool) -> HTTP1UpstreamConnection? {
-        guard let own else { return route.pool.takeIdle(mayRepeat: mayRepeat) }
+        guard let own else { return route.pool.takeIdle(for: record.client, mayRepeat: mayRepeat) }
         return own.takeIdle()
     }
 

@@ -1,3 +1,4 @@
+import GatewayCore
 import NIOCore
 import Synchronization
 
@@ -41,8 +42,14 @@ final class ConnectionBudget: Sendable {
     private let state: Mutex<State>
     /// So that a request does not take the lock to learn that no pool waits.
     private let hasWaiting = Atomic<Bool>(false)
+    /// The clients that use the connections.
+    let leases: ClientLeases
 
-    init(maximum: Int) { state = Mutex(State(free: maximum)) }
+    /// - Parameter clients: Names among which the connections are shared.
+    init(maximum: Int, clients: [String]) {
+        state = Mutex(State(free: maximum))
+        leases = ClientLeases(maximum: maximum, clients: clients)
+    }
 
     /// Whether a pool waits for a place.
     var isWaitedFor: Bool { hasWaiting.load(ordering: .relaxed) }

@@ -35,7 +35,7 @@ final class UpstreamPool {
             idleTimeout: shared.limits.idleTimeout
         )
         rules.maximumAge = shared.limits.connectionMaxAge
-        state = PoolState(rules)
+        state = PoolState(rules, budget.leases)
     }
 
     var key: UpstreamTarget.Key { target.key }
@@ -49,12 +49,15 @@ final class UpstreamPool {
 
     // MARK: Idle connections
 
-    /// A connection that was open a moment ago; it may still end on first use. None while other requests wait for one.
+    /// A connection that was open a moment ago; it may still end on first use. None while other requests wait for one, and none
+    /// for a client that is over its share.
     ///
     /// - Parameter mayRepeat: The request may be sent again if the connection turns out to have ended.
-    func takeIdle(mayRepeat: Bool) -> HTTP1UpstreamConnection? {
-        while let id = state.next, let candidate = connection(id) {
+    func takeIdle(for name: String?, mayRepeat: Bool) -> HTTP1UpstreamConnection? {
+        let client = state.client(name)
+        while let id = state.next(for: client), let candidate = connection(id) {
             let action = state.take(
+                for: client,
                 mayRepeat: mayRepeat,
                 isOpen: candidate.isOpen,
                 mayHaveInput: candidate.mayHaveInput,
@@ -126,7 +129,7 @@ final class UpstreamPool {
     /// Opens a connection; when there are as many as there may be, waits until one is free.
     ///
     /// - Parameters:
-    ///   - client: Clients that wait take turns.
+    ///   - client: Clients that wait take turns, and none gets more than its share.
     ///   - isFresh: No connection that was open already: the last one died under the request.
     ///   - owner: Gets a new connection that no other client connection uses.
     ///   - done: May be called before this returns.

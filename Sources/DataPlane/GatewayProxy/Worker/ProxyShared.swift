@@ -112,6 +112,7 @@ final class ProxyShared: Sendable {
     }
 
     private static func targets(of configuration: ProxyConfiguration) throws -> ([UpstreamTarget], [Int]) {
+        let clients = configuration.access.clients.map(\.name)
         var targets: [UpstreamTarget] = []
         var known: [UpstreamTarget.Key: Int] = [:]
         var indices: [Int] = []
@@ -122,7 +123,10 @@ final class ProxyShared: Sendable {
             } else {
                 known[key] = targets.count
                 indices.append(targets.count)
-                let budget = ConnectionBudget(maximum: configuration.limits.connectionsPerUpstream)
+                let budget = ConnectionBudget(
+                    maximum: configuration.limits.connectionsPerUpstream,
+                    clients: clients
+                )
                 targets.append(try UpstreamTarget(route, key: key, budget: budget, sha256: configuration.sha256))
             }
         }

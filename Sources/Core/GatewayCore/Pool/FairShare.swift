@@ -1,4 +1,4 @@
-/// Decides whether a client may take one more of a number of places that clients share and that have no queue.
+/// Decides whether a client may take one more of a number of places that clients share.
 ///
 /// A client may take a place while it holds fewer than three times as many as are free. One client alone takes three
 /// quarters of the places, and two clients take three sevenths each. A client that holds none gets one as long as a
@@ -12,7 +12,14 @@ package enum FairShare {
     ///     request may take any place.
     package static func allows(own: Int, total: Int, limit: Int, isShared: Bool = true) -> Bool {
         guard total < limit else { return false }
+        return !isShared || allows(own: own, free: limit - total)
+    }
+
+    /// - Parameters:
+    ///   - own: Places that the client holds.
+    ///   - free: Places that no client holds.
+    package static func allows(own: Int, free: Int) -> Bool {
         // Three times what is free might be too large a number.
-        return !isShared || own / 3 < limit - total
+        own / 3 < free
     }
 }
