@@ -70,6 +70,12 @@ final class ProxyShared: Sendable {
 
     var isDraining: Bool { state.isDraining }
 
+    /// Whether connections to upstreams are limited and shared among clients as before.
+    func countsConnections(as old: ProxyShared) -> Bool {
+        limits == old.limits
+            && configuration.access.clients.map(\.name) == old.configuration.access.clients.map(\.name)
+    }
+
     /// nil for a client without limits.
     func usage(of client: String?) -> ClientUsage? {
         guard !usages.isEmpty, let client else { return nil }

@@ -30,7 +30,7 @@ final class WorkerConfiguration {
         buffers = worker.buffers
         limits = shared.limits
         timeouts = shared.timeouts
-        let kept = old.map { $0.shared.limits == shared.limits ? $0.pools : [] } ?? []
+        let kept = old.map { shared.countsConnections(as: $0.shared) ? $0.pools : [] } ?? []
         let byKey = Dictionary(kept.map { ($0.key, $0) }) { first, _ in first }
         let pools = shared.targets.map { byKey[$0.key] ?? UpstreamPool(target: $0, worker: worker, shared: shared) }
         self.pools = pools
