@@ -286,7 +286,7 @@ def test_a_reload_that_takes_nothing_away_cuts_nothing(service, change):
 @pytest.mark.parametrize("change, is_taken", [(replace_grant, True), (change_renewal, False)])
 def test_a_credential_of_users_that_requests_name_is_withdrawn_as_any_other(make_service, change, is_taken):
     service = make_service()
-    service.config["credentials"]["first"]["unique_id"] = {"header": "X-User"}
+    service.config["credentials"]["first"]["unique_id"] = {"header": "X-User", "regex": "[0-9]+"}
     exchange = UnderWay(service.begin(), "download", "X-User: 42")
     service.reload(change)
     assert exchange.is_cut() if is_taken else exchange.goes_on()
@@ -413,7 +413,7 @@ def test_an_operator_reaches_what_began_before_a_reload(service, operation):
 def test_an_operator_reaches_a_user_who_has_made_room(make_service):
     """At most one user has a token at a time; the first one's download goes on while another has it."""
     service = make_service()
-    service.config["credentials"]["first"]["unique_id"] = {"header": "X-User", "at_most": 1}
+    service.config["credentials"]["first"]["unique_id"] = {"header": "X-User", "regex": "[0-9]+", "at_most": 1}
     exchange = UnderWay(service.begin(), "download", "X-User: 42")
     assert status(service.ask("/api/other", "X-User: 43")) == 200
     assert service.gateway.run("token", "lock", "first[43]").returncode == 0
@@ -437,7 +437,7 @@ DECIDED_AGAIN = {
 def test_a_request_that_waits_for_a_connection_is_decided_about_again(make_service, change):
     """There is one connection, on which another client has a download."""
     service = make_service(workers=1, limits={"connections_per_upstream": 1, "connect_timeout": "10s"}).begin()
-    first = UnderWay(service, "download", "other", "phone")
+    first = UnderWay(service, "download", route="other", client="phone")
     waiting = service.ask("/api/waiting")
     assert waiting.is_quiet(0.2)
     service.reload(change)

@@ -2,6 +2,7 @@
 
 import collections
 import concurrent.futures
+import copy
 import sqlite3
 import threading
 
@@ -184,7 +185,7 @@ def test_a_client_that_loses_its_right_while_it_waits_is_handed_nothing(sandbox,
     with concurrent.futures.ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(ask, gateway, "service")
         wait_until(lambda: sandbox.token_calls("box") == 2, 10, "the exchange")
-        config = server(sandbox)
+        config = copy.deepcopy(server(sandbox))
         change(config)
         gateway.configure(config)
         assert gateway.run("reload").returncode == 0
