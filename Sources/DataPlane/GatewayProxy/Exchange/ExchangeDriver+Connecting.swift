@@ -29,7 +29,8 @@ extension ExchangeDriver {
     /// Takes the credential that is at hand, or waits for one.
     func authorize(at now: MonotonicTime) {
         // The source has to be told first of one that is sent again.
-        if rules.phase != .replaying, admitted.chosen == nil, route.isOffered(at: now) { return connect(by: route) }
+        let isReplaying = if case .replaying = rules.phase { true } else { false }
+        if !isReplaying, admitted.chosen == nil, route.isOffered(at: now) { return connect(by: route) }
         guard let source else { return connect(with: nil) }
         switch source.current(at: now) {
         case .ready(let credential): connect(with: credential)
@@ -100,7 +101,7 @@ extension ExchangeDriver {
     // MARK: Connection
 
     func connect(with credential: Credential?) {
-        if rules.phase == .replaying {
+        if case .replaying = rules.phase {
             let rejected = self.credential?.generation ?? 0
             source?.note(.replayed, generation: rejected, by: credentialRequest)
             dropHeldResponse()

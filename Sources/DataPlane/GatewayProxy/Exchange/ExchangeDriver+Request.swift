@@ -6,7 +6,7 @@ extension ExchangeDriver {
     // MARK: Request
 
     func send(on stream: any UpstreamStream) {
-        guard rules.handle(.connected(isReused: stream.isReused)) == .sendRequest else {
+        guard case .sendRequest = rules.handle(.connected(isReused: stream.isReused)) else {
             return stream.abandon(isCut: false)
         }
         stream.begin(for: self, answersHead: client.request.decoder.head.isHead)

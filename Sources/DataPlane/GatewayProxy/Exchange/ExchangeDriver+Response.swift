@@ -106,7 +106,7 @@ extension ExchangeDriver {
             end(with: .responseInvalid, upstreamProblem(.upstreamInvalidResponse, "Its head could not be rewritten."))
             return .over
         }
-        if rules.phase == .responding { setDeadline(configuration.timeouts.response) }
+        if case .responding = rules.phase { setDeadline(configuration.timeouts.response) }
         return .pass(form)
     }
 
@@ -172,7 +172,8 @@ extension ExchangeDriver {
         guard let upstream = upstream.take() else { return }
         enter()
         let step = rules.handle(.responseEnded(isReusable: hasSentAll(to: upstream)))
-        upstream.release(isReusable: step == .finish(reusesConnection: true))
+        let isReusable = if case .finish(reusesConnection: true) = step { true } else { false }
+        upstream.release(isReusable: isReusable)
         finish()
         leave()
     }

@@ -57,11 +57,13 @@ final class ExchangeDriver {
         configuration: WorkerConfiguration,
         at now: MonotonicTime
     ) {
+        // Patterns, not `==`: that is a call through a table into another module.
+        let hasContent = if case .none = head.framing { false } else { true }
         route = configuration.routes[admitted.match.route]
         rules = Exchange(
             RequestFacts(
                 isIdempotent: head.isIdempotent,
-                hasContent: head.framing != .none,
+                hasContent: hasContent,
                 expectsContinue: head.expectsContinue,
                 isHTTP10: head.isHTTP10
             ),

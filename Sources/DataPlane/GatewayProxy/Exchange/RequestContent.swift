@@ -15,7 +15,7 @@ struct RequestContent {
     private var chunks: ChunkDecoder?
 
     init(_ framing: BodyFraming) {
-        if framing == .chunked { chunks = ChunkDecoder() }
+        if case .chunked = framing { chunks = ChunkDecoder() }
     }
 
     var isChunked: Bool { chunks != nil }

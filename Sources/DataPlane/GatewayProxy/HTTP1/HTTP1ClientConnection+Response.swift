@@ -3,7 +3,6 @@ import Logging
 import NIOCore
 
 extension HTTP1ClientConnection: ClientStream {
-    var request: RequestMessage { reader.message }
     var clientAddress: String? { context?.channel.remoteAddress?.ipAddress }
     var isTLS: Bool { !hasDirectSocket }
     var hasUnreadContent: Bool { !reader.isEmpty }
@@ -46,7 +45,13 @@ extension HTTP1ClientConnection: ClientStream {
     ) -> ContentForm? {
         // HTTP/1.0 clients know no chunks: they get the content, and the end of the connection as its end.
         let isHTTP10 = request.decoder.head.isHTTP10
-        let endsWithConnection = isHTTP10 && (head.framing == .untilClose || head.framing == .chunked)
+        let (isUntilClose, isChunked) =
+            switch head.framing {
+            case .untilClose: (true, false)
+            case .chunked: (false, true)
+            default: (false, false)
+            }
+        let endsWithConnection = isHTTP10 && (isUntilClose || isChunked)
         if endsWithConnection || !requestIsComplete || shared.isDraining { keepsAlive = false }
         let persistence: ResponseWriter.Persistence =
             if head.status == 101 { .upgrade } else if keepsAlive { isHTTP10 ? .keepAlive : .implied } else { .close }
@@ -68,7 +73,7 @@ extension HTTP1ClientConnection: ClientStream {
         case .written: break
         case .writtenWithoutCookies: warnOfCookies(route.state.route)
         }
-        sendsChunks = !isHTTP10 && head.framing == .untilClose
+        sendsChunks = !isHTTP10 && isUntilClose
         return sendsChunks || endsWithConnection ? .content : .wire
     }
 

@@ -43,6 +43,8 @@ final class HTTP1ClientConnection: ChannelDuplexHandler, DeadlineKeeper {
     let buffers: SpareBuffers
     var phase = Phase.head
     var reader: RequestReader
+    /// That of ``reader``.
+    let request: RequestMessage
     var exchange: ExchangeDriver?
     /// For routes with `connection_auth: true`.
     var privateConnection: PrivateConnection?
@@ -80,6 +82,7 @@ final class HTTP1ClientConnection: ChannelDuplexHandler, DeadlineKeeper {
         self.listenerNumber = listenerNumber
         stage = ResponseStage(writer, buffers: configuration.buffers)
         reader = RequestReader(limits: configuration.shared.limits, empty: configuration.buffers.empty)
+        request = reader.message
     }
 
     // MARK: Reload
@@ -236,14 +239,14 @@ final class HTTP1ClientConnection: ChannelDuplexHandler, DeadlineKeeper {
 
     /// - Returns: Whether there is more to do with what has come.
     private func readHead() -> Bool {
-        let wasWithinHead = reader.isWithinHead
+        let wasWithinHead = request.decoder.isWithinHead
         if configuration.isReplaced, !wasWithinHead { takeConfiguration() }
         switch reader.readHead() {
         case .needMore:
-            if reader.isWithinHead { countHead() }
+            if request.decoder.isWithinHead { countHead() }
             if clientHasClosedOutput {
                 closeAfterWrites(lingering: false)
-            } else if reader.isWithinHead, !wasWithinHead {
+            } else if request.decoder.isWithinHead, !wasWithinHead {
                 setDeadline(timeouts.header)
             }
             return false

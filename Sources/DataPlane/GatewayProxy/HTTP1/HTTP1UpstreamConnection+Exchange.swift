@@ -17,7 +17,7 @@ extension HTTP1UpstreamConnection: UpstreamStream {
     // MARK: Request
 
     func sendHead(_ head: borrowing RequestHead, _ bytes: ByteBuffer, by writer: RequestWriter, end: [UInt8]) -> Bool {
-        sendsChunks = head.framing == .chunked
+        sendsChunks = if case .chunked = head.framing { true } else { false }
         if staged.readableBytes == 0 { staged = buffers.take() }
         return writer.write(head, bytes, end: end, into: &staged)
     }

@@ -55,7 +55,7 @@ final class ResponseWriter: Sendable {
                 cursor.write(text: CookiePolicy.note)
                 cursor.write("\r\n")
             }
-            if head.framing == .untilClose, knowsChunks { cursor.write("Transfer-Encoding: chunked\r\n") }
+            if knowsChunks, case .untilClose = head.framing { cursor.write("Transfer-Encoding: chunked\r\n") }
             if !head.isInformational || head.status == 101 {
                 cursor.write(tail.line(isHTTP10: head.isHTTP10))
                 if sendsProxyStatus {

@@ -82,7 +82,7 @@ final class UpstreamPool {
     /// The request of the connection is over, and it can carry another one.
     func putBack(_ connection: HTTP1UpstreamConnection, _ id: ConnectionID, keepAliveSeconds: Int?) {
         var answer = state.putBack(id, keepAliveSeconds: keepAliveSeconds, situation)
-        if answer == .offer {
+        if case .offer = answer {
             guard !yieldsConnection(isIdle: false) else { return connection.abandon(isCut: false) }
             answer = state.putBack(id, keepAliveSeconds: keepAliveSeconds, wasOffered: true, situation)
         }
