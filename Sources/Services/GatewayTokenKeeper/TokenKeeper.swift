@@ -89,7 +89,7 @@ package final class TokenKeeper: CredentialSource, Service {
             callLimit: callLimit
         )
         self.jitter = jitter
-        machine = Mutex(Machine(.init(name: name, isRenewable: context.isRenewable, policy: policy, begunBy: trigger)))
+        machine = Mutex(Machine(context.rules(begunBy: trigger)))
     }
 
     @Sendable package static func randomNonce() -> String {

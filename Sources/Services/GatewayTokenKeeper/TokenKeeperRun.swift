@@ -143,6 +143,7 @@ extension TokenKeeper {
             let (now, jitter) = (context.clock.now().monotonic, jitter())
             let refused = decide { $0.failed(failure, by: call, at: now, jitter: jitter) }
             for waiter in refused?.waiters ?? [] { waiter(.failure(refused?.problem ?? failure.problem)) }
+            if refused?.isEscalated == true { await renewer.noteLogin(failure, call) }
             if isGone(after: failure, at: now) { dropDescendants() }
         }
         showUncertainty(of: renewer)
@@ -161,7 +162,7 @@ extension TokenKeeper {
 
     /// Makes the status say what the renewer knows of the refresh token.
     func showUncertainty(of renewer: TokenRenewer) {
-        let isUncertain = renewer.isUncertain
+        let isUncertain = renewer.isUncertain && !context.grant.canAcquireAnew
         decide { $0.isRotationUncertain = isUncertain }
     }
 
