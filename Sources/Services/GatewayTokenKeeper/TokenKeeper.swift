@@ -33,6 +33,8 @@ package final class TokenKeeper: CredentialSource, Service {
     /// Wakes the task that writes the notes.
     let noteWakeUps = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
 
+    /// No gateway runs, so nothing is tried again by itself.
+    let isAlone = Atomic<Bool>(false)
     /// A reload has dropped the credential.
     let isRetired = Atomic<Bool>(false)
 

@@ -40,8 +40,12 @@ extension TokenKeeper {
         }
     }
 
+    /// Lets messages promise nothing that only a running gateway does.
+    package func actAlone() { isAlone.store(true, ordering: .relaxed) }
+
     /// Carries out an operation while nobody runs the keeper.
     package func performAlone(_ operation: TokenOperation) async -> Result<OperationReport, GatewayProblem> {
+        actAlone()
         if case .lock = operation { lock() }
         var renewer = TokenRenewer(context: context)
         let command = OperatorCommand(.operation(operation))

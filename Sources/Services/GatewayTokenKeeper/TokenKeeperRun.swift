@@ -139,7 +139,7 @@ extension TokenKeeper {
         case .nothing:
             decide { $0.foundNothing(by: call) }
         case .failed(let refusal):
-            let failure = context.advised(refusal)
+            let failure = advised(refusal)
             let (now, jitter) = (context.clock.now().monotonic, jitter())
             let refused = decide { $0.failed(failure, by: call, at: now, jitter: jitter) }
             for waiter in refused?.waiters ?? [] { waiter(.failure(refused?.problem ?? failure.problem)) }
@@ -147,6 +147,10 @@ extension TokenKeeper {
             if isGone(after: failure, at: now) { dropDescendants() }
         }
         showUncertainty(of: renewer)
+    }
+
+    private func advised(_ failure: TokenFailure) -> TokenFailure {
+        failure.class == .terminal && isAlone.load(ordering: .relaxed) ? failure : context.advised(failure)
     }
 
     func perform(_ call: TokenCall, by renewer: inout TokenRenewer) async -> TokenRenewer.End {
