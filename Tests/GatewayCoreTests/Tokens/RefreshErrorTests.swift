@@ -48,6 +48,7 @@ struct RefreshErrorTests {
     @Test(arguments: ["mfa_required", "interaction_required", "consent_required"])
     func aPersonIsNeeded(_ code: String) {
         Self.check(Row(400, #"{"error":"\#(code)"}"#, .personNeeded))
+        Self.check(Row(400, #"{"error":"invalid_grant","suberror":"\#(code)"}"#, .personNeeded))
     }
 
     @Test(arguments: [408, 421, 423, 425, 429, 500, 502, 503, 504, 599])

@@ -69,17 +69,18 @@ package enum RefreshError: Hashable, Sendable {
 extension RefreshError {
     /// The code that an answer holds: `error`, or what authorities send in its place.
     ///
-    /// A code that is listed comes before one that is not.
+    /// A code that asks for a person comes first, because Microsoft sends it as `suberror` beside `invalid_grant`. A code that
+    /// is listed comes before one that is not.
     package static func code(in reply: TokenReply) -> String? {
         let codes = candidates(in: reply).map { $0.lowercased() }
-        return codes.first { meaning(of: $0) != nil } ?? codes.first
+        return codes.first(where: needingPersonCodes.contains) ?? codes.first { meaning(of: $0) != nil } ?? codes.first
     }
 
     private static func candidates(in reply: TokenReply) -> [String] {
         let challenge = reply.field("WWW-Authenticate").flatMap { AuthChallenge.errorCode(in: Array($0.utf8)) }
         guard let answer = JSONValue(reply.body) else { return [challenge].compactMap(\.self) }
         let nested = [answer["error"], answer["errors"]?.first].compactMap(\.self)
-        let members = ["error", "code", "error_code"].map { answer[$0] } + nested.flatMap(named)
+        let members = ["error", "code", "error_code", "suberror"].map { answer[$0] } + nested.flatMap(named)
         let messages = ([answer] + nested).map { $0["message"] }
         let codes = (members.map { $0?.string } + [challenge]).compactMap(\.self).filter(isCode)
         return codes + messages.compactMap { $0?.string }.filter { meaning(of: $0.lowercased()) != nil }
