@@ -38,15 +38,6 @@ package struct GrantAttempt: Sendable {
     }
 }
 
-extension GrantAttempt {
-    /// Gives up the refresh, and goes on with what the configuration holds.
-    package mutating func beginAnew(after error: RefreshError) {
-        restartedAfterStep = answers
-        isRefreshTokenRefused = error.endsRefreshToken
-        outputs = [:]
-    }
-}
-
 package enum GrantStep: Sendable {
     case request(TokenRequest)
     /// What the program prints is interpreted as a ``TokenReply`` without a status.
