@@ -55,7 +55,7 @@ struct PasswordTests {
         #expect(token.refreshToken == Secret(refreshToken))
     }
 
-    @Test(arguments: ["invalid_grant", "unsupported_grant_type", "invalid_request"])
+    @Test(arguments: ["invalid_grant", "invalid_token", "token_expired", "bad_refresh_token", "login_required"])
     func aRefusedRefreshTokenIsFollowedByThePasswordOnce(_ code: String) throws {
         let grant = try password()
         var attempt = GrantAttempt.sample(holding: held(refreshToken: "R1"), at: now)
@@ -73,6 +73,26 @@ struct PasswordTests {
         attempt.answers = 2
         guard case .failure(let failure) = grant.interpret(refusal, in: &attempt) else { throw WrongKind() }
         #expect(failure.class == .terminal)
+        #expect(!failure.isRetried, "a refused password is not sent again by itself")
+    }
+
+    @Test(arguments: [
+        (400, "invalid_client", true), (400, "invalid_scope", true), (404, "", true), (302, "", true),
+        (400, "invalid_grant", false), (401, "", false), (403, "", false), (400, "mfa_required", false),
+    ])
+    func onlyWhatTheConfigurationCausesIsTriedAgainByItself(_ status: Int, _ code: String, _ isRetried: Bool) throws {
+        let reply = TokenReply(status, code.isEmpty ? "" : #"{"error":"\#(code)"}"#)
+        let failure = try #require(password().interpret(reply, holding: nil, at: now).failure)
+        #expect(failure.class == .terminal)
+        #expect(failure.isRetried == isRetried)
+    }
+
+    @Test func afterACutOffRefreshThePasswordIsSentAtOnce() throws {
+        var attempt = GrantAttempt.sample(holding: held(refreshToken: "R1"), at: now)
+        #expect(try password().sendsRefreshToken(in: attempt))
+        attempt.isRefreshTokenUncertain = true
+        #expect(try request(of: password().firstStep(of: attempt)).parameter("grant_type") == "password")
+        #expect(try !password().sendsRefreshToken(in: attempt))
     }
 
     @Test func aBusyAuthorityIsNotGivenThePasswordInstead() throws {

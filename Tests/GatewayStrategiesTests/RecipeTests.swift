@@ -155,7 +155,7 @@ struct RecipeTests {
         let failed = try Self.play(
             grant("recipe", Self.sliding),
             holding: held,
-            TokenReply(400, ""),
+            TokenReply(400, #"{"error":"token_expired"}"#),
             TokenReply(401, "")
         )
         #expect(failed.end.failure?.problem.detail.contains("step 1 of \"acquire\" (status 401)") == true)
@@ -196,7 +196,7 @@ struct RecipeTests {
         let grant = try grant("recipe", Self.sliding)
         var attempt = GrantAttempt(holding: held, at: now, nonce: "")
         attempt.answers = 1
-        _ = grant.interpret(TokenReply(400, ""), in: &attempt)
+        _ = grant.interpret(TokenReply(400, #"{"error":"invalid_grant"}"#), in: &attempt)
         attempt.answers = 2
         _ = grant.interpret(TokenReply(200, #"{"r":"r9"}"#), in: &attempt)
         #expect(attempt.nextRefreshToken == nil)
@@ -235,7 +235,10 @@ struct RecipeTests {
         let block: FixtureNode = [
             "initial": ["token": "a", "renewal": "r"],
             "refresh": [
-                ["url": "https://app.example.com/refresh", "body": ["text": "{{renewal}}"], "outputs": ["token": "/t"]]
+                [
+                    "url": "https://app.example.com/refresh", "body": ["text": "{{renewal}}"],
+                    "outputs": ["token": "/t"], "status": ["terminal": ["400"]],
+                ]
             ],
             "login_hint": "ask Ada.",
         ]

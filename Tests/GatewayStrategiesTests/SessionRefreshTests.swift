@@ -65,9 +65,9 @@ struct SessionRefreshTests {
     }
 
     @Test(arguments: [
-        (401, TokenFailure.Class.loginRequired, true), (410, .loginRequired, true), (400, .loginRequired, false),
+        (401, TokenFailure.Class.loginRequired, true), (410, .loginRequired, true), (400, .suspect, false),
         (409, .transient(retryAfter: nil), false), (500, .transient(retryAfter: nil), false),
-        (429, .loginRequired, false),
+        (429, .transient(retryAfter: nil), false), (404, .terminal, false),
     ])
     func everyStatusIsConfigured(_ status: Int, _ class: TokenFailure.Class, _ clears: Bool) throws {
         let grant = try grant("session_refresh", Self.full)

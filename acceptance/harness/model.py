@@ -108,6 +108,8 @@ class Credential:
     renews = True
     #: Whether a refresh spends the refresh token. Then the gateway does not know what is left after it lost a response.
     rotates = False
+    #: Whether nothing but a refresh token or a person brings the next token.
+    needs_refresh_token = True
     #: Why a person is needed if the gateway has no token and cannot get one.
     stopped_code = None
 
@@ -126,7 +128,7 @@ class Credential:
     def state(self):
         if self.is_locked:
             return "locked"
-        if self.is_uncertain:
+        if self.is_uncertain and self.needs_refresh_token:
             return "rotation_uncertain"
         if self.phase == "empty":
             return "login_required" if self.needs_login_first else "empty"
@@ -300,6 +302,12 @@ class Credential:
         self.phase = "pausing"
         return "failed"
 
+    def mark_uncertain(self):
+        """A call failed. The store records whether the authority may have received it."""
+        self.record.refresh_was_interrupted = self.is_uncertain
+        self.save(self.record)
+        return self.fail()
+
     def rotate(self, pair, fault):
         if fault == "refused":
             self.authority.calls += 1
@@ -462,11 +470,13 @@ class Subjects(ServerGrant):
 
 
 class Password(Credential):
-    """Gets the next token with a refresh token, and with the password if the authority refuses that."""
+    """Gets the next token with a refresh token, and with the password if the authority refuses that or may have spent it."""
+
+    needs_refresh_token = False
 
     def renew(self, fault=None):
         pair = self.record.pair if self.record else None
-        if pair is None:
+        if pair is None or self.is_uncertain:
             self.authority.calls += 1
             if fault in ("before", "busy"):
                 return self.fail()
@@ -474,10 +484,12 @@ class Password(Credential):
             return self.fail() if fault else self.accept(fresh)
         if fault in ("before", "busy"):
             self.authority.calls += 1
-            return self.fail()
+            self.is_uncertain = fault == "before"
+            return self.mark_uncertain()
         fresh = self.rotate(pair, fault)
         if fault == "after":
-            return self.fail()
+            self.is_uncertain = True
+            return self.mark_uncertain()
         if fresh is None:
             self.authority.calls += 1
             fresh = self.authority.issue(refresh_token="live")
@@ -534,12 +546,6 @@ class Login(Credential):
 
     def rotate_previous(self, pair):
         return self.authority.rotate(self.record.previous)
-
-    def mark_uncertain(self):
-        """A call failed. The store records whether the authority may have received it."""
-        self.record.refresh_was_interrupted = self.is_uncertain
-        self.save(self.record)
-        return self.fail()
 
 
 class Session(Login):

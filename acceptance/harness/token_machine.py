@@ -87,9 +87,7 @@ FAULTS = {
 }
 NO_FAULTS = {"drop_before_commit": 0, "drop_after_commit": 0, "token_status": None, "token_error": None, "token_next": None}
 #: The error codes with which an authority refuses a refresh token.
-REFUSALS = ["invalid_grant"]
-if "refusal-without-invalid-grant" not in known.FAULTS:
-    REFUSALS += ["invalid_token", "token_expired", "bad_refresh_token"]
+REFUSALS = ["invalid_grant", "invalid_token", "token_expired", "bad_refresh_token"]
 
 
 def token_id(value):

@@ -144,6 +144,24 @@ def test_a_kill_at_any_write_of_a_rotation_leaves_a_pair_or_a_plain_word(
     assert "uncertain" in found, outcomes
 
 
+def test_a_kill_at_any_write_of_a_refresh_asks_nobody_for_the_password(make_authority, start_gateway, killer, tmp_path):
+    """The configuration holds it, so the gateway sends it where the refresh token may be spent."""
+    authority = make_authority()
+    trigger = tmp_path / "kill-at"
+    whole = config(authority)
+    whole["credentials"]["me"] = authority.password_credential()
+    gateway = start_gateway(whole, environment={"LD_PRELOAD": str(killer), "KILL_AT_WRITE": str(trigger)})
+    assert requests.get(f"{gateway.url}/one/x", timeout=20).status_code == 200
+    for number in range(1, 200):
+        if not rotate_and_die(gateway, trigger, number):
+            break
+        gateway.start()
+        assert outcome(gateway) == "works", number
+    else:
+        raise AssertionError("the renewal has no end")
+    assert number > 10
+
+
 def renew_until_killed(gateway, trigger, number):
     """Renews again and again, until the write of this number has ended the gateway."""
     token = (gateway.folder / "state" / "admin.token").read_text(encoding="ascii").strip()

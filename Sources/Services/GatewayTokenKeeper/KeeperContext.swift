@@ -27,6 +27,17 @@ struct KeeperContext: Sendable {
     /// Whether the next token is had without a person.
     var isRenewable: Bool { grant.isRenewable && policy.isAutomatic }
 
+    func rules(begunBy trigger: TokenEvent.Trigger) -> TokenKeeper.Machine.Rules {
+        TokenKeeper.Machine.Rules(
+            name: name,
+            isRenewable: isRenewable,
+            canAcquireAnew: grant.canAcquireAnew,
+            loginCommand: loginCommand,
+            policy: policy,
+            begunBy: trigger
+        )
+    }
+
     func attempt(holding token: TokenSet?) -> GrantAttempt {
         GrantAttempt(holding: token, at: clock.now(), nonce: nonce())
     }
@@ -47,14 +58,9 @@ struct KeeperContext: Sendable {
         return TokenFailure(.terminal, problem: GatewayProblem(.staticTokenExpired, detail, command: command))
     }
 
-    /// Names the login to whoever has to go on.
+    /// Names the command to whoever has to go on, and how the credential works again.
     func advised(_ failure: TokenFailure) -> TokenFailure {
-        guard case .loginRequired = failure.class, failure.problem.command == nil, let loginCommand else {
-            return failure
-        }
-        var problem = failure.problem
-        problem.command = loginCommand
-        return TokenFailure(failure.class, problem: problem, clearsToken: failure.clearsToken)
+        failure.advised(login: loginCommand, refresh: "authgateway token refresh \(shellName)")
     }
 
     /// Why a credential without any token gets none by itself; nil when it does.

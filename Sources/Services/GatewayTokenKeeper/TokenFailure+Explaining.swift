@@ -67,7 +67,7 @@ extension TokenFailure {
     /// Whether the authority said that the refresh token is not valid.
     var isRefusal: Bool {
         switch self.class {
-        case .transient: false
+        case .transient, .suspect: false
         case .loginRequired: true
         case .terminal: clearsToken || problem.cause?.code == "invalid_grant"
         }

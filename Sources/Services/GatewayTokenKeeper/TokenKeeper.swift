@@ -33,6 +33,8 @@ package final class TokenKeeper: CredentialSource, Service {
     /// Wakes the task that writes the notes.
     let noteWakeUps = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
 
+    /// No gateway runs, so nothing is tried again by itself.
+    let isAlone = Atomic<Bool>(false)
     /// A reload has dropped the credential.
     let isRetired = Atomic<Bool>(false)
 
@@ -89,7 +91,7 @@ package final class TokenKeeper: CredentialSource, Service {
             callLimit: callLimit
         )
         self.jitter = jitter
-        machine = Mutex(Machine(.init(name: name, isRenewable: context.isRenewable, policy: policy, begunBy: trigger)))
+        machine = Mutex(Machine(context.rules(begunBy: trigger)))
     }
 
     @Sendable package static func randomNonce() -> String {

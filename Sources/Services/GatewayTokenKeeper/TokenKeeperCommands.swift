@@ -40,8 +40,12 @@ extension TokenKeeper {
         }
     }
 
+    /// Lets messages promise nothing that only a running gateway does.
+    package func actAlone() { isAlone.store(true, ordering: .relaxed) }
+
     /// Carries out an operation while nobody runs the keeper.
     package func performAlone(_ operation: TokenOperation) async -> Result<OperationReport, GatewayProblem> {
+        actAlone()
         if case .lock = operation { lock() }
         var renewer = TokenRenewer(context: context)
         let command = OperatorCommand(.operation(operation))
@@ -59,7 +63,7 @@ extension TokenKeeper {
             let failure = renewer.unreadable(error)
             return decide { _ = $0.clear(leaving: failure) }
         }
-        let isUncertain = renewer.record?.attempt != nil
+        let isUncertain = renewer.record?.attempt != nil && !context.grant.canAcquireAnew
         if let record = renewer.record, !record.isRevoked, !(record.isRejected && renewer.obstacle != nil) {
             install(renewer.fresh(record))
             decide { $0.isRotationUncertain = isUncertain }
@@ -72,6 +76,12 @@ extension TokenKeeper {
     package func lock() {
         let (waiters, problem) = decide { $0.lock() }
         for waiter in waiters { waiter(.failure(problem)) }
+    }
+
+    /// A reload has left the credential as it is: what failed for a reason of the configuration may be tried again.
+    package func reloaded() {
+        let sendsSecrets = context.grant.sendsSecrets
+        if decide({ $0.reloaded(sendsSecrets: sendsSecrets) }) { wake() }
     }
 
     package func unlock() {

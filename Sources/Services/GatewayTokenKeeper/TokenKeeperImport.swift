@@ -57,8 +57,8 @@ extension TokenKeeper {
         _ renewer: inout TokenRenewer
     ) async -> OperatorCommand.Outcome {
         let kept = earlier.flatMap { $0.isRevoked ? nil : renewer.fresh($0) }
-        // With an earlier token nobody has to log in.
-        let failure = kept == nil ? context.advised(refusal) : refusal
+        // With an earlier token nobody has to log in. A refused import is not tried again by itself.
+        let failure = kept == nil && refusal.class == .loginRequired ? context.advised(refusal) : refusal
         let (now, jitter) = (context.clock.now(), jitter())
         let outcome = decide {
             $0.importFailed(failure, of: imported, replacing: kept, by: call, at: now, jitter: jitter)
@@ -78,7 +78,7 @@ extension TokenKeeper {
         var problem = failure.problem
         let addition = kept == nil ? "" : ", and the earlier token is kept"
         problem.detail = "Nothing was imported\(addition). \(problem.detail)"
-        if case .transient = failure.class {
+        if failure.mayPass {
             problem.detail += " The authority may have seen the imported refresh token; import it again, or a new one."
         }
         return .failure(problem)

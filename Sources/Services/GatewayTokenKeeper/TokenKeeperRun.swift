@@ -139,13 +139,18 @@ extension TokenKeeper {
         case .nothing:
             decide { $0.foundNothing(by: call) }
         case .failed(let refusal):
-            let failure = context.advised(refusal)
+            let failure = advised(refusal)
             let (now, jitter) = (context.clock.now().monotonic, jitter())
             let refused = decide { $0.failed(failure, by: call, at: now, jitter: jitter) }
             for waiter in refused?.waiters ?? [] { waiter(.failure(refused?.problem ?? failure.problem)) }
+            if refused?.isEscalated == true { await renewer.noteLogin(failure, call) }
             if isGone(after: failure, at: now) { dropDescendants() }
         }
         showUncertainty(of: renewer)
+    }
+
+    private func advised(_ failure: TokenFailure) -> TokenFailure {
+        failure.class == .terminal && isAlone.load(ordering: .relaxed) ? failure : context.advised(failure)
     }
 
     func perform(_ call: TokenCall, by renewer: inout TokenRenewer) async -> TokenRenewer.End {
@@ -161,7 +166,7 @@ extension TokenKeeper {
 
     /// Makes the status say what the renewer knows of the refresh token.
     func showUncertainty(of renewer: TokenRenewer) {
-        let isUncertain = renewer.isUncertain
+        let isUncertain = renewer.isUncertain && !context.grant.canAcquireAnew
         decide { $0.isRotationUncertain = isUncertain }
     }
 

@@ -44,7 +44,7 @@ extension TokenKeeper {
     private func action(for recovery: ProblemRecovery) -> String {
         switch recovery {
         case .reauthorize: "Give the credential a new token: authgateway token import \(name)"
-        case .fixConfiguration: "Correct the credential in the configuration."
+        case .fixConfiguration: "Correct the credential, then run: authgateway token refresh \(context.shellName)"
         case .retryLater, .fixRequest: "See the log; authgateway token refresh tries again."
         }
     }

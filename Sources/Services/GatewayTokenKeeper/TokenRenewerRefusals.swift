@@ -47,11 +47,10 @@ extension TokenRenewer {
     mutating func giveUp(_ failure: TokenFailure, _ call: TokenCall) async -> End {
         var failure = failure
         if isUncertain {
-            var problem = failure.problem
-            problem.detail =
+            let detail =
                 "The answer to the last renewal of \(context.name) was lost, and the authority no longer accepts"
                 + " the refresh token. A new login is needed."
-            failure = TokenFailure(failure.class, problem: problem, clearsToken: failure.clearsToken)
+            failure = failure.replacing(detail: detail, command: failure.problem.command)
         }
         // Said until somebody has logged in: that a login is needed follows from it.
         let wasUncertain = isUncertain
@@ -66,7 +65,18 @@ extension TokenRenewer {
         return .failed(failure)
     }
 
-    private func noteLogin(_ failure: TokenFailure, _ call: TokenCall) async {
+    /// What the authority has refused is not sent again.
+    mutating func dropRefreshToken(_ refused: Secret?) async {
+        guard let refused, record?.token.refreshToken == refused else { return }
+        record?.token.refreshToken = nil
+        record?.token.refreshTokenExpiresAt = nil
+        record?.token.refreshTokenObtainedAt = nil
+        record?.attempt = nil
+        isUncertain = false
+        await save()
+    }
+
+    func noteLogin(_ failure: TokenFailure, _ call: TokenCall) async {
         var event = context.event(.loginRequired, generation: record?.generation, trigger: call.trigger)
         event.demand = call.demand
         event.outcome = .failed

@@ -3,7 +3,7 @@ import Logging
 
 /// Getting the next token from the authority.
 ///
-/// A grant that rotates spends its refresh token with each call, and four things can go wrong with that:
+/// A grant that rotates spends its refresh token with each call, and five things can go wrong with that:
 ///
 /// - *The answer is lost* after the request may have been acted upon (time-out, cut connection, a broken 2xx or 5xx). The
 ///   journal stays in the store and the state is `rotation_uncertain`. The call is repeated after the usual pause, but
@@ -14,6 +14,8 @@ import Logging
 /// - *The next refresh token comes without an access token that can be used*: with an earlier step of a longer attempt, or
 ///   beside something odd. It is stored by itself, and sent the next time.
 /// - *The gateway dies* between sending and storing. The next start finds the journal and goes on as above.
+/// - *The answer is lost, or the gateway dies, and the grant can acquire anew* (`oauth2_password`, a recipe with `acquire`).
+///   The next call does so at once, because the refresh token may be spent.
 /// - *The refresh token is refused.* In this order, each once: what the store holds by now, then the previous refresh token
 ///   (only after an uncertain rotation: the authority may not have seen the last one confirmed). Then a person must log
 ///   in.
@@ -37,9 +39,13 @@ extension TokenRenewer {
             }
             var attempt = context.attempt(holding: holding)
             attempt.parentToken = parent?.access
+            attempt.mayAcquireAnew = call.mayAcquireAnew
+            attempt.isRefreshTokenUncertain = isUncertain && context.grant.canAcquireAnew
             let first = context.grant.firstStep(of: attempt)
             if case .impossible(let failure) = first { return await refused(failure, call) }
-            if let failure = await prepare(call) { return .failed(failure) }
+            if let failure = await prepare(call, sending: context.grant.sendsRefreshToken(in: attempt)) {
+                return .failed(failure)
+            }
             switch await AuthorityCall(context: context).perform(first, in: attempt) {
             case .token(let token, let reply, let duration):
                 let next = nextGeneration(after: generation)
@@ -55,6 +61,7 @@ extension TokenRenewer {
             case .failure(let failed):
                 let failure = failed.failure
                 if context.grant.rotatesRefreshToken { await keep(failed.fate, spending: holding?.refreshToken) }
+                if failed.fate.isRefused { await dropRefreshToken(holding?.refreshToken) }
                 await reportFailure(
                     failure,
                     call,
@@ -63,7 +70,11 @@ extension TokenRenewer {
                     took: failed.took,
                     waiters: waiters()
                 )
-                guard context.grant.rotatesRefreshToken else { return await refused(failure, call) }
+                guard context.grant.rotatesRefreshToken else {
+                    if failed.fate.isLost { isUncertain = true }
+                    if !isUncertain { await strikeJournal() }
+                    return await refused(failure, call)
+                }
                 guard failure.isRefusal else {
                     if failed.fate.isLost { isUncertain = true }
                     // What became of an earlier attempt is no clearer for an authority that is busy now.
@@ -87,12 +98,15 @@ extension TokenRenewer {
     private var isFirst: Bool { record?.isRevoked ?? true }
 
     /// - Returns: Why the authority must not be called.
-    private mutating func prepare(_ call: TokenCall) async -> TokenFailure? {
+    private mutating func prepare(_ call: TokenCall, sending sendsRefreshToken: Bool) async -> TokenFailure? {
         var event = context.event(isFirst ? .acquiring : .renewing, trigger: call.trigger)
         event.generation = record?.generation
         event.demand = call.demand
         if let failure = await context.commit(event) { return failure }
-        return context.grant.rotatesRefreshToken ? await journal() : nil
+        guard sendsRefreshToken || context.grant.rotatesRefreshToken else { return nil }
+        let failure = await journal()
+        // Nothing is lost with a refresh token where another way leads to the next one.
+        return context.grant.rotatesRefreshToken ? failure : nil
     }
 
     /// Stores the next refresh token of an attempt that failed all the same: the one that was sent is spent.

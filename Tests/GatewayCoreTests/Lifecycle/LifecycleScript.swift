@@ -12,12 +12,14 @@ struct LifecycleScript: ~Copyable {
         policy: RenewalPolicy = RenewalPolicy(),
         maximumWaiters: Int = 10_000,
         callsPerHour: Int = 60,
+        canAcquireAnew: Bool = false,
         begunBy: TokenEvent.Trigger = .startup
     ) {
         machine = TokenLifecycle(
             .init(
                 name: "box-service",
                 isRenewable: isRenewable,
+                canAcquireAnew: canAcquireAnew,
                 policy: policy,
                 maximumWaiters: maximumWaiters,
                 callsPerHour: callsPerHour,
@@ -51,9 +53,15 @@ struct LifecycleScript: ~Copyable {
         lifetime: Duration? = .seconds(3600),
         isRenewable: Bool = true,
         policy: RenewalPolicy = RenewalPolicy(),
-        callsPerHour: Int = 60
+        callsPerHour: Int = 60,
+        canAcquireAnew: Bool = false
     ) -> LifecycleScript {
-        var script = LifecycleScript(isRenewable: isRenewable, policy: policy, callsPerHour: callsPerHour)
+        var script = LifecycleScript(
+            isRenewable: isRenewable,
+            policy: policy,
+            callsPerHour: callsPerHour,
+            canAcquireAnew: canAcquireAnew
+        )
         _ = script.next()
         _ = script.obtain(1, lifetime: lifetime)
         return script
@@ -196,15 +204,21 @@ struct LifecycleScript: ~Copyable {
     mutating func fail(
         _ class: TokenFailure.Class = .transient(retryAfter: nil),
         clearsToken: Bool = false,
+        isRetried: Bool? = nil,
         jitter: Double = 0
     ) -> String {
         let kind: ProblemKind =
             switch `class` {
-            case .transient: .tokenTemporarilyUnavailable
+            case .transient, .suspect: .tokenTemporarilyUnavailable
             case .terminal: .credentialMisconfigured
             case .loginRequired: .loginRequired
             }
-        let failure = TokenFailure(`class`, problem: GatewayProblem(kind, "No."), clearsToken: clearsToken)
+        let failure = TokenFailure(
+            `class`,
+            problem: GatewayProblem(kind, "No."),
+            clearsToken: clearsToken,
+            isRetried: isRetried
+        )
         guard let call, let refused = machine.failed(failure, by: call, at: now.monotonic, jitter: jitter) else {
             return "ignored"
         }

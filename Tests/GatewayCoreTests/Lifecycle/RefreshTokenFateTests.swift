@@ -29,6 +29,22 @@ struct RefreshTokenFateTests {
         #expect(fate.next == nil)
     }
 
+    @Test(arguments: [(#"{"error":"server_error"}"#, false), ("{}", true)])
+    func anErrorWithStatus200IsAnAnswer(_ body: String, _ isLost: Bool) {
+        var fate = RefreshTokenFate()
+        fate.take(TokenReply(status: 200, body: Array(body.utf8)), Self.failure, in: Self.attempt(), wasSent: true)
+        #expect(fate.isLost == isLost)
+    }
+
+    @Test(arguments: [(RefreshError.refused, true), (.suspect, false), (.configuration, false)])
+    func onlyARefusalEndsTheOneAtHand(_ error: RefreshError, _ isRefused: Bool) throws {
+        var (fate, attempt) = (RefreshTokenFate(), Self.attempt())
+        attempt.beginAnew(after: error)
+        fate.take(TokenReply(status: 400), try Self.next(), in: attempt, wasSent: true)
+        #expect(fate.isRefused == isRefused)
+        #expect(!fate.isLost)
+    }
+
     @Test func whatWasNotSentIsNotLost() {
         var fate = RefreshTokenFate()
         fate.take(TokenReply(status: 500), Self.failure, in: Self.attempt(), wasSent: false)

@@ -163,7 +163,8 @@ struct TokenLifecyclePropertyTests {
         case 4...5:
             fail(.transient(retryAfter: nil), call, importing: imported, &machine, &observer, at: now)
         case 6:
-            fail(.loginRequired, call, importing: imported, &machine, &observer, at: now)
+            let drawn: [TokenFailure.Class] = [.loginRequired, .suspect]
+            fail(drawn[Int.random(in: 0..<2, using: &dice)], call, importing: imported, &machine, &observer, at: now)
         default:
             machine.foundNothing(by: call)
         }

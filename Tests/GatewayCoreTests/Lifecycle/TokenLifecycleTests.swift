@@ -250,7 +250,7 @@ struct TokenLifecycleTests {
     @Test(arguments: [TokenFailure.Class.terminal, .loginRequired])
     func afterAFinalFailureNoFurtherCallIsMade(_ class: TokenFailure.Class) {
         var script = LifecycleScript.started()
-        _ = (script.need(1), script.next(), script.fail(`class`))
+        _ = (script.need(1), script.next(), script.fail(`class`, isRetried: false))
         script.pass(.seconds(86_400))
         let (need, step) = (script.need(2), script.next())
         #expect(need.hasPrefix("refuse"))
@@ -265,7 +265,7 @@ struct TokenLifecycleTests {
     @Test func afterAFinalFailureALiveTokenIsServedToItsEnd() {
         var script = LifecycleScript.ready()
         script.pass(.seconds(3240))
-        _ = (script.next(), script.fail(.terminal))
+        _ = (script.next(), script.fail(.terminal, isRetried: false))
         let (used, sleep) = (script.answer(), script.next())
         #expect(used == "use 1")
         #expect(sleep == "sleep \(Duration.seconds(360))")

@@ -89,6 +89,7 @@ struct AcquireTrial: Sendable {
             logger: logger,
             parent: parent
         )
+        keeper.actAlone()
         parent?.adopt(keeper)
         keepers[index] = keeper
         return keeper

@@ -177,6 +177,12 @@ struct CredentialSources: Sendable {
         keepers.filter { keeper in !other.keepers.contains { $0 === keeper } }
     }
 
+    /// Those that a reload has left as they were.
+    func keepers(keptFrom previous: CredentialSources) -> [TokenKeeper] {
+        let earlier = Set(previous.allKeepers.map { ObjectIdentifier($0) })
+        return allKeepers.filter { earlier.contains(ObjectIdentifier($0)) }
+    }
+
     /// Locks and unlocks the new keepers as `locks` says by now.
     ///
     /// - Parameter credentials: What these sources were made of.

@@ -203,6 +203,7 @@ final class Reloader: Service {
         if let warning = ProxyServer.warning(of: late, that: "it serves the new configuration") {
             report.warnings += "\(warning)\n"
         }
+        for keeper in sources.keepers(keptFrom: live.sources) { keeper.reloaded() }
         for keeper in live.sources.keepers(notIn: sources) { keeper.retire() }
         for keepers in live.sources.perSubjectKeepers(notIn: sources) { keepers.retire() }
         return report

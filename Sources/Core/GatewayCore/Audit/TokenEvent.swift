@@ -45,6 +45,8 @@ package struct TokenEvent: Hashable, Sendable {
         case rejected
         case `operator`
         case reload
+        /// By itself, after a failure that somebody may have mended.
+        case retry
     }
 
     package enum Outcome: String, Sendable {

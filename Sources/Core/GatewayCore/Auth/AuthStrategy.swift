@@ -57,8 +57,15 @@ package protocol TokenGrant: Sendable {
     /// Whether a renewal spends ``TokenSet/refreshToken``, so that the attempt must be journalled first.
     var rotatesRefreshToken: Bool { get }
 
-    /// Whether the next request of an attempt of a grant that ``rotatesRefreshToken`` has the token in it that it spends.
+    /// Whether the next request of an attempt has the refresh token in it and may spend it.
     func sendsRefreshToken(in attempt: GrantAttempt) -> Bool
+
+    /// Whether a token can be had without the refresh token at hand: with a password or the steps of a login that stand in
+    /// the configuration. Then nothing is lost with a refresh token.
+    var canAcquireAnew: Bool { get }
+
+    /// Whether its requests hold a secret: one that failed is not sent again without a cause.
+    var sendsSecrets: Bool { get }
 
     /// What an attempt begins with.
     func firstStep(of attempt: GrantAttempt) -> GrantStep
@@ -94,7 +101,9 @@ package protocol TokenGrant: Sendable {
 extension TokenGrant {
     package var login: (any LoginFlow)? { nil }
     package var renewsSeed: Bool { false }
-    package func sendsRefreshToken(in attempt: GrantAttempt) -> Bool { true }
+    package func sendsRefreshToken(in attempt: GrantAttempt) -> Bool { rotatesRefreshToken }
+    package var canAcquireAnew: Bool { false }
+    package var sendsSecrets: Bool { true }
     package var authorityEndpoints: [AuthorityEndpoint] { [] }
 }
 

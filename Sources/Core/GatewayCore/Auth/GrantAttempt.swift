@@ -20,6 +20,14 @@ package struct GrantAttempt: Sendable {
     /// For grants that may give up one way and begin another: how many answers there had been when they did.
     package var restartedAfterStep: Int?
 
+    /// The refresh was tried often enough without a clear answer. A grant that can then asks for a token anew, with what the
+    /// configuration holds.
+    package var mayAcquireAnew = false
+    /// An earlier refresh was cut off, so the refresh token may be spent. A grant that can asks for a token anew at once.
+    package var isRefreshTokenUncertain = false
+    /// The authority has refused the refresh token in this attempt.
+    package var isRefreshTokenRefused = false
+
     /// The token of the credential that this one is made from; nil where there is none.
     package var parentToken: Secret?
 

@@ -4,6 +4,8 @@ package struct RefreshTokenFate: Hashable, Sendable {
     package private(set) var next: Secret?
     /// Whether the next one, or the one at hand while there is none, may be spent.
     package private(set) var isLost = false
+    /// The authority has refused the one at hand, and the attempt went on without it.
+    package private(set) var isRefused = false
 
     package init() {}
 
@@ -18,11 +20,12 @@ package struct RefreshTokenFate: Hashable, Sendable {
     ///
     /// - Parameter wasSent: Whether the refresh token was part of what was asked.
     package mutating func take(_ reply: TokenReply, _ meaning: GrantAnswer, in attempt: GrantAttempt, wasSent: Bool) {
+        isRefused = attempt.isRefreshTokenRefused
         if let refreshToken = attempt.nextRefreshToken, refreshToken != next {
             next = refreshToken
             isLost = false
         } else if attempt.restartedAfterStep == attempt.answers {
-            // Refused.
+            // The answer was a refusal, not a new pair.
             isLost = false
         } else if wasSent, Self.mayHaveSpent(reply, meaning) {
             isLost = true
@@ -33,6 +36,8 @@ package struct RefreshTokenFate: Hashable, Sendable {
     private static func mayHaveSpent(_ reply: TokenReply, _ meaning: GrantAnswer) -> Bool {
         // What is only put right after a refusal was not acted upon.
         if case .next = meaning { return reply.status < 400 }
+        // Some authorities send an error with status 200.
+        if case .failure = meaning, reply.status < 300, RefreshError(reply) != nil { return false }
         return (200..<300).contains(reply.status) || (reply.status >= 500 && reply.status != 503)
     }
 }

@@ -8,7 +8,9 @@
 ///                                                  │ failed
 ///                      ┌── transient ──────────────┴── terminal, login required ──┐
 ///                      ▼                                                          ▼
-///                 backingOff ──pause over──▶ calling          stopped ──refresh, import──▶ calling
+///                 backingOff ──pause over──▶ calling          stopped ──refresh, import, retry due──▶ calling
+///
+/// A suspect answer leads to `backingOff` twice, then to `stopped`.
 ///
 /// Whether a token is live depends on the time as well as on the phase. Each phase except `empty` may hold a live or
 /// a dead token. A live token is handed out in any phase. `lock` lies above all phases.
@@ -20,6 +22,10 @@ package struct TokenLifecycle<Waiter>: ~Copyable {
         package var name: String
         /// Whether the next token is had without a person.
         package var isRenewable: Bool
+        /// See ``TokenGrant/canAcquireAnew``.
+        package var canAcquireAnew: Bool
+        /// What a person types to log in; nil where there is no login.
+        package var loginCommand: String?
         package var policy: RenewalPolicy
         package var maximumWaiters: Int
         /// More calls than this within an hour are a storm, unless the lifetime of the tokens itself asks for more.
@@ -31,6 +37,8 @@ package struct TokenLifecycle<Waiter>: ~Copyable {
         package init(
             name: String,
             isRenewable: Bool,
+            canAcquireAnew: Bool = false,
+            loginCommand: String? = nil,
             policy: RenewalPolicy = RenewalPolicy(),
             maximumWaiters: Int = 10_000,
             callsPerHour: Int = CallBudget.usual,
@@ -38,6 +46,8 @@ package struct TokenLifecycle<Waiter>: ~Copyable {
         ) {
             self.name = name
             self.isRenewable = isRenewable
+            self.canAcquireAnew = canAcquireAnew
+            self.loginCommand = loginCommand
             self.policy = policy
             self.maximumWaiters = maximumWaiters
             self.callsPerHour = callsPerHour
@@ -59,6 +69,9 @@ package struct TokenLifecycle<Waiter>: ~Copyable {
     var budget: CallBudget
     /// Failed calls since the last token.
     var failures = 0
+    /// Suspect answers, and failures of the configuration, since the last token.
+    var suspectAnswers = 0
+    var configurationFailures = 0
     var lastCall = TokenCall.firstLook
     /// The highest generation there has been; a cleared token does not give its number back.
     package internal(set) var generation = 0
@@ -74,7 +87,16 @@ package struct TokenLifecycle<Waiter>: ~Copyable {
 
     mutating func newCall(_ trigger: TokenEvent.Trigger, for demand: CredentialRequest? = nil) -> TokenCall {
         lastCall += 1
-        return TokenCall(id: lastCall, trigger: trigger, demand: demand)
+        return TokenCall(id: lastCall, trigger: trigger, demand: demand, mayAcquireAnew: mayAcquireAnew)
+    }
+
+    /// The answers so far say that the refresh leads nowhere.
+    private var mayAcquireAnew: Bool {
+        suspectAnswers + 1 >= RetrySchedule.suspectAnswersForDoubt || configurationFailures > 0
+    }
+
+    mutating func forgetFailures() {
+        (failures, suspectAnswers, configurationFailures) = (0, 0, 0)
     }
 
     mutating func takeWaiters() -> [Waiter] {

@@ -21,15 +21,22 @@ extension TokenLifecycle where Waiter: Sendable {
         if let announcement = announcement(at: now) { return announcement }
         guard !isLocked else { return .sleep(until: nil) }
         if rules.isRenewable { phase.renewWhenDue(with: newCall(.aheadOfExpiry), at: now) }
+        phase.retryWhenDue(with: newCall(.retry), isRenewable: rules.isRenewable, at: now)
         switch phase.kind {
         case .empty: return .sleep(until: nil)
         case .calling(let call): return call.hasBegun ? .sleep(until: nil) : begin(call, at: now)
-        case .ready, .stopped: return .sleep(until: held.flatMap { wake(for: $0, at: now) })
-        case .backingOff(let pause):
-            guard let held, held.isLive(at: now) else { return .sleep(until: nil) }
-            guard rules.isRenewable else { return .sleep(until: wake(for: held, at: now)) }
-            return .sleep(until: min(pause.until, held.credential.expiresAt ?? pause.until))
+        case .ready: return .sleep(until: held.flatMap { wake(for: $0, at: now) })
+        case .stopped(let stop):
+            return .sleep(until: [stop.retryAt, held.flatMap { wake(for: $0, at: now) }].compactMap(\.self).min())
+        case .backingOff(let pause): return .sleep(until: wake(after: pause, at: now))
         }
+    }
+
+    private func wake(after pause: TokenPhase.Pause, at now: MonotonicTime) -> MonotonicTime? {
+        let live = held.flatMap { $0.isLive(at: now) ? $0 : nil }
+        guard rules.isRenewable else { return live.flatMap { wake(for: $0, at: now) } }
+        guard live != nil || pause.isRetryFixed else { return nil }
+        return min(pause.until, live?.credential.expiresAt ?? pause.until)
     }
 
     private mutating func begin(_ call: TokenCall, at now: MonotonicTime) -> Step {
@@ -119,36 +126,78 @@ extension TokenLifecycle where Waiter: Sendable {
         if !waiters.isEmpty { _ = wantCall(.demand, for: firstDemand) }
     }
 
-    /// - Returns: The waiters, to be refused with the problem; nil when the call is not the one that was awaited.
+    /// What a failed call has changed.
+    package struct Failed: Sendable {
+        /// To be refused with the problem.
+        package let waiters: [Waiter]
+        package let problem: GatewayProblem
+        /// From now on a person is asked to log in, because the tries after suspect answers are used up.
+        package var isEscalated = false
+    }
+
+    /// - Returns: nil when the call is not the one that was awaited.
     package mutating func failed(
         _ failure: TokenFailure,
         by call: TokenCall,
         at now: MonotonicTime,
         jitter: Double
-    ) -> (waiters: [Waiter], problem: GatewayProblem)? {
+    ) -> Failed? {
         guard isAwaited(call) else { return nil }
         failures += 1
         let kept = failure.clearsToken ? nil : held
         switch failure.class {
-        case .transient(let retryAfter):
-            let pause = pause(after: failure, retryAfter: retryAfter, at: now, jitter: jitter)
+        case .transient:
+            let pause = pause(after: failure, at: now, jitter: jitter)
             phase = .backingOff(kept, pause)
-            return (takeWaiters(), pause.problem(at: now))
-        case .terminal, .loginRequired:
-            phase = .stopped(kept, failure)
-            return (takeWaiters(), failure.problem)
+            return Failed(waiters: takeWaiters(), problem: pause.problem(at: now))
+        case .suspect:
+            suspectAnswers += 1
+            return doubt(failure, keeping: kept, at: now, jitter: jitter)
+        case .terminal:
+            if failure.isRetried { configurationFailures += 1 }
+            let pause = RetrySchedule.afterConfigurationFailures(configurationFailures)
+            stop(with: failure, keeping: kept, until: failure.isRetried ? now + pause : nil)
+            return Failed(waiters: takeWaiters(), problem: failure.problem)
+        case .loginRequired:
+            stop(with: failure, keeping: kept, until: nil)
+            return Failed(waiters: takeWaiters(), problem: failure.problem)
         }
     }
 
-    /// How long to wait after the failures so far.
-    func pause(
-        after failure: TokenFailure,
-        retryAfter: Duration?,
+    /// The refresh token is tried twice more, and then hourly while a person is asked to log in.
+    private mutating func doubt(
+        _ failure: TokenFailure,
+        keeping kept: HeldToken?,
         at now: MonotonicTime,
         jitter: Double
-    ) -> TokenPhase.Pause {
-        let delay = BackOff.delay(afterFailures: failures, retryAfter: retryAfter, jitter: jitter)
-        return TokenPhase.Pause(until: now + delay, failure: failure)
+    ) -> Failed {
+        let pause = pause(after: failure, at: now, jitter: jitter)
+        guard suspectAnswers >= RetrySchedule.suspectAnswersForDoubt else {
+            phase = .backingOff(kept, pause)
+            return Failed(waiters: takeWaiters(), problem: pause.problem(at: now))
+        }
+        let escalated = failure.escalated(command: rules.loginCommand)
+        stop(with: escalated, keeping: kept, until: pause.until)
+        let isNews = suspectAnswers == RetrySchedule.suspectAnswersForDoubt
+        return Failed(waiters: takeWaiters(), problem: escalated.problem, isEscalated: isNews)
+    }
+
+    private mutating func stop(with failure: TokenFailure, keeping kept: HeldToken?, until retryAt: MonotonicTime?) {
+        phase = .stopped(kept, TokenPhase.Stop(failure: failure, retryAt: retryAt))
+    }
+
+    /// How long to wait after the failures so far.
+    func pause(after failure: TokenFailure, at now: MonotonicTime, jitter: Double) -> TokenPhase.Pause {
+        switch failure.class {
+        case .suspect:
+            let delay = RetrySchedule.afterSuspectAnswers(suspectAnswers, canAcquireAnew: rules.canAcquireAnew)
+            return TokenPhase.Pause(until: now + delay, failure: failure, isRetryFixed: true)
+        case .transient(let retryAfter):
+            let delay = BackOff.delay(afterFailures: failures, retryAfter: retryAfter, jitter: jitter)
+            return TokenPhase.Pause(until: now + delay, failure: failure)
+        case .terminal, .loginRequired:
+            return TokenPhase.Pause(until: now + BackOff.longest, failure: failure)
+        }
     }
 
     func isAwaited(_ call: TokenCall) -> Bool {
@@ -171,7 +220,7 @@ extension TokenLifecycle where Waiter: Sendable {
     mutating func hold(_ fresh: FreshToken, at now: Moment, jitter: Double) -> HeldToken {
         let held = heldToken(fresh, at: now, jitter: jitter)
         reserve(generation: fresh.generation)
-        failures = 0
+        forgetFailures()
         isRotationUncertain = false
         budget.expect(fresh.token, renewedBy: rules.policy)
         phase = .ready(held)

@@ -12,11 +12,19 @@ extension TokenLifecycle where Waiter: Sendable {
         return call
     }
 
+    /// A reload has left the credential as it is. What the configuration caused is tried again, if that sends no secret.
+    ///
+    /// - Returns: Whether a call became due.
+    package mutating func reloaded(sendsSecrets: Bool) -> Bool {
+        guard !sendsSecrets, case .stopped(let stop) = phase.kind, stop.failure.isRetried else { return false }
+        return wantCall(.reload)
+    }
+
     /// Forgets the token and any refusal. The answer of a call under way is ignored; requests that wait cause a new
     /// call.
     package mutating func clear() {
         withdrawals += 1
-        failures = 0
+        forgetFailures()
         isRotationUncertain = false
         isSuspended = false
         phase = .empty
@@ -28,7 +36,7 @@ extension TokenLifecycle where Waiter: Sendable {
     /// - Returns: The waiters, to be refused with the problem.
     package mutating func clear(leaving failure: TokenFailure) -> [Waiter] {
         clear()
-        phase = .stopped(nil, failure)
+        phase = .stopped(nil, TokenPhase.Stop(failure: failure, retryAt: nil))
         return takeWaiters()
     }
 
@@ -87,11 +95,11 @@ extension TokenLifecycle where Waiter: Sendable {
         case .calling: return isLive ? .renewing : dead(held) ?? .acquiring
         case .ready: return isLive ? .valid : dead(held) ?? .empty
         case .backingOff: return isLive ? .valid : dead(held) ?? .empty
-        case .stopped(let failure):
+        case .stopped(let stop):
             if !rules.isRenewable, !isLive, let dead = dead(held) { return dead }
-            switch failure.class {
+            switch stop.failure.class {
             case .loginRequired: return .loginRequired
-            case .terminal, .transient: return .failed
+            case .terminal, .transient, .suspect: return .failed
             }
         }
     }
@@ -102,7 +110,7 @@ extension TokenLifecycle where Waiter: Sendable {
     package var lastFailure: TokenFailure? {
         switch phase.kind {
         case .backingOff(let pause): pause.failure
-        case .stopped(let failure): failure
+        case .stopped(let stop): stop.failure
         case .empty, .calling, .ready: nil
         }
     }
@@ -134,7 +142,7 @@ extension TokenLifecycle where Waiter: Sendable {
         return call
     }
 
-    /// A transient failure says nothing about the imported token. It is then used if no earlier token can serve.
+    /// A transient or a suspect failure says nothing about the imported token. It is then used if no earlier token can serve.
     /// Otherwise it is refused: a working token is not replaced by an untried one.
     ///
     /// - Parameter earlier: The token before the import; nil when there was none, or when it had been revoked.
@@ -147,11 +155,11 @@ extension TokenLifecycle where Waiter: Sendable {
         jitter: Double
     ) -> OnImportFailure {
         guard isAwaited(call) else { return .ignored }
-        if case .transient(let retryAfter) = failure.class, !(earlier?.serves(at: now.wall) ?? false) {
+        if failure.mayPass, !(earlier?.serves(at: now.wall) ?? false) {
             hold(imported, at: now, jitter: jitter)
             failures += 1
-            let pause = pause(after: failure, retryAfter: retryAfter, at: now.monotonic, jitter: jitter)
-            phase = .backingOff(held, pause)
+            if case .suspect = failure.class { suspectAnswers += 1 }
+            phase = .backingOff(held, pause(after: failure, at: now.monotonic, jitter: jitter))
             return .postponed(endWaits(at: now.monotonic))
         }
         if let earlier { keep(earlier, at: now, jitter: jitter) } else { clear() }

@@ -7,12 +7,20 @@ enum TokenPhase: ~Copyable {
     case ready(HeldToken)
     /// The last call failed; the next may be made when the pause is over.
     case backingOff(HeldToken?, Pause)
-    /// No further call until somebody changes something.
-    case stopped(HeldToken?, TokenFailure)
+    /// Somebody has to change something. Until then calls are rare, or there is none.
+    case stopped(HeldToken?, Stop)
+
+    struct Stop {
+        let failure: TokenFailure
+        /// When the next call is made all the same; nil: never.
+        let retryAt: MonotonicTime?
+    }
 
     struct Pause {
         let until: MonotonicTime
         let failure: TokenFailure
+        /// The next call is made when the pause is over, although no request waits and no token is live.
+        var isRetryFixed = false
 
         func problem(at now: MonotonicTime) -> GatewayProblem {
             var problem = failure.problem
@@ -27,7 +35,7 @@ enum TokenPhase: ~Copyable {
         case calling(TokenCall)
         case ready
         case backingOff(Pause)
-        case stopped(TokenFailure)
+        case stopped(Stop)
     }
 
     var kind: Kind {
@@ -36,7 +44,7 @@ enum TokenPhase: ~Copyable {
         case .calling(_, let call): .calling(call)
         case .ready: .ready
         case .backingOff(_, let pause): .backingOff(pause)
-        case .stopped(_, let failure): .stopped(failure)
+        case .stopped(_, let stop): .stopped(stop)
         }
     }
 
@@ -89,14 +97,26 @@ enum TokenPhase: ~Copyable {
             }
             self = .calling(held, call)
         case .backingOff(let held, let pause):
-            guard let held, held.isLive(at: now), pause.until <= now else {
+            guard let held, held.isLive(at: now), pause.until <= now, !pause.isRetryFixed else {
                 self = .backingOff(held, pause)
                 return
             }
             self = .calling(held, call)
-        case .stopped(let held, let failure):
-            self = .stopped(held, failure)
+        case .stopped(let held, let stop):
+            self = .stopped(held, stop)
         }
+    }
+
+    /// A retry has its time that is made whether or not a request waits.
+    mutating func retryWhenDue(with call: TokenCall, isRenewable: Bool, at now: MonotonicTime) {
+        let retryAt: MonotonicTime? =
+            switch kind {
+            case .stopped(let stop): stop.retryAt
+            case .backingOff(let pause): pause.isRetryFixed && isRenewable ? pause.until : nil
+            case .empty, .calling, .ready: nil
+            }
+        guard let retryAt, retryAt <= now else { return }
+        _ = want(call)
     }
 
     mutating func changeHeld(_ change: (inout HeldToken) -> Void) {
@@ -116,8 +136,8 @@ enum TokenPhase: ~Copyable {
             self = .ready(held)
         case .backingOff(let held, let pause):
             self = .backingOff(changed(held), pause)
-        case .stopped(let held, let failure):
-            self = .stopped(changed(held), failure)
+        case .stopped(let held, let stop):
+            self = .stopped(changed(held), stop)
         }
     }
 }
@@ -133,11 +153,14 @@ package struct TokenCall: Hashable, Sendable {
     /// The request that caused it, when one did.
     package let demand: CredentialRequest?
     package internal(set) var hasBegun = false
+    /// See ``GrantAttempt/mayAcquireAnew``.
+    package let mayAcquireAnew: Bool
 
-    init(id: Int, trigger: TokenEvent.Trigger, demand: CredentialRequest?) {
+    init(id: Int, trigger: TokenEvent.Trigger, demand: CredentialRequest?, mayAcquireAnew: Bool = false) {
         self.id = id
         self.trigger = trigger
         self.demand = demand
+        self.mayAcquireAnew = mayAcquireAnew
     }
 
     /// What it finds in the store or the configuration ends it; the authority is asked by the next call.

@@ -34,7 +34,7 @@ extension TokenLifecycle where Waiter: Sendable {
         // The next try, which the pause names, will not be made any more.
         case .backingOff where isStopped: return .unavailable(Self.drainingProblem)
         case .backingOff(let pause): return now < pause.until ? .unavailable(pause.problem(at: now)) : .wait
-        case .stopped(let failure): return .unavailable(failure.problem)
+        case .stopped(let stop): return .unavailable(stop.failure.problem)
         }
     }
 
@@ -69,7 +69,7 @@ extension TokenLifecycle where Waiter: Sendable {
         }
         switch phase.kind {
         case .backingOff(let pause) where now < pause.until: return .refuse(pause.problem(at: now))
-        case .stopped(let failure): return .refuse(failure.problem)
+        case .stopped(let stop): return .refuse(stop.failure.problem)
         case .empty, .calling, .ready, .backingOff: return keep(waiter, ticket, for: demand)
         }
     }

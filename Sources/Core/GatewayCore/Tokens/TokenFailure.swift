@@ -3,7 +3,9 @@ package struct TokenFailure: Error, Hashable, Sendable {
     package enum Class: Hashable, Sendable {
         /// Try again with back-off; a live token is still served.
         case transient(retryAfter: Duration?)
-        /// No further calls until the configuration, the secret or the login changes.
+        /// A firewall or a portal may have answered in the authority's place. The refresh token is kept and tried again.
+        case suspect
+        /// No further calls until the configuration, the secret or the login changes, unless ``isRetried``.
         case terminal
         /// Only a person can go on.
         case loginRequired
@@ -14,11 +16,25 @@ package struct TokenFailure: Error, Hashable, Sendable {
     package private(set) var problem: GatewayProblem
     /// Drop the stored token: the authority no longer knows it.
     package var clearsToken: Bool
+    /// A ``Class/terminal`` failure that the gateway tries again by itself, in growing intervals.
+    ///
+    /// False for a refused password: directories lock accounts.
+    package var isRetried: Bool
 
-    package init(_ class: Class, problem: GatewayProblem, clearsToken: Bool = false) {
+    /// - Parameter isRetried: nil for the rule: what the configuration causes is tried again.
+    package init(_ class: Class, problem: GatewayProblem, clearsToken: Bool = false, isRetried: Bool? = nil) {
         self.class = `class`
         self.problem = problem
         self.clearsToken = clearsToken
+        self.isRetried = `class` == .terminal && isRetried ?? (problem.kind == .credentialMisconfigured)
+    }
+
+    /// With another text and another command for the person who has to go on.
+    package func replacing(detail: String, command: String?) -> TokenFailure {
+        var changed = self
+        changed.problem.detail = detail
+        changed.problem.command = command
+        return changed
     }
 
     /// - Parameter nextHop: Whose answer it comes from, unless it says so already.
@@ -30,6 +46,31 @@ package struct TokenFailure: Error, Hashable, Sendable {
 }
 
 extension TokenFailure {
+    /// It says nothing about the refresh token, and waiting may help.
+    package var mayPass: Bool {
+        switch `class` {
+        case .transient, .suspect: true
+        case .terminal, .loginRequired: false
+        }
+    }
+
+    /// What a person is told once the tries after suspect answers are used up. The refresh token is kept.
+    ///
+    /// - Parameter command: The login; nil where there is none.
+    func escalated(command: String?) -> TokenFailure {
+        var escalated = TokenFailure(
+            .loginRequired,
+            problem: GatewayProblem(
+                .reauthorizationRequired,
+                "\(problem.detail) A login is needed, unless the next hourly try succeeds.",
+                cause: problem.cause,
+                command: problem.command ?? command
+            )
+        )
+        escalated.problem.nextHop = problem.nextHop
+        return escalated
+    }
+
     package init(tooManyCalls detail: String) {
         self.init(
             .transient(retryAfter: BackOff.longest),

@@ -144,7 +144,9 @@ struct DelegatedGrant: TokenGrant {
                 .credentialMisconfigured,
                 "The token server at \(request.host) refused to give a token (status \(reply.status)): \(advice)",
                 cause: cause(of: reply)
-            )
+            ),
+            // Directories lock accounts.
+            isRetried: !authorization.sendsPassword || RefreshError(reply) == .configuration
         )
     }
 

@@ -74,6 +74,12 @@ struct DelegatedRequestAuth: Sendable {
         }
     }
 
+    /// Whether it sends a user name and a password.
+    var sendsPassword: Bool {
+        guard case .field(let field) = proof else { return false }
+        return field.value.withValue { $0.hasPrefix("Basic ") }
+    }
+
     /// Whether it signs every request anew.
     var signs: Bool { if case .assertion = proof { true } else { false } }
 

@@ -73,6 +73,14 @@ struct ClientAuthentication: Sendable {
         return method
     }
 
+    /// Whether its proof is a secret, and not a signature or nothing.
+    var sendsSecret: Bool {
+        switch proof {
+        case .body, .basic: true
+        case .assertion, .none: false
+        }
+    }
+
     /// Adds the proof to a request with a form: to its header fields, or behind the form's own parameters.
     func authenticate(_ request: TokenRequest, in attempt: GrantAttempt) throws(TokenFailure) -> TokenRequest {
         var request = request

@@ -52,6 +52,9 @@ protocol OAuthGrant: BearerGrant, ExchangeableGrant {
 }
 
 extension OAuthGrant {
+    /// What `parameters` holds may be one.
+    var sendsSecrets: Bool { client.authentication?.sendsSecret ?? false || !client.parameters.isEmpty }
+
     func revocation(in attempt: GrantAttempt) -> RevocationStep {
         client.revocation.step(as: client.authentication, in: attempt)
     }

@@ -26,13 +26,16 @@ struct OAuthErrors: Sendable {
         return GrantAnswer(read(reply, in: &attempt).map { $0.tokenSet(at: now) })
     }
 
-    /// - Parameter rotatesRefreshToken: Whether it comes for something that can be presented only once.
+    /// - Parameters:
+    ///   - rotatesRefreshToken: Whether it comes for something that can be presented only once.
+    ///   - isRefresh: Whether a refresh token was presented, so that an error tells what became of it.
     func read(
         _ reply: TokenReply,
         in attempt: inout GrantAttempt,
-        rotatesRefreshToken: Bool = false
+        rotatesRefreshToken: Bool = false,
+        isRefresh: Bool = false
     ) -> Result<OAuthTokenResponse, TokenFailure> {
-        let result = read(reply, at: attempt.now, rotatesRefreshToken: rotatesRefreshToken)
+        let result = read(reply, at: attempt.now, rotatesRefreshToken: rotatesRefreshToken, isRefresh: isRefresh)
         if case .success(let answer) = result { attempt.remarks += answer.remarks }
         return result
     }
@@ -40,12 +43,13 @@ struct OAuthErrors: Sendable {
     func read(
         _ reply: TokenReply,
         at now: Moment,
-        rotatesRefreshToken: Bool = false
+        rotatesRefreshToken: Bool = false,
+        isRefresh: Bool = false
     ) -> Result<OAuthTokenResponse, TokenFailure> {
-        let answer = JSONValue(reply.body, forgivingNumbers: rotatesRefreshToken)
-        guard (200..<300).contains(reply.status), answer?["error"].isPresent != true else {
-            return .failure(failure(reply, answer, at: now))
+        if let error = RefreshError(reply) {
+            return .failure(isRefresh ? refreshFailure(error, reply, at: now) : failure(error, reply, at: now))
         }
+        let answer = JSONValue(reply.body, forgivingNumbers: rotatesRefreshToken)
         if let type = answer?["token_type"], type != .null, !accepts(type) {
             return .failure(wrongType(type, status: reply.status))
         }
@@ -75,10 +79,10 @@ struct OAuthErrors: Sendable {
         )
     }
 
-    private func failure(_ reply: TokenReply, _ answer: JSONValue?, at now: Moment) -> TokenFailure {
-        let code = OAuthErrorCode.allowListed(answer?["error"]?.string)
+    private func failure(_ error: RefreshError, _ reply: TokenReply, at now: Moment) -> TokenFailure {
+        let code = OAuthErrorCode.allowListed(RefreshError.code(in: reply))
         let cause = GatewayProblem.Cause(code: code, httpStatus: reply.status)
-        if isTransient(reply.status) || code.map(transientCodes.contains) == true {
+        if error == .transient {
             return TokenFailure(
                 .transient(retryAfter: reply.retryAfter(at: now)),
                 problem: GatewayProblem(
@@ -92,17 +96,37 @@ struct OAuthErrors: Sendable {
         let detail = detail(
             status: reply.status,
             code: code,
-            description: answer?["error_description"]?.string?.lowercased() ?? ""
+            description: JSONValue(reply.body)?["error_description"]?.string?.lowercased() ?? ""
         )
         return TokenFailure(.terminal, problem: GatewayProblem(.credentialMisconfigured, detail, cause: cause))
     }
 
-    private func isTransient(_ status: Int) -> Bool {
-        switch status {
-        case 408, 421, 423, 425, 429, 500...599: true
-        default: false
+    private func refreshFailure(_ error: RefreshError, _ reply: TokenReply, at now: Moment) -> TokenFailure {
+        switch error {
+        case .transient, .configuration: return failure(error, reply, at: now)
+        case .suspect: return TokenFailure(suspect: reply, from: authority)
+        case .refused, .personNeeded: break
         }
+        let code = OAuthErrorCode.allowListed(RefreshError.code(in: reply)) ?? "other"
+        let reason =
+            if error == .personNeeded {
+                "the authority wants a person to confirm the login."
+            } else if Self.needsAnother.contains(code) {
+                "it no longer lets this account or device in. A login that it accepts is needed."
+            } else {
+                "it has expired, was revoked, or was used elsewhere. A new login is needed."
+            }
+        let name = code == "other" ? "an error of its own" : code
+        let detail = "\(authority) no longer accepts the refresh token (\(name)): \(reason)"
+        let cause = GatewayProblem.Cause(code: code, httpStatus: reply.status)
+        return TokenFailure(.loginRequired, problem: GatewayProblem(.reauthorizationRequired, detail, cause: cause))
     }
+
+    /// With these Box's own clients log out.
+    private static let needsAnother: Set<String> = [
+        "unauthorized_device", "exceeded_device_limits", "missing_device_id", "unsupported_device_pinning_runtime",
+        "account_deactivated",
+    ]
 
     private func detail(status: Int, code: String?, description: String) -> String {
         if (300..<400).contains(status) {
@@ -119,7 +143,13 @@ struct OAuthErrors: Sendable {
         return "\(authority) refused the token request (\(name), status \(status)): \(text)"
     }
 
+    private static let personNeeded = "the authority wants a person to confirm the login, and a password is not enough."
+
     private static let commonAdvice = [
+        "consent_required": personNeeded,
+        "interaction_required": personNeeded,
+        "mfa_required": personNeeded,
+        "incorrect_client_credentials": "check client_id and client_secret.",
         "invalid_client": "check client_id, client_auth, and client_secret or the key.",
         "invalid_grant": "the authority does not accept what was presented for a token.",
         "invalid_request": "a parameter is missing or wrong; some authorities need more, see parameters.",
@@ -128,16 +158,4 @@ struct OAuthErrors: Sendable {
         "unauthorized_client": "the authority has not enabled this grant for the client.",
         "unsupported_grant_type": "the authority does not know this grant; check token_url.",
     ]
-}
-
-private let transientCodes: Set<String> = ["server_error", "temporarily_unavailable", "slow_down"]
-
-extension JSONValue? {
-    /// `"error": null` and no `error` at all are the same.
-    fileprivate var isPresent: Bool {
-        switch self {
-        case nil, .null?: false
-        default: true
-        }
-    }
 }

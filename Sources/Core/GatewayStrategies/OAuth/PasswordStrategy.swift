@@ -40,6 +40,11 @@ private struct PasswordGrant: OAuthGrant {
         return identity
     }
 
+    let canAcquireAnew = true
+    let sendsSecrets = true
+
+    func sendsRefreshToken(in attempt: GrantAttempt) -> Bool { spent(in: attempt) != nil }
+
     func firstStep(of attempt: GrantAttempt) -> GrantStep {
         GrantStep { () throws(TokenFailure) in
             guard let refreshToken = spent(in: attempt) else { return try passwordRequest(in: attempt) }
@@ -49,7 +54,8 @@ private struct PasswordGrant: OAuthGrant {
 
     /// The refresh token that the last request spends; nil when it holds the password.
     private func spent(in attempt: GrantAttempt) -> Secret? {
-        attempt.outputs[Self.fallback] == nil ? attempt.held?.refreshToken : nil
+        guard attempt.restartedAfterStep == nil, !attempt.isRefreshTokenUncertain else { return nil }
+        return attempt.held?.refreshToken
     }
 
     private func passwordRequest(in attempt: GrantAttempt) throws(TokenFailure) -> TokenRequest {
@@ -71,16 +77,16 @@ private struct PasswordGrant: OAuthGrant {
     func interpret(_ reply: TokenReply, in attempt: inout GrantAttempt) -> GrantAnswer {
         if let repair = client.authentication?.repair(after: reply, in: attempt, sign: firstStep) { return repair }
         let refreshed = spent(in: attempt)
-        switch Self.errors.read(reply, in: &attempt) {
+        switch Self.errors.read(reply, in: &attempt, isRefresh: refreshed != nil) {
         case .success(let answer):
             var token = answer.tokenSet(at: attempt.now)
             // An answer without a refresh token leaves the old one valid (RFC 6749 §6).
             token.refreshToken = answer.refreshToken ?? refreshed
             return .token(token)
         case .failure(let failure):
-            let code = failure.problem.cause?.code ?? ""
-            guard refreshed != nil, Self.refusalsOfRefreshTokens.contains(code) else { return .failure(failure) }
-            attempt.outputs[Self.fallback] = Secret("")
+            guard refreshed != nil else { return .failure(refused(failure, reply)) }
+            guard let error = RefreshError(reply), error.acquiresAnew(in: attempt) else { return .failure(failure) }
+            attempt.beginAnew(after: error)
             do throws(TokenFailure) {
                 return .next(try passwordRequest(in: attempt))
             } catch {
@@ -89,11 +95,12 @@ private struct PasswordGrant: OAuthGrant {
         }
     }
 
-    /// Set once the password has been sent in an attempt that began with a refresh token.
-    private static let fallback = "password"
-    private static let refusalsOfRefreshTokens: Set<String> = [
-        "invalid_grant", "invalid_request", "invalid_token", "unsupported_grant_type",
-    ]
+    /// A password that may be wrong is not sent again by itself: directories lock accounts.
+    private func refused(_ failure: TokenFailure, _ reply: TokenReply) -> TokenFailure {
+        var failure = failure
+        failure.isRetried = failure.isRetried && RefreshError(reply) == .configuration
+        return failure
+    }
 
     private static let errors = OAuthErrors(
         authority: "The authority",

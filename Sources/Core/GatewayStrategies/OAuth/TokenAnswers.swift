@@ -9,18 +9,21 @@ struct TokenAnswers: Sendable {
     /// The answer to the code.
     func exchange(_ reply: TokenReply, at now: Moment) -> Result<TokenSet, TokenFailure> {
         read(errors.read(reply, at: now, rotatesRefreshToken: true), at: now, holding: nil).mapError { failure in
-            guard failure.problem.cause?.code == "invalid_grant" else { return failure }
+            guard let code = failure.problem.cause?.code, Self.refusalsOfCodes.contains(code) else { return failure }
             return TokenFailure(
                 .loginRequired,
                 problem: GatewayProblem(
                     .loginFailed,
-                    "\(errors.authority) did not accept the code (invalid_grant): it was used before, is too old, or"
+                    "\(errors.authority) did not accept the code (\(code)): it was used before, is too old, or"
                         + " belongs to another client or redirect_uri. Nothing was changed; begin a new login.",
                     cause: failure.problem.cause
                 )
             )
         }
     }
+
+    /// `bad_verification_code` is GitHub's.
+    private static let refusalsOfCodes: Set<String> = ["invalid_grant", "bad_verification_code"]
 
     /// The answer to a refresh token. One that brings no new refresh token leaves the old one valid (RFC 6749 §6).
     func refresh(
@@ -29,23 +32,8 @@ struct TokenAnswers: Sendable {
         holding token: TokenSet?
     ) -> Result<TokenSet, TokenFailure> {
         attempt.nextRefreshToken = nextRefreshToken(reply)
-        let answer = errors.read(reply, in: &attempt, rotatesRefreshToken: true)
-        return read(answer, at: attempt.now, holding: token).mapError { failure in
-            guard let code = failure.problem.cause?.code else { return failure }
-            let reason: String
-            if Self.needsPerson.contains(code) {
-                reason = "it has expired, was revoked, or was used elsewhere. A new login is needed."
-            } else if Self.needsAnother.contains(code) {
-                reason = "it no longer lets this account or device in. A login that it accepts is needed."
-            } else {
-                return failure
-            }
-            let detail = "\(errors.authority) no longer accepts the refresh token (\(code)): \(reason)"
-            return TokenFailure(
-                .loginRequired,
-                problem: GatewayProblem(.reauthorizationRequired, detail, cause: failure.problem.cause)
-            )
-        }
+        let answer = errors.read(reply, in: &attempt, rotatesRefreshToken: true, isRefresh: true)
+        return read(answer, at: attempt.now, holding: token)
     }
 
     /// What the refresh token was spent for, also when the access token beside it cannot be used.
@@ -54,15 +42,6 @@ struct TokenAnswers: Sendable {
         let answer = JSONValue(reply.body, forgivingNumbers: true)
         return answer.flatMap { try? OAuthTokenResponse.refreshToken(in: $0) }
     }
-
-    private static let needsPerson: Set<String> = [
-        "invalid_grant", "interaction_required", "login_required", "consent_required",
-    ]
-    /// With these Box's own clients log out.
-    private static let needsAnother: Set<String> = [
-        "unauthorized_device", "exceeded_device_limits", "missing_device_id", "unsupported_device_pinning_runtime",
-        "account_deactivated",
-    ]
 
     private func read(
         _ answer: Result<OAuthTokenResponse, TokenFailure>,

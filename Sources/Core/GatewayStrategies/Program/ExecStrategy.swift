@@ -65,6 +65,8 @@ private struct ExecGrant: TokenGrant {
 
     let isRenewable = true
     let rotatesRefreshToken = false
+    /// A failure for good means that the program was not run.
+    let sendsSecrets = false
 
     var identity: GrantIdentity {
         var identity = GrantIdentity(strategy: ExecStrategy.kind, subject: nil)

@@ -71,8 +71,11 @@ struct RecipeGrant: TokenGrant {
 
     // MARK: Steps
 
+    var canAcquireAnew: Bool { !acquire.isEmpty }
+    var sendsSecrets: Bool { !secrets.isEmpty || !refresh.isEmpty }
+
     func firstStep(of attempt: GrantAttempt) -> GrantStep {
-        switch flow(holding: attempt.held) {
+        switch flow(at: attempt) {
         case .refresh: return step(refresh, 0, attempt).map { .request($0) } ?? .impossible(unwritable)
         case .acquire:
             guard !acquire.isEmpty else {
@@ -82,10 +85,11 @@ struct RecipeGrant: TokenGrant {
         }
     }
 
-    /// The way that an attempt with this token begins.
-    private func flow(holding token: TokenSet?) -> Flow {
-        guard let first = refresh.first, token != nil else { return .acquire }
-        let values = values(of: token)
+    /// The way that an attempt begins.
+    private func flow(at attempt: GrantAttempt) -> Flow {
+        guard let first = refresh.first, attempt.held != nil else { return .acquire }
+        if attempt.isRefreshTokenUncertain, canAcquireAnew { return .acquire }
+        let values = values(of: attempt.held)
         return first.request.names.allSatisfy { values[$0] != nil } ? .refresh : .acquire
     }
 
@@ -107,14 +111,14 @@ struct RecipeGrant: TokenGrant {
     }
 
     func sendsRefreshToken(in attempt: GrantAttempt) -> Bool {
-        guard attempt.restartedAfterStep == nil, flow(holding: attempt.held) == .refresh,
+        guard attempt.restartedAfterStep == nil, flow(at: attempt) == .refresh,
             refresh.indices.contains(attempt.answers)
         else { return false }
         return refresh[attempt.answers].request.names.contains("renewal")
     }
 
     func interpret(_ reply: TokenReply, in attempt: inout GrantAttempt) -> GrantAnswer {
-        let flow = attempt.restartedAfterStep == nil ? flow(holding: attempt.held) : .acquire
+        let flow = attempt.restartedAfterStep == nil ? flow(at: attempt) : .acquire
         let steps = flow == .refresh ? refresh : acquire
         let index = attempt.answers - 1 - (attempt.restartedAfterStep ?? 0)
         guard steps.indices.contains(index) else { return .failure(unwritable) }
@@ -127,18 +131,29 @@ struct RecipeGrant: TokenGrant {
                 : finish(reply, step, attempt)
         case .broken(let answer, let found):
             attempt.nextRefreshToken = found["renewal"] ?? attempt.nextRefreshToken
+            if flow == .refresh, RefreshError(reply) != nil { return refused(reply, step, index, in: &attempt) }
             return .failure(answer.failure(of: step.request.host, status: reply.status))
         case .transient: return .failure(transient(reply, step, at: attempt.now))
         case .refused(let isFinal):
-            if flow == .refresh, !acquire.isEmpty { return beginAnew(&attempt) }
-            return .failure(refusal(reply, step, index, flow, isFinal: isFinal))
+            guard flow == .refresh else { return .failure(misconfigured(reply, step, "acquire", index)) }
+            return refused(reply, step, index, in: &attempt, isFinal: isFinal)
         }
     }
 
-    private func beginAnew(_ attempt: inout GrantAttempt) -> GrantAnswer {
-        attempt.restartedAfterStep = attempt.answers
-        attempt.outputs = [:]
-        return step(acquire, 0, attempt).map { .next($0) } ?? .failure(unwritable)
+    /// What follows when a step of the refresh brings an error.
+    private func refused(
+        _ reply: TokenReply,
+        _ step: RecipeStep,
+        _ index: Int,
+        in attempt: inout GrantAttempt,
+        isFinal: Bool = false
+    ) -> GrantAnswer {
+        let error = step.refreshError(reply)
+        guard canAcquireAnew, error.acquiresAnew(in: attempt) else {
+            return .failure(failure(error, reply, step, index, at: attempt.now, isFinal: isFinal))
+        }
+        attempt.beginAnew(after: error)
+        return self.step(acquire, 0, attempt).map { .next($0) } ?? .failure(unwritable)
     }
 
     private func finish(_ reply: TokenReply, _ step: RecipeStep, _ attempt: GrantAttempt) -> GrantAnswer {
@@ -155,7 +170,8 @@ struct RecipeGrant: TokenGrant {
             throw BrokenAnswer(reason: "the token is too long or holds characters that no token may hold")
         }
         // What a refresh leaves out goes on to be valid; a new login owes nothing to the old one.
-        let old = attempt.restartedAfterStep == nil && !refresh.isEmpty ? attempt.held : nil
+        let isNew = attempt.restartedAfterStep != nil || attempt.isRefreshTokenUncertain && canAcquireAnew
+        let old = isNew || refresh.isEmpty ? nil : attempt.held
         var extras = old?.extras ?? [:]
         for name in kept { if let value = outputs[name] { extras[name] = value } }
         let token = TokenSet(
@@ -211,33 +227,47 @@ struct RecipeGrant: TokenGrant {
         )
     }
 
-    private func refusal(
+    /// What an answer to the refresh means.
+    private func failure(
+        _ error: RefreshError,
         _ reply: TokenReply,
         _ step: RecipeStep,
         _ index: Int,
-        _ flow: Flow,
+        at now: Moment,
         isFinal: Bool
     ) -> TokenFailure {
-        let cause = cause(of: reply)
-        let code = cause.code.map { $0 == "other" ? "" : ", \($0)" } ?? ""
-        let which = flow == .refresh ? "refresh" : "acquire"
-        let what = "\(step.request.host) refused step \(index + 1) of \"\(which)\" (status \(reply.status)\(code))"
-        if flow == .refresh { return loginRequired(what, cause: cause, clears: isFinal) }
+        switch error {
+        case .transient: transient(reply, step, at: now)
+        case .suspect: TokenFailure(suspect: reply, from: step.request.host)
+        case .configuration: misconfigured(reply, step, "refresh", index)
+        case .refused, .personNeeded:
+            loginRequired(
+                refusal(reply, step, "refresh", index),
+                cause: cause(of: reply),
+                clears: isFinal && error == .refused
+            )
+        }
+    }
+
+    private func refusal(_ reply: TokenReply, _ step: RecipeStep, _ flow: String, _ index: Int) -> String {
+        let code = cause(of: reply).code.map { $0 == "other" ? "" : ", \($0)" } ?? ""
+        return "\(step.request.host) refused step \(index + 1) of \"\(flow)\" (status \(reply.status)\(code))"
+    }
+
+    private func misconfigured(_ reply: TokenReply, _ step: RecipeStep, _ flow: String, _ index: Int) -> TokenFailure {
         let redirect =
             (300..<400).contains(reply.status) ? "; a redirect is never followed: list it as success if it is one" : ""
+        let detail = "\(refusal(reply, step, flow, index))\(redirect): check the recipe and its secrets."
         return TokenFailure(
             .terminal,
-            problem: GatewayProblem(
-                .credentialMisconfigured,
-                "\(what)\(redirect): check the recipe and its secrets.",
-                cause: cause
-            )
+            problem: GatewayProblem(.credentialMisconfigured, detail, cause: cause(of: reply)),
+            // Among the secrets may be a password, and directories lock accounts.
+            isRetried: secrets.isEmpty || RefreshError(reply) == .configuration
         )
     }
 
     private func cause(of reply: TokenReply) -> GatewayProblem.Cause {
-        let code = JSONValue(reply.body)?["error"]?.string
-        return GatewayProblem.Cause(code: OAuthErrorCode.allowListed(code), httpStatus: reply.status)
+        GatewayProblem.Cause(code: OAuthErrorCode.allowListed(RefreshError.code(in: reply)), httpStatus: reply.status)
     }
 
     private func loginRequired(_ what: String, cause: GatewayProblem.Cause?, clears: Bool) -> TokenFailure {

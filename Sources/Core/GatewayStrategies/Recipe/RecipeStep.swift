@@ -77,15 +77,22 @@ struct RecipeStep: Sendable {
         /// With what was found all the same.
         case broken(BrokenAnswer, [String: Secret])
         case transient
-        /// - isFinal: The authority no longer knows what was presented.
+        /// - isFinal: The recipe says that the authority no longer knows what was presented.
         case refused(isFinal: Bool)
+    }
+
+    /// What an answer means that refuses a refresh: what the recipe says, or else what authorities mean by it.
+    func refreshError(_ reply: TokenReply) -> RefreshError {
+        // A 2xx without an error was refused by the recipe's own test.
+        let error = RefreshError(reply) ?? .refused
+        return statuses.states(reply.status, .terminal) && error != .personNeeded ? .refused : error
     }
 
     /// - Parameter rotatesRefreshToken: Whether the answer may hold what can be had only once.
     func outcome(of reply: TokenReply, rotatesRefreshToken: Bool = false) -> StepOutcome {
         switch statuses.outcome(of: reply.status) {
         case .transient: return .transient
-        case .terminal: return .refused(isFinal: true)
+        case .terminal: return .refused(isFinal: statuses.states(reply.status, .terminal))
         case .unlisted: return .refused(isFinal: false)
         case .success: break
         }

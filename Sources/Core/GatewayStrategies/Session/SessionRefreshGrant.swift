@@ -103,28 +103,44 @@ struct SessionRefreshGrant: TokenGrant {
             do throws(BrokenAnswer) {
                 return .token(try pair(answer, holding: attempt.held, at: now))
             } catch {
+                if let refusal = RefreshError(reply) { return .failure(failure(refusal, reply, at: now)) }
                 return .failure(error.failure(of: "The authorizer", status: reply.status))
             }
-        case .transient:
-            let wait = reply.retryAfter(at: now)
-            return .failure(
-                TokenFailure(
-                    .transient(retryAfter: wait),
-                    problem: GatewayProblem(
-                        .tokenTemporarilyUnavailable,
-                        "The authorizer gives no token at the moment (status \(reply.status)); the gateway tries again.",
-                        cause: GatewayProblem.Cause(httpStatus: reply.status),
-                        retryAfter: wait
-                    )
-                )
-            )
+        case .transient: return .failure(transient(reply, at: now))
         case .terminal:
             let what = "The authorizer no longer recognises the tokens (status \(reply.status))"
             return .failure(loginRequired(what, cause: reply.status, clears: true))
-        case .unlisted:
-            let what = "The authorizer refused to renew the tokens (status \(reply.status))"
-            return .failure(loginRequired(what, cause: reply.status, clears: false))
+        case .unlisted: return .failure(failure(RefreshError(reply) ?? .suspect, reply, at: now))
         }
+    }
+
+    /// What a status means that the configuration does not list.
+    private func failure(_ error: RefreshError, _ reply: TokenReply, at now: Moment) -> TokenFailure {
+        switch error {
+        case .transient: return transient(reply, at: now)
+        case .suspect: return TokenFailure(suspect: reply, from: "The authorizer")
+        case .configuration:
+            let detail =
+                "The authorizer refused to renew the tokens (status \(reply.status)): check its address and the request."
+            let cause = GatewayProblem.Cause(httpStatus: reply.status)
+            return TokenFailure(.terminal, problem: GatewayProblem(.credentialMisconfigured, detail, cause: cause))
+        case .refused, .personNeeded:
+            let what = "The authorizer refused to renew the tokens (status \(reply.status))"
+            return loginRequired(what, cause: reply.status, clears: false)
+        }
+    }
+
+    private func transient(_ reply: TokenReply, at now: Moment) -> TokenFailure {
+        let wait = reply.retryAfter(at: now)
+        return TokenFailure(
+            .transient(retryAfter: wait),
+            problem: GatewayProblem(
+                .tokenTemporarilyUnavailable,
+                "The authorizer gives no token at the moment (status \(reply.status)); the gateway tries again.",
+                cause: GatewayProblem.Cause(httpStatus: reply.status),
+                retryAfter: wait
+            )
+        )
     }
 
     private func pair(

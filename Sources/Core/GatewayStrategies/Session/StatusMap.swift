@@ -42,6 +42,8 @@ struct StatusMap: Hashable {
     ])
 
     private var outcomes: [Pattern: Outcome]
+    /// What the configuration says, without the defaults.
+    private var written: [Pattern: Outcome] = [:]
 
     private init(outcomes: [Pattern: Outcome]) { self.outcomes = outcomes }
 
@@ -68,6 +70,12 @@ struct StatusMap: Hashable {
         }
         lists.refuseUnknownKeys()
         outcomes.merge(written) { $1 }
+        self.written = written
+    }
+
+    /// Whether the configuration itself gives this status this meaning.
+    func states(_ status: Int, _ outcome: Outcome) -> Bool {
+        (written[.status(status)] ?? written[.statusClass(status / 100)]) == outcome
     }
 
     /// A status of its own comes before its class.

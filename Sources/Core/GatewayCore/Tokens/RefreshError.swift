@@ -1,0 +1,126 @@
+/// What an answer to a refresh means when it brings no token.
+///
+/// The code of the error decides before the status, because authorities send the same code with different statuses.
+package enum RefreshError: Hashable, Sendable {
+    /// The authority does not accept the refresh token any more.
+    case refused
+    /// As ``refused``, and only a person satisfies the authority: a password in the configuration must not stand in.
+    case personNeeded
+    /// The authority is busy.
+    case transient
+    /// The client, the address or the request is wrong. The refresh token may be valid.
+    case configuration
+    /// Any other 4xx. A firewall or a portal may have answered in the authority's place.
+    case suspect
+
+    /// nil for a 2xx without an `error`.
+    package init?(_ reply: TokenReply) {
+        if (200..<300).contains(reply.status) {
+            switch JSONValue(reply.body)?["error"] {
+            case nil, .null?: return nil
+            default: break
+            }
+        }
+        self.init(status: reply.status, code: Self.code(in: reply))
+    }
+
+    /// - Parameters:
+    ///   - status: Of the answer. A 2xx is here because its body has an `error`, as GitHub sends it.
+    ///   - code: In lower case; nil when the answer has none.
+    package init(status: Int, code: String?) {
+        if Self.isTransient(status) {
+            self = .transient
+        } else if (300..<400).contains(status) {
+            self = .configuration
+        } else if let listed = code.flatMap(Self.meaning(of:)) {
+            self = listed
+        } else if (200..<300).contains(status) {
+            self = .refused
+        } else {
+            self = status == 404 ? .configuration : .suspect
+        }
+    }
+
+    /// Whether the answer says that the refresh token is worth nothing.
+    package var endsRefreshToken: Bool { self == .refused || self == .personNeeded }
+
+    static func isTransient(_ status: Int) -> Bool {
+        switch status {
+        case 408, 421, 423, 425, 429, 500...599: true
+        default: false
+        }
+    }
+}
+
+// MARK: The code of an error
+
+extension RefreshError {
+    /// The code that an answer holds: `error`, or what authorities send in its place.
+    ///
+    /// A code that asks for a person comes first, because Microsoft sends it as `suberror` beside `invalid_grant`. A code that
+    /// is listed comes before one that is not.
+    package static func code(in reply: TokenReply) -> String? {
+        let codes = candidates(in: reply).map { $0.lowercased() }
+        return codes.first(where: needingPersonCodes.contains) ?? codes.first { meaning(of: $0) != nil } ?? codes.first
+    }
+
+    private static func candidates(in reply: TokenReply) -> [String] {
+        let challenge = reply.field("WWW-Authenticate").flatMap { AuthChallenge.errorCode(in: Array($0.utf8)) }
+        guard let answer = JSONValue(reply.body) else { return [challenge].compactMap(\.self) }
+        let nested = [answer["error"], answer["errors"]?.first].compactMap(\.self)
+        let members = ["error", "code", "error_code", "suberror"].map { answer[$0] } + nested.flatMap(named)
+        let messages = ([answer] + nested).map { $0["message"] }
+        let codes = (members.map { $0?.string } + [challenge]).compactMap(\.self).filter(isCode)
+        return codes + messages.compactMap { $0?.string }.filter { meaning(of: $0.lowercased()) != nil }
+    }
+
+    private static func named(in error: JSONValue) -> [JSONValue?] {
+        ["code", "error", "type", "status"].map { error[$0] }
+    }
+
+    /// A sentence is no code.
+    private static func isCode(_ text: String) -> Bool {
+        (1...64).contains(text.utf8.count)
+            && text.utf8.allSatisfy { byte in
+                switch byte {
+                case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"): true
+                case UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "_"), UInt8(ascii: "-"): true
+                default: false
+                }
+            }
+    }
+
+    private static func meaning(of code: String) -> RefreshError? {
+        if needingPersonCodes.contains(code) { return .personNeeded }
+        if transientCodes.contains(code) { return .transient }
+        if configurationCodes.contains(code) { return .configuration }
+        return refusedCodes.contains(code) || code.hasSuffix("_required") ? .refused : nil
+    }
+
+    private static let needingPersonCodes: Set<String> = ["mfa_required", "interaction_required", "consent_required"]
+
+    /// RFC 6749 §5.2, RFC 6750 §3.1, RFC 8628 §3.5; then GitHub, Box, Firebase and others.
+    private static let refusedCodes: Set<String> = [
+        "invalid_grant", "invalid_token", "expired_token", "bad_refresh_token", "bad_verification_code",
+        "token_expired", "token_revoked", "token_inactive", "refresh_token_expired", "refresh_token_revoked",
+        "invalid_refresh_token", "expired_refresh_token", "revoked_token", "session_expired", "unauthorized_device",
+        "exceeded_device_limits", "missing_device_id", "unsupported_device_pinning_runtime", "account_deactivated",
+        "user_disabled", "user_not_found",
+    ]
+
+    private static let transientCodes: Set<String> = [
+        "server_error", "temporarily_unavailable", "slow_down", "ratelimited", "rate_limited", "rate_limit_exceeded",
+        "too_many_requests", "internal_error", "internal_server_error", "service_unavailable", "request_timeout",
+        "timeout",
+    ]
+
+    private static let configurationCodes: Set<String> = [
+        "invalid_client", "unauthorized_client", "invalid_scope", "invalid_request", "unsupported_grant_type",
+        "invalid_target", "redirect_uri_mismatch", "incorrect_client_credentials", "invalid_client_id",
+        "bad_client_secret",
+    ]
+}
+
+extension JSONValue {
+    fileprivate var first: JSONValue? { if case .array(let elements) = self { elements.first } else { nil } }
+}
