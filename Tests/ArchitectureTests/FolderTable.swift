@@ -47,7 +47,9 @@ enum FolderTable {
             "Access": [
                 "Addresses", "Auth", "Credentials", "Errors", "HTTP", "Plan", "Routing", "Secrets", "Text", "Time",
             ],
-            "Ports": ["Audit", "Auth", "Credentials", "Errors", "Exchange", "Plan", "Secrets", "Time", "Tokens"],
+            "Ports": [
+                "Audit", "Auth", "Config", "Credentials", "Errors", "Exchange", "Plan", "Secrets", "Time", "Tokens",
+            ],
             "Schema": ["Auth", "Config", "Decoding", "Secrets", "Text"],
         ],
     ]

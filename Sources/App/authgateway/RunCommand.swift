@@ -19,6 +19,8 @@ struct RunCommand: AsyncParsableCommand {
 
     @OptionGroup var config: ConfigOption
 
+    @OptionGroup var strictModes: StrictModesFlag
+
     @Flag(
         help: "Also start local authorities and upstreams; the configuration reaches them through SANDBOX_ variables."
     )
@@ -40,7 +42,12 @@ struct RunCommand: AsyncParsableCommand {
     }
 
     func run() async throws {
-        let operation = try RunOperation(configuration: config.path, logLevel: logLevel, logsAccess: accessLog)
+        let operation = try RunOperation(
+            configuration: config.path,
+            strictModes: strictModes.isOn,
+            logLevel: logLevel,
+            logsAccess: accessLog
+        )
         let emit: @Sendable (String) -> Void = { Console.write($0) }
         if sandbox {
             try await operation.runWithSandbox(tokenLifetime: tokenLifetime, emit: emit)
