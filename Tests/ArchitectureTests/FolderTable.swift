@@ -8,7 +8,10 @@ enum FolderTable {
     static let targets = ["GatewayCore": core, "GatewayRuntime": runtime]
 
     private static let core: [Layer] = [
-        ["Time": []],
+        [
+            "Process": [],
+            "Time": [],
+        ],
         ["Text": ["Time"]],
         [
             "Addresses": ["Text"],
