@@ -3,6 +3,7 @@ package import GatewayCore
 package import GatewayProxy
 import GatewayTokenKeeper
 import Logging
+import NIOCore
 import ServiceLifecycle
 import UnixSignals
 
@@ -72,6 +73,9 @@ package final class Gateway: Sendable {
                     tasks.addTask { await Self.obey(signals, hangUp, group, reloader, logger) }
                 }
                 tasks.addTask { await Self.settle() }
+                if let notifier = options.serviceNotifier {
+                    tasks.addTask { [assembly] in await Self.reportLife(of: assembly.group, to: notifier) }
+                }
                 // Not a task of its own: when the services end, so does the wait for signals.
                 try await group.run()
                 tasks.cancelAll()
@@ -88,6 +92,18 @@ package final class Gateway: Sendable {
             ProgramPages.giveBack()
             pause = min(pause * 2, .seconds(30))
         }
+    }
+
+    /// Tells the service manager, as often as it wants to hear it, that every event loop still takes its turn.
+    private static func reportLife(of loops: any EventLoopGroup, to notifier: ServiceNotifier) async {
+        guard let interval = notifier.manager.watchdogInterval else { return }
+        repeat {
+            for loop in loops.makeIterator() {
+                // Fails only when the loop was shut down.
+                try? await loop.submit {}.get()
+            }
+            notifier.send(.watchdog)
+        } while (try? await Task.sleep(for: interval)) != nil
     }
 
     /// The first signal begins the graceful stop, the second ends the process at once. A hang-up reloads, or stops where it

@@ -84,6 +84,7 @@ package struct RunOperation: Sendable {
             logsAccess: logsAccess,
             metrics: metrics,
             handlesSignals: true,
+            serviceNotifier: ServiceNotifier(),
             configuration: ConfigurationSource(
                 path: configuration,
                 overlay: overlay,
