@@ -10,8 +10,6 @@ import pytest
 FAULTS = {
     "refusal-without-invalid-grant": "If an authority refuses a refresh token with another error code than `invalid_grant`, the "
     "gateway reports a misconfiguration. It should get the next token with the password.",
-    "no-thread-for-program": "If no thread can be started for the program of a credential, requests and commands for the credential "
-    "hang, even when threads are available again. The call should fail at its deadline, and the next call should work.",
 }
 
 

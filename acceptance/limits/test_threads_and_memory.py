@@ -14,7 +14,6 @@ import requests
 from harness import proc
 from harness.configs import BEARER, box_ccg, plain_config
 from harness.gateway import BINARY
-from harness.known import known
 from harness.origin import response
 from harness.script import connect, connect_narrow, get
 from harness.token_server import who
@@ -87,7 +86,6 @@ def print_token(folder):
 
 
 @pytest.mark.root
-@known("no-thread-for-program", raises=(requests.Timeout, subprocess.TimeoutExpired))
 def test_a_program_that_finds_no_thread_fails_and_the_next_try_works(make_origin, as_user, short_folder):
     api = make_origin(who)
     credential = print_token(short_folder)

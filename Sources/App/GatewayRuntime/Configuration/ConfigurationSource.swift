@@ -54,11 +54,15 @@ package struct ConfigurationSource: Sendable {
     /// Asks one program of the configuration.
     func ask(_ program: SecretProgram) async -> Result<Secret, SecretSourceError> {
         let secrets = SystemSecretSource(overlay: overlay)
-        return await OwnThread.run { isCancelled in
+        let limit = SpawnedProgram.longestCall(timeout: program.timeout)
+        let outcome = await OwnThread.run(within: limit) { isCancelled in
             Result { () throws(SecretSourceError) in
                 try secrets.program(program, isCancelled: isCancelled)
             }
         }
+        return outcome.mapError { failure in
+            SecretSourceError("\(program.name) \(SpawnedProgram.Failure(failure, timeout: program.timeout).message)")
+        }.flatMap(\.self)
     }
 
     private func reading(_ remembered: [SecretProgram: ProgramAnswer]) -> Reading {

@@ -24,6 +24,14 @@ enum SpawnedProgram {
         case killed(signal: Int32)
         case cancelled
 
+        /// Of the thread that was to wait for the program.
+        init(_ failure: OwnThread.Failure, timeout: Duration) {
+            switch failure {
+            case .notStarted(let code): self = .notStarted(code)
+            case .overdue: self = .timedOut(timeout)
+            }
+        }
+
         /// Follows the name of the program.
         var message: String {
             switch self {
@@ -36,6 +44,10 @@ enum SpawnedProgram {
             }
         }
     }
+
+    /// How long ``output(of:environment:input:limit:timeout:isCancelled:)`` takes at most, unless the system does not end a
+    /// program that it was told to kill.
+    static func longestCall(timeout: Duration) -> Duration { timeout + .seconds(2) }
 
     /// The most that a program is given to read: what a pipe holds before anybody reads from it.
     static let largestInput = 512 << 10

@@ -36,7 +36,7 @@ package struct SystemProgramRunner: ProgramRunner {
     ) async -> Result<[UInt8], ProgramFailure> {
         let environment = Self.environment(variables, adding: program.environment.map { ($0.name, $0.value) })
         let bytes = input.map { $0.withValue { Array($0.utf8) } }
-        return await OwnThread.run { [environment] isCancelled in
+        let outcome = await OwnThread.run(within: SpawnedProgram.longestCall(timeout: deadline)) { isCancelled in
             Result { () throws(SpawnedProgram.Failure) in
                 try SpawnedProgram.output(
                     of: program.command,
@@ -46,8 +46,10 @@ package struct SystemProgramRunner: ProgramRunner {
                     timeout: deadline,
                     isCancelled: isCancelled
                 )
-            }.mapError { ProgramFailure($0.reason, $0.message, output: $0.output) }
+            }
         }
+        let result = outcome.mapError { SpawnedProgram.Failure($0, timeout: deadline) }.flatMap(\.self)
+        return result.mapError { ProgramFailure($0.reason, $0.message, output: $0.output) }
     }
 }
 
