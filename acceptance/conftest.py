@@ -108,7 +108,7 @@ def other_users():
     """Two, by their numbers."""
     if os.geteuid() != 0:
         pytest.skip("another user is played by root only")
-    return OtherUser(65534), OtherUser(1)
+    return OtherUser(65533), OtherUser(1)
 
 
 @pytest.fixture

@@ -8,7 +8,10 @@ enum FolderTable {
     static let targets = ["GatewayCore": core, "GatewayRuntime": runtime]
 
     private static let core: [Layer] = [
-        ["Time": []],
+        [
+            "Process": [],
+            "Time": [],
+        ],
         ["Text": ["Time"]],
         [
             "Addresses": ["Text"],
@@ -47,7 +50,9 @@ enum FolderTable {
             "Access": [
                 "Addresses", "Auth", "Credentials", "Errors", "HTTP", "Plan", "Routing", "Secrets", "Text", "Time",
             ],
-            "Ports": ["Audit", "Auth", "Credentials", "Errors", "Exchange", "Plan", "Secrets", "Time", "Tokens"],
+            "Ports": [
+                "Audit", "Auth", "Config", "Credentials", "Errors", "Exchange", "Plan", "Secrets", "Time", "Tokens",
+            ],
             "Schema": ["Auth", "Config", "Decoding", "Secrets", "Text"],
         ],
     ]

@@ -48,6 +48,51 @@ struct ConfigLoaderTests {
         #expect(loading.files.map(\.name) == ["gateway.yaml", "more.yaml"])
     }
 
+    private static func place(_ path: String, _ kind: FilePlace.Kind, _ mode: UInt32) -> FilePlace {
+        FilePlace(path: path, kind: kind, mode: mode, isOnReadOnlyMount: false)
+    }
+
+    private func load(at places: [String: [FilePlace]], strictModes: Bool = false) -> ConfigLoader.Loading {
+        var files = MemoryFiles([
+            "/work/gateway.yaml": "include: conf.d/*.yaml\nroutes: {a: {}}\n",
+            "/work/conf.d/a.yaml": "routes: {b: {}}\n",
+            "/work/conf.d/b.yaml": "routes: {c: {}}\n",
+        ])
+        files.places = places
+        return ConfigLoader(files: files, strictModes: strictModes) { _ in nil }.load("gateway.yaml")
+    }
+
+    @Test func aFolderThatTheGroupMayWriteToIsOneWarning() {
+        let folder = Self.place("/work", .folder, 0o775)
+        let places = ["/work/gateway.yaml": [folder], "/work/conf.d/a.yaml": [folder]]
+        let loading = load(at: places)
+        #expect(loading.document != nil)
+        #expect(loading.diagnostics.map(\.severity) == [.warning])
+        #expect(loading.diagnostics.map(\.span.file) == [0])
+        let strict = load(at: places, strictModes: true)
+        #expect(strict.document == nil)
+        #expect(strict.diagnostics.map(\.severity) == [.error])
+    }
+
+    @Test func whatEverybodyMayWriteToIsNotRead() {
+        let main = load(at: ["/work/gateway.yaml": [Self.place("/work/gateway.yaml", .file, 0o666)]])
+        #expect(main.document == nil)
+        #expect(main.files.map(\.lines) == [[]])
+        #expect(main.diagnostics.map(\.message.isEmpty) == [false])
+        let included = load(at: ["/work/conf.d/b.yaml": [Self.place("/work/conf.d/b.yaml", .file, 0o606)]])
+        #expect(included.document == nil)
+        #expect(included.files.map(\.name) == ["gateway.yaml", "conf.d/a.yaml"])
+        #expect(included.diagnostics.map(\.span.line) == [1])
+    }
+
+    @Test func aStickyFolderIsRefusedWhereAPatternListsIt() {
+        let folder = Self.place("/work/conf.d", .folder, 0o1777)
+        #expect(load(at: ["/work/conf.d/a.yaml": [folder]]).diagnostics.isEmpty)
+        let listed = load(at: ["/work/conf.d/": [folder]])
+        #expect(listed.document == nil)
+        #expect(listed.files.map(\.name) == ["gateway.yaml"])
+    }
+
     @Test func includesDoNotNest() {
         let loading = load([
             "/work/gateway.yaml": "include: more.yaml\n", "/work/more.yaml": "include: gateway.yaml\n",

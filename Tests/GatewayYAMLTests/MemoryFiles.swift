@@ -4,6 +4,8 @@ import GatewayTesting
 /// Configuration files that exist in a test only.
 struct MemoryFiles: ConfigFileSource {
     var files: [String: [UInt8]]
+    /// Of the paths that are named here; others have none.
+    var places: [String: [FilePlace]] = [:]
 
     init(_ files: [String: String]) { self.files = files.mapValues { Array($0.utf8) } }
 
@@ -13,6 +15,8 @@ struct MemoryFiles: ConfigFileSource {
         guard let bytes = files[path] else { throw ConfigFileError("no such file", advice: "name another") }
         return Array(bytes.prefix(limit))
     }
+
+    func places(on path: String) -> [FilePlace] { places[path] ?? [] }
 
     func names(in folder: String) -> [String] {
         let folder = folder.hasSuffix("/") ? folder : folder + "/"

@@ -7,7 +7,7 @@ import Testing
 struct PlanTests {
     private static let secrets = MemorySecrets(
         variables: ["TOKEN": "t-secret", "KEY": "-----BEGIN PRIVATE KEY-----\nk-secret\n-----END PRIVATE KEY-----"],
-        files: ["/work/laptop.token": "l-secret"]
+        files: ["/work/laptop.token": "l-secret-of-sixteen"]
     )
 
     private func outcome(_ text: String) -> ConfigOutcome {
@@ -90,7 +90,7 @@ struct PlanTests {
         #expect(plan.listeners[0].tls?.clientCAPath == "/work/ca.pem")
         #expect(plan.admin == AdminPlan(address: .tcp(host: "localhost", port: 9000)))
         #expect(plan.access.clients.map(\.name) == ["laptop", "ci"])
-        #expect(plan.access.clients[0].proof == .token(Secret("l-secret")))
+        #expect(plan.access.clients[0].proof == .token(Secret("l-secret-of-sixteen")))
         #expect(plan.access.allowedOrigins == ["https://app.example.com"])
         #expect(plan.access.requireClient == .true)
         #expect(plan.audit.usage == .none)

@@ -67,7 +67,8 @@ struct StrategyExampleTests {
 
 /// Every variable is set.
 private struct AnySecret: SecretSource {
-    func environment(_ name: String) -> String? { "value" }
+    /// Long enough for the token of a client.
+    func environment(_ name: String) -> String? { "value-of-sixteen-bytes" }
 
     func file(_ path: String) throws(SecretSourceError) -> Secret {
         if path.hasSuffix(".pem") { return Secret(SampleKeys.rsa) }

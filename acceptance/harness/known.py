@@ -8,8 +8,6 @@ import pytest
 
 #: What happens, and what should happen.
 FAULTS = {
-    "no-thread-for-program": "If no thread can be started for the program of a credential, requests and commands for the credential "
-    "hang, even when threads are available again. The call should fail at its deadline, and the next call should work.",
 }
 
 

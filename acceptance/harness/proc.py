@@ -10,6 +10,11 @@ def threads(pid):
     return len(os.listdir(f"/proc/{pid}/task"))
 
 
+def user(pid):
+    """The effective user."""
+    return int(_status(pid, "Uid").split()[1])
+
+
 def descriptors(pid):
     return len(os.listdir(f"/proc/{pid}/fd"))
 
@@ -40,8 +45,12 @@ def peak_memory_mib(pid):
 
 
 def _status_mib(pid, name):
+    return int(_status(pid, name).split()[0]) / 1024
+
+
+def _status(pid, name):
     with open(f"/proc/{pid}/status", encoding="ascii") as status:
         for line in status:
             if line.startswith(f"{name}:"):
-                return int(line.split()[1]) / 1024
+                return line.partition(":")[2].strip()
     raise AssertionError(f"no {name} in /proc/{pid}/status")

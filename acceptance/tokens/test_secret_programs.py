@@ -1,5 +1,7 @@
 """`{exec: […], ttl: …}`: secrets of the configuration that a program prints, asked for again while the gateway runs."""
 
+import json
+import pathlib
 import stat
 import sys
 
@@ -109,12 +111,48 @@ def test_a_stop_does_not_wait_for_a_program(start_gateway, origin, program):
     assert gateway.stop(seconds=15) == 0
 
 
+def test_a_program_sees_little_of_the_environment(make_gateway, origin, tmp_path):
+    seen = tmp_path / "seen"
+    script = f"import json, os\njson.dump(dict(os.environ), open({str(seen)!r}, 'w'))\nprint('{CANARY}')"
+    token = {
+        "exec": [sys.executable, "-c", script],
+        "environment": {"STATED": "yes", "STATED_TOKEN": {"env": "ANOTHER_SECRET"}},
+    }
+    route = {"upstream": origin.url, "auth": {"strategy": "bearer", "token": token}}
+    environment = {"ANOTHER_SECRET": CANARY, "OTHER": "x"}
+    gateway = make_gateway({"routes": {"a": route}}, environment=environment).start()
+    assert sent(gateway, origin) == f"Bearer {CANARY}"
+    variables = json.loads(seen.read_text())
+    assert variables["STATED"] == "yes" and variables["STATED_TOKEN"] == CANARY and "PATH" in variables
+    assert not {"ANOTHER_SECRET", "OTHER"} & set(variables)
+    seen.unlink()
+
+
+def test_children_that_a_program_leaves_are_ended(start_gateway, origin, tmp_path):
+    """One of them holds the program's output open: it is not waited for."""
+    child = tmp_path / "child"
+    program = ["sh", "-c", f"sleep 300 & echo $! > {child}; echo {CANARY}"]
+    token = {"exec": program, "timeout": "60s"}
+    gateway = start_gateway({"routes": {"a": {"upstream": origin.url, "auth": {"strategy": "bearer", "token": token}}}})
+    assert sent(gateway, origin) == f"Bearer {CANARY}"
+    status = pathlib.Path("/proc", child.read_text().strip(), "stat")
+    processes.wait_until(lambda: not is_running(status), 10, "the child has ended")
+
+
+def is_running(status):
+    try:
+        return status.read_text().rpartition(")")[2].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
 @pytest.mark.parametrize(
     "token, problem",
     [
         ({"exec": ["true"], "ttl": "10ms"}, "must be between 1s and 30d"),
         ({"exec": ["true"], "ttl": "soon"}, "expected a duration"),
         ({"env": "HOME", "ttl": "10s"}, "is for exec only"),
+        ({"env": "HOME", "environment": {"A": "b"}}, "is for exec only"),
     ],
 )
 def test_a_ttl_that_cannot_be(make_gateway, origin, token, problem):

@@ -17,18 +17,22 @@ package struct ConfigLoader: Sendable {
     private let files: any ConfigFileSource
     private let environment: @Sendable (String) -> String?
     private let placeholder: String?
+    private let strictModes: Bool
     private let loader = YAMLLoader()
 
     /// - Parameters:
     ///   - placeholder: Stands for a variable that is neither set nor has a default; nil reports it.
+    ///   - strictModes: Files and folders that their group may write to are errors, not warnings.
     ///   - environment: What `${NAME}` looks up.
     package init(
         files: any ConfigFileSource,
         placeholder: String? = nil,
+        strictModes: Bool = false,
         environment: @escaping @Sendable (String) -> String?
     ) {
         self.files = files
         self.placeholder = placeholder
+        self.strictModes = strictModes
         self.environment = environment
     }
 
@@ -75,6 +79,8 @@ package struct ConfigLoader: Sendable {
         var diagnostics: [ConfigDiagnostic] = []
         var secretSpans: Set<SourceSpan> = []
         var isComplete = true
+        /// What was said of files and folders that others may write to, each once.
+        var modes: Set<FileModeRule.Finding> = []
 
         mutating func report(_ message: String, at span: SourceSpan, path: ConfigPath = .root) {
             diagnostics.append(ConfigDiagnostic(.error, message, at: span, path: path))
@@ -94,6 +100,12 @@ package struct ConfigLoader: Sendable {
     ) -> ConfigNode? {
         let absolute = files.absolutePath(path)
         let index = state.files.count
+        let start = included ?? SourceSpan(file: index, line: 1, column: 1)
+        guard checkModes(files.places(on: absolute), at: start, into: &state) else {
+            // Nothing of it is read: it could name programs to run.
+            if included == nil { state.files.append(ConfigDocument.File(name: name, directory: "", lines: [])) }
+            return nil
+        }
         let bytes: [UInt8]
         do throws(ConfigFileError) {
             bytes = try files.read(absolute, limit: loader.limits.bytes + 1)
@@ -101,9 +113,8 @@ package struct ConfigLoader: Sendable {
             if included == nil {
                 state.files.append(ConfigDocument.File(name: name, directory: "", lines: []))
             }
-            let span = included ?? SourceSpan(file: index, line: 1, column: 1)
             state.isComplete = false
-            state.report(included == nil ? error.messageOfMainFile : "\(name): \(error.message)", at: span)
+            state.report(included == nil ? error.messageOfMainFile : "\(name): \(error.message)", at: start)
             return nil
         }
         let text = loader.load(bytes, file: index)
@@ -123,6 +134,18 @@ package struct ConfigLoader: Sendable {
             return nil
         }
         return root
+    }
+
+    /// - Returns: false when another user could have written what would be read.
+    private func checkModes(_ places: [FilePlace], at span: SourceSpan, into state: inout State) -> Bool {
+        var isTrusted = true
+        for place in places {
+            guard let finding = FileModeRule.finding(of: place, isStrict: strictModes) else { continue }
+            if finding.severity == .error { (isTrusted, state.isComplete) = (false, false) }
+            guard state.modes.insert(finding).inserted else { continue }
+            state.diagnostics.append(ConfigDiagnostic(finding.severity, finding.message, at: span))
+        }
+        return isTrusted
     }
 
     // MARK: Includes
@@ -178,6 +201,9 @@ package struct ConfigLoader: Sendable {
         guard last.contains("*") || last.contains("?") else { return [(base + last, base + last)] }
         let itself = files.absolutePath(main)
         let prefix = pattern.hasPrefix("/") ? base : Self.joined(Self.folder(of: itself), folder)
+        var places = files.places(on: prefix)
+        if let last = places.indices.last { places[last].kind = .listedFolder }
+        guard checkModes(places, at: inclusion.span, into: &state) else { return [] }
         return files.names(in: prefix)
             .filter { !$0.hasPrefix(".") && Wildcard.matches(Array($0.utf8), Array(last.utf8)) }
             .sorted { $0.utf8.lexicographicallyPrecedes($1.utf8) }

@@ -25,6 +25,8 @@ struct AuthGateway: AsyncParsableCommand {
     )
 
     static func main() async {
+        // Before anything secret is read.
+        ProcessMemory.hide()
         let outcome = await outcome()
         // Before the last word of a command, so that it is the last.
         await LogOutput.flushStandardError()

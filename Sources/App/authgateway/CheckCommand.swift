@@ -12,7 +12,7 @@ struct CheckCommand: AsyncParsableCommand {
               authgateway check --config /etc/authgateway/gateway.yaml && systemctl restart authgateway
 
             Reads the file, what it includes and the secrets that it names; starts and creates nothing.
-            Exit code 3 when there is a mistake.
+            Exit code 3 when there is a mistake, or when every user may write to one of these files.
 
             With --acquire one token of each credential is fetched as well, to see whether
             its authority gives one. It is not kept, not used and not in the audit log.
@@ -26,8 +26,10 @@ struct CheckCommand: AsyncParsableCommand {
 
     @OptionGroup var config: ConfigOption
 
+    @OptionGroup var strictModes: StrictModesFlag
+
     func run() async throws {
-        let (output, warnings) = try PlanOperation.check(config.path)
+        let (output, warnings) = try PlanOperation.check(config.path, strictModes: strictModes.isOn)
         Console.writeError(warnings)
         Console.write(output)
         guard acquires else { return }

@@ -12,6 +12,14 @@ struct ConfigOption: ParsableArguments {
     var path = "gateway.yaml"
 }
 
+struct StrictModesFlag: ParsableArguments {
+    @Flag(
+        name: .customLong("strict-modes"),
+        help: "Refuse configuration files and folders that their group may write to; without it they are warnings."
+    )
+    var isOn = false
+}
+
 struct JSONFlag: ParsableArguments {
     @Flag(name: .customLong("json"), help: "Print JSON, for programs.")
     var isOn = false

@@ -13,11 +13,14 @@ struct RunCommand: AsyncParsableCommand {
 
             A change of the configuration is picked up by itself; SIGHUP and `authgateway reload` ask for it at once.
             SIGTERM and SIGINT stop it gracefully: requests under way are finished within limits.drain.
-            A second signal ends it at once. Logs go to standard error, as text on a terminal and as JSON otherwise.
+            A second signal ends it at once. On a terminal it also stops when the terminal is closed; with nohup it goes on.
+            Logs go to standard error, as text on a terminal and as JSON otherwise.
             """
     )
 
     @OptionGroup var config: ConfigOption
+
+    @OptionGroup var strictModes: StrictModesFlag
 
     @Flag(
         help: "Also start local authorities and upstreams; the configuration reaches them through SANDBOX_ variables."
@@ -40,7 +43,12 @@ struct RunCommand: AsyncParsableCommand {
     }
 
     func run() async throws {
-        let operation = try RunOperation(configuration: config.path, logLevel: logLevel, logsAccess: accessLog)
+        let operation = try RunOperation(
+            configuration: config.path,
+            strictModes: strictModes.isOn,
+            logLevel: logLevel,
+            logsAccess: accessLog
+        )
         let emit: @Sendable (String) -> Void = { Console.write($0) }
         if sandbox {
             try await operation.runWithSandbox(tokenLifetime: tokenLifetime, emit: emit)

@@ -62,6 +62,21 @@ struct SystemProgramRunnerTests {
         #expect(!runs(child))
     }
 
+    @Test func childrenThatAProgramLeavesEndWithIt() async throws {
+        let file = FileManager.default.temporaryDirectory.appending(path: "child-\(UUID().uuidString)").path
+        defer { try? FileManager.default.removeItem(atPath: file) }
+        let started = ContinuousClock.now
+        // It has the program's standard output open.
+        #expect(try await run("sh", "-c", "sleep 300 & echo $! > \(file); echo done").get() == "done\n")
+        #expect(ContinuousClock.now - started < .seconds(10))
+        let child = try #require(
+            pid_t(try String(contentsOfFile: file, encoding: .utf8).trimmingCharacters(in: .newlines))
+        )
+        let deadline = ContinuousClock.now + .seconds(10)
+        while runs(child), ContinuousClock.now < deadline { try await Task.sleep(for: .milliseconds(10)) }
+        #expect(!runs(child))
+    }
+
     /// Nobody may have reaped it yet, but it runs no more.
     private func runs(_ process: pid_t) -> Bool {
         guard let state = try? String(contentsOfFile: "/proc/\(process)/stat", encoding: .utf8) else { return false }

@@ -133,6 +133,7 @@ struct Assembly: Sendable {
                     server: proxy,
                     readiness: readiness,
                     drainLimit: plan.limits.drain,
+                    notifier: options.serviceNotifier,
                     logger: options.logger("proxy")
                 ),
             ],

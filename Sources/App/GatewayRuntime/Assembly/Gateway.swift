@@ -3,6 +3,7 @@ package import GatewayCore
 package import GatewayProxy
 import GatewayTokenKeeper
 import Logging
+import NIOCore
 import ServiceLifecycle
 import UnixSignals
 
@@ -15,6 +16,7 @@ package final class Gateway: Sendable {
     private let logger: Logger
     /// nil where the program around it handles them.
     private let signals: UnixSignalsSequence?
+    private let hangUp: HangUpRule
 
     /// - Throws: ``CommandFailure`` that says what is wrong and what to do; nothing is left open then.
     package init(plan: Plan, options: GatewayOptions) async throws(CommandFailure) {
@@ -32,7 +34,9 @@ package final class Gateway: Sendable {
         group = ServiceGroup(configuration: configuration)
         // Signals are handled from here on and not only once it serves: a caller that reads its addresses may stop it
         // at once.
-        signals = options.handlesSignals ? await UnixSignalsSequence(trapping: .sigterm, .sigint, .sighup) : nil
+        hangUp = HangUp.rule()
+        let trapped: [UnixSignal] = [.sigterm, .sigint] + (hangUp.isHandled ? [.sighup] : [])
+        signals = options.handlesSignals ? await UnixSignalsSequence(trapping: trapped) : nil
     }
 
     /// The addresses of the data plane, with real ports.
@@ -62,13 +66,16 @@ package final class Gateway: Sendable {
 
     private func serve() async throws(CommandFailure) {
         logger.notice("Gateway started", metadata: ["routes": "\(plan.routes.count)", "admin": "\(admin.text)"])
-        let (group, signals, logger, reloader) = (group, signals, logger, assembly.reloader)
+        let (group, signals, hangUp, logger, reloader) = (group, signals, hangUp, logger, assembly.reloader)
         do {
             try await withThrowingTaskGroup(of: Void.self) { tasks in
                 if let signals {
-                    tasks.addTask { await Self.obey(signals, group, reloader, logger) }
+                    tasks.addTask { await Self.obey(signals, hangUp, group, reloader, logger) }
                 }
                 tasks.addTask { await Self.settle() }
+                if let notifier = options.serviceNotifier {
+                    tasks.addTask { [assembly] in await Self.reportLife(of: assembly.group, to: notifier) }
+                }
                 // Not a task of its own: when the services end, so does the wait for signals.
                 try await group.run()
                 tasks.cancelAll()
@@ -87,18 +94,36 @@ package final class Gateway: Sendable {
         }
     }
 
-    /// The first signal begins the graceful stop, the second ends the process at once. A hang-up reloads.
+    /// Tells the service manager, as often as it wants to hear it, that every event loop still takes its turn.
+    private static func reportLife(of loops: any EventLoopGroup, to notifier: ServiceNotifier) async {
+        guard let interval = notifier.manager.watchdogInterval else { return }
+        repeat {
+            for loop in loops.makeIterator() {
+                // Fails only when the loop was shut down.
+                try? await loop.submit {}.get()
+            }
+            notifier.send(.watchdog)
+        } while (try? await Task.sleep(for: interval)) != nil
+    }
+
+    /// The first signal begins the graceful stop, the second ends the process at once. A hang-up reloads, or stops where it
+    /// tells that the terminal was closed.
     private static func obey(
         _ signals: UnixSignalsSequence,
+        _ hangUp: HangUpRule,
         _ group: ServiceGroup,
         _ reloader: Reloader?,
         _ logger: Logger
     ) async {
         var isStopping = false
         for await signal in signals {
-            guard signal != .sighup else {
-                reloader?.request(.signal)
-                continue
+            if signal == .sighup {
+                if hangUp.action(terminalIsGone: HangUp.terminalIsGone) == .reload {
+                    reloader?.request(.signal)
+                    continue
+                }
+                // The system and the shell may both tell of one closed terminal.
+                if isStopping { continue }
             }
             guard !isStopping else { Console.exit(.failed) }
             isStopping = true

@@ -9,6 +9,8 @@ package struct GatewayOptions: Sendable {
     package var metrics: MetricRegistry
     /// Stop on SIGTERM and SIGINT; false for gateways inside of tests.
     package var handlesSignals: Bool
+    /// nil where no service manager is told.
+    package var serviceNotifier: ServiceNotifier?
     /// Where the plan came from and where a reload finds the next one; without it there is no reload.
     package var configuration: ConfigurationSource?
 
@@ -18,6 +20,7 @@ package struct GatewayOptions: Sendable {
         logsAccess: Bool = false,
         metrics: MetricRegistry = MetricRegistry(),
         handlesSignals: Bool = false,
+        serviceNotifier: ServiceNotifier? = nil,
         configuration: ConfigurationSource? = nil
     ) {
         self.output = output
@@ -25,6 +28,7 @@ package struct GatewayOptions: Sendable {
         self.logsAccess = logsAccess
         self.metrics = metrics
         self.handlesSignals = handlesSignals
+        self.serviceNotifier = serviceNotifier
         self.configuration = configuration
     }
 

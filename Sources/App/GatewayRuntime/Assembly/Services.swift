@@ -51,14 +51,17 @@ struct ProxyService: Service {
     let server: ProxyServer
     let readiness: ReadinessState
     let drainLimit: Duration
+    let notifier: ServiceNotifier?
     let logger: Logger
 
     func run() async throws {
         server.start()
         readiness.enter(.serving)
+        notifier?.send(.ready)
         // Ends on graceful shutdown and on cancellation alike.
         try? await gracefulShutdown()
         readiness.enter(.draining)
+        notifier?.send(.stopping)
         logger.notice("Draining", metadata: ["limit": "\(ConfigUnits.text(drainLimit))"])
         await server.drain(within: drainLimit)
     }

@@ -9,16 +9,25 @@ package enum PlanOperation {
     package static func schema() -> String { ConfigSchema.text(.builtIn) }
 
     /// - Returns: What is for standard output, and the warnings for standard error.
-    package static func check(_ configuration: String) throws(CommandFailure) -> (output: String, warnings: String) {
-        let file = try readWhole(configuration, consequence: "nothing was started")
+    ///
+    /// - Parameter strictModes: Files that their group may write to are refused.
+    package static func check(
+        _ configuration: String,
+        strictModes: Bool
+    ) throws(CommandFailure) -> (output: String, warnings: String) {
+        let file = try readWhole(configuration, strictModes: strictModes, consequence: "nothing was started")
         let (routes, credentials) = (file.plan.routes.count, file.plan.credentials.count)
         let output = "\(configuration): \(count(routes, "route")), \(count(credentials, "credential")), no problem.\n"
         return (output, file.warnings)
     }
 
     /// Certificates and keys included, which the configuration only names.
-    private static func readWhole(_ path: String, consequence: String) throws(CommandFailure) -> ConfigurationFile {
-        let file = try ConfigurationFile(path: path, consequence: consequence)
+    private static func readWhole(
+        _ path: String,
+        strictModes: Bool = false,
+        consequence: String
+    ) throws(CommandFailure) -> ConfigurationFile {
+        let file = try ConfigurationFile(path: path, strictModes: strictModes, consequence: consequence)
         do throws(ListenerError) {
             try ProxyServer.readTLS(of: file.plan)
         } catch {

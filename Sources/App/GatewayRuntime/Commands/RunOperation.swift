@@ -7,17 +7,24 @@ import NIOCore
 /// What `run` does: configuration, gateway, banner, and then requests until a signal.
 package struct RunOperation: Sendable {
     private let configuration: String
+    private let strictModes: Bool
     private let level: Logger.Level
     private let logsAccess: Bool
     private let output: LogOutput
 
     /// - Throws: ``ExitStatus/usage`` when `logLevel` is none.
-    package init(configuration: String, logLevel: String, logsAccess: Bool) throws(CommandFailure) {
+    package init(
+        configuration: String,
+        strictModes: Bool = false,
+        logLevel: String,
+        logsAccess: Bool
+    ) throws(CommandFailure) {
         guard let level = Logger.Level(rawValue: logLevel) else {
             let levels = Logger.Level.allCases.map(\.rawValue).joined(separator: ", ")
             throw CommandFailure(.usage, "there is no log level \"\(LogText.clean(logLevel))\"; levels: \(levels)")
         }
         self.configuration = configuration
+        self.strictModes = strictModes
         self.level = level
         self.logsAccess = logsAccess
         output = .standardError
@@ -52,7 +59,12 @@ package struct RunOperation: Sendable {
     }
 
     private func load(overlay: [String: String]) throws(CommandFailure) -> ConfigurationFile {
-        let file = try ConfigurationFile(path: configuration, overlay: overlay, consequence: "nothing was started")
+        let file = try ConfigurationFile(
+            path: configuration,
+            overlay: overlay,
+            strictModes: strictModes,
+            consequence: "nothing was started"
+        )
         if !file.warnings.isEmpty { Console.writeError(file.warnings) }
         return file
     }
@@ -72,7 +84,13 @@ package struct RunOperation: Sendable {
             logsAccess: logsAccess,
             metrics: metrics,
             handlesSignals: true,
-            configuration: ConfigurationSource(path: configuration, overlay: overlay, file: file)
+            serviceNotifier: ServiceNotifier(),
+            configuration: ConfigurationSource(
+                path: configuration,
+                overlay: overlay,
+                strictModes: strictModes,
+                file: file
+            )
         )
         DescriptorLimit.raise(for: file.plan.limits, logger: logger("gateway"))
         let gateway = try await Gateway(plan: file.plan, options: options)

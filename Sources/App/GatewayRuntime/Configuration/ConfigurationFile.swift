@@ -15,14 +15,22 @@ package struct ConfigurationFile: Sendable {
     /// - Parameters:
     ///   - path: As diagnostics shall print it.
     ///   - overlay: Variables that count before those of the process.
+    ///   - strictModes: Files that their group may write to are refused.
     ///   - consequence: What problems led to, for the closing line.
     /// - Throws: ``ExitStatus/configuration`` with all problems.
     package init(
         path: String,
         overlay: [String: String] = [:],
+        strictModes: Bool = false,
         consequence: String
     ) throws(CommandFailure) {
-        try self.init(path: path, overlay: overlay, files: RecordingConfigFiles(), consequence: consequence)
+        try self.init(
+            path: path,
+            overlay: overlay,
+            strictModes: strictModes,
+            files: RecordingConfigFiles(),
+            consequence: consequence
+        )
     }
 
     /// - Parameters:
@@ -31,13 +39,14 @@ package struct ConfigurationFile: Sendable {
     init(
         path: String,
         overlay: [String: String],
+        strictModes: Bool,
         files: RecordingConfigFiles,
         remembering remembered: [SecretProgram: ProgramAnswer] = [:],
         consequence: String
     ) throws(CommandFailure) {
         let system = SystemSecretSource(overlay: overlay)
         let secrets = RecordingSecretSource(system, in: files, remembering: remembered)
-        let loader = ConfigLoader(files: files) { secrets.environment($0) }
+        let loader = ConfigLoader(files: files, strictModes: strictModes) { secrets.environment($0) }
         let outcome = loader.plan(at: path, catalog: .builtIn, secrets: secrets)
         let report = outcome.report(consequence: consequence)
         guard let plan = outcome.plan else { throw CommandFailure(.configuration, report) }

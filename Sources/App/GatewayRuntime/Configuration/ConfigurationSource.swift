@@ -12,14 +12,22 @@ package struct ConfigurationSource: Sendable {
     /// What programs with a `ttl` said at the start.
     let programs: [SecretProgram: ProgramAnswer]
     private let overlay: [String: String]
+    private let strictModes: Bool
 
     /// - Parameters:
     ///   - path: As diagnostics shall print it.
     ///   - overlay: Variables that count before those of the process.
+    ///   - strictModes: Files that their group may write to are refused.
     ///   - file: What was read when the gateway was started.
-    package init(path: String, overlay: [String: String] = [:], file: ConfigurationFile) {
+    package init(
+        path: String,
+        overlay: [String: String] = [:],
+        strictModes: Bool = false,
+        file: ConfigurationFile
+    ) {
         self.path = path
         self.overlay = overlay
+        self.strictModes = strictModes
         files = file.watched
         programs = file.programs
     }
@@ -46,11 +54,15 @@ package struct ConfigurationSource: Sendable {
     /// Asks one program of the configuration.
     func ask(_ program: SecretProgram) async -> Result<Secret, SecretSourceError> {
         let secrets = SystemSecretSource(overlay: overlay)
-        return await OwnThread.run { isCancelled in
+        let limit = SpawnedProgram.longestCall(timeout: program.timeout)
+        let outcome = await OwnThread.run(within: limit) { isCancelled in
             Result { () throws(SecretSourceError) in
                 try secrets.program(program, isCancelled: isCancelled)
             }
         }
+        return outcome.mapError { failure in
+            SecretSourceError("\(program.name) \(SpawnedProgram.Failure(failure, timeout: program.timeout).message)")
+        }.flatMap(\.self)
     }
 
     private func reading(_ remembered: [SecretProgram: ProgramAnswer]) -> Reading {
@@ -59,6 +71,7 @@ package struct ConfigurationSource: Sendable {
             try ConfigurationFile(
                 path: path,
                 overlay: overlay,
+                strictModes: strictModes,
                 files: files,
                 remembering: remembered,
                 consequence: "the running configuration was kept"
@@ -117,6 +130,8 @@ final class RecordingConfigFiles: ConfigFileSource {
         record.withLock { $0.add(file: path) }
         return try files.read(path, limit: limit)
     }
+
+    func places(on path: String) -> [FilePlace] { files.places(on: path) }
 
     func names(in folder: String) -> [String] {
         let names = files.names(in: folder)

@@ -111,7 +111,7 @@ actor LoginDesk: LoginControl {
         // An answer counts once; whoever sends it again, as the reload of a page does, hears how the login ended.
         guard !login.isAnswered else { return login.progress }
         let step = login.flow.read(answer, of: login.attempt, at: parts.clock.now())
-        if case .foreign(let refusal) = step, case .redirect = answer, login.survivesForeignAnswer {
+        if case .foreign(let refusal) = step, case .redirect = answer {
             return ignore(refusal, for: id)
         }
         logins[id]?.isAnswered = true
@@ -128,10 +128,10 @@ actor LoginDesk: LoginControl {
         return logins[id]?.progress
     }
 
-    /// Whoever can open a page in the person's browser can send it here; that must not end the login.
+    /// Any page in the person's browser can send such a request here, and often. It must not end the login.
     private func ignore(_ refusal: LoginRefusal, for id: String) -> LoginProgress {
-        logins[id]?.foreignAnswers += 1
-        if let login = logins[id], login.foreignAnswers == 1 {
+        if let login = logins[id], !login.hasForeignAnswer {
+            logins[id]?.hasForeignAnswer = true
             parts.logger.warning(
                 "Answer to another login ignored",
                 metadata: [

@@ -4,9 +4,6 @@ import GatewayTokenKeeper
 
 /// One login, from its beginning to some time after its end.
 struct OngoingLogin {
-    /// Answers of others that a login survives.
-    private static let maximumForeign = 100
-
     let order: LoginOrder
     let keeper: TokenKeeper
     let flow: any LoginFlow
@@ -16,8 +13,8 @@ struct OngoingLogin {
     private(set) var progress = LoginProgress.waiting
     /// The answer has come; there is no second one.
     var isAnswered = false
-    /// How often something came that is no answer to this login.
-    var foreignAnswers = 0
+    /// Something came that is no answer to this login; that is said once.
+    var hasForeignAnswer = false
     /// The keeper is taking the token: what is commanded now comes too late.
     var isBeingTaken = false
 
@@ -35,7 +32,6 @@ struct OngoingLogin {
         self.listener = listener
     }
 
-    var survivesForeignAnswer: Bool { foreignAnswers < Self.maximumForeign }
     var canFail: Bool { !progress.isOver && !isBeingTaken }
 
     mutating func end(with progress: LoginProgress) {

@@ -1,25 +1,124 @@
-import Foundation
 import Synchronization
+
+#if canImport(Glibc)
+    import Glibc
+#elseif canImport(Musl)
+    import Musl
+#else
+    import Darwin
+#endif
 
 /// Runs what blocks on a thread of its own while it lasts.
 enum OwnThread {
-    private final class Cancellation: Sendable {
-        let isCancelled = Atomic(false)
+    enum Failure: Error, Equatable {
+        /// The system has no thread to give; its `errno`.
+        case notStarted(Int32)
+        /// The work is not done within its limit. The thread goes on until it asks whether it was cancelled.
+        case overdue
     }
 
-    /// - Parameter work: Is given what tells whether the task that waits for it was cancelled.
+    private static let stackSize = 1 << 20
+
+    /// Always returns, at the latest after `limit`.
+    ///
+    /// - Parameter work: Is given what tells whether the result is still waited for.
     static func run<Value: Sendable>(
+        within limit: Duration,
         _ work: @escaping @Sendable (_ isCancelled: () -> Bool) -> Value
-    ) async -> Value {
-        let cancellation = Cancellation()
+    ) async -> Result<Value, Failure> {
+        let wait = ThreadWait<Value>()
+        let watchdog = Task {
+            // Cancelled when the work is done before.
+            guard (try? await Task.sleep(for: limit)) != nil else { return }
+            wait.cancel()
+            wait.end(with: .failure(.overdue))
+        }
+        defer { watchdog.cancel() }
         return await withTaskCancellationHandler {
             await withCheckedContinuation { done in
-                Thread.detachNewThread {
-                    done.resume(returning: work { cancellation.isCancelled.load(ordering: .relaxed) })
-                }
+                wait.begin(done)
+                let code = start { wait.end(with: .success(work { wait.isCancelled })) }
+                if code != 0 { wait.end(with: .failure(.notStarted(code))) }
             }
         } onCancel: {
-            cancellation.isCancelled.store(true, ordering: .relaxed)
+            wait.cancel()
         }
+    }
+
+    /// - Returns: 0, or why the system gives no thread. `body` is not called then.
+    private static func start(_ body: @escaping @Sendable () -> Void) -> Int32 {
+        var attributes = pthread_attr_t()
+        unsafe pthread_attr_init(&attributes)
+        defer { unsafe pthread_attr_destroy(&attributes) }
+        unsafe pthread_attr_setdetachstate(&attributes, Int32(PTHREAD_CREATE_DETACHED))
+        unsafe pthread_attr_setstacksize(&attributes, stackSize)
+        let argument = unsafe Unmanaged.passRetained(ThreadBody(body))
+        #if canImport(Darwin)
+            var thread: pthread_t?
+        #else
+            var thread = pthread_t()
+        #endif
+        let code = unsafe pthread_create(
+            &thread,
+            &attributes,
+            { argument in
+                let pointer: UnsafeMutableRawPointer? = unsafe argument
+                if let pointer = unsafe pointer {
+                    unsafe Unmanaged<ThreadBody>.fromOpaque(pointer).takeRetainedValue().run()
+                }
+                return nil
+            },
+            argument.toOpaque()
+        )
+        if code != 0 { unsafe argument.release() }
+        return code
+    }
+}
+
+private final class ThreadBody: Sendable {
+    let run: @Sendable () -> Void
+
+    init(_ run: @escaping @Sendable () -> Void) { self.run = run }
+}
+
+/// Ends once, by whichever of the thread and its watchdog comes first.
+private final class ThreadWait<Value: Sendable>: Sendable {
+    private typealias Outcome = Result<Value, OwnThread.Failure>
+
+    private enum State {
+        case idle
+        case waiting(CheckedContinuation<Outcome, Never>)
+        case ended(Outcome)
+    }
+
+    private let state = Mutex(State.idle)
+    private let cancellation = Atomic(false)
+
+    var isCancelled: Bool { cancellation.load(ordering: .relaxed) }
+
+    func cancel() { cancellation.store(true, ordering: .relaxed) }
+
+    func begin(_ continuation: CheckedContinuation<Result<Value, OwnThread.Failure>, Never>) {
+        let outcome: Outcome? = state.withLock { state in
+            if case .ended(let outcome) = state { return outcome }
+            state = .waiting(continuation)
+            return nil
+        }
+        if let outcome { continuation.resume(returning: outcome) }
+    }
+
+    func end(with outcome: Result<Value, OwnThread.Failure>) {
+        let continuation: CheckedContinuation<Outcome, Never>? = state.withLock { state in
+            switch state {
+            case .idle:
+                state = .ended(outcome)
+                return nil
+            case .waiting(let continuation):
+                state = .ended(outcome)
+                return continuation
+            case .ended: return nil
+            }
+        }
+        continuation?.resume(returning: outcome)
     }
 }

@@ -13,7 +13,8 @@ import Synchronization
 
 /// Runs a program for its standard output: no shell, a deadline, a bound on the output.
 ///
-/// The program is the leader of a process group of its own, which is killed as a whole at the deadline.
+/// The program is the leader of a process group of its own, which is killed as a whole when the program ends, and at the
+/// deadline.
 enum SpawnedProgram {
     enum Failure: Error, Equatable {
         case notStarted(Int32)
@@ -22,6 +23,14 @@ enum SpawnedProgram {
         case failed(status: Int32, output: [UInt8])
         case killed(signal: Int32)
         case cancelled
+
+        /// Of the thread that was to wait for the program.
+        init(_ failure: OwnThread.Failure, timeout: Duration) {
+            switch failure {
+            case .notStarted(let code): self = .notStarted(code)
+            case .overdue: self = .timedOut(timeout)
+            }
+        }
 
         /// Follows the name of the program.
         var message: String {
@@ -35,6 +44,10 @@ enum SpawnedProgram {
             }
         }
     }
+
+    /// How long ``output(of:environment:input:limit:timeout:isCancelled:)`` takes at most, unless the system does not end a
+    /// program that it was told to kill.
+    static func longestCall(timeout: Duration) -> Duration { timeout + .seconds(2) }
 
     /// The most that a program is given to read: what a pipe holds before anybody reads from it.
     static let largestInput = 512 << 10
@@ -56,18 +69,18 @@ enum SpawnedProgram {
             try start(arguments, environment, input)
         }
         defer { close(output) }
-        do throws(Failure) {
-            let bytes = try read(output, limit: limit, until: deadline, timeout, isCancelled)
-            try wait(for: process, until: deadline, timeout, bytes)
+        let result = Result { () throws(Failure) in
+            let bytes = try read(output, of: process, limit: limit, until: deadline, timeout, isCancelled)
+            try wait(for: process, until: deadline, timeout)
             return bytes
-        } catch {
-            if case .failed = error { throw error }
-            if case .killed = error { throw error }
-            kill(-process, SIGKILL)
-            var status: Int32 = 0
-            while unsafe waitpid(process, &status, 0) < 0, errno == EINTR {}
-            throw error
         }
+        // Before the program is reaped: until then its number names this group and no other.
+        endGroup(of: process)
+        let end = try end(of: process)
+        let bytes = try result.get()
+        guard end.signal == 0 else { throw .killed(signal: end.signal) }
+        guard end.status == 0 else { throw .failed(status: end.status, output: bytes) }
+        return bytes
     }
 
     private static let starting = Mutex(())
@@ -174,8 +187,11 @@ enum SpawnedProgram {
         return (process, ends[0])
     }
 
+    /// - Returns: When the output has ended, or when the program has: children that it left are ended, and what was printed
+    ///   until then counts.
     private static func read(
         _ descriptor: Int32,
+        of process: pid_t,
         limit: Int,
         until deadline: ContinuousClock.Instant,
         _ timeout: Duration,
@@ -187,8 +203,14 @@ enum SpawnedProgram {
             let left = (deadline - .now).wholeMilliseconds
             guard left > 0 else { throw .timedOut(timeout) }
             guard !isCancelled() else { throw .cancelled }
+            // Asked before the pipe is: what the program printed is in the pipe when it has ended.
+            let hasEnded = hasEnded(process)
+            if hasEnded { endGroup(of: process) }
             var waited = pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)
-            guard unsafe poll(&waited, 1, Int32(clamping: min(left, 100))) != 0 else { continue }
+            guard unsafe poll(&waited, 1, hasEnded ? 0 : Int32(clamping: min(left, 100))) != 0 else {
+                if hasEnded { return bytes }
+                continue
+            }
             let capacity = chunk.count
             let count = unsafe chunk.withUnsafeMutableBytes {
                 unsafe Foundation.read(descriptor, $0.baseAddress, capacity)
@@ -204,21 +226,31 @@ enum SpawnedProgram {
     private static func wait(
         for process: pid_t,
         until deadline: ContinuousClock.Instant,
-        _ timeout: Duration,
-        _ output: [UInt8]
+        _ timeout: Duration
     ) throws(Failure) {
-        var status: Int32 = 0
-        while true {
-            let ended = unsafe waitpid(process, &status, WNOHANG)
-            if ended == process { break }
-            guard ended == 0 || errno == EINTR else { throw .notStarted(errno) }
+        while !hasEnded(process) {
             guard .now < deadline else { throw .timedOut(timeout) }
             _ = poll(nil, 0, 5)
         }
-        let signal = status & 0x7F
-        guard signal == 0 else { throw .killed(signal: signal) }
-        let code = (status >> 8) & 0xFF
-        guard code == 0 else { throw .failed(status: code, output: output) }
+    }
+
+    /// Does not reap it. Also true when the system knows no such child any more.
+    private static func hasEnded(_ process: pid_t) -> Bool {
+        var information = unsafe siginfo_t()
+        let options = Int32(bitPattern: UInt32(WEXITED) | UInt32(WNOHANG) | UInt32(WNOWAIT))
+        guard unsafe waitid(P_PID, id_t(process), &information, options) == 0 else { return errno != EINTR }
+        return unsafe information.si_signo != 0
+    }
+
+    private static func endGroup(of process: pid_t) { kill(-process, SIGKILL) }
+
+    /// Reaps the program, which has ended or is about to.
+    private static func end(of process: pid_t) throws(Failure) -> (signal: Int32, status: Int32) {
+        var status: Int32 = 0
+        while unsafe waitpid(process, &status, 0) < 0 {
+            guard errno == EINTR else { throw .notStarted(errno) }
+        }
+        return (status & 0x7F, (status >> 8) & 0xFF)
     }
 
     /// The strings as C expects them, for the time of the call.

@@ -26,6 +26,17 @@ package struct SystemConfigFiles: ConfigFileSource {
         }
     }
 
+    package func places(on path: String) -> [FilePlace] {
+        PathPlace.all(on: path).map { place in
+            FilePlace(
+                path: place.path,
+                kind: place.isFolder ? .folder : .file,
+                mode: place.mode,
+                isOnReadOnlyMount: place.isOnReadOnlyMount
+            )
+        }
+    }
+
     package func names(in folder: String) -> [String] {
         (try? FileManager.default.contentsOfDirectory(atPath: folder)) ?? []
     }

@@ -14,16 +14,19 @@ package import GatewayCore
 /// Programs get the variables that they commonly need, and those of the configuration. They do not get the rest of
 /// the gateway's environment, which may hold secrets.
 package struct SystemProgramRunner: ProgramRunner {
-    static let inherited = [
-        "PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR", "XDG_RUNTIME_DIR",
-        "XDG_CONFIG_HOME", "XDG_CACHE_HOME", "XDG_DATA_HOME", "DBUS_SESSION_BUS_ADDRESS",
-    ]
     static let largestOutput = 1 << 20
 
     private let variables: [String: String]
 
     package init(environment: [String: String] = ProcessInfo.processInfo.environment) {
-        variables = environment.filter { Self.inherited.contains($0.key) }
+        variables = ProgramEnvironment.inherited(from: environment)
+    }
+
+    /// What a program is given: a few variables of the gateway's, and those that the configuration names for it.
+    static func environment(_ variables: [String: String], adding named: [(String, Secret)]) -> [String: String] {
+        var environment = ProgramEnvironment.inherited(from: variables)
+        for (name, value) in named { environment[name] = value.withValue { $0 } }
+        return environment
     }
 
     package func run(
@@ -31,10 +34,9 @@ package struct SystemProgramRunner: ProgramRunner {
         input: Secret?,
         deadline: Duration
     ) async -> Result<[UInt8], ProgramFailure> {
-        var environment = variables
-        for variable in program.environment { environment[variable.name] = variable.value.withValue { $0 } }
+        let environment = Self.environment(variables, adding: program.environment.map { ($0.name, $0.value) })
         let bytes = input.map { $0.withValue { Array($0.utf8) } }
-        return await OwnThread.run { [environment] isCancelled in
+        let outcome = await OwnThread.run(within: SpawnedProgram.longestCall(timeout: deadline)) { isCancelled in
             Result { () throws(SpawnedProgram.Failure) in
                 try SpawnedProgram.output(
                     of: program.command,
@@ -44,8 +46,10 @@ package struct SystemProgramRunner: ProgramRunner {
                     timeout: deadline,
                     isCancelled: isCancelled
                 )
-            }.mapError { ProgramFailure($0.reason, $0.message, output: $0.output) }
+            }
         }
+        let result = outcome.mapError { SpawnedProgram.Failure($0, timeout: deadline) }.flatMap(\.self)
+        return result.mapError { ProgramFailure($0.reason, $0.message, output: $0.output) }
     }
 }
 

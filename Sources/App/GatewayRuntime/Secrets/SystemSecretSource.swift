@@ -16,7 +16,7 @@ package struct SystemSecretSource: SecretSource {
 
     private let variables: [String: String]
 
-    /// - Parameter environment: The process's own unless told; programs are given it too.
+    /// - Parameter environment: The process's own unless told; programs are given only the ``ProgramEnvironment`` of it.
     package init(environment: [String: String] = ProcessInfo.processInfo.environment) { variables = environment }
 
     /// - Parameter overlay: Variables that count before those of the process.
@@ -45,7 +45,10 @@ package struct SystemSecretSource: SecretSource {
         do throws(SpawnedProgram.Failure) {
             output = try SpawnedProgram.output(
                 of: program.command,
-                environment: variables,
+                environment: SystemProgramRunner.environment(
+                    variables,
+                    adding: program.environment.map { ($0.key, $0.value) }
+                ),
                 limit: Self.largestSecret,
                 timeout: program.timeout,
                 isCancelled: isCancelled

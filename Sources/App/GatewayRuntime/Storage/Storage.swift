@@ -4,7 +4,7 @@ import GatewayFiles
 import GatewayTokenStores
 import Logging
 
-/// The files of a gateway: its locked directory, its key, its audit log, its tokens.
+/// The files of a gateway: its locked directory, its key, its locked audit log, its locked tokens.
 struct Storage: Sendable {
     let directory: StateDirectory
     let key: InstallationKey
@@ -14,6 +14,8 @@ struct Storage: Sendable {
     let keyRotation: KeyRotation?
     let adminToken: Secret
     let locks: CredentialLocks
+    /// Held until the databases are closed.
+    private let databaseLocks: DatabaseLocks
 
     /// Where everything is; the rest of a configuration does not matter here.
     struct Places {
@@ -25,9 +27,12 @@ struct Storage: Sendable {
     /// - Throws: ``StateError`` that says which file is wrong and what to do.
     init(_ places: Places, clock: any GatewayClock, logger: Logger) async throws(StateError) {
         directory = try StateDirectory(path: places.stateDirectory)
+        var databases = try DatabaseLocks(existingOf: places)
         try Self.requireKeys(of: places)
         locks = try CredentialLocks(in: places.stateDirectory)
         key = try Self.installationKey(places.tokens.key)
+        try databases.createMissing(of: places)
+        databaseLocks = databases
         audit = try Self.openAudit(places.audit, key, clock, logger)
         if places.tokens.store == .sqlite {
             let keys = try Self.storeKeys(places.tokens, key)

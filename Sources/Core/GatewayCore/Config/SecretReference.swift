@@ -16,14 +16,14 @@ enum SecretReference {
         case .mapping:
             guard let fields = ConfigFields(node, path: path, context: context) else { return nil }
             fields.hidesUnknownValues = true
-            fields.know("timeout", "ttl")
+            fields.know("environment", "timeout", "ttl")
             defer { fields.refuseUnknownKeys() }
             return resolve(fields)
         }
     }
 
     private static func resolve(_ fields: ConfigFields) -> Secret? {
-        for key in ["timeout", "ttl"] where !fields.has("exec") && fields.has(key) {
+        for key in ["environment", "timeout", "ttl"] where !fields.has("exec") && fields.has(key) {
             fields.error(key, "is for exec only")
         }
         let sources = ["env", "file", "exec", "systemd_credential"].filter { fields.has($0) }
@@ -49,8 +49,12 @@ enum SecretReference {
             case "exec":
                 let timeout = fields.duration("timeout", in: .milliseconds(1) ... .seconds(60)) ?? .seconds(5)
                 let ttl = fields.duration("ttl", in: .seconds(1) ... .seconds(30 * 86_400))
+                let variables = fields.valueMap("environment") ?? []
                 guard let arguments = fields.command("exec") else { return nil }
-                return try secrets.program(SecretProgram(arguments, timeout: timeout, ttl: ttl))
+                let environment = Dictionary(variables.map { ($0.name, $0.value) }) { first, _ in first }
+                return try secrets.program(
+                    SecretProgram(arguments, environment: environment, timeout: timeout, ttl: ttl)
+                )
             default:
                 guard let name = fields.string("systemd_credential") else { return nil }
                 return try secrets.systemdCredential(name)

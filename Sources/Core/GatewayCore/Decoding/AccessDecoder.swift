@@ -30,6 +30,21 @@ enum AccessDecoder {
         return clients
     }
 
+    /// Once it is known who can reach the gateway.
+    static func checkTokens(_ fields: ConfigFields?, of access: AccessPlan, listeners: [ListenerPlan]) {
+        guard case .mapping(let entries)? = fields?.node("clients")?.content, let fields else { return }
+        let isReachable = listeners.contains { $0.address.isReachable }
+        for client in access.clients {
+            guard case .token(let token) = client.proof,
+                let finding = ClientTokenRule.finding(bytes: token.byteCount, isReachable: isReachable),
+                case .mapping(let keys)? = entries.first(where: { $0.key == client.name })?.value.content,
+                let span = keys.first(where: { $0.key == "token" })?.value.span
+            else { continue }
+            let path = fields.path.appending("clients").appending(client.name).appending("token")
+            fields.context.report(ConfigDiagnostic(finding.severity, finding.message, at: span, path: path))
+        }
+    }
+
     private static func limits(_ fields: ConfigFields?) -> ClientLimitsPlan {
         guard let fields else { return ClientLimitsPlan() }
         let range = 1...1_000_000

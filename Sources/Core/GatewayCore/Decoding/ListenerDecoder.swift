@@ -39,6 +39,13 @@ enum ListenerDecoder {
             if !isLoopback(host), access.requireClient == .false {
                 fields.warning("address", "reachable from other machines, and require_client is false")
             }
+            if !isLoopback(host), !fields.has("tls") {
+                let advice = "add tls, or listen on 127.0.0.1"
+                fields.warning(
+                    "address",
+                    "reachable from other machines without TLS: tokens and content can be read on the way; \(advice)"
+                )
+            }
             return ListenerPlan(address: .tcp(host: host, port: port), tls: tls, span: span)
         case (false, true):
             if fields.has("tls") { fields.error("tls", "is for addresses only, not for unix sockets") }
@@ -150,6 +157,14 @@ enum ListenerDecoder {
 }
 
 extension ListenerPlan.Address {
+    /// From other machines.
+    var isReachable: Bool {
+        switch self {
+        case .tcp(let host, let port): !Origin(scheme: .http, host: host, port: port).isLoopback
+        case .unix: false
+        }
+    }
+
     /// Whether only one of both can be bound.
     fileprivate func isPlace(of other: ListenerPlan.Address) -> Bool {
         if case (.unix(let path, _), .unix(let otherPath, _)) = (self, other) { return path == otherPath }

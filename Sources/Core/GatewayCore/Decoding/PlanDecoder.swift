@@ -37,6 +37,7 @@ package enum PlanDecoder {
         let sendsProxyStatus = fields.bool("proxy_status") ?? true
         let access = AccessDecoder.decode(fields.fields("access"))
         let listeners = ListenerDecoder.decode(fields.fields("listeners"), at: fields.span, access: access)
+        AccessDecoder.checkTokens(fields.fields("access"), of: access, listeners: listeners.proxy)
         let audit = StateDecoder.audit(fields.fields("audit"), stateDirectory: stateDirectory)
         let tokens = StateDecoder.tokens(fields.fields("tokens"), stateDirectory: stateDirectory)
         let limits = LimitsDecoder.decode(fields.fields("limits"))

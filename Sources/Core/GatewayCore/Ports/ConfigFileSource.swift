@@ -6,8 +6,16 @@ package protocol ConfigFileSource: Sendable {
     /// - Throws: When the file cannot be read, or has more than `limit` bytes. The message says what to do.
     func read(_ path: String, limit: Int) throws(ConfigFileError) -> [UInt8]
 
+    /// The file or folder at an absolute path, and every folder that decides what this path names; empty when this cannot
+    /// be told.
+    func places(on path: String) -> [FilePlace]
+
     /// The names in a folder, in any order; empty when there is no such folder.
     func names(in folder: String) -> [String]
+}
+
+extension ConfigFileSource {
+    package func places(on path: String) -> [FilePlace] { [] }
 }
 
 package struct ConfigFileError: Error, Hashable, Sendable {

@@ -125,6 +125,9 @@ struct SchemaWriter {
             ])
         }
         let program = SchemaValue.object([("type", .string("array")), ("items", text)])
+        let environment = SchemaValue.object([
+            ("type", .string("object")), ("additionalProperties", reference("secret")),
+        ])
         return [
             (
                 "variable",
@@ -168,7 +171,10 @@ struct SchemaWriter {
                             source(
                                 "exec",
                                 program,
-                                [("timeout", reference("duration")), ("ttl", reference("duration"))]
+                                [
+                                    ("environment", environment), ("timeout", reference("duration")),
+                                    ("ttl", reference("duration")),
+                                ]
                             ),
                         ])
                     ),

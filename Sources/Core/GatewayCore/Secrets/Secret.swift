@@ -7,6 +7,7 @@ package struct Secret: Hashable, Sendable, CustomStringConvertible, CustomDebugS
     package init(_ value: String) { self.value = value }
 
     package var isEmpty: Bool { value.isEmpty }
+    package var byteCount: Int { value.utf8.count }
 
     package var description: String { "‹secret›" }
     package var debugDescription: String { description }

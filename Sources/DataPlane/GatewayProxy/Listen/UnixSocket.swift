@@ -1,3 +1,5 @@
+import GatewayCore
+import GatewayFiles
 package import NIOCore
 import NIOPosix
 
@@ -52,8 +54,17 @@ package enum UnixSocket {
 
     /// Whether the peer is this process's own user or one of `users`.
     package static func admits(_ channel: any Channel, users: [UInt32]) -> EventLoopFuture<Bool> {
-        peerUser(channel).map { user in user.map { $0 == geteuid() || users.contains($0) } ?? false }
+        peerUser(channel).map { user in
+            guard let user else { return false }
+            return PeerUserRule.admits(user, own: geteuid(), allowed: users, mapsAllUsers: mapsAllUsers)
+        }
     }
+
+    /// A process does not leave its user namespace.
+    private static let mapsAllUsers: Bool = {
+        let file = try? BoundedFile.read("/proc/self/uid_map", limit: 64 << 10)
+        return PeerUserRule.mapsAllUsers(file.map { String(decoding: $0.bytes, as: UTF8.self) })
+    }()
 
     /// Removes the socket that a killed gateway left behind; anything else at that path stays.
     private static func removeStale(_ path: String) throws {
