@@ -7,8 +7,7 @@ as a failure. Then remove the entry here. Checks elsewhere that a fault would fa
 import pytest
 
 #: What happens, and what should happen.
-FAULTS = {
-}
+FAULTS: dict[str, str] = {}
 
 
 class StillBroken(AssertionError):
