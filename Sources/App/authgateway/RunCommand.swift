@@ -40,7 +40,7 @@ struct RunCommand: AsyncParsableCommand {
     }
 
     func run() async throws {
-        let operation = try RunOperation(configuration: config.path, logLevel: logLevel, logsAccess: accessLog)
+        let operation = try RunOperation(configuration: config.path(), logLevel: logLevel, logsAccess: accessLog)
         let emit: @Sendable (String) -> Void = { Console.write($0) }
         if sandbox {
             try await operation.runWithSandbox(tokenLifetime: tokenLifetime, emit: emit)

@@ -26,7 +26,7 @@ struct StatusCommand: AsyncParsableCommand {
     @OptionGroup var json: JSONFlag
 
     func run() async throws {
-        let commands = try OperatorCommands(configuration: config.path, asJSON: json.isOn)
+        let commands = try OperatorCommands(configuration: config.runningPath(), asJSON: json.isOn)
         let (output, needing) = try await commands.status()
         Console.write(output)
         guard needing.isEmpty else {

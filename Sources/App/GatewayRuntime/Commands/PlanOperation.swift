@@ -4,17 +4,9 @@ import GatewayStrategies
 import GatewayTokenClient
 import Logging
 
-/// What `check` and `plan` do. They read the configuration and touch nothing.
+/// What `plan`, `config schema` and `check --acquire` do. They read the configuration and touch nothing.
 package enum PlanOperation {
     package static func schema() -> String { ConfigSchema.text(.builtIn) }
-
-    /// - Returns: What is for standard output, and the warnings for standard error.
-    package static func check(_ configuration: String) throws(CommandFailure) -> (output: String, warnings: String) {
-        let file = try readWhole(configuration, consequence: "nothing was started")
-        let (routes, credentials) = (file.plan.routes.count, file.plan.credentials.count)
-        let output = "\(configuration): \(count(routes, "route")), \(count(credentials, "credential")), no problem.\n"
-        return (output, file.warnings)
-    }
 
     /// Certificates and keys included, which the configuration only names.
     private static func readWhole(_ path: String, consequence: String) throws(CommandFailure) -> ConfigurationFile {
@@ -107,6 +99,4 @@ package enum PlanOperation {
             try container.encodeIfPresent(changes, forKey: .changes)
         }
     }
-
-    private static func count(_ number: Int, _ noun: String) -> String { "\(number) \(noun)\(number == 1 ? "" : "s")" }
 }

@@ -106,6 +106,8 @@ struct CredentialDecoder {
     }
 
     mutating func warnAboutUnused() {
+        // What could not be decoded may use it.
+        guard !context.isIncomplete else { return }
         for (name, span) in declared where indices[name] != nil && !used.contains(name) {
             context.warning(
                 "no route uses this credential",
