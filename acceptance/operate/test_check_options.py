@@ -103,3 +103,33 @@ def test_without_secrets_the_rest_is_checked(tmp_path, wrong, words):
 def test_acquire_needs_the_secrets_and_has_no_json(tmp_path, other):
     result = command("check", "--acquire", other, cwd=tmp_path)
     assert result.returncode == 2 and other in result.stderr, result
+
+
+def test_advice_names_what_there_is(tmp_path):
+    write(tmp_path, "version: 1\nroutes:\n  api:\n    upstream: https://a.example\n    auth: {strategy: client_secret_basic}\n")
+    result = command("check", cwd=tmp_path)
+    assert result.returncode == 3 and '"oauth2_client_credentials" with "client_auth: basic"' in result.stderr, result
+    write(tmp_path, "version: 1\nroutes:\n  api: https://a.example\n")
+    result = command("check", cwd=tmp_path)
+    assert "= for example:\n          api:\n            upstream: https://api.example.com\n" in result.stderr, result
+
+
+@pytest.mark.parametrize("arguments, meant", [
+    (["statsu"], "authgateway status"), (["validate"], "authgateway check"), (["audit", "tial"], "authgateway audit tail")
+])
+def test_a_subcommand_that_does_not_exist_is_corrected(tmp_path, arguments, meant):
+    result = command(*arguments, cwd=tmp_path)
+    assert result.returncode == 2 and f"Did you mean this?\n  {meant}\n" in result.stderr, result
+
+
+def test_a_key_is_explained(tmp_path):
+    explained = command("config", "explain", "limits.drain", cwd=tmp_path)
+    assert explained.returncode == 0, explained
+    for words in ("a duration from 0s to 1h", "30s", "limits:\n      drain: 10s"):
+        assert words in explained.stdout, explained
+    [key] = json.loads(command("config", "explain", "routes.api.upstream", "--json", cwd=tmp_path).stdout)
+    assert key["path"] == "routes.NAME.upstream" and key["required"] is True and key["example"]
+    unknown = command("config", "explain", "limits.drian", cwd=tmp_path)
+    assert unknown.returncode == 1 and "authgateway config explain limits.drain" in unknown.stderr, unknown
+    listed = command("config", "explain", cwd=tmp_path)
+    assert listed.returncode == 0 and "state_directory" in listed.stdout and "oauth2_password" in listed.stdout

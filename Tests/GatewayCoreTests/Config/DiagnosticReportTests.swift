@@ -23,7 +23,7 @@ struct DiagnosticReportTests {
                 files: Self.files
             )
         )
-        #expect(report["valid"]?.bool == false)
+        #expect(report["valid"] == .bool(false))
         #expect(report["errors"] == .number(1))
         #expect(report["warnings"] == .number(1))
         guard case .array(let diagnostics)? = report["diagnostics"] else { throw Missing() }

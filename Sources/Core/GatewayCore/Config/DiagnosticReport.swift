@@ -12,6 +12,8 @@ package struct DiagnosticReport: Encodable, Hashable, Sendable {
         package var path = ""
         package let message: String
         package var related: Related?
+        /// What would be right, as YAML.
+        package var example: String?
     }
 
     /// A second place that belongs to it.
@@ -77,7 +79,8 @@ extension DiagnosticReport.Entry {
                     column: $0.span.column,
                     message: $0.message
                 )
-            }
+            },
+            example: diagnostic.example.isEmpty ? nil : diagnostic.example.joined(separator: "\n")
         )
     }
 }

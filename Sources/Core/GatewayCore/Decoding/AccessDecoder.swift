@@ -2,6 +2,7 @@
 enum AccessDecoder {
     static func decode(_ fields: ConfigFields?) -> AccessPlan {
         guard let fields else { return AccessPlan(clients: [], allowedOrigins: [], requireClient: .auto) }
+        fields.explain(meanings)
         let clients = clients(fields.fields("clients"))
         let required = fields.choice("require_client", of: AccessPlan.RequireClient.self) ?? .auto
         if required == .true, clients.isEmpty, fields.fields("clients")?.keys.isEmpty ?? true {
@@ -14,12 +15,12 @@ enum AccessDecoder {
 
     private static func clients(_ fields: ConfigFields?) -> [AccessPlan.Client] {
         guard let fields else { return [] }
+        fields.explain(clientMeanings)
         var clients: [AccessPlan.Client] = []
         for (name, entry) in fields.named() {
             let path = fields.path.appending(name)
-            guard let own = ConfigFields(entry.value, path: path, context: fields.context, under: entry.keySpan) else {
-                continue
-            }
+            guard let own = fields.named(entry, path: path) else { continue }
+            own.explain(oneClientMeanings)
             let limits = limits(own.fields("limits"))
             guard let proof = proof(own) ?? unreadProof(of: name, own.context) else { continue }
             if let twin = clients.first(where: { $0.proof == proof }) {
@@ -37,6 +38,7 @@ enum AccessDecoder {
 
     private static func limits(_ fields: ConfigFields?) -> ClientLimitsPlan {
         guard let fields else { return ClientLimitsPlan() }
+        fields.explain(clientLimitMeanings)
         let range = 1...1_000_000
         let limits = ClientLimitsPlan(
             concurrent: fields.integer("concurrent", in: range),
