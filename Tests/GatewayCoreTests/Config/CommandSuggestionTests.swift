@@ -1,7 +1,7 @@
 import GatewayCore
 import Testing
 
-@Suite("Command suggestion")
+@Suite("Command suggestion", .timeLimit(.minutes(5)))
 struct CommandSuggestionTests {
     private static let paths = [
         ["run"], ["check"], ["status"], ["audit"], ["audit", "tail"], ["audit", "query"], ["config"],

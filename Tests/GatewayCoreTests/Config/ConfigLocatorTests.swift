@@ -1,7 +1,7 @@
 import GatewayCore
 import Testing
 
-@Suite("Config locator")
+@Suite("Config locator", .timeLimit(.minutes(5)))
 struct ConfigLocatorTests {
     private typealias Gateway = ConfigLocator.RunningGateway
 

@@ -2,7 +2,7 @@ import Foundation
 import GatewayCore
 import Testing
 
-@Suite("Diagnostic report")
+@Suite("Diagnostic report", .timeLimit(.minutes(5)))
 struct DiagnosticReportTests {
     private static let files = [ConfigDocument.File(name: "gateway.yaml", directory: "/", lines: [])]
 

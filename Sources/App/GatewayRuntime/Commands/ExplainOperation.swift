@@ -21,6 +21,6 @@ package enum ExplainOperation {
         var table = TextTable("KEY", "MEANING")
         for key in keys { table.add(key.path, key.meaning?.text ?? "") }
         let kinds = StrategyCatalog.builtIn.kinds.map { "  \($0)\n" }.joined()
-        return table.text + "\nStrategies, whose keys are explained by their name:\n" + kinds
+        return table.text(.current) + "\nStrategies, whose keys are explained by their name:\n" + kinds
     }
 }
