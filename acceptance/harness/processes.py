@@ -1,11 +1,14 @@
 """Starting, watching and ending processes."""
 
+import atexit
 import contextlib
 import fcntl
+import functools
 import json
 import os
 import pathlib
 import select
+import shutil
 import signal
 import socket
 import subprocess
@@ -121,10 +124,20 @@ def end(process, seconds=10):
             stream.close()
 
 
+@functools.cache
+def _runtime_directory():
+    """One for this process of tests, removed at its end."""
+    folder = tempfile.mkdtemp(prefix="authgateway-runtime-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
+
+
 def environment(**changes):
     """Ours without what would steer a client or the gateway elsewhere; a value of None removes a name."""
-    steering = {"http_proxy", "https_proxy", "all_proxy", "no_proxy"}
+    steering = {"http_proxy", "https_proxy", "all_proxy", "no_proxy", "authgateway_config", "runtime_directory", "no_color"}
     result = {name: value for name, value in os.environ.items() if name.lower() not in steering}
+    # Commands find running gateways here: not those of the machine's user.
+    result["XDG_RUNTIME_DIR"] = _runtime_directory()
     for name, value in changes.items():
         if value is None:
             result.pop(name, None)

@@ -5,12 +5,19 @@ package struct ConfigOutcome: Sendable {
     package let plan: Plan?
     /// In file order.
     package let diagnostics: [ConfigDiagnostic]
+    fileprivate let files: [ConfigDocument.File]
     fileprivate let renderer: DiagnosticRenderer
 
     /// The diagnostics as people read them, without a secret; empty when there are none.
     ///
     /// - Parameter consequence: See ``DiagnosticRenderer/render(_:consequence:)``.
     package func report(consequence: String) -> String { renderer.render(diagnostics, consequence: consequence) }
+
+    /// The same for programs.
+    package var report: DiagnosticReport { DiagnosticReport(diagnostics, files: files) }
+
+    /// Whether there is no error. With ``UnreadSecrets`` there may be no plan all the same.
+    package var isValid: Bool { !diagnostics.contains { $0.severity == .error } }
 }
 
 extension ConfigLoader {
@@ -19,11 +26,21 @@ extension ConfigLoader {
         let loading = load(path)
         guard let document = loading.document else {
             let renderer = DiagnosticRenderer(files: loading.files, hiding: loading.secretSpans)
-            return ConfigOutcome(plan: nil, diagnostics: loading.diagnostics, renderer: renderer)
+            return ConfigOutcome(
+                plan: nil,
+                diagnostics: loading.diagnostics,
+                files: loading.files,
+                renderer: renderer
+            )
         }
         let decoding = PlanDecoder.decode(document, after: loading.diagnostics, catalog: catalog, secrets: secrets)
         let hidden = loading.secretSpans.union(decoding.secretSpans)
         let renderer = DiagnosticRenderer(files: loading.files, hiding: hidden)
-        return ConfigOutcome(plan: decoding.plan, diagnostics: decoding.diagnostics, renderer: renderer)
+        return ConfigOutcome(
+            plan: decoding.plan,
+            diagnostics: decoding.diagnostics,
+            files: loading.files,
+            renderer: renderer
+        )
     }
 }

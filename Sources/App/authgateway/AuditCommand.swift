@@ -27,7 +27,9 @@ struct AuditSource: ParsableArguments {
     var path: String?
 
     func commands(_ style: AuditCommands.Style) throws -> AuditCommands {
-        try AuditCommands(configuration: config.path, path: path, style: style)
+        // With a database of its own no gateway is looked for.
+        let configuration = path == nil ? try config.runningPath() : config.path()
+        return try AuditCommands(configuration: configuration, path: path, style: style)
     }
 }
 

@@ -68,7 +68,18 @@ struct AuthGateway: AsyncParsableCommand {
             Console.write(message + "\n")
             Console.exit(.ok)
         }
-        Console.writeError(message + "\n")
-        Console.exit(exitCode(for: error) == .validationFailure ? .usage : .failed)
+        let isUsage = exitCode(for: error) == .validationFailure
+        let arguments = Array(CommandLine.arguments.dropFirst())
+        let advice = isUsage ? UsageAdvice.text(for: arguments, paths: paths(below: AuthGateway.self)) : ""
+        Console.writeError(message + "\n" + advice)
+        Console.exit(isUsage ? .usage : .failed)
+    }
+
+    /// The words behind the name of the program, of all its commands.
+    private static func paths(below command: any ParsableCommand.Type) -> [[String]] {
+        command.configuration.subcommands.flatMap { subcommand -> [[String]] in
+            guard let name = subcommand.configuration.commandName else { return [] }
+            return [[name]] + paths(below: subcommand).map { [name] + $0 }
+        }
     }
 }

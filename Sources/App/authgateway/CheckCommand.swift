@@ -8,11 +8,17 @@ struct CheckCommand: AsyncParsableCommand {
         discussion: """
             Examples:
               authgateway check
+              authgateway check new.yaml
               authgateway check --acquire
-              authgateway check --config /etc/authgateway/gateway.yaml && systemctl restart authgateway
+              authgateway check --no-secrets --json gateway.yaml | jq -r '.diagnostics[].message'
+              authgateway check /etc/authgateway/gateway.yaml && systemctl restart authgateway
 
             Reads the file, what it includes and the secrets that it names; starts and creates nothing.
             Exit code 3 when there is a mistake, or when every user may write to one of these files.
+
+            With --no-secrets no secret is read and no program is run: for a machine that has none of
+            them, such as a CI server. A variable ${NAME} that is not set is accepted as well. The
+            values of all these are then not checked.
 
             With --acquire one token of each credential is fetched as well, to see whether
             its authority gives one. It is not kept, not used and not in the audit log.
@@ -21,19 +27,41 @@ struct CheckCommand: AsyncParsableCommand {
             """
     )
 
+    @Argument(help: "The configuration file, the same as --config.")
+    var file: String?
+
+    @Flag(name: .customLong("no-secrets"), help: "Read no secret: check the rest of the configuration.")
+    var skipsSecrets = false
+
     @Flag(name: .customLong("acquire"), help: "Fetch a token of each credential, and forget it.")
     var acquires = false
 
     @OptionGroup var config: ConfigOption
-
     @OptionGroup var strictModes: StrictModesFlag
+    @OptionGroup var json: JSONFlag
+
+    func validate() throws {
+        if file != nil, config.file != nil {
+            throw ValidationError("Name the file once: as an argument or with --config.")
+        }
+        if acquires, skipsSecrets { throw ValidationError("--acquire needs the secrets; leave out --no-secrets.") }
+        if acquires, json.isOn { throw ValidationError("--acquire has no JSON; leave out --json.") }
+    }
 
     func run() async throws {
-        let (output, warnings) = try PlanOperation.check(config.path, strictModes: strictModes.isOn)
-        Console.writeError(warnings)
-        Console.write(output)
+        let path = file ?? config.path()
+        let check = CheckOperation(
+            configuration: path,
+            asJSON: json.isOn,
+            readsSecrets: !skipsSecrets,
+            strictModes: strictModes.isOn
+        )
+        let result = try check.run()
+        Console.writeError(result.notes)
+        Console.write(result.output)
+        guard result.isValid else { throw CommandFailure(.configuration) }
         guard acquires else { return }
-        let (lines, failed) = try await PlanOperation.acquire(config.path)
+        let (lines, failed) = try await PlanOperation.acquire(path)
         Console.write(lines)
         guard failed.isEmpty else { throw CommandFailure(.failed, "failed for \(failed.joined(separator: ", "))") }
     }

@@ -42,6 +42,6 @@ struct KeyRotateCommand: AsyncParsableCommand {
     @OptionGroup var json: JSONFlag
 
     func run() async throws {
-        Console.write(try await KeyCommands(configuration: config.path, asJSON: json.isOn).rotate())
+        Console.write(try await KeyCommands(configuration: config.runningPath(), asJSON: json.isOn).rotate())
     }
 }

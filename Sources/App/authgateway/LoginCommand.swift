@@ -43,7 +43,7 @@ struct LoginCommand: AsyncParsableCommand {
 
     func run() async throws {
         let login = try LoginOperation(
-            configuration: config.path,
+            configuration: config.runningPath(),
             credential: name,
             isManual: manual,
             opensBrowser: !manual && !noBrowser && Console.isErrorTerminal,

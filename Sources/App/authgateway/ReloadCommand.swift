@@ -19,7 +19,7 @@ struct ReloadCommand: AsyncParsableCommand {
     @OptionGroup var json: JSONFlag
 
     func run() async throws {
-        let commands = try OperatorCommands(configuration: config.path, asJSON: json.isOn)
+        let commands = try OperatorCommands(configuration: config.runningPath(), asJSON: json.isOn)
         let (output, warnings) = try await commands.reload()
         Console.writeError(warnings)
         Console.write(output)

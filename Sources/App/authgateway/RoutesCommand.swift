@@ -16,7 +16,7 @@ struct RoutesCommand: AsyncParsableCommand {
     @OptionGroup var json: JSONFlag
 
     func run() async throws {
-        let commands = try OperatorCommands(configuration: config.path, asJSON: json.isOn)
+        let commands = try OperatorCommands(configuration: config.runningPath(), asJSON: json.isOn)
         Console.write(try await commands.routes())
     }
 }

@@ -44,7 +44,7 @@ struct RunCommand: AsyncParsableCommand {
 
     func run() async throws {
         let operation = try RunOperation(
-            configuration: config.path,
+            configuration: config.path(),
             strictModes: strictModes.isOn,
             logLevel: logLevel,
             logsAccess: accessLog

@@ -8,6 +8,8 @@ struct StatusCommand: AsyncParsableCommand {
         discussion: """
             Examples:
               authgateway status
+              authgateway status box-service
+              authgateway status --watch
               authgateway status --json | jq '.tokens[] | select(.state != "valid")'
 
             Counts down what only a person can replace: developer tokens, logins
@@ -22,12 +24,27 @@ struct StatusCommand: AsyncParsableCommand {
             """
     )
 
+    @Argument(help: "Only this credential or route.")
+    var name: String?
+
+    @Flag(help: "Show it again and again, until Ctrl-C.")
+    var watch = false
+
+    @Option(help: ArgumentHelp("How long to wait in between, with --watch.", valueName: "seconds"))
+    var interval = 2
+
     @OptionGroup var config: ConfigOption
     @OptionGroup var json: JSONFlag
 
+    func validate() throws {
+        if watch, json.isOn { throw ValidationError("--watch is for people; call status --json in a loop.") }
+        guard (1...3600).contains(interval) else { throw ValidationError("--interval is between 1 and 3600 seconds.") }
+    }
+
     func run() async throws {
-        let commands = try OperatorCommands(configuration: config.path, asJSON: json.isOn)
-        let (output, needing) = try await commands.status()
+        let commands = try OperatorCommands(configuration: config.runningPath(), asJSON: json.isOn)
+        if watch { return try await commands.watch(name, every: .seconds(interval)) { Console.write($0) } }
+        let (output, needing) = try await commands.status(of: name)
         Console.write(output)
         guard needing.isEmpty else {
             throw CommandFailure(.failed, "needs a person: \(needing.joined(separator: ", "))")

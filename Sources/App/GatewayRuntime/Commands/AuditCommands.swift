@@ -222,7 +222,7 @@ package struct AuditCommands: Sendable {
             )
         }
         table.add("total", String(stats.events), String(stats.failures), String(stats.calls), "", "", "")
-        return table.text
+        return table.text(.current)
     }
 
     private static func words(for result: AuditVerification) -> String {

@@ -43,7 +43,7 @@ struct Banner {
               admin  \(admin)\(pageNote)
               state  \(plan.stateDirectory)
 
-            \(table.text)
+            \(table.text(.current))
             Try it:
             \(lines)
             Ctrl-C stops it.

@@ -4,36 +4,68 @@ import GatewayCore
 package struct OperatorCommands: Sendable {
     private let client: AdminClient
     private let asJSON: Bool
+    private let style: TextStyle
 
     /// - Parameter configuration: The path of `gateway.yaml`, for the admin address and the state directory.
-    package init(configuration: String, asJSON: Bool) throws(CommandFailure) {
+    package init(
+        configuration: String,
+        asJSON: Bool,
+        style: TextStyle = .current
+    ) throws(CommandFailure) {
+        self.style = style
         let plan = try OperatorSettings(configuration: configuration).plan
         client = AdminClient(plan.admin, stateDirectory: plan.stateDirectory)
         self.asJSON = asJSON
     }
 
+    /// - Parameter name: A credential or a route; nil is everything.
     /// - Returns: What is for standard output, and what works no more, or not for long, until a person does something.
-    package func status() async throws(CommandFailure) -> (output: String, needing: [String]) {
-        let status = Status(
+    package func status(of name: String? = nil) async throws(CommandFailure) -> (output: String, needing: [String]) {
+        let report = try await report(on: name)
+        let needing = report.needing.map(LogText.clean)
+        if asJSON { return (try JSONText.pretty(report), needing) }
+        return (name == nil ? StatusText.whole(report, style) : StatusText.part(report, style), needing)
+    }
+
+    private func report(on name: String?) async throws(CommandFailure) -> StatusReport {
+        let report = StatusReport(
             readiness: try await client.readiness(),
             tokens: try await client.tokens(),
             expirations: try await client.expirations(),
             routes: try await client.routes()
         )
-        let stopped = status.tokens.filter(\.needsPerson).map { LogText.clean($0.credential) }
-        let expiring = status.expirations.filter(\.isSoon).map { LogText.clean($0.of) }
-        let needing = stopped + expiring.filter { !stopped.contains($0) }
-        if asJSON { return (try JSONText.pretty(status), needing) }
-        var text = status.readiness.isReady ? "ready\n" : "not ready\n"
-        text += status.readiness.reasons.map { "  \(LogText.clean($0))\n" }.joined()
-        if !status.tokens.isEmpty { text += "\n" + TokenText.table(of: status.tokens) }
-        if !status.expirations.isEmpty { text += "\n" + Self.table(of: status.expirations) }
-        return (text + "\n" + Self.table(of: status.routes), needing)
+        guard let name else { return report }
+        guard let part = report.narrowed(to: name) else {
+            let hint = Suggestion.hint(for: name, in: report.names)
+            throw CommandFailure(.failed, "no credential or route is named \"\(LogText.clean(name))\"\(hint)")
+        }
+        return part
+    }
+
+    /// Shows the status again and again, until the task is cancelled or the reader is gone. A gateway that does not answer
+    /// is waited for.
+    package func watch(
+        _ name: String?,
+        every interval: Duration,
+        emit: @Sendable (String) -> Bool
+    ) async throws(CommandFailure) {
+        let title = "every \(ConfigUnits.text(interval)); Ctrl-C ends it"
+        while !Task.isCancelled {
+            let text: String
+            do throws(CommandFailure) {
+                text = try await status(of: name).output
+            } catch  where error.status == .unreachable {
+                text = "\(error.description)\n"
+            }
+            // A terminal is cleared; elsewhere one follows the other.
+            let page = style.width == nil ? "\(text)\n" : "\u{1B}[H\u{1B}[2J\(title)\n\n\(text)"
+            guard emit(page), (try? await Task.sleep(for: interval)) != nil else { return }
+        }
     }
 
     package func routes() async throws(CommandFailure) -> String {
         let routes = try await client.routes()
-        return asJSON ? try JSONText.pretty(routes) : Self.table(of: routes)
+        return asJSON ? try JSONText.pretty(routes) : StatusText.table(of: routes, style)
     }
 
     /// - Returns: What is for standard output, and the warnings for standard error.
@@ -46,43 +78,5 @@ package struct OperatorCommands: Sendable {
             throw CommandFailure(report.outcome == .refused ? .configuration : .failed, report.problems)
         }
         return (asJSON ? text : "Loaded. " + text, report.warnings)
-    }
-
-    private struct Status: Encodable {
-        let readiness: Readiness
-        let tokens: [TokenStatus]
-        let expirations: [Expiration]
-        let routes: [RouteStatus]
-
-        /// As the admin API names them.
-        private enum CodingKeys: String, CodingKey {
-            case readiness
-            case tokens
-            case expirations = "endings"
-            case routes
-        }
-    }
-
-    private static func table(of expirations: [Expiration]) -> String {
-        var table = TextTable("ENDS IN", "WHAT", "OF", "AT", "WHAT TO DO")
-        for expiration in expirations {
-            let remaining = expiration.remainingSeconds
-            table.add(
-                remaining > 0 ? ConfigUnits.countdown(remaining) : "ended",
-                expiration.kind.rawValue,
-                expiration.of,
-                expiration.endsAt,
-                expiration.isSoon ? expiration.action : ""
-            )
-        }
-        return table.text
-    }
-
-    private static func table(of routes: [RouteStatus]) -> String {
-        var table = TextTable("ROUTE", "PATH", "UPSTREAM", "CREDENTIAL", "NEEDS")
-        for route in routes {
-            table.add(route.name, route.path, route.upstream, route.credential ?? "none", route.needs ?? "")
-        }
-        return table.text
     }
 }

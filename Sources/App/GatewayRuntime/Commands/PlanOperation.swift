@@ -4,30 +4,13 @@ import GatewayStrategies
 import GatewayTokenClient
 import Logging
 
-/// What `check` and `plan` do. They read the configuration and touch nothing.
+/// What `plan`, `config schema` and `check --acquire` do. They read the configuration and touch nothing.
 package enum PlanOperation {
     package static func schema() -> String { ConfigSchema.text(.builtIn) }
 
-    /// - Returns: What is for standard output, and the warnings for standard error.
-    ///
-    /// - Parameter strictModes: Files that their group may write to are refused.
-    package static func check(
-        _ configuration: String,
-        strictModes: Bool
-    ) throws(CommandFailure) -> (output: String, warnings: String) {
-        let file = try readWhole(configuration, strictModes: strictModes, consequence: "nothing was started")
-        let (routes, credentials) = (file.plan.routes.count, file.plan.credentials.count)
-        let output = "\(configuration): \(count(routes, "route")), \(count(credentials, "credential")), no problem.\n"
-        return (output, file.warnings)
-    }
-
     /// Certificates and keys included, which the configuration only names.
-    private static func readWhole(
-        _ path: String,
-        strictModes: Bool = false,
-        consequence: String
-    ) throws(CommandFailure) -> ConfigurationFile {
-        let file = try ConfigurationFile(path: path, strictModes: strictModes, consequence: consequence)
+    private static func readWhole(_ path: String, consequence: String) throws(CommandFailure) -> ConfigurationFile {
+        let file = try ConfigurationFile(path: path, consequence: consequence)
         do throws(ListenerError) {
             try ProxyServer.readTLS(of: file.plan)
         } catch {
@@ -116,6 +99,4 @@ package enum PlanOperation {
             try container.encodeIfPresent(changes, forKey: .changes)
         }
     }
-
-    private static func count(_ number: Int, _ noun: String) -> String { "\(number) \(noun)\(number == 1 ? "" : "s")" }
 }

@@ -97,6 +97,12 @@ package struct RunOperation: Sendable {
         let banner = Banner(gateway: gateway, routes: await gateway.control.routes(), sandbox: sandbox)
         // Somebody who runs the sandbox wants to be shown around; a service manager wants silence.
         emit(Console.isOutputTerminal || sandbox != nil ? banner.full : banner.brief)
+        let running = RunningGateways(environment: Console.environment)
+        running.announce(
+            configuration: SystemConfigFiles().absolutePath(configuration),
+            stateDirectory: gateway.plan.stateDirectory
+        )
+        defer { running.withdraw() }
         try await gateway.run()
     }
 

@@ -41,7 +41,7 @@ package struct TokenCommands: Sendable {
         }
         if asJSON { return try JSONText.pretty(tokens) }
         guard !tokens.isEmpty else { return "No credential has a token of its own.\n" }
-        return TokenText.table(of: tokens)
+        return TokenText.table(of: tokens, .current)
     }
 
     package func show(_ name: String) async throws(CommandFailure) -> String {

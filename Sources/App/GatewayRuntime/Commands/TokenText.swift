@@ -2,19 +2,30 @@ import GatewayCore
 
 /// Tokens as people read them.
 enum TokenText {
-    static func table(of tokens: [TokenStatus]) -> String {
+    static func table(of tokens: [TokenStatus], _ style: TextStyle) -> String {
         var table = TextTable("CREDENTIAL", "STRATEGY", "STATE", "GENERATION", "EXPIRES IN", "WHAT TO DO")
         for token in tokens {
-            table.add(
+            let cells = [
                 token.credential,
                 token.strategy,
                 token.state.rawValue,
                 token.generation == 0 ? "-" : String(token.generation),
                 token.remainingSeconds.map { $0 > 0 ? ConfigUnits.countdown($0) : "expired" } ?? "-",
-                token.action ?? ""
-            )
+                token.action ?? "",
+            ]
+            table.add(cells, color: color(of: token), column: 2)
         }
-        return table.text + errors(of: tokens)
+        return table.text(style) + errors(of: tokens)
+    }
+
+    /// Nil for what is neither good nor bad: a token that nobody has asked for.
+    private static func color(of token: TokenStatus) -> TextStyle.Color? {
+        switch token.state {
+        case .valid: token.needsPerson ? .red : .green
+        case .acquiring, .renewing: .yellow
+        case .empty: token.needsPerson ? .red : nil
+        case .expired, .rejected, .failed, .loginRequired, .rotationUncertain, .locked: .red
+        }
     }
 
     /// What went wrong last, below the table: too long for a column.

@@ -45,6 +45,6 @@ struct TokenOptions: ParsableArguments {
     @OptionGroup var json: JSONFlag
 
     func commands() throws -> TokenCommands {
-        try TokenCommands(configuration: config.path, asJSON: json.isOn)
+        try TokenCommands(configuration: config.runningPath(), asJSON: json.isOn)
     }
 }

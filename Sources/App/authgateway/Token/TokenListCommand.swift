@@ -16,6 +16,6 @@ struct TokenListCommand: AsyncParsableCommand {
     @OptionGroup var json: JSONFlag
 
     func run() async throws {
-        Console.write(try await TokenCommands(configuration: config.path, asJSON: json.isOn).list())
+        Console.write(try await TokenCommands(configuration: config.runningPath(), asJSON: json.isOn).list())
     }
 }

@@ -18,7 +18,7 @@ struct TokenSelection: ParsableArguments {
     }
 
     func commands() throws -> TokenCommands {
-        try TokenCommands(configuration: config.path, asJSON: json.isOn)
+        try TokenCommands(configuration: config.runningPath(), asJSON: json.isOn)
     }
 
     /// - Parameter locks: Lock first.

@@ -9,14 +9,35 @@ package final class ConfigContext {
     package private(set) var diagnostics: [ConfigDiagnostic] = []
     /// Where secrets stand, or what may be meant as one: never to be shown with a diagnostic.
     package private(set) var secretSpans: Set<SourceSpan> = []
+    /// Where a value only stands for one that was not read: what is said about it is left out.
+    private var unreadSpans: Set<SourceSpan>
+    private var unreadErrors = 0
 
     package init(document: ConfigDocument, secrets: any SecretSource, recorder: KeyRecorder? = nil) {
         self.recorder = recorder
         self.document = document
         self.secrets = secrets
+        unreadSpans = secrets.areUnread ? Set(document.root.unsetSpans) : []
     }
 
-    package func report(_ diagnostic: ConfigDiagnostic) { diagnostics.append(diagnostic) }
+    package func report(_ diagnostic: ConfigDiagnostic) {
+        guard !unreadSpans.contains(diagnostic.span) else {
+            if diagnostic.severity == .error { unreadErrors += 1 }
+            return
+        }
+        diagnostics.append(diagnostic)
+    }
+
+    /// The value there was read from the source of secrets.
+    package func noteSecret(at span: SourceSpan) {
+        if secrets.areUnread { unreadSpans.insert(span) }
+    }
+
+    /// The value there only stands for one that was not read.
+    func isUnread(at span: SourceSpan) -> Bool { unreadSpans.contains(span) }
+
+    /// Something could not be decoded because a value was not read. What follows from its absence is unknown.
+    var isIncomplete: Bool { unreadErrors > 0 }
 
     func retract(_ diagnostic: ConfigDiagnostic) { diagnostics.removeAll { $0 == diagnostic } }
 
@@ -60,7 +81,8 @@ package final class ConfigContext {
         }
     }
 
-    package var errorCount: Int { diagnostics.count { $0.severity == .error } }
+    /// With those that are left out, so that decoders see that something was wrong.
+    package var errorCount: Int { unreadErrors + diagnostics.count { $0.severity == .error } }
 
     /// Makes a path of the configuration absolute: relative ones are relative to the file they stand in.
     package func resolve(_ path: String, at span: SourceSpan) -> String {

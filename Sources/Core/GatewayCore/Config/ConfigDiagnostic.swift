@@ -13,6 +13,8 @@ package struct ConfigDiagnostic: Error, Hashable, Sendable {
     package let span: SourceSpan
     /// A second place that belongs to it, such as the first definition of a duplicate.
     package let related: Related?
+    /// What would be right, as lines of YAML; empty when the message says it.
+    package let example: [String]
 
     package struct Related: Hashable, Sendable {
         package let message: String
@@ -29,8 +31,10 @@ package struct ConfigDiagnostic: Error, Hashable, Sendable {
         _ message: String,
         at span: SourceSpan,
         path: ConfigPath = .root,
-        related: Related? = nil
+        related: Related? = nil,
+        example: [String] = []
     ) {
+        self.example = example
         self.severity = severity
         self.message = message
         self.span = span

@@ -3,7 +3,13 @@ extension ConfigFields {
     package func fields(_ key: String) -> ConfigFields? {
         context.recorder?.note(.mapping, for: key, of: path)
         guard let entry = entry(key), !entry.value.isNull else { return nil }
-        return ConfigFields(entry.value, path: path.appending(key), context: context, under: entry.keySpan)
+        return ConfigFields(
+            entry.value,
+            path: path.appending(key),
+            context: context,
+            under: entry.keySpan,
+            example: example(of: key)
+        )
     }
 
     /// The elements of a sequence with their paths; nil when absent, a problem when it is not a sequence.

@@ -61,19 +61,33 @@ extension ConfigFields {
     }
 
     /// One of the raw values of an enumeration.
-    package func choice<Choice: RawRepresentable & CaseIterable>(_ key: String, of type: Choice.Type) -> Choice?
-    where Choice.RawValue == String {
-        word(key, of: Choice.allCases.map(\.rawValue)).flatMap(Choice.init(rawValue:))
+    ///
+    /// - Parameter standardNames: How standards call them, for a suggestion.
+    package func choice<Choice: RawRepresentable & CaseIterable>(
+        _ key: String,
+        of type: Choice.Type,
+        standardNames: [String: String] = [:]
+    ) -> Choice? where Choice.RawValue == String {
+        word(key, of: Choice.allCases.map(\.rawValue), standardNames: standardNames)
+            .flatMap(Choice.init(rawValue:))
     }
 
     /// One of these words.
     ///
-    /// - Parameter suggests: Whether a word that is nearly one of them is likely to be misspelt.
-    package func word(_ key: String, of words: [String], suggests: Bool = true) -> String? {
+    /// - Parameters:
+    ///   - suggests: Whether a word that is nearly one of them is likely to be misspelt.
+    ///   - standardNames: How standards call them.
+    package func word(
+        _ key: String,
+        of words: [String],
+        suggests: Bool = true,
+        standardNames: [String: String] = [:]
+    ) -> String? {
         context.recorder?.note(.choice(words), for: key, of: path)
         guard let (scalar, _) = scalar(key) else { return nil }
         if words.contains(scalar.text) { return scalar.text }
-        let hint = suggests ? Suggestion.hint(for: scalar.text, in: words) : ""
+        let standard = standardNames[scalar.text.lowercased()].map { "; here that is \"\($0)\"" }
+        let hint = standard ?? (suggests ? Suggestion.hint(for: scalar.text, in: words) : "")
         error(key, "expected one of \(words.joined(separator: ", ")); found \(scalar.shown)\(hint)")
         return nil
     }

@@ -16,6 +16,8 @@ package final class ConfigFields {
     package var hidesUnknownValues = false
     /// A strategy has read its block, so that what it did not ask for is unknown.
     var isComplete = false
+    /// Of the keys of this mapping, as far as their decoders have told them.
+    private(set) var meanings: [String: KeyMeaning] = [:]
 
     package init(entries: [ConfigNode.Entry], at span: SourceSpan, path: ConfigPath, context: ConfigContext) {
         self.entries = entries
@@ -28,22 +30,32 @@ package final class ConfigFields {
 
     /// Reads `node` as a mapping; anything else is a problem.
     ///
-    /// - Parameter keySpan: The key that it stands behind: where to report what is missing in it.
+    /// - Parameters:
+    ///   - keySpan: The key that it stands behind: where to report what is missing in it.
+    ///   - example: What to show where it is no mapping.
     package convenience init?(
         _ node: ConfigNode,
         path: ConfigPath,
         context: ConfigContext,
-        under keySpan: SourceSpan? = nil
+        under keySpan: SourceSpan? = nil,
+        example: [String] = []
     ) {
         guard case .mapping(let entries) = node.content else {
             node.keylessScalars.forEach(context.hide)
-            context.error("expected a mapping, found \(node.kindName)", at: node.span, path: path)
+            let message = "expected a mapping, found \(node.kindName)"
+            context.report(ConfigDiagnostic(.error, message, at: node.span, path: path, example: example))
             return nil
         }
         self.init(entries: entries, at: keySpan ?? node.span, path: path, context: context)
     }
 
     var keys: [String] { entries.map(\.key) }
+
+    /// Says what keys of this mapping mean. Their decoder calls this before it asks for them.
+    package func explain(_ meanings: [String: KeyMeaning]) {
+        self.meanings.merge(meanings) { _, new in new }
+        context.recorder?.explain(meanings, of: path)
+    }
 
     /// All that stands here, to be compared; the places do not count.
     func definition(without key: String? = nil) -> Secret {

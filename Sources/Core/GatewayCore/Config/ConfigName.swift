@@ -57,6 +57,17 @@ extension ConfigFields {
         }
     }
 
+    /// What stands behind a name; nil when it is no mapping, which is reported.
+    func named(_ entry: ConfigNode.Entry, path: ConfigPath) -> ConfigFields? {
+        ConfigFields(
+            entry.value,
+            path: path,
+            context: context,
+            under: entry.keySpan,
+            example: example(of: entry.key, as: KeyMeaning.anyName)
+        )
+    }
+
     /// A path of the file system, relative to the file that names it.
     package func filePath(_ key: String) -> String? {
         guard let path = string(key), let span = node(key)?.span else { return nil }

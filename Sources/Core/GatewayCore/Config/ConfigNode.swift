@@ -15,6 +15,8 @@ package struct ConfigNode: Hashable, Sendable {
         package var isInterpolated: Bool
         /// The whole of it is one `${NAME}` without a default.
         package var isReference: Bool
+        /// Part of it stands for a variable that is not set.
+        package var isUnset = false
 
         package init(text: String, isQuoted: Bool, isInterpolated: Bool = false, isReference: Bool = false) {
             self.text = text
@@ -69,6 +71,15 @@ package struct ConfigNode: Hashable, Sendable {
         case .scalar: [self]
         case .sequence(let nodes): nodes.flatMap(\.keylessScalars)
         case .mapping: []
+        }
+    }
+
+    /// Where a variable that is not set has a value that only stands for it.
+    var unsetSpans: [SourceSpan] {
+        switch content {
+        case .scalar(let scalar): scalar.isUnset ? [span] : []
+        case .sequence(let nodes): nodes.flatMap(\.unsetSpans)
+        case .mapping(let entries): entries.flatMap(\.value.unsetSpans)
         }
     }
 

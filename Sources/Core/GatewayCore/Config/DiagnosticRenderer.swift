@@ -42,6 +42,9 @@ package struct DiagnosticRenderer: Sendable {
         let path = diagnostic.path.description.isEmpty ? "" : "\(diagnostic.path): "
         var text = "\(place(diagnostic.span)): \(diagnostic.severity.rawValue): \(path)\(diagnostic.message)\n"
         text += snippet(diagnostic.span)
+        if !diagnostic.example.isEmpty {
+            text += "      = for example:\n" + diagnostic.example.map { "          \($0)\n" }.joined()
+        }
         if let related = diagnostic.related {
             text += "\(place(related.span)): note: \(related.message)\n"
             text += snippet(related.span)

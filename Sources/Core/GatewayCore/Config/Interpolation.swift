@@ -79,6 +79,7 @@ package struct Interpolation {
             guard let value = value(of: reference, at: span, path: path) else { continue }
             expanded.text += value.text
             if value.isFromEnvironment { expanded.isInterpolated = true }
+            if value.isUnset { expanded.isUnset = true }
             expanded.isReference = scalar.text == "${\(reference)}" && value.isFromEnvironment && !value.hasDefault
         }
         expanded.text += rest
@@ -89,6 +90,7 @@ package struct Interpolation {
         let text: String
         let isFromEnvironment: Bool
         let hasDefault: Bool
+        var isUnset = false
     }
 
     private mutating func value(of reference: Substring, at span: SourceSpan, path: ConfigPath) -> Value? {
@@ -100,9 +102,7 @@ package struct Interpolation {
         }
         let found = environment(name)
         if rest.isEmpty {
-            if let known = found ?? placeholder {
-                return Value(text: known, isFromEnvironment: true, hasDefault: false)
-            }
+            if let known = found.map(Self.known) ?? standIn(for: name) { return known }
             report("the environment variable \(name) is not set", "${\(name)", span, path)
             return nil
         }
@@ -113,15 +113,24 @@ package struct Interpolation {
             if let present { return Value(text: present, isFromEnvironment: true, hasDefault: true) }
             return Value(text: String(rest.dropFirst(2)), isFromEnvironment: false, hasDefault: true)
         case ":?":
-            if let known = present ?? placeholder {
-                return Value(text: known, isFromEnvironment: true, hasDefault: false)
-            }
+            if let known = present.map(Self.known) ?? standIn(for: name) { return known }
             let message = rest.dropFirst(2).isEmpty ? "not set" : String(rest.dropFirst(2))
             report("the environment variable \(name) is needed: \(message)", "${\(name)", span, path)
             return nil
         default:
             report("after ${\(name) only \":-default\" or \":?message\" may follow", "${\(name)", span, path)
             return nil
+        }
+    }
+
+    private static func known(_ text: String) -> Value {
+        Value(text: text, isFromEnvironment: true, hasDefault: false)
+    }
+
+    /// Different for each variable: two that are not set are not the same.
+    private func standIn(for name: String) -> Value? {
+        placeholder.map {
+            Value(text: "\($0)_\(name)", isFromEnvironment: true, hasDefault: false, isUnset: true)
         }
     }
 

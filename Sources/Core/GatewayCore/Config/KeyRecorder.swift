@@ -32,6 +32,8 @@ package final class KeyRecorder {
         var values: Node?
         /// Whether those names follow the rule of `ConfigName`.
         var hasPlainNames = false
+        /// Of its keys, by key; of names that people choose as `*`.
+        var meanings: [String: KeyMeaning] = [:]
         /// Any other key is refused.
         var isClosed = false
         /// What was missed whenever it was not there; nil before the mapping was first decoded.
@@ -71,6 +73,10 @@ package final class KeyRecorder {
         let node = node(at: path)
         node.isVisited = true
         node.present.formUnion(keys)
+    }
+
+    func explain(_ meanings: [String: KeyMeaning], of path: ConfigPath) {
+        node(at: path).meanings.merge(meanings) { _, new in new }
     }
 
     func know(_ key: String, of path: ConfigPath) { _ = node(at: path).child(key) }

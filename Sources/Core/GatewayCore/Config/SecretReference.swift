@@ -17,8 +17,11 @@ enum SecretReference {
             guard let fields = ConfigFields(node, path: path, context: context) else { return nil }
             fields.hidesUnknownValues = true
             fields.know("environment", "timeout", "ttl")
-            defer { fields.refuseUnknownKeys() }
-            return resolve(fields)
+            let secret = resolve(fields)
+            fields.refuseUnknownKeys()
+            // Last: what is said about the reference itself counts.
+            if secret != nil { context.noteSecret(at: node.span) }
+            return secret
         }
     }
 

@@ -2,6 +2,7 @@
 enum AccessDecoder {
     static func decode(_ fields: ConfigFields?) -> AccessPlan {
         guard let fields else { return AccessPlan(clients: [], allowedOrigins: [], requireClient: .auto) }
+        fields.explain(meanings)
         let clients = clients(fields.fields("clients"))
         let required = fields.choice("require_client", of: AccessPlan.RequireClient.self) ?? .auto
         if required == .true, clients.isEmpty, fields.fields("clients")?.keys.isEmpty ?? true {
@@ -14,20 +15,25 @@ enum AccessDecoder {
 
     private static func clients(_ fields: ConfigFields?) -> [AccessPlan.Client] {
         guard let fields else { return [] }
+        fields.explain(clientMeanings)
         var clients: [AccessPlan.Client] = []
         for (name, entry) in fields.named() {
             let path = fields.path.appending(name)
-            guard let own = ConfigFields(entry.value, path: path, context: fields.context, under: entry.keySpan) else {
-                continue
-            }
+            guard let own = fields.named(entry, path: path) else { continue }
+            own.explain(oneClientMeanings)
             let limits = limits(own.fields("limits"))
-            guard let proof = proof(own) else { continue }
+            guard let proof = proof(own) ?? unreadProof(of: name, own.context) else { continue }
             if let twin = clients.first(where: { $0.proof == proof }) {
                 own.error("has the same token as the client \"\(twin.name)\"", at: entry.keySpan)
             }
             clients.append(AccessPlan.Client(name: name, proof: proof, limits: limits))
         }
         return clients
+    }
+
+    /// A client whose digest was not read is a client: routes may name it.
+    private static func unreadProof(of name: String, _ context: ConfigContext) -> AccessPlan.Client.Proof? {
+        context.isIncomplete ? .token(Secret("unread token of \(name)")) : nil
     }
 
     /// Once it is known who can reach the gateway.
@@ -38,7 +44,8 @@ enum AccessDecoder {
             guard case .token(let token) = client.proof,
                 let finding = ClientTokenRule.finding(bytes: token.byteCount, isReachable: isReachable),
                 case .mapping(let keys)? = entries.first(where: { $0.key == client.name })?.value.content,
-                let span = keys.first(where: { $0.key == "token" })?.value.span
+                let span = keys.first(where: { $0.key == "token" })?.value.span,
+                !fields.context.isUnread(at: span)
             else { continue }
             let path = fields.path.appending("clients").appending(client.name).appending("token")
             fields.context.report(ConfigDiagnostic(finding.severity, finding.message, at: span, path: path))
@@ -47,6 +54,7 @@ enum AccessDecoder {
 
     private static func limits(_ fields: ConfigFields?) -> ClientLimitsPlan {
         guard let fields else { return ClientLimitsPlan() }
+        fields.explain(clientLimitMeanings)
         let range = 1...1_000_000
         let limits = ClientLimitsPlan(
             concurrent: fields.integer("concurrent", in: range),

@@ -29,6 +29,7 @@ extension CredentialDecoder {
     }
 
     private mutating func inline(_ fields: ConfigFields, of route: String) -> Authentication? {
+        fields.explain(Self.narrowingMeanings)
         let asUser = fields.string("as_user")
         let narrowing = CredentialNarrowing(in: fields, catalog: catalog)
         defer { fields.refuseUnknownKeysIfComplete() }
@@ -47,6 +48,7 @@ extension CredentialDecoder {
 
     private mutating func shared(_ fields: ConfigFields, of route: String) -> Authentication? {
         defer { fields.refuseUnknownKeys() }
+        fields.explain(Self.routeMeanings)
         if fields.has("strategy") {
             fields.know("credential", "subject", "as_user", "downscope")
             fields.error("strategy", "give either a strategy or the name of a credential, not both")

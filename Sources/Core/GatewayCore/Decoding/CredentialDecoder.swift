@@ -18,6 +18,7 @@ struct CredentialDecoder {
 
     mutating func decodeNamed(_ fields: ConfigFields?) {
         guard let fields else { return }
+        fields.explain(Self.names)
         var vended: [(credential: Int, vending: CredentialVending)] = []
         for (name, entry) in fields.named() {
             declared.append((name, entry.keySpan))
@@ -26,9 +27,7 @@ struct CredentialDecoder {
                 context.error("\"none\" means no credential; choose another name", at: entry.keySpan, path: path)
                 continue
             }
-            guard let own = ConfigFields(entry.value, path: path, context: context, under: entry.keySpan) else {
-                continue
-            }
+            guard let own = fields.named(entry, path: path) else { continue }
             let plan = decode(own, name: name, at: entry.keySpan)
             let vending = CredentialVending(of: own, among: clients, catalog: catalog)
             if own.has("vend") { used.insert(name) }
@@ -106,6 +105,8 @@ struct CredentialDecoder {
     }
 
     mutating func warnAboutUnused() {
+        // What could not be decoded may use it.
+        guard !context.isIncomplete else { return }
         for (name, span) in declared where indices[name] != nil && !used.contains(name) {
             context.warning(
                 "no route uses this credential",
@@ -159,14 +160,15 @@ struct CredentialDecoder {
     // MARK: One credential
 
     func decode(_ fields: ConfigFields, name: String, at span: SourceSpan) -> CredentialPlan? {
+        fields.explain(Self.strategyMeanings)
         guard fields.has("strategy") else {
             fields.missingOrMisspelt("strategy")
             return nil
         }
         guard let (scalar, place) = fields.scalar("strategy") else { return nil }
         guard let type = catalog.strategy(named: scalar.text) else {
-            let hint = Suggestion.hint(for: scalar.text, in: catalog.kinds)
-            fields.error("strategy", "\(context.unknownName(scalar, of: "strategy", at: place))\(hint)")
+            let fault = context.unknownName(scalar, of: "strategy", at: place)
+            fields.error("strategy", fault + StandardNames.hint(forStrategy: scalar.text, in: catalog.kinds))
             return nil
         }
         let strategy = type.init(from: fields)

@@ -9,7 +9,9 @@ struct CredentialVending {
     ///   - known: The names in `access.clients`.
     /// - Returns: nil when the credential vends nothing, or when there is a mistake, which is reported.
     init?(of own: ConfigFields, among known: [String], catalog: StrategyCatalog) {
+        own.explain(Self.vendMeaning)
         guard let fields = own.fields("vend") else { return nil }
+        fields.explain(Self.meanings)
         defer { fields.refuseUnknownKeys() }
         if !fields.has("clients") { fields.missing("clients") }
         let clients = RouteAccess.clients(fields, known: known, whenEmpty: "remove \"vend\" to hand out nothing")

@@ -3,6 +3,7 @@ enum LimitsDecoder {
     static func decode(_ fields: ConfigFields?) -> Limits {
         var limits = Limits()
         guard let fields else { return limits }
+        fields.explain(meanings)
         func size(_ key: String, _ limit: WritableKeyPath<Limits, Int>, _ range: ClosedRange<Int>) {
             if let value = fields.size(key, in: range) { limits[keyPath: limit] = value }
         }

@@ -10,9 +10,11 @@ enum ListenerDecoder {
         var proxy = [ListenerPlan(address: .tcp(host: "127.0.0.1", port: 8080), span: span)]
         var admin = AdminPlan(address: .tcp(host: "127.0.0.1", port: 8081))
         guard let fields else { return Listeners(proxy: proxy, admin: admin) }
+        fields.explain(meanings)
         if let elements = fields.elements("proxy") {
             proxy = elements.compactMap { node, path in
-                ConfigFields(node, path: path, context: fields.context).flatMap { listener($0, access) }
+                ConfigFields(node, path: path, context: fields.context, example: fields.example(of: "proxy"))
+                    .flatMap { listener($0, access) }
             }
             if elements.isEmpty { fields.error("proxy", "names no listener") }
         }
@@ -27,6 +29,8 @@ enum ListenerDecoder {
 
     private static func listener(_ fields: ConfigFields, _ access: AccessPlan) -> ListenerPlan? {
         defer { fields.refuseUnknownKeys() }
+        fields.explain(addressMeanings)
+        fields.explain(tlsOfListener)
         switch (fields.has("address"), fields.has("unix")) {
         case (true, false):
             let tls = fields.fields("tls").flatMap(self.tls)
@@ -62,6 +66,7 @@ enum ListenerDecoder {
     }
 
     private static func tls(_ fields: ConfigFields) -> ListenerPlan.TLS? {
+        fields.explain(tlsMeanings)
         let certificate = fields.requiredFilePath("certificate")
         let key = fields.requiredSecretText("private_key")
         fields.refuseNothing(behind: "client_ca", hint: "to ask clients for no certificate")
@@ -72,6 +77,7 @@ enum ListenerDecoder {
     }
 
     static func admin(_ fields: ConfigFields) -> AdminPlan? {
+        fields.explain(addressMeanings)
         if fields.has("unix") {
             guard fields.has("address") else { return unix(fields).map(AdminPlan.init) }
             fields.know("allow_users")

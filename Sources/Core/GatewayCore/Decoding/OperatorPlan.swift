@@ -10,6 +10,7 @@ package struct OperatorPlan: Sendable {
     /// nil when the document is not a mapping; problems are recorded in `context`.
     package init?(_ document: ConfigDocument, context: ConfigContext) {
         guard let fields = ConfigFields(document.root, path: .root, context: context) else { return nil }
+        fields.explain(PlanDecoder.meanings)
         stateDirectory = PlanDecoder.stateDirectory(fields)
         let access = AccessPlan(clients: [], allowedOrigins: [], requireClient: .auto)
         let admin = fields.fields("listeners")?.fields("admin").flatMap(ListenerDecoder.admin)

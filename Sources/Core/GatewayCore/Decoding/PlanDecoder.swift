@@ -30,6 +30,7 @@ package enum PlanDecoder {
     private static func root(_ fields: ConfigFields, _ catalog: StrategyCatalog) -> Plan? {
         // Of a file with secrets that is included, or no configuration at all, the values are not shown.
         fields.hidesUnknownValues = true
+        fields.explain(meanings)
         defer { fields.refuseUnknownKeys() }
         version(fields)
         let stateDirectory = stateDirectory(fields)

@@ -11,6 +11,7 @@ enum RenewalDecoder {
             }
             return RenewalPolicy()
         }
+        fields.explain(meanings)
         var policy = RenewalPolicy()
         decodeRenew(fields, &policy)
         if let statuses = fields.elements("retry_on") {
@@ -33,6 +34,7 @@ enum RenewalDecoder {
         if case .scalar(let scalar)? = fields.node("renew")?.content, !scalar.isNull {
             policy.isAutomatic = fields.bool("renew") ?? true
         } else if let renew = fields.fields("renew") {
+            renew.explain(renewMeanings)
             if let ahead = renew.percent("ahead", in: 1...50) { policy.aheadPercent = ahead }
             if let atLeast = renew.duration("at_least", in: .seconds(1) ... .seconds(86_400)) {
                 policy.atLeast = atLeast

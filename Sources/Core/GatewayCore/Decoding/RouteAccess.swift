@@ -5,11 +5,13 @@ enum RouteAccess {
         guard let elements = fields.elements("allow") else { return [] }
         if elements.isEmpty { fields.error("allow", "allows nothing; remove it to allow everything") }
         return elements.compactMap { node, path in
-            ConfigFields(node, path: path, context: fields.context).flatMap(rule)
+            ConfigFields(node, path: path, context: fields.context, example: fields.example(of: "allow"))
+                .flatMap(rule)
         }
     }
 
     private static func rule(_ fields: ConfigFields) -> RoutePlan.Allow? {
+        fields.explain(ruleMeanings)
         let methods = methods(fields)
         defer { fields.refuseUnknownKeys() }
         guard fields.has("path") else {

@@ -10,14 +10,13 @@ enum RouteDecoder {
             return []
         }
         guard let fields = root.fields("routes") else { return [] }
+        fields.explain(names)
         if fields.keys.isEmpty { root.error("routes", "names no route") }
         var conflicts = RouteConflicts()
         var routes: [RoutePlan] = []
         for (name, entry) in fields.named() {
             let path = fields.path.appending(name)
-            guard let own = ConfigFields(entry.value, path: path, context: fields.context, under: entry.keySpan) else {
-                continue
-            }
+            guard let own = fields.named(entry, path: path) else { continue }
             let route = route(own, name: name, at: entry.keySpan, clients, &credentials, &conflicts)
             own.refuseUnknownKeys()
             if let route { routes.append(route) }
@@ -37,6 +36,7 @@ enum RouteDecoder {
         _ credentials: inout CredentialDecoder,
         _ conflicts: inout RouteConflicts
     ) -> RoutePlan? {
+        fields.explain(meanings)
         let upstream = upstream(fields)
         let match = RouteMatch.decode(fields, name: name, at: span)
         conflicts.add(match, path: fields.path)

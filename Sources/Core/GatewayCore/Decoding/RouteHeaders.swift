@@ -15,6 +15,7 @@ struct RouteHeaders {
         asUser: String?
     ) -> RoutePlan.Headers {
         guard let fields = route.fields("headers") else { return RoutePlan.Headers() }
+        fields.explain(meanings)
         let keepsAsUser = asUser != nil || strategy?.hasPrefix("box_") == true
         var decoder = RouteHeaders(owned: owned(by: behavior, keepsAsUser: keepsAsUser))
         decoder.readForwarded(fields)

@@ -17,6 +17,7 @@ struct RouteMatch {
             hosts: [Placed(value: "\(name.lowercased()).localhost", span: span, isDerived: true)]
         )
         guard let fields = route.fields("match") else { return match }
+        fields.explain(meanings)
         if let text = fields.string("path"), let node = fields.node("path") {
             if let path = text.hasPrefix("/") ? RoutePath.canonical(text) : nil {
                 match.path = Placed(value: path, span: node.span)

@@ -2,6 +2,7 @@
 enum RouteTLS {
     static func decode(_ route: ConfigFields, of upstream: UpstreamURL?) -> RoutePlan.TLS {
         guard let fields = route.fields("tls") else { return RoutePlan.TLS() }
+        fields.explain(meanings)
         if let upstream, upstream.origin.scheme == .http {
             route.error("tls", "has no effect: the upstream is http")
         }

@@ -3,6 +3,7 @@ enum SecretExpirationDecoder {
     /// - Parameter strategy: nil when its own keys were faulty.
     static func decode(_ fields: ConfigFields, for strategy: (any AuthStrategy)?) -> UnixTime? {
         if let strategy, !strategy.hasSecret { return nil }
+        fields.explain(meanings)
         return fields.time("expires")
     }
 }

@@ -8,6 +8,7 @@ enum StateDecoder {
             onFailure: .block
         )
         guard let fields else { return plan }
+        fields.explain(auditMeanings)
         if let path = fields.filePath("path") { plan.path = path }
         if let usage = fields.choice("usage", of: AuditPlan.Usage.self) {
             plan.usage = usage
@@ -27,6 +28,7 @@ enum StateDecoder {
             key: .file(path: "\(stateDirectory)/token.key")
         )
         guard let fields else { return plan }
+        fields.explain(tokenMeanings)
         if let store = store(fields) { plan.store = store }
         if let path = fields.filePath("path") { plan.path = path }
         if let key = key("key", fields) { plan.key = key }

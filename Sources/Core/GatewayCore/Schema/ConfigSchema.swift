@@ -17,7 +17,7 @@ package enum ConfigSchema {
             .text() + "\n"
     }
 
-    private static func tree(_ catalog: StrategyCatalog) -> KeyRecorder.Node {
+    static func tree(_ catalog: StrategyCatalog) -> KeyRecorder.Node {
         SchemaProbe.explore { document, recorder in
             let file = ConfigDocument.File(name: "", directory: "/", lines: [])
             let whole = ConfigDocument(files: [file], root: document)
@@ -127,7 +127,7 @@ package enum ConfigSchema {
         ])
     }
 
-    private static func strategyTree(_ type: any AuthStrategy.Type) -> KeyRecorder.Node {
+    static func strategyTree(_ type: any AuthStrategy.Type) -> KeyRecorder.Node {
         var (isStatic, hasSecret) = (false, true)
         let tree = SchemaProbe.explore(fixed: ["strategy": type.kind]) { document, recorder in
             let fields = fields(document, recorder)
@@ -144,17 +144,18 @@ package enum ConfigSchema {
             tree.keys.append(key)
             tree.children[key] = shared.children[key]
         }
+        tree.meanings.merge(shared.meanings) { own, _ in own }
         return tree
     }
 
-    private static func downscopeTree(_ catalog: StrategyCatalog) -> KeyRecorder.Node {
+    static func downscopeTree(_ catalog: StrategyCatalog) -> KeyRecorder.Node {
         SchemaProbe.explore { document, recorder in
             _ = fields(document, recorder).flatMap { catalog.downscoping?.init(downscope: $0) }
         }
     }
 
     /// `vend` of a credential, whatever its strategy.
-    private static func vendTree(_ catalog: StrategyCatalog) -> KeyRecorder.Node {
+    static func vendTree(_ catalog: StrategyCatalog) -> KeyRecorder.Node {
         let credential = SchemaProbe.explore { document, recorder in
             guard let fields = fields(document, recorder) else { return }
             _ = CredentialVending(of: fields, among: [SchemaProbe.name], catalog: catalog)

@@ -21,9 +21,10 @@ struct SchemaWriter {
         if path.isEmpty, substitutes["include"] != nil, !keys.contains("include") { keys.append("include") }
         let properties = keys.sorted().compactMap { key -> (String, SchemaValue)? in
             let place = path.isEmpty ? key : "\(path).\(key)"
-            if let substitute = substitutes[place] { return (key, substitute) }
+            let meaning = node.meanings[key]
+            if let substitute = substitutes[place] { return (key, substitute.describing(meaning)) }
             guard let child = node.children[key], child.kinds != [.unbuilt] else { return nil }
-            return (key, value(child, at: place))
+            return (key, value(child, at: place).describing(meaning))
         }
         return Members(properties: properties, required: (node.required ?? []).sorted())
     }
@@ -181,6 +182,15 @@ struct SchemaWriter {
                 ])
             ),
         ]
+    }
+}
+
+extension SchemaValue {
+    /// Editors show the description where the key stands.
+    fileprivate func describing(_ meaning: KeyMeaning?) -> SchemaValue {
+        guard let meaning, case .object(let members) = self else { return self }
+        let standard = meaning.standard.map { " Default: \($0)." } ?? ""
+        return .object([("description", .string(meaning.text + standard))] + members)
     }
 }
 

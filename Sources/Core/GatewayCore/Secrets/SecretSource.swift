@@ -26,9 +26,13 @@ package protocol SecretSource: Sendable {
 
     /// The uid of a user of this machine; nil when there is none of that name.
     func userID(ofName name: String) -> UInt32?
+
+    /// Whether what it gives only stands for the secrets: then nothing can be said about their values.
+    var areUnread: Bool { get }
 }
 
 extension SecretSource {
+    package var areUnread: Bool { false }
     package func userID(ofName name: String) -> UInt32? { nil }
     package func openPrivateKey(_ pem: Secret, passphrase: Secret?) -> PrivateKeyDER? { nil }
 }

@@ -40,7 +40,9 @@ struct BoxAppSettings {
         }
         guard let path = fields.string("app_settings"), let span = fields.node("app_settings")?.span else { return nil }
         do throws(SecretSourceError) {
-            return try fields.context.secrets.file(fields.context.resolve(path, at: span))
+            let text = try fields.context.secrets.file(fields.context.resolve(path, at: span))
+            fields.context.noteSecret(at: span)
+            return text
         } catch {
             fields.error("app_settings", error.message)
             return nil

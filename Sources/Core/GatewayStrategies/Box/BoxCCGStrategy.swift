@@ -7,6 +7,7 @@ struct BoxCCGStrategy: BoxServerStrategy {
     var grant: BoxCCGGrant
 
     init?(from fields: ConfigFields) {
+        fields.explain(Self.meanings)
         let errors = fields.context.errorCount
         let clientID = fields.requiredString("client_id")
         let clientSecret = fields.requiredSecret("client_secret")

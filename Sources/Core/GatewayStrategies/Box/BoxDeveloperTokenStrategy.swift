@@ -7,6 +7,7 @@ struct BoxDeveloperTokenStrategy: AuthStrategy {
     private let grant: BoxDeveloperTokenGrant
 
     init?(from fields: ConfigFields) {
+        fields.explain(Self.meanings)
         let errors = fields.context.errorCount
         let token = fields.bearerToken("token", isRequired: true)
         var obtainedAt: UnixTime?

@@ -8,6 +8,7 @@ struct BoxJWTStrategy: BoxServerStrategy {
     var grant: BoxJWTGrant
 
     init?(from fields: ConfigFields) {
+        fields.explain(Self.meanings)
         let errors = fields.context.errorCount
         var settings: BoxAppSettings?
         if fields.has("app_settings") {

@@ -7,6 +7,7 @@ struct BoxOAuthStrategy: AuthStrategy {
     private let grant: AuthorizationCodeGrant
 
     init?(from fields: ConfigFields) {
+        fields.explain(Self.meanings)
         let errors = fields.context.errorCount
         let browser = AuthorizationCodeLogin.Browser(in: fields)
         let scopes = fields.scopes()

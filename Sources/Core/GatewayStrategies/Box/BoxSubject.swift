@@ -13,6 +13,7 @@ enum BoxSubject: Hashable {
         }
         guard let subject = fields.fields("subject") else { return nil }
         defer { subject.refuseUnknownKeys() }
+        subject.explain(SharedMeanings.subject)
         switch (subject.has("enterprise"), subject.has("user")) {
         case (true, false):
             guard let id = subject.string("enterprise") else { return nil }

@@ -9,6 +9,7 @@ struct DelegatedStrategy: AuthStrategy {
     let certificates: String?
 
     init?(from fields: ConfigFields) {
+        fields.explain(Self.meanings)
         let errors = fields.context.errorCount
         let subject = DelegatedSubject(in: fields)
         let scope = Self.scope(in: fields, subject)

@@ -7,6 +7,7 @@ struct AuthorizationCodeStrategy: AuthStrategy {
     private let grant: AuthorizationCodeGrant
 
     init?(from fields: ConfigFields) {
+        fields.explain(Self.meanings)
         let errors = fields.context.errorCount
         let authorizeURL = fields.requiredAuthorityURL("authorize_url")
         let login = OAuthClient(in: fields, own: ["code", "redirect_uri", "code_verifier", "refresh_token"]) {

@@ -66,7 +66,8 @@ struct ClientAuthentication: Sendable {
         guard fields.has("client_auth") else {
             return allowsPublic && !fields.has("client_secret") ? Method.none : .body
         }
-        guard let method = fields.choice("client_auth", of: Method.self) else { return nil }
+        let names = StandardNames.clientAuthentications
+        guard let method = fields.choice("client_auth", of: Method.self, standardNames: names) else { return nil }
         guard method == .none else { return method }
         if !allowsPublic { fields.error("client_auth", "this grant is for clients that prove who they are") }
         if fields.has("client_secret") { fields.error("client_secret", "has no place beside client_auth: none") }

@@ -9,6 +9,7 @@ struct ClientCredentialsStrategy: AuthStrategy {
     private let grant: ClientCredentialsGrant
 
     init?(from fields: ConfigFields) {
+        fields.explain(Self.meanings)
         let client = OAuthClient(in: fields) { ClientAuthentication(in: fields, tokenURL: $0) }
         guard let client else { return nil }
         grant = ClientCredentialsGrant(client: client)

@@ -7,6 +7,7 @@ struct JWTBearerStrategy: AuthStrategy {
     private let grant: JWTBearerGrant
 
     init?(from fields: ConfigFields) {
+        fields.explain(Self.meanings)
         let errors = fields.context.errorCount
         let signer = fields.signer(key: "key")
         let client = OAuthClient(in: fields, own: ["assertion"]) { Self.authentication(in: fields, tokenURL: $0) }

@@ -8,6 +8,7 @@ struct PasswordStrategy: AuthStrategy {
     private let grant: PasswordGrant
 
     init?(from fields: ConfigFields) {
+        fields.explain(Self.meanings)
         let errors = fields.context.errorCount
         let username = fields.requiredString("username")
         let password = fields.requiredSecret("password")

@@ -12,6 +12,7 @@ struct TokenExchangeStrategy: DerivedStrategy {
     private let grant: TokenExchangeGrant
 
     init?(from fields: ConfigFields) {
+        fields.explain(Self.meanings)
         let errors = fields.context.errorCount
         let name = fields.requiredString("parent")
         let span = fields.node("parent")?.span
@@ -29,6 +30,7 @@ struct TokenExchangeStrategy: DerivedStrategy {
     }
 
     init?(downscope fields: ConfigFields) {
+        fields.explain(Self.termMeanings)
         let errors = fields.context.errorCount
         let terms = ExchangeTerms(in: fields, parameters: [])
         if !fields.has("scopes") { fields.missing("scopes") }

@@ -7,6 +7,7 @@ struct ExecStrategy: AuthStrategy {
     private let grant: ExecGrant
 
     init?(from fields: ConfigFields) {
+        fields.explain(Self.meanings)
         let errors = fields.context.errorCount
         if !fields.has("command") { fields.missing("command") }
         let command = fields.command("command")

@@ -10,6 +10,7 @@ struct RecipeStrategy: AuthStrategy {
     private let grant: RecipeGrant
 
     init?(from fields: ConfigFields) {
+        fields.explain(Self.meanings)
         let errors = fields.context.errorCount
         let names = RecipeNames(in: fields)
         let kept = Self.keep(in: fields, names)

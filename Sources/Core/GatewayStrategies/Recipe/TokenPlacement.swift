@@ -50,6 +50,7 @@ struct TokenPlacement: Hashable, Sendable {
     }
 
     private static func place(in fields: ConfigFields) -> Place? {
+        fields.explain(SharedMeanings.placement)
         fields.know("value", "scheme")
         let kinds = ["header", "query", "cookie"].filter { fields.has($0) }
         guard kinds.count == 1, let kind = kinds.first else {

@@ -7,6 +7,7 @@ struct DukeSessionStrategy: AuthStrategy {
     private let grant: SessionRefreshGrant
 
     init?(from fields: ConfigFields) {
+        fields.explain(Self.meanings)
         let errors = fields.context.errorCount
         let environment = fields.choice("environment", of: Environment.self) ?? .release
         let style = fields.choice("path_style", of: PathStyle.self) ?? .library2019

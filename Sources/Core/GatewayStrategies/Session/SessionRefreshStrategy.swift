@@ -7,6 +7,7 @@ struct SessionRefreshStrategy: AuthStrategy {
     private let grant: SessionRefreshGrant
 
     init?(from fields: ConfigFields) {
+        fields.explain(Self.meanings)
         let errors = fields.context.errorCount
         let clientName = SessionPaths.clientName(in: fields, isRequired: false)
         let paths = SessionPaths(base: SessionPaths.base(in: fields), clientName: clientName)

@@ -17,6 +17,7 @@ struct BasicStrategy: AuthStrategy {
     }
 
     init?(from fields: ConfigFields) {
+        fields.explain(Self.meanings)
         let errors = fields.context.errorCount
         mode = fields.choice("mode", of: Mode.self) ?? .preemptive
         realm = fields.string("realm")

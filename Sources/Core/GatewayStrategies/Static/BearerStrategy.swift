@@ -7,6 +7,7 @@ struct BearerStrategy: AuthStrategy {
     private let token: Secret
 
     init?(from fields: ConfigFields) {
+        fields.explain(Self.meanings)
         guard let token = fields.bearerToken("token", isRequired: true) else { return nil }
         self.token = token
     }

@@ -9,6 +9,7 @@ struct HeaderStrategy: AuthStrategy {
     private let injection: Injection
 
     init?(from fields: ConfigFields) {
+        fields.explain(Self.meanings)
         let errors = fields.context.errorCount
         let value = fields.requiredSecret("value")
         let injection: Injection?

@@ -1,0 +1,82 @@
+import GatewayCore
+import GatewayProxy
+import GatewayStrategies
+import GatewayYAML
+
+/// What `check` does: finds every mistake of a configuration, and starts and creates nothing.
+package struct CheckOperation: Sendable {
+    package struct Result: Sendable {
+        /// For standard output.
+        package let output: String
+        /// For standard error: warnings and problems, as people read them.
+        package let notes: String
+        package let isValid: Bool
+    }
+
+    private static let consequence = "nothing was started"
+
+    private let path: String
+    private let asJSON: Bool
+    private let readsSecrets: Bool
+    private let strictModes: Bool
+
+    /// - Parameters:
+    ///   - configuration: The path of the file, as diagnostics shall print it.
+    ///   - readsSecrets: false for a machine that has neither the secrets nor the variables.
+    ///   - strictModes: Files that their group may write to are refused.
+    package init(configuration: String, asJSON: Bool, readsSecrets: Bool, strictModes: Bool) {
+        path = configuration
+        self.asJSON = asJSON
+        self.readsSecrets = readsSecrets
+        self.strictModes = strictModes
+    }
+
+    package func run() throws(CommandFailure) -> Result {
+        let outcome = readsSecrets ? read() : readWithoutSecrets()
+        let problem = readsSecrets ? outcome.plan.flatMap(tlsProblem) : nil
+        let isValid = outcome.isValid && problem == nil
+        guard !asJSON else {
+            var report = outcome.report
+            if let problem { report.add(problem, in: path) }
+            return Result(output: try JSONText.pretty(report), notes: "", isValid: isValid)
+        }
+        var notes = outcome.report(consequence: Self.consequence)
+        if let problem { notes += "\(path): error: \(problem)\n\(Self.consequence).\n" }
+        return Result(output: isValid ? summary(of: outcome.plan) : "", notes: notes, isValid: isValid)
+    }
+
+    private func read() -> ConfigOutcome {
+        let files = RecordingConfigFiles()
+        // A program with a `ttl` is asked once, as `run` does it.
+        let secrets = RecordingSecretSource(SystemSecretSource(), in: files, remembering: [:])
+        return ConfigLoader(files: files, strictModes: strictModes) { secrets.environment($0) }
+            .plan(at: path, catalog: .builtIn, secrets: secrets)
+    }
+
+    /// A variable that is set counts; one that is not has a value that nothing is said about.
+    private func readWithoutSecrets() -> ConfigOutcome {
+        let variables = SystemSecretSource()
+        let loader = ConfigLoader(files: SystemConfigFiles(), placeholder: "unset", strictModes: strictModes) {
+            variables.environment($0)
+        }
+        return loader.plan(at: path, catalog: .builtIn, secrets: UnreadSecrets())
+    }
+
+    /// Certificates and keys, which the configuration only names.
+    private func tlsProblem(_ plan: Plan) -> String? {
+        do throws(ListenerError) {
+            try ProxyServer.readTLS(of: plan)
+            return nil
+        } catch {
+            return "\(error)"
+        }
+    }
+
+    private func summary(of plan: Plan?) -> String {
+        guard readsSecrets, let plan else { return "\(path): no problem; no secret was read.\n" }
+        let routes = count(plan.routes.count, "route")
+        return "\(path): \(routes), \(count(plan.credentials.count, "credential")), no problem.\n"
+    }
+
+    private func count(_ number: Int, _ noun: String) -> String { "\(number) \(noun)\(number == 1 ? "" : "s")" }
+}

@@ -1,0 +1,73 @@
+/// Which configuration file a command means.
+package enum ConfigLocator {
+    /// The file that counts without a word about it.
+    package static let standard = "gateway.yaml"
+    /// The environment variable that names another one.
+    package static let variable = "AUTHGATEWAY_CONFIG"
+
+    /// A gateway that said where its configuration is when it started.
+    package struct RunningGateway: Hashable, Codable, Sendable {
+        package let process: Int
+        /// Absolute.
+        package let configuration: String
+        package let stateDirectory: String
+
+        package init(process: Int, configuration: String, stateDirectory: String) {
+            self.process = process
+            self.configuration = configuration
+            self.stateDirectory = stateDirectory
+        }
+    }
+
+    package enum Location: Hashable, Sendable {
+        case file(String)
+        /// No file was named and none is here, but one gateway runs on this machine.
+        case running(RunningGateway)
+        /// Several run: a person has to say which one.
+        case ambiguous([RunningGateway])
+    }
+
+    /// In this order: the option, the variable, `gateway.yaml` of this folder, the only gateway that runs.
+    ///
+    /// - Parameters:
+    ///   - hasStandard: Whether there is a `gateway.yaml` in this folder.
+    ///   - running: The gateways of this machine; none for a command that needs no gateway.
+    package static func locate(
+        option: String?,
+        variable: String?,
+        hasStandard: () -> Bool,
+        running: () -> [RunningGateway] = { [] }
+    ) -> Location {
+        if let option { return .file(option) }
+        if let variable, !variable.isEmpty { return .file(variable) }
+        guard !hasStandard() else { return .file(standard) }
+        let gateways = running().sorted { ($0.configuration, $0.process) < ($1.configuration, $1.process) }
+        switch gateways.count {
+        case 0: return .file(standard)
+        case 1: return .running(gateways[0])
+        default: return .ambiguous(gateways)
+        }
+    }
+
+    /// What to do where several run; `command` is what was typed.
+    package static func advice(on gateways: [RunningGateway]) -> String {
+        let lines = gateways.map { "  --config \(ShellWord.quoted($0.configuration))    (process \($0.process))\n" }
+        return "\(gateways.count) gateways run here; say which one is meant:\n" + lines.joined()
+    }
+
+    /// Where gateways leave word of themselves: the folder to write to comes first, then those that are only read.
+    ///
+    /// - Parameters:
+    ///   - runtimeDirectory: `RUNTIME_DIRECTORY` of a systemd unit.
+    ///   - sessionDirectory: `XDG_RUNTIME_DIR` of a user's session.
+    package static func folders(runtimeDirectory: String?, sessionDirectory: String?, user: UInt32) -> [String] {
+        let unit = runtimeDirectory.flatMap { $0.split(separator: ":").first }.map(String.init)
+        let session = sessionDirectory.flatMap { $0.hasPrefix("/") ? "\($0)/authgateway" : nil }
+        let own = user == 0 ? [] : ["/tmp/authgateway-\(user)"]
+        var folders: [String] = []
+        for folder in [unit, session].compactMap(\.self) + own + ["/run/authgateway"] where !folders.contains(folder) {
+            folders.append(folder)
+        }
+        return folders
+    }
+}

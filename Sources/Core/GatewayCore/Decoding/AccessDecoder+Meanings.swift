@@ -1,0 +1,48 @@
+extension AccessDecoder {
+    static let meanings: [String: KeyMeaning] = [
+        "clients": KeyMeaning(
+            "The clients, by the name that routes, logs and the audit log use.",
+            example: "laptop: {token: {file: ./laptop.token}}\n"
+                + "ci: {token_sha256: 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08}"
+        ),
+        "allow_origins": KeyMeaning(
+            "The origins of web pages that may call the gateway from a browser (CORS).",
+            default: "[]",
+            example: "[https://app.example.com]"
+        ),
+        "require_client": KeyMeaning(
+            "Whether a request needs a client token. auto: off loopback, and on TCP when any client is configured.",
+            default: "auto",
+            example: "true"
+        ),
+    ]
+
+    static let clientMeanings: [String: KeyMeaning] = [
+        KeyMeaning.anyName: KeyMeaning("One client.", example: "token: {env: LAPTOP_TOKEN}\nlimits: {concurrent: 10}")
+    ]
+
+    static let oneClientMeanings: [String: KeyMeaning] = [
+        "token": KeyMeaning(
+            "The token that the client presents. A client has this or token_sha256.",
+            example: "{env: LAPTOP_TOKEN}"
+        ),
+        "token_sha256": KeyMeaning(
+            "The SHA-256 of the client's token, as 64 hexadecimal digits: printf %s \"$TOKEN\" | sha256sum",
+            example: "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
+        ),
+        "limits": KeyMeaning("Limits of this client alone.", example: "concurrent: 10\nper_second: 50"),
+    ]
+
+    static let clientLimitMeanings: [String: KeyMeaning] = [
+        "concurrent": KeyMeaning(
+            "The maximum number of requests of this client at a time. More get 429.",
+            default: "no limit",
+            example: "10"
+        ),
+        "per_second": KeyMeaning(
+            "The maximum number of requests of this client in a second. More get 429.",
+            default: "no limit",
+            example: "50"
+        ),
+    ]
+}

@@ -1,0 +1,52 @@
+extension ListenerDecoder {
+    static let meanings: [String: KeyMeaning] = [
+        "proxy": KeyMeaning(
+            "Where clients send their requests. Off loopback access.clients is needed.",
+            default: "[{address: 127.0.0.1:8080}]",
+            example: "- address: 127.0.0.1:8080\n- unix: ./state/proxy.sock"
+        ),
+        "admin": KeyMeaning(
+            "Where the commands and the status page find the gateway. Only this machine can reach it.",
+            default: "{address: 127.0.0.1:8081}",
+            example: "unix: ./state/admin.sock\nallow_users: [operator]"
+        ),
+    ]
+
+    /// Of a proxy listener and of the admin listener.
+    static let addressMeanings: [String: KeyMeaning] = [
+        "address": KeyMeaning(
+            "Host and port. Port 0 takes any free port.",
+            type: "host:port",
+            example: "127.0.0.1:8080"
+        ),
+        "unix": KeyMeaning(
+            "The path of a unix socket, in the place of an address. At most 103 bytes.",
+            example: "./state/proxy.sock"
+        ),
+        "allow_users": KeyMeaning(
+            "The users of this machine that may use the unix socket, by name or number. Without it, only the gateway's own"
+                + " user may.",
+            default: "[]",
+            example: "[alice, \"1000\"]"
+        ),
+    ]
+
+    static let tlsOfListener: [String: KeyMeaning] = [
+        "tls": KeyMeaning(
+            "Serves https at this address.",
+            example: "certificate: cert.pem\nprivate_key: {file: key.pem}"
+        )
+    ]
+
+    static let tlsMeanings: [String: KeyMeaning] = [
+        "certificate": KeyMeaning(
+            "The file with the server's certificate in PEM, then those of its issuers.",
+            example: "cert.pem"
+        ),
+        "private_key": KeyMeaning("The key of the certificate, in PEM.", example: "{file: key.pem}"),
+        "client_ca": KeyMeaning(
+            "The file with the authorities that a client's certificate must come from. Without it, none is asked for.",
+            example: "clients-ca.pem"
+        ),
+    ]
+}

@@ -1,0 +1,106 @@
+import GatewayCore
+
+/// The meanings of keys that several strategies read alike.
+enum SharedMeanings {
+    /// - Parameter keys: Each is in one of the tables here; a test finds those that are not.
+    static func of(_ keys: String...) -> [String: KeyMeaning] {
+        var found: [String: KeyMeaning] = [:]
+        for key in keys { found[key] = oauth[key] ?? client[key] ?? tokens[key] }
+        return found
+    }
+
+    /// How a client proves who it is: `client_id`, `client_auth` and what belongs to them.
+    static let client: [String: KeyMeaning] = [
+        "client_id": KeyMeaning("The id of the client, as it is registered with the authority.", example: "my-app"),
+        "client_secret": KeyMeaning("The client's secret.", example: "{env: CLIENT_SECRET}"),
+        "client_auth": KeyMeaning(
+            "How the client proves who it is. body is client_secret_post, basic is client_secret_basic (RFC 6749 2.3.1).",
+            default: "body with a secret, none where a public client is accepted",
+            example: "basic"
+        ),
+        "private_key": KeyMeaning("The key that assertions are signed with, in PEM.", example: "{file: key.pem}"),
+        "passphrase": KeyMeaning(
+            "What opens the private key, where it is encrypted.",
+            example: "{env: KEY_PASSPHRASE}"
+        ),
+        "key_id": KeyMeaning("The id of the key, sent as kid.", example: "\"2026-03\""),
+        "algorithm": KeyMeaning("How assertions are signed.", default: "RS256", example: "RS512"),
+        "audience": KeyMeaning(
+            "Whom the client's assertion is meant for.",
+            default: "token_url",
+            example: "https://id.example.com"
+        ),
+    ]
+
+    static let oauth: [String: KeyMeaning] = [
+        "token_url": KeyMeaning(
+            "Where tokens are requested (RFC 6749 3.2).",
+            example: "https://id.example.com/oauth2/token"
+        ),
+        "authorize_url": KeyMeaning(
+            "The login page, where the browser is sent (RFC 6749 3.1).",
+            example: "https://id.example.com/oauth2/authorize"
+        ),
+        "revoke_url": KeyMeaning(
+            "Where authgateway token revoke sends the token (RFC 7009). Without it nothing is revoked.",
+            example: "https://id.example.com/oauth2/revoke"
+        ),
+        "scopes": KeyMeaning("The scopes to ask for.", default: "[]", example: "[read, write]"),
+        "parameters": KeyMeaning(
+            "What else the authority wants in the form of a token request.",
+            default: "{}",
+            example: "audience: https://api.example.com\nresource: https://api.example.com"
+        ),
+        "redirect_uri": KeyMeaning(
+            "Where the authority sends the browser after a login, as it is registered there.",
+            default: "any free port of http://127.0.0.1/callback",
+            example: "http://127.0.0.1:8765/callback"
+        ),
+        "pkce": KeyMeaning("Whether a login uses PKCE (RFC 7636).", default: "true", example: "false"),
+        "refresh_token": KeyMeaning(
+            "The refresh token of a login that was done elsewhere. It is tried at the start.",
+            example: "{env: REFRESH_TOKEN}"
+        ),
+    ]
+
+    static let tokens: [String: KeyMeaning] = [
+        "access_token": KeyMeaning(
+            "The access token of a login that was done elsewhere.",
+            example: "{env: ACCESS_TOKEN}"
+        ),
+        "session_token": KeyMeaning(
+            "The session token of a login that was done elsewhere. It is sent to the authorizer alone.",
+            example: "{env: SESSION_TOKEN}"
+        ),
+        "session_lifetime": KeyMeaning(
+            "How long a session token lives unless it is used, for the countdown in status.",
+            example: "30d"
+        ),
+        "base_url": KeyMeaning("Where the authorizer is.", example: "https://authorizer.example.com"),
+        "client_name": KeyMeaning("The name of the client in the authorizer's paths.", example: "portal"),
+        "default_ttl": KeyMeaning(
+            "How long a token lives that does not say so. Without it, until the upstream rejects it.",
+            example: "30m"
+        ),
+        "apply": KeyMeaning(
+            "Where the token goes on a forwarded request: a header field, a parameter of the query or a cookie.",
+            default: "{header: Authorization, scheme: Bearer}",
+            example: "header: X-Api-Token\nvalue: \"{{token}}\""
+        ),
+    ]
+
+    // MARK: Below a key
+
+    static let subject: [String: KeyMeaning] = [
+        "enterprise": KeyMeaning("The id of the enterprise whose service account is used.", example: "\"12345\""),
+        "user": KeyMeaning("The id of the user.", example: "\"11446498\""),
+    ]
+
+    static let placement: [String: KeyMeaning] = [
+        "header": KeyMeaning("The header field that holds the token.", example: "X-Api-Token"),
+        "query": KeyMeaning("The parameter of the query that holds the token.", example: "access_token"),
+        "cookie": KeyMeaning("The cookie that holds the token. It replaces all cookies of the client.", example: "sid"),
+        "scheme": KeyMeaning("What stands before the token in the header field.", example: "Bearer"),
+        "value": KeyMeaning("The text with the token in it.", default: "\"{{token}}\"", example: "\"{{token}}\""),
+    ]
+}

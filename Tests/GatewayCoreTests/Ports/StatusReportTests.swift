@@ -1,0 +1,61 @@
+import GatewayCore
+import Testing
+
+@Suite("Status report", .timeLimit(.minutes(5)))
+struct StatusReportTests {
+    private static func token(_ name: String, _ state: TokenStatus.State = .valid) -> TokenStatus {
+        TokenStatus(
+            credential: name,
+            strategy: "box_ccg",
+            subject: nil,
+            state: state,
+            generation: 1,
+            isRenewable: true
+        )
+    }
+
+    private static func route(_ name: String, _ credential: String?) -> RouteStatus {
+        RouteStatus(
+            name: name,
+            upstream: "https://\(name).example",
+            path: "/\(name)",
+            hosts: [],
+            credential: credential,
+            strategy: "box_ccg"
+        )
+    }
+
+    private static let report = StatusReport(
+        readiness: Readiness(isReady: true),
+        tokens: [token("box"), token("box[user 42]", .loginRequired), token("mail"), token("boxes")],
+        expirations: [],
+        routes: [route("files", "box"), route("ada", "box[user 42]"), route("mail", "mail"), route("open", nil)]
+    )
+
+    private func names(_ name: String) -> ([String], [String])? {
+        Self.report.narrowed(to: name).map { ($0.tokens.map(\.credential), $0.routes.map(\.name)) }
+    }
+
+    @Test func aCredentialHasItsRoutesAndWhatIsMadeFromIt() throws {
+        let found = try #require(names("box"))
+        #expect(found.0 == ["box", "box[user 42]"])
+        #expect(found.1 == ["files", "ada"])
+    }
+
+    @Test func aRouteHasItsCredential() throws {
+        let found = try #require(names("ada"))
+        #expect(found.0 == ["box[user 42]"])
+        #expect(found.1 == ["ada"])
+        #expect(try #require(names("open")).0 == [])
+    }
+
+    @Test func aNameOfBothMeansBoth() throws {
+        let found = try #require(names("mail"))
+        #expect(found.0 == ["mail"])
+        #expect(found.1 == ["mail"])
+    }
+
+    @Test func anUnknownNameIsNothing() { #expect(names("bix") == nil) }
+
+    @Test func whatNeedsAPersonIsNamed() { #expect(Self.report.needing == ["box[user 42]"]) }
+}

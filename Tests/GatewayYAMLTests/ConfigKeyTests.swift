@@ -1,0 +1,148 @@
+import GatewayStrategies
+import GatewayYAML
+import Testing
+
+@testable import GatewayCore
+
+/// Every key is explained, and what is said about it is true.
+@Suite("Keys of the configuration", .timeLimit(.minutes(5)))
+struct ConfigKeyTests {
+    private static let keys = ConfigKey.all(.builtIn)
+    private static let search = ConfigKeySearch(.builtIn)
+
+    /// What stands deep within these is shown by their example.
+    private static let partsOfExamples: Set = [
+        "acquire", "body", "claims", "info", "initial", "login", "refresh", "request_auth", "response", "revoke",
+        "status", "unique_id",
+    ]
+
+    @Test func everyKeyHasAMeaning() {
+        let silent = Self.keys.filter { key in
+            key.meaning == nil
+                && !key.segments.dropFirst(2).dropLast().contains { part in
+                    Self.partsOfExamples.contains(String(part.prefix { $0 != "[" }))
+                }
+        }
+        #expect(silent.map { "\($0.path) \($0.strategies)" } == [])
+        #expect(Self.keys.count > 200)
+    }
+
+    @Test func everyMeaningHasAKey() {
+        var lost: [String] = []
+        func walk(_ node: KeyRecorder.Node, _ path: String) {
+            for key in node.meanings.keys where node.children[key] == nil {
+                if key == KeyMeaning.anyName, node.values != nil { continue }
+                lost.append("\(path).\(key)")
+            }
+            for (key, child) in node.children { walk(child, "\(path).\(key)") }
+            if let items = node.items { walk(items, "\(path)[]") }
+            if let values = node.values { walk(values, "\(path).*") }
+        }
+        walk(ConfigSchema.tree(.builtIn), "")
+        walk(ConfigSchema.vendTree(.builtIn), "vend")
+        walk(ConfigSchema.downscopeTree(.builtIn), "downscope")
+        for type in StrategyCatalog.builtIn.strategies { walk(ConfigSchema.strategyTree(type), type.kind) }
+        // What is included is read before the document is decoded.
+        #expect(lost == [".include"])
+    }
+
+    @Test(arguments: keys.filter { $0.meaning != nil && $0.segments != ["include"] })
+    func theExampleIsAccepted(_ key: ConfigKey) throws {
+        var lines = try #require(key.exampleLines)
+        if let strategy = key.strategies.first { lines.insert("    strategy: \(strategy)", at: 2) }
+        let text = lines.joined(separator: "\n") + "\n"
+        let loading = ConfigLoader(files: MemoryFiles(["/work/gateway.yaml": text])) { _ in nil }.load("gateway.yaml")
+        #expect(loading.diagnostics.map(\.message) == [], "\(text)")
+        let document = try #require(loading.document)
+        let path = key.path.replacing("[]", with: "[0]")
+        let wrong = PlanDecoder.decode(document, catalog: .builtIn, secrets: UnreadSecrets()).diagnostics
+            .filter { $0.severity == .error && $0.path.description.hasPrefix(path) && !Self.isAboutOthers($0) }
+        #expect(wrong.map { "\($0.path): \($0.message)" } == [], "\(text)")
+    }
+
+    private static let othersThatAreMissing = [
+        "missing key", "no client is named", "no credential is named", "is for ", "has no place beside",
+        "belong together", "has no effect", "no client is configured", "nothing is named \"{{unique_id}}\"",
+        "which is missing", "is sent nowhere", "Box takes", "is sent the password at once",
+    ]
+
+    /// An example shows one key: what it needs beside itself is missing.
+    private static func isAboutOthers(_ diagnostic: ConfigDiagnostic) -> Bool {
+        othersThatAreMissing.contains { diagnostic.message.contains($0) }
+    }
+
+    private static let smallest = "routes: {box: {upstream: https://api.box.com, auth: none}}"
+
+    private func plan(_ text: String) -> Plan? {
+        ConfigLoader(files: MemoryFiles(["/work/gateway.yaml": "version: 1\n\(text)\n"])) { _ in nil }
+            .plan(at: "gateway.yaml", catalog: .builtIn, secrets: UnreadSecrets()).plan
+    }
+
+    /// Those that are one value, outside of routes and credentials.
+    @Test(arguments: keys.filter { $0.strategies.isEmpty && $0.segments.count <= 2 && $0.meaning?.standard != nil })
+    func theDefaultIsWhatCountsWithoutTheKey(_ key: ConfigKey) throws {
+        let standard = try #require(key.meaning?.standard)
+        guard standard != "no limit", !standard.contains("state_directory"), standard != "key", standard != "{}",
+            key.segments.last != "timeout"
+        else { return }
+        let written =
+            key.segments.count == 1
+            ? "\(key.segments[0]): \(standard)" : "\(key.segments[0]): {\(key.segments[1]): \(standard)}"
+        let with = try #require(plan("\(written)\n\(Self.smallest)"), "\(written)")
+        let without = try #require(plan(Self.smallest))
+        #expect(with.stateDirectory == without.stateDirectory, "\(written)")
+        #expect(with.workers == without.workers, "\(written)")
+        #expect(with.sendsProxyStatus == without.sendsProxyStatus, "\(written)")
+        #expect(with.listeners.map(\.address) == without.listeners.map(\.address), "\(written)")
+        #expect(with.admin == without.admin, "\(written)")
+        #expect(with.access == without.access, "\(written)")
+        #expect(with.audit == without.audit, "\(written)")
+        #expect(with.tokens == without.tokens, "\(written)")
+        #expect(with.limits == without.limits, "\(written)")
+    }
+
+    // MARK: Search
+
+    @Test(arguments: [
+        ("limits.drain", ["limits.drain"]),
+        ("routes.box.upstream", ["routes.NAME.upstream"]),
+        ("listeners.proxy[2].address", ["listeners.proxy[].address"]),
+        ("methods", ["routes.NAME.allow[].methods"]),
+        ("bearer", ["credentials.NAME.expires", "credentials.NAME.token"]),
+        ("bearer.token", ["credentials.NAME.token"]),
+        ("include", ["include"]),
+    ])
+    func aKeyIsFoundByItsPathItsEndOrItsStrategy(_ query: String, _ paths: [String]) {
+        guard case .found(let keys) = Self.search.find(query) else { return #expect(Bool(false), "\(query)") }
+        #expect(keys.map(\.path) == paths)
+    }
+
+    @Test(arguments: [
+        ("limts.drain", "limits.drain"), ("routes.box.upsteam", "routes.NAME.upstream"), ("drian", "drain"),
+        ("bearer.tokn", "bearer.token"), ("oauth2_passwort", "oauth2_password"), ("*", nil), ("", nil),
+    ])
+    func theKeyThatWasProbablyMeantIsNamed(_ query: String, _ suggestion: String?) {
+        #expect(Self.search.find(query) == .unknown(suggestion: suggestion))
+    }
+
+    @Test func theTextHasTypeDefaultMeaningAndExample() throws {
+        guard case .found(let keys) = Self.search.find("limits.header_bytes") else { throw Missing() }
+        #expect(
+            keys.first?.text == """
+                limits.header_bytes
+                  Maximum size of a request or response head.
+
+                  type:     a size from 1KiB to 1MiB
+                  default:  32KiB
+
+                  Example:
+
+                    limits:
+                      header_bytes: 64KiB
+
+                """
+        )
+    }
+
+    private struct Missing: Error {}
+}

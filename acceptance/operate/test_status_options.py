@@ -1,0 +1,100 @@
+"""`status NAME`, `status --watch`, colours and the width of a terminal."""
+
+import fcntl
+import os
+import pty
+import re
+import struct
+import subprocess
+import termios
+
+import pytest
+from harness import processes
+from harness.configs import BEARER
+from harness.gateway import BINARY
+
+LONG = "a-credential-with-a-name-of-its-own"
+
+
+@pytest.fixture
+def gateway(start_gateway, origin):
+    other = {"strategy": "box_developer_token", "token": "canary-developer-token"}
+    routes = {
+        "api": {"upstream": origin.url, "auth": LONG},
+        "second": {"upstream": origin.url, "auth": "trial"},
+        "open": {"upstream": origin.url, "auth": "none"},
+    }
+    return start_gateway({"credentials": {LONG: BEARER, "trial": other}, "routes": routes})
+
+
+def on_a_terminal(gateway, *arguments, columns=80, **environment):
+    """What the command writes to a terminal of this width."""
+    primary, secondary = pty.openpty()
+    fcntl.ioctl(secondary, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
+    process = subprocess.Popen(
+        [BINARY, *arguments, "--config", str(gateway.file)],
+        cwd=gateway.folder,
+        env=processes.environment(COLUMNS=None, TERM="xterm", **environment),
+        stdout=secondary,
+        stderr=subprocess.DEVNULL,
+    )
+    os.close(secondary)
+    shown = b""
+    try:
+        while chunk := os.read(primary, 4096):
+            shown += chunk
+    except OSError:
+        pass  # The other end is closed.
+    os.close(primary)
+    assert process.wait(20) in (0, 1)
+    return shown.decode().replace("\r\n", "\n")
+
+
+def test_a_name_shows_that_credential_or_route(gateway):
+    credential = gateway.run("status", "trial")
+    assert "credential: " in credential.stdout and "box_developer_token" in credential.stdout, credential
+    assert "second" in credential.stdout and LONG not in credential.stdout
+    route = gateway.run("status", "open")
+    assert route.returncode == 0 and "/open" in route.stdout and "/second" not in route.stdout, route
+    unknown = gateway.run("status", "trail")
+    assert unknown.returncode == 1 and 'did you mean "trial"?' in unknown.stderr, unknown
+
+
+@pytest.mark.parametrize("columns", [60, 80, 100])
+def test_no_line_is_longer_than_the_terminal_and_no_word_is_broken(gateway, origin, columns):
+    shown = on_a_terminal(gateway, "status", columns=columns, NO_COLOR="1")
+    assert max(map(len, shown.splitlines())) <= columns, shown
+    assert {LONG, origin.url, "box_developer_token", "trial", "/second"} <= set(shown.split()), shown
+
+
+def test_colours_are_for_terminals_that_want_them(gateway):
+    assert "\x1b[32mready\x1b[0m" in on_a_terminal(gateway, "status")
+    assert "\x1b" not in on_a_terminal(gateway, "status", NO_COLOR="1")
+    assert "\x1b" not in gateway.run("status").stdout
+
+
+def test_watch_shows_it_again_and_waits_for_a_gateway(gateway):
+    watcher = subprocess.Popen(
+        [BINARY, "status", "--watch", "--interval", "1", "--config", str(gateway.file)],
+        cwd=gateway.folder,
+        env=processes.environment(),
+        stdout=subprocess.PIPE,
+        bufsize=0,
+    )
+    try:
+        seen = [processes.first_line(watcher, 20) for _ in range(2)]
+        while seen.count("ready") < 2:
+            seen.append(processes.first_line(watcher, 20))
+        gateway.stop()
+        while not re.search("no gateway answers", seen[-1]):
+            seen.append(processes.first_line(watcher, 20))
+        gateway.start()
+        while seen[-1] != "ready":
+            seen.append(processes.first_line(watcher, 20))
+    finally:
+        processes.end(watcher)
+
+
+@pytest.mark.parametrize("arguments", [["--watch", "--json"], ["--watch", "--interval", "0"]])
+def test_what_does_not_go_together_is_wrong_usage(gateway, arguments):
+    assert gateway.run("status", *arguments).returncode == 2
