@@ -176,7 +176,7 @@ def test_what_the_documentation_shows_is_whole(tmp_path, certificate_authority, 
         secret = tmp_path / name
         secret.parent.mkdir(exist_ok=True)
         secret.touch(mode=0o600)
-        secret.write_text("secret", encoding="ascii")
+        secret.write_text("a-secret-of-some-length", encoding="ascii")
     certificate, key = certificate_authority.issue("documented", "DNS:localhost")
     for name, source in {"cert": certificate, "key": key, "ca": certificate_authority.certificate, "corp-ca": certificate_authority.certificate}.items():
         (tmp_path / f"{name}.pem").write_bytes(source.read_bytes())
