@@ -1,6 +1,7 @@
 """A request whose token was rejected is sent again, once, whole or not at all."""
 
 import concurrent.futures
+import itertools
 import json
 import re
 import threading
@@ -199,7 +200,18 @@ def test_what_comes_while_a_token_is_awaited_is_no_answer_to_the_second_try(make
 @pytest.mark.timing
 def test_a_hundred_rejections_at_once_cause_one_renewal(gateway, picky, issuer):
     """Each with a body of its own, which comes back with its answer: none is sent again with what another one held."""
-    picky.answer = lambda request: response(200, request.body) if token(request) > 1 else REJECTED
+    second, number_of = threading.Event(), itertools.count(1)
+
+    def answer(request):
+        if token(request) > 1:
+            return response(200, request.body)
+        # Otherwise the first rejection could come before any other request has left: those then go with the next token at once.
+        if next(number_of) == 2:
+            second.set()
+        second.wait(10)
+        return REJECTED
+
+    picky.answer = answer
     bodies = [b"%04d" % number * 1250 for number in range(100)]
     answers = raw.all_at_once(gateway.port, [head(gateway, f"Content-Length: {len(body)}") + body for body in bodies])
     assert {answer.status for answer in answers} == {200}
