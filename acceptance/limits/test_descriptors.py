@@ -83,9 +83,9 @@ def test_an_upstream_is_not_blamed_for_what_the_gateway_lacks(origin, start_gate
         client.send(get(gateway, path="/nowhere"))
         assert client.until(b"}").startswith(b"HTTP/1.1 404 ")
         limit = limit_of(gateway)
-        most = max(int(number) for number in os.listdir(f"/proc/{pid}/fd")) + 1
+        most = max(proc.descriptor_numbers(pid)) + 1
         # Those below that are free.
-        free = most - len(os.listdir(f"/proc/{pid}/fd"))
+        free = most - proc.descriptors(pid)
         with contextlib.ExitStack() as stack:
             resource.prlimit(pid, resource.RLIMIT_NOFILE, (most, limit[1]))
             for _ in range(free):

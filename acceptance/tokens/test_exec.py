@@ -12,7 +12,7 @@ import time
 import pytest
 import requests
 from harness.configs import CANARY
-from harness import processes
+from harness import proc, processes
 from harness.origin import response
 from harness.token_server import who
 
@@ -290,7 +290,7 @@ def test_a_program_that_hangs_is_killed_with_all_that_it_started(start, tmp_path
 
 def test_who_leaves_while_it_runs_leaves_nothing_behind(start, api, tmp_path):
     gateway = start("time.sleep(1); print('abc')", format="text")
-    before = len(os.listdir(f"/proc/{gateway.process.pid}/fd"))
+    before = proc.descriptors(gateway.process.pid)
     connections = [socket.create_connection(("127.0.0.1", gateway.port), 15) for _ in range(20)]
     for connection in connections:
         connection.sendall(b"GET /api/x HTTP/1.1\r\nHost: localhost\r\n\r\n")
@@ -301,7 +301,7 @@ def test_who_leaves_while_it_runs_leaves_nothing_behind(start, api, tmp_path):
     assert (runs(tmp_path), api.count()) == (1, 1)
     processes.wait_until(
         # One connection to the origin stays.
-        lambda: len(os.listdir(f"/proc/{gateway.process.pid}/fd")) <= before + 2 and not children(gateway.process.pid),
+        lambda: proc.descriptors(gateway.process.pid) <= before + 2 and not children(gateway.process.pid),
         10,
         "nothing is left",
     )
