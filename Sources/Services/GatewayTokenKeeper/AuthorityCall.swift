@@ -75,7 +75,7 @@ struct AuthorityCall {
         return live
     }
 
-    /// At shutdown nobody waits any more: a call is given up, unless it spends a refresh token.
+    /// At shutdown no request waits any more: a call is given up, unless it spends a refresh token.
     private func answer(to step: GrantStep, within deadline: Duration) async -> Result<TokenReply, NoAnswer> {
         guard !context.grant.rotatesRefreshToken else { return await ask(step, deadline: deadline) }
         return await cancelWhenGracefulShutdown { await ask(step, deadline: deadline) }

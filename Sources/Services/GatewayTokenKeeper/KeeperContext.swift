@@ -58,7 +58,7 @@ struct KeeperContext: Sendable {
         return TokenFailure(.terminal, problem: GatewayProblem(.staticTokenExpired, detail, command: command))
     }
 
-    /// Names the command to whoever has to go on, and how the credential works again.
+    /// Names the command that a person types, and how the credential works again.
     func advised(_ failure: TokenFailure) -> TokenFailure {
         failure.advised(login: loginCommand, refresh: "authgateway token refresh \(shellName)")
     }

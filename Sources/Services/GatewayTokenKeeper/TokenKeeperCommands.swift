@@ -43,7 +43,7 @@ extension TokenKeeper {
     /// Lets messages promise nothing that only a running gateway does.
     package func actAlone() { isAlone.store(true, ordering: .relaxed) }
 
-    /// Carries out an operation while nobody runs the keeper.
+    /// Carries out an operation while no gateway runs the keeper.
     package func performAlone(_ operation: TokenOperation) async -> Result<OperationReport, GatewayProblem> {
         actAlone()
         if case .lock = operation { lock() }
@@ -54,7 +54,7 @@ extension TokenKeeper {
         return report(await settled(command.end()))
     }
 
-    /// Takes from the store what there is to show while nobody runs the keeper; uses and records nothing.
+    /// Takes from the store what can be shown while no gateway runs the keeper; uses and records nothing.
     package func look() async {
         var renewer = TokenRenewer(context: context)
         do throws(TokenStoreError) {

@@ -57,7 +57,7 @@ extension TokenKeeper {
         _ renewer: inout TokenRenewer
     ) async -> OperatorCommand.Outcome {
         let kept = earlier.flatMap { $0.isRevoked ? nil : renewer.fresh($0) }
-        // With an earlier token nobody has to log in. A refused import is not tried again by itself.
+        // With an earlier token no login is needed. A refused import is not tried again by itself.
         let failure = kept == nil && refusal.class == .loginRequired ? context.advised(refusal) : refusal
         let (now, jitter) = (context.clock.now(), jitter())
         let outcome = decide {

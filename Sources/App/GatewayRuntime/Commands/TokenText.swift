@@ -18,7 +18,7 @@ enum TokenText {
         return table.text(style) + errors(of: tokens)
     }
 
-    /// Nil for what is neither good nor bad: a token that nobody has asked for.
+    /// Nil for what is neither good nor bad: a token that no request has asked for.
     private static func color(of token: TokenStatus) -> TextStyle.Color? {
         switch token.state {
         case .valid: token.needsPerson ? .red : .green

@@ -74,12 +74,12 @@ package struct RunningGateways: Sendable {
         return holder.filter(\.isNumber) == String(gateway.process)
     }
 
-    /// Nobody else can put files there.
+    /// No other user can put files there.
     private static func isTrusted(_ folder: String) -> Bool {
         var status = stat()
         guard unsafe lstat(folder, &status) == 0, status.st_mode & S_IFMT == S_IFDIR else { return false }
         guard status.st_mode & 0o022 == 0 else { return false }
-        // Only root can make a folder in /run, whoever owns it then.
+        // Only root can make a folder in /run, also one for another user.
         return isOwner(status.st_uid) || folder == "/run/authgateway"
     }
 

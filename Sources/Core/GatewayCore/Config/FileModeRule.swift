@@ -34,7 +34,7 @@ package enum FileModeRule {
     }
 
     /// - Parameter isStrict: A place that the group can change is refused, too.
-    /// - Returns: nil when only the owner and root can change what is there.
+    /// - Returns: nil when only the owner and root can change the file or folder.
     package static func finding(of place: FilePlace, isStrict: Bool) -> Finding? {
         guard !place.isOnReadOnlyMount, let writer = writer(of: place) else { return nil }
         let isError = writer == .everyUser || isStrict

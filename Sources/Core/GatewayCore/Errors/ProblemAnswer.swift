@@ -1,6 +1,6 @@
 /// An answer that the gateway gives by itself: what it says in every version of HTTP.
 ///
-/// Whoever sends it adds `Date` and what concerns the connection.
+/// The sender adds `Date` and the fields of the connection.
 package struct ProblemAnswer: Hashable, Sendable {
     /// Names from the configuration that an answer may have.
     package struct Names: Hashable, Sendable {

@@ -84,7 +84,7 @@ package struct RequestFieldRules: Sendable {
 
     /// A field that an upstream could read as one that the route injects: `X_Api_Key` for `X-Api-Key`, say.
     ///
-    /// Exact names are dropped when the head is written; a look-alike is refused, because nobody sends one by accident.
+    /// Exact names are dropped when the head is written. A look-alike is refused: no client sends one by accident.
     package func hasLookAlike(_ head: borrowing RequestHead, _ bytes: borrowing Span<UInt8>) -> Bool {
         guard head.section.hasUnderscore else { return false }
         for field in head.section.fields {

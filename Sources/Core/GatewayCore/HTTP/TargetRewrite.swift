@@ -38,7 +38,7 @@ package enum TargetRewrite {
     /// What stands before an injected query parameter: the client's parameters but those of that name, also where an upstream
     /// takes `;` for an end as `&` is. Ends with `&`, or is empty.
     ///
-    /// The rest stays as it came, separators and empty ones included: it may mean something to whoever takes only `&` for an end.
+    /// The rest stays as it came, separators and empty ones included: some upstreams take only `&` for an end.
     ///
     /// - Parameter name: Of the injected parameter, percent-encoded.
     package static func keptQuery(

@@ -16,7 +16,7 @@ package struct HangUpRule: Hashable, Sendable {
         self.hadTerminal = hadTerminal
     }
 
-    /// An ignore that was inherited stays: whoever started the process wants it to outlive the terminal.
+    /// An inherited ignore stays: the process is meant to outlive the terminal.
     package var isHandled: Bool { !wasIgnored }
 
     /// - Parameter terminalIsGone: Standard input answers with EIO, as a terminal does once it was closed. The terminal of a
