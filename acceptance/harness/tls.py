@@ -1,7 +1,13 @@
 """A certificate authority for the tests, made with openssl, and nginx with one of its certificates."""
 
+import datetime
+import ipaddress
 import pathlib
 import subprocess
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
 
 from . import debian
 
@@ -40,6 +46,26 @@ class CertificateAuthority:
             *("-out", certificate, "-days", 2, "-extfile", extensions),
         )
         return certificate, key
+
+
+def self_signed(folder, name, begins, ends):
+    """Returns the paths of a certificate of `name` and 127.0.0.1 and of its key. `begins` and `ends` are days from now."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    subject = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)])
+    now = datetime.datetime.now(datetime.timezone.utc)
+    names = x509.SubjectAlternativeName([x509.DNSName(name), x509.IPAddress(ipaddress.ip_address("127.0.0.1"))])
+    certificate = (
+        x509.CertificateBuilder(subject, subject, key.public_key(), x509.random_serial_number())
+        .not_valid_before(now + datetime.timedelta(days=begins))
+        .not_valid_after(now + datetime.timedelta(days=ends))
+        .add_extension(names, critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    paths = pathlib.Path(folder) / f"{name}.pem", pathlib.Path(folder) / f"{name}-key.pem"
+    paths[0].write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
+    pkcs8, clear = serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    paths[1].write_bytes(key.private_bytes(serialization.Encoding.PEM, pkcs8, clear))
+    return paths
 
 
 def nginx_over_tls(folder, certificate, key, authorization):

@@ -8,7 +8,7 @@ import pytest
 import requests
 from harness.configs import BEARER, CANARY
 from harness import processes
-from harness.tls import CertificateAuthority
+from harness.tls import CertificateAuthority, self_signed
 from harness.tls_script import server_context
 
 
@@ -38,11 +38,13 @@ def refused(gateway):
     assert answer.json()["type"].endswith("upstream-unreachable")
     assert "; error=tls_certificate_error" in answer.headers["Proxy-Status"]
     assert CANARY not in answer.text
+    return answer.json()["detail"]
 
 
 def test_another_authority_is_refused(tls_upstream, tmp_path, start_gateway):
     other = CertificateAuthority(tmp_path, "other-ca")
-    refused(start_gateway(route(tls_upstream, ca=str(other.certificate), server_name="upstream.test")))
+    gateway = start_gateway(route(tls_upstream, ca=str(other.certificate), server_name="upstream.test"))
+    assert "is not trusted" in refused(gateway)
 
 
 def test_without_an_authority_of_its_own_the_system_decides(tls_upstream, start_gateway):
@@ -53,6 +55,16 @@ def test_a_certificate_for_another_name_is_refused(tls_upstream, certificate_aut
     refused(
         start_gateway(route(tls_upstream, ca=str(certificate_authority.certificate), server_name="elsewhere.test"))
     )
+
+
+@pytest.mark.parametrize(("begins", "ends", "said"), [(-9, -2, "expired on"), (2, 9, "is not valid before")])
+def test_a_certificate_outside_of_its_time_is_refused_with_that_reason(
+    begins, ends, said, tmp_path, make_token_server, start_gateway
+):
+    certificate, key = self_signed(tmp_path, "upstream.test", begins, ends)
+    server = make_token_server(server_context(certificate, key))
+    gateway = start_gateway(route(server, ca=str(certificate), server_name="upstream.test"))
+    assert said in refused(gateway)
 
 
 def pin(certificate, slashes="/"):

@@ -247,7 +247,11 @@ final class HTTP1UpstreamConnection: ChannelDuplexHandler, DeadlineKeeper {
 
     func errorCaught(context: ChannelHandlerContext, error: any Error) {
         if let mismatch = error as? PinMismatch { pool.dialer.showedWrongKey(mismatch.seen) }
-        if let opening { settle(.failure(UpstreamFailure.problem(error, opening.origin))) }
+        if let opening {
+            // The library says that it refuses a certificate, and not why.
+            let certificate = hasDirectSocket ? nil : try? context.pipeline.syncOperations.nioSSL_peerCertificate()
+            settle(.failure(UpstreamFailure.problem(error, opening.origin, certificate: certificate)))
+        }
         // A TLS close without close_notify may be a cut: what ends with the connection has no end to trust.
         if phase == .tunnel && !inputHasEnded || phase == .body && reader.endsWithConnection {
             phase = .closed

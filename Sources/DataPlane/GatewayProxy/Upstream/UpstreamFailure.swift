@@ -3,15 +3,28 @@ import NIOCore
 import NIOPosix
 import NIOSSL
 
+#if canImport(Glibc)
+    import Glibc
+#else
+    import Darwin
+#endif
+
 /// What a failed connection is called.
 enum UpstreamFailure {
-    /// - Parameter isUnresolved: There was no address to dial yet.
-    static func problem(_ error: any Error, _ origin: Origin, isUnresolved: Bool = false) -> GatewayProblem {
+    /// - Parameters:
+    ///   - isUnresolved: There was no address to dial yet.
+    ///   - certificate: What the upstream has shown, where the handshake went that far.
+    static func problem(
+        _ error: any Error,
+        _ origin: Origin,
+        isUnresolved: Bool = false,
+        certificate: NIOSSLCertificate? = nil
+    ) -> GatewayProblem {
         switch error {
         case let error as NIOConnectionError: connectionProblem(error, origin)
         case ChannelError.connectTimeout where isUnresolved: nameTimeout(origin)
         case ChannelError.connectTimeout: timeout(origin)
-        case let error as NIOSSLError: tlsProblem(error, origin)
+        case let error as NIOSSLError: tlsProblem(error, origin, certificate)
         case is NIOSSLExtraError, is PeerNameMismatch:
             unreachable("The certificate of \(origin) does not name this host.", .certificateRefused)
         case let error as PinMismatch:
@@ -49,13 +62,26 @@ enum UpstreamFailure {
             || error.connectionErrors.contains { ($0.error as? IOError)?.meansResourceExhausted ?? false }
     }
 
-    private static func tlsProblem(_ error: NIOSSLError, _ origin: Origin) -> GatewayProblem {
+    private static func tlsProblem(
+        _ error: NIOSSLError,
+        _ origin: Origin,
+        _ certificate: NIOSSLCertificate?
+    ) -> GatewayProblem {
         let text = String(describing: error)
         guard text.contains("CERTIFICATE_VERIFY_FAILED") || text.contains("unableToValidateCertificate") else {
             return unreachable("The TLS handshake with \(origin) failed.", .handshakeFailed)
         }
-        let advice = "If it comes from an authority of your own, name it in the route's tls.ca."
-        return unreachable("The certificate of \(origin) is not trusted. \(advice)", .certificateRefused)
+        return unreachable(fault(of: certificate).text(of: origin), .certificateRefused)
+    }
+
+    private static func fault(of certificate: NIOSSLCertificate?) -> CertificateFault {
+        guard let certificate else { return .untrusted }
+        return CertificateFault(
+            validFrom: UnixTime(seconds: Int64(certificate.notValidBefore)),
+            to: UnixTime(seconds: Int64(certificate.notValidAfter)),
+            // The clock that the TLS library has judged by.
+            now: UnixTime(seconds: Int64(time(nil)))
+        )
     }
 
     private static func timeout(_ origin: Origin) -> GatewayProblem {
