@@ -18,6 +18,8 @@ package final class ConfigFields {
     var isComplete = false
     /// Of the keys of this mapping, as far as their decoders have told them.
     private(set) var meanings: [String: KeyMeaning] = [:]
+    /// What to write in place of keys that people look for here and that stand elsewhere, or have another name.
+    package var hints: [String: String] = [:]
 
     package init(entries: [ConfigNode.Entry], at span: SourceSpan, path: ConfigPath, context: ConfigContext) {
         self.entries = entries
@@ -128,13 +130,17 @@ package final class ConfigFields {
         if suggesting, let meant = Suggestion.nearest(to: key.name, in: missed.keys.sorted()) {
             missed.removeValue(forKey: meant).map(context.retract)
         }
-        let suggestion = suggesting ? Suggestion.hint(for: key.name, in: known) : ""
+        let suggestion = suggesting ? suggestion(for: key.name) : ""
         if hidesUnknownValues, entry.value.isNull, suggestion.isEmpty, key.columns == nil, !key.isWord {
             // `{SECRET}`: what stands here is rather the value than the key.
             context.hide(entry.keySpan)
             return error("expected a key and its value", at: entry.keySpan)
         }
         refuse(key, at: entry.keySpan, suggestion)
+    }
+
+    private func suggestion(for key: String) -> String {
+        hints[key].map { "; write \"\($0)\"" } ?? Suggestion.hint(for: key, in: known)
     }
 
     private func refuse(_ key: ShownKey, at span: SourceSpan, _ suggestion: String) {

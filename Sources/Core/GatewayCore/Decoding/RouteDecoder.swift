@@ -37,6 +37,7 @@ enum RouteDecoder {
         _ conflicts: inout RouteConflicts
     ) -> RoutePlan? {
         fields.explain(meanings)
+        fields.hints = StandardNames.routeKeys
         let upstream = upstream(fields)
         let match = RouteMatch.decode(fields, name: name, at: span)
         conflicts.add(match, path: fields.path)

@@ -37,6 +37,22 @@ package enum StandardNames {
         "header": "basic",
     ]
 
+    /// Keys of a route in other proxies, and what to write here.
+    static let routeKeys: [String: String] = [
+        "path": "match: {path: /…}", "prefix": "match: {path: /…}", "location": "match: {path: /…}",
+        "host": "match: {hosts: […]}", "hosts": "match: {hosts: […]}", "server_name": "match: {hosts: […]}",
+        "url": "upstream: https://…", "target": "upstream: https://…", "backend": "upstream: https://…",
+        "proxy_pass": "upstream: https://…", "service": "upstream: https://…",
+        "credential": "auth: NAME", "credentials": "auth: NAME", "authorization": "auth: NAME",
+    ]
+
+    /// Claims of an assertion (RFC 7523 section 3), which stand in `claims`.
+    package static let claims: [String: String] = [
+        "iss": "claims: {iss: …}", "issuer": "claims: {iss: …}", "sub": "claims: {sub: …}",
+        "subject": "claims: {sub: …}",
+        "aud": "claims: {aud: …}", "audience": "claims: {aud: …}",
+    ]
+
     /// What to say of a strategy that there is not: the standard's name for another, or what is spelt nearly so.
     static func hint(forStrategy name: String, in kinds: [String]) -> String {
         let plain = name.lowercased().replacing("-", with: "_")

@@ -8,6 +8,7 @@ struct JWTBearerStrategy: AuthStrategy {
 
     init?(from fields: ConfigFields) {
         fields.explain(Self.meanings)
+        fields.hints = StandardNames.claims
         let errors = fields.context.errorCount
         let signer = fields.signer(key: "key")
         let client = OAuthClient(in: fields, own: ["assertion"]) { Self.authentication(in: fields, tokenURL: $0) }
