@@ -31,6 +31,7 @@ let cryptoExtras: Target.Dependency = .product(name: "CryptoExtras", package: "s
 let lifecycle: Target.Dependency = .product(name: "ServiceLifecycle", package: "swift-service-lifecycle")
 let unixSignals: Target.Dependency = .product(name: "UnixSignals", package: "swift-service-lifecycle")
 let grdb: Target.Dependency = .product(name: "GRDB", package: "GRDB.swift")
+let sqlite: Target.Dependency = .product(name: "GRDBSQLite", package: "GRDB.swift")
 let storage: [Target.Dependency] = ["GatewayFiles", "GatewaySQLite", grdb]
 let hummingbird: [Target.Dependency] = [
     .product(name: "Hummingbird", package: "hummingbird"),
@@ -81,7 +82,7 @@ let package = Package(
             providers: [.apt(["libyaml-dev"]), .brew(["libyaml"])]
         ),
         target("GatewayFiles", in: "Adapters", []),
-        target("GatewaySQLite", in: "Adapters", ["GatewayCore", grdb]),
+        target("GatewaySQLite", in: "Adapters", ["GatewayCore", grdb, sqlite]),
         target("GatewayYAML", in: "Adapters", ["GatewayCore", "CLibYAML"]),
         target("GatewayTokenClient", in: "Adapters", ["GatewayCore", httpClient, nioHTTP1] + nio),
         target("GatewayTokenStores", in: "Adapters", ["GatewayCore", crypto] + storage),

@@ -64,11 +64,14 @@ enum FolderTable {
             "State": [],
             "Time": [],
         ],
-        ["Console": ["State"]],
+        [
+            "Anchor": ["Secrets"],
+            "Console": ["State"],
+        ],
         [
             "Configuration": ["Console", "Secrets", "Time"],
             "Observability": ["Console", "Time"],
-            "Storage": ["Console", "Secrets", "State"],
+            "Storage": ["Anchor", "Console", "Secrets", "State"],
         ],
         ["Plan": ["Observability", "State"]],
         [

@@ -13,7 +13,9 @@ struct AuditVerifyTests {
 
     @Test func anEmptyLogIsIntact() async throws {
         await (try fixture.open()).close()
-        #expect(try await fixture.verify() == AuditVerification(rows: 0, prunedTo: 0))
+        let verification = try await fixture.verify()
+        #expect(verification.isIntact)
+        #expect(verification.rows == 0 && verification.prunedTo == 0)
     }
 
     @Test func aLogIsVerifiedWhileItIsWritten() async throws {

@@ -82,17 +82,46 @@ package final class AuditReader: Sendable {
     }
 
     /// The sum of each credential's events and calls, by name.
-    package func stats() async throws(AuditError) -> AuditStats {
-        try await read { try AuditStats(from: $0) }
+    ///
+    /// - Parameter since: nil adds up all of the log.
+    package func stats(since: UnixTime? = nil) async throws(AuditError) -> AuditStats {
+        try await read { try AuditStats(since: since, from: $0) }
     }
 
-    /// Recomputes the whole chain.
+    /// Requests and calls for tokens by what they are grouped by.
+    ///
+    /// - Parameter upstreams: Those of the routes, by name, for ``AuditUsage/Grouping/upstream``.
+    package func usage(
+        by grouping: AuditUsage.Grouping,
+        since: UnixTime? = nil,
+        upstreams: [String: String] = [:]
+    ) async throws(AuditError) -> AuditUsage {
+        try await read { try AuditUsage(by: grouping, since: since, upstreams: upstreams, from: $0) }
+    }
+
+    /// All names of one kind that the log has.
+    ///
+    /// - Parameter column: `credential`, `route` or `client`.
+    package func names(in column: AuditUsage.Grouping) async throws(AuditError) -> [String] {
+        guard column != .upstream else { return [] }
+        return try await read { database in
+            let tables = try ["token_events", "token_use", "token_requests"].filter { try database.tableExists($0) }
+            let parts = tables.map { "SELECT \(column.rawValue) FROM \($0) WHERE \(column.rawValue) <> ''" }
+            return try String.fetchAll(database, sql: parts.joined(separator: " UNION "))
+        }
+    }
+
+    /// Recomputes the whole chain, and compares it with the head file and with `evidence`.
     ///
     /// - Throws: ``AuditError`` when the log cannot be read; a log that was tampered with is a result.
-    package func verify(keys: AuditKeys) async throws(AuditError) -> AuditVerification {
+    package func verify(
+        keys: AuditKeys,
+        evidence: AuditEvidence = AuditEvidence()
+    ) async throws(AuditError) -> AuditVerification {
         // Before the rows: the head file may be behind the table, never ahead of what is read later.
         let head = AuditHead.read(for: path)
-        return try await read { try AuditVerifier(chain: AuditChain(key: keys.chain), head: head).verify($0) }
+        let verifier = AuditVerifier(chain: AuditChain(key: keys.chain), head: head, evidence: evidence)
+        return try await read { try verifier.verify($0) }
     }
 
     /// New rows as they are committed. Waits for a log that is not there yet, and goes on after a restart of the gateway.

@@ -22,14 +22,9 @@ enum AuditSchema {
     /// `trigger` is a word of SQL.
     static let columnList = allColumns.map { "\"\($0)\"" }.joined(separator: ", ")
 
-    static let guards = [
-        "token_events_refuse_update", "token_events_refuse_delete", "token_events_gapless",
-        "audit_checkpoints_refuse_update", "audit_checkpoints_refuse_delete",
-    ]
-
     static func create(in database: Database) throws {
         try database.execute(sql: tables)
-        try database.execute(sql: triggers)
+        for (name, rule) in triggers { try database.execute(sql: "CREATE TRIGGER IF NOT EXISTS \(name) \(rule)") }
         try database.execute(sql: history)
     }
 
@@ -102,22 +97,37 @@ enum AuditSchema {
         ) STRICT;
         """
 
-    private static let triggers = """
-        CREATE TRIGGER IF NOT EXISTS token_events_refuse_update BEFORE UPDATE ON token_events
-        BEGIN SELECT RAISE(ABORT, 'token_events is append-only'); END;
-        CREATE TRIGGER IF NOT EXISTS token_events_refuse_delete BEFORE DELETE ON token_events
+    /// The triggers by name, as SQLite keeps their text.
+    static let guards = Dictionary(
+        uniqueKeysWithValues: triggers.map { name, rule in (name, "CREATE TRIGGER \(name) \(rule)") }
+    )
+
+    private static let triggers: KeyValuePairs = [
+        "token_events_refuse_update": """
+        BEFORE UPDATE ON token_events
+        BEGIN SELECT RAISE(ABORT, 'token_events is append-only'); END
+        """,
+        "token_events_refuse_delete": """
+        BEFORE DELETE ON token_events
         WHEN OLD.id > (SELECT coalesce(max(pruned_to_id), 0) FROM audit_checkpoints)
-        BEGIN SELECT RAISE(ABORT, 'token_events is append-only'); END;
-        CREATE TRIGGER IF NOT EXISTS token_events_gapless BEFORE INSERT ON token_events
+        BEGIN SELECT RAISE(ABORT, 'token_events is append-only'); END
+        """,
+        "token_events_gapless": """
+        BEFORE INSERT ON token_events
         WHEN NEW.id IS NOT 1 + max(
             (SELECT coalesce(max(id), 0) FROM token_events),
             (SELECT coalesce(max(pruned_to_id), 0) FROM audit_checkpoints))
-        BEGIN SELECT RAISE(ABORT, 'ids of token_events are gapless'); END;
-        CREATE TRIGGER IF NOT EXISTS audit_checkpoints_refuse_update BEFORE UPDATE ON audit_checkpoints
-        BEGIN SELECT RAISE(ABORT, 'audit_checkpoints is append-only'); END;
-        CREATE TRIGGER IF NOT EXISTS audit_checkpoints_refuse_delete BEFORE DELETE ON audit_checkpoints
-        BEGIN SELECT RAISE(ABORT, 'audit_checkpoints is append-only'); END;
-        """
+        BEGIN SELECT RAISE(ABORT, 'ids of token_events are gapless'); END
+        """,
+        "audit_checkpoints_refuse_update": """
+        BEFORE UPDATE ON audit_checkpoints
+        BEGIN SELECT RAISE(ABORT, 'audit_checkpoints is append-only'); END
+        """,
+        "audit_checkpoints_refuse_delete": """
+        BEFORE DELETE ON audit_checkpoints
+        BEGIN SELECT RAISE(ABORT, 'audit_checkpoints is append-only'); END
+        """,
+    ]
 
     private static let history = """
         CREATE VIEW IF NOT EXISTS credential_history AS

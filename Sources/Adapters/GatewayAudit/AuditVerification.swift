@@ -1,4 +1,4 @@
-/// What ``AuditReader/verify(keys:)`` found.
+/// What ``AuditReader/verify(keys:evidence:)`` found.
 package struct AuditVerification: Hashable, Sendable, Codable {
     package enum Fault: String, Sendable, Codable {
         /// A column was edited, or the row was written without the key.
@@ -14,9 +14,13 @@ package struct AuditVerification: Hashable, Sendable, Codable {
         /// Without the head file a cut tail would not show.
         case headMissing = "head_missing"
         case headChanged = "head_changed"
+        /// The database and its head file are those of an earlier time: a head that was sent elsewhere is not in them.
+        case rolledBack = "rolled_back"
+        /// The anchor holds a head that was written without the key.
+        case anchorChanged = "anchor_changed"
         /// The record of what retention removed was edited.
         case checkpointChanged = "checkpoint_changed"
-        /// A trigger that keeps the table append-only was dropped.
+        /// A trigger that keeps the table append-only was dropped or replaced, or another one was added.
         case unguarded
     }
 
@@ -27,13 +31,30 @@ package struct AuditVerification: Hashable, Sendable, Codable {
         package let explanation: String
     }
 
+    /// The newest row that something beside the rows names.
+    package struct NamedRow: Hashable, Sendable, Codable {
+        package let source: AuditMark.Source
+        package let row: Int64
+        /// False where a copy ends before it, or retention has removed it.
+        package let isCompared: Bool
+    }
+
     /// Rows that fit, up to the breach.
     package var rows: Int
     package var firstRow: Int64?
     package var lastRow: Int64?
     /// The last row that retention removed; 0 when none.
     package var prunedTo: Int64
+    /// Whether it is a copy, which may end before the log does.
+    package var isCopy = false
+    /// One of each source.
+    package var compared: [NamedRow] = []
     package var breach: Breach?
+
+    package init(rows: Int, prunedTo: Int64) {
+        self.rows = rows
+        self.prunedTo = prunedTo
+    }
 
     package var isIntact: Bool { breach == nil }
 }

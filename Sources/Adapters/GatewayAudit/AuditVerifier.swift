@@ -1,10 +1,13 @@
 import GRDB
 import GatewayCore
+import GatewaySQLite
 
-/// Walks the chain from its beginning, or from the last checkpoint, to the exported head.
+/// Walks the chain from its beginning, or from the last checkpoint, to its end, and compares it with what is kept elsewhere.
 struct AuditVerifier {
     let chain: AuditChain
+    /// What stands in the head file beside the database.
     let head: AuditHead.Stored
+    let evidence: AuditEvidence
 
     struct Found: Error {
         let breach: AuditVerification.Breach
@@ -14,19 +17,21 @@ struct AuditVerifier {
         }
     }
 
-    /// A row that fits, and what the next one is linked to.
-    struct Position {
-        var id: Int64
-        var hash: String
-    }
-
     func verify(_ database: Database) throws -> AuditVerification {
         var result = AuditVerification(rows: 0, prunedTo: 0)
+        result.isCopy = evidence.isCopy
         do {
             try verifyKey(database)
-            var position = try verifyCheckpoints(database)
-            result.prunedTo = position.id
-            try verifyRows(database, from: &position, &result)
+            let start = try verifyCheckpoints(database)
+            result.prunedTo = start.id
+            let own = Result { try ownMark() }
+            let others = Result { try evidence.marks(for: chain) }
+            var marks = AuditMarks(((try? own.get()) ?? []) + ((try? others.get()) ?? []))
+            defer { result.compared = marks.compared }
+            let end = try verifyRows(database, after: start, &marks, &result)
+            // After the rows, so that these are told of first.
+            _ = try own.get() + others.get()
+            try verifyEnd(at: end, &marks)
             try verifyGuards(database)
         } catch let found as Found {
             result.breach = found.breach
@@ -49,24 +54,18 @@ struct AuditVerifier {
         }
     }
 
-    private func verifyCheckpoints(_ database: Database) throws -> Position {
-        var last = Position(id: 0, hash: AuditChain.genesis)
-        var previous = AuditChain.genesis
+    private func verifyCheckpoints(_ database: Database) throws -> ChainWalk.Position {
+        var last = ChainWalk.Position(id: 0, hash: AuditChain.genesis)
+        var link = ChainLink(.checkpoint, columns: 4, after: AuditChain.genesis, chain: chain)
         var next: Int64 = 1
-        let selection = Self.selection(AuditSchema.checkpointColumns, "audit_checkpoints")
-        let rows = try Row.fetchCursor(database, sql: selection)
-        while let row = try rows.next() {
-            let values = Array(row.databaseValues)
-            let hash = chain.hash(ofCheckpoint: Array(values[0..<4]), after: previous)
-            guard !Self.containsNULByte(values), let prunedTo = Int64.fromDatabaseValue(values[2]),
-                let prunedHash = String.fromDatabaseValue(values[3]),
-                values[0] == next.databaseValue, values[4] == previous.databaseValue, values[5] == hash.databaseValue,
-                prunedTo > last.id
+        let sql = Self.selection(AuditSchema.checkpointColumns, of: "audit_checkpoints")
+        try StatementRow.forEach(of: sql, in: database) { row in
+            guard link.follow(row) == .fits, row.kind(at: 0) == .integer, row.integer(at: 0) == next,
+                row.kind(at: 2) == .integer, row.integer(at: 2) > last.id, let hash = row.text(at: 3)
             else {
                 throw Found(.checkpointChanged, "checkpoint \(next), which records what retention removed, was changed")
             }
-            last = Position(id: prunedTo, hash: prunedHash)
-            previous = hash
+            last = ChainWalk.Position(id: row.integer(at: 2), hash: hash)
             next += 1
         }
         return last
@@ -74,95 +73,65 @@ struct AuditVerifier {
 
     private func verifyRows(
         _ database: Database,
-        from position: inout Position,
+        after start: ChainWalk.Position,
+        _ marks: inout AuditMarks,
         _ result: inout AuditVerification
-    ) throws {
-        let rows = try Row.fetchCursor(database, sql: Self.selection(AuditSchema.allColumns, "token_events"))
-        let pruned = position.id
-        var meetsHead = false
-        while let row = try rows.next() {
-            let values = Array(row.databaseValues)
-            position = try Self.verify(values, after: position, chain: chain)
-            guard !Self.containsNULByte(values) else {
-                throw Found(.changed, row: position.id, "row \(position.id) was changed: a text in it holds a NUL byte")
-            }
-            if case .head(let head) = head, head.id == position.id { meetsHead = head.hash == position.hash }
+    ) throws -> Int64 {
+        var walk = ChainWalk(after: start, chain: chain)
+        try marks.pass(start)
+        let sql = Self.selection(AuditSchema.allColumns, of: "token_events")
+        try StatementRow.forEach(of: sql, in: database) { row in
+            try walk.step(to: row)
+            if walk.id >= marks.next { try marks.pass(walk.position) }
             result.rows += 1
-            result.firstRow = result.firstRow ?? position.id
-            result.lastRow = position.id
+            result.firstRow = result.firstRow ?? walk.id
+            result.lastRow = walk.id
         }
-        try verifyHead(end: position, pruned: pruned, meetsHead: meetsHead)
+        return walk.id
     }
 
-    /// A query of these columns, and whether a text holds a NUL byte: SQLite ends a text there for its readers, and so for the
-    /// hash, but not where it compares texts.
-    private static func selection(_ columns: [String], _ table: String) -> String {
-        let names = columns.map { "\"\($0)\"" }
-        let hidden = names.map { "(typeof(\($0)) = 'text' AND instr(CAST(\($0) AS BLOB), x'00'))" }
-        return "SELECT \(names.joined(separator: ", ")), \(hidden.joined(separator: " OR ")) FROM \(table) ORDER BY id"
+    private static func selection(_ columns: [String], of table: String) -> String {
+        "SELECT \(columns.map { "\"\($0)\"" }.joined(separator: ", ")) FROM \(table) ORDER BY id"
     }
 
-    private static func containsNULByte(_ values: [DatabaseValue]) -> Bool { values.last != false.databaseValue }
-
-    static func verify(
-        _ values: [DatabaseValue],
-        after position: Position,
-        chain: AuditChain
-    ) throws(Found) -> Position {
-        let expected = position.id + 1
-        guard case .int64(let id) = values[0].storage else {
-            throw Found(.changed, row: expected, "a row has no number")
-        }
-        guard id >= expected else {
-            throw Found(.moved, row: id, "row \(id) comes before the first row, \(expected)")
-        }
-        guard id == expected else {
-            let range = id == expected + 1 ? "row \(expected) is" : "rows \(expected) to \(id - 1) are"
-            throw Found(.missing, row: expected, "\(range) missing")
-        }
-        let covered = Array(values.prefix(AuditSchema.columns.count))
-        let previous = values[AuditSchema.columns.count]
-        let hash = chain.hash(ofEvent: covered, after: position.hash)
-        guard values[AuditSchema.columns.count + 1] == hash.databaseValue else {
-            guard previous == position.hash.databaseValue else {
-                throw Found(
-                    .moved,
-                    row: id,
-                    "row \(id) does not follow the row before it: rows were moved, removed or replaced"
-                )
-            }
-            throw Found(.changed, row: id, "row \(id) was changed after it was written, or written without the key")
-        }
-        guard previous == position.hash.databaseValue else {
-            throw Found(.changed, row: id, "the link of row \(id) to the row before it was changed")
-        }
-        return Position(id: id, hash: hash)
-    }
-
-    private func verifyHead(end: Position, pruned: Int64, meetsHead: Bool) throws {
+    private func ownMark() throws -> [AuditMark] {
         switch head {
-        case .missing:
-            guard end.id == 0 else {
-                throw Found(.headMissing, "the head file is missing, so rows may have been cut off the end")
-            }
+        // See verifyEnd: an empty log, and a copy, may be without.
+        case .missing: return []
         case .unreadable:
             throw Found(.headChanged, "the head file is damaged, so rows may have been cut off the end")
         case .head(let head):
             guard head.isAuthentic(for: chain) else { throw Found(.headChanged, "the head file was changed") }
-            guard head.id <= end.id else {
-                let range = head.id == end.id + 1 ? "row \(head.id) was" : "rows \(end.id + 1) to \(head.id) were"
-                throw Found(.cutTail, row: end.id + 1, "\(range) cut off the end")
-            }
-            guard head.id <= pruned || meetsHead else {
-                throw Found(.changed, row: head.id, "row \(head.id) is not the one that the head file names")
-            }
+            return [AuditMark(.head, id: head.id, hash: head.hash)]
         }
     }
 
+    private func verifyEnd(at end: Int64, _ marks: inout AuditMarks) throws {
+        if head == .missing, !evidence.isCopy, end > 0 {
+            throw Found(.headMissing, "the head file is missing, so rows may have been cut off the end")
+        }
+        try marks.end(at: end)
+    }
+
+    /// The texts, not only the names: a trigger of the same name may do something else.
     private func verifyGuards(_ database: Database) throws {
-        let present = try Set(String.fetchAll(database, sql: "SELECT name FROM sqlite_master WHERE type = 'trigger'"))
-        if let missing = AuditSchema.guards.first(where: { !present.contains($0) }) {
-            throw Found(.unguarded, "all rows fit, but the trigger \(missing) was dropped: the table was open to edits")
+        var missing = AuditSchema.guards
+        let present = try Row.fetchAll(database, sql: "SELECT name, sql FROM sqlite_master WHERE type = 'trigger'")
+        for values in present.map({ Array($0.databaseValues) }) {
+            let name = String.fromDatabaseValue(values[0]) ?? ""
+            let shown = SafeText.singleLine(name)
+            guard let expected = missing.removeValue(forKey: name) else {
+                throw Found(.unguarded, "all rows fit, but the gateway did not make the trigger \(shown)")
+            }
+            guard String.fromDatabaseValue(values[1]) == expected else {
+                throw Found(
+                    .unguarded,
+                    "all rows fit, but the trigger \(shown) was replaced: the table was open to edits"
+                )
+            }
+        }
+        if let name = missing.keys.min() {
+            throw Found(.unguarded, "all rows fit, but the trigger \(name) was dropped: the table was open to edits")
         }
     }
 }

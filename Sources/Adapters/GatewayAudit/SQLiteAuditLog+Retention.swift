@@ -1,5 +1,6 @@
 import GRDB
 import GatewayCore
+import GatewaySQLite
 import Logging
 
 extension SQLiteAuditLog {
@@ -99,18 +100,15 @@ extension SQLiteAuditLog {
             database,
             sql: "SELECT pruned_to_id, pruned_to_hash FROM audit_checkpoints ORDER BY id DESC LIMIT 1"
         ).map { Array($0.databaseValues) }
-        var position = AuditVerifier.Position(
+        let position = ChainWalk.Position(
             id: start.flatMap { Int64.fromDatabaseValue($0[0]) } ?? 0,
             hash: start.flatMap { String.fromDatabaseValue($0[1]) } ?? AuditChain.genesis
         )
-        let rows = try Row.fetchCursor(
-            database,
-            sql: "SELECT \(AuditSchema.columnList) FROM token_events WHERE id <= ? ORDER BY id",
-            arguments: [last]
-        )
-        while let row = try rows.next() {
-            do {
-                position = try AuditVerifier.verify(Array(row.databaseValues), after: position, chain: chain)
+        var walk = ChainWalk(after: position, chain: chain)
+        let sql = "SELECT \(AuditSchema.columnList) FROM token_events WHERE id <= ? ORDER BY id"
+        try StatementRow.forEach(of: sql, arguments: [last], in: database) { row in
+            do throws(AuditVerifier.Found) {
+                try walk.step(to: row)
             } catch {
                 throw AuditError("\(error.breach.explanation); it is kept as evidence, run `authgateway audit verify`")
             }

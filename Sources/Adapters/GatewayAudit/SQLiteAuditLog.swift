@@ -60,6 +60,9 @@ package final class SQLiteAuditLog: AuditLog {
     let state: Mutex<State>
     let usage = Mutex(UsageCounts())
     let requests = Mutex(PendingRequests())
+    /// An element after each commit of events; several may be one. Ends when the log is closed.
+    package let headChanges: AsyncStream<Void>
+    private let headChanged: AsyncStream<Void>.Continuation
     private let rows: AuditEventRow
     private let identity: FileIdentity?
 
@@ -79,6 +82,7 @@ package final class SQLiteAuditLog: AuditLog {
         self.logger = logger
         chain = AuditChain(key: keys.chain)
         rows = AuditEventRow(keys: keys, instance: options.instance)
+        (headChanges, headChanged) = AsyncStream.makeStream(bufferingPolicy: .bufferingNewest(1))
         do {
             try PrivateFile.ensure(path, keepsMode: true)
         } catch {
@@ -209,6 +213,7 @@ package final class SQLiteAuditLog: AuditLog {
             state.head = committed
             state.headIsExported = false
         }
+        headChanged.yield()
     }
 
     private static let insertion = """
@@ -242,6 +247,7 @@ package final class SQLiteAuditLog: AuditLog {
             return !state.isClosed
         }
         guard wasOpen else { return }
+        headChanged.finish()
         await flushUsage()
         await flushRequests()
         await withCheckedContinuation { (done: CheckedContinuation<Void, Never>) in

@@ -9,7 +9,7 @@ struct AuditCommand: ParsableCommand {
             Examples:
               authgateway audit tail -f
               authgateway audit query --credential box-service --since 2h --failed
-              authgateway audit stats
+              authgateway audit stats --by client --last 1h
               authgateway audit verify
             """,
         subcommands: [

@@ -35,6 +35,7 @@ struct Assembly: Sendable {
         } catch {
             throw CommandFailure(error)
         }
+        await storage.anchor?.compare()
         endpoint = try await Self.endpoint(storage)
         group = MultiThreadedEventLoopGroup(numberOfThreads: plan.workers.count)
         // The library starts its threads at the first use, and ends the process when the system has none left. A reload is too late.
@@ -118,6 +119,7 @@ struct Assembly: Sendable {
             throw error
         }
         services = [
+            storage.anchor.map { [AnchorService(anchor: $0)] } ?? [],
             [AuditService(log: storage.audit), AuditFeedService(feed: feed), observer, keepers],
             [
                 ExpirationMonitor(

@@ -48,7 +48,7 @@ package final class Gateway: Sendable {
     /// Serves until ``stop()`` or a signal, drains, and closes everything.
     package func run() async throws(CommandFailure) {
         do throws(CommandFailure) {
-            try await record(.gatewayStarted, detail: ["version": GatewayVersion.current])
+            try await record(.gatewayStarted, detail: startDetail)
             try await record(.configLoaded, detail: configurationDetail)
             try await serve()
         } catch {
@@ -130,6 +130,12 @@ package final class Gateway: Sendable {
             logger.notice("Stopping; a second signal ends at once", metadata: ["signal": "\(signal)"])
             await group.triggerGracefulShutdown()
         }
+    }
+
+    private var startDetail: [String: String] {
+        var detail = ["version": GatewayVersion.current]
+        detail["rolled_back"] = assembly.storage.anchor?.contradiction
+        return detail
     }
 
     private var configurationDetail: [String: String] {

@@ -127,7 +127,8 @@ struct OperatorControl: GatewayControl {
             .compactMap(ReadinessReasons.notice)
         let rotating = sources.keepers.filter(\.rotatesRefreshToken).map(\.name)
         let troubles = await storage.troubles(plan, rotating: rotating)
-        let notes = [refusal].compactMap(\.self) + troubles.reasons + needs + expiring
+        let anchor = storage.anchor?.reasons ?? []
+        let notes = [refusal].compactMap(\.self) + troubles.reasons + anchor + needs + expiring
         switch readinessState.phase {
         case .starting: return Readiness(isReady: false, reasons: ["the gateway is starting"] + notes)
         case .serving: return Readiness(isReady: !troubles.blocks, reasons: notes)

@@ -15,6 +15,15 @@ struct AuditService: Service {
     }
 }
 
+/// Sends the head of the audit log to its anchor. What the stop itself records is sent when the log is closed.
+struct AnchorService: Service {
+    let anchor: AuditAnchor
+
+    func run() async throws {
+        await cancelWhenGracefulShutdown { await anchor.run() }
+    }
+}
+
 /// Runs the audit feed until all services that record events have stopped.
 struct AuditFeedService: Service {
     let feed: AuditFeed

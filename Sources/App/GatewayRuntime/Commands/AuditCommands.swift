@@ -31,10 +31,11 @@ package struct AuditCommands: Sendable {
         }
     }
 
-    private let settings: OperatorSettings?
+    /// nil when a database is named instead of the configuration's.
+    let settings: OperatorSettings?
     private let configuration: String
-    private let path: String
-    private let style: Style
+    let path: String
+    let style: Style
 
     /// - Parameter path: The database; nil takes it from the configuration.
     package init(configuration: String, path: String?, style: Style) throws(CommandFailure) {
@@ -58,7 +59,7 @@ package struct AuditCommands: Sendable {
         emit: @escaping @Sendable (String) -> Bool
     ) async throws(CommandFailure) {
         let reader = AuditReader(path: path)
-        var filter = try resolve(filter)
+        var filter = try await resolve(filter, mayBeMissing: follow)
         filter.limit = count
         var last: Int64?
         do throws(AuditError) {
@@ -80,7 +81,7 @@ package struct AuditCommands: Sendable {
     }
 
     package func query(_ filter: Filter, emit: @escaping @Sendable (String) -> Bool) async throws(CommandFailure) {
-        let filter = try resolve(filter)
+        let filter = try await resolve(filter)
         try await reading {
             try await AuditReader(path: path).forEach(filter) { row in
                 guard emit(line(row)) else { throw CommandFailure(.ok) }
@@ -93,7 +94,7 @@ package struct AuditCommands: Sendable {
         guard filter.event == nil else {
             throw CommandFailure(.usage, "requests are no events: leave out --event, or --requests")
         }
-        let filter = try resolve(filter)
+        let filter = try await resolve(filter)
         try await reading {
             try await AuditReader(path: path).forEachRequest(filter) { row in
                 guard emit(line(row)) else { throw CommandFailure(.ok) }
@@ -112,33 +113,9 @@ package struct AuditCommands: Sendable {
         }
     }
 
-    package func stats() async throws(CommandFailure) -> String {
-        let stats: AuditStats
-        do {
-            stats = try await AuditReader(path: path).stats()
-        } catch {
-            throw CommandFailure(.failed, error.reason)
-        }
-        return style.asJSON ? try JSONText.pretty(stats) : Self.table(of: stats)
-    }
-
-    /// - Throws: ``ExitStatus/verification`` when the log was tampered with.
-    package func verify() async throws(CommandFailure) -> String {
-        let settings = if let settings { settings } else { try OperatorSettings(configuration: configuration) }
-        let keys = AuditKeys(try settings.installationKey())
-        let result: AuditVerification
-        do {
-            result = try await AuditReader(path: path).verify(keys: keys)
-        } catch {
-            throw CommandFailure(.failed, error.reason)
-        }
-        let text = style.asJSON ? try JSONText.pretty(result) : Self.words(for: result)
-        guard result.isIntact else {
-            if style.asJSON { Console.write(text) }
-            let status: ExitStatus = result.breach?.fault == .foreignKey ? .failed : .verification
-            throw CommandFailure(status, style.asJSON ? "" : text)
-        }
-        return text
+    /// - Throws: ``ExitStatus/configuration`` where a configuration is needed and is not there.
+    func configured() throws(CommandFailure) -> OperatorSettings {
+        if let settings { settings } else { try OperatorSettings(configuration: configuration) }
     }
 
     private func line(_ row: AuditRow) -> String {
@@ -153,15 +130,9 @@ package struct AuditCommands: Sendable {
         AuditFormatter(coloured: style.usesColor, offset: style.usesLocalTime ? LocalTime.offset : nil)
     }
 
-    private func resolve(_ filter: Filter) throws(CommandFailure) -> AuditFilter {
-        var event: TokenEvent.Name?
-        if let name = filter.event {
-            guard let known = TokenEvent.Name(rawValue: name) else {
-                let names = TokenEvent.Name.allCases.map(\.rawValue).joined(separator: " ")
-                throw CommandFailure(.usage, "there is no event \"\(LogText.clean(name))\"; events: \(names)")
-            }
-            event = known
-        }
+    private func resolve(_ filter: Filter, mayBeMissing: Bool = false) async throws(CommandFailure) -> AuditFilter {
+        let event = try event(filter.event)
+        try await requireKnownNames(filter, mayBeMissing: mayBeMissing)
         return AuditFilter(
             credential: filter.credential,
             route: filter.route,
@@ -196,44 +167,6 @@ package struct AuditCommands: Sendable {
             if let until = filter.until, at >= until { return false }
         }
         return !filter.failedOnly || row.failed
-    }
-
-    private static func table(of stats: AuditStats) -> String {
-        func latency(_ latency: AuditStats.Latency?) -> String { latency.map { "\($0.p50)ms/\($0.max)ms" } ?? "-" }
-        var table = TextTable(
-            "CREDENTIAL",
-            "EVENTS",
-            "FAILED",
-            "CALLS",
-            "ACQUIRE P50/MAX",
-            "RENEW P50/MAX",
-            "LAST FAILURE"
-        )
-        for credential in stats.credentials {
-            let failure = credential.lastFailureAt.map { "\($0) \(credential.lastFailureCode ?? "")" }
-            table.add(
-                credential.name,
-                String(credential.events),
-                String(credential.failures),
-                String(credential.calls),
-                latency(credential.acquire),
-                latency(credential.renew),
-                failure ?? "-"
-            )
-        }
-        table.add("total", String(stats.events), String(stats.failures), String(stats.calls), "", "", "")
-        return table.text(.current)
-    }
-
-    private static func words(for result: AuditVerification) -> String {
-        guard let breach = result.breach else {
-            let pruned = result.prunedTo > 0 ? "; rows up to \(result.prunedTo) were removed by retention" : ""
-            return "The log is intact: \(result.rows) rows\(pruned).\n"
-        }
-        guard breach.fault != .foreignKey else { return "The log cannot be verified: \(breach.explanation)" }
-        let place = breach.row.map { " at row \($0)" } ?? ""
-        return
-            "The log is broken\(place): \(breach.explanation) (\(breach.fault.rawValue); \(result.rows) rows before it fit)"
     }
 }
 

@@ -9,6 +9,8 @@ struct Storage: Sendable {
     let directory: StateDirectory
     let key: InstallationKey
     let audit: SQLiteAuditLog
+    /// nil without `audit.anchor`.
+    let anchor: AuditAnchor?
     let tokens: any TokenStore
     /// nil for a store without a key of its own.
     let keyRotation: KeyRotation?
@@ -33,7 +35,9 @@ struct Storage: Sendable {
         key = try Self.installationKey(places.tokens.key)
         try databases.createMissing(of: places)
         databaseLocks = databases
-        audit = try Self.openAudit(places.audit, key, clock, logger)
+        let audit = try Self.openAudit(places.audit, key, clock, logger)
+        self.audit = audit
+        anchor = places.audit.anchor.map { AuditAnchor($0, log: audit, clock: clock, logger: logger) }
         if places.tokens.store == .sqlite {
             let keys = try Self.storeKeys(places.tokens, key)
             let store = try Self.openTokens(places.tokens, keys)
@@ -55,6 +59,7 @@ struct Storage: Sendable {
     }
 
     func close() async {
+        await anchor?.finish()
         await audit.close()
         if let tokens = tokens as? SQLiteTokenStore { await tokens.close() }
     }

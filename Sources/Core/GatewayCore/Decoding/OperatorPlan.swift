@@ -6,6 +6,7 @@ package struct OperatorPlan: Sendable {
     package let admin: AdminPlan
     package let audit: AuditPlan
     package let tokens: TokenPlan
+    package let names: ConfiguredNames
 
     /// nil when the document is not a mapping; problems are recorded in `context`.
     package init?(_ document: ConfigDocument, context: ConfigContext) {
@@ -16,6 +17,7 @@ package struct OperatorPlan: Sendable {
         let admin = fields.fields("listeners")?.fields("admin").flatMap(ListenerDecoder.admin)
         self.admin = admin ?? ListenerDecoder.decode(nil, at: fields.span, access: access).admin
         audit = StateDecoder.audit(fields.fields("audit"), stateDirectory: stateDirectory)
+        names = ConfiguredNames(document.root)
         tokens = StateDecoder.tokens(fields.fields("tokens"), stateDirectory: stateDirectory)
     }
 }

@@ -16,6 +16,10 @@ extension StateDecoder {
             default: "block",
             example: "degrade"
         ),
+        "anchor": KeyMeaning(
+            "Where the head of the log is sent as well, so that a log that was put back to an earlier state shows.",
+            example: "{syslog: true}"
+        ),
     ]
 
     static let tokenMeanings: [String: KeyMeaning] = [

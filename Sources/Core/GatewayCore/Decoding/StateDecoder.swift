@@ -17,6 +17,7 @@ enum StateDecoder {
             plan.retention = retention
         }
         if let onFailure = fields.choice("on_failure", of: AuditPlan.OnFailure.self) { plan.onFailure = onFailure }
+        plan.anchor = AnchorDecoder.decode(fields.fields("anchor"), audit: plan.path)
         fields.refuseUnknownKeys()
         return plan
     }

@@ -146,6 +146,8 @@ package struct AuditPlan: Hashable, Sendable {
     package var usage: Usage
     package var retention: Duration
     package var onFailure: OnFailure
+    /// nil: the head of the log is kept beside it only.
+    package var anchor: AnchorPlan?
 
     package init(path: String, usage: Usage, retention: Duration, onFailure: OnFailure) {
         self.path = path

@@ -49,6 +49,12 @@ package enum ConfigSchema {
                 ])
             )
         ]),
+        "audit.anchor.syslog": .object([
+            (
+                "anyOf",
+                .array([.object([("const", .bool(true))]), SchemaWriter.reference("string")])
+            )
+        ]),
         "routes.*.tls.pin": SchemaWriter.stringOrStrings,
         "credentials.*": SchemaWriter.reference("credential"),
         "routes.*.auth": SchemaWriter.reference("auth"),

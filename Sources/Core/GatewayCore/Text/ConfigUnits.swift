@@ -48,4 +48,13 @@ package enum ConfigUnits {
         if bytes % (1 << 10) == 0 { return "\(bytes >> 10)KiB" }
         return "\(bytes)"
     }
+
+    /// A size for people, with one digit behind the point: `1.5 MiB`.
+    package static func rounded(bytes: Int) -> String {
+        let units = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"]
+        guard bytes >= 1024 else { return "\(bytes) B" }
+        let power = (Int.bitWidth - 1 - bytes.leadingZeroBitCount) / 10
+        let tenths = (Double(bytes) / Double(1 << (10 * power)) * 10).rounded()
+        return "\(Int(tenths) / 10).\(Int(tenths) % 10) \(units[power - 1])"
+    }
 }

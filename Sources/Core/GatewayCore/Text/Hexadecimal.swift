@@ -10,6 +10,9 @@ package enum Hexadecimal {
         return String(decoding: digits, as: UTF8.self)
     }
 
+    /// The two lower-case digits of a byte, as ASCII.
+    package static func digits(of byte: UInt8) -> (UInt8, UInt8) { (digit(byte >> 4), digit(byte & 0x0F)) }
+
     /// Takes digits of either case; nil when there is anything else, or a digit is missing.
     package static func bytes(of text: String) -> [UInt8]? {
         let digits = text.utf8.map(\.hexValue)

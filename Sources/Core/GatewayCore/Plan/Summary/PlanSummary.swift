@@ -114,6 +114,7 @@ extension PlanSummary {
             "path": plan.audit.path, "usage": plan.audit.usage.rawValue,
             "retention": ConfigUnits.text(plan.audit.retention), "on_failure": plan.audit.onFailure.rawValue,
         ]
+        audit["anchor"] = plan.audit.anchor?.summary
         tokens = ["store": plan.tokens.store.rawValue]
         if plan.tokens.store == .sqlite { tokens["path"] = plan.tokens.path }
         if let program = plan.tokens.program { tokens["command"] = program.command.joined(separator: " ") }

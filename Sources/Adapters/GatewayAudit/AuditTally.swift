@@ -1,0 +1,194 @@
+import GRDB
+import GatewayCore
+import GatewaySQLite
+
+/// Adds up `token_events` and `token_use` by one of their columns, with one pass over each table: a question for each name would
+/// read the log again and again.
+struct AuditTally {
+    enum Column: String { case credential, route, client }
+
+    /// Of one name. Numbers that were tampered with do not overflow.
+    struct Sum {
+        var events = 0
+        var failures = 0
+        var requests = 0
+        var errors = 0
+        var bytesReceived = 0
+        var bytesSent = 0
+        var acquire = Durations()
+        var renew = Durations()
+        var tokenCalls = 0
+        var tokenCallFailures = 0
+        var lastEvent: Int64?
+        var lastFailure: Int64?
+    }
+
+    /// How often each number of milliseconds occurred: enough for a median, and bounded by their range.
+    struct Durations {
+        private var counts: [Int64: Int] = [:]
+
+        mutating func add(_ milliseconds: Int64) { counts[milliseconds, default: 0] += 1 }
+
+        var latency: AuditStats.Latency? {
+            let count = counts.values.reduce(0, +)
+            guard let longest = counts.keys.max() else { return nil }
+            var left = (count + 1) / 2
+            let median = counts.keys.sorted().first { duration in
+                left -= counts[duration] ?? 0
+                return left <= 0
+            }
+            return AuditStats.Latency(count: count, p50: Int(median ?? 0), max: Int(longest))
+        }
+    }
+
+    fileprivate enum Call {
+        case acquire(failed: Bool)
+        case renew(failed: Bool)
+        case none
+
+        init(_ event: String) {
+            self =
+                switch TokenEvent.Name(rawValue: event) {
+                case .acquired: .acquire(failed: false)
+                case .acquisitionFailed: .acquire(failed: true)
+                case .renewed: .renew(failed: false)
+                case .renewalFailed: .renew(failed: true)
+                default: .none
+                }
+        }
+    }
+
+    private let column: Column
+    private let since: UnixTime?
+    private let timesCalls: Bool
+    private var names = TextNumbers()
+    private var sums: [Sum] = []
+    /// Of rows that name nobody.
+    private(set) var unnamed = Sum()
+    private var events = TextNumbers()
+    private var calls: [Call] = []
+
+    /// - Parameters:
+    ///   - since: Of uses, the whole minute that it is in counts.
+    ///   - timesCalls: Whether ``Sum/acquire`` and ``Sum/renew`` are asked for.
+    init(by column: Column, since: UnixTime?, timesCalls: Bool, in database: Database) throws {
+        self.column = column
+        self.since = since
+        self.timesCalls = timesCalls
+        try addEvents(of: database)
+        try addUses(of: database)
+    }
+
+    /// By name, in the order of the bytes.
+    var named: [(name: String, sum: Sum)] {
+        names.texts.indices.sorted { names.texts[$0].lexicographicallyPrecedes(names.texts[$1]) }
+            .map { (names.text($0), sums[$0]) }
+    }
+
+    var total: Sum {
+        var total = unnamed
+        for sum in sums { total.add(sum) }
+        return total
+    }
+
+    private mutating func addEvents(of database: Database) throws {
+        // The index would only be in the way: each row is read, in the order of the table.
+        var sql = "SELECT \(column.rawValue), event, outcome, duration_ms, id FROM token_events NOT INDEXED"
+        var arguments: StatementArguments = []
+        if let since {
+            sql += " WHERE at >= ?"
+            arguments = [since.rfc3339]
+        }
+        let failed = Array(TokenEvent.Outcome.failed.rawValue.utf8)
+        try StatementRow.forEach(of: sql + " ORDER BY id", arguments: arguments, in: database) { row in
+            let call = call(row)
+            let hasFailed = row.holds(failed, at: 2)
+            let id = row.integer(at: 4)
+            let duration = timesCalls && row.kind(at: 3) == .integer ? row.integer(at: 3) : nil
+            change(row) { sum in
+                sum.events += 1
+                sum.lastEvent = id
+                if hasFailed {
+                    sum.failures += 1
+                    sum.lastFailure = id
+                }
+                sum.add(call, duration: duration)
+            }
+        }
+    }
+
+    private mutating func addUses(of database: Database) throws {
+        var sql = "SELECT \(column.rawValue), status_class, requests, bytes_received, bytes_sent FROM token_use"
+        var arguments: StatementArguments = []
+        if let since {
+            sql += " WHERE minute >= ?"
+            arguments = [UnixTime(milliseconds: since.milliseconds / 60_000 * 60_000).rfc3339]
+        }
+        try StatementRow.forEach(of: sql, arguments: arguments, in: database) { row in
+            let (statusClass, requests) = (row.integer(at: 1), Int(row.integer(at: 2)))
+            let (received, sent) = (Int(row.integer(at: 3)), Int(row.integer(at: 4)))
+            change(row) { sum in
+                sum.requests = sum.requests.adding(requests)
+                // 0: no response was sent.
+                if statusClass == 0 || statusClass >= 4 { sum.errors = sum.errors.adding(requests) }
+                sum.bytesReceived = sum.bytesReceived.adding(received)
+                sum.bytesSent = sum.bytesSent.adding(sent)
+            }
+        }
+    }
+
+    private mutating func change(_ row: borrowing StatementRow, _ body: (inout Sum) -> Void) {
+        guard row.kind(at: 0) == .text else { return body(&unnamed) }
+        let number: Int? = row.withBytes(at: 0, of: .text) { name in
+            // Uses without a client have an empty one.
+            name.byteCount == 0 ? nil : names.number(of: name)
+        }
+        guard let number else { return body(&unnamed) }
+        if number == sums.count { sums.append(Sum()) }
+        body(&sums[number])
+    }
+
+    private mutating func call(_ row: borrowing StatementRow) -> Call {
+        let number = row.withBytes(at: 1, of: .text) { events.number(of: $0) }
+        if number == calls.count { calls.append(Call(events.text(number))) }
+        return calls[number]
+    }
+}
+
+extension AuditTally.Sum {
+    fileprivate mutating func add(_ call: AuditTally.Call, duration: Int64?) {
+        switch call {
+        case .acquire(let failed):
+            if let duration { acquire.add(duration) }
+            count(failed: failed)
+        case .renew(let failed):
+            if let duration { renew.add(duration) }
+            count(failed: failed)
+        case .none: break
+        }
+    }
+
+    private mutating func count(failed: Bool) {
+        tokenCalls += 1
+        if failed { tokenCallFailures += 1 }
+    }
+
+    mutating func add(_ other: AuditTally.Sum) {
+        events += other.events
+        failures += other.failures
+        requests = requests.adding(other.requests)
+        errors = errors.adding(other.errors)
+        bytesReceived = bytesReceived.adding(other.bytesReceived)
+        bytesSent = bytesSent.adding(other.bytesSent)
+        tokenCalls += other.tokenCalls
+        tokenCallFailures += other.tokenCallFailures
+    }
+}
+
+extension Int {
+    /// The largest number instead of an overflow.
+    fileprivate func adding(_ other: Int) -> Int {
+        let (sum, overflows) = addingReportingOverflow(other)
+        return overflows ? (other < 0 ? .min : .max) : sum
+    }
+}

@@ -1,0 +1,97 @@
+import GatewayAudit
+import GatewayCore
+import GatewayFiles
+import Synchronization
+
+/// Where `audit.anchor` sends heads of the audit log, and reads them again. Every call ends within its time limit.
+final class AnchorSink: Sendable {
+    struct Failure: Error, Hashable {
+        let reason: String
+    }
+
+    /// One call on a file or a socket.
+    private static let callLimit: Duration = .seconds(5)
+    /// Some 100,000 lines. With those of the file before it twice as many are kept.
+    private static let fileLimit = 16 << 20
+
+    let plan: AnchorPlan
+    private let runner: any ProgramRunner
+    /// A call on a disk that is gone may never end: no second thread waits beside it.
+    private let isCalling = Mutex(false)
+
+    init(_ plan: AnchorPlan, runner: any ProgramRunner = SystemProgramRunner()) {
+        self.plan = plan
+        self.runner = runner
+    }
+
+    func send(_ head: AnchoredHead) async throws(Failure) {
+        let line = head.line
+        switch plan {
+        case .command(let program, _): _ = try await run(program, input: Secret(line + "\n"))
+        case .syslog(let tag):
+            let failure = try await call { SystemLog.note("audit head \(line)", tag: tag) }
+            if let failure { throw Failure(reason: failure) }
+        case .file(let path):
+            let failure = try await call { () -> PrivateFile.Failure? in
+                do throws(PrivateFile.Failure) {
+                    try AppendedFile.add(line, to: path, limit: Int64(Self.fileLimit))
+                    return nil
+                } catch {
+                    return error
+                }
+            }
+            if let failure { throw Failure(reason: failure.reason) }
+        }
+    }
+
+    /// What was sent, oldest first; nil where that cannot be read.
+    func heads() async throws(Failure) -> [AnchoredHead]? {
+        switch plan {
+        case .command(_, let read):
+            guard let read else { return nil }
+            return AnchoredHead.all(in: try await run(read, input: nil))
+        case .syslog: return nil
+        case .file(let path):
+            let older = try await content(AppendedFile.older(path))
+            return AnchoredHead.all(in: older + (try await content(path)))
+        }
+    }
+
+    /// Nothing of a file that is not there.
+    private func content(_ path: String) async throws(Failure) -> [UInt8] {
+        let result = try await call { () -> Result<[UInt8], BoundedFile.Failure> in
+            Result { () throws(BoundedFile.Failure) in try BoundedFile.read(path, limit: 2 * Self.fileLimit).bytes }
+        }
+        switch result {
+        case .success(let bytes): return bytes
+        case .failure(.missing): return []
+        case .failure(let failure): throw Failure(reason: failure.message)
+        }
+    }
+
+    private func run(_ program: TokenProgram, input: Secret?) async throws(Failure) -> [UInt8] {
+        switch await runner.run(program, input: input, deadline: program.timeout) {
+        case .success(let output): return output
+        case .failure(let failure): throw Failure(reason: "\(program.command.first ?? "") \(failure.message)")
+        }
+    }
+
+    private func call<Value: Sendable>(_ body: @escaping @Sendable () -> Value) async throws(Failure) -> Value {
+        let isFree = isCalling.withLock { isCalling in
+            defer { isCalling = true }
+            return !isCalling
+        }
+        guard isFree else { throw Failure(reason: "the call before has not ended; is the disk there?") }
+        let result = await OwnThread.run(within: Self.callLimit) { _ in
+            defer { self.isCalling.withLock { $0 = false } }
+            return body()
+        }
+        switch result {
+        case .success(let value): return value
+        case .failure(.overdue): throw Failure(reason: "no answer within \(ConfigUnits.text(Self.callLimit))")
+        case .failure(.notStarted(let code)):
+            isCalling.withLock { $0 = false }
+            throw Failure(reason: "no thread: \(SystemError.text(code))")
+        }
+    }
+}
