@@ -123,6 +123,7 @@ extension ExchangeDriver {
     func connect(by prepared: CredentialedRoute) {
         if route !== prepared { route = prepared }
         isAuthorized = true
+        reached(.credential)
         if let problem = refusalOfHead() { return end(with: .requestInvalid, problem) }
         guard case .connect(let isFresh) = rules.handle(.authorized) else { return }
         connect(isFresh: isFresh)
