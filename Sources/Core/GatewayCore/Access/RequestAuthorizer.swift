@@ -139,6 +139,12 @@ package final class RequestAuthorizer: Sendable {
         NameDisclosure.isAllowed(to: client, on: listener.reach, hasClients: !clients.isEmpty)
     }
 
+    /// Whether routes have this host name.
+    package func knowsHost(_ name: String) -> Bool {
+        let bytes = Array(name.utf8)
+        return table.knowsHost(bytes.span, bytes.indices)
+    }
+
     // MARK: Client
 
     private func authenticate(

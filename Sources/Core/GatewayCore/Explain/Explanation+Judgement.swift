@@ -91,6 +91,7 @@ extension Explanation.Credential {
     fileprivate init(_ use: RequestJudgement.CredentialUse, _ status: TokenStatus?, at now: UnixTime) {
         name = use.name
         strategy = use.strategy
+        hasToken = use.hasToken
         self.status = status
         ageSeconds = status?.obtainedAt.flatMap { UnixTime(rfc3339: $0) }
             .map { Int(max((now - $0).wholeMilliseconds / 1000, 0)) }
@@ -100,7 +101,10 @@ extension Explanation.Credential {
 
     /// `box-service (box_ccg): valid, generation 14, 12m00s old, expires in 48m00s`
     var text: String {
-        guard let status else { return "\(name) (\(strategy)): it is what the configuration says" }
+        guard let status else {
+            let state = hasToken ? "whether it has a token is not known here" : "it is what the configuration says"
+            return "\(name) (\(strategy)): \(state)"
+        }
         var facts = [status.state.rawValue]
         if status.generation > 0 { facts.append("generation \(status.generation)") }
         if let ageSeconds { facts.append("\(ConfigUnits.countdown(ageSeconds)) old") }

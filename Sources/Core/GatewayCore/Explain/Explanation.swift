@@ -53,7 +53,9 @@ package struct Explanation: Hashable, Sendable, Codable {
     package struct Credential: Hashable, Sendable, Codable {
         package var name: String
         package var strategy: String
-        /// nil for a credential that is what the configuration says.
+        /// It has a token that comes and goes; otherwise it is what the configuration says.
+        package var hasToken: Bool
+        /// nil where there is no token, or its state is not known.
         package var status: TokenStatus?
         package var ageSeconds: Int?
         package var fields: [Field]

@@ -12,6 +12,8 @@ package struct RequestJudgement: Sendable {
 
         package let name: String
         package let strategy: String
+        /// It has a token that comes and goes; otherwise it is what the configuration says.
+        package let hasToken: Bool
         package let answer: Answer
         /// Fields that are injected, with a description in the place of the value.
         package let fields: [DescribedRequest.Field]
@@ -21,12 +23,14 @@ package struct RequestJudgement: Sendable {
         package init(
             name: String,
             strategy: String,
+            hasToken: Bool,
             answer: Answer,
             fields: [DescribedRequest.Field],
             parameter: String?
         ) {
             self.name = name
             self.strategy = strategy
+            self.hasToken = hasToken
             self.answer = answer
             self.fields = fields
             self.parameter = parameter
