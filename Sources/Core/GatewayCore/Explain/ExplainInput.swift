@@ -9,25 +9,29 @@ package enum ExplainInput: Hashable, Sendable {
     /// - Parameter knowsHost: Whether a word without a path is the name of a host. It is an id otherwise.
     package init(_ text: String, knowsHost: (String) -> Bool = { _ in false }) throws(ExplainInputError) {
         guard text.utf8.count <= Self.limit else { throw ExplainInputError("The input has more than 64 KiB.") }
-        let split: ShellWords
-        do throws(ShellWords.Failure) {
-            split = try ShellWords(text)
-        } catch {
-            throw ExplainInputError(Self.words(for: error))
-        }
-        var words = split.words[...]
-        // Of a line that was copied with its prompt, or with variables before the command.
+        // Only in a command does a shell read quotation marks and ampersands.
+        let words = text.split { $0 == " " || $0 == "\t" || $0.isNewline }.map(String.init)
+        // A line may have been copied with its prompt, or with variables before the command.
         let start = words.firstIndex { $0 == "curl" || $0.hasSuffix("/curl") }
         if let start, words[..<start].allSatisfy({ $0 == "$" || $0 == "%" || $0 == "#" || Self.isAssignment($0) }) {
-            words = words[(start + 1)...]
-            var request = try CurlCommand.request(words)
-            request.remarks += Self.remarks(on: split)
-            self = .request(request)
-            return
+            self = .request(try Self.command(text))
+        } else {
+            try self.init(words: words, knowsHost)
         }
-        // Only in a command does a shell read quotation marks and ampersands.
-        let plain = text.split { $0 == " " || $0 == "\t" || $0.isNewline }.map(String.init)
-        try self.init(words: plain, knowsHost)
+    }
+
+    private static func command(_ text: String) throws(ExplainInputError) -> DescribedRequest {
+        let split: ShellWords
+        do throws(ShellWords.Failure) {
+            // A prompt of root is a comment to a shell.
+            split = try ShellWords(String(text.drop { $0 == "#" || $0.isWhitespace }))
+        } catch {
+            throw ExplainInputError(words(for: error))
+        }
+        let words = split.words.drop { $0 != "curl" && !$0.hasSuffix("/curl") }.dropFirst()
+        var request = try CurlCommand.request(words)
+        request.remarks += remarks(on: split)
+        return request
     }
 
     private init(words: [String], _ knowsHost: (String) -> Bool) throws(ExplainInputError) {

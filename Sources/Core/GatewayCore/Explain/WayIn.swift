@@ -121,7 +121,8 @@ package struct WayIn: Hashable, Sendable {
     /// - Parameter length: Of the content; nil where it is not known.
     package func head(of request: DescribedRequest, contentLength length: Int?) -> String {
         let version = request.isHTTP10 ? "1.0" : "1.1"
-        var lines = ["\(request.method) \(target(of: request)) HTTP/\(version)", "Host: \(host)"]
+        let method = form == .connect ? "CONNECT" : request.method
+        var lines = ["\(method) \(target(of: request)) HTTP/\(version)", "Host: \(host)"]
         lines += request.fields.map { "\($0.name): \($0.value)" }
         if !request.content.isEmpty, !request.fields.contains(where: { Self.frames($0.name) }) {
             lines.append(length.map { "Content-Length: \($0)" } ?? "Transfer-Encoding: chunked")
