@@ -33,11 +33,36 @@ struct ExplainCommand: AsyncParsableCommand {
     @Option(help: ArgumentHelp("As this client of access.clients, whatever token the request has.", valueName: "name"))
     var client: String?
 
+    @Flag(help: "Send it through the running gateway, and say what became of it.")
+    var live = false
+
+    @Flag(help: "With --live: send it although its method can change something.")
+    var yes = false
+
+    @Option(
+        name: .customLong("token-from"),
+        help: ArgumentHelp("With --live: where the client's token is, env:NAME or file:PATH.", valueName: "place")
+    )
+    var token: String?
+
     @OptionGroup var config: ConfigOption
     @OptionGroup var json: JSONFlag
 
+    func validate() throws {
+        if !live, yes || token != nil { throw ValidationError("--yes and --token-from are for --live.") }
+        if live, client != nil { throw ValidationError("With --live the client's token says who sends, not --client.") }
+    }
+
     func run() async throws {
         let commands = try ExplainCommands(configuration: config.runningPath(), asJSON: json.isOn)
+        if live {
+            let text = try ExplainInputText.read(input)
+            return try await send(text, commands)
+        }
         Console.write(try await commands.explain(try ExplainInputText.read(input), as: client))
+    }
+
+    private func send(_ text: String, _ commands: ExplainCommands) async throws {
+        Console.write(try await commands.send(text, token: token, isConfirmed: yes))
     }
 }

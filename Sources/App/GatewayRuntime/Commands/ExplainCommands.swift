@@ -21,12 +21,34 @@ package struct ExplainCommands: Sendable {
     ///   - name: As whom; nil for whom the request's own token names.
     /// - Throws: ``ExitStatus/usage`` when the input cannot be read.
     package func explain(_ input: String, as name: String? = nil) async throws(CommandFailure) -> String {
+        _ = try Self.read(input)
+        return try text(of: try await answer(ExplanationQuestion(input: input, client: name)))
+    }
+
+    /// Sends the request through the running gateway, and says what became of it.
+    ///
+    /// - Parameters:
+    ///   - token: Where the client's token is: `env:NAME` or `file:PATH`.
+    ///   - isConfirmed: `--yes`.
+    package func send(_ input: String, token: String?, isConfirmed: Bool) async throws(CommandFailure) -> String {
+        guard case .request(let request) = try Self.read(input) else {
+            throw CommandFailure(.usage, "--live sends a request; an id is of one that was sent")
+        }
+        let secret = try token.map { reference throws(CommandFailure) in try LiveSender.token(reference) }
+        let sender = try LiveSender(request, token: secret, isConfirmed: isConfirmed)
+        guard let explanation = try await client.explain(ExplanationQuestion(input: input)).explanation else {
+            throw CommandFailure(.failed, "the gateway does not explain this request")
+        }
+        let report = try await sender.send(explanation, idField: "Gateway-Request-Id")
+        return asJSON ? try JSONText.pretty(report) : report.text
+    }
+
+    private static func read(_ input: String) throws(CommandFailure) -> ExplainInput {
         do throws(ExplainInputError) {
-            _ = try ExplainInput(input)
+            return try ExplainInput(input)
         } catch {
             throw CommandFailure(.usage, error.message)
         }
-        return try text(of: try await answer(ExplanationQuestion(input: input, client: name)))
     }
 
     private func answer(_ question: ExplanationQuestion) async throws(CommandFailure) -> ExplanationAnswer {

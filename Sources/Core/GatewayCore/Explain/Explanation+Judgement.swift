@@ -51,13 +51,41 @@ extension Explanation.Request {
         method = ShownText.clean(request.method, limit: 40)
         target = ShownText.target(arrival.target(of: request))
         host = ShownText.clean(arrival.host)
-        listener = arrival.listener.text
+        listener = Explanation.Listener(arrival.listener)
         way = arrival.form
         remarks = (request.remarks + arrival.remarks + judgement.remarks).map { ShownText.clean($0) }
         if arrival.form == .proxy, request.proxy == nil {
             let advice = "explained as if the gateway were the client's proxy, \(arrival.listener.authority)"
             remarks.append("The URL is none of the gateway's own: \(advice).")
         }
+    }
+}
+
+extension Explanation.Listener {
+    fileprivate init(_ listener: ArrivalListener) {
+        self.init(name: listener.text, port: listener.port, isTls: listener.isTLS)
+        switch listener.address {
+        case .tcp(let host, _): address = host
+        case .unix(let path, _): socket = path
+        }
+    }
+}
+
+extension WayIn {
+    /// The way that an explanation names, so that the request can be sent on it.
+    package init(_ request: Explanation.Request) {
+        let listener = request.listener
+        let address: ListenerPlan.Address =
+            if let path = listener.socket {
+                .unix(path: path, allowedUsers: [])
+            } else {
+                .tcp(host: listener.address ?? "127.0.0.1", port: listener.port ?? 0)
+            }
+        self.init(
+            form: request.way,
+            listener: ArrivalListener(address: address, port: listener.port, isTLS: listener.isTls),
+            host: request.host
+        )
     }
 }
 

@@ -9,8 +9,10 @@ extension Explanation {
         if source != .gateway { page.add("source", Self.words(for: source)) }
         page.add("request", arrivalText)
         for remark in request.remarks { page.add("note", remark) }
-        for step in steps {
-            page.add(step.name, step.passes ? step.text : "refused: \(step.text)")
+        for (index, step) in steps.enumerated() {
+            // What follows within one check says more of it.
+            let goesOn = index > 0 && steps[index - 1].name == step.name && !steps[index - 1].passes
+            page.add(step.name, step.passes || goesOn ? step.text : "refused: \(step.text)")
             if step.name == "route" { addOthers(to: &page) }
         }
         if let refusal { add(refusal, to: &page) }
@@ -29,9 +31,9 @@ extension Explanation {
     private var arrivalText: String {
         let line = "\(request.method) \(request.target)"
         return switch request.way {
-        case .direct: "\(line), Host \(request.host), to \(request.listener)"
-        case .proxy: "\(line), to \(request.listener) as a proxy"
-        case .connect: "CONNECT \(request.target), to \(request.listener) as a proxy"
+        case .direct: "\(line), Host \(request.host), to \(request.listener.name)"
+        case .proxy: "\(line), to \(request.listener.name) as a proxy"
+        case .connect: "CONNECT \(request.target), to \(request.listener.name) as a proxy"
         }
     }
 

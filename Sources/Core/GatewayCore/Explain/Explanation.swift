@@ -17,13 +17,23 @@ package struct Explanation: Hashable, Sendable, Codable {
         case configuration
     }
 
+    /// Where the request comes in.
+    package struct Listener: Hashable, Sendable, Codable {
+        /// As a URL, or `unix:PATH`.
+        package var name: String
+        /// The address that it is bound to; nil for a unix socket.
+        package var address: String?
+        package var port: Int?
+        package var socket: String?
+        package var isTls: Bool
+    }
+
     package struct Request: Hashable, Sendable, Codable {
         package var method: String
         /// With the values of its query masked.
         package var target: String
         package var host: String
-        /// As a URL, or `unix:PATH`.
-        package var listener: String
+        package var listener: Listener
         package var way: WayIn.Form
         /// What somebody should know of how the input was read.
         package var remarks: [String]

@@ -65,6 +65,7 @@ struct ExplanationSteps {
             let names = judgement.route?.clients?.joined(separator: ", ") ?? ""
             return add("clients", "the route lets in only \(names)", passes: false)
         }
+        add("allow", "none of the \(misses.count) rules allows it", passes: false)
         for miss in misses.prefix(Explanation.maximumOthers) {
             let lack = miss.takesMethod ? "the path differs" : miss.takesPath ? "the method differs" : "both differ"
             add("allow", "not rule \(miss.number), \(miss.rule): \(lack)", passes: false)

@@ -63,6 +63,12 @@ package struct WayIn: Hashable, Sendable {
     package let host: String
     package var remarks: [String] = []
 
+    init(form: Form, listener: ArrivalListener, host: String) {
+        self.form = form
+        self.listener = listener
+        self.host = host
+    }
+
     /// - Parameters:
     ///   - listeners: At least one.
     ///   - knowsHost: Whether routes have this host name.

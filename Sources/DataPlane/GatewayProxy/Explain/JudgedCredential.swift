@@ -30,10 +30,11 @@ struct JudgedCredential: Sendable {
                 generation: credential.generation,
                 hasToken: Self.hasToken(source)
             )
-            let injection = credential.injection.masked(as: text)
+            let (injection, values) = credential.injection.masked(as: text)
+            let fields = values.map { DescribedRequest.Field($0.name, $0.value) }
             masked = Credential(name: source.name, generation: credential.generation, injection: injection)
-            isSentOnChallengeOnly = source is ChallengeCredentialSource && injection.fields.isEmpty
-            use = Self.use(source, .ready(generation: credential.generation), injection)
+            isSentOnChallengeOnly = source is ChallengeCredentialSource && fields.isEmpty
+            use = Self.use(source, .ready(generation: credential.generation), fields, injection.query?.name)
         case .wait:
             masked = nil
             isSentOnChallengeOnly = false
@@ -52,9 +53,10 @@ struct JudgedCredential: Sendable {
     private static func use(
         _ source: any CredentialSource,
         _ answer: RequestJudgement.CredentialUse.Answer,
-        _ injection: Injection = Injection()
+        _ fields: [DescribedRequest.Field] = [],
+        _ parameter: String? = nil
     ) -> RequestJudgement.CredentialUse {
-        use(source.name, source.strategy, hasToken: hasToken(source), answer, injection)
+        use(source.name, source.strategy, hasToken: hasToken(source), answer, fields, parameter)
     }
 
     private static func use(
@@ -62,31 +64,16 @@ struct JudgedCredential: Sendable {
         _ strategy: String,
         hasToken: Bool,
         _ answer: RequestJudgement.CredentialUse.Answer,
-        _ injection: Injection = Injection()
+        _ fields: [DescribedRequest.Field] = [],
+        _ parameter: String? = nil
     ) -> RequestJudgement.CredentialUse {
         RequestJudgement.CredentialUse(
             name: name,
             strategy: strategy,
             hasToken: hasToken,
             answer: answer,
-            fields: injection.fields.map { field in .init(field.name, field.value.withValue { $0 }) },
-            parameter: injection.query?.name
+            fields: fields,
+            parameter: parameter
         )
-    }
-}
-
-extension Injection {
-    /// Schemes of `Authorization` whose name stays readable.
-    private static let schemes: Set<String> = ["apikey", "basic", "bearer", "dpop", "key", "token"]
-
-    fileprivate func masked(as text: String) -> Injection {
-        var masked = self
-        masked.fields = fields.map { field in
-            let scheme = field.value.withValue { String($0.prefix { $0 != " " }) }
-            let isKnown = Self.schemes.contains(scheme.lowercased())
-            return Field(name: field.name, value: Secret(isKnown ? "\(scheme) \(text)" : text))
-        }
-        masked.query = query.map { QueryParameter(name: $0.name, value: Secret("token")) }
-        return masked
     }
 }
