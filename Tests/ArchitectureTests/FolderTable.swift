@@ -43,7 +43,7 @@ enum FolderTable {
             "Decoding": [
                 "Addresses", "Auth", "Config", "Credentials", "HTTP", "Plan", "Secrets", "Text", "Time", "Tokens",
             ],
-            "Exchange": ["Credentials", "Errors", "HTTP", "Plan", "Text", "Time"],
+            "Exchange": ["Audit", "Credentials", "Errors", "HTTP", "Plan", "Rejections", "Text", "Time"],
             "Routing": ["Addresses", "Plan", "Text"],
         ],
         [
@@ -54,6 +54,11 @@ enum FolderTable {
                 "Audit", "Auth", "Config", "Credentials", "Errors", "Exchange", "Plan", "Secrets", "Time", "Tokens",
             ],
             "Schema": ["Auth", "Config", "Decoding", "Secrets", "Text"],
+        ],
+        [
+            "Explain": [
+                "Access", "Addresses", "Config", "Errors", "HTTP", "HTTP1", "Plan", "Routing", "Text", "Time", "Tokens",
+            ]
         ],
     ]
 

@@ -17,6 +17,7 @@ final class TrafficObserver: ExchangeObserver, Service {
     private let accessLog: Logger?
     /// nil but with `audit.usage: request`.
     private let ledger: RequestLedger?
+    private let recent: RecentRequests
     private let series = Mutex<[TrafficSeries.Key: TrafficSeries]>([:])
     /// One for each event loop of the data plane, in its numbering.
     private let shards: [TrafficShard]
@@ -44,6 +45,7 @@ final class TrafficObserver: ExchangeObserver, Service {
         self.accessLog = accessLog
         let workers = max(1, workers)
         shards = (0..<workers).map { _ in TrafficShard() }
+        recent = RecentRequests(workers: workers)
         ledger =
             usage == .request ? RequestLedger(audit: audit, metrics: metrics, logger: logger, workers: workers) : nil
         wallOffset = Atomic(Self.offset(clock.now()))
@@ -65,6 +67,7 @@ final class TrafficObserver: ExchangeObserver, Service {
     func finished(_ record: borrowing ExchangeRecord) {
         let wall = record.finishedAt.nanoseconds &+ wallOffset.load(ordering: .relaxed)
         shards[record.worker % shards.count].add(record, minute: wall / 60_000_000_000)
+        recent.add(record)
         if let ledger { ledger.add(record, finishedAt: wall) }
         if let accessLog { log(record, to: accessLog) }
     }
@@ -86,6 +89,20 @@ final class TrafficObserver: ExchangeObserver, Service {
         )
         feed.offer(event)
     }
+
+    // MARK: Recent requests
+
+    /// The last requests of this id, the gateway's or the client's: all that match, oldest first.
+    func recentRequests(_ id: String) -> [RequestUse] {
+        recent.find(id, wallOffset: wallOffset.load(ordering: .relaxed), name: name)
+    }
+
+    /// The requests that ended since `cursor` was given; nil for all that are still there.
+    func recentRequests(after cursor: RecentRequests.Cursor?) -> RecentRequests.Batch {
+        recent.latest(after: cursor, wallOffset: wallOffset.load(ordering: .relaxed), name: name)
+    }
+
+    // MARK: Collection
 
     /// Seconds. With a thousand routes in use a collection takes milliseconds, which requests have to do without.
     private static let collectionPause = 5

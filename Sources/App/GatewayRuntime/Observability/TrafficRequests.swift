@@ -10,11 +10,13 @@ final class TrafficRequests: Sendable {
 
     struct Request {
         let requestID: RequestID
+        let clientRequestID: String?
         let route: Int
         let client: String?
         let method: String
         let status: Int
         let problem: ProblemKind?
+        let failure: RequestFailure?
         let credential: Credential?
         let wasReplayed: Bool
         let bytesReceived: Int
@@ -22,6 +24,7 @@ final class TrafficRequests: Sendable {
         /// Nanoseconds of civil time.
         let finishedAt: Int64
         let duration: Duration
+        let timings: RequestTimings
     }
 
     private struct State {
@@ -36,17 +39,20 @@ final class TrafficRequests: Sendable {
         guard let route = record.route, record.credential != nil || record.wasSent else { return }
         let request = Request(
             requestID: record.requestID,
+            clientRequestID: record.clientRequestID,
             route: route,
             client: record.client,
             method: record.method,
             status: record.status,
             problem: record.problem,
+            failure: record.failure,
             credential: record.credential,
             wasReplayed: record.wasReplayed,
             bytesReceived: record.bytesReceived,
             bytesSent: record.bytesSent,
             finishedAt: finishedAt,
-            duration: record.finishedAt - record.startedAt
+            duration: record.finishedAt - record.startedAt,
+            timings: record.timings
         )
         state.withLock { state in
             if state.requests.count < Self.limit { state.requests.append(request) } else { state.lost += 1 }
@@ -66,17 +72,20 @@ extension RequestUse {
         self.init(
             at: UnixTime(milliseconds: request.finishedAt / 1_000_000),
             requestID: request.requestID.description,
+            clientRequestID: request.clientRequestID,
             route: route,
             client: request.client,
             method: request.method,
             status: request.status,
             problem: request.problem,
+            failure: request.failure,
             credential: request.credential?.name,
             generation: request.credential?.generation,
             wasReplayed: request.wasReplayed,
             bytesReceived: request.bytesReceived,
             bytesSent: request.bytesSent,
-            duration: request.duration
+            duration: request.duration,
+            timings: request.timings
         )
     }
 }

@@ -14,6 +14,9 @@ package protocol SubjectCredentialResolver: AnyObject, Sendable {
 
     /// - Parameter subject: As the request names it, unchecked.
     func source(for subject: String) -> Result<any CredentialSource, GatewayProblem>
+
+    /// The source that there is; nil when nobody has asked for this subject lately. Makes none, and is no use of one.
+    func look(for subject: String) -> Result<(any CredentialSource)?, GatewayProblem>
 }
 
 extension SubjectCredentialResolver {

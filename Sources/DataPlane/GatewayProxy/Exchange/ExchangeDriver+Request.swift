@@ -12,6 +12,7 @@ extension ExchangeDriver {
         stream.begin(for: self, answersHead: client.request.decoder.head.isHead)
         upstream = stream
         record.wasSent = true
+        reached(.connection)
         if let unsent = unsent.take() {
             stream.sendAgain(unsent, isChunked: content.isChunked)
         } else {

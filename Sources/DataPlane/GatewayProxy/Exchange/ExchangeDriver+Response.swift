@@ -19,6 +19,7 @@ extension ExchangeDriver {
     func receive(_ head: borrowing ResponseHead, _ bytes: ByteBuffer) -> ResponseDecision {
         enter()
         defer { leave() }
+        reached(.response)
         if head.status == 403 { AsUserAdvice.log(head, bytes, of: compiled, to: shared) }
         let facts = responseFacts(head, bytes)
         let step = rules.handle(.responseHead(facts))

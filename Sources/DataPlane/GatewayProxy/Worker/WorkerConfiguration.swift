@@ -74,7 +74,7 @@ final class WorkerConfiguration {
 
     func nextRequestID() -> RequestID {
         worker.requests &+= 1
-        return .counted(run: shared.state.run, worker: worker.number, number: worker.requests)
+        return RequestID(run: shared.state.run, worker: worker.number, number: worker.requests)
     }
 
     // MARK: Refusals
