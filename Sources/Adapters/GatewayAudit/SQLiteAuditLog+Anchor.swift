@@ -1,5 +1,6 @@
 import GRDB
 package import GatewayCore
+import GatewaySQLite
 import Synchronization
 
 extension SQLiteAuditLog {
@@ -13,13 +14,10 @@ extension SQLiteAuditLog {
     ///
     /// - Returns: What does not fit, for a person; nil when all of them are there, or were removed by retention.
     package func contradiction(of anchored: [AnchoredHead]) async throws(AuditError) -> String? {
-        let result: Result<String?, any Error> = await withCheckedContinuation { done in
-            database.asyncWriteWithoutTransaction { database in
-                done.resume(returning: Result { try self.contradiction(of: anchored, in: database) })
-            }
-        }
         do {
-            return try result.get()
+            return try await writer.perform(within: options.recordLimit) {
+                try self.writer.write { try self.contradiction(of: anchored, in: $0) }
+            }
         } catch {
             throw auditError(error, file: options.path)
         }
@@ -28,7 +26,7 @@ extension SQLiteAuditLog {
     private func contradiction(of anchored: [AnchoredHead], in database: Database) throws -> String? {
         var evidence = AuditEvidence()
         evidence.anchor = anchored
-        let end = try Self.head(of: database, chain: chain).id
+        let end = try AuditOpening.head(of: database, chain: chain).id
         let pruned =
             try Int64.fetchOne(database, sql: "SELECT coalesce(max(pruned_to_id), 0) FROM audit_checkpoints") ?? 0
         let row = try database.makeStatement(sql: "SELECT hash FROM token_events WHERE id = ?")

@@ -121,7 +121,10 @@ struct Assembly: Sendable {
         }
         services = [
             storage.anchor.map { [AnchorService(anchor: $0)] } ?? [],
-            [AuditService(log: storage.audit), AuditFeedService(feed: feed), observer, keepers],
+            [
+                AuditService(log: storage.audit), StorageService(storage: storage, clock: clock),
+                AuditFeedService(feed: feed), observer, keepers,
+            ],
             [
                 ExpirationMonitor(
                     expirations: { [makeControl] in await makeControl().expirations() },

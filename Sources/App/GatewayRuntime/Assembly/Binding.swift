@@ -70,7 +70,7 @@ struct Binding {
         storage: Storage,
         observer: TrafficObserver
     ) -> AdminServer {
-        let reader = AuditReader(path: plan.audit.path)
+        let audit = storage.audit
         let metrics = options.metrics
         let admin = AdminOptions(
             version: GatewayVersion.current,
@@ -85,7 +85,8 @@ struct Binding {
                 TokenMetrics.record(await control.tokens(), await control.expirations(), in: metrics)
                 return metrics.text()
             },
-            recentEvents: { ((try? await reader.tail(last: 15)) ?? []).reversed().map(AdminEvent.init) }
+            // From memory: the page is answered whatever the disk does.
+            recentEvents: { audit.recent(15).reversed().map(AdminEvent.init) }
         )
         let logger = options.logger("admin")
         return AdminServer(group: MultiThreadedEventLoopGroup.singleton, options: admin, logger: logger) {

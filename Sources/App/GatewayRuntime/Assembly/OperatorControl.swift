@@ -44,6 +44,7 @@ struct OperatorControl: GatewayControl {
             live: live,
             keepers: keepers,
             locks: storage.locks,
+            clock: clock,
             isOffline: isOffline,
             withdraw: withdraw
         )
@@ -126,7 +127,7 @@ struct OperatorControl: GatewayControl {
         let expiring = await expirations().filter { $0.kind == .secret || !said.contains($0.of) }
             .compactMap(ReadinessReasons.notice)
         let rotating = sources.keepers.filter(\.rotatesRefreshToken).map(\.name)
-        let troubles = await storage.troubles(plan, rotating: rotating)
+        let troubles = storage.health.troubles(plan.audit.onFailure, rotating: rotating)
         let anchor = storage.anchor?.reasons ?? []
         let notes = [refusal].compactMap(\.self) + troubles.reasons + anchor + needs + expiring
         switch readinessState.phase {

@@ -18,6 +18,9 @@ enum StateDecoder {
         }
         if let onFailure = fields.choice("on_failure", of: AuditPlan.OnFailure.self) { plan.onFailure = onFailure }
         plan.anchor = AnchorDecoder.decode(fields.fields("anchor"), audit: plan.path)
+        if let onMissing = fields.choice("on_missing", of: AuditPlan.OnMissing.self) { plan.onMissing = onMissing }
+        // Less would hold little more than the write-ahead log.
+        if let bytes = fields.size("max_bytes", in: 16 << 20...16 << 40) { plan.maximumBytes = bytes }
         fields.refuseUnknownKeys()
         return plan
     }

@@ -113,6 +113,7 @@ extension PlanSummary {
         audit = [
             "path": plan.audit.path, "usage": plan.audit.usage.rawValue,
             "retention": ConfigUnits.text(plan.audit.retention), "on_failure": plan.audit.onFailure.rawValue,
+            "on_missing": plan.audit.onMissing.rawValue, "max_bytes": ConfigUnits.text(bytes: plan.audit.maximumBytes),
         ]
         audit["anchor"] = plan.audit.anchor?.summary
         tokens = ["store": plan.tokens.store.rawValue]
