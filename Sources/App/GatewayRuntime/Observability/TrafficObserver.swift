@@ -60,7 +60,8 @@ final class TrafficObserver: ExchangeObserver, Service {
         shards = (0..<workers).map { _ in TrafficShard() }
         recent = RecentRequests(workers: workers)
         ledger =
-            usage == .request ? RequestLedger(audit: audit, metrics: metrics, logger: loggers.audit, workers: workers) : nil
+            usage == .request
+            ? RequestLedger(audit: audit, metrics: metrics, logger: loggers.audit, workers: workers) : nil
         wallOffset = Atomic(Self.offset(clock.now()))
     }
 
@@ -156,7 +157,7 @@ final class TrafficObserver: ExchangeObserver, Service {
             // A cancelled sleep is the stop; the code that stops the gateway collects the rest.
             try? await cancelWhenGracefulShutdown { [clock] in try await clock.sleep(for: .seconds(1)) }
             wallOffset.store(Self.offset(clock.now()), ordering: .relaxed)
-            reporter.writeDue(at: clock.monotonic())
+            reportDue()
             seconds += 1
             if seconds.isMultiple(of: Self.collectionPause) {
                 collect()
@@ -165,8 +166,14 @@ final class TrafficObserver: ExchangeObserver, Service {
             }
         }
         // The data plane has stopped, and the audit log still takes events.
-        reporter.writeRest()
+        stopReporting()
     }
+
+    /// Writes what has been merged for a minute.
+    func reportDue() { reporter.writeDue(at: clock.monotonic()) }
+
+    /// Writes all that is merged; no request follows.
+    func stopReporting() { reporter.writeRest() }
 
     /// Hands over what has been counted so far.
     func collect() {
