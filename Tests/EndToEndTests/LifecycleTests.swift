@@ -46,7 +46,7 @@ struct LifecycleTests {
             let names = rows.all.compactMap { JSONValue(Array($0.utf8))?["event"]?.string }
             #expect(names.first == "gateway_started")
             #expect(names.last == "gateway_stopped")
-            let verdict = try await commands.verify()
+            let verdict = try await commands.verify(AuditCommands.Proof())
             #expect(JSONValue(Array(verdict.utf8))?["breach"] == nil)
         }
     }

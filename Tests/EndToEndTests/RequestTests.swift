@@ -133,7 +133,7 @@ struct RequestTests {
             }
             let path = bench.folder.appending(path: "state/audit.sqlite").path(percentEncoded: false)
             let style = AuditCommands.Style(asJSON: true)
-            let stats = try await AuditCommands(configuration: "", path: path, style: style).stats()
+            let stats = try await AuditCommands(configuration: "", path: path, style: style).stats(by: nil, last: nil)
             #expect(JSONValue(Array(stats.utf8))?["calls"] == .number(5))
         }
     }

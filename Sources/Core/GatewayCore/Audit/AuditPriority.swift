@@ -13,7 +13,7 @@ package enum AuditPriority: Int, CaseIterable, Comparable, Sendable {
 extension TokenEvent.Name {
     package var priority: AuditPriority {
         switch self {
-        case .injected, .replayed, .withheld, .clientDenied:
+        case .injected, .replayed, .withheld, .clientDenied, .requestFailed:
             .traffic
         case .acquiring, .acquired, .acquisitionFailed, .renewing, .renewed, .renewalFailed, .loaded, .rejected,
             .expired, .downscoped, .adopted, .loginRequired, .expiringSoon, .vended, .storeFailed:

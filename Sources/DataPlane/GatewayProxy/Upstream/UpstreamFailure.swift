@@ -3,17 +3,11 @@ import NIOCore
 import NIOPosix
 import NIOSSL
 
-#if canImport(Glibc)
-    import Glibc
-#else
-    import Darwin
-#endif
-
 /// What a failed connection is called.
 enum UpstreamFailure {
     /// - Parameters:
     ///   - isUnresolved: There was no address to dial yet.
-    ///   - certificate: What the upstream has shown, where the handshake went that far.
+    ///   - certificate: What the upstream has shown, where it has.
     static func problem(
         _ error: any Error,
         _ origin: Origin,
@@ -24,16 +18,9 @@ enum UpstreamFailure {
         case let error as NIOConnectionError: connectionProblem(error, origin)
         case ChannelError.connectTimeout where isUnresolved: nameTimeout(origin)
         case ChannelError.connectTimeout: timeout(origin)
-        case let error as NIOSSLError: tlsProblem(error, origin, certificate)
-        case is NIOSSLExtraError, is PeerNameMismatch:
-            unreachable("The certificate of \(origin) does not name this host.", .certificateRefused)
-        case let error as PinMismatch:
-            unreachable(
-                "The certificate of \(origin) has a key that tls.pin does not name: \(error.seen).",
-                .certificateRefused
-            )
-        case is BoringSSLError: unreachable("The TLS handshake with \(origin) failed.", .handshakeFailed)
-        default: unreachable("\(origin) refused the connection or reset it.", nil)
+        case is NIOSSLError, is NIOSSLExtraError, is BoringSSLError, is PeerNameMismatch, is PinMismatch:
+            TLSFailure.problem(error, origin, certificate: certificate)
+        default: unreachable("\(origin) refused the connection or reset it.", .connectionTerminated)
         }
     }
 
@@ -49,39 +36,23 @@ enum UpstreamFailure {
             }
             return unreachable("The name \(origin.host) cannot be resolved.", .nameNotResolved)
         }
-        let timedOut = error.connectionErrors.allSatisfy {
-            if case .connectTimeout? = $0.error as? ChannelError { return true }
+        let errors = error.connectionErrors.map(\.error)
+        let timedOut = errors.allSatisfy {
+            if case .connectTimeout? = $0 as? ChannelError { return true }
             return false
         }
-        return timedOut ? timeout(origin) : unreachable("\(origin) does not accept connections; is it running?", nil)
+        if timedOut { return timeout(origin) }
+        let codes = errors.compactMap { ($0 as? IOError)?.errnoCode }
+        if !codes.isEmpty, codes.allSatisfy({ [EHOSTUNREACH, ENETUNREACH, EHOSTDOWN, ENETDOWN].contains($0) }) {
+            return unreachable("The network has no way to \(origin).", .hostUnreachable)
+        }
+        return unreachable("\(origin) does not accept connections; is it running?", .connectionRefused)
     }
 
     /// The upstream was not even asked.
     private static func isResourceExhausted(_ error: NIOConnectionError) -> Bool {
         [error.dnsAError, error.dnsAAAAError].contains { $0 is NameLookup.ResourceExhausted }
             || error.connectionErrors.contains { ($0.error as? IOError)?.meansResourceExhausted ?? false }
-    }
-
-    private static func tlsProblem(
-        _ error: NIOSSLError,
-        _ origin: Origin,
-        _ certificate: NIOSSLCertificate?
-    ) -> GatewayProblem {
-        let text = String(describing: error)
-        guard text.contains("CERTIFICATE_VERIFY_FAILED") || text.contains("unableToValidateCertificate") else {
-            return unreachable("The TLS handshake with \(origin) failed.", .handshakeFailed)
-        }
-        return unreachable(fault(of: certificate).text(of: origin), .certificateRefused)
-    }
-
-    private static func fault(of certificate: NIOSSLCertificate?) -> CertificateFault {
-        guard let certificate else { return .untrusted }
-        return CertificateFault(
-            validFrom: UnixTime(seconds: Int64(certificate.notValidBefore)),
-            to: UnixTime(seconds: Int64(certificate.notValidAfter)),
-            // The clock that the TLS library has judged by.
-            now: UnixTime(seconds: Int64(time(nil)))
-        )
     }
 
     private static func timeout(_ origin: Origin) -> GatewayProblem {
@@ -94,7 +65,7 @@ enum UpstreamFailure {
         return GatewayProblem(.upstreamTimeout, detail, hopError: .nameTimeout)
     }
 
-    private static func unreachable(_ detail: String, _ error: GatewayProblem.HopError?) -> GatewayProblem {
+    private static func unreachable(_ detail: String, _ error: GatewayProblem.HopError) -> GatewayProblem {
         GatewayProblem(.upstreamUnreachable, detail, hopError: error)
     }
 }
