@@ -51,6 +51,7 @@ struct LoginDeskTests {
                     },
                     endpoint: endpoint,
                     audit: audit,
+                    onAuditFailure: .block,
                     clock: clock,
                     logger: Self.logger
                 )
