@@ -366,6 +366,18 @@ struct LoginDeskTests {
         try await taken.close()
     }
 
+    @Test func aLoginThatCannotBeRecordedDoesNotBegin() async throws {
+        try await running { bench in
+            bench.audit.fail { _ in true }
+            guard case .failure(let problem) = await bench.desk.begin(LoginOrder(credential: "box")) else {
+                Issue.record("a person would have logged in for nothing")
+                return
+            }
+            #expect(problem.kind == .auditUnavailable)
+            #expect(problem.detail.contains("no space left on device"))
+        }
+    }
+
     @Test func whatCannotBegin() async throws {
         try await running { bench in
             func problem(_ order: LoginOrder) async -> GatewayProblem? {
