@@ -5,7 +5,8 @@ import Testing
 
 @Suite("Locks of credentials", .timeLimit(.minutes(5)))
 final class CredentialLocksTests {
-    private let folder = FileManager.default.temporaryDirectory.appendingPathComponent("locks-\(UUID().uuidString)").path
+    private let folder =
+        FileManager.default.temporaryDirectory.appendingPathComponent("locks-\(UUID().uuidString)").path
 
     init() throws { try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true) }
 

@@ -53,6 +53,7 @@ struct StorageHealthTests {
         health.tokenFailure = "it does not answer"
         #expect(!health.troubles(.block, rotating: []).blocks)
         let (reasons, blocks) = health.troubles(.block, rotating: ["campus"])
-        #expect(blocks && reasons == ["the token store cannot be written, so campus cannot be renewed: it does not answer"])
+        #expect(blocks)
+        #expect(reasons == ["the token store cannot be written, so campus cannot be renewed: it does not answer"])
     }
 }

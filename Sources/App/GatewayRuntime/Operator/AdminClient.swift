@@ -187,8 +187,8 @@ struct AdminClient: Sendable {
     private func slow(_ method: String, _ path: String) -> String {
         let process = StateDirectory.holder(of: stateDirectory).map { " (process \($0))" } ?? ""
         let resource = path.prefix { $0 != "?" }
-        return "the gateway\(process) that uses \(stateDirectory) runs and does not answer: \(method) \(resource) at \(place) "
-            + "took too long. The process may be halted, or the machine too busy; its log says more"
+        return "the gateway\(process) that uses \(stateDirectory) runs and does not answer: \(method) \(resource) at "
+            + "\(place) took too long. The process may be halted, or the machine too busy; its log says more"
     }
 
     private var base: String {

@@ -73,7 +73,8 @@ final class KeyRotation: Sendable {
         }
         defer { isBusy.withLock { $0 = false } }
         do {
-            if let used = try await onDisk({ () throws(InstallationKeyError) in try file.prepared() }), store.isEncrypted(with: used.derived(for: .tokenStore)) {
+            let prepared = try await onDisk { () throws(InstallationKeyError) in try file.prepared() }
+            if let prepared, store.isEncrypted(with: prepared.derived(for: .tokenStore)) {
                 // The last rotation could not end: the folder was not writable, say.
                 try await onDisk { () throws(InstallationKeyError) in try file.promote() }
             }
