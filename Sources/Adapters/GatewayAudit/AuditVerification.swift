@@ -49,6 +49,9 @@ package struct AuditVerification: Hashable, Sendable, Codable {
     package var isCopy = false
     /// One of each source.
     package var compared: [NamedRow] = []
+    /// The last row of a log whose database was gone, in the place of which this one was begun; nil when none was.
+    package var lostTo: Int64?
+    package var lostAt: String?
     package var breach: Breach?
 
     package init(rows: Int, prunedTo: Int64) {

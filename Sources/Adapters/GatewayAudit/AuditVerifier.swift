@@ -83,11 +83,19 @@ struct AuditVerifier {
         try StatementRow.forEach(of: sql, in: database) { row in
             try walk.step(to: row)
             if walk.id >= marks.next { try marks.pass(walk.position) }
+            if walk.id == start.id + 1 { noteLoss(row, &result) }
             result.rows += 1
             result.firstRow = result.firstRow ?? walk.id
             result.lastRow = walk.id
         }
         return walk.id
+    }
+
+    /// The first row tells when no rows were removed before it, but lost.
+    private func noteLoss(_ row: borrowing StatementRow, _ result: inout AuditVerification) {
+        guard row.text(at: 2) == TokenEvent.Name.auditRecreated.rawValue else { return }
+        (result.lostTo, result.lostAt) = (row.integer(at: 0) - 1, row.text(at: 1))
+        result.prunedTo = 0
     }
 
     private static func selection(_ columns: [String], of table: String) -> String {
