@@ -170,8 +170,8 @@ struct CurlCommand {
     }
 
     private mutating func setStandard(_ name: String, _ value: String) {
-        standard.removeAll { $0.name == name }
-        if !value.isEmpty { standard.append(.init(name, value)) }
+        guard let index = standard.firstIndex(where: { $0.name == name }) else { return }
+        if value.isEmpty { standard.remove(at: index) } else { standard[index] = .init(name, value) }
     }
 
     private mutating func setProxy(_ text: String) {

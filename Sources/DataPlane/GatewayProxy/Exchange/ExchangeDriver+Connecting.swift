@@ -125,6 +125,8 @@ extension ExchangeDriver {
 
     /// What can be said of a head only once it is known what is injected.
     func refusalOfHead() -> GatewayProblem? {
+        let hasDoubts = client.request.decoder.head.present.contains(.secondAuthorization)
+        guard hasDoubts || client.request.decoder.head.section.hasUnderscore else { return nil }
         let bytes = client.request.bytes
         return route.requestFields.refusal(
             of: client.request.decoder.head,

@@ -88,9 +88,15 @@ struct RequestJudge: Sendable {
         if credential?.isSentOnChallengeOnly == true {
             judgement.remarks.append("The credential is sent once the upstream asks for it (on_challenge).")
         }
-        if case .unavailable(let problem)? = credential?.use.answer {
+        switch credential?.use.answer {
+        case .unavailable(let problem):
             judgement.problem = problem
             return judgement
+        case .awaited:
+            judgement.remarks.append(
+                "What is shown to leave lacks what the credential adds: it is not known before there is a token."
+            )
+        case .ready, nil: break
         }
         let draft = DepartureDraft(
             bytes: headBytes,
