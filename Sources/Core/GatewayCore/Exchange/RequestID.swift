@@ -25,7 +25,7 @@ package struct RequestID: Hashable, Sendable, CustomStringConvertible {
     private static let runDigits = 6
 
     package var description: String {
-        let bytes = [UInt8](unsafeUninitializedCapacity: Self.maximumLength) { buffer, count in
+        let bytes = unsafe [UInt8](unsafeUninitializedCapacity: Self.maximumLength) { buffer, count in
             count = unsafe write(into: UnsafeMutableRawBufferPointer(buffer))
         }
         return String(decoding: bytes, as: UTF8.self)
@@ -36,7 +36,7 @@ package struct RequestID: Hashable, Sendable, CustomStringConvertible {
     /// - Parameter buffer: With room for ``maximumLength`` bytes.
     /// - Returns: How many bytes it has; 0 where there is too little room.
     package func write(into buffer: UnsafeMutableRawBufferPointer) -> Int {
-        guard unsafe buffer.count >= Self.maximumLength else { return 0 }
+        guard buffer.count >= Self.maximumLength else { return 0 }
         var end = unsafe Self.write(UInt64(run), minimum: Self.runDigits, into: buffer, at: 0)
         end = unsafe Self.write(UInt64(workerNumber), minimum: 1, into: buffer, at: end)
         unsafe buffer[end] = 0x2D
