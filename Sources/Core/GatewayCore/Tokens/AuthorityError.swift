@@ -1,0 +1,38 @@
+/// What an authority said when it gave no token, for operators alone: printable, bounded, and without secrets.
+///
+/// A client is told only a code of ``OAuthErrorCode``.
+package struct AuthorityError: Hashable, Sendable, Codable {
+    /// What ``description`` was read from.
+    package enum Format: String, Sendable, Codable {
+        /// `error_description` of an OAuth error (RFC 6749 section 5.2).
+        case oauth
+        /// A message in other JSON.
+        case json
+        case text
+        case html
+    }
+
+    /// Of the HTTP response; nil when a program answered.
+    package var status: Int?
+    /// For example `invalid_grant`.
+    package var code: String?
+    /// At most 256 characters.
+    package var description: String?
+    /// `error_uri`: the authority's page about the error.
+    package var uri: String?
+    package var format: Format?
+
+    package init(
+        status: Int? = nil,
+        code: String? = nil,
+        description: String? = nil,
+        uri: String? = nil,
+        format: Format? = nil
+    ) {
+        self.status = status
+        self.code = code
+        self.description = description
+        self.uri = uri
+        self.format = format
+    }
+}
