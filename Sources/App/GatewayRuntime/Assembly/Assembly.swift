@@ -89,9 +89,15 @@ struct Assembly: Sendable {
             self.reloader = reloader
             let storage = storage
             let makeControl: @Sendable () -> OperatorControl = {
-                OperatorControl(live, reloader: reloader, readiness: readiness, storage: storage, clock: clock) {
-                    await proxy.withdraw($0)
-                }
+                OperatorControl(
+                    live,
+                    reloader: reloader,
+                    readiness: readiness,
+                    storage: storage,
+                    clock: clock,
+                    upstreamHealth: { observer.upstreamHealth() },
+                    withdraw: { await proxy.withdraw($0) }
+                )
             }
             self.makeControl = makeControl
             let logins = LoginDesk(

@@ -17,6 +17,8 @@ final class TrafficObserver: ExchangeObserver, Service {
     private let accessLog: Logger?
     /// nil but with `audit.usage: request`.
     private let ledger: RequestLedger?
+    /// By the number of the route.
+    private let health = Mutex<[Int: UpstreamHealthMeter]>([:])
     private let series = Mutex<[TrafficSeries.Key: TrafficSeries]>([:])
     /// One for each event loop of the data plane, in its numbering.
     private let shards: [TrafficShard]
@@ -58,13 +60,22 @@ final class TrafficObserver: ExchangeObserver, Service {
         }
     }
 
+    /// How the upstreams have answered, by the name of the route. Without those whose upstream was not asked yet.
+    func upstreamHealth() -> [String: UpstreamHealth] {
+        collect()
+        let now = clock.now().wall
+        let meters = health.withLock { $0 }
+        let found = meters.compactMap { number, meter in name(number).map { ($0, meter.health(at: now)) } }
+        return Dictionary(found) { $1 }
+    }
+
     private func name(_ number: Int) -> String? {
         routes.withLock { $0.indices.contains(number) ? $0[number] : nil }
     }
 
     func finished(_ record: borrowing ExchangeRecord) {
         let wall = record.finishedAt.nanoseconds &+ wallOffset.load(ordering: .relaxed)
-        shards[record.worker % shards.count].add(record, minute: wall / 60_000_000_000)
+        shards[record.worker % shards.count].add(record, second: wall / 1_000_000_000)
         if let ledger { ledger.add(record, finishedAt: wall) }
         if let accessLog { log(record, to: accessLog) }
     }
@@ -123,6 +134,12 @@ final class TrafficObserver: ExchangeObserver, Service {
     private func publish(_ key: TrafficShard.Key, _ tally: TrafficShard.Tally) {
         let route = key.route.flatMap(name)
         measure(key, tally, route: route ?? "")
+        if let number = key.route, let outcome = UpstreamOutcome(status: key.status, problem: key.problem) {
+            let latest = UnixTime(seconds: Int64(tally.latest))
+            health.withLock {
+                $0[number, default: UpstreamHealthMeter()].add(outcome, count: tally.requests, latest: latest)
+            }
+        }
         guard usage != .none, let route, let credential = key.credential else { return }
         let use = TokenUse(
             key: TokenUse.Key(
