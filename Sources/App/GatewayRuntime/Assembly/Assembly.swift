@@ -41,10 +41,11 @@ struct Assembly: Sendable {
         _ = NIOThreadPool.singleton
         let feed = AuditFeed(audit: storage.audit, metrics: options.metrics, logger: options.logger("audit"))
         let keepers = KeeperSupervisor()
+        let clocks = AuthorityClocks(measuring: endpoint, clock: clock, logger: options.logger("tokens"))
         let parts = CredentialSources.Parts(
             key: storage.key,
             store: storage.tokens,
-            endpoint: endpoint,
+            endpoint: clocks,
             programs: SystemProgramRunner(),
             audit: storage.audit,
             onAuditFailure: plan.audit.onFailure,
@@ -95,7 +96,10 @@ struct Assembly: Sendable {
                     readiness: readiness,
                     storage: storage,
                     clock: clock,
-                    upstreamHealth: { observer.upstreamHealth() },
+                    seen: OperatorControl.Observations(
+                        upstreamHealth: { observer.upstreamHealth() },
+                        clockSkew: { clocks.skewSeconds(of: $0) }
+                    ),
                     withdraw: { await proxy.withdraw($0) }
                 )
             }
@@ -103,7 +107,7 @@ struct Assembly: Sendable {
             let logins = LoginDesk(
                 parts: LoginDesk.Parts(
                     keeper: { makeControl().keeper(of: $0) },
-                    endpoint: endpoint,
+                    endpoint: clocks,
                     audit: storage.audit,
                     clock: clock,
                     logger: options.logger("logins")
