@@ -18,12 +18,12 @@ private final class Subjects: SubjectCredentialResolver {
         self.sources = sources
     }
 
-    func source(for subject: String) -> Result<any CredentialSource, GatewayProblem> {
+    func source(for subject: String, client: String?) -> Result<any CredentialSource, GatewayProblem> {
         sources[subject].map { .success($0) } ?? .failure(GatewayProblem(.routeForbidden, "Not allowed."))
     }
 
     func look(for subject: String) -> Result<(any CredentialSource)?, GatewayProblem> {
-        source(for: subject).map { $0 }
+        source(for: subject, client: nil).map { $0 }
     }
 }
 

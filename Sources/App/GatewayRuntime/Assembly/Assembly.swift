@@ -42,10 +42,11 @@ struct Assembly: Sendable {
         _ = NIOThreadPool.singleton
         let feed = AuditFeed(audit: storage.audit, metrics: options.metrics, logger: options.logger("audit"))
         let keepers = KeeperSupervisor()
+        let clocks = AuthorityClocks(measuring: endpoint, clock: clock, logger: options.logger("tokens"))
         let parts = CredentialSources.Parts(
             key: storage.key,
             store: storage.tokens,
-            endpoint: endpoint,
+            endpoint: clocks,
             programs: SystemProgramRunner(),
             audit: storage.audit,
             onAuditFailure: plan.audit.onFailure,
@@ -94,15 +95,24 @@ struct Assembly: Sendable {
             self.reloader = reloader
             let storage = storage
             let makeControl: @Sendable () -> OperatorControl = {
-                OperatorControl(live, reloader: reloader, readiness: readiness, storage: storage, clock: clock) {
-                    await proxy.withdraw($0)
-                }
+                OperatorControl(
+                    live,
+                    reloader: reloader,
+                    readiness: readiness,
+                    storage: storage,
+                    clock: clock,
+                    seen: OperatorControl.Observations(
+                        upstreamHealth: { observer.upstreamHealth() },
+                        clockSkew: { clocks.skewSeconds(of: $0) }
+                    ),
+                    withdraw: { await proxy.withdraw($0) }
+                )
             }
             self.makeControl = makeControl
             let logins = LoginDesk(
                 parts: LoginDesk.Parts(
                     keeper: { makeControl().keeper(of: $0) },
-                    endpoint: endpoint,
+                    endpoint: clocks,
                     audit: storage.audit,
                     onAuditFailure: plan.audit.onFailure,
                     clock: clock,

@@ -5,6 +5,14 @@ import GatewayTokenKeeper
 /// What operators see and do, put together from the plan and the keepers. Made anew for each question, so that one
 /// answer speaks of one plan.
 struct OperatorControl: GatewayControl {
+    /// What a running gateway has observed of others.
+    struct Observations: Sendable {
+        /// By the name of the route.
+        var upstreamHealth: @Sendable () -> [String: UpstreamHealth] = { [:] }
+        /// See ``AuthorityClocks/skewSeconds(of:)``.
+        var clockSkew: @Sendable ([AuthorityEndpoint]) -> Int? = { _ in nil }
+    }
+
     private let plan: Plan
     private let sources: CredentialSources
     private let keepers: KeeperLookup
@@ -17,6 +25,7 @@ struct OperatorControl: GatewayControl {
     private let readinessState: ReadinessState
     private let storage: Storage
     private let clock: any GatewayClock
+    private let seen: Observations
     /// No gateway runs: the keepers do not, and the store is all there is to see.
     private let isOffline: Bool
 
@@ -30,11 +39,13 @@ struct OperatorControl: GatewayControl {
         storage: Storage,
         clock: any GatewayClock,
         isOffline: Bool = false,
+        seen: Observations = Observations(),
         withdraw: @escaping @Sendable ([any CredentialSource]) async -> [Int] = { _ in [] }
     ) {
         self.storage = storage
         self.clock = clock
         self.isOffline = isOffline
+        self.seen = seen
         locks = storage.locks
         let state = live.state
         plan = state.plan
@@ -64,7 +75,7 @@ struct OperatorControl: GatewayControl {
     func token(_ name: String) async -> Result<TokenStatus, GatewayProblem> {
         if !isOffline, let (members, subject) = keepers.member(named: name) {
             return members.member(subject).map { keeper in
-                keeper?.status(at: clock.now()) ?? statusWithoutKeeper(of: subject, in: members, name)
+                keeper.map(statusNow) ?? statusWithoutKeeper(of: subject, in: members, name)
             }
         }
         switch keepers.keeper(of: name) {
@@ -75,7 +86,13 @@ struct OperatorControl: GatewayControl {
 
     private func status(of keeper: TokenKeeper) async -> TokenStatus {
         if isOffline { await keeper.look() }
-        return keeper.status(at: clock.now())
+        return statusNow(of: keeper)
+    }
+
+    private func statusNow(of keeper: TokenKeeper) -> TokenStatus {
+        var status = keeper.status(at: clock.now())
+        status.clockSkewSeconds = seen.clockSkew(keeper.grant.authorityEndpoints)
+        return status
     }
 
     /// No request has asked for this token lately; what there is of it is in the store.
@@ -101,7 +118,8 @@ struct OperatorControl: GatewayControl {
     }
 
     func routes() async -> [RouteStatus] {
-        plan.routes.map { route in
+        let health = seen.upstreamHealth()
+        return plan.routes.map { route in
             let credential = route.credential.map { plan.credentials[$0] }
             return RouteStatus(
                 name: route.name,
@@ -110,7 +128,8 @@ struct OperatorControl: GatewayControl {
                 hosts: route.matchHosts,
                 credential: credential?.name,
                 strategy: credential?.strategyKind ?? "none",
-                needs: route.credential.flatMap(need)
+                needs: route.credential.flatMap(need),
+                health: health[route.name]
             )
         }
     }
@@ -122,27 +141,32 @@ struct OperatorControl: GatewayControl {
     }
 
     func readiness() async -> Readiness {
-        let needs = ReadinessReasons.needs(of: tokensInNeed())
-        let said = Set(sources.keepers.filter { $0.status(at: clock.now()).needsPerson }.map(\.name))
+        let inNeed = tokensInNeed()
+        let needs = ReadinessReasons.needs(of: inNeed)
+        let said = Set(inNeed.filter(\.needsPerson).map(\.credential))
         let expiring = await expirations().filter { $0.kind == .secret || !said.contains($0.of) }
-            .compactMap(ReadinessReasons.notice)
+        let ended = expiring.filter { $0.remainingSeconds <= 0 }.compactMap(ReadinessReasons.notice)
+        let ending = expiring.filter { $0.remainingSeconds > 0 }.compactMap(ReadinessReasons.notice)
+        let notices = ending + skewNotice
         let rotating = sources.keepers.filter(\.rotatesRefreshToken).map(\.name)
         let troubles = storage.health.troubles(plan.audit.onFailure, rotating: rotating)
         let anchor = storage.anchor?.reasons ?? []
-        let notes = [refusal].compactMap(\.self) + troubles.reasons + anchor + needs + expiring
+        let faults = [refusal].compactMap(\.self) + troubles.reasons + anchor + needs + ended
         switch readinessState.phase {
-        case .starting: return Readiness(isReady: false, reasons: ["the gateway is starting"] + notes)
-        case .serving: return Readiness(isReady: !troubles.blocks, reasons: notes)
-        case .draining: return Readiness(isReady: false, reasons: ["the gateway is stopping"] + notes)
+        case .starting: return Readiness(.notReady, reasons: ["the gateway is starting"] + faults + notices)
+        case .serving: return .serving(isBlocked: troubles.blocks, faults: faults, notices: notices)
+        case .draining: return Readiness(.notReady, reasons: ["the gateway is stopping"] + faults + notices)
         }
     }
 
-    /// The tokens that need a person, and those that could not be obtained when they should have been.
+    /// The largest difference stands for all.
+    private var skewNotice: [String] {
+        let authorities = sources.allKeepers.flatMap(\.grant.authorityEndpoints)
+        return [seen.clockSkew(authorities).flatMap(ClockSkew.advice)].compactMap(\.self)
+    }
+
     private func tokensInNeed() -> [TokenStatus] {
-        sources.allKeepers.compactMap { keeper in
-            let status = keeper.status(at: clock.now())
-            return status.needsPerson || (keeper.acquiresAtStart && status.isWithoutToken) ? status : nil
-        }
+        sources.allKeepers.map { $0.status(at: clock.now()) }.filter { $0.needsPerson || $0.failing != nil }
     }
 
     func perform(_ operation: TokenOperation, on name: String) async -> Result<OperationReport, GatewayProblem> {

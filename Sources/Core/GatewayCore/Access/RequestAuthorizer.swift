@@ -249,7 +249,7 @@ package final class RequestAuthorizer: Sendable {
         }
         var chosen: (any CredentialSource)?
         if let subject = subjects[match.route] {
-            switch source(subject, for: head, bytes, &trace) {
+            switch source(subject, for: head, bytes, client: evidence.client, &trace) {
             case .success(let source): chosen = source
             case .failure(let problem):
                 trace?.add(.subjectRefused)
@@ -273,9 +273,10 @@ package final class RequestAuthorizer: Sendable {
         _ subject: SubjectRule,
         for head: borrowing RequestHead,
         _ bytes: borrowing Span<UInt8>,
+        client: String?,
         _ trace: inout AuthorizationTrace?
     ) -> Result<(any CredentialSource)?, GatewayProblem> {
-        guard trace != nil else { return subject.source(for: head, bytes).map { $0 } }
+        guard trace != nil else { return subject.source(for: head, bytes, client: client).map { $0 } }
         return subject.look(for: head, bytes)
             .map { named in
                 trace?.add(.subjectNamed(named.subject))

@@ -11,9 +11,10 @@ package struct SubjectRule: Sendable {
 
     func source(
         for head: borrowing RequestHead,
-        _ bytes: borrowing Span<UInt8>
+        _ bytes: borrowing Span<UInt8>,
+        client: String?
     ) -> Result<any CredentialSource, GatewayProblem> {
-        subject(of: head, bytes).flatMap { selection.source(for: $0) }
+        subject(of: head, bytes).flatMap { selection.source(for: $0, client: client) }
     }
 
     /// The subject that the request names, with its source if there is one already. Makes none.

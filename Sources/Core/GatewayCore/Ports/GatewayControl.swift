@@ -51,6 +51,8 @@ package struct RouteStatus: Hashable, Sendable, Codable {
     package var strategy: String
     /// What the route still needs from a person before it works; nil when nothing.
     package var needs: String?
+    /// How its upstream has answered lately; nil before the first request.
+    package var health: UpstreamHealth?
 
     package init(
         name: String,
@@ -59,7 +61,8 @@ package struct RouteStatus: Hashable, Sendable, Codable {
         hosts: [String],
         credential: String?,
         strategy: String,
-        needs: String? = nil
+        needs: String? = nil,
+        health: UpstreamHealth? = nil
     ) {
         self.name = name
         self.upstream = upstream
@@ -68,15 +71,6 @@ package struct RouteStatus: Hashable, Sendable, Codable {
         self.credential = credential
         self.strategy = strategy
         self.needs = needs
-    }
-}
-
-package struct Readiness: Hashable, Sendable, Codable {
-    package var isReady: Bool
-    package var reasons: [String]
-
-    package init(isReady: Bool, reasons: [String] = []) {
-        self.isReady = isReady
-        self.reasons = reasons
+        self.health = health
     }
 }

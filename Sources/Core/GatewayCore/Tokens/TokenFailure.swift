@@ -14,6 +14,10 @@ package struct TokenFailure: Error, Hashable, Sendable {
     package let `class`: Class
     /// What waiting requests are answered with.
     package private(set) var problem: GatewayProblem
+    /// The detail of the problem without the ways by which the credential works again.
+    package private(set) var reason: String
+    /// What the authority said; for operators alone.
+    package var authorityError: AuthorityError?
     /// Drop the stored token: the authority no longer knows it.
     package var clearsToken: Bool
     /// A ``Class/terminal`` failure that the gateway tries again by itself, in growing intervals.
@@ -25,6 +29,7 @@ package struct TokenFailure: Error, Hashable, Sendable {
     package init(_ class: Class, problem: GatewayProblem, clearsToken: Bool = false, isRetried: Bool? = nil) {
         self.class = `class`
         self.problem = problem
+        reason = problem.detail
         self.clearsToken = clearsToken
         self.isRetried = `class` == .terminal && isRetried ?? (problem.kind == .credentialMisconfigured)
     }
@@ -34,12 +39,23 @@ package struct TokenFailure: Error, Hashable, Sendable {
         var changed = self
         changed.problem.detail = detail
         changed.problem.command = command
+        changed.reason = detail
         return changed
     }
 
-    /// - Parameter nextHop: Whose answer it comes from, unless it says so already.
-    package func naming(_ nextHop: String?) -> TokenFailure {
+    /// With more to say to those who have to mend it, behind the reason.
+    func adding(advice: String, command: String) -> TokenFailure {
+        var changed = replacing(detail: "\(problem.detail) \(advice)", command: command)
+        changed.reason = reason
+        return changed
+    }
+
+    /// - Parameters:
+    ///   - nextHop: Whose answer it comes from, unless it says so already.
+    ///   - authorityError: What the answer says.
+    package func naming(_ nextHop: String?, _ authorityError: AuthorityError? = nil) -> TokenFailure {
         var named = self
+        named.authorityError = authorityError
         named.problem.nextHop = problem.nextHop ?? nextHop
         return named
     }
@@ -68,7 +84,16 @@ extension TokenFailure {
             )
         )
         escalated.problem.nextHop = problem.nextHop
+        escalated.authorityError = authorityError
         return escalated
+    }
+
+    /// The problem with the authority's words, for the answer to an operator. No client is sent it.
+    package var operatorProblem: GatewayProblem {
+        guard let said = authorityError?.description else { return problem }
+        var quoting = problem
+        quoting.detail += " The authority said: \(said)"
+        return quoting
     }
 
     package init(tooManyCalls detail: String) {

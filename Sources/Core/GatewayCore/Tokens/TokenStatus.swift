@@ -39,6 +39,12 @@ package struct TokenStatus: Hashable, Sendable, Codable {
     package var lastError: String?
     /// What a person should do, when one must.
     package var action: String?
+    /// Set from the first failed call until a token is obtained, also while a live token is still served.
+    package var failing: Failing?
+    /// What the authority said when it last gave no token; kept as long as ``failing``.
+    package var authorityError: AuthorityError?
+    /// The authority's clock minus ours; nil when unknown, or when the clocks agree.
+    package var clockSkewSeconds: Int?
     /// Whether a person can log in for it.
     package var canLogIn = false
     /// The credential whose requests name the subject; nil for one that the configuration names.
@@ -72,14 +78,6 @@ package struct TokenStatus: Hashable, Sendable, Codable {
         self.renewsAt = renewsAt
         self.lastError = lastError
         self.action = action
-    }
-
-    /// Whether the last call brought none, and there is none from before.
-    package var isWithoutToken: Bool {
-        switch state {
-        case .empty, .expired, .rejected: lastError != nil
-        default: false
-        }
     }
 
     /// Whether somebody has to do something before this credential works again.
