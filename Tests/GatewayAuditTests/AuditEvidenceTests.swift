@@ -114,7 +114,9 @@ struct AuditEvidenceTests {
         let torn = "\(head.line.dropLast(3))\nsomething else\n\n\(head.line)\n"
         #expect(AnchoredHead.all(in: torn.utf8) == [head])
         #expect(AnchoredHead.row("2:\(head.hash)")?.id == 2)
-        for wrong in ["", "2", "2:", "0:\(head.hash)", "-1:\(head.hash)", "2:\(head.hash)0", "2:\(head.hash):", "x:\(head.hash)"] {
+        for wrong in [
+            "", "2", "2:", "0:\(head.hash)", "-1:\(head.hash)", "2:\(head.hash)0", "2:\(head.hash):", "x:\(head.hash)",
+        ] {
             #expect(AnchoredHead.row(wrong) == nil, "\(wrong)")
         }
     }
@@ -192,7 +194,9 @@ struct AuditEvidenceTests {
         try FileManager.default.copyItem(atPath: fixture.head, toPath: copy + ".head")
         var evidence = AuditEvidence()
         evidence.isCopy = true
-        #expect(try await AuditReader(path: copy).verify(keys: fixture.keys, evidence: evidence).breach?.fault == .cutTail)
+        #expect(
+            try await AuditReader(path: copy).verify(keys: fixture.keys, evidence: evidence).breach?.fault == .cutTail
+        )
     }
 
     // MARK: Triggers

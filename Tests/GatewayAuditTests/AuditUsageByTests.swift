@@ -76,7 +76,10 @@ struct AuditUsageByTests {
     @Test func upstreamsAreThoseOfTheRoutes() async throws {
         try await fill()
         let both = ["files": "https://api.example", "mail": "https://api.example"]
-        #expect(rows(try await fixture.reader.usage(by: .upstream, upstreams: both))[0] == "https://api.example 12 4 1200 120 3 2")
+        #expect(
+            rows(try await fixture.reader.usage(by: .upstream, upstreams: both))[0]
+                == "https://api.example 12 4 1200 120 3 2"
+        )
         let one = try await fixture.reader.usage(by: .upstream, upstreams: ["files": "https://api.example"])
         #expect(
             one.groups.map(\.name) == ["https://api.example", "route mail, which has no upstream here", nil],

@@ -10,7 +10,9 @@ struct UnknownNameTests {
     @Test func aKnownNameIsFine() { #expect(message("files", ["mail", "files"]) == nil) }
 
     @Test func theNameThatWasProbablyMeantIsNamed() {
-        #expect(message("flies", ["mail", "files"]) == "there is no route \"flies\" in the log; did you mean \"files\"?")
+        #expect(
+            message("flies", ["mail", "files"]) == "there is no route \"flies\" in the log; did you mean \"files\"?"
+        )
     }
 
     @Test func withoutOneThatIsNearAllAreNamed() {
