@@ -34,6 +34,18 @@ struct AppendedFileTests {
         #expect(try directory.text(of: "heads.old") == "one\ntwo\n")
     }
 
+    @Test func theEndIsRead() throws {
+        let path = directory.file("heads")
+        #expect(try AppendedFile.end(of: path, limit: 8) == [])
+        try add("one")
+        #expect(try AppendedFile.end(of: path, limit: 8) == Array("one\n".utf8))
+        try add("two-and-three")
+        #expect(try AppendedFile.end(of: path, limit: 8) == Array("d-three\n".utf8))
+        #expect(throws: PrivateFile.Failure("it is not a regular file")) {
+            try AppendedFile.end(of: directory.file("."), limit: 8)
+        }
+    }
+
     @Test func noFolderIsMade() throws {
         let path = directory.file("mount/heads")
         #expect(throws: PrivateFile.Failure.self) { try AppendedFile.add("one", to: path, limit: 8) }
