@@ -41,4 +41,28 @@ struct OperatorSettingsTests {
         )
         #expect(settings.plan.admin.address == .tcp(host: "127.0.0.1", port: 8081))
     }
+
+    /// The rest of the configuration is wrong, and does not matter.
+    @Test func namesAreReadWithoutTheRest() throws {
+        let names = try settings(
+            """
+            version: 1
+            access: {clients: {laptop: {token: 7}, ci: nothing}}
+            credentials: {box: {strategy: none-such}, other: 5}
+            routes:
+              files: {upstream: "https://API.example.com:443/v2", auth: box}
+              own: {upstream: "http://127.0.0.1:81", auth: {strategy: bearer, token: x}}
+              odd: {upstream: [], auth: {credential: box}}
+              empty:
+            """
+        ).plan.names
+        #expect(names.clients == ["laptop", "ci"])
+        #expect(names.credentials == ["box", "other", "routes.own"])
+        #expect(names.routes == ["files", "own", "odd", "empty"])
+        #expect(names.upstreams == ["files": "https://api.example.com", "own": "http://127.0.0.1:81"])
+    }
+
+    @Test func aConfigurationWithoutNamesHasNone() throws {
+        #expect(try settings("version: 1\nroutes: nothing\naccess:\n").plan.names == ConfiguredNames())
+    }
 }

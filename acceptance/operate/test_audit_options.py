@@ -6,6 +6,7 @@ import json
 import pathlib
 import re
 import sqlite3
+import subprocess
 
 import pytest
 import requests
@@ -216,7 +217,6 @@ def test_client_leaves_what_that_client_caused(gateway):
         found = query(gateway, "--client", client)
         assert found == [event for event in events if event.get("client") == client] != []
     assert [event["event"] for event in query(gateway, "--client", "phone", "--failed")] == ["client_denied"] * 2
-    assert query(gateway, "--client", "phon") == []
     assert [row["route"] for row in query(gateway, "--requests", "--client", "laptop")] == ["api", "api", "open"]
     assert [row["route"] for row in query(gateway, "--requests", "--client", "phone")] == ["open"]
 
@@ -250,7 +250,8 @@ def test_a_copy_is_verified_with_the_key_of_the_configuration(own_gateway, tmp_p
     source = own_gateway.folder / "state" / "audit.sqlite"
     copy.write_bytes(source.read_bytes())
     # Without its head nobody knows whether the end was cut off.
-    assert own_gateway.run("audit", "verify", "--path", copy).returncode == 5
+    headless = own_gateway.run("audit", "verify", "--path", copy)
+    assert headless.returncode == 0 and "--head ID:HASH" in headless.stdout, headless
     pathlib.Path(f"{copy}.head").write_bytes(pathlib.Path(f"{source}.head").read_bytes())
     verified = own_gateway.run("audit", "verify", "--path", copy)
     assert verified.returncode == 0 and f"{len(query(own_gateway))} rows" in verified.stdout, verified
@@ -261,6 +262,120 @@ def test_a_copy_is_verified_with_the_key_of_the_configuration(own_gateway, tmp_p
         database.commit()
     assert own_gateway.run("audit", "verify", "--path", copy).returncode == 5
     assert own_gateway.run("audit", "verify").returncode == 0, "the log itself is whole"
+
+
+def backup(gateway, copy):
+    """As sqlite3's `.backup` makes it."""
+    source = gateway.folder / "state" / "audit.sqlite"
+    subprocess.run(["sqlite3", str(source), f".backup {copy}"], check=True, timeout=20)
+
+
+def test_a_backup_that_ends_before_the_log_is_whole(own_gateway, tmp_path):
+    copy = tmp_path / "copy.sqlite"
+    backup(own_gateway, copy)
+    rows = len(query(own_gateway))
+    assert own_gateway.run("token", "lock", "routes.api").returncode == 0
+    verified = own_gateway.run("audit", "verify", "--path", copy)
+    assert verified.returncode == 0 and verified.stdout.startswith(f"The copy is intact: {rows} rows"), verified
+    assert f"The log itself has gone on to row {rows + 1}." in verified.stdout
+    said = json.loads(own_gateway.run("audit", "verify", "--json", "--path", copy).stdout)
+    assert said["is_copy"] and said["rows"] == rows
+    assert {"source": "log_head", "row": rows + 1, "is_compared": False} in said["compared"]
+    # The key alone is enough, away from the configuration.
+    key = own_gateway.folder / "state" / "token.key"
+    elsewhere = command("audit", "verify", "--path", copy, "--key", key, cwd=tmp_path)
+    assert elsewhere.returncode == 0 and f"{rows} rows" in elsewhere.stdout, elsewhere
+    other = tmp_path / "other.key"
+    other.write_text("ab" * 32 + "\n")
+    other.chmod(0o600)
+    foreign = command("audit", "verify", "--path", copy, "--key", other, cwd=tmp_path)
+    assert foreign.returncode == 1 and "another installation key" in foreign.stderr, foreign
+
+
+def test_a_row_that_is_named_has_to_be_in_the_copy(own_gateway, tmp_path):
+    copy = tmp_path / "copy.sqlite"
+    backup(own_gateway, copy)
+    events = query(own_gateway)
+    named = f"{events[-1]['id']}:{events[-1]['hash']}"
+    verified = own_gateway.run("audit", "verify", "--path", copy, "--head", named)
+    assert verified.returncode == 0 and "It holds the row that --head names." in verified.stdout, verified
+    assert own_gateway.run("token", "lock", "routes.api").returncode == 0
+    [locked] = query(own_gateway)[-1:]
+    later = own_gateway.run("audit", "verify", "--path", copy, "--head", f"{locked['id']}:{locked['hash']}")
+    assert later.returncode == 5 and "rolled_back" in later.stderr, later
+    for wrong in ("5", "5:abc", "x:" + "0" * 64):
+        refused = own_gateway.run("audit", "verify", "--head", wrong)
+        assert refused.returncode == 2 and "cannot read --head" in refused.stderr, refused
+
+
+# MARK: Names
+
+UNKNOWN = [
+    ("--client", "phon", 'no client "phon"', 'did you mean "phone"?'),
+    ("--route", "apis", 'no route "apis"', 'did you mean "api"?'),
+    ("--credential", "routes.apu", 'no credential "routes.apu"', 'did you mean "routes.api"?'),
+    ("--event", "locket", 'no event "locket"', 'did you mean "locked"?'),
+    ("--client", "xyz", 'no client "xyz"', "it knows laptop, phone"),
+]
+
+
+@pytest.mark.parametrize("option, name, words, hint", UNKNOWN)
+@pytest.mark.parametrize("verb", [["query"], ["export"], ["tail"], ["tail", "-f"]])
+def test_a_name_that_nobody_has_is_wrong_usage(gateway, verb, option, name, words, hint):
+    refused = gateway.run("audit", *verb, option, name)
+    assert (refused.returncode, refused.stdout) == (2, ""), refused
+    assert words in refused.stderr and hint in refused.stderr, refused
+
+
+def test_a_name_that_the_configuration_has_no_more_is_found_in_the_log(own_gateway, tmp_path):
+    own_gateway.stop()
+    events = query(own_gateway, "--client", "phone")
+    assert events and query(own_gateway, "--credential", "routes.api[user:42]") == [], "subjects are no names"
+    renamed = own_gateway.file.read_text().replace("phone", "tablet")
+    own_gateway.file.write_text(renamed)
+    assert query(own_gateway, "--client", "phone") == events
+    assert query(own_gateway, "--client", "tablet") == [], "it has done nothing so far"
+    copy = tmp_path / "copy.sqlite"
+    backup(own_gateway, copy)
+    foreign = own_gateway.run("audit", "query", "--path", copy, "--client", "tablet")
+    assert foreign.returncode == 2 and 'in the log' in foreign.stderr, "only the log counts there"
+
+
+# MARK: Sums
+
+SUMS = {
+    "client": {"laptop": (3, 0), "phone": (1, 0)},
+    "route": {"api": (2, 0), "open": (2, 0)},
+    "credential": {"routes.api": (2, 0), "routes.open": (2, 0)},
+}
+
+
+@pytest.mark.parametrize("by", [*SUMS, "upstream"])
+def test_requests_are_summed_up_by(own_gateway, origin, by):
+    own_gateway.stop()
+    expected = SUMS.get(by, {origin.url.rstrip("/"): (4, 0)})
+    said = json.loads(own_gateway.run("audit", "stats", "--by", by, "--last", "1h", "--json").stdout)
+    assert said["by"] == by and said["since"].endswith("Z")
+    groups = {group["name"]: (group["requests"], group["errors"]) for group in said["groups"]}
+    assert groups == expected, said
+    assert said["total"]["requests"] == 4 and said["total"]["bytes_sent"] > 0
+    shown = own_gateway.run("audit", "stats", "--by", by)
+    lines = shown.stdout.splitlines()
+    assert lines[0].split()[:3] == [by.upper(), "REQUESTS", "ERRORS"], shown
+    assert [line.split()[0] for line in lines[1:]] == [*sorted(expected), "total"], shown
+
+
+def test_sums_of_a_time_leave_out_what_is_older(own_gateway):
+    own_gateway.stop()
+    everything = json.loads(own_gateway.run("audit", "stats", "--json").stdout)
+    assert everything["events"] == len(query(own_gateway)) and "since" not in everything
+    recent = json.loads(own_gateway.run("audit", "stats", "--json", "--last", "1h").stdout)
+    assert recent["events"] == everything["events"] and recent["calls"] == 4
+    for wrong in ("yesterday", "0h", "1w", "-1h"):
+        refused = own_gateway.run("audit", "stats", f"--last={wrong}")
+        assert refused.returncode == 2 and "30m, 2h or 7d" in refused.stderr, refused
+    refused = own_gateway.run("audit", "stats", "--by", "cleint")
+    assert refused.returncode == 2 and 'did you mean "client"?' in refused.stderr, refused
 
 
 # East, west with half an hour, and none; neither has a summer time.

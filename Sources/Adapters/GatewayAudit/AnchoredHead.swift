@@ -38,9 +38,8 @@ package struct AnchoredHead: Hashable, Sendable {
 
     /// Those of a text with one in a line.
     package static func all(in bytes: some Sequence<UInt8>) -> [AnchoredHead] {
-        String(decoding: Array(bytes), as: UTF8.self).split(whereSeparator: \.isNewline).compactMap {
-            AnchoredHead(line: $0)
-        }
+        bytes.split(whereSeparator: { $0 == 0x0A || $0 == 0x0D })
+            .compactMap { AnchoredHead(line: String(decoding: $0, as: UTF8.self)) }
     }
 
     func isAuthentic(for chain: AuditChain) -> Bool { authentication == chain.hash(ofHead: id, hash) }

@@ -12,7 +12,7 @@ final class AnchorSink: Sendable {
     /// One call on a file or a socket.
     private static let callLimit: Duration = .seconds(5)
     /// Some 100,000 lines. With those of the file before it twice as many are kept.
-    private static let fileLimit = 16 << 20
+    static let fileLimit = 16 << 20
 
     let plan: AnchorPlan
     private let runner: any ProgramRunner
@@ -45,27 +45,29 @@ final class AnchorSink: Sendable {
     }
 
     /// What was sent, oldest first; nil where that cannot be read.
-    func heads() async throws(Failure) -> [AnchoredHead]? {
+    ///
+    /// - Parameter limit: Of a file, so many bytes at its end.
+    func heads(within limit: Int = 2 * fileLimit) async throws(Failure) -> [AnchoredHead]? {
         switch plan {
         case .command(_, let read):
             guard let read else { return nil }
             return AnchoredHead.all(in: try await run(read, input: nil))
         case .syslog: return nil
         case .file(let path):
-            let older = try await content(AppendedFile.older(path))
-            return AnchoredHead.all(in: older + (try await content(path)))
+            let end = try await end(of: path, limit)
+            let older = end.count < limit ? try await self.end(of: AppendedFile.older(path), limit - end.count) : []
+            return AnchoredHead.all(in: older + end)
         }
     }
 
-    /// Nothing of a file that is not there.
-    private func content(_ path: String) async throws(Failure) -> [UInt8] {
-        let result = try await call { () -> Result<[UInt8], BoundedFile.Failure> in
-            Result { () throws(BoundedFile.Failure) in try BoundedFile.read(path, limit: 2 * Self.fileLimit).bytes }
+    private func end(of path: String, _ limit: Int) async throws(Failure) -> [UInt8] {
+        let result = try await call { () -> Result<[UInt8], PrivateFile.Failure> in
+            Result { () throws(PrivateFile.Failure) in try AppendedFile.end(of: path, limit: limit) }
         }
-        switch result {
-        case .success(let bytes): return bytes
-        case .failure(.missing): return []
-        case .failure(let failure): throw Failure(reason: failure.message)
+        do throws(PrivateFile.Failure) {
+            return try result.get()
+        } catch {
+            throw Failure(reason: error.reason)
         }
     }
 

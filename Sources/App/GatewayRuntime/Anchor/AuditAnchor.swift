@@ -17,8 +17,8 @@ final class AuditAnchor: Sendable {
         var contradiction: String?
     }
 
-    /// The newest heads are compared at the start; `audit verify` compares all.
-    private static let comparedAtStart = 1000
+    /// The newest heads, some 1000, are compared at the start; `audit verify` compares all.
+    private static let bytesComparedAtStart = 170_000
 
     private let sink: AnchorSink
     private let log: SQLiteAuditLog
@@ -48,11 +48,13 @@ final class AuditAnchor: Sendable {
     }
 
     /// Before the first event of a start: afterwards the log goes on, from wherever it was put back to.
+    ///
+    /// The start is not refused. The usual cause is a backup that was restored, and the proof stays at the anchor.
     func compare() async {
         let finding: String?
         do {
-            guard let heads = try await sink.heads() else { return }
-            let contradiction = try await log.contradiction(of: heads.suffix(Self.comparedAtStart))
+            guard let heads = try await sink.heads(within: Self.bytesComparedAtStart) else { return }
+            let contradiction = try await log.contradiction(of: heads.suffix(1000))
             state.withLock { $0.contradiction = contradiction }
             finding = contradiction.map {
                 "the audit log does not fit its anchor (\(sink.plan.name)): \($0). Run `authgateway audit verify`. Restore the "

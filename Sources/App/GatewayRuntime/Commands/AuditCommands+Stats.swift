@@ -5,7 +5,7 @@ extension AuditCommands {
     /// - Parameters:
     ///   - grouping: `client`, `route`, `credential` or `upstream`; nil sums up each credential, with its latencies.
     ///   - last: How long ago it begins, such as `1h`; nil for all of the log.
-    package func stats(by grouping: String?, last: String?) async throws(CommandFailure) -> String {
+    package func stats(by grouping: String? = nil, last: String? = nil) async throws(CommandFailure) -> String {
         let since = try beginning(last)
         guard let grouping = try known(grouping) else {
             let stats = try await ask { reader throws(AuditError) in try await reader.stats(since: since) }

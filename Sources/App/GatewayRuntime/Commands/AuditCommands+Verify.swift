@@ -33,7 +33,7 @@ extension AuditCommands {
     }
 
     /// - Throws: ``ExitStatus/verification`` when the log was tampered with, ``ExitStatus/failed`` when something cannot be said.
-    package func verify(_ proof: Proof) async throws(CommandFailure) -> String {
+    package func verify(_ proof: Proof = Proof()) async throws(CommandFailure) -> String {
         let row = try self.row(proof.head)
         let settings: OperatorSettings? = proof.key == nil ? try configured() : self.settings
         let key = try self.key(proof.key, settings)

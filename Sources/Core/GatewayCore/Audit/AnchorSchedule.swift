@@ -6,6 +6,11 @@ package struct AnchorSchedule: Sendable {
     package struct Failure: Hashable, Sendable {
         package let since: UnixTime
         package let reason: String
+
+        package init(since: UnixTime, reason: String) {
+            self.since = since
+            self.reason = reason
+        }
     }
 
     /// nil while it works.
