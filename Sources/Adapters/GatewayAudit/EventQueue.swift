@@ -37,12 +37,8 @@ struct EventQueue {
         return true
     }
 
-    mutating func takeWithdrawals() -> [TokenEvent] {
-        defer { withdrawals = [] }
-        return withdrawals
-    }
-
-    mutating func putBack(_ unwritten: [TokenEvent]) { withdrawals = unwritten + withdrawals }
+    /// The first of them were written.
+    mutating func removeWithdrawals(_ count: Int) { withdrawals.removeFirst(count) }
 
     /// What is written with the next commit. An author who has given up does not count on it any more.
     ///

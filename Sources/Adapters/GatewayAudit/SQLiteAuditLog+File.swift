@@ -73,7 +73,7 @@ extension SQLiteAuditLog {
             self.exportHead()
         }
         headChanged.finish()
-        for event in state.withLock({ $0.events.takeWithdrawals() }) { sayLost(event) }
+        for event in state.withLock({ $0.events.withdrawals }) { sayLost(event) }
         await writer.close(within: Self.closingLimit)
     }
 

@@ -189,14 +189,17 @@ package final class SQLiteAuditLog: AuditLog {
     /// Writes what could not be written before, now that the log works. On the thread only.
     func writeWithdrawals() {
         guard hasRoom(for: .operator) else { return }
-        var events = state.withLock { $0.events.takeWithdrawals() }
+        var events = state.withLock { $0.events.withdrawals }
         guard !events.isEmpty else { return }
         for index in events.indices { events[index].detail["recorded_late"] = "true" }
         do {
             try write(events)
+            // Only this thread removes any.
+            state.withLock { $0.events.removeWithdrawals(events.count) }
             writer.track { exportHead() }
         } catch {
-            state.withLock { $0.events.putBack(events) }
+            // They wait for the next time, and the next look finds out why.
+            suspect()
         }
     }
 
