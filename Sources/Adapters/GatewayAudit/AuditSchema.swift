@@ -41,6 +41,8 @@ enum AuditSchema {
             try database.execute(sql: "ALTER TABLE \(table) ADD COLUMN \(column) \(definition)")
         }
         for (name, rule) in triggers { try database.execute(sql: "CREATE TRIGGER IF NOT EXISTS \(name) \(rule)") }
+        // The view of an earlier version took a request that failed for a failure of its credential.
+        try database.execute(sql: "DROP VIEW IF EXISTS credential_history")
         try database.execute(sql: history)
     }
 
@@ -159,7 +161,7 @@ enum AuditSchema {
     ]
 
     private static let history = """
-        CREATE VIEW IF NOT EXISTS credential_history AS
+        CREATE VIEW credential_history AS
         SELECT
             names.credential,
             good.at AS last_good_at,
@@ -185,6 +187,6 @@ enum AuditSchema {
                 AND event IN ('acquired', 'renewed', 'loaded', 'imported', 'adopted', 'login_completed'))
         LEFT JOIN token_events AS failure ON failure.id = (
             SELECT max(id) FROM token_events
-            WHERE credential = names.credential AND outcome = 'failed');
+            WHERE credential = names.credential AND outcome = 'failed' AND event != 'request_failed');
         """
 }

@@ -44,6 +44,8 @@ struct AuditTally {
     fileprivate enum Call {
         case acquire(failed: Bool)
         case renew(failed: Bool)
+        /// A request that failed, which is no failure of what it is counted under.
+        case request
         case none
 
         init(_ event: String) {
@@ -53,6 +55,7 @@ struct AuditTally {
                 case .acquisitionFailed: .acquire(failed: true)
                 case .renewed: .renew(failed: false)
                 case .renewalFailed: .renew(failed: true)
+                case .requestFailed: .request
                 default: .none
                 }
         }
@@ -102,7 +105,7 @@ struct AuditTally {
         let failed = Array(TokenEvent.Outcome.failed.rawValue.utf8)
         try StatementRow.forEach(of: sql + " ORDER BY id", arguments: arguments, in: database) { row in
             let call = call(row)
-            let hasFailed = row.holds(failed, at: 2)
+            let hasFailed = if case .request = call { false } else { row.holds(failed, at: 2) }
             let id = row.integer(at: 4)
             let duration = timesCalls && row.kind(at: 3) == .integer ? row.integer(at: 3) : nil
             change(row) { sum in
@@ -164,7 +167,7 @@ extension AuditTally.Sum {
         case .renew(let failed):
             if let duration { renew.add(duration) }
             count(failed: failed)
-        case .none: break
+        case .request, .none: break
         }
     }
 
