@@ -57,6 +57,16 @@ struct AuthorityTextTests {
         }
     }
 
+    @Test func inMarkupItIsHiddenToo() {
+        #expect(Self.shown("It p4ss&amp;w&lt;rd9 is wrong", hiding: "p4ss&w<rd9") == "It ‹hidden› is wrong")
+    }
+
+    /// Nobody encodes a word nine times who has nothing to hide.
+    @Test func whatIsEncodedTooOftenIsHidden() {
+        let word = "%" + String(repeating: "25", count: 12) + "41"
+        #expect(Self.shown("It is \(word) now") == AuthorityText.allHidden)
+    }
+
     @Test func encodedItIsOneWord() {
         #expect(Self.shown("the pass-9%20of+mine is wrong", hiding: "pass-9 of mine") == "the ‹hidden› is wrong")
     }

@@ -23,7 +23,7 @@ package struct AuthorityText: Sendable {
     package func shown(_ text: String, limit: Int = limit) -> String? {
         let words = Self.words(text)
         guard !words.isEmpty else { return nil }
-        guard !revealsGuessable(words.joined(separator: " ")) else { return Self.allHidden }
+        guard !isRepeated(in: words.joined(separator: " "), where: \.isGuessable) else { return Self.allHidden }
         let masked = Self.maskingRuns(in: words.map { isRepeated(in: $0) ? Self.hidden : $0 })
         let line = masked.joined(separator: " ")
         // One that has spaces in it, or that only the whole spells.
@@ -31,14 +31,9 @@ package struct AuthorityText: Sendable {
         return line.count > limit ? line.prefix(limit) + "…" : line
     }
 
-    private func isRepeated(in text: String) -> Bool {
-        let variants = HiddenSecret.variants(of: text)
-        return secrets.contains { $0.isRepeated(in: variants) }
-    }
-
-    private func revealsGuessable(_ text: String) -> Bool {
-        let variants = HiddenSecret.variants(of: text)
-        return secrets.contains { $0.isGuessable && $0.isRepeated(in: variants) }
+    private func isRepeated(in text: String, where isMeant: (HiddenSecret) -> Bool = { _ in true }) -> Bool {
+        guard let variants = HiddenSecret.variants(of: text) else { return true }
+        return secrets.contains { isMeant($0) && $0.isRepeated(in: variants) }
     }
 
     /// The text without what is not printable. If it is too long, its last word is dropped: that may be a part of a secret.
@@ -71,9 +66,15 @@ private struct HiddenSecret: Sendable {
         let bytes = secret.withValue { Array($0.utf8) }
         let encoded = [Base64.encode(bytes), Base64.encodeURL(bytes)].map { Self.fold(Array($0.utf8)) }
         let unpadded = encoded.map { Array($0.reversed().drop { $0 == UInt8(ascii: "=") }.reversed()) }
-        forms = ([Self.fold(bytes)] + (bytes.count < 4 ? [] : unpadded)).map { SecretBytes($0) }
+        let inMarkup = secret.withValue { Self.fold(Array(Self.escaped($0).utf8)) }
+        forms = ([Self.fold(bytes), inMarkup] + (bytes.count < 4 ? [] : unpadded)).map { SecretBytes($0) }
         isGuessable = bytes.count < 8 || bytes.allSatisfy(\.isLetter)
         isWholeWord = bytes.count < 4
+    }
+
+    /// As HTML and XML write it.
+    private static func escaped(_ text: String) -> String {
+        [("&", "&amp;"), ("<", "&lt;"), (">", "&gt;"), ("\"", "&quot;")].reduce(text) { $0.replacing($1.0, with: $1.1) }
     }
 
     func isRepeated(in variants: [[UInt8]]) -> Bool {
@@ -92,20 +93,20 @@ private struct HiddenSecret: Sendable {
         }
     }
 
-    /// Who encodes a text more often than this hides something, and is not read further.
+    /// Who encodes a text more often than this hides something.
     private static let maximumDecodings = 8
 
-    /// The text as it is, and with its percent-encoding undone as often as there is one.
-    static func variants(of text: String) -> [[UInt8]] {
+    /// The text as it is, and with its percent-encoding undone as often as there is one; nil when that is too often.
+    static func variants(of text: String) -> [[UInt8]]? {
         var bytes = Array(text.utf8)
         var variants = [fold(bytes)]
         for _ in 0..<maximumDecodings {
             let decoded = PercentEncoding.decodeLeniently(bytes.span, 0..<bytes.count)
-            guard decoded.count < bytes.count else { break }
+            guard decoded.count < bytes.count else { return variants }
             bytes = decoded
             variants.append(fold(bytes))
         }
-        return variants
+        return nil
     }
 
     /// Lower case, `+` as the space that it can mean in a form, and without the backslashes of a quoted string.
