@@ -8,8 +8,8 @@ struct ExplainCommand: AsyncParsableCommand {
         discussion: """
             Examples:
               authgateway explain http://127.0.0.1:8080/box/2.0/users/me
-              authgateway explain POST https://api.box.com/2.0/files/content --client ci
-              authgateway explain 'curl -H "Authorization: Bearer …" http://box.localhost:8080/2.0/users/me'
+              authgateway explain POST https://api.box.com/2.0/files --client ci
+              authgateway explain 'curl -d a=b http://box.localhost:8080/2.0/files'
               authgateway explain - < command.txt
 
             Shows the route and why the others lost, the client, the rules, the credential,

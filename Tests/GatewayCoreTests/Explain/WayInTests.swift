@@ -13,7 +13,12 @@ struct WayInTests {
         WayIn, head: String
     ) {
         guard case .request(let request) = try ExplainInput(text),
-            let way = WayIn(of: request, to: listeners, knowsHost: { ["box.localhost", "api.known.com"].contains($0) })
+            let way = WayIn(
+                of: request,
+                to: listeners,
+                knowsHost: { ["box.localhost", "api.known.com"].contains($0) },
+                isUpstream: { $0.host == "up.example" }
+            )
         else { throw ExplainInputError("no way in") }
         return (way, way.head(of: request, contentLength: request.contentLength))
     }
@@ -28,7 +33,10 @@ struct WayInTests {
         // Hosts of routes.
         ("http://box.localhost:8080/a", "GET /a HTTP/1.1\r\nHost: box.localhost:8080\r\n\r\n"),
         ("POST https://api.known.com/a", "POST /a HTTP/1.1\r\nHost: api.known.com\r\n\r\n"),
+        // A name of a listener that other machines reach.
+        ("https://gw.example:8443/a", "GET /a HTTP/1.1\r\nHost: gw.example:8443\r\n\r\n"),
         // Anything else is asked for by a proxy.
+        ("https://up.example:8443/a", "GET https://up.example:8443/a HTTP/1.1\r\nHost: up.example:8443\r\n\r\n"),
         ("https://api.box.com/2.0?a", "GET https://api.box.com/2.0?a HTTP/1.1\r\nHost: api.box.com\r\n\r\n"),
         ("http://127.0.0.1:9999/a", "GET http://127.0.0.1:9999/a HTTP/1.1\r\nHost: 127.0.0.1:9999\r\n\r\n"),
         ("http://10.1.2.3:8080/a", "GET http://10.1.2.3:8080/a HTTP/1.1\r\nHost: 10.1.2.3:8080\r\n\r\n"),

@@ -65,6 +65,17 @@ package struct ExplainCommands: Sendable {
 
     private func text(of answer: ExplanationAnswer) throws(CommandFailure) -> String {
         guard let explanation = answer.explanation else { return "" }
-        return asJSON ? try JSONText.pretty(explanation) : explanation.text(width: style.width)
+        return asJSON ? try JSONText.pretty(explanation) : painted(explanation)
+    }
+
+    private func painted(_ explanation: Explanation) -> String {
+        let color: TextStyle.Color =
+            switch explanation.outcome {
+            case .forwarded: .green
+            case .waits: .yellow
+            case .refused: .red
+            }
+        let text = explanation.text(width: style.width)
+        return style.paint(explanation.verdict, color) + text.dropFirst(explanation.verdict.count)
     }
 }

@@ -50,8 +50,8 @@ struct LiveRequest: Sendable {
                     answer += part.readableBytesView
                     if answer.count > Self.answerLimit || Self.isUpgraded(answer) { break }
                 }
-            } catch NIOSSLError.uncleanShutdown where !answer.isEmpty {
-                // What has come is shown.
+            } catch  where !answer.isEmpty {
+                // The end of the connection was not a clean one; what has come is shown.
             }
             return answer
         }

@@ -12,7 +12,7 @@ extension Explanation {
         }
         route = judgement.route.map { Route($0, judgement) }
         client = Client(judgement)
-        credential = judgement.credential.map { Credential($0, status, at: now) }
+        credential = judgement.credential.map { CredentialState($0, status, at: now) }
         refusal = judgement.problem.map { Refusal($0, disclosesNames: judgement.disclosesNames) }
         departure = judgement.departure.map { Departure($0, judgement) }
         outcome = Self.outcome(of: judgement)
@@ -115,7 +115,7 @@ extension Explanation.Client {
     }
 }
 
-extension Explanation.Credential {
+extension Explanation.CredentialState {
     fileprivate init(_ use: RequestJudgement.CredentialUse, _ status: TokenStatus?, at now: UnixTime) {
         name = use.name
         strategy = use.strategy

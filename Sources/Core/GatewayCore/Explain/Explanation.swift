@@ -60,7 +60,7 @@ package struct Explanation: Hashable, Sendable, Codable {
         package var isAssumed: Bool
     }
 
-    package struct Credential: Hashable, Sendable, Codable {
+    package struct CredentialState: Hashable, Sendable, Codable {
         package var name: String
         package var strategy: String
         /// It has a token that comes and goes; otherwise it is what the configuration says.
@@ -119,7 +119,7 @@ package struct Explanation: Hashable, Sendable, Codable {
     package var otherRoutes: [OtherRoute]
     package var otherRouteCount: Int
     package var client: Client?
-    package var credential: Credential?
+    package var credential: CredentialState?
     package var refusal: Refusal?
     package var departure: Departure?
     package var steps: [Step]

@@ -69,7 +69,6 @@ package struct RequestJudgement: Sendable {
     /// Whether that answer names routes, credentials and strategies.
     package var disclosesNames = false
     package var route: RoutePlan?
-    package var client: String?
     package var credential: CredentialUse?
     package var departure: Departure?
     package var remarks: [String] = []

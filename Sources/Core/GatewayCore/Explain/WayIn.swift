@@ -43,6 +43,11 @@ package struct ArrivalListener: Hashable, Sendable {
         return isOwn && Origin(scheme: .http, host: host, port: 80).isLoopback
     }
 
+    /// Other machines reach it, perhaps by a name that the configuration does not know.
+    fileprivate func mayHaveName(in origin: Origin) -> Bool {
+        identity.reach == .network && origin.port == port && !origin.isLoopback
+    }
+
     private static let anyAddresses: Set<String> = ["0.0.0.0", "::"]
 }
 
@@ -72,10 +77,12 @@ package struct WayIn: Hashable, Sendable {
     /// - Parameters:
     ///   - listeners: At least one.
     ///   - knowsHost: Whether routes have this host name.
+    ///   - isUpstream: Whether routes have their upstream at this host and port.
     package init?(
         of request: DescribedRequest,
         to listeners: [ArrivalListener],
-        knowsHost: (String) -> Bool
+        knowsHost: (String) -> Bool,
+        isUpstream: (Origin) -> Bool = { _ in false }
     ) {
         guard let standard = listeners.first(where: { $0.port != nil && !$0.isTLS }) ?? listeners.first else {
             return nil
@@ -113,6 +120,9 @@ package struct WayIn: Hashable, Sendable {
         } else if knowsHost(origin.host) {
             form = .direct
             listener = listeners.first { $0.port == origin.port } ?? standard
+            host = request.host ?? url.authority
+        } else if let found = listeners.first(where: { $0.mayHaveName(in: origin) }), !isUpstream(origin) {
+            (form, listener) = (.direct, found)
             host = request.host ?? url.authority
         } else {
             (form, listener) = (.proxy, standard)

@@ -40,12 +40,10 @@ struct RequestJudge: Sendable {
             judgement.problem = refusal.problem
             judgement.disclosesNames = refusal.disclosesNames
             judgement.route = refusal.route.map { shared.routes[$0].plan }
-            judgement.client = refusal.client
             return judgement
         case .admitted(let admitted):
             judgement.disclosesNames = admitted.disclosesNames
             judgement.route = shared.routes[admitted.match.route].plan
-            judgement.client = admitted.client
             return await follow(admitted, judgement, framing: decoder.head.framing)
         }
     }
@@ -139,16 +137,20 @@ extension ProxyServer {
         // A reload may come in between.
         for _ in 0..<3 {
             guard let shared = await workers.ask({ $0.shared }) else { return nil }
-            let arrival = WayIn(of: request, to: listeners) { shared.authorizer.knowsHost($0) }
+            let arrival = WayIn(
+                of: request,
+                to: listeners,
+                knowsHost: { shared.authorizer.knowsHost($0) },
+                isUpstream: { origin in
+                    shared.routes.contains {
+                        $0.plan.upstream.host == origin.host && $0.plan.upstream.port == origin.port
+                    }
+                }
+            )
             guard let arrival else { return nil }
             let judge = RequestJudge(shared: shared, workers: workers, request: request, arrival: arrival)
             if let judgement = await judge.judge(as: client) { return judgement }
         }
         return nil
-    }
-
-    /// Whether routes have this host name.
-    package func knowsHost(_ name: String) async -> Bool {
-        await workers.ask { $0.shared.authorizer.knowsHost(name) } ?? false
     }
 }
