@@ -55,6 +55,7 @@ enum FolderTable {
             ],
             "Schema": ["Auth", "Config", "Decoding", "Secrets", "Text"],
         ],
+        ["Doctor": ["Addresses", "Config", "Errors", "Plan", "Ports", "Text", "Time", "Tokens"]],
     ]
 
     private static let runtime: [Layer] = [
@@ -91,6 +92,12 @@ enum FolderTable {
             "Commands": [
                 "Assembly", "Configuration", "Console", "Observability", "Operator", "Plan", "Secrets", "State",
                 "Storage", "Time",
+            ]
+        ],
+        [
+            "Doctor": [
+                "Assembly", "Commands", "Configuration", "Console", "Observability", "Operator", "Plan", "Secrets",
+                "State", "Storage", "Time",
             ]
         ],
     ]

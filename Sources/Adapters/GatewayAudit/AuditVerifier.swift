@@ -34,7 +34,7 @@ struct AuditVerifier {
         return result
     }
 
-    private func verifyKey(_ database: Database) throws {
+    func verifyKey(_ database: Database) throws {
         let check = try String.fetchOne(database, sql: "SELECT value FROM audit_log WHERE name = 'key_check'")
         guard check == chain.keyCheck else {
             // The head file proves that the key is the right one, so the note of it was edited.
@@ -139,7 +139,7 @@ struct AuditVerifier {
         return Position(id: id, hash: hash)
     }
 
-    private func verifyHead(end: Position, pruned: Int64, meetsHead: Bool) throws {
+    func verifyHead(end: Position, pruned: Int64, meetsHead: Bool) throws {
         switch head {
         case .missing:
             guard end.id == 0 else {

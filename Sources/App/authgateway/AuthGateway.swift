@@ -17,7 +17,8 @@ struct AuthGateway: AsyncParsableCommand {
             """,
         version: GatewayVersion.current,
         subcommands: [
-            RunCommand.self, CheckCommand.self, PlanCommand.self, ReloadCommand.self, RoutesCommand.self,
+            RunCommand.self, CheckCommand.self, DoctorCommand.self, PlanCommand.self, ReloadCommand.self,
+            RoutesCommand.self,
             StatusCommand.self, LoginCommand.self, LogoutCommand.self, TokenCommand.self, KeyCommand.self,
             AuditCommand.self,
             ConfigCommand.self, SandboxCommand.self, VersionCommand.self,

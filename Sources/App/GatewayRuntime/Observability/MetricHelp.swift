@@ -17,7 +17,8 @@ enum MetricHelp {
         "gateway_replays_total": "Requests that were sent again with a newer token after a 401, by route.",
         "gateway_request_duration_seconds":
             "Seconds from the whole head of a request to the end of its response, by route.",
-        "gateway_requests_total": "Requests that have ended, by route and status. Without a matching route it is empty.",
+        "gateway_requests_total":
+            "Requests that have ended, by route and status. The route is empty where none matched.",
         "gateway_sent_bytes_total": "Bytes of response content that clients were sent, by route.",
         "gateway_token_audit_failures_total": "Token events that could not be written to the audit log.",
         "gateway_token_call_seconds": "Seconds that calls to the authority of a credential took.",
