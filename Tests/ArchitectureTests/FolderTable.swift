@@ -27,6 +27,7 @@ enum FolderTable {
         [
             "HTTP1": ["HTTP", "Text"],
             "Rejections": ["HTTP", "Text", "Time"],
+            "Tracing": ["HTTP", "Text", "Time"],
         ],
         ["Credentials": ["Errors", "HTTP", "Rejections", "Secrets", "Text", "Time"]],
         [
@@ -43,7 +44,7 @@ enum FolderTable {
             "Decoding": [
                 "Addresses", "Auth", "Config", "Credentials", "HTTP", "Plan", "Secrets", "Text", "Time", "Tokens",
             ],
-            "Exchange": ["Credentials", "Errors", "HTTP", "Plan", "Text", "Time"],
+            "Exchange": ["Credentials", "Errors", "HTTP", "Plan", "Text", "Time", "Tracing"],
             "Routing": ["Addresses", "Plan", "Text"],
         ],
         [
@@ -54,6 +55,7 @@ enum FolderTable {
                 "Audit", "Auth", "Config", "Credentials", "Errors", "Exchange", "Plan", "Secrets", "Time", "Tokens",
             ],
             "Schema": ["Auth", "Config", "Decoding", "Secrets", "Text"],
+            "Telemetry": ["Addresses", "Errors", "Exchange", "Text", "Time", "Tokens", "Tracing"],
         ],
         ["Doctor": ["Addresses", "Config", "Errors", "Plan", "Ports", "Text", "Time", "Tokens"]],
     ]

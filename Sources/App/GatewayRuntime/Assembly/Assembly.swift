@@ -4,6 +4,7 @@ import GatewayCore
 import GatewayProxy
 import GatewayTokenClient
 import GatewayTokenKeeper
+import GatewayTokenStores
 import Logging
 import NIOCore
 import NIOPosix
@@ -57,6 +58,7 @@ struct Assembly: Sendable {
         let sources = CredentialSources(credentials: plan.credentials, parts: parts)
         let live = LivePlan(plan: plan, sources: sources)
         for keeper in sources.keepers { keepers.start(keeper) }
+        let telemetry = plan.telemetry.map { RequestTelemetry($0, workers: plan.workers.count) }
         let observer = TrafficObserver(
             audit: storage.audit,
             usage: plan.audit.usage,
@@ -65,10 +67,12 @@ struct Assembly: Sendable {
             clock: clock,
             accessLog: options.logsAccess ? options.logger("access") : nil,
             logger: options.logger("audit"),
+            telemetry: telemetry,
             workers: plan.workers.count
         )
         self.observer = observer
         let readiness = ReadinessState()
+        let refreshMetrics: @Sendable () async -> Void
         let binding = Binding(plan: plan, options: options, group: group, clock: clock)
         do throws(CommandFailure) {
             let proxy = try binding.makeProxy(sources: sources, observer: observer)
@@ -105,19 +109,35 @@ struct Assembly: Sendable {
             )
             self.logins = logins
             let vending = VendingDesk(live: live, observer: observer, clock: clock)
+            let metrics = options.metrics
+            refreshMetrics = {
+                let control = makeControl()
+                observer.collect()
+                TokenMetrics.record(await control.tokens(), await control.expirations(), in: metrics)
+            }
             admin = binding.makeAdmin(
                 control: { makeControl() },
                 logins: logins,
                 vending: vending,
                 storage: storage,
-                observer: observer
+                refreshMetrics: refreshMetrics
             )
             adminPlace = try await binding.bind(admin, closing: proxy)
         } catch {
             await Self.close(storage, endpoint, group)
             throw error
         }
+        let exporter = Self.exporter(
+            plan,
+            telemetry,
+            options,
+            instance: storage.key.instanceName,
+            clock,
+            refreshMetrics
+        )
         services = [
+            // The last to stop: what others end with is exported, too.
+            exporter.map { [$0] } ?? [],
             [AuditService(log: storage.audit), AuditFeedService(feed: feed), observer, keepers],
             [
                 ExpirationMonitor(
@@ -140,6 +160,26 @@ struct Assembly: Sendable {
             // The last to start and the first to stop: nothing is changed during a drain.
             reloader.map { [$0] } ?? [],
         ].flatMap { $0 as [any Service] }
+    }
+
+    /// nil where nothing is exported.
+    private static func exporter(
+        _ plan: Plan,
+        _ telemetry: RequestTelemetry?,
+        _ options: GatewayOptions,
+        instance: String,
+        _ clock: any GatewayClock,
+        _ refresh: @escaping @Sendable () async -> Void
+    ) -> TelemetryExporter? {
+        guard let settings = plan.telemetry, let telemetry else { return nil }
+        let parts = TelemetryExporter.Parts(
+            telemetry: telemetry,
+            metrics: options.metrics,
+            refresh: refresh,
+            clock: clock,
+            logger: options.logger("telemetry")
+        )
+        return TelemetryExporter(settings, instance: instance, version: GatewayVersion.current, parts: parts)
     }
 
     /// Closes what does not close itself, after the services have stopped.

@@ -36,12 +36,14 @@ struct Binding {
         observer: TrafficObserver
     ) -> ProxyConfiguration {
         let routes = plan.routes.map { route in
-            ProxyRoute(
+            let number = observer.number(of: route.name)
+            observer.telemetry?.name(number, route)
+            return ProxyRoute(
                 plan: route,
                 source: route.credential.flatMap { sources.source($0) },
                 selection: route.credential.flatMap { sources.perSubjectKeepers[$0] },
                 policy: route.credential.map { plan.credentials[$0].policy } ?? RenewalPolicy(),
-                number: observer.number(of: route.name)
+                number: number
             )
         }
         return ProxyConfiguration(
@@ -49,6 +51,8 @@ struct Binding {
             access: plan.access,
             limits: plan.limits,
             sendsProxyStatus: plan.sendsProxyStatus,
+            // As it was at the start: there is what exports the spans.
+            tracing: observer.telemetry?.sampling,
             sha256: { Array(SHA256.hash(data: $0)) }
         )
     }
@@ -66,7 +70,7 @@ struct Binding {
         logins: LoginDesk,
         vending: VendingDesk,
         storage: Storage,
-        observer: TrafficObserver
+        refreshMetrics: @escaping @Sendable () async -> Void
     ) -> AdminServer {
         let reader = AuditReader(path: plan.audit.path)
         let metrics = options.metrics
@@ -77,9 +81,7 @@ struct Binding {
             vending: vending,
             token: storage.adminToken,
             metrics: {
-                let control = control()
-                observer.collect()
-                TokenMetrics.record(await control.tokens(), await control.expirations(), in: metrics)
+                await refreshMetrics()
                 return metrics.text()
             },
             recentEvents: { ((try? await reader.tail(last: 15)) ?? []).reversed().map(AdminEvent.init) }

@@ -17,6 +17,8 @@ final class TrafficObserver: ExchangeObserver, Service {
     private let accessLog: Logger?
     /// nil but with `audit.usage: request`.
     private let ledger: RequestLedger?
+    /// nil where nothing is exported.
+    let telemetry: RequestTelemetry?
     private let series = Mutex<[TrafficSeries.Key: TrafficSeries]>([:])
     /// One for each event loop of the data plane, in its numbering.
     private let shards: [TrafficShard]
@@ -34,8 +36,10 @@ final class TrafficObserver: ExchangeObserver, Service {
         clock: any GatewayClock,
         accessLog: Logger?,
         logger: Logger,
+        telemetry: RequestTelemetry? = nil,
         workers: Int
     ) {
+        self.telemetry = telemetry
         self.audit = audit
         self.usage = usage
         self.feed = feed
@@ -66,6 +70,7 @@ final class TrafficObserver: ExchangeObserver, Service {
         let wall = record.finishedAt.nanoseconds &+ wallOffset.load(ordering: .relaxed)
         shards[record.worker % shards.count].add(record, minute: wall / 60_000_000_000)
         if let ledger { ledger.add(record, finishedAt: wall) }
+        if let telemetry { telemetry.finished(record) }
         if let accessLog { log(record, to: accessLog) }
     }
 

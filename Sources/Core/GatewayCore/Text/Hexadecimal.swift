@@ -10,6 +10,11 @@ package enum Hexadecimal {
         return String(decoding: digits, as: UTF8.self)
     }
 
+    /// Sixteen lower-case digits.
+    package static func text(of value: UInt64) -> String {
+        text(of: (0..<8).map { UInt8(truncatingIfNeeded: value >> (56 - 8 * UInt64($0))) })
+    }
+
     /// Takes digits of either case; nil when there is anything else, or a digit is missing.
     package static func bytes(of text: String) -> [UInt8]? {
         let digits = text.utf8.map(\.hexValue)

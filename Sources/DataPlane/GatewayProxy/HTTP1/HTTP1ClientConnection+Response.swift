@@ -145,7 +145,15 @@ extension HTTP1ClientConnection: ClientStream {
         let bytes = request.bytes
         let method = hasHead ? request.decoder.head.methodName(bytes.readableBytesUInt8Span) : ""
         let route = refusal?.route.map { shared.routes[$0] }
-        configuration.observeRefusal(problem, id: id, route: route, client: refusal?.client, method: method)
+        configuration.observeRefusal(
+            problem,
+            id: id,
+            route: route,
+            client: refusal?.client,
+            method: method,
+            trace: hasHead ? configuration.beginTrace(request.decoder.head, bytes.readableBytesUInt8Span) : nil,
+            isTLS: isTLS
+        )
         let disclosesNames =
             refusal?.disclosesNames ?? shared.authorizer.disclosesNames(to: nil, on: identity)
         let subject = ProblemSubject(requestID: id, route: route, disclosesNames: disclosesNames)

@@ -77,6 +77,12 @@ final class WorkerConfiguration {
         return .counted(run: shared.state.run, worker: worker.number, number: worker.requests)
     }
 
+    /// The request's part of its trace; nil where telemetry is off.
+    func beginTrace(_ head: borrowing RequestHead, _ bytes: borrowing Span<UInt8>) -> RequestTrace? {
+        guard let tracing = shared.tracing else { return nil }
+        return RequestTrace(head, bytes, tracing, &worker.traceNumbers)
+    }
+
     // MARK: Refusals
 
     /// Tells the observer of a client that was not let in.
@@ -98,20 +104,23 @@ final class WorkerConfiguration {
         id: RequestID,
         route: CompiledRoute?,
         client: String?,
-        method: String
+        method: String,
+        trace: RequestTrace?,
+        isTLS: Bool
     ) {
-        shared.observer.finished(
-            ExchangeRecord(
-                requestID: id,
-                worker: worker.number,
-                route: route?.number,
-                client: client,
-                method: method,
-                status: problem.kind.status,
-                problem: problem.kind,
-                startedAt: shared.clock.monotonic()
-            )
+        var record = ExchangeRecord(
+            requestID: id,
+            worker: worker.number,
+            route: route?.number,
+            client: client,
+            method: method,
+            status: problem.kind.status,
+            problem: problem.kind,
+            startedAt: shared.clock.monotonic()
         )
+        record.trace = trace
+        record.isTLS = isTLS
+        shared.observer.finished(record)
     }
 
     // MARK: Connections
