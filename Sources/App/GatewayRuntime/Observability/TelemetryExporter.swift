@@ -95,7 +95,7 @@ final class TelemetryExporter: Service {
             }
             state.waiting.removeFirst(batch.count)
             guard answer != .accepted else { continue }
-            dropped.increment(by: Int64(spans.count))
+            dropped.increment(by: Int64(batch.count))
             warn(answer, &state, "spans")
         } while !Task.isCancelled
     }
