@@ -89,4 +89,3 @@ private final class CertificateEnd: Sendable {
         state.withLock { $0 = State(hasConnected: true, end: end) }
     }
 }
-

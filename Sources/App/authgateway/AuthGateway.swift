@@ -10,6 +10,7 @@ struct AuthGateway: AsyncParsableCommand {
             Examples:
               authgateway run --sandbox   serve gateway.yaml, with local authorities
               authgateway check           find every mistake in gateway.yaml
+              authgateway doctor          look at everything around the gateway, and say what to do
               authgateway status          what the gateway's credentials are doing
               authgateway audit tail -f   watch token events as they happen
 

@@ -5,8 +5,8 @@ import Synchronization
 ///
 /// An event loop adds to its own part. Its lock is contended only by the exporter, once a second.
 final class RequestTelemetry: Sendable {
-    /// More spans between two exports are counted and not kept.
-    static let spanLimit = 2048
+    /// More requests between two exports are counted and not kept.
+    static let spanLimit = 8192
     /// So many kinds of requests are told apart on one event loop; all others are one kind.
     static let kindLimit = 1000
 

@@ -2,18 +2,16 @@ import GatewayCore
 import Logging
 import ServiceLifecycle
 
-/// Exports spans every few seconds and metrics at their interval. No request waits for it.
+/// Exports spans every second and metrics at their interval. No request waits for it.
 ///
 /// A collector that does not answer is asked again with growing pauses. Meanwhile spans wait within their bounds, and what is more
 /// is dropped and counted.
 final class TelemetryExporter: Service {
-    /// In one export; more wait for the next one.
-    private static let batchLimit = 1024
+    /// Requests in one export, which has then less than 1 MiB.
+    private static let batchLimit = 512
     private static let sendLimit: Duration = .seconds(10)
     /// At a stop.
     private static let lastLimit: Duration = .seconds(3)
-    /// Seconds.
-    private static let spanPause = 2
     private static let warningPause: Duration = .seconds(60)
 
     struct Parts: Sendable {
@@ -67,11 +65,9 @@ final class TelemetryExporter: Service {
             nextMetrics: now.monotonic + (plan.metricsInterval ?? .zero),
             startedAt: now.wall.milliseconds * 1_000_000
         )
-        var seconds = 0
         while !Task.isShuttingDownGracefully, !Task.isCancelled {
             try? await cancelWhenGracefulShutdown { [parts] in try await parts.clock.sleep(for: .seconds(1)) }
-            seconds += 1
-            if seconds.isMultiple(of: Self.spanPause) { await exportSpans(&state, client, within: Self.sendLimit) }
+            await exportSpans(&state, client, within: Self.sendLimit)
             if isDue(state) { await exportMetrics(&state, client, within: Self.sendLimit) }
         }
         await exportSpans(&state, client, within: Self.lastLimit)
