@@ -40,12 +40,19 @@ struct Assembly: Sendable {
         group = MultiThreadedEventLoopGroup(numberOfThreads: plan.workers.count)
         // The library starts its threads at the first use, and ends the process when the system has none left. A reload is too late.
         _ = NIOThreadPool.singleton
+        let telemetry = plan.telemetry.map { RequestTelemetry($0, workers: plan.workers.count) }
+        let calls: any TokenEndpoint =
+            if let telemetry {
+                TracedTokenEndpoint(endpoint: endpoint, telemetry: telemetry, clock: clock)
+            } else {
+                endpoint
+            }
         let feed = AuditFeed(audit: storage.audit, metrics: options.metrics, logger: options.logger("audit"))
         let keepers = KeeperSupervisor()
         let parts = CredentialSources.Parts(
             key: storage.key,
             store: storage.tokens,
-            endpoint: endpoint,
+            endpoint: calls,
             programs: SystemProgramRunner(),
             audit: storage.audit,
             onAuditFailure: plan.audit.onFailure,
@@ -58,7 +65,6 @@ struct Assembly: Sendable {
         let sources = CredentialSources(credentials: plan.credentials, parts: parts)
         let live = LivePlan(plan: plan, sources: sources)
         for keeper in sources.keepers { keepers.start(keeper) }
-        let telemetry = plan.telemetry.map { RequestTelemetry($0, workers: plan.workers.count) }
         let observer = TrafficObserver(
             audit: storage.audit,
             usage: plan.audit.usage,
@@ -101,7 +107,7 @@ struct Assembly: Sendable {
             let logins = LoginDesk(
                 parts: LoginDesk.Parts(
                     keeper: { makeControl().keeper(of: $0) },
-                    endpoint: endpoint,
+                    endpoint: calls,
                     audit: storage.audit,
                     clock: clock,
                     logger: options.logger("logins")

@@ -22,7 +22,7 @@ enum MetricHelp {
         "gateway_sent_bytes_total": "Bytes of response content that clients were sent, by route.",
         "gateway_telemetry_exports_failed_total": "Exports to the OpenTelemetry collector that it did not take.",
         "gateway_telemetry_spans_dropped_total":
-            "Requests whose spans were not exported, because too many waited or the collector refused them.",
+            "Requests and token calls without an exported span: too many waited, or the collector refused them.",
         "gateway_token_audit_failures_total": "Token events that could not be written to the audit log.",
         "gateway_token_call_seconds": "Seconds that calls to the authority of a credential took.",
         "gateway_token_calls_total": "Calls to the authority of a credential, by outcome.",

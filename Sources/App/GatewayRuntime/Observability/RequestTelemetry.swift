@@ -50,6 +50,15 @@ final class RequestTelemetry: Sendable {
         }
     }
 
+    /// To authorities: few, and of no event loop.
+    private struct Calls {
+        static let limit = 1024
+
+        var numbers = TraceNumbers(seed: .random(in: .min ... .max))
+        var spans: [TelemetrySpan] = []
+        var dropped = 0
+    }
+
     private final class Part: Sendable {
         let state = Mutex(State())
     }
@@ -59,6 +68,7 @@ final class RequestTelemetry: Sendable {
     private let keepsDurations: Bool
     private let parts: [Part]
     private let routes = Mutex<[Int: TracedRequest.Route]>([:])
+    private let calls = Mutex(Calls())
 
     init(_ plan: TelemetryPlan, workers: Int) {
         sampling = TraceSampling(percent: plan.sampling)
@@ -101,6 +111,29 @@ final class RequestTelemetry: Sendable {
             problem: record.problem,
             isTLS: record.isTLS
         )
+    }
+
+    // MARK: Calls to authorities
+
+    /// - Parameter make: Is given the numbers of a trace of its own and of the span; called where that trace is recorded.
+    func called(_ make: (TraceContext.TraceID, UInt64) -> TelemetrySpan) {
+        guard keepsSpans else { return }
+        calls.withLock { calls in
+            let trace = TraceContext.TraceID(high: calls.numbers.next(), low: calls.numbers.next())
+            guard sampling.keeps(trace) else { return }
+            guard calls.spans.count < Calls.limit else { return calls.dropped += 1 }
+            calls.spans.append(make(trace, calls.numbers.next()))
+        }
+    }
+
+    func takeCalls() -> (spans: [TelemetrySpan], dropped: Int) {
+        calls.withLock { calls in
+            defer {
+                calls.spans = []
+                calls.dropped = 0
+            }
+            return (calls.spans, calls.dropped)
+        }
     }
 
     // MARK: Exporter

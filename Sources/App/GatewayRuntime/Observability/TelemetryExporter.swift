@@ -53,6 +53,7 @@ final class TelemetryExporter: Service {
         var metrics = ExportSchedule()
         /// Sent again until it is taken.
         var waiting: [TracedRequest] = []
+        var calls: [TelemetrySpan] = []
         var nextMetrics: MonotonicTime
         var warnedAt: MonotonicTime?
         let startedAt: Int64
@@ -80,27 +81,31 @@ final class TelemetryExporter: Service {
     private func exportSpans(_ state: inout State, _ client: OTLPClient, within limit: Duration) async {
         guard plan.exportsTraces, state.spans.isDue(at: parts.clock.monotonic()) else { return }
         repeat {
-            if state.waiting.isEmpty { takeSpans(&state) }
-            guard !state.waiting.isEmpty else { return }
+            if state.waiting.isEmpty, state.calls.isEmpty { takeSpans(&state) }
+            guard !state.waiting.isEmpty || !state.calls.isEmpty else { return }
             let batch = state.waiting.prefix(Self.batchLimit)
             let offset = offset
-            let spans = batch.flatMap { $0.spans(parts.telemetry.route($0.route), offset: offset) }
+            let spans = state.calls + batch.flatMap { $0.spans(parts.telemetry.route($0.route), offset: offset) }
             let answer = await client.send(encoder.spans(spans), .traces, within: limit)
             guard !state.spans.note(answer, at: parts.clock.monotonic(), jitter: .random(in: 0...1)) else {
                 return warn(answer, &state, "spans")
             }
-            state.waiting.removeFirst(batch.count)
+            let count = batch.count
+            let lost = count + state.calls.count
+            state.waiting.removeFirst(count)
+            state.calls = []
             guard answer != .accepted else { continue }
-            dropped.increment(by: Int64(batch.count))
+            dropped.increment(by: Int64(lost))
             warn(answer, &state, "spans")
         } while !Task.isCancelled
     }
 
     /// What waits is bounded by what the event loops keep: nothing more is taken as long as there is some.
     private func takeSpans(_ state: inout State) {
-        let taken = parts.telemetry.takeSpans()
+        let (taken, calls) = (parts.telemetry.takeSpans(), parts.telemetry.takeCalls())
         state.waiting = taken.requests
-        dropped.increment(by: Int64(taken.dropped))
+        state.calls = calls.spans
+        dropped.increment(by: Int64(taken.dropped + calls.dropped))
     }
 
     private var offset: Int64 {
