@@ -2,6 +2,7 @@ package import Crypto
 import Foundation
 import GRDB
 package import GatewayCore
+import GatewaySQLite
 
 /// Reads a token store through a connection that cannot write, beside the gateway that may be using it.
 package final class SQLiteTokenReader: Sendable {
@@ -25,25 +26,36 @@ package final class SQLiteTokenReader: Sendable {
                 try String.fetchOne($0, sql: "SELECT value FROM token_store WHERE name = 'key_check'")
             }
             guard let sealer = keys.map({ TokenSealer(key: $0) }).first(where: { $0.keyCheck == check }) else {
-                throw SQLiteTokenStore.foreignKey(path)
+                throw TokenStoreError.damaged(
+                    "\(path) was encrypted with another key; restore the key that belongs to it"
+                )
             }
             self.sealer = sealer
         } catch {
-            throw SQLiteTokenStore.storeError(error, path: path)
+            throw Self.storeError(error, path: path)
         }
     }
 
     package func load(_ key: CredentialKey) throws(TokenStoreError) -> StoredToken? {
         do {
-            return try database.read { database in
-                let found = try Row.fetchOne(database, sql: SQLiteTokenStore.selection, arguments: [key.digest])
-                guard let found else { return nil }
-                let row = try SQLiteTokenStore.row(of: key, in: found, path: path)
-                guard let token = sealer.open(row) else { throw SQLiteTokenStore.damagedRow(path) }
-                return token
+            let found = try database.read {
+                try Row.fetchOne(
+                    $0,
+                    sql: "SELECT generation, updated_at, version, nonce, ciphertext FROM tokens WHERE key = ?",
+                    arguments: [key.digest]
+                )
             }
+            guard let found else { return nil }
+            guard let row = SealedToken(key: key.digest, columns: Array(found.databaseValues)),
+                row.version == TokenRecord.version, let token = sealer.open(row)
+            else { throw TokenStoreError.damaged("its row of \(path) was changed, or a newer program wrote it") }
+            return token
         } catch {
-            throw SQLiteTokenStore.storeError(error, path: path)
+            throw Self.storeError(error, path: path)
         }
+    }
+
+    private static func storeError(_ error: any Error, path: String) -> TokenStoreError {
+        error as? TokenStoreError ?? .unavailable(SQLiteFile.words(for: error, file: path))
     }
 }

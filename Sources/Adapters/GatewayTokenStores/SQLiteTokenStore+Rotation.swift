@@ -48,7 +48,11 @@ extension SQLiteTokenStore {
 
     private func encrypt(_ name: String, from present: TokenSealer, to next: TokenSealer, in database: Database) throws
     {
-        let row = try Row.fetchOne(database, sql: Self.selection, arguments: [name])
+        let row = try Row.fetchOne(
+            database,
+            sql: "SELECT generation, updated_at, version, nonce, ciphertext FROM tokens WHERE key = ?",
+            arguments: [name]
+        )
         guard let row, let sealed = SealedToken(key: name, columns: Array(row.databaseValues)),
             let renewed = next.sealAgain(sealed, openedBy: present)
         else {

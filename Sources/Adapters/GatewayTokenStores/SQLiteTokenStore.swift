@@ -59,33 +59,28 @@ package final class SQLiteTokenStore: TokenStore {
 
     package func load(_ key: CredentialKey) async throws(TokenStoreError) -> StoredToken? {
         try await perform { [self] database in
-            guard let found = try Row.fetchOne(database, sql: Self.selection, arguments: [key.digest]) else {
-                return nil
+            let found = try Row.fetchOne(
+                database,
+                sql: "SELECT generation, updated_at, version, nonce, ciphertext FROM tokens WHERE key = ?",
+                arguments: [key.digest]
+            )
+            guard let found else { return nil }
+            guard let row = SealedToken(key: key.digest, columns: Array(found.databaseValues)) else { throw damagedRow }
+            guard row.version == TokenRecord.version else {
+                throw TokenStoreError.damaged(
+                    "a row of \(path) has format \(row.version) and this program knows \(TokenRecord.version); "
+                        + "run the newer program, or run `authgateway token clear NAME`"
+                )
             }
-            let row = try Self.row(of: key, in: found, path: path)
             guard let token = sealer.withLock({ $0 }).open(row) else {
                 try requireOwnKey(database)
-                throw Self.damagedRow(path)
+                throw damagedRow
             }
             return token
         }
     }
 
-    /// - Throws: ``TokenStoreError/damaged(_:)``.
-    static func row(of key: CredentialKey, in found: Row, path: String) throws -> SealedToken {
-        guard let row = SealedToken(key: key.digest, columns: Array(found.databaseValues)) else {
-            throw damagedRow(path)
-        }
-        guard row.version == TokenRecord.version else {
-            throw TokenStoreError.damaged(
-                "a row of \(path) has format \(row.version) and this program knows \(TokenRecord.version); "
-                    + "run the newer program, or run `authgateway token clear NAME`"
-            )
-        }
-        return row
-    }
-
-    static func damagedRow(_ path: String) -> TokenStoreError {
+    private var damagedRow: TokenStoreError {
         .damaged(
             "a row of \(path) was changed after it was written; run `authgateway token clear NAME` to forget that "
                 + "token, or restore the file from a backup"
@@ -186,7 +181,7 @@ package final class SQLiteTokenStore: TokenStore {
         }
     }
 
-    static func storeError(_ error: any Error, path: String) -> TokenStoreError {
+    private static func storeError(_ error: any Error, path: String) -> TokenStoreError {
         if let error = error as? TokenStoreError { return error }
         let isDamage = (error as? DatabaseError).map {
             $0.resultCode == .SQLITE_CORRUPT || $0.resultCode == .SQLITE_NOTADB
@@ -235,20 +230,14 @@ extension SQLiteTokenStore {
             return found
         }
         guard let index = keyChecks.firstIndex(where: { $0 == found }) else {
-            throw foreignKey(path)
+            throw TokenStoreError.damaged(
+                "\(path) was encrypted with another key; restore the key files (state/token.key and, after a `key "
+                    + "rotate`, state/token.key.encryption) that belong to it, name the key that it was encrypted with "
+                    + "as tokens.previous_encryption_key, or move \(path) away to begin with an empty store"
+            )
         }
         return index
     }
-
-    static func foreignKey(_ path: String) -> TokenStoreError {
-        .damaged(
-            "\(path) was encrypted with another key; restore the key files (state/token.key and, after a `key "
-                + "rotate`, state/token.key.encryption) that belong to it, name the key that it was encrypted with "
-                + "as tokens.previous_encryption_key, or move \(path) away to begin with an empty store"
-        )
-    }
-
-    static let selection = "SELECT generation, updated_at, version, nonce, ciphertext FROM tokens WHERE key = ?"
 
     private static let schema = """
         CREATE TABLE IF NOT EXISTS token_store (

@@ -24,7 +24,7 @@ struct StorageProbe: Sendable {
     }
 
     private static func look(at path: String) -> FileRule.Observation? {
-        FileStatus.mode(of: path).map { mode in
+        FileAccess.mode(of: path).map { mode in
             FileRule.Observation(
                 mode: mode.bits,
                 isFolder: mode.isFolder,
@@ -87,7 +87,7 @@ struct StorageProbe: Sendable {
             let reader = try SQLiteTokenReader(path: name, keys: keys.candidates.map(\.key))
             let problem = Self.writeProblem(name)
             let store: StorageRule.Store = problem.map { .unusable($0) } ?? .usable
-            let room = FileStatus.freeBytes(at: name).flatMap { FileRule.room(.store, name, free: $0) }
+            let room = FileAccess.freeBytes(at: name).flatMap { FileRule.room(.store, name, free: $0) }
             let findings = [StorageRule.store(store, name)] + (room.map { [$0] } ?? [])
             return (findings, StoredTokenReader(reader, key: key))
         } catch {
@@ -107,7 +107,7 @@ struct StorageProbe: Sendable {
         case .unusable(let reason): audit = .unusable(reason)
         case .keys(let key, _): audit = await tail(path, key)
         }
-        let room = FileStatus.freeBytes(at: path).flatMap { FileRule.room(.audit, path, free: $0) }
+        let room = FileAccess.freeBytes(at: path).flatMap { FileRule.room(.audit, path, free: $0) }
         return [StorageRule.audit(audit, path)] + (room.map { [$0] } ?? [])
     }
 
@@ -126,7 +126,7 @@ struct StorageProbe: Sendable {
     private static func writeProblem(_ path: String) -> String? {
         let folder = path.lastIndex(of: "/").map { String(path[..<$0]) } ?? "."
         for place in [path, folder.isEmpty ? "/" : folder] {
-            if let reason = FileStatus.writeProblem(place) { return "this user may not write to \(place): \(reason)" }
+            if let reason = FileAccess.writeProblem(place) { return "this user may not write to \(place): \(reason)" }
         }
         return nil
     }

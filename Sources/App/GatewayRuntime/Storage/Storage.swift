@@ -95,7 +95,7 @@ struct Storage: Sendable {
         if let tokens = tokens as? SQLiteTokenStore, let failure = await tokens.currentFailure() {
             blocks = blocks || !rotating.isEmpty
             let effect = rotating.isEmpty ? "" : ", so \(rotating.joined(separator: ", ")) cannot be renewed"
-            reasons.append("the token store cannot be written\(effect): \(failure.reason)")
+            reasons.append("the token store cannot be written\(effect): \(Self.words(for: failure))")
         }
         return (reasons, blocks)
     }
@@ -147,7 +147,13 @@ struct Storage: Sendable {
         do throws(TokenStoreError) {
             return try SQLiteTokenStore(path: plan.path, keys: keys.candidates.map(\.key))
         } catch {
-            throw StateError(error.reason)
+            throw StateError(words(for: error))
+        }
+    }
+
+    private static func words(for error: TokenStoreError) -> String {
+        switch error {
+        case .unavailable(let reason), .damaged(let reason): reason
         }
     }
 }
