@@ -27,6 +27,7 @@ enum FolderTable {
         [
             "HTTP1": ["HTTP", "Text"],
             "Rejections": ["HTTP", "Text", "Time"],
+            "Tracing": ["HTTP", "Text", "Time"],
         ],
         ["Credentials": ["Errors", "HTTP", "Rejections", "Secrets", "Text", "Time"]],
         [
@@ -43,7 +44,7 @@ enum FolderTable {
             "Decoding": [
                 "Addresses", "Auth", "Config", "Credentials", "HTTP", "Plan", "Secrets", "Text", "Time", "Tokens",
             ],
-            "Exchange": ["Audit", "Credentials", "Errors", "HTTP", "Plan", "Rejections", "Text", "Time"],
+            "Exchange": ["Audit", "Credentials", "Errors", "HTTP", "Plan", "Rejections", "Text", "Time", "Tracing"],
             "Routing": ["Addresses", "Plan", "Text"],
         ],
         [
@@ -54,12 +55,14 @@ enum FolderTable {
                 "Audit", "Auth", "Config", "Credentials", "Errors", "Exchange", "Plan", "Secrets", "Time", "Tokens",
             ],
             "Schema": ["Auth", "Config", "Decoding", "Secrets", "Text"],
+            "Telemetry": ["Addresses", "Errors", "Exchange", "Text", "Time", "Tokens", "Tracing"],
         ],
         [
             "Explain": [
                 "Access", "Addresses", "Config", "Errors", "HTTP", "HTTP1", "Plan", "Routing", "Text", "Time", "Tokens",
             ]
         ],
+        ["Doctor": ["Addresses", "Config", "Errors", "Plan", "Ports", "Text", "Time", "Tokens"]],
     ]
 
     private static let runtime: [Layer] = [
@@ -99,6 +102,12 @@ enum FolderTable {
             "Commands": [
                 "Assembly", "Configuration", "Console", "Observability", "Operator", "Plan", "Secrets", "State",
                 "Storage", "Time",
+            ]
+        ],
+        [
+            "Doctor": [
+                "Assembly", "Commands", "Configuration", "Console", "Observability", "Operator", "Plan", "Secrets",
+                "State", "Storage", "Time",
             ]
         ],
     ]

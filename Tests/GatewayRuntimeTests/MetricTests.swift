@@ -1,3 +1,4 @@
+import Foundation
 import GatewayCore
 import Testing
 
@@ -13,6 +14,7 @@ struct MetricTests {
         for value in [0.2, 0.7, 3] { histogram.record(value) }
         #expect(
             registry.text() == #"""
+                # HELP gateway_metrics_series_refused_total Metrics that are not shown because the limit of 2000 is reached.
                 # TYPE gateway_metrics_series_refused_total counter
                 gateway_metrics_series_refused_total 0
                 # TYPE requests_total counter
@@ -28,6 +30,27 @@ struct MetricTests {
 
                 """#
         )
+    }
+
+    /// Finds them where they are made: a metric that only appears after a failure must have its line, too.
+    @Test func everyMetricOfTheSourcesHasAHelpLine() throws {
+        let sources = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+            .deletingLastPathComponent().appendingPathComponent("Sources")
+        let files = try FileManager.default.subpathsOfDirectory(atPath: sources.path).filter { $0.hasSuffix(".swift") }
+        var names: Set<String> = []
+        for file in files {
+            let text = try String(contentsOf: sources.appendingPathComponent(file), encoding: .utf8)
+            // As an argument: the names of audit events, for example, are not.
+            for found in text.matches(of: /\(\s*(?:label: )?"(gateway_[a-z0-9_]+)"/) { names.insert(String(found.1)) }
+        }
+        #expect(names.count > 20, "the expression above finds metrics")
+        #expect(names.subtracting(MetricHelp.texts.keys) == [], "add what they say to MetricHelp")
+        #expect(Set(MetricHelp.texts.keys).subtracting(names) == [], "no longer metrics: remove them from MetricHelp")
+        for (name, text) in MetricHelp.texts {
+            #expect(text.hasSuffix(".") && !text.contains("\n"), "\(name)")
+            if name.contains("_seconds") { #expect(text.contains("econds"), "\(name) names its unit") }
+            if name.contains("_bytes") { #expect(text.contains("ytes"), "\(name) names its unit") }
+        }
     }
 
     @Test func theSameNameAndLabelsAreOneSeries() {

@@ -36,6 +36,25 @@ struct TokenStoreTests {
         )
     }
 
+    @Test func aReaderReadsBesideTheStoreAndWritesNothing() async throws {
+        let store = try open()
+        try await store.save(token(), for: name)
+        let reader = try SQLiteTokenReader(
+            path: path,
+            keys: [key.derived(for: .auditChain), key.derived(for: .tokenStore)]
+        )
+        #expect(try reader.load(name) == token())
+        #expect(try reader.load(CredentialKey(digest: "ff")) == nil)
+        // The store goes on writing, and the reader sees it.
+        try await store.save(token(4), for: name)
+        #expect(try reader.load(name)?.generation == 4)
+        await store.close()
+        #expect(throws: TokenStoreError.self) {
+            try SQLiteTokenReader(path: path, keys: [key.derived(for: .auditChain)])
+        }
+        #expect(throws: TokenStoreError.self) { try SQLiteTokenReader(path: path + ".none", keys: []) }
+    }
+
     @Test func theMemoryStoreKeepsItsPromises() async throws {
         try await TokenStoreConformance(makeStore: { MemoryTokenStore() }).check()
     }

@@ -39,7 +39,7 @@ struct AuditVerifier {
         return result
     }
 
-    private func verifyKey(_ database: Database) throws {
+    func verifyKey(_ database: Database) throws {
         let check = try String.fetchOne(database, sql: "SELECT value FROM audit_log WHERE name = 'key_check'")
         guard check == chain.keyCheck else {
             // The head file proves that the key is the right one, so the note of it was edited.
@@ -102,7 +102,7 @@ struct AuditVerifier {
         "SELECT \(columns.map { "\"\($0)\"" }.joined(separator: ", ")) FROM \(table) ORDER BY id"
     }
 
-    private func ownMark() throws -> [AuditMark] {
+    func ownMark() throws -> [AuditMark] {
         switch head {
         // See verifyEnd: an empty log, and a copy, may be without.
         case .missing: return []
@@ -114,7 +114,7 @@ struct AuditVerifier {
         }
     }
 
-    private func verifyEnd(at end: Int64, _ marks: inout AuditMarks) throws {
+    func verifyEnd(at end: Int64, _ marks: inout AuditMarks) throws {
         if head == .missing, !evidence.isCopy, end > 0 {
             throw Found(.headMissing, "the head file is missing, so rows may have been cut off the end")
         }

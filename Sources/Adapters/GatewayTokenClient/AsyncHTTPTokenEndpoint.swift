@@ -34,13 +34,24 @@ package final class AsyncHTTPTokenEndpoint: TokenEndpoint {
         extraTrustRoots: String? = nil,
         connectTimeout: Duration = .seconds(5)
     ) throws(TrustRootsError) {
-        var tls = TLSConfiguration.makeClientConfiguration()
-        tls.minimumTLSVersion = .tlsv12
-        tls.certificateVerification = .fullVerification
+        var tls = Self.tls
         if let extraTrustRoots {
             tls.additionalTrustRoots = [.certificates(try Self.certificates(at: extraTrustRoots))]
         }
         self.tls = tls
+        var configuration = Self.configuration(tls, connectTimeout: connectTimeout)
+        configuration.http1_1ConnectionDebugInitializer = { channel in
+            channel.eventLoop.submit {
+                let limit = InboundLimit(bytes: Self.connectionLimitBytes)
+                try channel.pipeline.syncOperations.addHandler(limit, position: .first)
+            }
+        }
+        client = HTTPClient(eventLoopGroupProvider: .singleton, configuration: configuration)
+        userAgent = "authgateway/\(version)"
+    }
+
+    /// How authorities are spoken to.
+    static func configuration(_ tls: TLSConfiguration, connectTimeout: Duration) -> HTTPClient.Configuration {
         var configuration = HTTPClient.Configuration(tlsConfiguration: tls)
         configuration.redirectConfiguration = .disallow
         configuration.proxy = nil
@@ -51,14 +62,14 @@ package final class AsyncHTTPTokenEndpoint: TokenEndpoint {
         configuration.connectionPool.retryConnectionEstablishment = false
         // An authority that hangs must not hold up another credential of the same authority.
         configuration.connectionPool.concurrentHTTP1ConnectionsPerHostSoftLimit = 256
-        configuration.http1_1ConnectionDebugInitializer = { channel in
-            channel.eventLoop.submit {
-                let limit = InboundLimit(bytes: Self.connectionLimitBytes)
-                try channel.pipeline.syncOperations.addHandler(limit, position: .first)
-            }
-        }
-        client = HTTPClient(eventLoopGroupProvider: .singleton, configuration: configuration)
-        userAgent = "authgateway/\(version)"
+        return configuration
+    }
+
+    static var tls: TLSConfiguration {
+        var tls = TLSConfiguration.makeClientConfiguration()
+        tls.minimumTLSVersion = .tlsv12
+        tls.certificateVerification = .fullVerification
+        return tls
     }
 
     private static func certificates(at path: String) throws(TrustRootsError) -> [NIOSSLCertificate] {

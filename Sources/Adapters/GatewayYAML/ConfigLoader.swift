@@ -143,7 +143,9 @@ package struct ConfigLoader: Sendable {
             guard let finding = FileModeRule.finding(of: place, isStrict: strictModes) else { continue }
             if finding.severity == .error { (isTrusted, state.isComplete) = (false, false) }
             guard state.modes.insert(finding).inserted else { continue }
-            state.diagnostics.append(ConfigDiagnostic(finding.severity, finding.message, at: span))
+            var diagnostic = ConfigDiagnostic(finding.severity, finding.message, at: span)
+            diagnostic.command = finding.command
+            state.diagnostics.append(diagnostic)
         }
         return isTrusted
     }

@@ -10,6 +10,7 @@ struct AuthGateway: AsyncParsableCommand {
             Examples:
               authgateway run --sandbox   serve gateway.yaml, with local authorities
               authgateway check           find every mistake in gateway.yaml
+              authgateway doctor          look at everything around the gateway, and say what to do
               authgateway status          what the gateway's credentials are doing
               authgateway explain URL     what would become of a request, and why
               authgateway audit tail -f   watch token events as they happen
@@ -18,9 +19,9 @@ struct AuthGateway: AsyncParsableCommand {
             """,
         version: GatewayVersion.current,
         subcommands: [
-            RunCommand.self, CheckCommand.self, PlanCommand.self, ReloadCommand.self, RoutesCommand.self,
-            StatusCommand.self, ExplainCommand.self, LoginCommand.self, LogoutCommand.self, TokenCommand.self,
-            KeyCommand.self,
+            RunCommand.self, CheckCommand.self, DoctorCommand.self, PlanCommand.self, ReloadCommand.self,
+            RoutesCommand.self, StatusCommand.self, ExplainCommand.self, LoginCommand.self, LogoutCommand.self,
+            TokenCommand.self, KeyCommand.self,
             AuditCommand.self,
             ConfigCommand.self, SandboxCommand.self, VersionCommand.self,
         ]

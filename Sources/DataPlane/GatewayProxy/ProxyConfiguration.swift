@@ -34,6 +34,8 @@ package struct ProxyConfiguration: Sendable {
     package var sendsProxyStatus: Bool
     /// The field that names each request in its answer; nil sends none.
     package var requestIDHeader: String?
+    /// nil: requests are part of no trace.
+    package var tracing: TraceSampling?
     /// SHA-256, for clients whose token is configured as a digest.
     package var sha256: @Sendable ([UInt8]) -> [UInt8]
 
@@ -43,6 +45,7 @@ package struct ProxyConfiguration: Sendable {
         limits: Limits,
         sendsProxyStatus: Bool = true,
         requestIDHeader: String? = nil,
+        tracing: TraceSampling? = nil,
         sha256: @escaping @Sendable ([UInt8]) -> [UInt8]
     ) {
         self.routes = routes
@@ -50,6 +53,7 @@ package struct ProxyConfiguration: Sendable {
         self.limits = limits
         self.sendsProxyStatus = sendsProxyStatus
         self.requestIDHeader = requestIDHeader
+        self.tracing = tracing
         self.sha256 = sha256
     }
 }

@@ -23,9 +23,14 @@ struct RequestFieldRulesTests {
         by rules: RequestFieldRules,
         stripsAuthorization: Bool = false,
         sendsExpect: Bool = true,
+        trace: TraceFields = .pass,
         line: String = "GET / HTTP/1.1"
     ) -> [[String]]? {
-        let terms = RequestFieldRules.Terms(stripsAuthorization: stripsAuthorization, sendsExpect: sendsExpect)
+        let terms = RequestFieldRules.Terms(
+            stripsAuthorization: stripsAuthorization,
+            sendsExpect: sendsExpect,
+            trace: trace
+        )
         return HeadText.request(fields, line: line) { head, bytes in
             var (runs, index) = ([[String]](), 0)
             while let run = rules.nextKept(of: head, bytes, terms, from: &index) {
@@ -45,6 +50,17 @@ struct RequestFieldRulesTests {
     )
     func keptFieldsThatFollowEachOtherAreOneRun(_ fields: [String], _ expected: [[String]]) {
         #expect(Self.kept(fields, by: Self.rules()) == expected)
+    }
+
+    @Test func traceFieldsAreReplacedAsTheTraceSays() {
+        let fields = ["traceparent: x", "A: 1", "TraceState: a=b", "Traceparent: y", "traceparents: z"]
+        let rules = Self.rules()
+        #expect(Self.kept(fields, by: rules) == [fields])
+        #expect(
+            Self.kept(fields, by: rules, trace: .replaceParent) == [["A: 1", "TraceState: a=b"], ["traceparents: z"]]
+        )
+        #expect(Self.kept(fields, by: rules, trace: .replaceAll) == [["A: 1"], ["traceparents: z"]])
+        #expect(!rules.ownsTraceParent && Self.rules(owned: ["traceparent"]).ownsTraceParent)
     }
 
     @Test(arguments: [

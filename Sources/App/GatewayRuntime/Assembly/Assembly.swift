@@ -4,6 +4,7 @@ import GatewayCore
 import GatewayProxy
 import GatewayTokenClient
 import GatewayTokenKeeper
+import GatewayTokenStores
 import Logging
 import NIOCore
 import NIOPosix
@@ -40,9 +41,16 @@ struct Assembly: Sendable {
         group = MultiThreadedEventLoopGroup(numberOfThreads: plan.workers.count)
         // The library starts its threads at the first use, and ends the process when the system has none left. A reload is too late.
         _ = NIOThreadPool.singleton
+        let telemetry = plan.telemetry.map { RequestTelemetry($0, workers: plan.workers.count) }
+        let calls: any TokenEndpoint =
+            if let telemetry {
+                TracedTokenEndpoint(endpoint: endpoint, telemetry: telemetry, clock: clock)
+            } else {
+                endpoint
+            }
         let feed = AuditFeed(audit: storage.audit, metrics: options.metrics, logger: options.logger("audit"))
         let keepers = KeeperSupervisor()
-        let clocks = AuthorityClocks(measuring: endpoint, clock: clock, logger: options.logger("tokens"))
+        let clocks = AuthorityClocks(measuring: calls, clock: clock, logger: options.logger("tokens"))
         let parts = CredentialSources.Parts(
             key: storage.key,
             store: storage.tokens,
@@ -71,10 +79,12 @@ struct Assembly: Sendable {
                 access: options.logger("access")
             ),
             logsRequests: options.logsAccess,
+            telemetry: telemetry,
             workers: plan.workers.count
         )
         self.observer = observer
         let readiness = ReadinessState()
+        let refreshMetrics: @Sendable () async -> Void
         let binding = Binding(plan: plan, options: options, group: group, clock: clock)
         do throws(CommandFailure) {
             let proxy = try binding.makeProxy(sources: sources, observer: observer)
@@ -87,7 +97,7 @@ struct Assembly: Sendable {
                 locks: storage.locks,
                 audit: storage.audit,
                 makeSources: { CredentialSources(credentials: $0.credentials, parts: parts, keeping: $1) },
-                makeConfiguration: { Binding.configuration(of: $0, sources: $1) { observer.number(of: $0) } },
+                makeConfiguration: { Binding.configuration(of: $0, sources: $1, observer: observer) },
                 clock: clock,
                 logger: options.logger("gateway")
             )
@@ -121,20 +131,36 @@ struct Assembly: Sendable {
             )
             self.logins = logins
             let vending = VendingDesk(live: live, observer: observer, clock: clock)
+            let metrics = options.metrics
+            refreshMetrics = {
+                let control = makeControl()
+                observer.collect()
+                TokenMetrics.record(await control.tokens(), await control.expirations(), in: metrics)
+            }
             admin = binding.makeAdmin(
                 control: { makeControl() },
                 logins: logins,
                 vending: vending,
                 explainer: Explainer(live: live, proxy: proxy, control: makeControl, source: .gateway, clock: clock),
                 storage: storage,
-                observer: observer
+                refreshMetrics: refreshMetrics
             )
             adminPlace = try await binding.bind(admin, closing: proxy)
         } catch {
             await Self.close(storage, endpoint, group)
             throw error
         }
+        let exporter = Self.exporter(
+            plan,
+            telemetry,
+            options,
+            instance: storage.key.instanceName,
+            clock,
+            refreshMetrics
+        )
         services = [
+            // The last to stop: what others end with is exported, too.
+            exporter.map { [$0] } ?? [],
             storage.anchor.map { [AnchorService(anchor: $0)] } ?? [],
             [
                 AuditService(log: storage.audit), StorageService(storage: storage, clock: clock),
@@ -161,6 +187,26 @@ struct Assembly: Sendable {
             // The last to start and the first to stop: nothing is changed during a drain.
             reloader.map { [$0] } ?? [],
         ].flatMap { $0 as [any Service] }
+    }
+
+    /// nil where nothing is exported.
+    private static func exporter(
+        _ plan: Plan,
+        _ telemetry: RequestTelemetry?,
+        _ options: GatewayOptions,
+        instance: String,
+        _ clock: any GatewayClock,
+        _ refresh: @escaping @Sendable () async -> Void
+    ) -> TelemetryExporter? {
+        guard let settings = plan.telemetry, let telemetry else { return nil }
+        let parts = TelemetryExporter.Parts(
+            telemetry: telemetry,
+            metrics: options.metrics,
+            refresh: refresh,
+            clock: clock,
+            logger: options.logger("telemetry")
+        )
+        return TelemetryExporter(settings, instance: instance, version: GatewayVersion.current, parts: parts)
     }
 
     /// Closes what does not close itself, after the services have stopped.

@@ -16,7 +16,7 @@ struct Binding {
     let clock: any GatewayClock
 
     func makeProxy(sources: CredentialSources, observer: TrafficObserver) throws(CommandFailure) -> ProxyServer {
-        let configuration = Self.configuration(of: plan, sources: sources) { observer.number(of: $0) }
+        let configuration = Self.configuration(of: plan, sources: sources, observer: observer)
         do {
             return try ProxyServer(
                 group: group,
@@ -30,11 +30,27 @@ struct Binding {
         }
     }
 
-    /// - Parameter number: What the observer knows a route by.
+    /// With the numbers of the observer, and with its telemetry.
     static func configuration(
         of plan: Plan,
         sources: CredentialSources,
-        number: (String) -> Int
+        observer: TrafficObserver
+    ) -> ProxyConfiguration {
+        configuration(of: plan, sources: sources, tracing: observer.telemetry?.sampling) { route in
+            let number = observer.number(of: route.name)
+            observer.telemetry?.name(number, route)
+            return number
+        }
+    }
+
+    /// - Parameters:
+    ///   - tracing: As it was at the start: there is what exports the spans.
+    ///   - number: What the observer knows a route by.
+    static func configuration(
+        of plan: Plan,
+        sources: CredentialSources,
+        tracing: TraceSampling? = nil,
+        number: (RoutePlan) -> Int
     ) -> ProxyConfiguration {
         let routes = plan.routes.map { route in
             ProxyRoute(
@@ -42,7 +58,7 @@ struct Binding {
                 source: route.credential.flatMap { sources.source($0) },
                 selection: route.credential.flatMap { sources.perSubjectKeepers[$0] },
                 policy: route.credential.map { plan.credentials[$0].policy } ?? RenewalPolicy(),
-                number: number(route.name)
+                number: number(route)
             )
         }
         return ProxyConfiguration(
@@ -51,6 +67,7 @@ struct Binding {
             limits: plan.limits,
             sendsProxyStatus: plan.sendsProxyStatus,
             requestIDHeader: plan.requestIDHeader,
+            tracing: tracing,
             sha256: { Array(SHA256.hash(data: $0)) }
         )
     }
@@ -69,7 +86,7 @@ struct Binding {
         vending: VendingDesk,
         explainer: Explainer,
         storage: Storage,
-        observer: TrafficObserver
+        refreshMetrics: @escaping @Sendable () async -> Void
     ) -> AdminServer {
         let audit = storage.audit
         let metrics = options.metrics
@@ -81,9 +98,7 @@ struct Binding {
             explanations: explainer,
             token: storage.adminToken,
             metrics: {
-                let control = control()
-                observer.collect()
-                TokenMetrics.record(await control.tokens(), await control.expirations(), in: metrics)
+                await refreshMetrics()
                 return metrics.text()
             },
             // From memory: the page is answered whatever the disk does.

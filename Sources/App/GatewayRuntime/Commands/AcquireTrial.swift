@@ -8,45 +8,42 @@ import Logging
 ///
 /// Grants that rotate are left alone: a trial would spend the refresh token for an access token that is not kept.
 struct AcquireTrial: Sendable {
-    struct Outcome: Sendable {
-        enum Result: Sendable {
-            case obtained
-            case failed(String)
-            case notTried(String)
-        }
-
-        let credential: String
-        let result: Result
+    enum Result: Sendable {
+        case obtained
+        case failed(GatewayProblem)
+        case notTried(String)
     }
 
     private let plan: Plan
+    private let indices: Set<Int>
     /// By index into ``Plan/credentials``.
     private var keepers: [Int: TokenKeeper] = [:]
 
-    init(_ plan: Plan, endpoint: any TokenEndpoint, logger: Logger) {
+    /// - Parameter indices: Into ``Plan/credentials``; nil means all.
+    init(_ plan: Plan, only indices: Set<Int>? = nil, endpoint: any TokenEndpoint, logger: Logger) {
         self.plan = plan
-        for index in plan.credentials.indices { _ = makeKeeper(index, endpoint, logger) }
+        self.indices = indices ?? Set(plan.credentials.indices)
+        for index in self.indices { _ = makeKeeper(index, endpoint, logger) }
     }
 
-    func run() async -> [Outcome] {
+    /// - Returns: By index into ``Plan/credentials``.
+    func run() async -> [Int: Result] {
         await withTaskGroup(of: Void.self) { running in
             for keeper in keepers.values { running.addTask { try? await keeper.run() } }
-            let outcomes = await withTaskGroup(of: (Int, Outcome.Result).self) { trials in
-                for index in plan.credentials.indices { trials.addTask { (index, await self.result(index)) } }
+            let outcomes = await withTaskGroup(of: (Int, Result).self) { trials in
+                for index in indices { trials.addTask { (index, await self.result(index)) } }
                 return await trials.reduce(into: [:]) { $0[$1.0] = $1.1 }
             }
             running.cancelAll()
-            return outcomes.sorted { $0.key < $1.key }.map {
-                Outcome(credential: plan.credentials[$0.key].name, result: $0.value)
-            }
+            return outcomes
         }
     }
 
-    private func result(_ index: Int) async -> Outcome.Result {
+    private func result(_ index: Int) async -> Result {
         if let reason = obstacle(index) { return .notTried(reason) }
         switch await keepers[index]?.perform(.refresh) {
         case .success?: return .obtained
-        case .failure(let problem)?: return .failed(problem.detail)
+        case .failure(let problem)?: return .failed(problem)
         case nil: return .notTried("its parent is not tried")
         }
     }

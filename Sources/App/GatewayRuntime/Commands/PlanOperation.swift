@@ -36,14 +36,15 @@ package enum PlanOperation {
         let outcomes = await AcquireTrial(plan, endpoint: endpoint, logger: logger).run()
         await endpoint.shutdown()
         var (text, failed): (String, [String]) = ("", [])
-        for outcome in outcomes {
-            text += LogText.clean(outcome.credential)
-            switch outcome.result {
+        for (index, result) in outcomes.sorted(by: { $0.key < $1.key }) {
+            let name = LogText.clean(plan.credentials[index].name)
+            text += name
+            switch result {
             case .obtained: text += ": a token was obtained.\n"
             case .notTried(let reason): text += ": not tried: \(reason).\n"
-            case .failed(let reason):
-                text += ": failed: \(LogText.clean(reason))\n"
-                failed.append(LogText.clean(outcome.credential))
+            case .failed(let problem):
+                text += ": failed: \(LogText.clean(problem.detail))\n"
+                failed.append(name)
             }
         }
         return (text, failed)

@@ -1,3 +1,4 @@
+import GatewayCore
 package import Metrics
 import Synchronization
 
@@ -16,10 +17,13 @@ package final class MetricRegistry: MetricsFactory {
         let name: String
         /// `{a="b",c="d"}`, or empty.
         let labels: String
+        /// The same, one by one.
+        let attributes: [TelemetryAttribute]
 
         init(_ name: String, _ labels: [(String, String)]) {
             self.name = MetricText.name(name)
             self.labels = MetricText.labels(labels)
+            attributes = labels.map { TelemetryAttribute($0, $1) }
         }
     }
 
@@ -108,10 +112,12 @@ package final class MetricRegistry: MetricsFactory {
     }
 
     /// Prometheus' text exposition format 0.0.4.
-    package func text() -> String {
+    package func text() -> String { MetricText.exposition(of: allSeries) }
+
+    var allSeries: [Key: Series] {
         var all = series.withLock { $0 }
         all[Key("gateway_metrics_series_refused_total", [])] = .counter(refused)
-        return MetricText.exposition(of: all)
+        return all
     }
 }
 

@@ -16,11 +16,16 @@ enum MetricText {
         var result = ""
         var previous = ""
         for (key, series) in sorted {
-            if key.name != previous { result += "# TYPE \(key.name) \(type(of: series))\n" }
+            if key.name != previous { result += head(key.name, series) }
             previous = key.name
             result += lines(key, series)
         }
         return result
+    }
+
+    private static func head(_ name: String, _ series: MetricRegistry.Series) -> String {
+        let help = MetricHelp.texts[name].map { "# HELP \(name) \(escapeHelp($0))\n" } ?? ""
+        return "\(help)# TYPE \(name) \(type(of: series))\n"
     }
 
     private static func type(of series: MetricRegistry.Series) -> String {
@@ -58,6 +63,11 @@ enum MetricText {
         if value.isInfinite { return value < 0 ? "-Inf" : "+Inf" }
         if value == value.rounded(), abs(value) < 1e15 { return String(Int64(value)) }
         return String(value)
+    }
+
+    /// In a HELP line quotes stand as they are.
+    private static func escapeHelp(_ text: String) -> String {
+        text.replacing("\\", with: "\\\\").replacing("\n", with: "\\n")
     }
 
     private static func escape(_ text: String) -> String {

@@ -21,6 +21,8 @@ final class TrafficObserver: ExchangeObserver, Service {
     private let recent: RecentRequests
     /// By the number of the route.
     private let health = Mutex<[Int: UpstreamHealthMeter]>([:])
+    /// nil where nothing is exported.
+    let telemetry: RequestTelemetry?
     private let series = Mutex<[TrafficSeries.Key: TrafficSeries]>([:])
     /// One for each event loop of the data plane, in its numbering.
     private let shards: [TrafficShard]
@@ -44,8 +46,10 @@ final class TrafficObserver: ExchangeObserver, Service {
         clock: any GatewayClock,
         loggers: Loggers,
         logsRequests: Bool,
+        telemetry: RequestTelemetry? = nil,
         workers: Int
     ) {
+        self.telemetry = telemetry
         self.audit = audit
         self.usage = usage
         self.metrics = metrics
@@ -95,6 +99,7 @@ final class TrafficObserver: ExchangeObserver, Service {
         shards[record.worker % shards.count].add(record, second: wall / 1_000_000_000)
         recent.add(record)
         if let ledger { ledger.add(record) }
+        if let telemetry { telemetry.finished(record) }
         if let failure = record.failure { report(record, failure, offset) }
         if logsRequests { log(record) }
     }

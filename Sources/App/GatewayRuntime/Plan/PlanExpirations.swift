@@ -21,7 +21,7 @@ struct PlanExpirations: Sendable {
                 let action = "Get a new secret for \(name), put it in the old one's place and correct expires."
                 items.append(Item(kind: .secret, name: name, end: end, action: action))
             }
-            if let pem = credential.strategy.certificates {
+            if let pem = credential.strategy.clientTLS?.certificates {
                 add(CertificateValidity.ofText(pem), "credentials.\(name).request_auth", "in request_auth of \(name)")
             }
         }

@@ -18,8 +18,8 @@ package protocol AuthStrategy: Sendable {
     /// (recorded in `fields`).
     func switchingSubject(_ fields: ConfigFields) -> (any AuthStrategy)?
 
-    /// The certificates in PEM that it shows its authority; nil when it shows none.
-    var certificates: String? { get }
+    /// What it shows its authority in the TLS handshake; nil when it shows nothing.
+    var clientTLS: ClientTLS? { get }
 
     /// Whether ``switchingSubject(_:)`` is supported.
     static var hasSubject: Bool { get }
@@ -27,7 +27,7 @@ package protocol AuthStrategy: Sendable {
 
 extension AuthStrategy {
     package static var hasSubject: Bool { false }
-    package var certificates: String? { nil }
+    package var clientTLS: ClientTLS? { nil }
     package func switchingSubject(_ fields: ConfigFields) -> (any AuthStrategy)? { nil }
 }
 

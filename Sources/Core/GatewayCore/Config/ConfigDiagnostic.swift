@@ -15,6 +15,8 @@ package struct ConfigDiagnostic: Error, Hashable, Sendable {
     package let related: Related?
     /// What would be right, as lines of YAML; empty when the message says it.
     package let example: [String]
+    /// What to type to correct it, where it is a command and no change of the file; the message says it, too.
+    package var command: String?
 
     package struct Related: Hashable, Sendable {
         package let message: String

@@ -14,6 +14,8 @@ package struct DiagnosticReport: Encodable, Hashable, Sendable {
         package var related: Related?
         /// What would be right, as YAML.
         package var example: String?
+        /// What to type to correct it, where the file itself is right.
+        package var command: String?
     }
 
     /// A second place that belongs to it.
@@ -80,7 +82,8 @@ extension DiagnosticReport.Entry {
                     message: $0.message
                 )
             },
-            example: diagnostic.example.isEmpty ? nil : diagnostic.example.joined(separator: "\n")
+            example: diagnostic.example.isEmpty ? nil : diagnostic.example.joined(separator: "\n"),
+            command: diagnostic.command
         )
     }
 }

@@ -26,6 +26,8 @@ package enum FileModeRule {
     package struct Finding: Hashable, Sendable {
         package let severity: ConfigDiagnostic.Severity
         package let message: String
+        /// What corrects it; ``message`` ends with it.
+        package let command: String
     }
 
     private enum Writer: String {
@@ -44,7 +46,8 @@ package enum FileModeRule {
         let mode = String(place.mode, radix: 8)
         return Finding(
             severity: isError ? .error : .warning,
-            message: "\(writer.rawValue) can \(action) \(place.path) (mode \(mode))\(strict); run: \(command)"
+            message: "\(writer.rawValue) can \(action) \(place.path) (mode \(mode))\(strict); run: \(command)",
+            command: command
         )
     }
 

@@ -50,6 +50,10 @@ extension PlanDecoder {
             "Maximum sizes, numbers and times of requests and connections.",
             example: "header_bytes: 64KiB\nresponse_timeout: 2m"
         ),
+        "telemetry": KeyMeaning(
+            "Where spans and metrics are exported to (OpenTelemetry). Without it nothing is.",
+            example: "otlp: http://127.0.0.1:4318\nsampling: 10%"
+        ),
         "credentials": KeyMeaning(
             "Credentials with a name, which routes share.",
             example: "reports: {strategy: bearer, token: {env: REPORTS_TOKEN}}\n"

@@ -43,12 +43,13 @@ package enum PlanDecoder {
         let audit = StateDecoder.audit(fields.fields("audit"), stateDirectory: stateDirectory)
         let tokens = StateDecoder.tokens(fields.fields("tokens"), stateDirectory: stateDirectory)
         let limits = LimitsDecoder.decode(fields.fields("limits"))
+        let telemetry = TelemetryDecoder.decode(fields.fields("telemetry"))
         let clients = access.clients.map(\.name)
         var credentials = CredentialDecoder(catalog: catalog, context: fields.context, clients: clients)
         credentials.decodeNamed(fields.fields("credentials"))
         let routes = RouteDecoder.decode(fields, clients: clients, credentials: &credentials)
         credentials.warnAboutUnused()
-        return Plan(
+        var plan = Plan(
             stateDirectory: stateDirectory,
             workers: workers,
             sendsProxyStatus: sendsProxyStatus,
@@ -62,6 +63,8 @@ package enum PlanDecoder {
             credentials: credentials.plans,
             routes: routes
         )
+        plan.telemetry = telemetry
+        return plan
     }
 
     static func stateDirectory(_ fields: ConfigFields) -> String {

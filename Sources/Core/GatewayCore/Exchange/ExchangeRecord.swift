@@ -22,6 +22,10 @@ package struct ExchangeRecord: ~Copyable, Sendable {
     /// To the upstream, at least in part.
     package var wasSent: Bool
     package var wasReplayed: Bool
+    /// nil where telemetry is off.
+    package var trace: RequestTrace?
+    /// The client's connection is encrypted; said only beside ``trace``.
+    package var isTLS = false
     package var bytesReceived: Int
     package var bytesSent: Int
     package var startedAt: MonotonicTime

@@ -201,6 +201,7 @@ extension Explanation.Departure {
         case .hopByHop: "it belongs to one connection"
         case .owned: "the route sets or removes it"
         case .nominated: "Connection names it"
+        case .trace: "the gateway continues the trace"
         }
     }
 }

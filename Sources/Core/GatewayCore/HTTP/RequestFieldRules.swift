@@ -15,15 +15,21 @@ package struct RequestFieldRules: Sendable {
         package let stripsAuthorization: Bool
         /// The upstream is asked before content is sent.
         package let sendsExpect: Bool
+        package let trace: TraceFields
 
-        package init(stripsAuthorization: Bool, sendsExpect: Bool) {
+        package init(stripsAuthorization: Bool, sendsExpect: Bool, trace: TraceFields = .pass) {
             self.stripsAuthorization = stripsAuthorization
             self.sendsExpect = sendsExpect
+            self.trace = trace
         }
     }
 
+    /// The route sets or removes `traceparent` itself: the gateway writes none.
+    package let ownsTraceParent: Bool
+
     package init(ownedNames: [[UInt8]], keepsAuthorization: Bool, dropsCookies: Bool, dropsForwarded: Bool) {
         self.ownedNames = ownedNames
+        ownsTraceParent = ownedNames.contains(TraceFields.parentName)
         self.keepsAuthorization = keepsAuthorization
         self.dropsCookies = dropsCookies
         self.dropsForwarded = dropsForwarded
@@ -49,6 +55,8 @@ package struct RequestFieldRules: Sendable {
         case owned
         /// `Connection` names it.
         case nominated
+        /// The gateway continues the trace, or begins one.
+        case trace
     }
 
     /// Why the field is not forwarded; nil for one that is.
@@ -71,6 +79,7 @@ package struct RequestFieldRules: Sendable {
         default:
             if field.kind.isHopByHop { return .hopByHop }
             if owns(field, bytes) { return .owned }
+            if terms.trace != .pass, terms.trace.drops(field, bytes) { return .trace }
             for name in head.options.nominated where bytes.equalsLowercased(field.name, name) { return .nominated }
             return nil
         }

@@ -13,4 +13,10 @@ package enum TokenStoreError: Error, Hashable, Sendable {
     case unavailable(String)
     /// The record is there and cannot be read: wrong key, or changed behind our back. The text says what to do.
     case damaged(String)
+
+    package var reason: String {
+        switch self {
+        case .unavailable(let reason), .damaged(let reason): reason
+        }
+    }
 }

@@ -12,6 +12,10 @@ package enum Hexadecimal {
 
     /// The two lower-case digits of a byte, as ASCII.
     package static func digits(of byte: UInt8) -> (UInt8, UInt8) { (digit(byte >> 4), digit(byte & 0x0F)) }
+    /// Sixteen lower-case digits.
+    package static func text(of value: UInt64) -> String {
+        text(of: (0..<8).map { UInt8(truncatingIfNeeded: value >> (56 - 8 * UInt64($0))) })
+    }
 
     /// Takes digits of either case; nil when there is anything else, or a digit is missing.
     package static func bytes(of text: String) -> [UInt8]? {

@@ -95,7 +95,7 @@ package struct TableLayout {
     private static func words(_ text: String) -> [Substring] { text.split(separator: " ") }
 
     /// At least one line. A word that is longer than the width keeps its line for itself.
-    private static func wrap(_ text: String, to width: Int) -> [String] {
+    package static func wrap(_ text: String, to width: Int) -> [String] {
         guard text.count > width else { return [text] }
         var lines: [String] = []
         var line = ""

@@ -9,7 +9,8 @@ struct DelegatedRequestAuth: Sendable {
     }
 
     private var proof = Proof.none
-    private var tls: ClientTLS?
+    /// What it shows the server; nil when it shows nothing.
+    private(set) var tls: ClientTLS?
 
     /// Reads one of `bearer`, `basic`, `header` and `jwt`, and `tls` alone or beside it.
     ///
@@ -61,9 +62,6 @@ struct DelegatedRequestAuth: Sendable {
                 ?? .none
         }
     }
-
-    /// What it shows the server, in PEM; nil when it shows none.
-    var certificates: String? { tls?.certificates }
 
     /// The field that it adds; nil when it adds none.
     var fieldName: String? {

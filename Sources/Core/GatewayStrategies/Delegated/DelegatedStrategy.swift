@@ -6,7 +6,7 @@ struct DelegatedStrategy: AuthStrategy {
     static let kind = "delegated"
 
     let behavior: AuthBehavior
-    let certificates: String?
+    let clientTLS: ClientTLS?
 
     init?(from fields: ConfigFields) {
         fields.explain(Self.meanings)
@@ -46,7 +46,7 @@ struct DelegatedStrategy: AuthStrategy {
             initialEnd: initialEnd,
             placement: placement
         )
-        certificates = authorization.certificates
+        clientTLS = authorization.tls
         switch subject {
         case .none, .fixed: behavior = .token(grant)
         case .named(let subjects):

@@ -14,8 +14,10 @@ extension ExchangeDriver {
         record.wasSent = true
         reached(.connection)
         if let unsent = unsent.take() {
+            record.trace?.sendUnsent(at: shared.clock.monotonic())
             stream.sendAgain(unsent, isChunked: content.isChunked)
         } else {
+            record.trace?.send(at: shared.clock.monotonic())
             guard isAuthorized, writeHead(on: stream) else {
                 return end(with: .requestInvalid, GatewayProblem(.requestRefused, "The head could not be rewritten."))
             }
@@ -50,6 +52,7 @@ extension ExchangeDriver {
 
     func writeHead(on stream: any UpstreamStream) -> Bool {
         var writer = requestWriter()
+        writer.trace = route.requestFields.ownsTraceParent ? nil : record.trace
         let bytes = client.request.bytes
         if route.addsForwarded {
             writer.forwarded = compiled.forwarded.lines(

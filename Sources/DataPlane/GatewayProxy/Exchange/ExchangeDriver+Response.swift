@@ -29,6 +29,7 @@ extension ExchangeDriver {
             if note.tellsSource { tellRejected() }
             return pass(head, bytes)
         case .holdResponse:
+            record.trace?.reject(status: head.status, at: shared.clock.monotonic())
             if case .token = facts.rejection { tellRejected() }
             return .hold
         case .tunnel:

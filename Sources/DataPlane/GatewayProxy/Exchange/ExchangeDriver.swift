@@ -85,6 +85,9 @@ final class ExchangeDriver {
         self.client = client
         self.configuration = configuration
         content = RequestContent(head.framing)
+        guard let trace = configuration.beginTrace(head, bytes) else { return }
+        record.trace = trace
+        record.isTLS = client.isTLS
     }
 
     var shared: ProxyShared { configuration.shared }

@@ -152,7 +152,7 @@ extension HTTP1ClientConnection: ClientStream {
         let id = id ?? configuration.nextRequestID()
         let hasHead = request.bytes.readableBytes > 0
         let route = refusal?.route.map { shared.routes[$0] }
-        configuration.observe(problem, refusal, of: request, id: id, from: peer)
+        configuration.observe(problem, refusal, of: request, id: id, from: peer, isTLS: isTLS)
         let disclosesNames =
             refusal?.disclosesNames ?? shared.authorizer.disclosesNames(to: nil, on: identity)
         let subject = ProblemSubject(requestID: id, route: route, disclosesNames: disclosesNames)

@@ -52,6 +52,14 @@ import NIOCore
         count &+= 1
     }
 
+    /// Sixteen lower-case hexadecimal digits.
+    mutating func write(digitsOf number: UInt64) {
+        for shift in stride(from: UInt64(60), through: 0, by: -4) {
+            let digit = UInt8(truncatingIfNeeded: number >> shift & 0xF)
+            write(digit < 10 ? 0x30 + digit : 0x57 + digit)
+        }
+    }
+
     @inline(__always)
     private mutating func write(_ bytes: UnsafeRawBufferPointer) {
         guard unsafe bytes.count <= target.count &- count else { return isComplete = false }

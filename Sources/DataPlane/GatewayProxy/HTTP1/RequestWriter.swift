@@ -11,6 +11,8 @@ struct RequestWriter {
     var sendsExpect = true
     /// What tells where the request came from, where the route wants that told.
     var forwarded = ""
+    /// nil where `traceparent` is a field like any other.
+    var trace: RequestTrace?
 
     /// - Parameter end: The last lines, the empty one included.
     /// - Returns: Whether it was written, whole.
@@ -32,12 +34,22 @@ struct RequestWriter {
             cursor.write(route.routeLines)
             writeFields(head, source, &cursor)
             if !forwarded.isEmpty { cursor.write(text: forwarded) }
+            if let trace, !trace.passesClients { write(trace, &cursor) }
             cursor.write(end)
         }
     }
 
-    /// Room for the words that a writer adds by itself.
-    private static let wording = 64
+    /// Room for the words that a writer adds by itself, `traceparent` with its value among them.
+    private static let wording = 136
+
+    private func write(_ trace: RequestTrace, _ cursor: inout HeadCursor) {
+        cursor.write("traceparent: 00-")
+        cursor.write(digitsOf: trace.trace.high)
+        cursor.write(digitsOf: trace.trace.low)
+        cursor.write(0x2D)
+        cursor.write(digitsOf: trace.upstreamSpan)
+        cursor.write(trace.isSampled ? "-01\r\n" : "-00\r\n")
+    }
 
     // MARK: Target
 
@@ -67,7 +79,11 @@ struct RequestWriter {
 
     private func writeFields(_ head: borrowing RequestHead, _ source: ByteBuffer, _ cursor: inout HeadCursor) {
         let bytes = source.readableBytesUInt8Span
-        let terms = RequestFieldRules.Terms(stripsAuthorization: stripsAuthorization, sendsExpect: sendsExpect)
+        let terms = RequestFieldRules.Terms(
+            stripsAuthorization: stripsAuthorization,
+            sendsExpect: sendsExpect,
+            trace: trace?.fields ?? .pass
+        )
         var index = 0
         while let kept = route.requestFields.nextKept(of: head, bytes, terms, from: &index) {
             cursor.copy(head.section.lines(kept))

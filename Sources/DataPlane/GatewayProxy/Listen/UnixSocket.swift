@@ -1,4 +1,4 @@
-import GatewayCore
+package import GatewayCore
 import GatewayFiles
 package import NIOCore
 import NIOPosix
@@ -82,6 +82,24 @@ package enum UnixSocket {
         case let error:
             let reason = IOError(errnoCode: error, reason: "connect").reasonDescription
             throw ListenerError("unix:\(path): the socket in the way cannot be asked who listens there: \(reason)")
+        }
+    }
+
+    /// Whether a gateway could listen at `path`. Nothing is made and nothing is removed.
+    package static func observation(_ path: String) -> ListenerRule.Observation {
+        guard path.utf8.count < 108 else { return .unusable("the path is longer than 107 bytes") }
+        let folder = path.lastIndex(of: "/").map { String(path[..<$0]) } ?? "."
+        var information = stat()
+        guard unsafe lstat(path, &information) == 0 else {
+            guard let problem = FileAccess.writeProblem(folder.isEmpty ? "/" : folder) else { return .free }
+            return .unusable("\(folder): \(problem)")
+        }
+        guard information.st_mode & S_IFMT == S_IFSOCK else {
+            return .unusable("something that is not a socket is in the way")
+        }
+        switch try? connectionError(path) {
+        case ECONNREFUSED?, ENOENT?: return .free
+        default: return .taken
         }
     }
 

@@ -21,6 +21,8 @@ final class ProxyShared: Sendable {
     let requestEnd: ViaLines
     /// Of answers that the gateway gives by itself; a route has its own for those of its upstream.
     let sendsProxyStatus: Bool
+    /// nil: requests are part of no trace.
+    let tracing: TraceSampling?
     /// One for each distinct upstream, and which of them a route uses.
     let targets: [UpstreamTarget]
     let targetOfRoute: [Int]
@@ -37,6 +39,7 @@ final class ProxyShared: Sendable {
         viaName = state.viaName
         let now = clock.now().monotonic
         sendsProxyStatus = configuration.sendsProxyStatus
+        tracing = configuration.tracing
         var words: [String: UpstreamHeaderTemplate] = [:]
         let served = configuration.routes.enumerated().map { [viaName] index, route in
             let authority = route.plan.upstream.authority

@@ -14,6 +14,7 @@ final class Worker {
     /// nil before the first and after the last.
     private(set) var current: WorkerConfiguration?
     var requests: UInt64 = 0
+    var traceNumbers = TraceNumbers(seed: .random(in: .min ... .max))
     var connections: [ObjectIdentifier: HTTP1ClientConnection] = [:]
     private var endingTunnels: [ObjectIdentifier: EndingTunnel] = [:]
 

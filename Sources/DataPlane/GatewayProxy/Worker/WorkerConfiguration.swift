@@ -74,6 +74,12 @@ final class WorkerConfiguration {
         return RequestID(run: shared.state.run, worker: worker.number, number: worker.requests)
     }
 
+    /// The request's part of its trace; nil where telemetry is off.
+    func beginTrace(_ head: borrowing RequestHead, _ bytes: borrowing Span<UInt8>) -> RequestTrace? {
+        guard let tracing = shared.tracing else { return nil }
+        return RequestTrace(head, bytes, tracing, &worker.traceNumbers)
+    }
+
     // MARK: Refusals
 
     /// Tells the observer of a request that was answered before an exchange began.
@@ -84,27 +90,29 @@ final class WorkerConfiguration {
         _ refusal: RequestAuthorizer.Refusal?,
         of request: RequestMessage,
         id: RequestID,
-        from peer: String
+        from peer: String,
+        isTLS: Bool
     ) {
         let hasHead = request.bytes.readableBytes > 0
         let bytes = request.bytes
         let span = bytes.readableBytesUInt8Span
         let route = refusal?.route.map { shared.routes[$0] }
         let place = hasHead ? RequestPlace(request.decoder.head, span, peer: peer) : RequestPlace(peer: peer)
-        shared.observer.finished(
-            ExchangeRecord(
-                requestID: id,
-                clientRequestID: hasHead ? ClientRequestID.read(from: request.decoder.head, span) : nil,
-                worker: worker.number,
-                route: route?.number,
-                client: refusal?.client,
-                method: hasHead ? request.decoder.head.methodName(span) : "",
-                status: problem.kind.status,
-                problem: problem.kind,
-                failure: RequestFailure(problem, credential: route?.credentialName, place: place),
-                startedAt: shared.clock.monotonic()
-            )
+        var record = ExchangeRecord(
+            requestID: id,
+            clientRequestID: hasHead ? ClientRequestID.read(from: request.decoder.head, span) : nil,
+            worker: worker.number,
+            route: route?.number,
+            client: refusal?.client,
+            method: hasHead ? request.decoder.head.methodName(span) : "",
+            status: problem.kind.status,
+            problem: problem.kind,
+            failure: RequestFailure(problem, credential: route?.credentialName, place: place),
+            startedAt: shared.clock.monotonic()
         )
+        record.trace = hasHead ? beginTrace(request.decoder.head, span) : nil
+        record.isTLS = isTLS
+        shared.observer.finished(record)
     }
 
     // MARK: Connections

@@ -58,7 +58,7 @@ package struct PlanChange: Hashable, Sendable, Codable {
     /// What is decided once, when the gateway starts.
     private static func isFixed(_ path: String) -> Bool {
         ["state_directory", "workers", "listeners.admin", "limits.drain"].contains(path)
-            || path.hasPrefix("audit.") || path.hasPrefix("tokens.")
+            || path.hasPrefix("audit.") || path.hasPrefix("tokens.") || path.hasPrefix("telemetry.")
     }
 
     // MARK: Comparison
@@ -97,7 +97,11 @@ package struct PlanChange: Hashable, Sendable, Codable {
             item("listeners.admin", summary.admin), item("access.require_client", summary.requireClient),
             item("access.allow_origins", "[\(summary.allowOrigins.joined(separator: ", "))]"),
         ]
-        for (section, values) in [("audit", summary.audit), ("tokens", summary.tokens), ("limits", summary.limits)] {
+        let sections = [
+            ("audit", summary.audit), ("tokens", summary.tokens), ("limits", summary.limits),
+            ("telemetry", summary.telemetry),
+        ]
+        for (section, values) in sections {
             items += values.sorted { $0.key < $1.key }.map { item("\(section).\($0.key)", $0.value) }
         }
         return items

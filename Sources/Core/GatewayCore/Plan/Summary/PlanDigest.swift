@@ -27,6 +27,9 @@ package struct PlanDigest: Hashable, Sendable, Codable {
             let files = [listener.tls?.certificatePath, listener.tls?.clientCAPath].map { $0 ?? "" }
             marks["listeners.proxy.\(shown.name)"] = mark(Array("\(files)".utf8) + key)
         }
+        if let headers = plan.telemetry?.headers {
+            marks["telemetry.headers"] = mark(headers.flatMap { $0.line.withValue { $0 } })
+        }
         let keys = [
             ("key", plan.tokens.key), ("encryption_key", plan.tokens.encryptionKey),
             ("previous_encryption_key", plan.tokens.previousEncryptionKey),

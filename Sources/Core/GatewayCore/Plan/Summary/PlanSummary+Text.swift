@@ -18,7 +18,8 @@ extension PlanSummary {
             page.line("require_client", requireClient)
             page.line("allow_origins", Self.list(allowOrigins))
         }
-        for (heading, values) in [("audit", audit), ("tokens", tokens), ("limits", limits)] {
+        let sections = [("audit", audit), ("tokens", tokens), ("limits", limits), ("telemetry", telemetry)]
+        for (heading, values) in sections where !values.isEmpty {
             page.heading(heading)
             page.indented { page in
                 for (key, value) in values.sorted(by: { $0.key < $1.key }) { page.line(key, value) }

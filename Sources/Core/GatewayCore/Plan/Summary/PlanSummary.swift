@@ -85,6 +85,8 @@ package struct PlanSummary: Hashable, Sendable, Codable {
     package var audit: [String: String]
     package var tokens: [String: String]
     package var limits: [String: String]
+    /// Empty where nothing is exported.
+    package var telemetry: [String: String]
     package var credentials: [Credential]
     package var routes: [Route]
 
@@ -125,6 +127,7 @@ extension PlanSummary {
         tokens["encryption_key"] = plan.tokens.encryptionKey.map(Self.shown)
         tokens["previous_encryption_key"] = plan.tokens.previousEncryptionKey.map(Self.shown)
         limits = Self.limits(plan.limits)
+        telemetry = plan.telemetry.map(Self.telemetry) ?? [:]
         credentials = plan.credentials.enumerated().map { index, credential in
             Credential(credential, in: plan, routes: plan.routes.filter { $0.credential == index }.map(\.name))
         }
@@ -133,6 +136,18 @@ extension PlanSummary {
 
     private static func shown(_ key: TokenPlan.Key) -> String {
         if case .file(let path) = key { path } else { "***" }
+    }
+
+    private static func telemetry(_ plan: TelemetryPlan) -> [String: String] {
+        [
+            "otlp": "\(plan.origin)\(plan.path)",
+            "headers": plan.headers.map { "\($0.name): ***" }.joined(separator: ", "),
+            "service_name": plan.serviceName,
+            "sampling": "\(plan.sampling)%",
+            "traces": String(plan.exportsTraces),
+            "metrics": String(plan.metricsInterval != nil),
+            "metrics_interval": plan.metricsInterval.map { ConfigUnits.text($0) } ?? "",
+        ].filter { !$0.value.isEmpty }
     }
 
     private static func limits(_ limits: Limits) -> [String: String] {

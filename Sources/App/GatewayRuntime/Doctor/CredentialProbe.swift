@@ -1,0 +1,86 @@
+import GatewayCore
+import GatewayTokenClient
+import Logging
+
+/// Finds out whether each credential can give a token, and spends no refresh token for it.
+///
+/// A running gateway is asked. Without one, a token is fetched where that spends nothing, and the store is read elsewhere.
+struct CredentialProbe: Sendable {
+    let plan: Plan
+    let running: RunningGatewayProbe.Answer
+    let reader: StoredTokenReader?
+    let isOffline: Bool
+
+    func findings() async -> [DoctorFinding] {
+        let locks = try? CredentialLocks(in: plan.stateDirectory)
+        var observations: [Int: CredentialRule.Observation] = [:]
+        var tried: Set<Int> = []
+        for index in plan.credentials.indices {
+            if let known = await look(at: index, locks) { observations[index] = known } else { tried.insert(index) }
+        }
+        for (index, result) in await attempt(tried) { observations[index] = result }
+        let now = SystemClock().now().wall
+        return plan.credentials.indices.compactMap { index in
+            observations[index].map { CredentialRule.finding(of: plan.credentials[index].name, $0, at: now) }
+        }
+    }
+
+    /// - Returns: nil for one whose token is to be fetched.
+    private func look(at index: Int, _ locks: CredentialLocks?) async -> CredentialRule.Observation? {
+        let credential = plan.credentials[index]
+        switch credential.strategy.behavior {
+        case .none, .fixed, .onChallenge: return .fixed
+        case .tokenPerSubject: return .perSubject
+        case .token(let grant):
+            if let tokens = running.tokens { return look(at: tokens[credential.name], grant) }
+            if running.isRunning { return .notTried("a gateway holds the state directory and does not answer") }
+            if locks?.contains(credential.name) ?? false { return .locked }
+            return await look(at: grant)
+        }
+    }
+
+    /// What the running gateway says. One that no request has needed is tried, if that spends nothing of the gateway's.
+    private func look(at status: TokenStatus?, _ grant: any TokenGrant) -> CredentialRule.Observation? {
+        guard let status else { return .notTried("the running gateway does not have it; run authgateway reload") }
+        let isUnknown = status.state == .empty && status.lastError == nil && status.failing == nil
+        return isUnknown && isFree(grant) && !isOffline ? nil : .status(status)
+    }
+
+    private func look(at grant: any TokenGrant) async -> CredentialRule.Observation? {
+        guard !isFree(grant) else { return isOffline ? .notTried("--offline") : nil }
+        let stored = await reader?.stored(grant) ?? .nothing
+        if stored == .nothing, let seed = grant.seed(at: SystemClock().now()) {
+            return .configured(end: seed.expiresAt)
+        }
+        return .stored(stored, canLogIn: grant.login != nil)
+    }
+
+    /// A token can be fetched without spending one.
+    private func isFree(_ grant: any TokenGrant) -> Bool { grant.isRenewable && !grant.rotatesRefreshToken }
+
+    private func attempt(_ indices: Set<Int>) async -> [(Int, CredentialRule.Observation)] {
+        guard !indices.isEmpty else { return [] }
+        let endpoint: AsyncHTTPTokenEndpoint
+        do throws(AsyncHTTPTokenEndpoint.TrustRootsError) {
+            endpoint = try AsyncHTTPTokenEndpoint(version: GatewayVersion.current)
+        } catch {
+            return indices.map { ($0, .notTried(error.message)) }
+        }
+        let logger = LogOutput.standardError.logger("authgateway.tokens", level: .critical)
+        let trial = AcquireTrial(plan, only: indices, endpoint: endpoint, logger: logger)
+        // As long as a request would wait for it.
+        let outcomes = await Deadline.run(within: plan.limits.credentialTimeout) { await trial.run() }
+        if outcomes != nil { await endpoint.shutdown() }
+        return indices.map { ($0, Self.observation(outcomes?[$0], plan.limits.credentialTimeout)) }
+    }
+
+    private static func observation(_ result: AcquireTrial.Result?, _ limit: Duration) -> CredentialRule.Observation {
+        switch result {
+        case .obtained?: .obtained
+        case .notTried(let reason)?: .notTried(reason)
+        case .failed(let problem)?: .failed(problem)
+        case nil:
+            .failed(GatewayProblem(.tokenEndpointTimeout, "No answer within \(ConfigUnits.text(limit))."))
+        }
+    }
+}

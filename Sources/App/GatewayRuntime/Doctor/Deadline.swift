@@ -1,0 +1,21 @@
+/// Bounds what may never end, such as a read from a disk that does not answer.
+enum Deadline {
+    /// - Returns: nil when it took longer; it goes on, and nobody waits for it.
+    static func run<Value: Sendable>(
+        within limit: Duration,
+        _ work: @escaping @Sendable () async -> Value
+    ) async -> Value? {
+        let (results, continuation) = AsyncStream.makeStream(of: Value?.self, bufferingPolicy: .bufferingOldest(1))
+        let task = Task { _ = continuation.yield(await work()) }
+        let watchdog = Task {
+            guard (try? await Task.sleep(for: limit)) != nil else { return }
+            continuation.yield(nil)
+        }
+        defer {
+            task.cancel()
+            watchdog.cancel()
+        }
+        for await result in results { return result }
+        return nil
+    }
+}

@@ -1,0 +1,115 @@
+import GatewayCore
+import GatewayProxy
+import GatewayStrategies
+import GatewayYAML
+
+/// What `doctor` does: looks at everything that a gateway needs, and changes nothing.
+///
+/// It collects what is there; the rules in `GatewayCore` say what is wrong with it and what to do.
+package struct DoctorOperation: Sendable {
+    /// For each thing that may not answer.
+    private static let limit: Duration = .seconds(5)
+
+    private let path: String
+    private let asJSON: Bool
+    private let isOffline: Bool
+
+    /// - Parameters:
+    ///   - configuration: The path of the file, as findings shall print it.
+    ///   - isOffline: Nothing is sent to another machine.
+    package init(configuration: String, asJSON: Bool, isOffline: Bool) {
+        path = configuration
+        self.asJSON = asJSON
+        self.isOffline = isOffline
+    }
+
+    /// - Returns: What is for standard output, and whether there is no error.
+    package func run() async throws(CommandFailure) -> (output: String, isHealthy: Bool) {
+        let report = DoctorReport(await findings())
+        let output = asJSON ? try JSONText.pretty(report) : DoctorText(report: report, style: .current).text()
+        return (output, report.isHealthy)
+    }
+
+    private func findings() async -> [DoctorFinding] {
+        let (plan, findings) = readConfiguration()
+        guard let plan else { return findings }
+        let running = await RunningGatewayProbe(plan: plan).ask(within: Self.limit)
+        let storage = StorageProbe(plan: plan)
+        async let local = self.local(plan, running)
+        async let audit = bounded(.audit, plan.audit.path) { await storage.auditFindings() }
+        async let endpoints = self.endpoints(of: plan)
+        let store = await Deadline.run(within: Self.limit) { storage.store() }
+        let credentials = CredentialProbe(
+            plan: plan,
+            running: running,
+            reader: store?.reader,
+            isOffline: isOffline
+        )
+        async let tokens = credentials.findings()
+        let kept = store?.findings ?? [overdue(.store, plan.tokens.path)]
+        return await findings + local + kept + audit + endpoints + tokens
+    }
+
+    // MARK: Configuration
+
+    private func readConfiguration() -> (Plan?, [DoctorFinding]) {
+        let files = RecordingConfigFiles()
+        let secrets = RecordingSecretSource(SystemSecretSource(), in: files, remembering: [:])
+        let outcome = ConfigLoader(files: files) { secrets.environment($0) }
+            .plan(at: path, catalog: .builtIn, secrets: secrets)
+        let findings = ConfigurationRule.findings(
+            of: outcome.report,
+            problem: outcome.plan.flatMap(Self.tlsProblem),
+            file: path,
+            counts: outcome.plan.map { "\($0.routes.count) routes, \($0.credentials.count) credentials" }
+        )
+        return (outcome.plan, findings)
+    }
+
+    private static func tlsProblem(_ plan: Plan) -> String? {
+        do throws(ListenerError) {
+            try ProxyServer.readTLS(of: plan)
+            return nil
+        } catch {
+            return "\(error)"
+        }
+    }
+
+    // MARK: This machine
+
+    private func local(_ plan: Plan, _ running: RunningGatewayProbe.Answer) async -> [DoctorFinding] {
+        let listeners = ListenerProbe(running: running)
+        let now = SystemClock().now().wall
+        return StorageProbe(plan: plan).fileFindings()
+            + GatewayRule.findings(of: running.observation, stateDirectory: plan.stateDirectory)
+            + plan.listeners.map(listeners.finding) + [listeners.finding(of: plan.admin)]
+            + ExpirationRule.findings(of: PlanExpirations(plan).expirations(at: now))
+    }
+
+    private func endpoints(of plan: Plan) async -> [DoctorFinding] {
+        let probe = EndpointProbe(plan: plan)
+        return isOffline ? probe.offlineFindings() : await probe.findings(within: Self.limit)
+    }
+
+    // MARK: Deadlines
+
+    private func bounded(
+        _ group: DoctorFinding.Group,
+        _ subject: String,
+        _ work: @escaping @Sendable () async -> [DoctorFinding]
+    ) async -> [DoctorFinding] {
+        await Deadline.run(within: Self.limit, work) ?? [overdue(group, subject)]
+    }
+
+    private func overdue(_ group: DoctorFinding.Group, _ subject: String) -> DoctorFinding {
+        let text = "did not answer within \(ConfigUnits.text(Self.limit))"
+        return DoctorFinding(
+            group,
+            .error,
+            subject,
+            text,
+            remedy: "See whether the disk works.",
+            command: "dmesg | tail"
+        )
+    }
+}

@@ -1,0 +1,154 @@
+import Crypto
+import GatewayCore
+import GatewayProxy
+import GatewayTokenClient
+import NIOCore
+import NIOPosix
+
+/// Connects to every upstream and every authority of a plan, side by side.
+struct EndpointProbe: Sendable {
+    /// So many at a time: each may take a thread for its name.
+    private static let atOnce = 16
+
+    /// What is connected to once, whoever uses it.
+    private enum Target: Sendable {
+        case upstream(RoutePlan, users: [String])
+        case authority(Origin, ClientTLS?, users: [String])
+
+        var endpoint: DoctorEndpoint {
+            switch self {
+            case .upstream(let route, let users): DoctorEndpoint(.upstream, route.upstream, users: users)
+            case .authority(let origin, _, let users): DoctorEndpoint(.authority, origin, users: users)
+            }
+        }
+    }
+
+    private struct Answer: Sendable {
+        let endpoint: DoctorEndpoint
+        let outcome: EndpointOutcome
+        var clock: ClockRule.Reading?
+    }
+
+    let plan: Plan
+
+    /// - Parameter limit: For each.
+    func findings(within limit: Duration) async -> [DoctorFinding] {
+        let answers = await withTaskGroup(of: (Int, Answer).self) { tasks in
+            var waiting = Array(targets.enumerated())[...]
+            func start() {
+                guard let (index, target) = waiting.popFirst() else { return }
+                tasks.addTask { (index, await Self.ask(target, within: limit)) }
+            }
+            for _ in 0..<Self.atOnce { start() }
+            var answers: [Int: Answer] = [:]
+            for await (index, answer) in tasks {
+                answers[index] = answer
+                start()
+            }
+            return answers.sorted { $0.key < $1.key }.map(\.value)
+        }
+        let now = SystemClock().now().wall
+        let reached = answers.flatMap { EndpointRule.findings(of: $0.endpoint, $0.outcome, at: now) }
+        return unique(reached) + ClockRule.findings(of: answers.compactMap(\.clock))
+    }
+
+    func offlineFindings() -> [DoctorFinding] { targets.flatMap { EndpointRule.offline($0.endpoint) } }
+
+    /// A host may be both upstream and authority, and have several routes with TLS settings of their own.
+    private func unique(_ findings: [DoctorFinding]) -> [DoctorFinding] {
+        var seen: Set<DoctorFinding> = []
+        return findings.filter { seen.insert($0).inserted }
+    }
+
+    // MARK: Targets
+
+    private struct UpstreamKey: Hashable {
+        let origin: Origin
+        let tls: RoutePlan.TLS
+    }
+
+    private struct AuthorityKey: Hashable {
+        let origin: Origin
+        let tls: ClientTLS?
+    }
+
+    private var targets: [Target] {
+        var routes: [UpstreamKey: [RoutePlan]] = [:]
+        var keys: [UpstreamKey] = []
+        for route in plan.routes {
+            let key = UpstreamKey(origin: route.upstream, tls: route.tls)
+            if routes[key] == nil { keys.append(key) }
+            routes[key, default: []].append(route)
+        }
+        let upstreams = keys.compactMap { key in
+            routes[key].flatMap { routes in routes.first.map { Target.upstream($0, users: routes.map(\.name)) } }
+        }
+        return upstreams + authorities
+    }
+
+    private var authorities: [Target] {
+        var users: [AuthorityKey: [String]] = [:]
+        var keys: [AuthorityKey] = []
+        for credential in plan.credentials where Self.fetchesTokens(credential.strategy.behavior) {
+            let tls = credential.strategy.clientTLS
+            for origin in Set(credential.strategy.behavior.authorityEndpoints.map(\.origin)) {
+                let key = AuthorityKey(origin: origin, tls: tls)
+                if users[key] == nil { keys.append(key) }
+                users[key, default: []].append(credential.name)
+            }
+        }
+        return keys.map { .authority($0.origin, $0.tls, users: users[$0] ?? []) }
+    }
+
+    /// What is there as it is asks its authority for nothing but a revocation.
+    private static func fetchesTokens(_ behavior: AuthBehavior) -> Bool {
+        switch behavior {
+        case .none, .fixed, .onChallenge: false
+        case .token(let grant): grant.isRenewable || grant.login != nil
+        case .tokenPerSubject: true
+        }
+    }
+
+    // MARK: Questions
+
+    private static func ask(_ target: Target, within limit: Duration) async -> Answer {
+        let loop = MultiThreadedEventLoopGroup.singleton.next()
+        switch target {
+        case .upstream(let route, _):
+            let outcome = await UpstreamProbe.connect(
+                route,
+                within: limit,
+                sha256: { Array(SHA256.hash(data: $0)) },
+                on: loop
+            )
+            return Answer(endpoint: target.endpoint, outcome: outcome)
+        case .authority(let origin, let tls, _):
+            let clock = SystemClock()
+            let sent = clock.now().wall
+            let answer = await AuthorityProbe.ask(
+                origin,
+                showing: tls,
+                version: GatewayVersion.current,
+                within: limit
+            )
+            let received = clock.now().wall
+            switch answer {
+            case .success(let answer):
+                let reading = answer.date.map {
+                    ClockRule.Reading(authority: origin, date: $0, sent: sent, received: received)
+                }
+                let outcome = EndpointOutcome.connected(answer.took, certificateEnd: answer.certificateEnd)
+                return Answer(endpoint: target.endpoint, outcome: outcome, clock: reading)
+            case .failure(.certificate):
+                let seen = await UpstreamProbe.certificate(of: origin, serverName(of: origin), within: limit, on: loop)
+                return Answer(endpoint: target.endpoint, outcome: .failed(seen.map { .certificate($0) } ?? .handshake))
+            case .failure(let cause): return Answer(endpoint: target.endpoint, outcome: .failed(cause))
+            }
+        }
+    }
+
+    /// An address is no name to ask for.
+    private static func serverName(of origin: Origin) -> String? {
+        origin.isIPv4 || origin.host.contains(":") ? nil : origin.host
+    }
+}

@@ -1,0 +1,60 @@
+import GatewayCore
+import GatewayFiles
+import GatewayProxy
+import Glibc
+import NIOCore
+
+/// Whether an address can be listened on: it is taken and given back at once, and nobody can connect meanwhile.
+struct ListenerProbe: Sendable {
+    /// What is known of the running gateway.
+    let running: RunningGatewayProbe.Answer
+
+    func finding(of listener: ListenerPlan) -> DoctorFinding {
+        let name = PlanSummary.Listener(listener).name
+        return finding(of: listener.address, "listeners.proxy", isOwn: running.listeners?.contains(name))
+    }
+
+    func finding(of admin: AdminPlan) -> DoctorFinding {
+        // It has answered there.
+        finding(of: admin.address, "listeners.admin", isOwn: running.tokens != nil)
+    }
+
+    /// - Parameter isOwn: nil when the running gateway did not say.
+    private func finding(of address: ListenerPlan.Address, _ key: String, isOwn: Bool?) -> DoctorFinding {
+        var observation = isOwn == true ? .own : Self.look(at: address)
+        if observation == .taken, isOwn == nil, running.tokens != nil { observation = .own }
+        return ListenerRule.finding(of: address, key, observation, isGatewayRunning: running.tokens != nil)
+    }
+
+    private static func look(at address: ListenerPlan.Address) -> ListenerRule.Observation {
+        switch address {
+        case .unix(let path, _): UnixSocket.observation(path)
+        case .tcp(let host, let port): look(at: host, port)
+        }
+    }
+
+    private static func look(at host: String, _ port: Int) -> ListenerRule.Observation {
+        // An address literal; a name such as localhost is looked up in the hosts file.
+        guard let address = try? SocketAddress.makeAddressResolvingHost(host, port: port) else {
+            return .foreignAddress
+        }
+        let descriptor = socket(address.protocol == .inet6 ? AF_INET6 : AF_INET, streamType, 0)
+        guard descriptor >= 0 else { return .unusable(SystemError.text()) }
+        defer { close(descriptor) }
+        var isOn: Int32 = 1
+        _ = unsafe setsockopt(descriptor, SOL_SOCKET, SO_REUSEADDR, &isOn, socklen_t(MemoryLayout<Int32>.size))
+        let status = unsafe address.withSockAddr { pointer, size in unsafe bind(descriptor, pointer, socklen_t(size)) }
+        return status == 0 ? .free : observation(of: errno)
+    }
+
+    private static let streamType = Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue)
+
+    private static func observation(of code: Int32) -> ListenerRule.Observation {
+        switch code {
+        case EADDRINUSE: .taken
+        case EACCES, EPERM: .forbidden
+        case EADDRNOTAVAIL: .foreignAddress
+        default: .unusable(SystemError.text(code))
+        }
+    }
+}

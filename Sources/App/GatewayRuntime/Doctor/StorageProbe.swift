@@ -1,0 +1,133 @@
+import GatewayAudit
+import GatewayCore
+import GatewayFiles
+import GatewayTokenStores
+import Glibc
+
+/// Looks at the gateway's files. Locks none, creates none and writes to none: a gateway may be using them.
+struct StorageProbe: Sendable {
+    /// The newest rows of the audit log, which take milliseconds.
+    private static let tailRows = 1000
+
+    let plan: Plan
+
+    // MARK: Files
+
+    func fileFindings() -> [DoctorFinding] {
+        var secrets: [String] = []
+        for case .file(let path)? in [plan.tokens.key, plan.tokens.encryptionKey, plan.tokens.previousEncryptionKey] {
+            secrets.append(path)
+        }
+        if plan.tokens.store == .sqlite { secrets.append(plan.tokens.path) }
+        return [FileRule.stateDirectory(plan.stateDirectory, Self.look(at: plan.stateDirectory))]
+            + secrets.compactMap { FileRule.secret($0, Self.look(at: $0)) }
+    }
+
+    private static func look(at path: String) -> FileRule.Observation? {
+        FileAccess.mode(of: path).map { mode in
+            FileRule.Observation(
+                mode: mode.bits,
+                isFolder: mode.isFolder,
+                isOwn: FileStatus.owner(of: path) == geteuid()
+            )
+        }
+    }
+
+    // MARK: Store
+
+    /// The keys that are there; nil when one is missing.
+    private enum Keys {
+        case keys(InstallationKey, StoreKeys)
+        case missing(String)
+        case unusable(String)
+    }
+
+    private func keys() -> Keys {
+        for case .file(let path)? in [plan.tokens.key, plan.tokens.encryptionKey] where !Self.exists(path) {
+            return .missing(path)
+        }
+        do throws(InstallationKeyError) {
+            let installation: InstallationKey
+            switch plan.tokens.key {
+            case .value(let secret): installation = try InstallationKey(secret)
+            case .file(let path):
+                guard let key = try InstallationKey.load(path: path) else { return .missing(path) }
+                installation = key
+            }
+            return .keys(installation, try StoreKeys(plan.tokens, installation: installation))
+        } catch {
+            return .unusable(error.message)
+        }
+    }
+
+    /// - Returns: What tokens can be read with, besides the finding.
+    func store() -> (findings: [DoctorFinding], reader: StoredTokenReader?) {
+        let name = plan.tokens.program?.command.first ?? plan.tokens.path
+        func found(_ store: StorageRule.Store) -> ([DoctorFinding], StoredTokenReader?) {
+            ([StorageRule.store(store, name)], nil)
+        }
+        switch (plan.tokens.store, keys()) {
+        case (.memory, _): return ([StorageRule.store(.memory, "memory")], nil)
+        case (.sqlite, .missing) where !Self.exists(plan.tokens.path): return found(.missing)
+        case (.command, .missing): return found(.missing)
+        case (.sqlite, .missing(let key)): return found(.keyMissing(key))
+        case (_, .unusable(let reason)): return found(.unusable(reason))
+        case (.command, .keys(let key, _)):
+            return ([StorageRule.store(.notAsked, name)], StoredTokenReader(program: plan.tokens.program, key: key))
+        case (.sqlite, .keys(let key, let keys)):
+            guard Self.exists(plan.tokens.path) else { return found(.missing) }
+            return store(name, key, keys)
+        }
+    }
+
+    private func store(_ name: String, _ key: InstallationKey, _ keys: StoreKeys) -> (
+        [DoctorFinding], StoredTokenReader?
+    ) {
+        do throws(TokenStoreError) {
+            let reader = try SQLiteTokenReader(path: name, keys: keys.candidates.map(\.key))
+            let problem = Self.writeProblem(name)
+            let store: StorageRule.Store = problem.map { .unusable($0) } ?? .usable
+            let room = FileAccess.freeBytes(at: name).flatMap { FileRule.room(.store, name, free: $0) }
+            let findings = [StorageRule.store(store, name)] + (room.map { [$0] } ?? [])
+            return (findings, StoredTokenReader(reader, key: key))
+        } catch {
+            return ([StorageRule.store(.unusable(error.reason), name)], nil)
+        }
+    }
+
+    // MARK: Audit log
+
+    func auditFindings() async -> [DoctorFinding] {
+        let path = plan.audit.path
+        guard Self.exists(path) else { return [StorageRule.audit(.missing, path)] }
+        let audit: StorageRule.Audit
+        switch keys() {
+        // Another key than the installation's is of no use here.
+        case .missing(let key): audit = .keyMissing(key)
+        case .unusable(let reason): audit = .unusable(reason)
+        case .keys(let key, _): audit = await tail(path, key)
+        }
+        let room = FileAccess.freeBytes(at: path).flatMap { FileRule.room(.audit, path, free: $0) }
+        return [StorageRule.audit(audit, path)] + (room.map { [$0] } ?? [])
+    }
+
+    private func tail(_ path: String, _ key: InstallationKey) async -> StorageRule.Audit {
+        do throws(AuditError) {
+            let result = try await AuditReader(path: path).verifyTail(keys: AuditKeys(key), rows: Self.tailRows)
+            return result.breach.map { .broken($0.explanation) } ?? .intact(rows: result.rows)
+        } catch {
+            return .unusable(error.reason)
+        }
+    }
+
+    private static func exists(_ path: String) -> Bool { FileStatus.owner(of: path) != nil }
+
+    /// SQLite makes files beside the database.
+    private static func writeProblem(_ path: String) -> String? {
+        let folder = path.lastIndex(of: "/").map { String(path[..<$0]) } ?? "."
+        for place in [path, folder.isEmpty ? "/" : folder] {
+            if let reason = FileAccess.writeProblem(place) { return "this user may not write to \(place): \(reason)" }
+        }
+        return nil
+    }
+}

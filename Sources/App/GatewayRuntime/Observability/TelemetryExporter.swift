@@ -1,0 +1,153 @@
+import GatewayCore
+import Logging
+import ServiceLifecycle
+
+/// Exports spans every second and metrics at their interval. No request waits for it.
+///
+/// A collector that does not answer is asked again with growing pauses. Meanwhile spans wait within their bounds, and what is more
+/// is dropped and counted.
+final class TelemetryExporter: Service {
+    /// Requests in one export, which has then less than 1 MiB.
+    private static let batchLimit = 512
+    private static let sendLimit: Duration = .seconds(10)
+    /// At a stop.
+    private static let lastLimit: Duration = .seconds(3)
+    private static let warningPause: Duration = .seconds(60)
+
+    struct Parts: Sendable {
+        let telemetry: RequestTelemetry
+        let metrics: MetricRegistry
+        /// Brings gauges and counters up to date.
+        let refresh: @Sendable () async -> Void
+        let clock: any GatewayClock
+        let logger: Logger
+    }
+
+    private let plan: TelemetryPlan
+    private let parts: Parts
+    private let version: String
+    private let encoder: OTLPEncoder
+    private let dropped: CounterSeries
+    private let failed: CounterSeries
+
+    /// - Parameter instance: Names this installation, the same after every restart.
+    init(_ plan: TelemetryPlan, instance: String, version: String, parts: Parts) {
+        self.version = version
+        self.plan = plan
+        self.parts = parts
+        dropped = parts.metrics.counter("gateway_telemetry_spans_dropped_total")
+        failed = parts.metrics.counter("gateway_telemetry_exports_failed_total")
+        encoder = OTLPEncoder(
+            [
+                TelemetryAttribute("service.name", plan.serviceName),
+                TelemetryAttribute("service.version", version),
+                TelemetryAttribute("service.instance.id", instance),
+            ],
+            version: version
+        )
+    }
+
+    /// What one task has under way.
+    private struct State {
+        var spans = ExportSchedule()
+        var metrics = ExportSchedule()
+        /// Sent again until it is taken.
+        var waiting: [TracedRequest] = []
+        var calls: [TelemetrySpan] = []
+        var nextMetrics: MonotonicTime
+        var warnedAt: MonotonicTime?
+        let startedAt: Int64
+    }
+
+    func run() async throws {
+        let client = OTLPClient(plan, version: version)
+        let now = parts.clock.now()
+        var state = State(
+            nextMetrics: now.monotonic + (plan.metricsInterval ?? .zero),
+            startedAt: now.wall.milliseconds * 1_000_000
+        )
+        while !Task.isShuttingDownGracefully, !Task.isCancelled {
+            try? await cancelWhenGracefulShutdown { [parts] in try await parts.clock.sleep(for: .seconds(1)) }
+            await exportSpans(&state, client, within: Self.sendLimit)
+            if isDue(state) { await exportMetrics(&state, client, within: Self.sendLimit) }
+        }
+        await exportSpans(&state, client, within: Self.lastLimit)
+        if plan.metricsInterval != nil { await exportMetrics(&state, client, within: Self.lastLimit) }
+        await client.shutdown()
+    }
+
+    // MARK: Spans
+
+    private func exportSpans(_ state: inout State, _ client: OTLPClient, within limit: Duration) async {
+        guard plan.exportsTraces, state.spans.isDue(at: parts.clock.monotonic()) else { return }
+        repeat {
+            if state.waiting.isEmpty, state.calls.isEmpty { takeSpans(&state) }
+            guard !state.waiting.isEmpty || !state.calls.isEmpty else { return }
+            let batch = state.waiting.prefix(Self.batchLimit)
+            let offset = offset
+            let spans = state.calls + batch.flatMap { $0.spans(parts.telemetry.route($0.route), offset: offset) }
+            let answer = await client.send(encoder.spans(spans), .traces, within: limit)
+            guard !state.spans.note(answer, at: parts.clock.monotonic(), jitter: .random(in: 0...1)) else {
+                return warn(answer, &state, "spans")
+            }
+            let count = batch.count
+            let lost = count + state.calls.count
+            state.waiting.removeFirst(count)
+            state.calls = []
+            guard answer != .accepted else { continue }
+            dropped.increment(by: Int64(lost))
+            warn(answer, &state, "spans")
+        } while !Task.isCancelled
+    }
+
+    /// What waits is bounded by what the event loops keep: nothing more is taken as long as there is some.
+    private func takeSpans(_ state: inout State) {
+        let (taken, calls) = (parts.telemetry.takeSpans(), parts.telemetry.takeCalls())
+        state.waiting = taken.requests
+        state.calls = calls.spans
+        dropped.increment(by: Int64(taken.dropped + calls.dropped))
+    }
+
+    private var offset: Int64 {
+        let now = parts.clock.now()
+        return now.wall.milliseconds &* 1_000_000 &- now.monotonic.nanoseconds
+    }
+
+    // MARK: Metrics
+
+    private func isDue(_ state: State) -> Bool {
+        let now = parts.clock.monotonic()
+        return plan.metricsInterval != nil && now >= state.nextMetrics && state.metrics.isDue(at: now)
+    }
+
+    private func exportMetrics(_ state: inout State, _ client: OTLPClient, within limit: Duration) async {
+        await parts.refresh()
+        let all = parts.telemetry.metrics() + parts.metrics.telemetryMetrics()
+        let now = parts.clock.now()
+        let body = encoder.metrics(all, from: state.startedAt, to: now.wall.milliseconds * 1_000_000)
+        let answer = await client.send(body, .metrics, within: limit)
+        let isKept = state.metrics.note(answer, at: parts.clock.monotonic(), jitter: .random(in: 0...1))
+        // The next export has all that this one had.
+        if !isKept { state.nextMetrics = now.monotonic + (plan.metricsInterval ?? .zero) }
+        if answer != .accepted { warn(answer, &state, "metrics") }
+    }
+
+    // MARK: Failures
+
+    /// Once a minute.
+    private func warn(_ answer: ExportSchedule.Answer, _ state: inout State, _ what: String) {
+        failed.increment(by: 1)
+        let now = parts.clock.monotonic()
+        guard state.warnedAt.map({ now - $0 >= Self.warningPause }) ?? true else { return }
+        state.warnedAt = now
+        let reason =
+            switch answer {
+            case .refused(let status): "it answered \(status)"
+            case .later, .accepted: "it does not answer, or has no room now"
+            }
+        parts.logger.warning(
+            "Telemetry not exported",
+            metadata: ["what": "\(what)", "collector": "\(plan.origin)", "reason": "\(reason)"]
+        )
+    }
+}

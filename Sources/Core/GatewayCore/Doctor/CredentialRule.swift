@@ -1,0 +1,150 @@
+/// What is said of a credential: whether it can give a token.
+package enum CredentialRule {
+    package enum Observation: Hashable, Sendable {
+        /// What the configuration says is sent as it is.
+        case fixed
+        /// Each request names whose token it needs.
+        case perSubject
+        case locked
+        /// The running gateway was asked.
+        case status(TokenStatus)
+        /// One token was fetched and forgotten.
+        case obtained
+        case failed(GatewayProblem)
+        /// Its renewal spends a token, or nothing fetches it: the store was read.
+        case stored(Stored, canLogIn: Bool)
+        /// The configuration has its token, and nothing renews it.
+        case configured(end: UnixTime?)
+        case notTried(String)
+    }
+
+    /// What the token store says; nothing was sent anywhere.
+    package enum Stored: Hashable, Sendable {
+        case nothing
+        case unreadable(String)
+        /// - renewalEnd: When the refresh token ends, where the authority said so.
+        case token(end: UnixTime?, renewalEnd: UnixTime?, hasRefreshToken: Bool)
+        case revoked
+        /// A refresh token was sent, and no answer was stored.
+        case rotationUncertain
+    }
+
+    package static func finding(of name: String, _ observation: Observation, at now: UnixTime) -> DoctorFinding {
+        switch observation {
+        case .fixed: return ok(name, "sent as the configuration says; there is nothing to fetch")
+        case .perSubject: return skipped(name, "each request names whose token it needs")
+        case .notTried(let reason): return skipped(name, reason)
+        case .obtained: return ok(name, "a token was obtained, and forgotten again")
+        case .failed(let problem): return failure(name, problem)
+        case .locked:
+            let text = "locked by an operator"
+            return needsPerson(
+                name,
+                text,
+                "Unlock it, if that is meant to end.",
+                "authgateway token unlock \(word(name))"
+            )
+        case .configured(let end): return configured(name, end, now)
+        case .status(let status): return running(name, status)
+        case .stored(let stored, let canLogIn): return kept(name, stored, canLogIn, now)
+        }
+    }
+
+    // MARK: Without a running gateway
+
+    private static func failure(_ name: String, _ problem: GatewayProblem) -> DoctorFinding {
+        let remedy = problem.command == nil ? "Correct what the message names, then try it again." : nil
+        let command = problem.command ?? "authgateway check --acquire"
+        return needsPerson(name, "no token: \(problem.detail)", remedy, command)
+    }
+
+    private static func configured(_ name: String, _ end: UnixTime?, _ now: UnixTime) -> DoctorFinding {
+        guard let end else { return ok(name, "the configuration has its token; nothing renews it") }
+        guard end > now else {
+            let remedy = "Put a new token in its place."
+            return needsPerson(name, "the token of the configuration has ended", remedy, nil)
+        }
+        return ok(name, "the token of the configuration ends in \(countdown(end - now))")
+    }
+
+    private static func kept(
+        _ name: String,
+        _ stored: Stored,
+        _ canLogIn: Bool,
+        _ now: UnixTime
+    ) -> DoctorFinding {
+        let login = canLogIn ? "authgateway login \(word(name))" : nil
+        let remedy = canLogIn ? "Log in." : "Bring a token with authgateway token import, or correct the configuration."
+        switch stored {
+        case .nothing: return needsPerson(name, "there is no token in the store", remedy, login)
+        case .unreadable(let reason): return needsPerson(name, "its token cannot be read: \(reason)", nil, nil)
+        case .revoked: return needsPerson(name, "its token was revoked", remedy, login)
+        case .rotationUncertain:
+            let text =
+                "its refresh token was sent and the answer was lost; the next start finds out whether it still works"
+            return DoctorFinding(.credentials, .warning, name, text, remedy: remedy, command: login)
+        case .token(_, let renewalEnd?, true) where renewalEnd <= now:
+            return needsPerson(name, "its login has ended", remedy, login)
+        case .token(let end?, _, false) where end <= now:
+            return needsPerson(name, "its token has ended, and nothing renews it", remedy, login)
+        case .token(_, let renewalEnd, _):
+            let rest = renewalEnd.map { ", its login ends in \(countdown($0 - now))" } ?? ""
+            return ok(name, "its token is in the store\(rest); not tried, as that would spend its refresh token")
+        }
+    }
+
+    // MARK: From the running gateway
+
+    private static func running(_ name: String, _ status: TokenStatus) -> DoctorFinding {
+        let end = status.remainingSeconds.map { ", ends in \(ConfigUnits.countdown($0))" } ?? ""
+        if status.needsPerson || status.failing?.command != nil && status.state != .valid {
+            let text = status.failing?.reason ?? status.lastError ?? status.state.rawValue
+            let isCommand = status.action?.hasPrefix("authgateway ") ?? false
+            return needsPerson(
+                name,
+                "\(status.state.rawValue): \(text)",
+                status.failing?.remedy ?? (isCommand ? nil : status.action),
+                status.failing?.command ?? (isCommand ? status.action : "authgateway status \(word(name))")
+            )
+        }
+        if let reason = status.failing?.reason ?? status.lastError {
+            return DoctorFinding(
+                .credentials,
+                [.empty, .expired, .rejected].contains(status.state) ? .error : .warning,
+                name,
+                "\(status.state.rawValue)\(end); the last try failed: \(reason)",
+                remedy: status.failing?.remedy,
+                command: status.failing?.command ?? "authgateway token refresh \(word(name))"
+            )
+        }
+        switch status.state {
+        case .empty: return ok(name, "no request has needed it yet (asked the running gateway)")
+        default: return ok(name, "\(status.state.rawValue)\(end) (asked the running gateway)")
+        }
+    }
+
+    // MARK: Words
+
+    private static func ok(_ name: String, _ text: String) -> DoctorFinding {
+        DoctorFinding(.credentials, .ok, name, text)
+    }
+
+    private static func skipped(_ name: String, _ reason: String) -> DoctorFinding {
+        DoctorFinding(.credentials, .skipped, name, "not tried: \(reason)")
+    }
+
+    private static func needsPerson(
+        _ name: String,
+        _ text: String,
+        _ remedy: String?,
+        _ command: String?
+    ) -> DoctorFinding {
+        DoctorFinding(.credentials, .error, name, text, remedy: remedy, command: command)
+    }
+
+    private static func word(_ name: String) -> String { ShellWord.quoted(name) }
+
+    private static func countdown(_ duration: Duration) -> String {
+        ConfigUnits.countdown(max(0, Int(duration.wholeMilliseconds / 1000)))
+    }
+}

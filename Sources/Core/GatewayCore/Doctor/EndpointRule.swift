@@ -1,0 +1,238 @@
+/// Where the gateway opens connections to, and for whom.
+package struct DoctorEndpoint: Hashable, Sendable {
+    package enum Role: Hashable, Sendable {
+        case upstream
+        case authority
+    }
+
+    package let role: Role
+    package let origin: Origin
+    /// Names of routes or of credentials.
+    package let users: [String]
+
+    package init(_ role: Role, _ origin: Origin, users: [String]) {
+        self.role = role
+        self.origin = origin
+        self.users = users
+    }
+
+    fileprivate var group: DoctorFinding.Group { role == .upstream ? .upstreams : .authorities }
+    fileprivate var isAddress: Bool { origin.isIPv4 || origin.host.contains(":") }
+    fileprivate var owners: String { users.joined(separator: ", ") }
+}
+
+/// What came of connecting to a ``DoctorEndpoint``.
+package enum EndpointOutcome: Hashable, Sendable {
+    package enum Cause: Error, Hashable, Sendable {
+        case nameUnknown
+        case nameOverdue
+        case nameProhibited
+        case refused
+        case overdue
+        /// This process has no descriptors, memory or threads left.
+        case exhausted
+        /// The certificate is not trusted, or not for this name.
+        case certificate(SeenCertificate?)
+        /// The certificate is trusted, and its key is not among `tls.pin`.
+        case wrongKey(String)
+        case handshake
+        /// Connected, and what came was no HTTP.
+        case noHTTP
+    }
+
+    case connected(Duration, certificateEnd: UnixTime?)
+    case failed(Cause)
+}
+
+/// What a server shows that is not trusted, as far as it helps a person.
+package struct SeenCertificate: Hashable, Sendable {
+    /// DNS names and addresses.
+    package let names: [String]
+    package let start: UnixTime
+    package let end: UnixTime
+
+    package init(names: [String], start: UnixTime, end: UnixTime) {
+        self.names = names
+        self.start = start
+        self.end = end
+    }
+}
+
+/// What is said of a connection to an upstream or an authority. One cause makes one error.
+package enum EndpointRule {
+    /// A certificate that ends sooner is a warning.
+    package static let notice: Duration = Expiration.Kind.certificate.notice
+
+    package static func findings(
+        of endpoint: DoctorEndpoint,
+        _ outcome: EndpointOutcome,
+        at now: UnixTime
+    ) -> [DoctorFinding] {
+        switch outcome {
+        case .connected(let took, let end): connected(endpoint, took, end, now)
+        case .failed(let cause): failed(endpoint, cause, now)
+        }
+    }
+
+    /// With `--offline`.
+    package static func offline(_ endpoint: DoctorEndpoint) -> [DoctorFinding] {
+        reach(endpoint, .skipped, "not looked at (--offline)")
+    }
+
+    // MARK: Connected
+
+    private static func connected(
+        _ endpoint: DoctorEndpoint,
+        _ took: Duration,
+        _ end: UnixTime?,
+        _ now: UnixTime
+    ) -> [DoctorFinding] {
+        let time = "\(max(1, took.wholeMilliseconds)) ms"
+        let text =
+            endpoint.role == .upstream
+            ? "accepts connections (\(time)); no request was sent, as it could change something there"
+            : "answers (\(time)); used by \(endpoint.owners)"
+        return name(endpoint) + (end.map { [security(endpoint, end: $0, now)] } ?? [])
+            + reach(endpoint, .ok, text)
+    }
+
+    private static func name(_ endpoint: DoctorEndpoint) -> [DoctorFinding] {
+        endpoint.isAddress ? [] : [DoctorFinding(.names, .ok, endpoint.origin.host, "resolves")]
+    }
+
+    private static func security(_ endpoint: DoctorEndpoint, end: UnixTime, _ now: UnixTime) -> DoctorFinding {
+        let (left, subject) = (end - now, "\(endpoint.origin)")
+        let text =
+            "trusted; the certificate ends on \(day(end)), in \(ConfigUnits.countdown(Int(left.wholeMilliseconds / 1000)))"
+        guard left < notice else { return DoctorFinding(.tls, .ok, subject, text) }
+        return DoctorFinding(
+            .tls,
+            .warning,
+            subject,
+            text,
+            remedy: "Ask whoever runs \(endpoint.origin.host) whether it will be renewed in time."
+        )
+    }
+
+    // MARK: Failed
+
+    private static func failed(
+        _ endpoint: DoctorEndpoint,
+        _ cause: EndpointOutcome.Cause,
+        _ now: UnixTime
+    ) -> [DoctorFinding] {
+        switch cause {
+        case .nameUnknown:
+            return badName(endpoint, "cannot be resolved", "Correct the name in the configuration, or DNS.")
+        case .nameOverdue: return badName(endpoint, "was not resolved in time", "See whether the name server answers.")
+        case .nameProhibited:
+            return badName(
+                endpoint,
+                "resolves to a link-local address or one of a metadata service, which is never dialled by name",
+                "Correct DNS, or name the address itself in the configuration."
+            )
+        case .refused: return unreachable(endpoint, "does not accept connections", "Start it, or correct its address.")
+        case .overdue:
+            return unreachable(endpoint, "did not answer in time", "See whether a firewall drops the packets.")
+        case .exhausted:
+            let text = "was not tried: this process has no descriptors, memory or threads left"
+            return reach(endpoint, .error, text, "Raise its limits.", command: "ulimit -a")
+        case .noHTTP: return unreachable(endpoint, "does not speak HTTP", "See what listens there.")
+        case .certificate, .wrongKey, .handshake:
+            let text = "accepts connections, and TLS fails (see tls)"
+            return name(endpoint) + [badSecurity(endpoint, cause, now)] + reach(endpoint, .skipped, text)
+        }
+    }
+
+    private static func badName(_ endpoint: DoctorEndpoint, _ text: String, _ remedy: String) -> [DoctorFinding] {
+        let host = endpoint.origin.host
+        let command = "getent ahosts \(ShellWord.quoted(host))"
+        let name = DoctorFinding(.names, .error, host, text, remedy: remedy, command: command)
+        return [name] + reach(endpoint, .skipped, "its name leads nowhere (see names)")
+    }
+
+    private static func unreachable(_ endpoint: DoctorEndpoint, _ text: String, _ remedy: String) -> [DoctorFinding] {
+        let url = ShellWord.quoted("\(endpoint.origin)/")
+        let command = "curl -sv --max-time 5 -o /dev/null \(url)"
+        return name(endpoint) + reach(endpoint, .error, text, remedy, command: command)
+    }
+
+    private static func badSecurity(
+        _ endpoint: DoctorEndpoint,
+        _ cause: EndpointOutcome.Cause,
+        _ now: UnixTime
+    ) -> DoctorFinding {
+        let origin = endpoint.origin
+        func finding(_ text: String, _ remedy: String, isOurs: Bool = false) -> DoctorFinding {
+            DoctorFinding(.tls, .error, "\(origin)", text, remedy: remedy, command: isOurs ? nil : show(origin))
+        }
+        switch cause {
+        case .certificate(let seen?) where seen.end <= now:
+            return finding("the certificate ended on \(day(seen.end))", "Whoever runs \(origin.host) has to renew it.")
+        case .certificate(let seen?) where seen.start > now:
+            let remedy = "See whether the clock of this machine is right."
+            return finding("the certificate is not valid before \(day(seen.start))", remedy)
+        case .certificate(let seen?) where !isNamed(origin.host, in: seen.names):
+            let names = seen.names.prefix(5).joined(separator: ", ")
+            return finding(
+                "the certificate is for \(names.isEmpty ? "no name" : names)",
+                endpoint.role == .upstream
+                    ? "If that is the right server, set tls.server_name of the route to that name."
+                    : "Correct the address of the authority."
+            )
+        case .wrongKey(let pin):
+            let remedy =
+                "If the server has a new key, and it is its own, name this pin in tls.pin of \(endpoint.owners)."
+            return finding("the certificate has a key that tls.pin does not name: \(pin)", remedy)
+        case .certificate:
+            return finding("the certificate comes from an authority that is not trusted here", trust(endpoint))
+        default:
+            return finding(
+                "the TLS handshake failed",
+                "It wants TLS 1.2 or newer, and may want a certificate of ours: see what it says."
+            )
+        }
+    }
+
+    private static func trust(_ endpoint: DoctorEndpoint) -> String {
+        switch endpoint.role {
+        case .upstream: "If that authority is your own, name its certificate (PEM) in tls.ca of \(endpoint.owners)."
+        case .authority:
+            "If that authority is your own, add its certificate to those that this machine trusts (update-ca-certificates)."
+        }
+    }
+
+    /// What the server shows, for a person who wants to see it.
+    private static func show(_ origin: Origin) -> String {
+        let host = origin.host.contains(":") ? "[\(origin.host)]" : origin.host
+        return "openssl s_client -connect \(ShellWord.quoted("\(host):\(origin.port)")) </dev/null"
+    }
+
+    /// A star stands for one label (RFC 9525 section 6.3).
+    private static func isNamed(_ host: String, in names: [String]) -> Bool {
+        let rest = host.split(separator: ".", omittingEmptySubsequences: false).dropFirst().joined(separator: ".")
+        return names.contains { $0.lowercased() == host || $0.lowercased() == "*.\(rest)" }
+    }
+
+    // MARK: Per user
+
+    /// One finding for each route; one for each authority.
+    private static func reach(
+        _ endpoint: DoctorEndpoint,
+        _ level: DoctorFinding.Level,
+        _ text: String,
+        _ remedy: String? = nil,
+        command: String? = nil
+    ) -> [DoctorFinding] {
+        let origin = "\(endpoint.origin)"
+        func finding(_ subject: String, _ text: String) -> DoctorFinding {
+            DoctorFinding(endpoint.group, level, subject, text, remedy: remedy, command: command)
+        }
+        return switch endpoint.role {
+        case .upstream: endpoint.users.map { finding($0, "\(origin) \(text)") }
+        case .authority: [finding(origin, text)]
+        }
+    }
+
+    private static func day(_ time: UnixTime) -> String { String(time.rfc3339.prefix(10)) }
+}

@@ -1,0 +1,64 @@
+/// What is said of the gateway that runs with the configuration.
+package enum GatewayRule {
+    package enum Observation: Hashable, Sendable {
+        case stopped
+        /// A process holds the state directory and answers on the admin listener.
+        ///
+        /// - differences: Paths of the configuration that it serves otherwise; nil when it did not say.
+        case running(Readiness, differences: [String]?)
+        /// A process holds the state directory, and the admin listener does not answer.
+        case silent(String)
+    }
+
+    package static func findings(of observation: Observation, stateDirectory: String) -> [DoctorFinding] {
+        switch observation {
+        case .stopped: return [DoctorFinding(.gateway, .ok, stateDirectory, "no gateway uses this state directory")]
+        case .silent(let reason):
+            return [
+                DoctorFinding(
+                    .gateway,
+                    .error,
+                    stateDirectory,
+                    "a process holds it, and \(reason)",
+                    remedy:
+                        "If that is a gateway with another configuration, name that file here. This names the process:",
+                    command: "fuser -v \(ShellWord.quoted("\(stateDirectory)/gateway.lock"))"
+                )
+            ]
+        case .running(let readiness, let differences):
+            return [state(readiness, stateDirectory)] + (differences.map { [served($0, stateDirectory)] } ?? [])
+        }
+    }
+
+    private static func state(_ readiness: Readiness, _ name: String) -> DoctorFinding {
+        let reasons = readiness.reasons.joined(separator: "; ")
+        switch readiness.state {
+        case .ready: return DoctorFinding(.gateway, .ok, name, "a gateway runs and is ready")
+        case .degraded:
+            return DoctorFinding(.gateway, .warning, name, "a gateway runs; \(reasons)", command: "authgateway status")
+        case .notReady:
+            return DoctorFinding(
+                .gateway,
+                .error,
+                name,
+                "a gateway runs and is not ready: \(reasons)",
+                command: "authgateway status"
+            )
+        }
+    }
+
+    private static func served(_ differences: [String], _ name: String) -> DoctorFinding {
+        guard !differences.isEmpty else {
+            return DoctorFinding(.gateway, .ok, name, "it serves the configuration as it is in the file")
+        }
+        let shown = differences.prefix(5).joined(separator: ", ") + (differences.count > 5 ? ", …" : "")
+        return DoctorFinding(
+            .gateway,
+            .warning,
+            name,
+            "it serves another configuration than the file: \(shown)",
+            remedy: "See what differs, and load it with authgateway reload.",
+            command: "authgateway plan"
+        )
+    }
+}

@@ -1,0 +1,176 @@
+package import GatewayCore
+package import NIOCore
+import NIOPosix
+import NIOSSL
+import NIOTLS
+
+/// Connects to an upstream as the requests of a route do, TLS included, and sends nothing: a request could have effects.
+package enum UpstreamProbe {
+    /// - Parameters:
+    ///   - route: Its upstream and TLS settings count.
+    ///   - limit: For name, connection and handshake together.
+    package static func connect(
+        _ route: RoutePlan,
+        within limit: Duration,
+        sha256: @escaping @Sendable ([UInt8]) -> [UInt8],
+        on loop: any EventLoop
+    ) async -> EndpointOutcome {
+        let budget = ConnectionBudget(maximum: 1, clients: [])
+        let target: UpstreamTarget
+        do throws(ListenerError) {
+            target = try UpstreamTarget(route, key: UpstreamTarget.Key(route), budget: budget, sha256: sha256)
+        } catch {
+            // Files that can be read are a matter of the configuration, and were looked at with it.
+            return .failed(.handshake)
+        }
+        let clock = ContinuousClock()
+        let start = clock.now
+        do {
+            let certificate = try await shake(target.origin, within: limit, on: loop) {
+                try target.tlsContext.map { try target.tlsHandler($0) }
+            }
+            let end = certificate.map { UnixTime(seconds: Int64($0.notValidAfter)) }
+            return .connected(clock.now - start, certificateEnd: end)
+        } catch {
+            let cause = cause(of: error)
+            guard case .certificate = cause else { return .failed(cause) }
+            return .failed(
+                .certificate(await certificate(of: target.origin, target.serverName, within: limit, on: loop))
+            )
+        }
+    }
+
+    /// What a server shows whose certificate is not trusted. Nothing is sent over this connection.
+    package static func certificate(
+        of origin: Origin,
+        _ serverName: String?,
+        within limit: Duration,
+        on loop: any EventLoop
+    ) async -> SeenCertificate? {
+        let seen = try? await shake(
+            origin,
+            within: limit,
+            on: loop,
+            {
+                var configuration = TLSConfiguration.makeClientConfiguration()
+                configuration.certificateVerification = .none
+                let context = try NIOSSLContext(configuration: configuration)
+                return try NIOSSLClientHandler(context: context, serverHostname: serverName)
+            }
+        )
+        return seen.flatMap(SeenCertificate.init)
+    }
+
+    /// - Returns: The server's certificate; nil in clear text.
+    private static func shake(
+        _ origin: Origin,
+        within limit: Duration,
+        on loop: any EventLoop,
+        _ makeTLS: @escaping @Sendable () throws -> NIOSSLClientHandler?
+    ) async throws -> NIOSSLCertificate? {
+        let done = loop.makePromise(of: NIOSSLCertificate?.self)
+        let overdue = loop.scheduleTask(in: TimeAmount(limit)) {
+            done.fail(ChannelError.connectTimeout(TimeAmount(limit)))
+        }
+        let hasDialled = NIOLoopBoundBox.makeBoxSendingValue(false, eventLoop: loop)
+        let channel = ClientBootstrap(group: loop)
+            .resolver(UpstreamResolver(loop: loop))
+            .connectTimeout(TimeAmount(limit))
+            .channelInitializer { channel in
+                channel.eventLoop.makeCompletedFuture {
+                    hasDialled.value = true
+                    let tls = try makeTLS()
+                    let waiter = HandshakeWaiter(done, isEncrypted: tls != nil)
+                    if let tls { try channel.pipeline.syncOperations.addHandler(tls) }
+                    try channel.pipeline.syncOperations.addHandler(waiter)
+                }
+            }
+            .connect(host: origin.host, port: origin.port)
+        channel.whenFailure { error in
+            if !hasDialled.value, case ChannelError.connectTimeout = error {
+                done.fail(NameOverdue())
+            } else {
+                done.fail(error)
+            }
+        }
+        defer { channel.whenSuccess { $0.close(promise: nil) } }
+        let result = try await done.futureResult.get()
+        overdue.cancel()
+        return result
+    }
+
+    fileprivate struct NameOverdue: Error {}
+
+    private static func cause(of error: any Error) -> EndpointOutcome.Cause {
+        switch error {
+        case is NameOverdue: .nameOverdue
+        case let error as PinMismatch: .wrongKey("\(error.seen)")
+        default: cause(of: UpstreamFailure.problem(error, Origin(scheme: .https, host: "", port: 0)))
+        }
+    }
+
+    private static func cause(of problem: GatewayProblem) -> EndpointOutcome.Cause {
+        switch (problem.kind, problem.hopError) {
+        case (.destinationProhibited, _): .nameProhibited
+        case (.overloaded, _): .exhausted
+        case (_, .nameNotResolved): .nameUnknown
+        case (_, .nameTimeout): .nameOverdue
+        case (_, .connectionTimeout): .overdue
+        case (_, .certificateRefused): .certificate(nil)
+        case (_, .handshakeFailed): .handshake
+        default: .refused
+        }
+    }
+}
+
+extension SeenCertificate {
+    /// - Returns: nil for one that cannot be described.
+    init?(_ certificate: NIOSSLCertificate) {
+        let names = certificate._subjectAlternativeNames().compactMap { name -> String? in
+            let bytes = Array(name.contents)
+            return switch name.nameType {
+            case .dnsName: String(decoding: bytes.prefix(255), as: UTF8.self)
+            case .ipAddress: bytes.count == 4 ? bytes.map(String.init).joined(separator: ".") : nil
+            default: nil
+            }
+        }
+        self.init(
+            names: names,
+            start: UnixTime(seconds: Int64(certificate.notValidBefore)),
+            end: UnixTime(seconds: Int64(certificate.notValidAfter))
+        )
+    }
+}
+
+/// Keeps the promise once the connection is there, with TLS once the handshake is over.
+private final class HandshakeWaiter: ChannelInboundHandler {
+    typealias InboundIn = ByteBuffer
+
+    private let done: EventLoopPromise<NIOSSLCertificate?>
+    private let isEncrypted: Bool
+
+    init(_ done: EventLoopPromise<NIOSSLCertificate?>, isEncrypted: Bool) {
+        self.done = done
+        self.isEncrypted = isEncrypted
+    }
+
+    func channelActive(context: ChannelHandlerContext) {
+        if !isEncrypted { done.succeed(nil) }
+    }
+
+    func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
+        guard case TLSUserEvent.handshakeCompleted? = event as? TLSUserEvent else { return }
+        let tls = try? context.pipeline.syncOperations.handler(type: NIOSSLClientHandler.self)
+        done.succeed(tls?.peerCertificate)
+    }
+
+    func channelRead(context: ChannelHandlerContext, data: NIOAny) {}
+
+    func errorCaught(context: ChannelHandlerContext, error: any Error) {
+        done.fail(error)
+        context.close(promise: nil)
+    }
+
+    /// The promise is kept once; what comes later is not heard.
+    func channelInactive(context: ChannelHandlerContext) { done.fail(ChannelError.eof) }
+}

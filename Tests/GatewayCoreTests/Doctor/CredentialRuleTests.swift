@@ -1,0 +1,96 @@
+import GatewayCore
+import Testing
+
+@Suite("What doctor says of credentials", .timeLimit(.minutes(5)))
+struct CredentialRuleTests {
+    private let now = UnixTime(seconds: 1_800_000_000)
+
+    private func finding(_ observation: CredentialRule.Observation) -> DoctorFinding {
+        CredentialRule.finding(of: "my box", observation, at: now)
+    }
+
+    private func stored(_ stored: CredentialRule.Stored, canLogIn: Bool = true) -> DoctorFinding {
+        finding(.stored(stored, canLogIn: canLogIn))
+    }
+
+    @Test func whatIsNotTriedSaysWhy() {
+        #expect(finding(.fixed).level == .ok)
+        #expect(finding(.perSubject).level == .skipped)
+        #expect(finding(.notTried("--offline")).text == "not tried: --offline")
+    }
+
+    @Test func aTrialIsATokenOrTheProblemWithItsCommand() {
+        #expect(finding(.obtained).level == .ok)
+        let login = GatewayProblem(.loginRequired, "Log in.", command: "authgateway login box")
+        #expect(finding(.failed(login)).command == "authgateway login box")
+        let wrong = finding(.failed(GatewayProblem(.credentialMisconfigured, "invalid_client")))
+        #expect(wrong.level == .error && wrong.text == "no token: invalid_client" && wrong.command != nil)
+        #expect(finding(.locked).command == "authgateway token unlock 'my box'")
+    }
+
+    @Test func aStoredTokenWithALoginIsFineUntilTheLoginEnds() {
+        let later = now + .seconds(12 * 86_400)
+        let good = stored(.token(end: now, renewalEnd: later, hasRefreshToken: true))
+        #expect(good.level == .ok && good.text.contains("its login ends in 12d"))
+        let ended = stored(.token(end: nil, renewalEnd: now, hasRefreshToken: true))
+        #expect(ended.level == .error && ended.command == "authgateway login 'my box'")
+        let dead = stored(.token(end: now, renewalEnd: nil, hasRefreshToken: false), canLogIn: false)
+        #expect(dead.level == .error && dead.command == nil)
+        #expect(stored(.nothing).level == .error)
+        #expect(stored(.revoked).level == .error)
+        #expect(stored(.unreadable("damaged")).text.contains("damaged"))
+        #expect(stored(.rotationUncertain).level == .warning)
+    }
+
+    @Test func aTokenOfTheConfigurationCountsDown() {
+        #expect(finding(.configured(end: nil)).level == .ok)
+        #expect(finding(.configured(end: now + .seconds(600))).text.hasSuffix("10m00s"))
+        #expect(finding(.configured(end: now)).level == .error)
+    }
+
+    private func status(
+        _ state: TokenStatus.State,
+        error: String? = nil,
+        action: String? = nil,
+        failing: TokenStatus.Failing? = nil
+    ) -> DoctorFinding {
+        var status = TokenStatus(
+            credential: "my box",
+            strategy: "box_oauth",
+            subject: nil,
+            state: state,
+            generation: 3,
+            remainingSeconds: 3600,
+            isRenewable: true,
+            lastError: error,
+            action: action
+        )
+        status.failing = failing
+        return finding(.status(status))
+    }
+
+    @Test func theRunningGatewaySaysHowItIs() {
+        #expect(status(.valid).level == .ok)
+        #expect(status(.empty).level == .ok)
+        #expect(status(.empty, error: "The authority does not answer.").level == .error)
+        let warned = status(.valid, error: "The authority does not answer.")
+        #expect(warned.level == .warning && warned.command == "authgateway token refresh 'my box'")
+        let person = status(.loginRequired, error: "Refused.", action: "authgateway login box")
+        #expect(person.level == .error && person.command == "authgateway login box" && person.remedy == nil)
+        let sentence = status(.failed, error: "Wrong.", action: "Correct the credential.")
+        #expect(sentence.remedy == "Correct the credential." && sentence.command == "authgateway status 'my box'")
+    }
+
+    @Test func whatFailsNowIsNamedWithItsRemedy() {
+        let failing = TokenStatus.Failing(
+            since: "2027-01-01T00:00:00Z",
+            reason: "invalid_client",
+            remedy: "Correct the secret.",
+            command: "authgateway token refresh box"
+        )
+        let found = status(.failed, failing: failing)
+        #expect(found.level == .error && found.text == "failed: invalid_client")
+        #expect(found.remedy == "Correct the secret." && found.command == "authgateway token refresh box")
+        #expect(status(.valid, failing: failing).level == .warning)
+    }
+}

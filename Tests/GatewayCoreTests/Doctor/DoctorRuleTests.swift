@@ -1,0 +1,123 @@
+import FoundationEssentials
+import GatewayCore
+import Testing
+
+@Suite("What doctor says of this machine", .timeLimit(.minutes(5)))
+struct DoctorRuleTests {
+    // MARK: Listeners
+
+    private func listener(_ observation: ListenerRule.Observation, running: Bool = false) -> DoctorFinding {
+        let address = ListenerPlan.Address.tcp(host: "127.0.0.1", port: 8080)
+        return ListenerRule.finding(of: address, "listeners.proxy", observation, isGatewayRunning: running)
+    }
+
+    @Test func anAddressIsFreeOrItsHolderCanBeFound() {
+        #expect(listener(.free).level == .ok)
+        #expect(listener(.own, running: true).level == .ok)
+        #expect(listener(.taken).command == "ss -ltnp 'sport = :8080'")
+        #expect(listener(.free, running: true).level == .warning)
+        for observation in [ListenerRule.Observation.taken, .forbidden, .foreignAddress, .unusable("no")] {
+            #expect(listener(observation).level == .error)
+            #expect(
+                listener(observation).remedy?.contains("change listeners.proxy") ?? false
+                    || listener(observation).remedy == "Change listeners.proxy."
+            )
+        }
+    }
+
+    // MARK: Files
+
+    @Test func theStateDirectoryIsTheUsersOwnAndNobodyElseWritesToIt() {
+        func level(_ mode: UInt32, isFolder: Bool = true, isOwn: Bool = true) -> DoctorFinding.Level {
+            let seen = FileRule.Observation(mode: mode, isFolder: isFolder, isOwn: isOwn)
+            return FileRule.stateDirectory("/s", seen).level
+        }
+        #expect(FileRule.stateDirectory("/s", nil).level == .ok)
+        #expect(level(0o700) == .ok)
+        #expect(level(0o755) == .ok)
+        #expect(level(0o770) == .error)
+        #expect(level(0o700, isOwn: false) == .error)
+        #expect(level(0o700, isFolder: false) == .error)
+    }
+
+    @Test func aKeyIsForItsOwnerAlone() {
+        func finding(_ mode: UInt32, isOwn: Bool = true) -> DoctorFinding? {
+            FileRule.secret("/s/my key", FileRule.Observation(mode: mode, isFolder: false, isOwn: isOwn))
+        }
+        #expect(FileRule.secret("/s/key", nil) == nil)
+        #expect(finding(0o600)?.level == .ok)
+        #expect(finding(0o640)?.level == .error)
+        #expect(finding(0o604)?.command == "chmod 600 '/s/my key'")
+        #expect(finding(0o600, isOwn: false)?.level == .error)
+    }
+
+    @Test func aFullDiskIsSaidBeforeItIsFull() {
+        #expect(FileRule.room(.audit, "/a", free: 200 << 20) == nil)
+        #expect(FileRule.room(.audit, "/a", free: 50 << 20)?.level == .warning)
+        #expect(FileRule.room(.store, "/a", free: 10)?.level == .error)
+    }
+
+    // MARK: Gateway
+
+    @Test func theRunningGatewayIsReadyOrSaysWhyNot() {
+        func levels(_ observation: GatewayRule.Observation) -> [DoctorFinding.Level] {
+            GatewayRule.findings(of: observation, stateDirectory: "/s").map(\.level)
+        }
+        #expect(levels(.stopped) == [.ok])
+        #expect(levels(.silent("nobody answers")) == [.error])
+        #expect(levels(.running(Readiness(.ready), differences: nil)) == [.ok])
+        #expect(levels(.running(Readiness(.ready), differences: [])) == [.ok, .ok])
+        #expect(
+            levels(.running(Readiness(.degraded, reasons: ["x"]), differences: ["routes.a"])) == [.warning, .warning]
+        )
+        #expect(levels(.running(Readiness(.notReady, reasons: ["x"]), differences: nil)) == [.error])
+    }
+
+    // MARK: Configuration
+
+    @Test func whoMayWriteToAFileIsAMatterOfFilesAndTheRestOfTheConfiguration() {
+        let place = FilePlace(path: "/etc/g.yaml", kind: .file, mode: 0o664, isOnReadOnlyMount: false)
+        guard let mode = FileModeRule.finding(of: place, isStrict: false) else {
+            Issue.record("no finding")
+            return
+        }
+        let span = SourceSpan(file: 0, line: 3, column: 7)
+        var writable = ConfigDiagnostic(mode.severity, mode.message, at: span)
+        writable.command = mode.command
+        let file = ConfigDocument.File(name: "g.yaml", directory: "/etc", lines: [])
+        let report = DiagnosticReport([writable, ConfigDiagnostic(.error, "no such key", at: span)], files: [file])
+        let found = ConfigurationRule.findings(of: report, problem: nil, file: "g.yaml", counts: nil)
+        #expect(found.map(\.group) == [.files, .configuration, .configuration])
+        #expect(found.map(\.level) == [.warning, .error, .skipped])
+        #expect(found[0].command == "chmod g-w /etc/g.yaml")
+        #expect(!found[0].text.contains("run:"))
+        #expect(found[1].subject == "g.yaml:3:7")
+        #expect(found[1].command == "authgateway check g.yaml")
+    }
+
+    // MARK: Store and audit log
+
+    @Test func aMissingKeyBesideItsDatabaseIsAnError() {
+        #expect(StorageRule.store(.missing, "/t").level == .ok)
+        #expect(StorageRule.store(.keyMissing("/k"), "/t").remedy?.contains("Restore /k") == true)
+        #expect(StorageRule.audit(.keyMissing("/k"), "/a").level == .error)
+        #expect(StorageRule.audit(.broken("row 3 was changed"), "/a").command == "authgateway audit verify")
+        #expect(StorageRule.audit(.intact(rows: 7), "/a").text.contains("newest 7 events"))
+        #expect(StorageRule.audit(.unusable("locked"), "/a").level == .error)
+        #expect(StorageRule.store(.notAsked, "helper").level == .skipped)
+    }
+
+    // MARK: Report
+
+    @Test func theReportIsInTheOrderOfTheGroupsAndCounts() throws {
+        let report = DoctorReport([
+            DoctorFinding(.clock, .warning, "c", "late"), DoctorFinding(.configuration, .error, "f", "bad"),
+            DoctorFinding(.files, .ok, "d", "fine"),
+        ])
+        #expect(report.findings.map(\.group) == [.configuration, .files, .clock])
+        #expect(!report.isHealthy && report.count(.warning) == 1)
+        let encoded = try JSONEncoder().encode(report)
+        let json = String(decoding: encoded, as: UTF8.self)
+        #expect(json.contains(#""ok":false"#) && json.contains(#""errors":1"#) && json.contains(#""level":"warning""#))
+    }
+}
