@@ -72,7 +72,7 @@ extension SQLiteAuditLog {
             self.writeWithdrawals()
             self.exportHead()
         }
-        for event in state.withLock({ $0.events.withdrawals }) { sayLost(event) }
+        for event in state.withLock({ $0.events.unrecorded }) { sayLost(event) }
         await writer.close(within: Self.closingLimit)
     }
 

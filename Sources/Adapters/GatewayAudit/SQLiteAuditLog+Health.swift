@@ -31,7 +31,7 @@ extension SQLiteAuditLog {
                 failure: waiting ?? state.failure,
                 room: state.room,
                 loss: state.loss,
-                unrecorded: state.events.withdrawals.count
+                unrecorded: state.events.unrecorded.count
             )
         }
     }

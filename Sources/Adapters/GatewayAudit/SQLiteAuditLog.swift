@@ -168,11 +168,8 @@ package final class SQLiteAuditLog: AuditLog {
     }
 
     private func settle(_ batch: [EventQueue.Entry], _ result: Result<Void, AuditError>) {
-        if case .success = result {
-            state.withLock { $0.events.committed(batch) }
-        } else {
-            for entry in batch where entry.isWithdrawal { keep(entry.event) }
-        }
+        let isCommitted = if case .success = result { true } else { false }
+        for withdrawal in state.withLock({ $0.events.settle(batch, isCommitted: isCommitted) }) { sayLost(withdrawal) }
         for entry in batch { entry.end.keep(result) }
     }
 
