@@ -48,6 +48,14 @@ struct StorageHealthTests {
         #expect(reasons[1].contains("begun anew at 1970-01-01T00:00:00.000Z: rows up to 41 are lost"))
     }
 
+    @Test func aKeyThatIsGoneIsSaidBeforeTheNextStartNeedsIt() {
+        var health = health()
+        health.missingKey = "/state/token.key"
+        let (reasons, blocks) = health.troubles(.block, rotating: [])
+        #expect(!blocks && reasons.count == 1)
+        #expect(reasons[0].hasPrefix("the installation key /state/token.key is gone; put it back."))
+    }
+
     @Test func aTokenStoreThatFailsBlocksWhereItIsNeeded() {
         var health = health()
         health.tokenFailure = "it does not answer"

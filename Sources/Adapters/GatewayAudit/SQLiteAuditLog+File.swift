@@ -15,7 +15,7 @@ extension SQLiteAuditLog {
         case (.missing, .refuse):
             throw AuditError(
                 "the audit log \(options.path) is gone: it or its folder was moved or removed while the gateway runs; "
-                    + AuditFile.remedy(of: options.path)
+                    + writer.track { AuditFile.remedy(of: options.path, keyPath: options.keyPath) }
             )
         case (.replaced, let onMissing):
             let beginning =

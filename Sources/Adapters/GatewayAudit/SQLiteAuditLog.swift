@@ -16,6 +16,8 @@ package final class SQLiteAuditLog: AuditLog {
         package var path: String
         /// Which gateway writes; stands in every row.
         package var instance: String
+        /// The file that holds the key of the chain; nil when it is no file.
+        package var keyPath: String?
         /// Older rows are removed, with a checkpoint in their place; nil keeps everything.
         package var retention: Duration?
         package var recordsUsage: Bool
@@ -55,6 +57,7 @@ package final class SQLiteAuditLog: AuditLog {
         var recent: [AuditRow] = []
         /// What came before the first row is lost.
         var loss: AuditLoss?
+        var isKeyMissing = false
     }
 
     let options: Options
