@@ -31,18 +31,19 @@ enum FolderTable {
         ],
         ["Credentials": ["Errors", "HTTP", "Rejections", "Secrets", "Text", "Time"]],
         [
-            "Audit": ["Credentials", "Errors", "Secrets", "Time"],
+            "Audit": ["Credentials", "Errors", "Secrets", "Text", "Time"],
             "Tokens": ["Addresses", "Credentials", "Errors", "HTTP", "Secrets", "Text", "Time"],
         ],
         ["Login": ["Addresses", "Errors", "Secrets", "Text", "Time", "Tokens"]],
         ["Auth": ["Addresses", "Config", "Credentials", "Errors", "Login", "Secrets", "Text", "Time", "Tokens"]],
         [
             "Lifecycle": ["Audit", "Auth", "Credentials", "Errors", "Secrets", "Time", "Tokens"],
-            "Plan": ["Addresses", "Auth", "Config", "Credentials", "HTTP", "Secrets", "Text", "Time", "Tokens"],
+            "Plan": ["Addresses", "Audit", "Auth", "Config", "Credentials", "HTTP", "Secrets", "Text", "Time", "Tokens"],
         ],
         [
             "Decoding": [
-                "Addresses", "Auth", "Config", "Credentials", "HTTP", "Plan", "Secrets", "Text", "Time", "Tokens",
+                "Addresses", "Audit", "Auth", "Config", "Credentials", "HTTP", "Plan", "Secrets", "Text", "Time",
+                "Tokens",
             ],
             "Exchange": ["Audit", "Credentials", "Errors", "HTTP", "Plan", "Rejections", "Text", "Time", "Tracing"],
             "Routing": ["Addresses", "Plan", "Text"],

@@ -56,6 +56,27 @@ struct AuditMissingTests {
         #expect(try await fixture.verify().rows == 2)
     }
 
+    /// Advice that does not work in the case at hand is worse than none.
+    @Test(arguments: [
+        ([""], "set audit.on_missing: recreate and restart the gateway"),
+        (["", ".head"], "restart the gateway: a new log is begun. Its head file is gone, too"),
+        (["", ".key"], "so is the installation key"), (["", ".head", ".key"], "with an empty state directory"),
+    ])
+    func theAdviceDependsOnWhatElseIsGone(_ removed: [String], _ words: String) async throws {
+        var options = SQLiteAuditLog.Options(path: fixture.path, instance: "gw-1")
+        options.keyPath = fixture.path + ".key"
+        try Data().write(to: URL(fileURLWithPath: fixture.path + ".key"))
+        let log = try fixture.open(options)
+        try await log.record(fixture.event())
+        await log.look()
+        #expect(!log.health.isKeyMissing)
+        for end in removed { try remove(end) }
+        await log.look()
+        #expect(log.health.failure?.reason.contains(words) == true)
+        #expect(log.health.isKeyMissing == removed.contains(".key"))
+        await log.close()
+    }
+
     @Test(arguments: AuditPlan.OnMissing.allCases)
     func anotherFileInItsPlaceIsNotWritten(_ onMissing: AuditPlan.OnMissing) async throws {
         let log = try open(onMissing)

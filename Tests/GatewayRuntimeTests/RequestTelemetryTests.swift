@@ -26,7 +26,7 @@ struct RequestTelemetryTests {
         var trace = RequestTrace(following: nil, TraceSampling(percent: isSampled ? 100 : 0), &numbers)
         trace.send(at: Self.at(2))
         var record = ExchangeRecord(
-            requestID: .counted(run: 1, worker: worker, number: 1),
+            requestID: RequestID(run: 1, worker: worker, number: 1),
             worker: worker,
             route: 0,
             client: nil,

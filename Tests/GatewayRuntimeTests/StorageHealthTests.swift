@@ -3,7 +3,7 @@ import Testing
 
 @testable import GatewayRuntime
 
-@Suite("Health of the files")
+@Suite("Health of the files", .timeLimit(.minutes(5)))
 struct StorageHealthTests {
     private func health(used: Int = 0, limit: Int = 1000 << 20) -> StorageHealth {
         StorageHealth(room: AuditRoom(usedBytes: used, limit: limit))
@@ -46,6 +46,14 @@ struct StorageHealthTests {
         #expect(!blocks && reasons.count == 2)
         #expect(reasons[0].contains("2 "))
         #expect(reasons[1].contains("begun anew at 1970-01-01T00:00:00.000Z: rows up to 41 are lost"))
+    }
+
+    @Test func aKeyThatIsGoneIsSaidBeforeTheNextStartNeedsIt() {
+        var health = health()
+        health.missingKey = "/state/token.key"
+        let (reasons, blocks) = health.troubles(.block, rotating: [])
+        #expect(!blocks && reasons.count == 1)
+        #expect(reasons[0].hasPrefix("the installation key /state/token.key is gone; put it back."))
     }
 
     @Test func aTokenStoreThatFailsBlocksWhereItIsNeeded() {

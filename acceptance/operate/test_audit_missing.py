@@ -65,11 +65,15 @@ def remove_folder(gateway):
 REMOVALS = [remove_file, remove_all, remove_folder]
 
 
+SET_RECREATE = "set audit.on_missing: recreate and restart the gateway"
+RESTART = "restart the gateway: a new log is begun. Its head file is gone, too"
+
+
 class TestRefuse:
-    def refused(self, gateway):
+    def refused(self, gateway, advice):
         until(gateway, 503, "is gone")
         reason = readiness(gateway)[1]
-        assert "move it back" in reason and "set audit.on_missing: recreate and restart the gateway" in reason
+        assert "move it back" in reason and advice in reason
         assert "is gone" in gateway.run("status").stdout
         result = gateway.run("token", "refresh", "service")
         assert result.returncode == 1 and "audit log cannot be written" in result.stderr
@@ -81,7 +85,7 @@ class TestRefuse:
         assert use(gateway) == 200
         place = path(gateway) if moved == "file" else gateway.folder / "log"
         place.rename(place.with_name("moved"))
-        self.refused(gateway)
+        self.refused(gateway, SET_RECREATE if moved == "file" else RESTART)
         place.with_name("moved").rename(place)
         until(gateway, 200, "")
         assert gateway.run("token", "refresh", "service").returncode == 0
@@ -93,7 +97,7 @@ class TestRefuse:
         assert use(gateway) == 200
         rows = len(gateway.events())
         remove(gateway)
-        self.refused(gateway)
+        self.refused(gateway, SET_RECREATE)
         gateway.stop()
         # A restart alone would hide the loss, and says the same again.
         for _ in range(2):
@@ -112,6 +116,17 @@ class TestRefuse:
         gateway.start()
         assert lost(gateway)[1]["lost_to"] == rows
         assert "lost" not in readiness(gateway)[1]
+
+    def test_what_is_lost_with_its_folder_is_begun_anew_by_a_restart(self, start_gateway, authority):
+        gateway = start_gateway(config(authority))
+        assert use(gateway) == 200
+        remove_folder(gateway)
+        self.refused(gateway, RESTART)
+        gateway.stop()
+        gateway.start()
+        until(gateway, 200, "")
+        assert use(gateway) == 200
+        assert "lost_to" not in lost(gateway)[1], "nothing tells of it, as was said"
 
     def test_a_copy_with_every_row_counts_after_a_restart(self, start_gateway, authority):
         gateway = start_gateway(config(authority))
@@ -169,3 +184,43 @@ class TestRecreate:
         ids = [event["id"] for event in gateway.events()]
         assert ids == list(range(ids[0], ids[0] + len(ids))) and ids[0] > 1
         assert len(named(gateway, "audit_recreated")) == 1
+
+
+class TestStateDirectory:
+    """With the whole state directory the key is gone, too, and other steps help."""
+
+    def started(self, start_gateway, authority, on_missing):
+        gateway = start_gateway({**config(authority), "audit": {"on_missing": on_missing}})
+        assert use(gateway) == 200
+        return gateway, gateway.folder / "state"
+
+    def test_refuse_moved_back(self, start_gateway, authority):
+        gateway, state = self.started(start_gateway, authority, "refuse")
+        state.rename(state.with_name("moved"))
+        until(gateway, 503, "so is the installation key")
+        assert "If they were moved, move them back" in readiness(gateway)[1]
+        state.with_name("moved").rename(state)
+        until(gateway, 200, "")
+        assert readiness(gateway)[1] == ""
+        assert gateway.run("token", "refresh", "service").returncode == 0
+
+    def test_refuse_lost(self, start_gateway, authority):
+        gateway, state = self.started(start_gateway, authority, "refuse")
+        shutil.rmtree(state)
+        until(gateway, 503, "restart the gateway with an empty state directory")
+        gateway.stop()
+        gateway.start()
+        assert use(gateway) == 200
+        assert gateway.run("audit", "verify").returncode == 0
+
+    def test_recreate_goes_on_and_says_what_the_next_start_needs(self, start_gateway, authority):
+        gateway, state = self.started(start_gateway, authority, "recreate")
+        shutil.rmtree(state)
+        until(gateway, 200, "the audit log was gone and was begun anew")
+        until(gateway, 200, f"the installation key {state}/token.key is gone; put it back")
+        gateway.stop()
+        refused = gateway.run("run")
+        assert refused.returncode == 1 and "restore the key from its copy, or move" in refused.stderr, refused
+        shutil.rmtree(state)
+        gateway.start()
+        assert use(gateway) == 200

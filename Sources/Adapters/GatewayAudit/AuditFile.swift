@@ -56,9 +56,20 @@ struct AuditFile: Sendable {
         candidate = nil
     }
 
-    /// What helps when the file is gone.
-    static func remedy(of path: String) -> String {
-        "if it was moved, move it back with its -wal file. If it is lost, set audit.on_missing: recreate and restart the "
-            + "gateway: a new log is begun, and its first event tells of the loss"
+    /// What helps when the file is gone. It depends on what is gone beside it.
+    ///
+    /// - Parameter keyPath: The installation key; nil when it is no file.
+    static func remedy(of path: String, keyPath: String?) -> String {
+        if let keyPath, FileIdentity(keyPath) == nil {
+            return "so is the installation key \(keyPath). If they were moved, move them back. If they are lost, restart the "
+                + "gateway with an empty state directory: tokens and logins are lost, too"
+        }
+        let moved = "if it was moved, move it back with its -wal file. If it is lost, "
+        guard FileIdentity(AuditHead.path(for: path)) != nil else {
+            return moved + "restart the gateway: a new log is begun. Its head file is gone, too, so nothing in it tells of the "
+                + "loss"
+        }
+        return moved + "set audit.on_missing: recreate and restart the gateway: a new log is begun, and its first event tells "
+            + "of the loss"
     }
 }

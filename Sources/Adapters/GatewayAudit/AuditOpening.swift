@@ -140,7 +140,7 @@ struct AuditOpening {
     }
 
     private func missingMessage(_ known: AuditHead) -> String {
-        "the audit log \(path) is gone or empty, although its head file names row \(known.id); \(AuditFile.remedy(of: path))"
+        "the audit log \(path) is gone or empty, although its head file names row \(known.id); \(AuditFile.remedy(of: path, keyPath: options.keyPath))"
     }
 
     private static func headMessage(_ path: String) -> String {

@@ -19,12 +19,19 @@ struct EventQueue {
     static let memoryLimit = 1024
 
     private var entries: [Entry] = []
+    /// Of the commit that is being made.
+    private var underWay: [Entry] = []
     /// What could not be written yet, oldest first.
     private(set) var withdrawals: [TokenEvent] = []
     /// Committed after their authors had given up. They may bring them again.
     private var late: [TokenEvent] = []
     /// The thread has been told that there is something to do.
     var isDraining = false
+
+    /// Withdrawals that are not in the log yet, as far as is known.
+    var unrecorded: [TokenEvent] {
+        withdrawals + (underWay + entries).filter(\.isWithdrawal).map(\.event)
+    }
 
     var isFull: Bool { entries.count >= Self.limit }
 
@@ -59,11 +66,18 @@ struct EventQueue {
                 batch.new.append(entry)
             }
         }
+        underWay = batch.new
         return batch
     }
 
-    mutating func committed(_ batch: [Entry]) {
+    /// - Returns: The withdrawals for which there is no place.
+    mutating func settle(_ batch: [Entry], isCommitted: Bool) -> [TokenEvent] {
+        underWay = []
+        guard isCommitted else {
+            return batch.filter { $0.isWithdrawal && !keep($0.event) }.map(\.event)
+        }
         late += batch.filter { !$0.isWithdrawal && $0.end.isKept }.map(\.event)
         late.removeFirst(max(0, late.count - Self.memoryLimit))
+        return []
     }
 }

@@ -15,7 +15,7 @@ extension SQLiteAuditLog {
         case (.missing, .refuse):
             throw AuditError(
                 "the audit log \(options.path) is gone: it or its folder was moved or removed while the gateway runs; "
-                    + AuditFile.remedy(of: options.path)
+                    + writer.track { AuditFile.remedy(of: options.path, keyPath: options.keyPath) }
             )
         case (.replaced, let onMissing):
             let beginning =
@@ -73,7 +73,7 @@ extension SQLiteAuditLog {
             self.exportHead()
         }
         headChanged.finish()
-        for event in state.withLock({ $0.events.withdrawals }) { sayLost(event) }
+        for event in state.withLock({ $0.events.unrecorded }) { sayLost(event) }
         await writer.close(within: Self.closingLimit)
     }
 

@@ -14,6 +14,8 @@ package struct AuditHealth: Hashable, Sendable {
     package var loss: AuditLoss?
     /// What operators took away, and what the log does not hold yet.
     package var unrecorded: Int
+    /// The next start will have no key for the log.
+    package var isKeyMissing: Bool
 }
 
 extension SQLiteAuditLog {
@@ -31,7 +33,8 @@ extension SQLiteAuditLog {
                 failure: waiting ?? state.failure,
                 room: state.room,
                 loss: state.loss,
-                unrecorded: state.events.withdrawals.count
+                unrecorded: state.events.unrecorded.count,
+                isKeyMissing: state.isKeyMissing
             )
         }
     }
@@ -76,6 +79,8 @@ extension SQLiteAuditLog {
             (!state.isClosed, state.failure != nil || state.isSuspect || !state.events.withdrawals.isEmpty)
         }
         guard isOpen else { return }
+        let isKeyMissing = writer.track { options.keyPath.map { FileIdentity($0) == nil } ?? false }
+        state.withLock { $0.isKeyMissing = isKeyMissing }
         do {
             try requireFileInPlace()
             if isInDoubt {

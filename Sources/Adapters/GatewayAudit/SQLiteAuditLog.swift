@@ -16,6 +16,8 @@ package final class SQLiteAuditLog: AuditLog {
         package var path: String
         /// Which gateway writes; stands in every row.
         package var instance: String
+        /// The file that holds the key of the chain; nil when it is no file.
+        package var keyPath: String?
         /// Older rows are removed, with a checkpoint in their place; nil keeps everything.
         package var retention: Duration?
         package var recordsUsage: Bool
@@ -55,6 +57,7 @@ package final class SQLiteAuditLog: AuditLog {
         var recent: [AuditRow] = []
         /// What came before the first row is lost.
         var loss: AuditLoss?
+        var isKeyMissing = false
     }
 
     let options: Options
@@ -173,11 +176,8 @@ package final class SQLiteAuditLog: AuditLog {
     }
 
     private func settle(_ batch: [EventQueue.Entry], _ result: Result<Void, AuditError>) {
-        if case .success = result {
-            state.withLock { $0.events.committed(batch) }
-        } else {
-            for entry in batch where entry.isWithdrawal { keep(entry.event) }
-        }
+        let isCommitted = if case .success = result { true } else { false }
+        for withdrawal in state.withLock({ $0.events.settle(batch, isCommitted: isCommitted) }) { sayLost(withdrawal) }
         for entry in batch { entry.end.keep(result) }
     }
 

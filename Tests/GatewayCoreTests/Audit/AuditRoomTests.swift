@@ -1,7 +1,7 @@
 import GatewayCore
 import Testing
 
-@Suite("Room in the audit log")
+@Suite("Room in the audit log", .timeLimit(.minutes(5)))
 struct AuditRoomTests {
     private static let limit = 1000 << 20
     private static let cases: [(used: Int, stopped: [AuditPriority])] = [

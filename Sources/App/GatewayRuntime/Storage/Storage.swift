@@ -18,6 +18,8 @@ struct Storage: Sendable {
     let locks: CredentialLocks
     /// Held until the databases are closed.
     private let databaseLocks: DatabaseLocks
+    /// nil when the installation key is no file.
+    private let keyPath: String?
 
     /// Where everything is; the rest of a configuration does not matter here.
     struct Places {
@@ -35,7 +37,8 @@ struct Storage: Sendable {
         key = try Self.installationKey(places.tokens.key)
         try databases.createMissing(of: places)
         databaseLocks = databases
-        let audit = try Self.openAudit(places.audit, key, clock, logger)
+        keyPath = if case .file(let path) = places.tokens.key { path } else { nil }
+        let audit = try Self.openAudit(places.audit, key, keyPath, clock, logger)
         self.audit = audit
         anchor = places.audit.anchor.map { AuditAnchor($0, log: audit, clock: clock, logger: logger) }
         if places.tokens.store == .sqlite {
@@ -94,6 +97,7 @@ struct Storage: Sendable {
         health.auditFailure = audit.failure?.reason
         health.unrecorded = audit.unrecorded
         health.auditLoss = audit.loss.map { StorageHealth.Loss(lostTo: $0.lostTo, at: $0.at) }
+        health.missingKey = audit.isKeyMissing ? keyPath : nil
         health.tokenFailure = (tokens as? SQLiteTokenStore)?.failure.map { Self.words(for: $0) }
         return health
     }
@@ -120,6 +124,7 @@ struct Storage: Sendable {
     private static func openAudit(
         _ plan: AuditPlan,
         _ key: InstallationKey,
+        _ keyPath: String?,
         _ clock: any GatewayClock,
         _ logger: Logger
     ) throws(StateError) -> SQLiteAuditLog {
@@ -129,6 +134,7 @@ struct Storage: Sendable {
             retention: plan.retention,
             recordsUsage: plan.usage != .none
         )
+        options.keyPath = keyPath
         options.onMissing = plan.onMissing
         options.maximumBytes = plan.maximumBytes
         do throws(AuditError) {

@@ -17,6 +17,8 @@ struct StorageHealth: Hashable, Sendable {
     var unrecorded = 0
     /// Why tokens cannot be stored; nil when they can.
     var tokenFailure: String?
+    /// The file of the installation key, when it is gone.
+    var missingKey: String?
 
     init(room: AuditRoom) { self.room = room }
 
@@ -43,6 +45,10 @@ struct StorageHealth: Hashable, Sendable {
         if let auditLoss {
             let rows = auditLoss.lostTo > 0 ? "rows up to \(auditLoss.lostTo) are lost" : "what it held is lost"
             reasons.append("the audit log was gone and was begun anew at \(auditLoss.at.rfc3339): \(rows)")
+        }
+        if let missingKey {
+            let what = "Without it a start begins with nothing, once the databases of this gateway are moved away"
+            reasons.append("the installation key \(missingKey) is gone; put it back. \(what)")
         }
         if let tokenFailure {
             blocks = blocks || !rotating.isEmpty
