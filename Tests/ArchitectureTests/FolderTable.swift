@@ -30,7 +30,7 @@ enum FolderTable {
         ],
         ["Credentials": ["Errors", "HTTP", "Rejections", "Secrets", "Text", "Time"]],
         [
-            "Audit": ["Credentials", "Errors", "Secrets", "Time"],
+            "Audit": ["Connections", "Credentials", "Errors", "Secrets", "Time"],
             "Tokens": ["Addresses", "Credentials", "Errors", "HTTP", "Secrets", "Text", "Time"],
         ],
         ["Login": ["Addresses", "Errors", "Secrets", "Text", "Time", "Tokens"]],
