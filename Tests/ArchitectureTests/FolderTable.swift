@@ -31,7 +31,7 @@ enum FolderTable {
         ],
         ["Credentials": ["Errors", "HTTP", "Rejections", "Secrets", "Text", "Time"]],
         [
-            "Audit": ["Credentials", "Errors", "Secrets", "Text", "Time"],
+            "Audit": ["Connections", "Credentials", "Errors", "Secrets", "Text", "Time"],
             "Tokens": ["Addresses", "Credentials", "Errors", "HTTP", "Secrets", "Text", "Time"],
         ],
         ["Login": ["Addresses", "Errors", "Secrets", "Text", "Time", "Tokens"]],
