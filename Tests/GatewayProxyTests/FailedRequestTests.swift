@@ -136,7 +136,7 @@ struct FailedRequestTests {
         try await withProxy(origin, access: access) { proxy in
             _ = try proxy.exchange("GET /api/7 HTTP/1.1\r\nHost: localhost\r\nX-Request-Id: a.b\r\n\r\n")
             _ = try proxy.exchange("GET /x HTTP/1.1\r\nHost: elsewhere.example\r\n\r\n")
-            _ = try proxy.exchange("BREW / HTTP/9\r\n\r\n")
+            _ = try proxy.exchange("BREW / HTTP/9.9\r\n\r\n")
             let requests = proxy.observer.requests
             #expect(requests.map(\.problem) == [.clientAuthRequired, .misdirected, .versionNotSupported])
             #expect(requests.map(\.clientRequestID) == ["a.b", nil, nil])
