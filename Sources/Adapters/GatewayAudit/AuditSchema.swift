@@ -31,9 +31,10 @@ enum AuditSchema {
     /// `trigger` is a word of SQL.
     static let columnList = allColumns.map { "\"\($0)\"" }.joined(separator: ", ")
 
-    /// Worked out from `detail`, which the chain covers.
+    /// Worked out from `detail`, which the chain covers. A damaged `detail` must not make each query fail.
     private static let clientRequestID =
-        "TEXT GENERATED ALWAYS AS (json_extract(detail, '$.client_request_id')) VIRTUAL"
+        "TEXT GENERATED ALWAYS AS "
+        + "(CASE WHEN json_valid(detail) THEN json_extract(detail, '$.client_request_id') END) VIRTUAL"
 
     static func create(in database: Database) throws {
         try database.execute(sql: tables)
