@@ -38,7 +38,9 @@ enum FolderTable {
         ["Auth": ["Addresses", "Config", "Credentials", "Errors", "Login", "Secrets", "Text", "Time", "Tokens"]],
         [
             "Lifecycle": ["Audit", "Auth", "Credentials", "Errors", "Secrets", "Time", "Tokens"],
-            "Plan": ["Addresses", "Audit", "Auth", "Config", "Credentials", "HTTP", "Secrets", "Text", "Time", "Tokens"],
+            "Plan": [
+                "Addresses", "Audit", "Auth", "Config", "Credentials", "HTTP", "Secrets", "Text", "Time", "Tokens",
+            ],
         ],
         [
             "Decoding": [
@@ -89,7 +91,7 @@ enum FolderTable {
         ],
         [
             "Assembly": [
-                "Configuration", "Console", "Login", "Observability", "Plan", "Reload", "Secrets", "State",
+                "Anchor", "Configuration", "Console", "Login", "Observability", "Plan", "Reload", "Secrets", "State",
                 "Storage", "Time", "Vending",
             ]
         ],
@@ -101,8 +103,8 @@ enum FolderTable {
         ],
         [
             "Commands": [
-                "Assembly", "Configuration", "Console", "Observability", "Operator", "Plan", "Secrets", "State",
-                "Storage", "Time",
+                "Anchor", "Assembly", "Configuration", "Console", "Observability", "Operator", "Plan", "Secrets",
+                "State", "Storage", "Time",
             ]
         ],
         [

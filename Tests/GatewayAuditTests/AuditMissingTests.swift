@@ -124,7 +124,7 @@ struct AuditMissingTests {
         options.onMissing = .recreate
         let log = try fixture.open(options)
         try await log.record(fixture.event())
-        // The head file may be written at this moment.
+        // The head file may be written at this moment. Foundation calls that a lack of permission, and leaves the folder.
         while FileManager.default.fileExists(atPath: fixture.directory.file("logs")) {
             try? FileManager.default.removeItem(atPath: fixture.directory.file("logs"))
         }

@@ -35,11 +35,26 @@ struct AuditVerifyTests {
         case "id": try fixture.tamper("UPDATE token_events SET id = 77 WHERE id = 3")
         case "generation", "http_status", "duration_ms", "waiters":
             try fixture.tamper("UPDATE token_events SET \(column) = 999 WHERE id = 3")
+        case "detail": try fixture.tamper("UPDATE token_events SET detail = '{\"host\":\"x\"}' WHERE id = 3")
         default: try fixture.tamper("UPDATE token_events SET \"\(column)\" = 'x' WHERE id = 3")
         }
         let breach = try #require(try await fixture.verify().breach)
         #expect(breach.row == 3)
         #expect(column == "id" ? breach.fault == .missing : [.changed, .moved].contains(breach.fault))
+    }
+
+    /// The column `client_request_id` is worked out from the detail.
+    @Test func aDetailThatIsNoJSONIsFoundAndHindersNoQuery() async throws {
+        try await fixture.write(5)
+        try fixture.tamper("UPDATE token_events SET detail = 'x' WHERE id = 3")
+        let breach = try #require(try await fixture.verify().breach)
+        #expect(breach.row == 3 && breach.fault == .changed)
+        #expect(try await fixture.reader.query(AuditFilter()).map(\.id) == [1, 2, 3, 4, 5])
+        #expect(try await fixture.reader.query(AuditFilter(request: "r-1")).map(\.id) == [1, 2, 3, 4, 5])
+        let ids = try await DatabaseQueue(path: fixture.path).read {
+            try String?.fetchAll($0, sql: "SELECT client_request_id FROM token_events")
+        }
+        #expect(ids == [nil, nil, nil, nil, nil])
     }
 
     @Test(arguments: ["credential", "trigger", "client", "http_status", "token_fingerprint"])

@@ -118,15 +118,33 @@ struct FailureTests {
         }
     }
 
-    @Test func noTextOfTheAuthorityIsRepeated() async throws {
-        let endpoint = ScriptedTokenEndpoint([.error("canary-error")])
-        try await KeeperBench(endpoint).running { bench in
-            let problem = await bench.credential().problem
-            #expect(!"\(String(describing: problem))".contains("canary"))
-            #expect(!"\(bench.audit.events)".contains("canary"))
-            #expect(!"\(bench.status)".contains("canary"))
+    /// It may repeat what it was sent, and clients must learn nothing from it.
+    @Test func operatorsAreToldWhatTheAuthoritySaidAndClientsAreNot() async throws {
+        let secret = "s3cret-of-mine"
+        let said = "canary got \(secret)" + String(repeating: " word", count: 500)
+        let endpoint = ScriptedTokenEndpoint([
+            .json(#"{"error":"canary-error","error_description":"\#(said)"}"#, status: 400)
+        ])
+        let grant = SampleGrant(identity: .sample(secret: secret))
+        try await KeeperBench(endpoint, grant: grant).running { bench in
+            // The first request waits for the answer, the second finds it.
+            for _ in 1...2 {
+                let problem = try #require(await bench.credential().problem)
+                #expect(!"\(problem)".contains("canary") && !"\(problem)".contains(secret))
+                #expect(problem.cause?.code == "other")
+            }
+            let event = try #require(bench.audit.events.first { $0.name == .acquisitionFailed })
+            #expect(event.errorCode == "other")
+            #expect(event.detail["authority_code"] == "canary-error")
+            let recorded = try #require(event.detail["authority_description"])
+            #expect(recorded.hasPrefix("canary got ‹hidden› word"))
+            #expect(recorded.count <= AuthorityText.limit + 1)
+            #expect(!"\(bench.audit.events)".contains(secret))
             #expect(bench.status.state == .failed)
             #expect(bench.status.action != nil)
+            #expect(bench.status.authorityError?.description == recorded)
+            #expect(bench.status.lastError?.contains("canary") == false)
+            #expect(!"\(bench.status)".contains(secret))
         }
     }
 }
