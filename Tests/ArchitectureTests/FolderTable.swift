@@ -23,6 +23,7 @@ enum FolderTable {
             "Connections": ["Errors", "Text", "Time"],
             "HTTP": ["Errors", "Text"],
             "Pool": ["Errors", "Time"],
+            "Traffic": ["Errors", "Time"],
         ],
         [
             "HTTP1": ["HTTP", "Text"],
@@ -30,7 +31,7 @@ enum FolderTable {
         ],
         ["Credentials": ["Errors", "HTTP", "Rejections", "Secrets", "Text", "Time"]],
         [
-            "Audit": ["Credentials", "Errors", "Secrets", "Time"],
+            "Audit": ["Config", "Credentials", "Errors", "Secrets", "Time"],
             "Tokens": ["Addresses", "Credentials", "Errors", "HTTP", "Secrets", "Text", "Time"],
         ],
         ["Login": ["Addresses", "Errors", "Secrets", "Text", "Time", "Tokens"]],
