@@ -52,7 +52,9 @@ enum FolderTable {
                 "Addresses", "Auth", "Credentials", "Errors", "HTTP", "Plan", "Routing", "Secrets", "Text", "Time",
             ],
             "Ports": [
-                "Audit", "Auth", "Config", "Credentials", "Errors", "Exchange", "Plan", "Secrets", "Time", "Tokens",
+                "Audit", "Auth", "Config", "Credentials", "Errors", "Exchange", "Plan", "Secrets", "Text", "Time",
+                "Tokens",
+                "Traffic",
             ],
             "Schema": ["Auth", "Config", "Decoding", "Secrets", "Text"],
         ],

@@ -61,22 +61,27 @@ package final class SQLiteAuditLog: AuditLog {
     let usage = Mutex(UsageCounts())
     let requests = Mutex(PendingRequests())
     private let rows: AuditEventRow
+    /// Told of rows once they are committed.
+    private let observer: (@Sendable ([AuditRow]) -> Void)?
     private let identity: FileIdentity?
 
     /// Opens or creates the log. Blocks; call it while starting.
     ///
+    /// - Parameter observer: Told of rows once they are committed, on the thread that writes; must return at once.
     /// - Throws: ``AuditError`` when the file cannot be opened, was written with another key, or lacks rows that its
     ///   head file names: going on would hide the loss.
     package init(
         options: Options,
         keys: AuditKeys,
         clock: any GatewayClock,
-        logger: Logger
+        logger: Logger,
+        observer: (@Sendable ([AuditRow]) -> Void)? = nil
     ) throws(AuditError) {
         let path = options.path
         self.options = options
         self.clock = clock
         self.logger = logger
+        self.observer = observer
         chain = AuditChain(key: keys.chain)
         rows = AuditEventRow(keys: keys, instance: options.instance)
         do {
@@ -190,6 +195,7 @@ package final class SQLiteAuditLog: AuditLog {
         try requireFileInPlace()
         let known = state.withLock { $0.head }
         var head = known
+        var committed: [AuditRow] = []
         try database.inTransaction(.immediate) {
             head = try Self.head(of: database, chain: chain)
             try Self.requireRow(of: known, in: database, head: head, path: options.path)
@@ -197,18 +203,19 @@ package final class SQLiteAuditLog: AuditLog {
             for event in events {
                 let columns = rows.columns(of: event, id: head.id + 1)
                 let hash = chain.hash(ofEvent: columns, after: head.hash)
-                try insert.execute(
-                    arguments: StatementArguments(columns + [head.hash.databaseValue, hash.databaseValue])
-                )
+                let values = columns + [head.hash.databaseValue, hash.databaseValue]
+                try insert.execute(arguments: StatementArguments(values))
+                if observer != nil, let row = AuditRow(values) { committed.append(row) }
                 head = AuditHead(id: head.id + 1, hash: hash, chain: chain)
             }
             return .commit
         }
-        let committed = head
+        let end = head
         state.withLock { state in
-            state.head = committed
+            state.head = end
             state.headIsExported = false
         }
+        observer?(committed)
     }
 
     private static let insertion = """

@@ -173,6 +173,9 @@ struct CredentialTimelineTests {
         for number in 0...CredentialTimeline.credentialLimit {
             timeline.add(entry(.renewed, now + .seconds(20 * 86_400), of: "app[\(number)]"))
         }
-        #expect(timeline.points(of: "box", at: now + .seconds(10 * 86_400)) == [], "the one that was silent longest went")
+        #expect(
+            timeline.points(of: "box", at: now + .seconds(10 * 86_400)) == [],
+            "the one that was silent longest went"
+        )
     }
 }

@@ -93,10 +93,12 @@ struct TrafficTests {
         #expect(LatencyCounts().milliseconds(of: 0.5) == nil)
     }
 
-    @Test(arguments: [
-        (200, nil, false), (404, nil, false), (401, .clientAuthRequired, false), (502, .upstreamUnreachable, true),
-        (500, nil, true), (200, .upstreamUnreachable, true), (0, nil, false),
-    ] as [(Int, ProblemKind?, Bool)])
+    @Test(
+        arguments: [
+            (200, nil, false), (404, nil, false), (401, .clientAuthRequired, false), (502, .upstreamUnreachable, true),
+            (500, nil, true), (200, .upstreamUnreachable, true), (0, nil, false),
+        ] as [(Int, ProblemKind?, Bool)]
+    )
     func whatIsAnError(_ status: Int, _ problem: ProblemKind?, _ isError: Bool) {
         #expect(RouteTraffic.Counts.isError(status: status, problem: problem) == isError)
     }

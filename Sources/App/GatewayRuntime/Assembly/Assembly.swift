@@ -30,8 +30,12 @@ struct Assembly: Sendable {
     /// - Throws: ``CommandFailure`` that says what is wrong and what to do; nothing is left open then.
     init(plan: Plan, options: GatewayOptions) async throws(CommandFailure) {
         let clock = SystemClock()
+        let startedAt = clock.now().wall
+        let broadcaster = EventBroadcaster()
         do throws(StateError) {
-            storage = try await Storage(Storage.Places(plan), clock: clock, logger: options.logger("audit"))
+            storage = try await Storage(Storage.Places(plan), clock: clock, logger: options.logger("audit")) {
+                broadcaster.publish($0.map(AuditEntry.init))
+            }
         } catch {
             throw CommandFailure(error)
         }
@@ -55,7 +59,7 @@ struct Assembly: Sendable {
             logger: options.logger("tokens")
         )
         let sources = CredentialSources(credentials: plan.credentials, parts: parts)
-        let live = LivePlan(plan: plan, sources: sources)
+        let live = LivePlan(plan: plan, sources: sources, at: startedAt, digest: storage.key.digest(of:))
         for keeper in sources.keepers { keepers.start(keeper) }
         let observer = TrafficObserver(
             audit: storage.audit,
@@ -88,10 +92,17 @@ struct Assembly: Sendable {
             let reloader = options.configuration.map { Reloader(source: $0, parts: reload) }
             self.reloader = reloader
             let storage = storage
+            let process = OperatorControl.Process(observer: observer, startedAt: startedAt) { proxy.bound.map(\.text) }
             let makeControl: @Sendable () -> OperatorControl = {
-                OperatorControl(live, reloader: reloader, readiness: readiness, storage: storage, clock: clock) {
-                    await proxy.withdraw($0)
-                }
+                OperatorControl(
+                    live,
+                    reloader: reloader,
+                    readiness: readiness,
+                    storage: storage,
+                    clock: clock,
+                    process: process,
+                    withdraw: { await proxy.withdraw($0) }
+                )
             }
             self.makeControl = makeControl
             let logins = LoginDesk(
@@ -110,7 +121,8 @@ struct Assembly: Sendable {
                 logins: logins,
                 vending: vending,
                 storage: storage,
-                observer: observer
+                observer: observer,
+                broadcaster: broadcaster
             )
             adminPlace = try await binding.bind(admin, closing: proxy)
         } catch {

@@ -66,12 +66,11 @@ struct Binding {
         logins: LoginDesk,
         vending: VendingDesk,
         storage: Storage,
-        observer: TrafficObserver
+        observer: TrafficObserver,
+        broadcaster: EventBroadcaster
     ) -> AdminServer {
-        let reader = AuditReader(path: plan.audit.path)
         let metrics = options.metrics
-        let admin = AdminOptions(
-            version: GatewayVersion.current,
+        var admin = AdminOptions(
             control: control(),
             logins: logins,
             vending: vending,
@@ -82,8 +81,12 @@ struct Binding {
                 TokenMetrics.record(await control.tokens(), await control.expirations(), in: metrics)
                 return metrics.text()
             },
-            recentEvents: { ((try? await reader.tail(last: 15)) ?? []).reversed().map(AdminEvent.init) }
+            now: { [clock] in clock.now().wall }
         )
+        admin.broadcaster = broadcaster
+        let events = StoredEvents(reader: AuditReader(path: plan.audit.path))
+        admin.past = { [clock] in await events.beforeStart(at: clock.now().wall) }
+        admin.olderEvents = { await events.page($0, since: $1, limit: $2) }
         let logger = options.logger("admin")
         return AdminServer(group: MultiThreadedEventLoopGroup.singleton, options: admin, logger: logger) {
             AcceptPause.add(to: $0, logger: logger)
@@ -131,18 +134,5 @@ struct Binding {
         case let error as IOError: SystemError.text(error.errnoCode)
         default: "\(error)"
         }
-    }
-}
-
-extension AdminEvent {
-    fileprivate init(_ row: AuditRow) {
-        self.init(
-            at: row.at,
-            event: row.event,
-            credential: row.credential,
-            generation: row.generation.map(Int.init),
-            isFailure: row.failed,
-            note: [row.errorCode, row.route.map { "route \($0)" }].compactMap(\.self).joined(separator: ", ")
-        )
     }
 }

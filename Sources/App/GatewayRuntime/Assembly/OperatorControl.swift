@@ -17,8 +17,20 @@ struct OperatorControl: GatewayControl {
     private let readinessState: ReadinessState
     private let storage: Storage
     private let clock: any GatewayClock
+    private let loadedAt: UnixTime
+    private let digest: String
+    /// nil where no gateway runs.
+    private let process: Process?
     /// No gateway runs: the keepers do not, and the store is all there is to see.
     private let isOffline: Bool
+
+    /// What a gateway that runs has beside its plan.
+    struct Process: Sendable {
+        let observer: TrafficObserver
+        let startedAt: UnixTime
+        /// Where clients find it.
+        let listeners: @Sendable () -> [String]
+    }
 
     /// - Parameters:
     ///   - isOffline: Whether the keepers do not run.
@@ -30,14 +42,18 @@ struct OperatorControl: GatewayControl {
         storage: Storage,
         clock: any GatewayClock,
         isOffline: Bool = false,
+        process: Process? = nil,
         withdraw: @escaping @Sendable ([any CredentialSource]) async -> [Int] = { _ in [] }
     ) {
         self.storage = storage
         self.clock = clock
         self.isOffline = isOffline
+        self.process = process
         locks = storage.locks
         let state = live.state
         plan = state.plan
+        loadedAt = state.loadedAt
+        digest = state.digest
         sources = state.sources
         keepers = KeeperLookup(plan: state.plan, sources: state.sources)
         operations = TokenOperations(
@@ -112,6 +128,23 @@ struct OperatorControl: GatewayControl {
                 needs: route.credential.flatMap(need)
             )
         }
+    }
+
+    func traffic() async -> [TrafficStatus] {
+        let names = plan.routes.map(\.name)
+        return process?.observer.traffic(of: names, at: clock.now()) ?? names.map { TrafficStatus(route: $0) }
+    }
+
+    func overview() async -> GatewayOverview {
+        GatewayOverview(
+            version: GatewayVersion.current,
+            startedAt: (process?.startedAt ?? loadedAt).rfc3339,
+            configurationDigest: digest,
+            configurationLoadedAt: loadedAt.rfc3339,
+            listeners: process?.listeners() ?? [],
+            requiresClientToken: plan.access.asksForClients,
+            clients: plan.access.clients.map(\.name)
+        )
     }
 
     private func need(_ credential: Int) -> String? {

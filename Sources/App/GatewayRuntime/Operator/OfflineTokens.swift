@@ -53,7 +53,7 @@ struct OfflineTokens: Sendable {
             )
         )
         control = OperatorControl(
-            LivePlan(plan: plan, sources: sources),
+            LivePlan(plan: plan, sources: sources, at: clock.now().wall, digest: storage.key.digest(of:)),
             reloader: nil,
             readiness: ReadinessState(),
             storage: storage,

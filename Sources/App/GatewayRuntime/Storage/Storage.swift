@@ -24,8 +24,14 @@ struct Storage: Sendable {
         let tokens: TokenPlan
     }
 
+    /// - Parameter observer: Told of events once they are committed; must return at once.
     /// - Throws: ``StateError`` that says which file is wrong and what to do.
-    init(_ places: Places, clock: any GatewayClock, logger: Logger) async throws(StateError) {
+    init(
+        _ places: Places,
+        clock: any GatewayClock,
+        logger: Logger,
+        observer: (@Sendable ([AuditRow]) -> Void)? = nil
+    ) async throws(StateError) {
         directory = try StateDirectory(path: places.stateDirectory)
         var databases = try DatabaseLocks(existingOf: places)
         try Self.requireKeys(of: places)
@@ -33,7 +39,7 @@ struct Storage: Sendable {
         key = try Self.installationKey(places.tokens.key)
         try databases.createMissing(of: places)
         databaseLocks = databases
-        audit = try Self.openAudit(places.audit, key, clock, logger)
+        audit = try Self.openAudit(places.audit, key, clock, logger, observer)
         if places.tokens.store == .sqlite {
             let keys = try Self.storeKeys(places.tokens, key)
             let store = try Self.openTokens(places.tokens, keys)
@@ -115,7 +121,8 @@ struct Storage: Sendable {
         _ plan: AuditPlan,
         _ key: InstallationKey,
         _ clock: any GatewayClock,
-        _ logger: Logger
+        _ logger: Logger,
+        _ observer: (@Sendable ([AuditRow]) -> Void)?
     ) throws(StateError) -> SQLiteAuditLog {
         let options = SQLiteAuditLog.Options(
             path: plan.path,
@@ -124,7 +131,13 @@ struct Storage: Sendable {
             recordsUsage: plan.usage != .none
         )
         do throws(AuditError) {
-            return try SQLiteAuditLog(options: options, keys: AuditKeys(key), clock: clock, logger: logger)
+            return try SQLiteAuditLog(
+                options: options,
+                keys: AuditKeys(key),
+                clock: clock,
+                logger: logger,
+                observer: observer
+            )
         } catch {
             throw StateError(error.reason)
         }

@@ -78,7 +78,9 @@ extension AuditEntry {
         if let duration = durationMilliseconds { words.append("in \(duration) ms") }
         let known: Set = ["reason", "method", "path"]
         if let reason = detail["reason"], reason != errorCode { words.append(reason) }
-        if let path = detail["path"] { words.append([detail["method"], path].compactMap(\.self).joined(separator: " ")) }
+        if let path = detail["path"] {
+            words.append([detail["method"], path].compactMap(\.self).joined(separator: " "))
+        }
         if credential != nil, let route { words.append("route \(route)") }
         words += detail.filter { !known.contains($0.key) }.sorted { $0.key < $1.key }.map { "\($0.key) \($0.value)" }
         return words.joined(separator: " · ")

@@ -39,7 +39,9 @@ package struct CredentialTimeline: Sendable {
     package init() {}
 
     package mutating func add(_ entry: AuditEntry) {
-        guard let credential = entry.credential, let mark = Mark(entry), let at = UnixTime(rfc3339: entry.at) else {
+        guard let credential = entry.credential, let mark = Mark(event: entry.event),
+            let at = UnixTime(rfc3339: entry.at)
+        else {
             return
         }
         if lines[credential] == nil { makeRoom() }
@@ -70,8 +72,8 @@ package struct CredentialTimeline: Sendable {
 
 extension CredentialTimeline.Mark {
     /// nil for an event that is none of them.
-    package init?(_ entry: AuditEntry) {
-        switch TokenEvent.Name(rawValue: entry.event) {
+    package init?(event: String) {
+        switch TokenEvent.Name(rawValue: event) {
         case .acquired, .imported, .loginCompleted: self = .acquired
         case .renewed: self = .renewed
         case .rejected: self = .rejected

@@ -81,7 +81,10 @@ extension EventQuery.Group {
             ]
         case .logins: [.loginRequired, .loginStarted, .loginCompleted, .loginFailed]
         case .configuration:
-            [.gatewayStarted, .gatewayStopped, .configLoaded, .configRefused, .locked, .unlocked, .keyRotating, .keyRotated]
+            [
+                .gatewayStarted, .gatewayStopped, .configLoaded, .configRefused, .locked, .unlocked, .keyRotating,
+                .keyRotated,
+            ]
         }
     }
 }

@@ -127,6 +127,15 @@ package struct AccessPlan: Hashable, Sendable {
         self.allowedOrigins = allowedOrigins
         self.requireClient = requireClient
     }
+
+    /// Whether a request needs a client token where its route names no clients.
+    package var asksForClients: Bool {
+        switch requireClient {
+        case .true: true
+        case .false: false
+        case .auto: !clients.isEmpty
+        }
+    }
 }
 
 package struct AuditPlan: Hashable, Sendable {

@@ -78,7 +78,9 @@ package struct RouteTraffic: Sendable {
         return (last[1] + last[0] * (60 - seconds) / 60) / 60
     }
 
-    private static func place(of minute: Int64, in count: Int) -> Int { Int(minute % Int64(count) + Int64(count)) % count }
+    private static func place(of minute: Int64, in count: Int) -> Int {
+        Int(minute % Int64(count) + Int64(count)) % count
+    }
 }
 
 /// How much a route is used, how often that fails, and how long it takes: for the page and `/api/traffic`.
