@@ -44,7 +44,7 @@ enum FolderTable {
             "Decoding": [
                 "Addresses", "Auth", "Config", "Credentials", "HTTP", "Plan", "Secrets", "Text", "Time", "Tokens",
             ],
-            "Exchange": ["Credentials", "Errors", "HTTP", "Plan", "Text", "Time"],
+            "Exchange": ["Audit", "Credentials", "Errors", "HTTP", "Plan", "Rejections", "Text", "Time"],
             "Routing": ["Addresses", "Plan", "Text"],
         ],
         [

@@ -39,7 +39,7 @@ struct TrafficObserverTests {
     ) -> ExchangeRecord {
         let now = clock.now().monotonic
         return ExchangeRecord(
-            requestID: .given("1"),
+            requestID: RequestID(run: 1, worker: 0, number: 1),
             route: route,
             client: "laptop",
             method: "GET",
@@ -156,7 +156,7 @@ struct TrafficObserverTests {
         #expect(audit.requests.map(\.status) == [200, 502, 200, 504])
         #expect(audit.requests.map(\.credential) == ["service", "service", nil, nil])
         #expect(audit.requests[0].generation == 2 && audit.requests[0].client == "laptop")
-        #expect(audit.requests[0].duration == .milliseconds(30) && audit.requests[0].requestID == "1")
+        #expect(audit.requests[0].duration == .milliseconds(30) && audit.requests[0].requestID == "0000010-1")
         #expect(audit.requests[0].at == clock.now().wall + .milliseconds(30))
         #expect(audit.requests[1].problem == .upstreamUnreachable)
         #expect(audit.uses.map(\.requests).reduce(0, +) == 2)

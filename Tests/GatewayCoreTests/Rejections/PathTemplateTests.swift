@@ -51,6 +51,52 @@ struct PathTemplateTests {
         #expect(template(one) != template(other))
     }
 
+    private static func text(_ path: String) -> String {
+        let bytes = Array("GET \(path)".utf8)
+        return PathTemplate.text(bytes.span, path: 4..<bytes.count)
+    }
+
+    @Test(arguments: [
+        ("/users/42/files/9", "/users/{id}/files/{id}"),
+        ("/2.0/files/1234567890/content", "/{id}.{id}/files/{id}/content"),
+        ("/orders/450789469.json", "/orders/{id}.json"),
+        ("/odata/Items(42)/Name", "/odata/Items({id})/Name"),
+        ("/v1/users/me", "/v1/users/me"),
+        ("/getUserAuthenticationPolicies", "/getUserAuthenticationPolicies"),
+        ("/bot110201543:AAHdqTcvCH1vGWJxfSeofSAs0K5PALDsaw/getMe", "/{id}:{id}/getMe"),
+        ("/t/eyJhbGciOiJub25lIn0.eyJzdWIiOiIxIn0.dBjftJeZ4CVPmB92K27uhbUJU1p1r_wW", "/t/{id}.{id}.{id}"),
+        ("/services/T00000000/B00000000/XqKpZwRtYbNmLsDfGhJkVcXz", "/services/{id}/{id}/{id}"),
+        ("/users/alice@example.com/inbox", "/users/{id}.com/inbox"),
+        ("/files/My%20Secret%20Plan", "/files/{id}"),
+        ("/a;token=hunter/b", "/a;token={id}/b"),
+        ("/name/é", "/name/{id}"),
+        ("/aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", "/{id}"),
+        ("", ""),
+        ("/", "/"),
+        ("//", "//"),
+        ("*", "*"),
+    ])
+    func aTextLeavesOutIdentifiersAndSecrets(_ path: String, _ expected: String) {
+        #expect(Self.text(path) == expected)
+    }
+
+    @Test func aTextIsBounded() {
+        let long = Self.text(String(repeating: "/folder", count: 1000))
+        #expect(long.hasSuffix("/folder…") && long.utf8.count < 250)
+        #expect(Self.text(String(repeating: "/", count: 10_000)).utf8.count < 250)
+    }
+
+    /// What has one hash has one text, so that a person can tell from it what was taken for the same.
+    @Test(arguments: [
+        ("/users/42", "/users/7"), ("/orders/42:cancel", "/orders/43:cancel"),
+        ("/commits/0199a2f3c4", "/commits/deadbee7"),
+        ("/customers/cus_9s6XKzkNRiz8i3", "/customers/cus_8t7YLzlOSja9j4"),
+    ])
+    func oneHashHasOneText(_ one: String, _ other: String) {
+        #expect(template(one) == template(other))
+        #expect(Self.text(one) == Self.text(other))
+    }
+
     @Test func theMethodTellsRequestsApart() {
         #expect(template("/users/42") != template("/users/42", "POST"))
         #expect(template("/x", "GET") != template("x", "GET/"))

@@ -59,11 +59,14 @@ package struct CredentialRequest: Hashable, Sendable {
     package let route: String
     package let client: String?
     package let requestID: String
+    /// The client's own id of the request, where it sent one.
+    package let clientRequestID: String?
 
-    package init(route: String, client: String?, requestID: String) {
+    package init(route: String, client: String?, requestID: String, clientRequestID: String? = nil) {
         self.route = route
         self.client = client
         self.requestID = requestID
+        self.clientRequestID = clientRequestID
     }
 }
 

@@ -11,25 +11,13 @@ package struct GatewayProblem: Error, Hashable, Sendable {
     /// A command for the person who runs the gateway, for example `authgateway login campus`.
     package var command: String?
 
-    /// What happened on the next hop, where the kind leaves several possibilities (RFC 9209 §2.3).
+    /// What happened on the way, where the kind leaves several possibilities.
     package var hopError: HopError?
     /// Who failed, as `Proxy-Status` names it, where that is not the route's upstream: the token endpoint.
     package var nextHop: String?
 
-    package enum HopError: String, Sendable {
-        case nameNotResolved = "dns_error"
-        case nameTimeout = "dns_timeout"
-        case connectionRefused = "connection_refused"
-        case connectionTerminated = "connection_terminated"
-        case connectionTimeout = "connection_timeout"
-        case certificateRefused = "tls_certificate_error"
-        case handshakeFailed = "tls_protocol_error"
-        case responseTimeout = "http_response_timeout"
-        case protocolError = "http_protocol_error"
-    }
-
     /// The `error` parameter of `Proxy-Status`.
-    package var proxyStatusError: String { hopError?.rawValue ?? kind.proxyStatusError }
+    package var proxyStatusError: String { hopError?.proxyStatusError ?? kind.proxyStatusError }
 
     package struct Cause: Hashable, Sendable {
         /// An OAuth error code from the allow-list (``OAuthErrorCode``); never free text of the authority.

@@ -2,7 +2,9 @@
 ///
 /// Lent, never copied: there is one for every request.
 package struct ExchangeRecord: ~Copyable, Sendable {
-    package var requestID: RequestID
+    package let requestID: RequestID
+    /// The client's own, where it sent one (``ClientRequestID``).
+    package let clientRequestID: String?
     /// The event loop it ran on, in the data plane's numbering.
     package var worker = 0
     /// What the observer numbers the route by; nil when no route was found.
@@ -13,6 +15,8 @@ package struct ExchangeRecord: ~Copyable, Sendable {
     package var status: Int
     /// Set when the gateway answered by itself.
     package var problem: ProblemKind?
+    /// Set for a request that failed.
+    package var failure: RequestFailure?
     /// nil when nothing was injected.
     package var credential: Credential?
     /// To the upstream, at least in part.
@@ -22,16 +26,19 @@ package struct ExchangeRecord: ~Copyable, Sendable {
     package var bytesSent: Int
     package var startedAt: MonotonicTime
     package var finishedAt: MonotonicTime
+    package var timings = RequestTimings()
 
     /// - Parameter finishedAt: nil at `startedAt`, or when it is not known yet.
     package init(
         requestID: RequestID,
+        clientRequestID: String? = nil,
         worker: Int = 0,
         route: Int?,
         client: String?,
         method: String,
         status: Int = 0,
         problem: ProblemKind? = nil,
+        failure: RequestFailure? = nil,
         credential: Credential? = nil,
         wasSent: Bool = false,
         wasReplayed: Bool = false,
@@ -41,12 +48,14 @@ package struct ExchangeRecord: ~Copyable, Sendable {
         finishedAt: MonotonicTime? = nil
     ) {
         self.requestID = requestID
+        self.clientRequestID = clientRequestID
         self.worker = worker
         self.route = route
         self.client = client
         self.method = method
         self.status = status
         self.problem = problem
+        self.failure = failure
         self.credential = credential
         self.wasSent = wasSent
         self.wasReplayed = wasReplayed

@@ -1,22 +1,74 @@
-/// The name of one request in logs, problem documents and the audit log.
+/// The name of one request in its answer, in logs and in the audit log. The gateway gives it; no client can choose it.
 ///
-/// Most requests are never named anywhere, so it becomes text only where somebody reads it.
-package enum RequestID: Hashable, Sendable, CustomStringConvertible {
-    /// The client's own, when it is harmless.
-    case given(String)
-    /// The run of the gateway, its worker, and the sequence number on that worker.
-    case counted(run: UInt32, worker: Int, number: UInt64)
+/// Numbers, because most requests are never named anywhere but in their answer, which the digits are written into.
+///
+///     k3f9a01-2s
+///     ├────┘│ └ its sequence number on that worker
+///     └ run └ the worker
+package struct RequestID: Hashable, Sendable, CustomStringConvertible {
+    /// Of the gateway: tells the ids of this run from those of another. 30 bits.
+    package let run: UInt32
+    private let workerNumber: UInt32
+    package let number: UInt64
+
+    package var worker: Int { Int(workerNumber) }
+
+    package init(run: UInt32, worker: Int, number: UInt64) {
+        self.run = run & Self.maximumRun
+        workerNumber = UInt32(clamping: worker)
+        self.number = number
+    }
+
+    package static let maximumRun: UInt32 = 1 << 30 - 1
+    /// The maximum number of bytes of the text.
+    package static let maximumLength = runDigits + 7 + 1 + 13
+    private static let runDigits = 6
 
     package var description: String {
-        switch self {
-        case .given(let text): text
-        case .counted(let run, let worker, let number):
-            "\(String(run, radix: 36))\(worker)-\(String(number, radix: 36))"
+        var bytes: [UInt8] = []
+        write { bytes.append($0) }
+        return String(decoding: bytes, as: UTF8.self)
+    }
+
+    /// Writes the text, byte by byte.
+    @inline(__always)
+    package func write(_ put: (UInt8) -> Void) {
+        Self.write(UInt64(run), minimum: Self.runDigits, put)
+        Self.write(UInt64(workerNumber), minimum: 1, put)
+        put(0x2D)
+        Self.write(number, minimum: 1, put)
+    }
+
+    /// Digits of five bits: no division.
+    @inline(__always)
+    private static func write(_ value: UInt64, minimum: Int, _ put: (UInt8) -> Void) {
+        let digits = max(minimum, (68 &- value.leadingZeroBitCount) / 5)
+        var shift = UInt64(digits &* 5)
+        while shift > 0 {
+            shift &-= 5
+            let digit = UInt8(truncatingIfNeeded: value &>> shift) & 31
+            put(digit < 10 ? 0x30 &+ digit : 0x57 &+ digit)
         }
     }
 
-    /// The client's own id where it is harmless: letters, digits, `-`, `_` and `.`, at most 64 of them.
-    package static func given(in head: borrowing RequestHead, _ bytes: borrowing Span<UInt8>) -> RequestID? {
+    /// - Returns: nil for what is no id of a gateway.
+    package init?(_ text: String) {
+        let parts = text.split(separator: "-", omittingEmptySubsequences: false)
+        guard parts.count == 2, parts[0].utf8.count > Self.runDigits,
+            let run = UInt32(parts[0].prefix(Self.runDigits), radix: 32),
+            let worker = UInt32(parts[0].dropFirst(Self.runDigits), radix: 32),
+            let number = UInt64(parts[1], radix: 32)
+        else { return nil }
+        self.init(run: run, worker: Int(worker), number: number)
+        // Another spelling, for example with a sign or in capitals, is another text.
+        guard description == text else { return nil }
+    }
+}
+
+/// The id that a client has given its request.
+package enum ClientRequestID {
+    /// The first `X-Request-Id`, where it is harmless: letters, digits, `-`, `_` and `.`, at most 64 of them.
+    package static func read(from head: borrowing RequestHead, _ bytes: borrowing Span<UInt8>) -> String? {
         guard head.present.contains(.requestID), let field = head.first(.xRequestID),
             (1...64).contains(field.value.count)
         else { return nil }
@@ -24,6 +76,6 @@ package enum RequestID: Hashable, Sendable, CustomStringConvertible {
             let byte = bytes[index]
             guard byte.isDigit || (byte | 0x20) &- 0x61 < 26 || [0x2D, 0x2E, 0x5F].contains(byte) else { return nil }
         }
-        return .given(bytes.string(field.value))
+        return bytes.string(field.value)
     }
 }

@@ -44,15 +44,15 @@ package struct PathTemplate: Hashable, Sendable {
 
     // MARK: Words
 
-    /// All of ASCII below `@`, except digits, `%`, `+` and `-`.
+    /// All of ASCII below `@`, except `%`, `+` and `-`. Not to be asked of a digit.
     @inline(__always)
-    private static func endsWord(_ byte: UInt8) -> Bool {
+    static func endsWord(_ byte: UInt8) -> Bool {
         let parts: UInt64 = 1 << 0x25 | 1 << 0x2B | 1 << 0x2D
         return byte < 0x40 && parts &>> UInt64(byte) & 1 == 0
     }
 
     /// - Parameter digits: How many there are among the bytes of the word; not 0.
-    private static func isIdentifier(_ bytes: borrowing Span<UInt8>, _ word: Range<Int>, digits: Int) -> Bool {
+    static func isIdentifier(_ bytes: borrowing Span<UInt8>, _ word: Range<Int>, digits: Int) -> Bool {
         var (letters, isHexadecimal) = (0, true)
         for index in word {
             let byte = bytes[index]

@@ -106,13 +106,7 @@ extension ExchangeDriver {
             source?.note(.replayed, generation: rejected, by: credentialRequest)
             dropHeldResponse()
         }
-        let route = configuration.credentialed(
-            self.route.state,
-            credential,
-            from: admitted.chosen,
-            by: credentialRequest
-        )
-        connect(by: route)
+        connect(by: configuration.credentialed(route.state, credential, from: admitted.chosen))
     }
 
     func dropHeldResponse() {
@@ -123,6 +117,7 @@ extension ExchangeDriver {
     func connect(by prepared: CredentialedRoute) {
         if route !== prepared { route = prepared }
         isAuthorized = true
+        reached(.credential)
         if let problem = refusalOfHead() { return end(with: .requestInvalid, problem) }
         guard case .connect(let isFresh) = rules.handle(.authorized) else { return }
         connect(isFresh: isFresh)

@@ -30,6 +30,8 @@ final class ExchangeDriver {
     var backlog = Backlog()
     /// nil for a client without limits, and before the request is admitted.
     var usage: ClientUsage?
+    /// In the event loop's clock.
+    private let begunAt: NIODeadline
 
     struct CredentialWait {
         var isWaiting = false
@@ -49,7 +51,7 @@ final class ExchangeDriver {
     }
 
     init(
-        _ id: consuming RequestID,
+        _ id: RequestID,
         _ head: borrowing RequestHead,
         _ bytes: borrowing Span<UInt8>,
         admitted: consuming RequestAuthorizer.Admitted,
@@ -71,12 +73,14 @@ final class ExchangeDriver {
         )
         record = ExchangeRecord(
             requestID: id,
+            clientRequestID: ClientRequestID.read(from: head, bytes),
             worker: configuration.worker.number,
             route: Int(route.number),
             client: admitted.client,
             method: head.methodName(bytes),
             startedAt: now
         )
+        begunAt = configuration.clock.now
         self.admitted = admitted
         self.client = client
         self.configuration = configuration
@@ -88,7 +92,12 @@ final class ExchangeDriver {
     var source: (any CredentialSource)? { admitted.chosen ?? compiled.source }
     var credential: Credential? { isAuthorized ? route.credential : nil }
     var credentialRequest: CredentialRequest {
-        CredentialRequest(route: compiled.plan.name, client: record.client, requestID: record.requestID.description)
+        CredentialRequest(
+            route: compiled.plan.name,
+            client: record.client,
+            requestID: record.requestID.description,
+            clientRequestID: record.clientRequestID
+        )
     }
 
     /// How much of the request the exchange takes now.
@@ -110,6 +119,10 @@ final class ExchangeDriver {
 
     var clientIsWritable: Bool { client.isWritable }
 
+    func reached(_ step: RequestTimings.Step) {
+        record.timings.reached(step, after: (configuration.clock.now - begunAt).nanoseconds)
+    }
+
     /// Whether that route of another configuration sends the request of that client where this exchange does.
     func goes(by route: CompiledRoute, as client: String?) -> Bool {
         let (old, new) = (compiled.plan, route.plan)
@@ -129,7 +142,7 @@ final class ExchangeDriver {
 
     /// Lower-case names of fields that no trailer of the response may have.
     var namesKeptFromClient: [[UInt8]] {
-        route.responseFields.credentialNames + (route.query == nil ? [] : FieldKind.uriReferenceNames)
+        route.responseFields.namesKeptFromTrailers + (route.query == nil ? [] : FieldKind.uriReferenceNames)
     }
 
     // MARK: One event after the other

@@ -286,8 +286,7 @@ final class HTTP1ClientConnection: ChannelDuplexHandler, DeadlineKeeper {
     func authorize() {
         keepsAlive = request.decoder.head.clientKeepsAlive && !isEnding && !shared.isDraining
         let bytes = request.bytes
-        let id =
-            RequestID.given(in: request.decoder.head, bytes.readableBytesUInt8Span) ?? configuration.nextRequestID()
+        let id = configuration.nextRequestID()
         var trace: AuthorizationTrace?
         let decision = shared.authorizer.decide(
             request.decoder.head,
@@ -297,14 +296,12 @@ final class HTTP1ClientConnection: ChannelDuplexHandler, DeadlineKeeper {
             trace: &trace
         )
         switch consume decision {
-        case .refused(let refusal):
-            configuration.observeDenial(refusal, id: id)
-            refuse(refusal.problem, id: id, refusal)
+        case .refused(let refusal): refuse(refusal.problem, id: id, refusal)
         case .admitted(let admitted): begin(id, admitted)
         }
     }
 
-    private func begin(_ id: consuming RequestID, _ admitted: consuming RequestAuthorizer.Admitted) {
+    private func begin(_ id: RequestID, _ admitted: consuming RequestAuthorizer.Admitted) {
         let now = shared.clock.monotonic()
         let bytes = request.bytes
         let exchange = ExchangeDriver(

@@ -1,3 +1,4 @@
+import GatewayCore
 import NIOCore
 
 /// Puts a head together, run by run, in memory that was reserved for all of it.
@@ -37,6 +38,8 @@ import NIOCore
         var text = text
         text.withUTF8 { unsafe write(UnsafeRawBufferPointer($0)) }
     }
+
+    mutating func write(_ id: RequestID) { id.write { write($0) } }
 
     @inline(__always)
     mutating func write(_ byte: UInt8) {

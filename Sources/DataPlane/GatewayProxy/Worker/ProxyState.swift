@@ -33,7 +33,7 @@ final class ProxyState: Sendable {
         self.logger = logger
         var generator = SystemRandomNumberGenerator()
         let random = generator.next()
-        run = UInt32(random & 0xFF_FFFF)
+        run = UInt32(truncatingIfNeeded: random) & RequestID.maximumRun
         viaName = "\(ProxyStatus.gateway)-\(String(random >> 32, radix: 16))"
     }
 
