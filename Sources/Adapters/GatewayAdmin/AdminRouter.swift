@@ -37,8 +37,7 @@ struct AdminRouter: Sendable {
         let readiness = await options.control.readiness()
         let status: HTTPResponse.Status = readiness.isReady ? .ok : .serviceUnavailable
         if isVerbose { return AdminResponse.json(readiness, status: status) }
-        let text = readiness.isReady ? "ready\n" : "not ready\n"
-        return AdminResponse.text(text, type: "text/plain; charset=utf-8", status: status)
+        return AdminResponse.text("\(readiness.text)\n", type: "text/plain; charset=utf-8", status: status)
     }
 
     private var authorization: AdminAuthorization { options.authorization }

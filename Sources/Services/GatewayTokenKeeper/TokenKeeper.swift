@@ -42,6 +42,8 @@ package final class TokenKeeper: CredentialSource, Service {
     /// A copy of what the machine would answer, so that the request path takes no lock that is ever held for long.
     private let published = Mutex<Credential?>(nil)
     private let withdrawals = Atomic(0)
+    /// Requests that got no token since the last call that brought one.
+    let withheldRequests = Atomic(0)
     private let lastTicket = Atomic<UInt64>(0)
     private let firstUses = FirstUses()
     private let refusals = Mutex(EventBudget())
@@ -107,8 +109,6 @@ package final class TokenKeeper: CredentialSource, Service {
     package var key: CredentialKey { context.key }
     package var grantKey: CredentialKey? { context.key }
     package var isRenewable: Bool { context.isRenewable }
-    /// Whether its token is obtained before it is needed.
-    package var acquiresAtStart: Bool { context.policy.acquireOn == .startup }
     /// Whether a renewal needs the store, because it spends what the next one needs.
     package var rotatesRefreshToken: Bool { context.grant.rotatesRefreshToken }
     /// How a person logs in for this token; nil when no login exists for it.
@@ -121,6 +121,7 @@ package final class TokenKeeper: CredentialSource, Service {
             let servable = machine.servable
             publish(servable)
             withdrawals.store(machine.withdrawals, ordering: .releasing)
+            if machine.unresolvedSince == nil { withheldRequests.store(0, ordering: .relaxed) }
             return decision
         }
     }
@@ -198,6 +199,7 @@ package final class TokenKeeper: CredentialSource, Service {
             remember(.injected, generation: generation, by: demand)
         case .replayed: remember(.replayed, generation: generation, by: demand)
         case .withheld:
+            withheldRequests.add(1, ordering: .relaxed)
             // Each request that cannot be served is one.
             guard let unrecorded = refusals.withLock({ $0.spend(at: context.clock.now().monotonic) }) else { return }
             let detail = unrecorded > 0 ? ["unrecorded_before": String(unrecorded)] : [:]

@@ -1,9 +1,13 @@
 package import GatewayCore
+import Synchronization
 
 extension TokenKeeper {
     package func status(at now: Moment) -> TokenStatus {
-        var (state, held, failure, generation) = look {
-            ($0.state(at: now.monotonic), $0.held, $0.lastFailure?.problem, $0.generation)
+        var (state, held, failure, unresolved, generation) = look {
+            (
+                $0.state(at: now.monotonic), $0.held, $0.lastFailure?.problem, $0.failing(at: now.monotonic),
+                $0.generation
+            )
         }
         // No request has needed it yet; the first one that does gets this problem.
         if state == .empty, let missing = context.missingLogin { (state, failure) = (.loginRequired, missing) }
@@ -32,13 +36,25 @@ extension TokenKeeper {
         status.canLogIn = context.grant.login != nil
         status.perSubjectCredential = perSubjectCredential
         status.parent = context.parent?.name
-        status.lastError = failure?.detail
+        status.lastError = (failure ?? unresolved?.failure.problem)?.detail
+        status.failing = unresolved.map { failing($0, at: now) }
+        status.authorityError = unresolved?.failure.authorityError
         if state == .locked {
             status.action = "authgateway token unlock \(name)"
         } else if let problem = failure, status.needsPerson {
             status.action = problem.command ?? action(for: problem.kind.recovery)
         }
         return status
+    }
+
+    private func failing(_ unresolved: UnresolvedFailure, at now: Moment) -> TokenStatus.Failing {
+        let commands = TokenStatus.Failing.Commands(
+            login: context.loginCommand,
+            refresh: "authgateway token refresh \(context.shellName)",
+            importing: "authgateway token import \(context.shellName)"
+        )
+        let requests = withheldRequests.load(ordering: .relaxed)
+        return TokenStatus.Failing(unresolved, at: now, commands: commands, failedRequests: requests)
     }
 
     private func action(for recovery: ProblemRecovery) -> String {

@@ -105,6 +105,7 @@ struct Assembly: Sendable {
                     storage: storage,
                     clock: clock,
                     process: process,
+                    upstreamHealth: { observer.upstreamHealth() },
                     withdraw: { await proxy.withdraw($0) }
                 )
             }

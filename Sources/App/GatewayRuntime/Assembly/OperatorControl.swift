@@ -21,6 +21,7 @@ struct OperatorControl: GatewayControl {
     private let digest: String
     /// nil where no gateway runs.
     private let process: Process?
+    private let upstreamHealth: @Sendable () -> [String: UpstreamHealth]
     /// No gateway runs: the keepers do not, and the store is all there is to see.
     private let isOffline: Bool
 
@@ -34,6 +35,7 @@ struct OperatorControl: GatewayControl {
 
     /// - Parameters:
     ///   - isOffline: Whether the keepers do not run.
+    ///   - upstreamHealth: By the name of the route.
     ///   - withdraw: See ``TokenOperations/withdraw``.
     init(
         _ live: LivePlan,
@@ -43,12 +45,14 @@ struct OperatorControl: GatewayControl {
         clock: any GatewayClock,
         isOffline: Bool = false,
         process: Process? = nil,
+        upstreamHealth: @escaping @Sendable () -> [String: UpstreamHealth] = { [:] },
         withdraw: @escaping @Sendable ([any CredentialSource]) async -> [Int] = { _ in [] }
     ) {
         self.storage = storage
         self.clock = clock
         self.isOffline = isOffline
         self.process = process
+        self.upstreamHealth = upstreamHealth
         locks = storage.locks
         let state = live.state
         plan = state.plan
@@ -116,7 +120,8 @@ struct OperatorControl: GatewayControl {
     }
 
     func routes() async -> [RouteStatus] {
-        plan.routes.map { route in
+        let health = upstreamHealth()
+        return plan.routes.map { route in
             let credential = route.credential.map { plan.credentials[$0] }
             return RouteStatus(
                 name: route.name,
@@ -125,7 +130,8 @@ struct OperatorControl: GatewayControl {
                 hosts: route.matchHosts,
                 credential: credential?.name,
                 strategy: credential?.strategyKind ?? "none",
-                needs: route.credential.flatMap(need)
+                needs: route.credential.flatMap(need),
+                health: health[route.name]
             )
         }
     }
@@ -154,26 +160,24 @@ struct OperatorControl: GatewayControl {
     }
 
     func readiness() async -> Readiness {
-        let needs = ReadinessReasons.needs(of: tokensInNeed())
-        let said = Set(sources.keepers.filter { $0.status(at: clock.now()).needsPerson }.map(\.name))
+        let inNeed = tokensInNeed()
+        let needs = ReadinessReasons.needs(of: inNeed)
+        let said = Set(inNeed.filter(\.needsPerson).map(\.credential))
         let expiring = await expirations().filter { $0.kind == .secret || !said.contains($0.of) }
-            .compactMap(ReadinessReasons.notice)
+        let ended = expiring.filter { $0.remainingSeconds <= 0 }.compactMap(ReadinessReasons.notice)
+        let ending = expiring.filter { $0.remainingSeconds > 0 }.compactMap(ReadinessReasons.notice)
         let rotating = sources.keepers.filter(\.rotatesRefreshToken).map(\.name)
         let troubles = await storage.troubles(plan, rotating: rotating)
-        let notes = [refusal].compactMap(\.self) + troubles.reasons + needs + expiring
+        let faults = [refusal].compactMap(\.self) + troubles.reasons + needs + ended
         switch readinessState.phase {
-        case .starting: return Readiness(isReady: false, reasons: ["the gateway is starting"] + notes)
-        case .serving: return Readiness(isReady: !troubles.blocks, reasons: notes)
-        case .draining: return Readiness(isReady: false, reasons: ["the gateway is stopping"] + notes)
+        case .starting: return Readiness(.notReady, reasons: ["the gateway is starting"] + faults + ending)
+        case .serving: return .serving(isBlocked: troubles.blocks, faults: faults, notices: ending)
+        case .draining: return Readiness(.notReady, reasons: ["the gateway is stopping"] + faults + ending)
         }
     }
 
-    /// The tokens that need a person, and those that could not be obtained when they should have been.
     private func tokensInNeed() -> [TokenStatus] {
-        sources.allKeepers.compactMap { keeper in
-            let status = keeper.status(at: clock.now())
-            return status.needsPerson || (keeper.acquiresAtStart && status.isWithoutToken) ? status : nil
-        }
+        sources.allKeepers.map { $0.status(at: clock.now()) }.filter { $0.needsPerson || $0.failing != nil }
     }
 
     func perform(_ operation: TokenOperation, on name: String) async -> Result<OperationReport, GatewayProblem> {

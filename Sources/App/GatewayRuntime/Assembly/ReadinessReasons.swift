@@ -5,7 +5,7 @@ enum ReadinessReasons {
     /// One sentence for each token that needs something. Of the subjects that requests have named, the first stands for all
     /// of one credential.
     ///
-    /// - Parameter tokens: Those that need a person, and those that could not be obtained when they should have been.
+    /// - Parameter tokens: Those that need a person, and those whose calls fail.
     static func needs(of tokens: [TokenStatus]) -> [String] {
         var counts: [String: Int] = [:]
         var needs: [(credential: String?, text: String)] = []
@@ -14,13 +14,19 @@ enum ReadinessReasons {
                 counts[credential, default: 0] += 1
                 if counts[credential, default: 0] > 1 { continue }
             }
-            let text = "\(token.credential): \(token.lastError ?? token.action ?? token.state.rawValue)"
-            needs.append((token.perSubjectCredential, text))
+            needs.append((token.perSubjectCredential, "\(token.credential): \(reason(token))"))
         }
         return needs.map { need in
             let others = need.credential.flatMap { counts[$0] }.map { $0 - 1 } ?? 0
             return others > 0 ? "\(need.text) (and \(others) more subjects)" : need.text
         }
+    }
+
+    private static func reason(_ token: TokenStatus) -> String {
+        guard let failing = token.failing, !token.needsPerson else {
+            return token.lastError ?? token.action ?? token.state.rawValue
+        }
+        return "failing since \(failing.since): \(failing.reason) \(failing.remedy)"
     }
 
     /// nil when there is time.

@@ -3,13 +3,20 @@ import GatewayCore
 /// `status` as people read it.
 enum StatusText {
     static func whole(_ report: StatusReport, _ style: TextStyle) -> String {
-        let isReady = report.readiness.isReady
-        var text = style.paint(isReady ? "ready" : "not ready", isReady ? .green : .red) + "\n"
+        var text = style.paint(report.readiness.text, color(of: report.readiness.state)) + "\n"
         text += report.readiness.reasons.map { "  \(LogText.clean($0))\n" }.joined()
         if !report.tokens.isEmpty { text += "\n" + TokenText.table(of: report.tokens, style) }
         if !report.expirations.isEmpty { text += "\n" + table(of: report.expirations, style) }
-        if !report.routes.isEmpty { text += "\n" + table(of: report.routes, style) }
+        if !report.routes.isEmpty { text += "\n" + table(of: report.routes, style) + failures(of: report.routes) }
         return text
+    }
+
+    private static func color(of state: Readiness.State) -> TextStyle.Color {
+        switch state {
+        case .ready: .green
+        case .degraded: .yellow
+        case .notReady: .red
+        }
     }
 
     /// One fact a line for each credential, then what ends and the routes.
@@ -19,7 +26,7 @@ enum StatusText {
             return TokenText.list(of: token, routes: routes)
         }
         if !report.expirations.isEmpty { parts.append(table(of: report.expirations, style)) }
-        if !report.routes.isEmpty { parts.append(table(of: report.routes, style)) }
+        if !report.routes.isEmpty { parts.append(table(of: report.routes, style) + failures(of: report.routes)) }
         return parts.joined(separator: "\n")
     }
 
@@ -40,11 +47,37 @@ enum StatusText {
     }
 
     static func table(of routes: [RouteStatus], _ style: TextStyle) -> String {
-        var table = TextTable("ROUTE", "PATH", "UPSTREAM", "CREDENTIAL", "NEEDS")
+        var table = TextTable("ROUTE", "PATH", "UPSTREAM", "CREDENTIAL", "HEALTH", "NEEDS")
         for route in routes {
-            let cells = [route.name, route.path, route.upstream, route.credential ?? "none", route.needs ?? ""]
-            table.add(cells, color: .yellow, column: 4)
+            let cells = [
+                route.name, route.path, route.upstream, route.credential ?? "none", health(of: route),
+                route.needs ?? "",
+            ]
+            table.add(cells, color: .yellow, column: 5)
         }
         return table.text(style)
+    }
+
+    /// Over the last 5 minutes; a dash where nothing was sent in that time.
+    private static func health(of route: RouteStatus) -> String {
+        guard let health = route.health, let rate = health.failureRate else { return "-" }
+        if rate == 0 { return "ok" }
+        return rate == 1 ? "all of \(health.requests) failed" : "\(percent(rate)) of \(health.requests) failed"
+    }
+
+    /// Never 0 % or 100 %, which mean something else.
+    private static func percent(_ rate: Double) -> String { "\(min(max(Int((rate * 100).rounded()), 1), 99)) %" }
+
+    /// What went wrong last with those whose upstream failed in the last 5 minutes.
+    private static func failures(of routes: [RouteStatus]) -> String {
+        let lines = routes.compactMap { route -> String? in
+            guard let health = route.health, health.failureRate ?? 0 > 0, let time = health.lastFailureAt else {
+                return nil
+            }
+            let success = health.lastSuccessAt.map { "the last success was at \($0)" } ?? "there was no success yet"
+            let failure = "the last failure of its upstream was at \(time) (\(health.lastFailure ?? "unknown"))"
+            return LogText.clean("\(route.name): \(failure); \(success).") + "\n"
+        }
+        return lines.isEmpty ? "" : "\n" + lines.joined()
     }
 }

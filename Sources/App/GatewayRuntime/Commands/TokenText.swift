@@ -8,30 +8,51 @@ enum TokenText {
             let cells = [
                 token.credential,
                 token.strategy,
-                token.state.rawValue,
+                state(of: token),
                 token.generation == 0 ? "-" : String(token.generation),
                 token.remainingSeconds.map { $0 > 0 ? ConfigUnits.countdown($0) : "expired" } ?? "-",
-                token.action ?? "",
+                token.action ?? token.failing?.command ?? "",
             ]
             table.add(cells, color: color(of: token), column: 2)
         }
-        return table.text(style) + errors(of: tokens)
+        return table.text(style) + errors(of: tokens) + skews(of: tokens)
+    }
+
+    /// A live token may hide that its renewal fails.
+    private static func state(of token: TokenStatus) -> String {
+        token.failing == nil || token.needsPerson ? token.state.rawValue : "\(token.state.rawValue), failing"
     }
 
     /// Nil for what is neither good nor bad: a token that no request has asked for.
     private static func color(of token: TokenStatus) -> TextStyle.Color? {
         switch token.state {
+        case .valid, .renewing: token.failing != nil && !token.needsPerson ? .yellow : usualColor(of: token)
+        default: usualColor(of: token)
+        }
+    }
+
+    private static func usualColor(of token: TokenStatus) -> TextStyle.Color? {
+        switch token.state {
         case .valid: token.needsPerson ? .red : .green
         case .acquiring, .renewing: .yellow
-        case .empty: token.needsPerson ? .red : nil
+        case .empty: token.needsPerson || token.failing != nil ? .red : nil
         case .expired, .rejected, .failed, .loginRequired, .rotationUncertain, .locked: .red
         }
     }
 
     /// What went wrong last, below the table: too long for a column.
     private static func errors(of tokens: [TokenStatus]) -> String {
+        let parts = tokens.compactMap { token -> String? in
+            if token.failing != nil { return failing(token) }
+            return token.lastError.map { "\(LogText.clean(token.credential)): \(LogText.clean($0))\n" }
+        }
+        return parts.isEmpty ? "" : "\n" + parts.joined()
+    }
+
+    /// One line for each clock that differs by so much that it matters.
+    private static func skews(of tokens: [TokenStatus]) -> String {
         let lines = tokens.compactMap { token in
-            token.lastError.map { "\(LogText.clean(token.credential)): \(LogText.clean($0))\n" }
+            token.clockSkewSeconds.flatMap(ClockSkew.advice).map { LogText.clean("\(token.credential): \($0)") + "\n" }
         }
         return lines.isEmpty ? "" : "\n" + lines.joined()
     }
@@ -47,17 +68,15 @@ enum TokenText {
             ("strategy", token.strategy),
             ("subject", token.subject),
             ("routes", routes.isEmpty ? nil : routes.joined(separator: ", ")),
-            ("state", token.state.rawValue),
+            ("state", state(of: token)),
             ("generation", token.generation == 0 ? nil : String(token.generation)),
             ("obtained", token.obtainedAt),
             ("expires", token.expiresAt.map { $0 + remaining }),
             ("login ends", token.renewalExpiresAt.map { $0 + (login ?? "") }),
             ("renews", token.isRenewable ? token.renewsAt : "never by itself"),
-            ("last error", token.lastError),
-            ("what to do", token.action),
+            ("clock", token.clockSkewSeconds.flatMap(ClockSkew.advice)),
         ]
-        return facts.compactMap { name, value in
-            value.map { "\(name): ".padding(to: 14) + LogText.clean($0) + "\n" }
-        }.joined()
+        let trouble = troubles(of: token) ?? [("last error", token.lastError), ("what to do", token.action)]
+        return lines(facts + trouble)
     }
 }

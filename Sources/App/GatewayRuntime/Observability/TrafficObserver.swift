@@ -19,6 +19,8 @@ final class TrafficObserver: ExchangeObserver, Service {
     /// nil but with `audit.usage: request`.
     private let ledger: RequestLedger?
     private let recent: RecentRequests
+    /// By the number of the route.
+    private let health = Mutex<[Int: UpstreamHealthMeter]>([:])
     private let series = Mutex<[TrafficSeries.Key: TrafficSeries]>([:])
     /// One for each event loop of the data plane, in its numbering.
     private let shards: [TrafficShard]
@@ -76,14 +78,23 @@ final class TrafficObserver: ExchangeObserver, Service {
         }
     }
 
+    /// How the upstreams have answered, by the name of the route. Without those whose upstream was not asked yet.
+    func upstreamHealth() -> [String: UpstreamHealth] {
+        collect()
+        let now = clock.now().wall
+        let meters = health.withLock { $0 }
+        let found = meters.compactMap { number, meter in name(number).map { ($0, meter.health(at: now)) } }
+        return Dictionary(found) { $1 }
+    }
+
     private func name(_ number: Int) -> String? {
         routes.withLock { $0.indices.contains(number) ? $0[number] : nil }
     }
 
     func finished(_ record: borrowing ExchangeRecord) {
         let offset = wallOffset.load(ordering: .relaxed)
-        let minute = (record.finishedAt.nanoseconds &+ offset) / 60_000_000_000
-        shards[record.worker % shards.count].add(record, minute: minute)
+        let second = (record.finishedAt.nanoseconds &+ offset) / 1_000_000_000
+        shards[record.worker % shards.count].add(record, second: second)
         recent.add(record)
         if let ledger { ledger.add(record) }
         if let failure = record.failure { report(record, failure, offset) }
@@ -204,6 +215,12 @@ final class TrafficObserver: ExchangeObserver, Service {
         let route = key.route.flatMap(name)
         measure(key, tally, route: route ?? "")
         remember(key, tally)
+        if let number = key.route, let outcome = UpstreamOutcome(status: key.status, problem: key.problem) {
+            let latest = UnixTime(seconds: Int64(tally.latest))
+            health.withLock {
+                $0[number, default: UpstreamHealthMeter()].add(outcome, count: tally.requests, latest: latest)
+            }
+        }
         guard usage != .none, let route, let credential = key.credential else { return }
         let use = TokenUse(
             key: TokenUse.Key(

@@ -34,16 +34,19 @@ final class TrafficShard: Sendable {
         var bytesSent = 0
         var seconds = 0.0
         var replays: UInt32 = 0
+        /// When the last one ended, in seconds since 1970.
+        var latest: UInt32 = 0
         /// How many took up to each of ``MetricRegistry/durationBounds``, and longer. No array: that would be one more
         /// place in memory for each route in use.
         var buckets = SIMD16<UInt32>()
 
         var requests: Int { buckets.indices.reduce(0) { $0 + Int(buckets[$1]) } }
 
-        mutating func add(_ record: borrowing ExchangeRecord) {
+        mutating func add(_ record: borrowing ExchangeRecord, second: Int64) {
             let duration = Double(record.finishedAt.nanoseconds &- record.startedAt.nanoseconds) / 1e9
             let bounds = MetricRegistry.durationBounds
             replays &+= record.wasReplayed ? 1 : 0
+            latest = UInt32(truncatingIfNeeded: second)
             bytesReceived &+= record.bytesReceived
             bytesSent &+= record.bytesSent
             seconds += duration
@@ -55,6 +58,7 @@ final class TrafficShard: Sendable {
             bytesSent &+= other.bytesSent
             seconds += other.seconds
             replays &+= other.replays
+            latest = max(latest, other.latest)
             buckets &+= other.buckets
         }
     }
@@ -72,11 +76,11 @@ final class TrafficShard: Sendable {
         /// Where it lies: a copy would cost two references and 128 bytes for every request.
         ///
         /// - Returns: Whether the exchange is like those that were counted here.
-        mutating func add(_ record: borrowing ExchangeRecord) -> Bool {
+        mutating func add(_ record: borrowing ExchangeRecord, second: Int64) -> Bool {
             guard Int(status) == record.status, credential === record.credential, problem == record.problem,
                 client == record.client
             else { return false }
-            tally.add(record)
+            tally.add(record, second: second)
             return true
         }
     }
@@ -91,15 +95,16 @@ final class TrafficShard: Sendable {
         /// What ``latest`` was when its minute ended.
         var past: [(minute: Int64, latest: [Latest])] = []
 
-        mutating func add(_ record: borrowing ExchangeRecord, minute: Int64) {
+        mutating func add(_ record: borrowing ExchangeRecord, second: Int64) {
+            let minute = second / 60
             if minute != self.minute { begin(minute) }
             let index = (record.route ?? -1) + 1
             if index >= latest.count {
                 latest.append(contentsOf: repeatElement(Latest(), count: index + 1 - latest.count))
             }
-            guard !latest[index].add(record) else { return }
+            guard !latest[index].add(record, second: second) else { return }
             replace(index, with: record)
-            latest[index].tally.add(record)
+            latest[index].tally.add(record, second: second)
         }
 
         private mutating func begin(_ minute: Int64) {
@@ -143,8 +148,9 @@ final class TrafficShard: Sendable {
 
     private let state = Mutex(State(minute: 0, latest: []))
 
-    func add(_ record: borrowing ExchangeRecord, minute: Int64) {
-        state.withLock { $0.add(record, minute: minute) }
+    /// - Parameter second: When it ended, since 1970.
+    func add(_ record: borrowing ExchangeRecord, second: Int64) {
+        state.withLock { $0.add(record, second: second) }
     }
 
     /// What was counted since the last time; the same key can be there twice.

@@ -72,6 +72,8 @@ package struct TokenLifecycle<Waiter>: ~Copyable {
     /// Suspect answers, and failures of the configuration, since the last token.
     var suspectAnswers = 0
     var configurationFailures = 0
+    /// What has failed since the last token, whatever was tried since.
+    var unresolved: UnresolvedFailure?
     var lastCall = TokenCall.firstLook
     /// The highest generation there has been; a cleared token does not give its number back.
     package internal(set) var generation = 0
@@ -97,6 +99,7 @@ package struct TokenLifecycle<Waiter>: ~Copyable {
 
     mutating func forgetFailures() {
         (failures, suspectAnswers, configurationFailures) = (0, 0, 0)
+        unresolved = nil
     }
 
     mutating func takeWaiters() -> [Waiter] {

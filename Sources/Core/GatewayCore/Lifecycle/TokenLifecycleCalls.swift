@@ -55,6 +55,7 @@ extension TokenLifecycle where Waiter: Sendable {
     /// - Returns: The waiters, to be refused.
     package mutating func slowDown(_ call: TokenCall, by failure: TokenFailure, at now: MonotonicTime) -> [Waiter] {
         guard isAwaited(call) else { return [] }
+        remember(failure, at: now)
         phase = .backingOff(held, TokenPhase.Pause(until: now + BackOff.longest, failure: failure))
         return takeWaiters()
     }
@@ -144,6 +145,7 @@ extension TokenLifecycle where Waiter: Sendable {
     ) -> Failed? {
         guard isAwaited(call) else { return nil }
         failures += 1
+        remember(failure, at: now)
         let kept = failure.clearsToken ? nil : held
         switch failure.class {
         case .transient:
@@ -178,6 +180,7 @@ extension TokenLifecycle where Waiter: Sendable {
         }
         let escalated = failure.escalated(command: rules.loginCommand)
         stop(with: escalated, keeping: kept, until: pause.until)
+        remember(escalated, at: now)
         let isNews = suspectAnswers == RetrySchedule.suspectAnswersForDoubt
         return Failed(waiters: takeWaiters(), problem: escalated.problem, isEscalated: isNews)
     }

@@ -158,6 +158,7 @@ extension TokenLifecycle where Waiter: Sendable {
         if failure.mayPass, !(earlier?.serves(at: now.wall) ?? false) {
             hold(imported, at: now, jitter: jitter)
             failures += 1
+            remember(failure, at: now.monotonic)
             if case .suspect = failure.class { suspectAnswers += 1 }
             phase = .backingOff(held, pause(after: failure, at: now.monotonic, jitter: jitter))
             return .postponed(endWaits(at: now.monotonic))

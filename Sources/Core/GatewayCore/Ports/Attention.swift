@@ -38,7 +38,7 @@ extension Attention {
         tokens: [TokenStatus],
         expirations: [Expiration]
     ) -> [Attention] {
-        let needy = tokens.filter { $0.needsPerson || $0.failing != nil || $0.isWithoutToken }
+        let needy = tokens.filter { $0.needsPerson || $0.failing != nil }
         let named = Set(needy.map(\.credential))
         let ending = expirations.filter { $0.isSoon && !($0.kind != .secret && named.contains($0.of)) }
         // Said better by the items about credentials and ends.

@@ -19,6 +19,26 @@ package struct Readiness: Hashable, Sendable {
         self.init(isReady ? .ready : .notReady, reasons: reasons)
     }
 
+    /// Of a gateway that serves.
+    ///
+    /// - Parameters:
+    ///   - isBlocked: Whether no request can be served, or none with a credential that rotates.
+    ///   - faults: What makes requests fail now, or keeps a change from being served.
+    ///   - notices: What a person has to know in time.
+    package static func serving(isBlocked: Bool, faults: [String], notices: [String] = []) -> Readiness {
+        let state: State = isBlocked ? .notReady : faults.isEmpty ? .ready : .degraded
+        return Readiness(state, reasons: faults + notices)
+    }
+
+    /// As people read it, in one line.
+    package var text: String {
+        switch state {
+        case .ready: "ready"
+        case .degraded: "ready, degraded"
+        case .notReady: "not ready"
+        }
+    }
+
     /// Whether requests are served, if only in part.
     package var isReady: Bool { state != .notReady }
 }

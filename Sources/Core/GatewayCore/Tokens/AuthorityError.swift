@@ -36,3 +36,12 @@ package struct AuthorityError: Hashable, Sendable, Codable {
         self.format = format
     }
 }
+
+extension AuthorityError {
+    /// In one line, for example `401 invalid_client: the secret has expired (https://id.example.com/errors)`.
+    package var text: String {
+        let head = [status.map(String.init), code].compactMap(\.self).joined(separator: " ")
+        let words = [head.isEmpty ? nil : head, description].compactMap(\.self).joined(separator: ": ")
+        return [words.isEmpty ? nil : words, uri.map { "(\($0))" }].compactMap(\.self).joined(separator: " ")
+    }
+}

@@ -12,7 +12,7 @@ extension TokenFailure {
             return replacing(detail: problem.detail, command: login)
         case .terminal:
             guard problem.kind == .credentialMisconfigured, problem.command == nil else { return self }
-            return replacing(detail: "\(problem.detail) \(ways)", command: refresh)
+            return adding(advice: ways, command: refresh)
         }
     }
 

@@ -14,6 +14,10 @@ package struct TokenFailure: Error, Hashable, Sendable {
     package let `class`: Class
     /// What waiting requests are answered with.
     package private(set) var problem: GatewayProblem
+    /// The detail of the problem without the ways by which the credential works again.
+    package private(set) var reason: String
+    /// What the authority said; for operators alone.
+    package var authorityError: AuthorityError?
     /// Drop the stored token: the authority no longer knows it.
     package var clearsToken: Bool
     /// A ``Class/terminal`` failure that the gateway tries again by itself, in growing intervals.
@@ -25,6 +29,7 @@ package struct TokenFailure: Error, Hashable, Sendable {
     package init(_ class: Class, problem: GatewayProblem, clearsToken: Bool = false, isRetried: Bool? = nil) {
         self.class = `class`
         self.problem = problem
+        reason = problem.detail
         self.clearsToken = clearsToken
         self.isRetried = `class` == .terminal && isRetried ?? (problem.kind == .credentialMisconfigured)
     }
@@ -34,6 +39,14 @@ package struct TokenFailure: Error, Hashable, Sendable {
         var changed = self
         changed.problem.detail = detail
         changed.problem.command = command
+        changed.reason = detail
+        return changed
+    }
+
+    /// With more to say to those who have to mend it, behind the reason.
+    func adding(advice: String, command: String) -> TokenFailure {
+        var changed = replacing(detail: "\(problem.detail) \(advice)", command: command)
+        changed.reason = reason
         return changed
     }
 
@@ -68,6 +81,7 @@ extension TokenFailure {
             )
         )
         escalated.problem.nextHop = problem.nextHop
+        escalated.authorityError = authorityError
         return escalated
     }
 

@@ -80,14 +80,6 @@ package struct TokenStatus: Hashable, Sendable, Codable {
         self.action = action
     }
 
-    /// Whether the last call brought none, and there is none from before.
-    package var isWithoutToken: Bool {
-        switch state {
-        case .empty, .expired, .rejected: lastError != nil
-        default: false
-        }
-    }
-
     /// Whether somebody has to do something before this credential works again.
     package var needsPerson: Bool {
         switch state {

@@ -1,0 +1,82 @@
+/// What an exchange says about its upstream.
+package enum UpstreamOutcome: Hashable, Sendable {
+    case success
+    /// For example `upstream-timeout` or `status 503`.
+    case failure(String)
+
+    /// nil for an exchange that says nothing: the upstream was not asked, or the client left before the response.
+    ///
+    /// - Parameters:
+    ///   - status: What the client was sent; 0 for nothing.
+    ///   - problem: Why the gateway answered by itself, or cut the response.
+    package init?(status: Int, problem: ProblemKind?) {
+        switch problem {
+        case .upstreamUnreachable?, .upstreamInvalidResponse?, .upstreamTimeout?, .upstreamBusy?,
+            .destinationProhibited?:
+            self = .failure(problem?.rawValue ?? "")
+        case nil where status >= 500: self = .failure("status \(status)")
+        case nil where status > 0: self = .success
+        default: return nil
+        }
+    }
+}
+
+/// Counts how the upstream of one route answers, over the last 5 minutes.
+package struct UpstreamHealthMeter: Sendable {
+    package static let window: Duration = .seconds(300)
+    private static let slotSeconds: Int64 = 10
+    private static let slotCount = 30
+
+    /// The exchanges of ten seconds.
+    private struct Slot {
+        /// Which ten seconds since 1970.
+        var number: UInt32 = 0
+        var requests: UInt32 = 0
+        var failures: UInt32 = 0
+    }
+
+    private var slots = [Slot](repeating: Slot(), count: slotCount)
+    private var lastSuccess: UnixTime?
+    private var lastFailure: UnixTime?
+    private var reason: String?
+
+    package init() {}
+
+    /// - Parameters:
+    ///   - count: How many exchanges ended so.
+    ///   - latest: When the last of them ended.
+    package mutating func add(_ outcome: UpstreamOutcome, count: Int, latest: UnixTime) {
+        let number = Self.number(of: latest)
+        let index = Int(number) % Self.slotCount
+        let count = UInt32(clamping: count)
+        // What is older than the slot's present ten seconds is out of the window.
+        if slots[index].number < number { slots[index] = Slot(number: number) }
+        let isCounted = slots[index].number == number
+        if isCounted { slots[index].requests &+= count }
+        switch outcome {
+        case .success: lastSuccess = max(lastSuccess ?? latest, latest)
+        case .failure(let reason):
+            if isCounted { slots[index].failures &+= count }
+            guard lastFailure.map({ $0 <= latest }) ?? true else { return }
+            (lastFailure, self.reason) = (latest, reason)
+        }
+    }
+
+    package func health(at now: UnixTime) -> UpstreamHealth {
+        let current = Self.number(of: now)
+        let recent = slots.filter { $0.number <= current && Int(current - $0.number) < Self.slotCount }
+        let requests = recent.reduce(0) { $0 + Int($1.requests) }
+        let failures = recent.reduce(0) { $0 + Int($1.failures) }
+        return UpstreamHealth(
+            lastSuccessAt: lastSuccess?.rfc3339,
+            lastFailureAt: lastFailure?.rfc3339,
+            lastFailure: reason,
+            failureRate: requests == 0 ? nil : Double(failures) / Double(requests),
+            requests: requests
+        )
+    }
+
+    private static func number(of time: UnixTime) -> UInt32 {
+        UInt32(clamping: time.milliseconds / (slotSeconds * 1000))
+    }
+}

@@ -1,0 +1,65 @@
+extension TokenStatus.Failing {
+    /// What a person can type for one credential.
+    package struct Commands: Sendable {
+        /// nil where nobody can log in.
+        package var login: String?
+        package var refresh: String
+        package var importing: String
+
+        package init(login: String?, refresh: String, importing: String) {
+            self.login = login
+            self.refresh = refresh
+            self.importing = importing
+        }
+    }
+
+    package init(_ unresolved: UnresolvedFailure, at now: Moment, commands: Commands, failedRequests: Int? = nil) {
+        let (remedy, command) = unresolved.remedy(commands)
+        self.init(
+            since: (now.wall + (unresolved.since - now.monotonic)).rfc3339,
+            reason: unresolved.failure.reason,
+            nextTryAt: unresolved.nextTryAt.map { (now.wall + ($0 - now.monotonic)).rfc3339 },
+            remedy: remedy,
+            command: command,
+            failedRequests: failedRequests
+        )
+    }
+}
+
+extension UnresolvedFailure {
+    /// What a person can do, and what there is to type.
+    fileprivate func remedy(_ commands: TokenStatus.Failing.Commands) -> (String, String) {
+        let problem = failure.problem
+        switch failure.class {
+        case .suspect:
+            return (
+                "Check whether a firewall, a proxy or a portal answers for the authority; \(sequel).", commands.refresh
+            )
+        case .transient:
+            return ("\(check ?? "Wait"); \(sequel).", commands.refresh)
+        case .loginRequired:
+            if let command = problem.command ?? commands.login { return ("Log in again.", command) }
+            return ("Give the credential a new token.", commands.importing)
+        case .terminal where problem.kind == .credentialMisconfigured:
+            let more = nextTryAt == nil ? "; the gateway does not try again by itself" : ""
+            return (
+                "Correct the configuration or the secret, then try again\(more).", problem.command ?? commands.refresh
+            )
+        case .terminal:
+            return ("Give the credential a new token.", problem.command ?? commands.importing)
+        }
+    }
+
+    private var check: String? {
+        switch failure.problem.kind {
+        case .tokenEndpointUnreachable, .tokenEndpointTimeout: "Check the network and the authority's address"
+        case .auditUnavailable: "Make the audit log writable"
+        default: nil
+        }
+    }
+
+    private var sequel: String {
+        if nextTryAt != nil { return "the gateway tries again by itself" }
+        return isTriedOnDemand ? "the next request tries again" : "the gateway does not try again by itself"
+    }
+}

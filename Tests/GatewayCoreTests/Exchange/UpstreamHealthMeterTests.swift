@@ -1,0 +1,74 @@
+import GatewayCore
+import Testing
+
+@Suite("How an upstream has answered lately", .timeLimit(.minutes(5)))
+struct UpstreamHealthMeterTests {
+    private static let start = UnixTime(seconds: 1_772_357_400)
+
+    @Test(arguments: [
+        (200, nil, UpstreamOutcome.success), (101, nil, .success), (404, nil, .success), (429, nil, .success),
+        (503, nil, .failure("status 503")), (502, .upstreamUnreachable, .failure("upstream-unreachable")),
+        (504, .upstreamTimeout, .failure("upstream-timeout")), (503, .upstreamBusy, .failure("upstream-busy")),
+        (200, .upstreamInvalidResponse, .failure("upstream-invalid-response")),
+    ])
+    func whatAnExchangeSays(_ status: Int, _ problem: ProblemKind?, _ outcome: UpstreamOutcome) {
+        #expect(UpstreamOutcome(status: status, problem: problem) == outcome)
+    }
+
+    /// Otherwise a client without a right, or an expired token, would make an upstream look ill.
+    @Test(arguments: ProblemKind.allCases.filter { !$0.concernsUpstream } + [.upgradeFailed])
+    func whatTheGatewayRefusesSaysNothing(_ problem: ProblemKind) {
+        #expect(UpstreamOutcome(status: problem.status, problem: problem) == nil)
+    }
+
+    @Test func aClientThatLeftBeforeTheResponseSaysNothing() {
+        #expect(UpstreamOutcome(status: 0, problem: nil) == nil)
+    }
+
+    @Test func theLastOfEachAndTheRateAreKept() {
+        var meter = UpstreamHealthMeter()
+        meter.add(.success, count: 3, latest: Self.start)
+        meter.add(.failure("status 503"), count: 1, latest: Self.start + .seconds(20))
+        let health = meter.health(at: Self.start + .seconds(30))
+        #expect(health.lastSuccessAt == Self.start.rfc3339)
+        #expect(health.lastFailureAt == (Self.start + .seconds(20)).rfc3339)
+        #expect(health.lastFailure == "status 503")
+        #expect(health.failureRate == 0.25)
+        #expect(health.requests == 4)
+    }
+
+    @Test func after5MinutesOnlyTheLastOfEachIsLeft() {
+        var meter = UpstreamHealthMeter()
+        meter.add(.failure("status 503"), count: 1, latest: Self.start)
+        meter.add(.success, count: 1, latest: Self.start + .seconds(200))
+        let later = meter.health(at: Self.start + .seconds(300))
+        #expect(later.failureRate == 0)
+        #expect(later.requests == 1)
+        let last = meter.health(at: Self.start + .seconds(3600))
+        #expect(last.failureRate == nil)
+        #expect(last.requests == 0)
+        #expect(last.lastFailureAt == Self.start.rfc3339)
+    }
+
+    @Test func aSlotIsUsedAgain() {
+        var meter = UpstreamHealthMeter()
+        meter.add(.failure("old"), count: 9, latest: Self.start)
+        meter.add(.success, count: 1, latest: Self.start + .seconds(300))
+        #expect(meter.health(at: Self.start + .seconds(300)).requests == 1)
+        meter.add(.failure("late"), count: 9, latest: Self.start)
+        let health = meter.health(at: Self.start + .seconds(300))
+        #expect(health.requests == 1, "what is reported late is out of the window")
+    }
+
+    /// Shards are collected one after the other, so that an older failure may be told after a newer one.
+    @Test func anOlderFailureDoesNotReplaceANewerOne() {
+        var meter = UpstreamHealthMeter()
+        meter.add(.failure("new"), count: 1, latest: Self.start + .seconds(5))
+        meter.add(.failure("old"), count: 1, latest: Self.start)
+        meter.add(.success, count: 1, latest: Self.start + .seconds(5))
+        meter.add(.success, count: 1, latest: Self.start)
+        let health = meter.health(at: Self.start + .seconds(5))
+        #expect(health.lastFailure == "new")
+        #expect(health.lastSuccessAt == (Self.start + .seconds(5)).rfc3339)
+    }
+}
