@@ -7,7 +7,7 @@ enum ImportTable {
 
         // What siblings share, without anything of the gateway in it.
         "GatewayFiles": ["FoundationEssentials"] + platform,
-        "GatewaySQLite": ["GatewayCore", "GRDB"],
+        "GatewaySQLite": ["GatewayCore", "GRDB", "Dispatch", "Synchronization"],
 
         // Siblings, each with its one dependency.
         "GatewayTokenKeeper": ["GatewayCore", "Synchronization", "ServiceLifecycle", "Logging", "Metrics"],

@@ -72,7 +72,7 @@ struct AuditLogTests {
             let copy = try AuditCopy(of: fixture, name: "copy\(number).sqlite", withHead: false)
             #expect(try await copy.reader.tail(last: 1).first?.generation == Int64(number))
         }
-        let pragmas = try await log.database.read { database in
+        let pragmas = try await #require(log.database).read { database in
             (
                 try String.fetchOne(database, sql: "PRAGMA journal_mode"),
                 try Int.fetchOne(database, sql: "PRAGMA synchronous")
@@ -88,7 +88,7 @@ struct AuditLogTests {
         async let written: Void = writeAtOnce(400, to: log)
         for number in 1...20 {
             let fixture = fixture
-            let copy = try await log.database.writeWithoutTransaction { _ in
+            let copy = try await #require(log.database).writeWithoutTransaction { _ in
                 try AuditCopy(of: fixture, name: "copy\(number).sqlite", withHead: true)
             }
             let verification = try await copy.reader.verify(keys: fixture.keys)
@@ -221,7 +221,7 @@ struct AuditLogTests {
     @Test func aFullDiskFailsTheEventAndPassesWithoutARestart() async throws {
         let log = try fixture.open()
         try await log.record(fixture.event())
-        try await log.database.writeWithoutTransaction { try $0.execute(sql: "PRAGMA max_page_count = 1") }
+        try await #require(log.database).writeWithoutTransaction { try $0.execute(sql: "PRAGMA max_page_count = 1") }
         var refused = 0
         for number in 2...200 {
             do {
@@ -232,7 +232,9 @@ struct AuditLogTests {
             }
         }
         #expect(refused > 0)
-        try await log.database.writeWithoutTransaction { try $0.execute(sql: "PRAGMA max_page_count = 100000") }
+        try await #require(log.database).writeWithoutTransaction { database in
+            try database.execute(sql: "PRAGMA max_page_count = 100000")
+        }
         try await log.record(fixture.event(generation: 500))
         await log.close()
         let verification = try await fixture.verify()

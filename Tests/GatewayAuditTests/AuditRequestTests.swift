@@ -1,6 +1,7 @@
 import Foundation
 import GRDB
 import GatewayCore
+import GatewaySQLite
 import GatewayTesting
 import Synchronization
 import Testing
@@ -105,5 +106,11 @@ struct AuditRequestTests {
         try fixture.tamper("DROP TABLE token_requests")
         #expect(try await read().isEmpty)
         #expect(try await fixture.verify().isIntact)
+    }
+}
+
+extension SQLiteAuditLog {
+    fileprivate func flushRequests() async {
+        try? await writer.perform(within: .seconds(60)) { self.writeAllRequests() }
     }
 }

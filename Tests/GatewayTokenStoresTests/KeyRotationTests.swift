@@ -62,7 +62,9 @@ struct KeyRotationTests {
     @Test func whatTheOldKeyOpenedIsInNoFileAnyMore() async throws {
         let store = try open(old)
         try await fill(store)
-        let before = try await store.database.read { try Data.fetchAll($0, sql: "SELECT ciphertext FROM tokens") }
+        let before = try await #require(store.database).read { database in
+            try Data.fetchAll(database, sql: "SELECT ciphertext FROM tokens")
+        }
         #expect(before.count == names.count)
         _ = try await store.rotate(to: new.derived(for: .tokenStore))
         for content in try directory.content(of: "tokens.sqlite") {
@@ -74,7 +76,7 @@ struct KeyRotationTests {
     @Test func aRowThatDoesNotOpenStopsItAndNothingChanges() async throws {
         let store = try open(old)
         try await fill(store)
-        try await store.database.write {
+        try await #require(store.database).write {
             try $0.execute(sql: "UPDATE tokens SET ciphertext = zeroblob(40) WHERE key = 'key-4'")
         }
         do throws(TokenStoreError) {

@@ -167,7 +167,7 @@ struct TokenStoreTests {
     @Test func aFullDiskIsUnavailableAndPasses() async throws {
         let store = try open()
         try await store.save(token(), for: name)
-        try await store.database.writeWithoutTransaction { try $0.execute(sql: "PRAGMA max_page_count = 1") }
+        try await #require(store.database).writeWithoutTransaction { try $0.execute(sql: "PRAGMA max_page_count = 1") }
         var large = token(4)
         large.token.access = Secret(String(repeating: "x", count: 100_000))
         do throws(TokenStoreError) {
@@ -179,7 +179,9 @@ struct TokenStoreTests {
             Issue.record("expected unavailable, got \(error)")
         }
         #expect(try await store.load(name) == token(), "the old record is whole")
-        try await store.database.writeWithoutTransaction { try $0.execute(sql: "PRAGMA max_page_count = 100000") }
+        try await #require(store.database).writeWithoutTransaction { database in
+            try database.execute(sql: "PRAGMA max_page_count = 100000")
+        }
         try await store.save(large, for: name)
         #expect(try await store.load(name) == large)
     }
@@ -255,7 +257,7 @@ struct TokenStoreTests {
 
     @Test func commitsReachTheDiskBeforeTheyAreReported() async throws {
         let store = try open()
-        let (mode, synchronous) = try await store.database.read { database in
+        let (mode, synchronous) = try await #require(store.database).read { database in
             (
                 try String.fetchOne(database, sql: "PRAGMA journal_mode"),
                 try Int.fetchOne(database, sql: "PRAGMA synchronous")

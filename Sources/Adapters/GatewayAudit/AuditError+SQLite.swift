@@ -2,5 +2,5 @@ import GatewayCore
 import GatewaySQLite
 
 func auditError(_ error: any Error, file path: String) -> AuditError {
-    error as? AuditError ?? AuditError(SQLiteFile.words(for: error, file: "the audit log \(path)"))
+    error as? AuditError ?? AuditError(SQLiteFile.words(for: error, file: "the audit log \(path)", path: path))
 }

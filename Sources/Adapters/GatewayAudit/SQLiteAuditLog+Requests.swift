@@ -1,5 +1,6 @@
 import GRDB
 package import GatewayCore
+import GatewaySQLite
 import Logging
 import Synchronization
 
@@ -31,35 +32,35 @@ struct PendingRequests {
 
 extension SQLiteAuditLog {
     package func keep(_ new: [RequestUse]) -> Int {
+        guard hasRoom(for: .traffic) else { return new.count }
         let (lost, starts) = requests.withLock { requests in
             let lost = requests.add(new)
             let starts = !requests.isWriting && !requests.isEmpty
             if starts { requests.isWriting = true }
             return (lost, starts)
         }
-        if starts { writeRequests {} }
+        if starts { writer.start { self.writeRequests() } }
         return lost
     }
 
-    /// Writes what waits. What cannot be written now waits for the next time, within the limit.
-    func flushRequests() async {
-        await withCheckedContinuation { (done: CheckedContinuation<Void, Never>) in
-            writeRequests { done.resume() }
-        }
+    /// Writes what waits. On the thread only.
+    func writeAllRequests() {
+        while writeBatch() {}
     }
 
     /// One batch after the other; events that were accepted meanwhile come in between.
-    private func writeRequests(_ done: @escaping @Sendable () -> Void) {
-        database.asyncWriteWithoutTransaction { database in
-            if self.writeBatch(database) { self.writeRequests(done) } else { done() }
-        }
+    private func writeRequests() {
+        if writeBatch() { writer.start { self.writeRequests() } }
     }
 
     /// - Returns: Whether there is more to write.
-    private func writeBatch(_ database: Database) -> Bool {
-        // Taken out only when it is written: only this queue removes any.
+    private func writeBatch() -> Bool {
+        // Taken out only when it is written: only this thread removes any.
         let batch = requests.withLock { $0.batch }
-        let result = Result { try add(batch, to: database) }
+        let result = Result {
+            try commit(waitingForLock: backgroundLockLimit) { try add(batch, to: $0) }
+        }
+        measure()
         let (isNews, more) = requests.withLock { requests in
             switch result {
             case .success:
@@ -73,7 +74,9 @@ extension SQLiteAuditLog {
                 return (!requests.isFailing, false)
             }
         }
-        if isNews, case .failure(let error) = result {
+        guard case .failure(let error) = result else { return more }
+        suspect()
+        if isNews {
             let reason = auditError(error, file: options.path).reason
             logger.warning("requests were not written to the audit log", metadata: ["reason": "\(reason)"])
         }

@@ -1,5 +1,6 @@
 import GRDB
 import GatewayCore
+import GatewaySQLite
 import Logging
 
 extension SQLiteAuditLog {
@@ -12,49 +13,42 @@ extension SQLiteAuditLog {
     package func prune() async {
         guard let retention = options.retention else { return }
         let now = clock.now().wall
-        await pruneRequests(before: now + (.zero - retention))
+        let cutoff = now + (.zero - retention)
+        await repeatedly("old requests were not removed from the audit log") { database in
+            try Self.pruneRequests(before: cutoff, in: database) == Self.requestPruneLimit
+        }
+        await repeatedly("old rows of the audit log were not removed") { [self] database in
+            try prune(before: cutoff, at: now, in: database)
+        }
+    }
+
+    /// Other work gets its turn in between.
+    ///
+    /// - Parameter step: Tells whether there may be more to do.
+    private func repeatedly(_ warning: String, _ step: @escaping @Sendable (Database) throws -> Bool) async {
         var more = true
         while more, !Task.isCancelled {
-            let result: Result<Bool, any Error> = await withCheckedContinuation { done in
-                database.asyncWriteWithoutTransaction { database in
-                    done.resume(
-                        returning: Result { try self.prune(before: now + (.zero - retention), at: now, in: database) }
-                    )
+            do {
+                more = try await writer.perform(within: Self.pruneTimeLimit) { [self] in
+                    defer { measure() }
+                    return try commit(waitingForLock: backgroundLockLimit, step)
                 }
-            }
-            switch result {
-            case .success(let mayGoOn): more = mayGoOn
-            case .failure(let error):
+            } catch {
                 more = false
+                suspect()
                 let reason = auditError(error, file: options.path).reason
-                logger.warning("old rows of the audit log were not removed", metadata: ["reason": "\(reason)"])
+                logger.warning("\(warning)", metadata: ["reason": "\(reason)"])
             }
         }
     }
 
+    private static let pruneTimeLimit: Duration = .seconds(30)
     private static let pruneLimit: Int64 = 2000
     private static let requestPruneLimit = 10_000
 
-    /// Requests are outside the chain, so nothing takes their place.
-    private func pruneRequests(before cutoff: UnixTime) async {
-        var removed = Self.requestPruneLimit
-        while removed == Self.requestPruneLimit, !Task.isCancelled {
-            let result: Result<Int, any Error> = await withCheckedContinuation { done in
-                database.asyncWriteWithoutTransaction { database in
-                    done.resume(returning: Result { try Self.pruneRequests(before: cutoff, in: database) })
-                }
-            }
-            switch result {
-            case .success(let count): removed = count
-            case .failure(let error):
-                removed = 0
-                let reason = auditError(error, file: options.path).reason
-                logger.warning("old requests were not removed from the audit log", metadata: ["reason": "\(reason)"])
-            }
-        }
-    }
-
-    /// The oldest up to the first one that is to stay.
+    /// The oldest up to the first one that is to stay. Requests are outside the chain, so nothing takes their place.
+    ///
+    /// - Returns: How many were removed.
     private static func pruneRequests(before cutoff: UnixTime, in database: Database) throws -> Int {
         try database.execute(
             sql: """
@@ -125,18 +119,6 @@ extension SQLiteAuditLog {
                 arguments: [last]
             )
         else { throw AuditError("a row of the audit log is missing; run `authgateway audit verify`") }
-        let latest = try Row.fetchOne(database, sql: "SELECT id, hash FROM audit_checkpoints ORDER BY id DESC LIMIT 1")
-        let values = latest.map { Array($0.databaseValues) }
-        let id = (values.flatMap { Int64.fromDatabaseValue($0[0]) } ?? 0) + 1
-        let previous = values.flatMap { String.fromDatabaseValue($0[1]) } ?? AuditChain.genesis
-        let columns = [id.databaseValue, now.rfc3339.databaseValue, last.databaseValue, hash.databaseValue]
-        let link = chain.hash(ofCheckpoint: columns, after: previous)
-        try database.execute(
-            sql: """
-                INSERT INTO audit_checkpoints (id, at, pruned_to_id, pruned_to_hash, previous_hash, hash)
-                VALUES (?, ?, ?, ?, ?, ?)
-                """,
-            arguments: StatementArguments(columns + [previous.databaseValue, link.databaseValue])
-        )
+        try AuditCheckpoint(prunedTo: last, hash: hash, at: now).append(to: database, chain: chain)
     }
 }

@@ -1,5 +1,6 @@
 import GRDB
 package import GatewayCore
+import GatewaySQLite
 import Logging
 import Synchronization
 
@@ -30,10 +31,13 @@ struct UsageCounts {
 extension SQLiteAuditLog {
     package func count(_ use: TokenUse) {
         guard options.recordsUsage else { return }
-        usage.withLock { $0.add(use) }
+        let hasRoom = hasRoom(for: .traffic)
+        usage.withLock { usage in
+            if hasRoom { usage.add(use) } else { usage.dropped += use.requests }
+        }
     }
 
-    /// Requests that were not counted because too many different uses waited to be written.
+    /// Requests that were not counted: too many different uses waited to be written, or the log has no room for them.
     package var droppedUses: Int { usage.withLock { $0.dropped } }
 
     /// Writes usage every few seconds and removes rows that are past their retention, until the task is cancelled.
@@ -43,7 +47,7 @@ extension SQLiteAuditLog {
         while (try? await clock.sleep(for: options.usageInterval)) != nil {
             await flushUsage()
             sincePruning += options.usageInterval
-            if sincePruning >= .seconds(3600) {
+            if sincePruning >= (hasRoom(for: .traffic) ? .seconds(3600) : .seconds(60)) {
                 await prune()
                 sincePruning = .zero
             }
@@ -53,22 +57,28 @@ extension SQLiteAuditLog {
 
     /// Adds what was counted to `token_use`. What cannot be written now is kept for the next time, within the limit.
     package func flushUsage() async {
+        // When the thread does not answer, it writes what there is as soon as it does.
+        _ = try? await writer.perform(within: options.recordLimit) { self.writeUsage() }
+    }
+
+    /// On the thread only.
+    func writeUsage() {
         let uses = usage.withLock { usage in
             defer { usage.uses = [:] }
             return usage.uses.values.map { $0 }
         }
         guard !uses.isEmpty else { return }
-        let result: Result<Void, any Error> = await withCheckedContinuation { done in
-            database.asyncWriteWithoutTransaction { database in
-                done.resume(returning: Result { try Self.add(uses, to: database) })
+        do {
+            try commit(waitingForLock: backgroundLockLimit) { try Self.add(uses, to: $0) }
+            measure()
+        } catch {
+            usage.withLock { usage in
+                for use in uses { usage.add(use) }
             }
+            suspect()
+            let reason = auditError(error, file: options.path).reason
+            logger.warning("usage was not written to the audit log", metadata: ["reason": "\(reason)"])
         }
-        guard case .failure(let error) = result else { return }
-        usage.withLock { usage in
-            for use in uses { usage.add(use) }
-        }
-        let reason = auditError(error, file: options.path).reason
-        logger.warning("usage was not written to the audit log", metadata: ["reason": "\(reason)"])
     }
 
     private static func add(_ uses: [TokenUse], to database: Database) throws {

@@ -1,4 +1,4 @@
-import GRDB
+package import GRDB
 package import GatewayCore
 import GatewayFiles
 import GatewaySQLite
@@ -8,8 +8,9 @@ import Synchronization
 /// Writes token events and usage to one SQLite file: append-only, chained with a key, durable before ``record(_:)``
 /// returns.
 ///
-/// One connection writes. Events that arrive while a commit is under way share the next one, so that a burst of a
-/// thousand costs a few commits. After a full disk or an I/O error the next event simply tries again.
+/// One thread writes, and nobody else waits for the disk or for a lock. Events that arrive while a commit is under way share
+/// the next one, so that a burst of a thousand costs a few commits. After a full disk or an I/O error the next event simply
+/// tries again.
 package final class SQLiteAuditLog: AuditLog {
     package struct Options: Sendable {
         package var path: String
@@ -18,8 +19,14 @@ package final class SQLiteAuditLog: AuditLog {
         /// Older rows are removed, with a checkpoint in their place; nil keeps everything.
         package var retention: Duration?
         package var recordsUsage: Bool
+        package var onMissing = AuditPlan.OnMissing.refuse
+        package var maximumBytes = AuditRoom.defaultLimit
         /// How long a lock of another program is waited for.
         package var busyTimeout: Duration = .seconds(5)
+        /// How long the author of an event waits for the commit.
+        package var recordLimit: Duration = .seconds(10)
+        /// The same, where the event does not decide anything any more.
+        package var withdrawalLimit: Duration = .seconds(3)
         /// How often ``SQLiteAuditLog/run()`` writes usage.
         package var usageInterval: Duration = .seconds(10)
 
@@ -31,39 +38,36 @@ package final class SQLiteAuditLog: AuditLog {
         }
     }
 
-    struct Entry {
-        let event: TokenEvent
-        let done: CheckedContinuation<Result<Void, AuditError>, Never>
-    }
-
     struct State {
-        var pending: [Entry] = []
-        var isDraining = false
+        var events = EventQueue()
         var isClosed = false
+        var file: AuditFile
         /// The last row that this log knows to be committed; the file must still hold it.
         var head: AuditHead
         var headIsExported = false
         var complained = false
         /// Why the last commit failed; nil when it did not.
         var failure: AuditError?
+        /// Another write failed, so that it has to be found out whether events can be written.
+        var isSuspect = false
+        var room: AuditRoom
+        /// The newest rows, oldest first.
+        var recent: [AuditRow] = []
+        /// What came before the first row is lost.
+        var loss: AuditLoss?
     }
-
-    /// Events that may wait for a commit; more are refused rather than held in memory.
-    static let pendingLimit = 4096
-    static let batchLimit = 512
 
     let options: Options
     let clock: any GatewayClock
     let logger: Logger
-    let database: DatabaseQueue
+    let writer: SQLiteWriter
     let chain: AuditChain
     let state: Mutex<State>
     let usage = Mutex(UsageCounts())
     let requests = Mutex(PendingRequests())
-    private let rows: AuditEventRow
+    let rows: AuditEventRow
     /// Told of rows once they are committed.
-    private let observer: (@Sendable ([AuditRow]) -> Void)?
-    private let identity: FileIdentity?
+    let observer: (@Sendable ([AuditRow]) -> Void)?
 
     /// Opens or creates the log. Blocks; call it while starting.
     ///
@@ -90,138 +94,142 @@ package final class SQLiteAuditLog: AuditLog {
             throw AuditError("the audit log \(path) cannot be opened: \(error.reason)")
         }
         do {
-            database = try SQLiteFile.open(path, label: "audit", busyTimeout: options.busyTimeout)
-            state = Mutex(State(head: try Self.prepare(database, path: path, chain: chain)))
+            writer = try SQLiteWriter(path, label: "audit", lockLimit: options.busyTimeout)
+            let opening = AuditOpening(options: options, chain: chain, rows: rows, now: clock.now().wall)
+            let opened = try writer.write { try opening.open($0) }
+            let room = AuditRoom(usedBytes: 0, limit: options.maximumBytes)
+            var state = State(file: AuditFile(path: path), head: opened.head, room: room)
+            (state.recent, state.loss) = (opened.recent, opened.loss)
+            self.state = Mutex(state)
         } catch {
             throw auditError(error, file: path)
         }
-        identity = FileIdentity(path)
         PrivateFile.removeLeftovers(of: AuditHead.path(for: path))
         exportHead()
+        measure()
+        if let loss = state.withLock({ $0.loss }) { report(loss) }
     }
+
+    /// nil once the log is closed.
+    package var database: DatabaseQueue? { writer.database }
 
     package func record(_ event: TokenEvent) async throws(AuditError) {
-        let result: Result<Void, AuditError> = await withCheckedContinuation { done in
-            accept(Entry(event: event, done: done))
-        }
-        try result.get()
+        let end = EventQueue.End()
+        if let refusal = accept(EventQueue.Entry(event: event, isWithdrawal: false, end: end)) { throw refusal }
+        try await result(of: end, within: options.recordLimit).get()
     }
 
-    private func accept(_ entry: Entry) {
-        enum Next { case refuse(AuditError), start, wait }
-        let next: Next = state.withLock { state in
-            if state.isClosed { return .refuse(AuditError("the audit log is closed")) }
-            guard state.pending.count < Self.pendingLimit else {
-                return .refuse(AuditError("too many events wait for the audit log; is the disk slow?"))
-            }
-            state.pending.append(entry)
-            if state.isDraining { return .wait }
-            state.isDraining = true
-            return .start
+    package func recordSoon(_ event: TokenEvent) async -> AuditError? {
+        let end = EventQueue.End()
+        if let refusal = accept(EventQueue.Entry(event: event, isWithdrawal: true, end: end)) {
+            keep(event)
+            return refusal
         }
-        switch next {
-        case .refuse(let error): entry.done.resume(returning: .failure(error))
-        case .start: database.asyncWriteWithoutTransaction { self.drain($0) }
-        case .wait: break
-        }
-    }
-
-    private func drain(_ database: Database) {
-        while let batch = nextBatch() {
-            let result = Result { try append(batch.map(\.event), to: database) }
-                .mapError { auditError($0, file: options.path) }
-            remember(result)
-            for entry in batch { entry.done.resume(returning: result) }
-            if case .success = result { exportHead() }
-        }
-    }
-
-    private func nextBatch() -> [Entry]? {
-        state.withLock { state in
-            guard !state.pending.isEmpty else {
-                state.isDraining = false
-                return nil
-            }
-            let batch = Array(state.pending.prefix(Self.batchLimit))
-            state.pending.removeFirst(batch.count)
-            return batch
-        }
-    }
-
-    private func remember(_ result: Result<Void, AuditError>) {
-        state.withLock { state in
-            if case .failure(let error) = result { state.failure = error } else { state.failure = nil }
-        }
-    }
-
-    /// Why events cannot be recorded at the moment; nil when they can.
-    ///
-    /// After a failure it is found out by writing, so that the end of the trouble shows without an event.
-    package func currentFailure() async -> AuditError? {
-        let isInPlace = FileIdentity(options.path) == identity
-        guard state.withLock({ $0.failure != nil && !$0.isClosed }) || !isInPlace else { return nil }
-        let result: Result<Void, AuditError> = await withCheckedContinuation { done in
-            database.asyncWriteWithoutTransaction { database in
-                let result = Result { try self.rewriteHeader(database) }
-                    .mapError { auditError($0, file: self.options.path) }
-                done.resume(returning: result)
-            }
-        }
-        remember(result)
-        if case .failure(let error) = result { return error }
+        if case .failure(let error) = await result(of: end, within: options.withdrawalLimit) { return error }
         return nil
     }
 
-    /// A durable write that changes nothing.
-    private func rewriteHeader(_ database: Database) throws {
-        try requireFileInPlace()
-        try database.inTransaction(.immediate) {
-            let version = try Int.fetchOne(database, sql: "PRAGMA user_version") ?? 0
-            try database.execute(sql: "PRAGMA user_version = \(version)")
-            return .commit
+    private func result(of end: EventQueue.End, within limit: Duration) async -> Result<Void, AuditError> {
+        let watchdog = Task {
+            // Cancelled when the event is committed before.
+            guard (try? await Task.sleep(for: limit)) != nil else { return }
+            end.keep(.failure(overdue ?? AuditError("the audit log \(options.path) did not take the event in time")))
         }
+        defer { watchdog.cancel() }
+        return await end.value()
     }
 
-    private func requireFileInPlace() throws(AuditError) {
-        guard FileIdentity(options.path) == identity else {
-            throw AuditError(
-                "the audit log \(options.path) was moved or removed while the gateway runs; put it back, or restart "
-                    + "the gateway"
-            )
-        }
-    }
-
-    private func append(_ events: [TokenEvent], to database: Database) throws {
-        try requireFileInPlace()
-        let known = state.withLock { $0.head }
-        var head = known
-        var committed: [AuditRow] = []
-        try database.inTransaction(.immediate) {
-            head = try Self.head(of: database, chain: chain)
-            try Self.requireRow(of: known, in: database, head: head, path: options.path)
-            let insert = try database.cachedStatement(sql: Self.insertion)
-            for event in events {
-                let columns = rows.columns(of: event, id: head.id + 1)
-                let hash = chain.hash(ofEvent: columns, after: head.hash)
-                let values = columns + [head.hash.databaseValue, hash.databaseValue]
-                try insert.execute(arguments: StatementArguments(values))
-                if observer != nil, let row = AuditRow(values) { committed.append(row) }
-                head = AuditHead(id: head.id + 1, hash: hash, chain: chain)
+    /// - Returns: Why the event is not taken.
+    private func accept(_ entry: EventQueue.Entry) -> AuditError? {
+        if writer.trouble(after: options.recordLimit) != nil, let overdue { return overdue }
+        let (refusal, starts): (AuditError?, Bool) = state.withLock { state in
+            if state.isClosed { return (AuditError("the audit log is closed"), false) }
+            if let shortage = state.room.shortage(for: entry.event.name.priority) {
+                return (AuditError("the audit log takes no such event: \(state.room.explanation(of: shortage))"), false)
             }
-            return .commit
+            guard !state.events.isFull else {
+                return (AuditError("too many events wait for the audit log; is the disk slow?"), false)
+            }
+            state.events.add(entry)
+            defer { state.events.isDraining = true }
+            return (nil, !state.events.isDraining)
         }
-        let end = head
-        state.withLock { state in
-            state.head = end
-            state.headIsExported = false
-        }
-        observer?(committed)
+        if starts { writer.start { self.drain() } }
+        return refusal
     }
 
-    private static let insertion = """
-        INSERT INTO token_events (\(AuditSchema.columnList))
-        VALUES (\(AuditSchema.allColumns.map { _ in "?" }.joined(separator: ", ")))
-        """
+    private func drain() {
+        while let batch = state.withLock({ $0.events.nextBatch() }) {
+            for entry in batch.written { entry.end.keep(.success(())) }
+            guard !batch.new.isEmpty else { continue }
+            let result = Result { try write(batch.new.map(\.event)) }
+            remember(result)
+            settle(batch.new, result.mapError { auditError($0, file: options.path) })
+            measure()
+            guard case .success = result else { continue }
+            writer.track { exportHead() }
+            writeWithdrawals()
+        }
+    }
+
+    private func settle(_ batch: [EventQueue.Entry], _ result: Result<Void, AuditError>) {
+        if case .success = result {
+            state.withLock { $0.events.committed(batch) }
+        } else {
+            for entry in batch where entry.isWithdrawal { keep(entry.event) }
+        }
+        for entry in batch { entry.end.keep(result) }
+    }
+
+    private func keep(_ withdrawal: TokenEvent) {
+        let isKept = state.withLock { !$0.isClosed && $0.events.keep(withdrawal) }
+        if !isKept { sayLost(withdrawal) }
+    }
+
+    /// Writes what could not be written before, now that the log works. On the thread only.
+    func writeWithdrawals() {
+        guard hasRoom(for: .operator) else { return }
+        var events = state.withLock { $0.events.takeWithdrawals() }
+        guard !events.isEmpty else { return }
+        for index in events.indices { events[index].detail["recorded_late"] = "true" }
+        do {
+            try write(events)
+            writer.track { exportHead() }
+        } catch {
+            state.withLock { $0.events.putBack(events) }
+        }
+    }
+
+    /// In one commit. On the thread only.
+    func write(_ events: [TokenEvent]) throws {
+        let (head, added) = try commit { try append(events, to: $0) }
+        state.withLock { state in
+            state.head = head
+            state.headIsExported = false
+            state.recent = (state.recent + added).suffix(Self.recentLimit)
+        }
+        observer?(added)
+    }
+
+    /// On the thread only.
+    ///
+    /// - Parameter limit: How long a lock of another program is waited for; nil stands for the usual time.
+    func commit<Value>(waitingForLock limit: Duration? = nil, _ body: (Database) throws -> Value) throws -> Value {
+        try requireFileInPlace()
+        return try writer.write(waitingForLock: limit, body)
+    }
+
+    private func append(_ events: [TokenEvent], to database: Database) throws -> (AuditHead, [AuditRow]) {
+        let known = state.withLock { $0.head }
+        var appender = AuditAppender(rows: rows, chain: chain, head: known)
+        try database.inTransaction(.immediate) {
+            appender.head = try AuditOpening.head(of: database, chain: chain)
+            try AuditOpening.requireRow(of: known, in: database, head: appender.head, path: options.path)
+            for event in events { try appender.append(event, to: database) }
+            return .commit
+        }
+        return (appender.head, appender.added)
+    }
 
     /// A head file that lags behind is no fault, so a failure is a warning and the next commit tries again.
     func exportHead() {
@@ -240,23 +248,5 @@ package final class SQLiteAuditLog: AuditLog {
             guard isNews else { return }
             logger.warning("the head of the audit log was not written", metadata: ["reason": "\(error.reason)"])
         }
-    }
-
-    /// Writes what is pending and the usage counted so far, and closes the file. Later events are refused.
-    package func close() async {
-        let wasOpen = state.withLock { state in
-            defer { state.isClosed = true }
-            return !state.isClosed
-        }
-        guard wasOpen else { return }
-        await flushUsage()
-        await flushRequests()
-        await withCheckedContinuation { (done: CheckedContinuation<Void, Never>) in
-            database.asyncWriteWithoutTransaction { _ in
-                self.exportHead()
-                done.resume()
-            }
-        }
-        try? database.close()
     }
 }

@@ -50,6 +50,9 @@ package enum FileStatus {
     /// The user that what is there belongs to; nil when nothing is.
     package static func owner(of path: String) -> UInt32? { of(path)?.st_uid }
 
+    /// In bytes; nil when nothing is there.
+    package static func size(of path: String) -> Int? { of(path).map { Int($0.st_size) } }
+
     static func of(_ path: String) -> stat? {
         var status = stat()
         return unsafe stat(path, &status) == 0 ? status : nil

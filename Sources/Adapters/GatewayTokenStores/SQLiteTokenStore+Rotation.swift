@@ -12,7 +12,7 @@ extension SQLiteTokenStore {
     ///
     /// - Returns: How many rows there are.
     package func rotate(to key: SymmetricKey) async throws(TokenStoreError) -> Int {
-        try await write { [self] database in
+        try await write(within: Self.rotationLimit) { [self] database in
             let (present, next) = (sealer.withLock { $0 }, TokenSealer(key: key))
             var count = 0
             try database.inTransaction(.immediate) {
@@ -33,6 +33,9 @@ extension SQLiteTokenStore {
             return count
         }
     }
+
+    /// All rows are encrypted anew in it.
+    private static let rotationLimit: Duration = .seconds(60)
 
     package func isEncrypted(with key: SymmetricKey) -> Bool {
         sealer.withLock { $0.keyCheck } == TokenSealer(key: key).keyCheck

@@ -1,6 +1,6 @@
 package import Crypto
 import Foundation
-import GRDB
+package import GRDB
 package import GatewayCore
 import GatewayFiles
 import GatewaySQLite
@@ -14,19 +14,22 @@ package final class SQLiteTokenStore: TokenStore {
     let path: String
     /// Changed by ``rotate(to:)`` alone, on the database's thread.
     let sealer: Mutex<TokenSealer>
-    let database: DatabaseQueue
+    private let writer: SQLiteWriter
     /// Which of the keys that it was opened with is the store's.
     package let keyIndex: Int
     private let identity: FileIdentity?
+    /// How long a caller waits for the disk.
+    private let limit: Duration
     /// Why the last write failed; nil when it did not.
-    private let failure = Mutex<TokenStoreError?>(nil)
+    private let lastFailure = Mutex<TokenStoreError?>(nil)
 
     package convenience init(
         path: String,
         key: SymmetricKey,
-        busyTimeout: Duration = .seconds(5)
+        busyTimeout: Duration = .seconds(5),
+        limit: Duration = .seconds(10)
     ) throws(TokenStoreError) {
-        try self.init(path: path, keys: [key], busyTimeout: busyTimeout)
+        try self.init(path: path, keys: [key], busyTimeout: busyTimeout, limit: limit)
     }
 
     /// Opens or creates the store. Blocks; call it while starting.
@@ -37,9 +40,11 @@ package final class SQLiteTokenStore: TokenStore {
     package init(
         path: String,
         keys: [SymmetricKey],
-        busyTimeout: Duration = .seconds(5)
+        busyTimeout: Duration = .seconds(5),
+        limit: Duration = .seconds(10)
     ) throws(TokenStoreError) {
         self.path = path
+        self.limit = limit
         let sealers = keys.map { TokenSealer(key: $0) }
         do {
             try PrivateFile.ensure(path)
@@ -47,10 +52,10 @@ package final class SQLiteTokenStore: TokenStore {
             throw .unavailable("\(path) cannot be opened: \(error.reason)")
         }
         do {
-            database = try SQLiteFile.open(path, label: "token-store", busyTimeout: busyTimeout)
-            try database.inDatabase { try $0.execute(sql: "PRAGMA secure_delete = ON") }
+            writer = try SQLiteWriter(path, label: "token-store", lockLimit: busyTimeout)
+            try writer.write { try $0.execute(sql: "PRAGMA secure_delete = ON") }
             identity = FileIdentity(path)
-            keyIndex = try Self.prepare(database, path: path, keyChecks: sealers.map(\.keyCheck))
+            keyIndex = try writer.write { try Self.prepare($0, path: path, keyChecks: sealers.map(\.keyCheck)) }
             sealer = Mutex(sealers[keyIndex])
         } catch {
             throw Self.storeError(error, path: path)
@@ -58,26 +63,28 @@ package final class SQLiteTokenStore: TokenStore {
     }
 
     package func load(_ key: CredentialKey) async throws(TokenStoreError) -> StoredToken? {
-        try await perform { [self] database in
-            let found = try Row.fetchOne(
-                database,
-                sql: "SELECT generation, updated_at, version, nonce, ciphertext FROM tokens WHERE key = ?",
-                arguments: [key.digest]
+        try await perform { [self] in try writer.write { try read(key, from: $0) } }
+    }
+
+    private func read(_ key: CredentialKey, from database: Database) throws -> StoredToken? {
+        let found = try Row.fetchOne(
+            database,
+            sql: "SELECT generation, updated_at, version, nonce, ciphertext FROM tokens WHERE key = ?",
+            arguments: [key.digest]
+        )
+        guard let found else { return nil }
+        guard let row = SealedToken(key: key.digest, columns: Array(found.databaseValues)) else { throw damagedRow }
+        guard row.version == TokenRecord.version else {
+            throw TokenStoreError.damaged(
+                "a row of \(path) has format \(row.version) and this program knows \(TokenRecord.version); "
+                    + "run the newer program, or run `authgateway token clear NAME`"
             )
-            guard let found else { return nil }
-            guard let row = SealedToken(key: key.digest, columns: Array(found.databaseValues)) else { throw damagedRow }
-            guard row.version == TokenRecord.version else {
-                throw TokenStoreError.damaged(
-                    "a row of \(path) has format \(row.version) and this program knows \(TokenRecord.version); "
-                        + "run the newer program, or run `authgateway token clear NAME`"
-                )
-            }
-            guard let token = sealer.withLock({ $0 }).open(row) else {
-                try requireOwnKey(database)
-                throw damagedRow
-            }
-            return token
         }
+        guard let token = sealer.withLock({ $0 }).open(row) else {
+            try requireOwnKey(database)
+            throw damagedRow
+        }
+        return token
     }
 
     private var damagedRow: TokenStoreError {
@@ -121,63 +128,71 @@ package final class SQLiteTokenStore: TokenStore {
         }
     }
 
-    /// Why tokens cannot be saved at the moment; nil when they can.
-    ///
-    /// After a failure it is found out by writing, so that the end of the trouble shows by itself.
-    package func currentFailure() async -> TokenStoreError? {
-        guard failure.withLock({ $0 }) != nil || !isInPlace else { return nil }
-        do throws(TokenStoreError) {
-            try await write { database in
-                try database.inTransaction(.immediate) {
-                    let version = try Int.fetchOne(database, sql: "PRAGMA user_version") ?? 0
-                    try database.execute(sql: "PRAGMA user_version = \(version)")
-                    return .commit
-                }
+    /// nil once the store is closed.
+    package var database: DatabaseQueue? { writer.database }
+
+    /// Why tokens cannot be saved at the moment, as far as is known without asking the disk; nil when they can.
+    package var failure: TokenStoreError? {
+        if let trouble = writer.trouble { return .unavailable(SQLiteFile.words(for: trouble, file: path, path: path)) }
+        return lastFailure.withLock { $0 }
+    }
+
+    /// Finds out whether the file is in its place, and after a failure whether it can be written again.
+    package func look() async {
+        // While the thread waits, there is nothing to be found out.
+        guard writer.trouble == nil else { return }
+        let isInDoubt = lastFailure.withLock { $0 != nil }
+        try? await write(within: SQLiteWriter.patience, waitingForLock: .milliseconds(200)) { database in
+            guard isInDoubt else { return }
+            try database.inTransaction(.immediate) {
+                let version = try Int.fetchOne(database, sql: "PRAGMA user_version") ?? 0
+                try database.execute(sql: "PRAGMA user_version = \(version)")
+                return .commit
             }
-            return nil
-        } catch {
-            return error
         }
     }
 
-    private var isInPlace: Bool { FileIdentity(path) == identity }
+    private func requireFileInPlace() throws(TokenStoreError) {
+        guard writer.track({ FileIdentity(path) }) != identity else { return }
+        throw .unavailable(
+            "\(path) is gone: it or its folder was moved or removed while the gateway runs. If it was moved, move it back. If "
+                + "it is lost, restart the gateway: it begins with an empty store, and credentials with a login need a new one"
+        )
+    }
 
+    /// - Parameters:
+    ///   - limit: How long the caller waits; nil stands for the usual time. What has begun goes on.
+    ///   - lock: How long another program that holds the file locked is waited for.
     func write<Value: Sendable>(
+        within limit: Duration? = nil,
+        waitingForLock lock: Duration? = nil,
         _ body: @escaping @Sendable (Database) throws -> Value
     ) async throws(TokenStoreError) -> Value {
         do throws(TokenStoreError) {
-            guard isInPlace else {
-                throw .unavailable(
-                    "\(path) was moved or removed while the gateway runs; put it back, or restart the gateway"
-                )
+            let value = try await perform(within: limit) { [self] in
+                try requireFileInPlace()
+                return try writer.write(waitingForLock: lock, body)
             }
-            let value = try await perform(body)
-            failure.withLock { $0 = nil }
+            lastFailure.withLock { $0 = nil }
             return value
         } catch {
-            failure.withLock { $0 = error }
+            lastFailure.withLock { $0 = error }
             throw error
         }
     }
 
     /// Finishes the writes under way and closes the file; later calls fail with ``TokenStoreError/unavailable(_:)``.
-    package func close() async {
-        try? await perform { _ in }
-        try? database.close()
-    }
+    package func close() async { await writer.close(within: .seconds(3)) }
 
-    /// Runs on the database's own thread: neither an event loop nor the caller's task waits for the disk.
+    /// Runs on the writer's thread: neither an event loop nor the caller's task waits for the disk.
     private func perform<Value: Sendable>(
-        _ body: @escaping @Sendable (Database) throws -> Value
+        within limit: Duration? = nil,
+        _ body: @escaping @Sendable () throws -> Value
     ) async throws(TokenStoreError) -> Value {
-        let result: Result<Value, any Error> = await withCheckedContinuation { continuation in
-            database.asyncWriteWithoutTransaction { database in
-                continuation.resume(returning: Result { try body(database) })
-            }
-        }
-        switch result {
-        case .success(let value): return value
-        case .failure(let error): throw Self.storeError(error, path: path)
+        do {
+            return try await writer.perform(within: limit ?? self.limit, body)
+        } catch {
+            throw Self.storeError(error, path: path)
         }
     }
 
@@ -186,7 +201,7 @@ package final class SQLiteTokenStore: TokenStore {
         let isDamage = (error as? DatabaseError).map {
             $0.resultCode == .SQLITE_CORRUPT || $0.resultCode == .SQLITE_NOTADB
         }
-        let words = SQLiteFile.words(for: error, file: path)
+        let words = SQLiteFile.words(for: error, file: path, path: path)
         return isDamage == true ? .damaged(words) : .unavailable(words)
     }
 
@@ -215,19 +230,16 @@ extension SealedToken {
 
 extension SQLiteTokenStore {
     /// - Returns: The index of the check that the store was written with.
-    private static func prepare(_ database: DatabaseQueue, path: String, keyChecks: [String]) throws -> Int {
-        let found = try database.inDatabase { database in
-            var found: String?
-            try database.inTransaction(.immediate) {
-                try database.execute(sql: schema)
-                try database.execute(
-                    sql: "INSERT OR IGNORE INTO token_store (name, value) VALUES ('key_check', ?)",
-                    arguments: [keyChecks.first]
-                )
-                found = try String.fetchOne(database, sql: "SELECT value FROM token_store WHERE name = 'key_check'")
-                return .commit
-            }
-            return found
+    private static func prepare(_ database: Database, path: String, keyChecks: [String]) throws -> Int {
+        var found: String?
+        try database.inTransaction(.immediate) {
+            try database.execute(sql: schema)
+            try database.execute(
+                sql: "INSERT OR IGNORE INTO token_store (name, value) VALUES ('key_check', ?)",
+                arguments: [keyChecks.first]
+            )
+            found = try String.fetchOne(database, sql: "SELECT value FROM token_store WHERE name = 'key_check'")
+            return .commit
         }
         guard let index = keyChecks.firstIndex(where: { $0 == found }) else {
             throw TokenStoreError.damaged(

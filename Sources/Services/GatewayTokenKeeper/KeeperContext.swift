@@ -87,6 +87,20 @@ struct KeeperContext: Sendable {
     ///
     /// - Returns: nil when it may be done; with `audit.on_failure: degrade` that is always.
     func commit(_ event: TokenEvent) async -> TokenFailure? {
+        guard await obstacle(to: event) != nil else { return nil }
+        return TokenFailure(
+            .transient(retryAfter: nil),
+            problem: GatewayProblem(
+                .auditUnavailable,
+                "The audit log cannot be written, so no new token of the credential \(name) is used."
+            )
+        )
+    }
+
+    /// The same.
+    ///
+    /// - Returns: Why it must not be done.
+    func obstacle(to event: TokenEvent) async -> AuditError? {
         do throws(AuditError) {
             try await audit.record(event)
             return nil
@@ -99,14 +113,7 @@ struct KeeperContext: Sendable {
                     "gateway.reason": "\(error.reason)", "gateway.on_failure": "\(onAuditFailure.rawValue)",
                 ]
             )
-            guard onAuditFailure == .block else { return nil }
-            return TokenFailure(
-                .transient(retryAfter: nil),
-                problem: GatewayProblem(
-                    .auditUnavailable,
-                    "The audit log cannot be written, so no new token of the credential \(name) is used."
-                )
-            )
+            return onAuditFailure == .block ? error : nil
         }
     }
 
@@ -122,18 +129,30 @@ struct KeeperContext: Sendable {
     }
 
     /// Writes an event whose loss does not stop anything.
-    func note(_ event: TokenEvent) async {
+    ///
+    /// - Returns: Why it is not recorded. What takes a right away is recorded later.
+    @discardableResult
+    func note(_ event: TokenEvent) async -> AuditError? {
+        let isWithdrawal = event.name.isWithdrawal
         do throws(AuditError) {
-            try await audit.record(event)
+            if !isWithdrawal {
+                try await audit.record(event)
+            } else if let error = await audit.recordSoon(event) {
+                throw error
+            }
+            return nil
         } catch {
             metrics.auditFailed()
+            // When the log has no room for what requests cause, that is said elsewhere, and once.
+            guard event.name.priority > .traffic else { return error }
             logger.warning(
-                "Token event was lost",
+                isWithdrawal ? "Token event is not recorded yet" : "Token event was lost",
                 metadata: [
                     "gateway.credential": "\(name)", "gateway.event": "\(event.name.rawValue)",
                     "gateway.reason": "\(error.reason)",
                 ]
             )
+            return error
         }
     }
 }

@@ -13,10 +13,21 @@ final class OperatorCommand: Sendable {
     }
 
     enum Kind: Sendable {
-        case operation(TokenOperation)
+        case refresh
+        case revoke
+        case clear
+        case `import`(ImportedToken)
         case login(TokenSet)
         /// The token that this one was made from is forgotten.
         case drop
+
+        /// Takes a right away, and is therefore carried out even when nobody waits for it any more.
+        var isWithdrawal: Bool {
+            switch self {
+            case .revoke, .clear, .drop: true
+            case .refresh, .import, .login: false
+            }
+        }
     }
 
     let kind: Kind
@@ -29,7 +40,7 @@ final class OperatorCommand: Sendable {
 
     /// - Returns: false when nobody waits for it any more.
     func begin() -> Bool {
-        guard !completion.isKept else { return false }
+        guard kind.isWithdrawal || !completion.isKept else { return false }
         begun.store(true, ordering: .relaxed)
         return true
     }

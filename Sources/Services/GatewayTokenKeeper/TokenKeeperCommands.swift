@@ -6,9 +6,54 @@ extension TokenKeeper {
     package static let commandDeadline: Duration = .seconds(50)
 
     package func perform(_ operation: TokenOperation) async -> Result<OperationReport, GatewayProblem> {
-        // At once, before the command's turn comes.
-        if case .lock = operation { lock() }
-        return report(await settled(carriedOut(OperatorCommand(.operation(operation)))))
+        takeAway(operation)
+        return report(await outcome(of: operation) { await settled(carriedOut(OperatorCommand($0))) })
+    }
+
+    /// What needs no turn, nor anything on the disk: from now on the token is not handed out.
+    package func takeAway(_ operation: TokenOperation) {
+        switch operation {
+        case .lock: lock()
+        case .clear: decide { $0.clear() }
+        case .refresh, .revoke, .import, .unlock: break
+        }
+    }
+
+    /// - Parameter inTurn: Carries out what has to be done between two calls.
+    private func outcome(
+        of operation: TokenOperation,
+        _ inTurn: (OperatorCommand.Kind) async -> OperatorCommand.Outcome
+    ) async -> OperatorCommand.Outcome {
+        switch operation {
+        case .lock:
+            let outcome = OperatorCommand.Outcome.success("\(name) is locked: it is neither injected nor renewed.")
+            return outcome.telling(of: await context.note(context.event(.locked, trigger: .operator)))
+        case .unlock:
+            if let problem = await recordUnlock() { return .failure(problem) }
+            unlock()
+            return .success("\(name) is unlocked.")
+        case .refresh: return await inTurn(.refresh)
+        case .revoke: return await inTurn(.revoke)
+        case .clear: return await inTurn(.clear)
+        case .import(let token): return await inTurn(.import(token))
+        }
+    }
+
+    /// Records that an operator unlocks the credential, which must be committed before it is.
+    ///
+    /// - Returns: Why it stays locked.
+    package func recordUnlock() async -> GatewayProblem? {
+        await context.obstacle(to: context.event(.unlocked, trigger: .operator)).map { error in
+            let detail = "\(name) stays locked, because that it is unlocked cannot be recorded: \(error.reason)."
+            return GatewayProblem(.auditUnavailable, detail)
+        }
+    }
+
+    /// Records that the credential stayed locked after all.
+    package func recordFailedUnlock() async {
+        var event = context.event(.unlocked, trigger: .operator)
+        event.outcome = .failed
+        await context.note(event)
     }
 
     /// Takes what a person's login has just brought, in the place of any other.
@@ -46,12 +91,16 @@ extension TokenKeeper {
     /// Carries out an operation while no gateway runs the keeper.
     package func performAlone(_ operation: TokenOperation) async -> Result<OperationReport, GatewayProblem> {
         actAlone()
-        if case .lock = operation { lock() }
+        takeAway(operation)
+        return report(await outcome(of: operation) { await carryOutAlone($0) })
+    }
+
+    private func carryOutAlone(_ kind: OperatorCommand.Kind) async -> OperatorCommand.Outcome {
         var renewer = TokenRenewer(context: context)
-        let command = OperatorCommand(.operation(operation))
+        let command = OperatorCommand(kind)
         await carryOut(command, &renewer)
         await dropAlone()
-        return report(await settled(command.end()))
+        return await settled(command.end())
     }
 
     /// Takes from the store what can be shown while no gateway runs the keeper; uses and records nothing.
@@ -91,7 +140,9 @@ extension TokenKeeper {
 
     func enqueue(_ command: OperatorCommand) -> Bool {
         commands.withLock { commands in
-            guard commands.count < Self.commandLimit, !isStopping.load(ordering: .acquiring) else { return false }
+            // A right is taken away however many commands wait.
+            let limit = command.kind.isWithdrawal ? 2 * Self.commandLimit : Self.commandLimit
+            guard commands.count < limit, !isStopping.load(ordering: .acquiring) else { return false }
             commands.append(command)
             return true
         }
@@ -104,10 +155,12 @@ extension TokenKeeper {
             // Done in time.
             return
         }
+        let seconds = Self.commandDeadline.wholeMilliseconds / 1000
         let what =
             command.hasBegun
-            ? "is still under way after \(Self.commandDeadline.wholeMilliseconds / 1000) s; the audit log will tell its end"
-            : "did not get its turn within \(Self.commandDeadline.wholeMilliseconds / 1000) s, and was dropped"
+            ? "is still under way after \(seconds) s; the audit log will tell its end"
+            : "did not get its turn within \(seconds) s, and "
+                + (command.kind.isWithdrawal ? "is carried out as soon as it does" : "was dropped")
         let detail = "The command for the credential \(name) \(what)."
         command.finish(.failure(GatewayProblem(.tokenEndpointTimeout, detail)))
     }
@@ -116,17 +169,17 @@ extension TokenKeeper {
 
     func carryOut(_ command: OperatorCommand, _ renewer: inout TokenRenewer) async {
         guard command.begin() else { return }
-        let outcome =
-            switch command.kind {
-            case .operation(let operation): await outcome(of: operation, &renewer)
-            case .login(let token): await logIn(with: token, &renewer)
-            case .drop: await clear(&renewer)
-            }
+        let outcome = await outcome(of: command.kind, &renewer).telling(of: renewer.unrecorded.take())
         command.finish(outcome, dropping: takeDrops())
     }
 
-    private func outcome(of operation: TokenOperation, _ renewer: inout TokenRenewer) async -> OperatorCommand.Outcome {
-        switch operation {
+    private func outcome(
+        of command: OperatorCommand.Kind,
+        _ renewer: inout TokenRenewer
+    ) async -> OperatorCommand.Outcome {
+        switch command {
+        case .login(let token): return await logIn(with: token, &renewer)
+        case .drop: return await clear(&renewer)
         case .refresh: return await refresh(&renewer).map { "\(name) has a new token." }
         case .revoke: return await revoke(&renewer)
         case .clear:
@@ -137,13 +190,6 @@ extension TokenKeeper {
             let outcome = await take(token, &renewer)
             if case .success = outcome { dropDescendantsForOperator() }
             return outcome
-        case .lock:
-            await context.note(context.event(.locked, trigger: .operator))
-            return .success("\(name) is locked: it is neither injected nor renewed.")
-        case .unlock:
-            unlock()
-            await context.note(context.event(.unlocked, trigger: .operator))
-            return .success("\(name) is unlocked.")
         }
     }
 
@@ -166,5 +212,18 @@ extension TokenKeeper {
         await make(call, &renewer)
         if let failure = look({ $0.lastFailure }) { return .failure(failure.problem) }
         return .success(())
+    }
+}
+
+extension OperatorCommand.Outcome {
+    /// The same, and that it is not in the audit log yet.
+    fileprivate func telling(of error: AuditError?) -> Self {
+        guard let error else { return self }
+        let note = " That is not recorded yet: \(error.reason). It is as soon as the audit log can be written."
+        return map { $0 + note }.mapError { problem in
+            var problem = problem
+            problem.detail += note
+            return problem
+        }
     }
 }

@@ -34,6 +34,8 @@ struct TokenRenewer {
     var saveIsDue: MonotonicTime?
     /// A refresh token was sent and no answer came that says what became of it.
     var isUncertain = false
+    /// Why what an operator has just taken away is not in the audit log yet.
+    var unrecorded: AuditError?
 
     init(context: KeeperContext) { self.context = context }
 

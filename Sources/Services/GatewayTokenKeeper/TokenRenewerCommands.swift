@@ -8,7 +8,7 @@ extension TokenRenewer {
         let problem = await forget()
         isUncertain = false
         let event = context.event(.cleared, generation: generation == 0 ? nil : generation, trigger: .operator)
-        await context.note(event)
+        unrecorded = await context.note(event)
         return problem
     }
 
@@ -109,7 +109,7 @@ extension TokenRenewer {
         event.errorCode = end.code
         event.duration = context.clock.now().monotonic - attempt.now.monotonic
         event.token = record?.token.access
-        await context.note(event)
+        unrecorded = await context.note(event)
         log(end)
         guard end.problem == nil || !context.grant.keepsTokenUntilRevoked else { return (end.problem, false) }
         if end.problem != nil {

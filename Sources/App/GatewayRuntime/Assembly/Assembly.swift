@@ -135,7 +135,10 @@ struct Assembly: Sendable {
             throw error
         }
         services = [
-            [AuditService(log: storage.audit), AuditFeedService(feed: feed), observer, keepers],
+            [
+                AuditService(log: storage.audit), StorageService(storage: storage, clock: clock),
+                AuditFeedService(feed: feed), observer, keepers,
+            ],
             [
                 ExpirationMonitor(
                     expirations: { [makeControl] in await makeControl().expirations() },

@@ -64,6 +64,7 @@ struct OperatorControl: GatewayControl {
             live: live,
             keepers: keepers,
             locks: storage.locks,
+            clock: clock,
             isOffline: isOffline,
             withdraw: withdraw
         )
@@ -167,7 +168,7 @@ struct OperatorControl: GatewayControl {
         let ended = expiring.filter { $0.remainingSeconds <= 0 }.compactMap(ReadinessReasons.notice)
         let ending = expiring.filter { $0.remainingSeconds > 0 }.compactMap(ReadinessReasons.notice)
         let rotating = sources.keepers.filter(\.rotatesRefreshToken).map(\.name)
-        let troubles = await storage.troubles(plan, rotating: rotating)
+        let troubles = storage.health.troubles(plan.audit.onFailure, rotating: rotating)
         let faults = [refusal].compactMap(\.self) + troubles.reasons + needs + ended
         switch readinessState.phase {
         case .starting: return Readiness(.notReady, reasons: ["the gateway is starting"] + faults + ending)

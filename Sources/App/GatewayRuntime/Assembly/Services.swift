@@ -15,6 +15,20 @@ struct AuditService: Service {
     }
 }
 
+/// Looks after the files, so that whoever asks how they are doing is answered from memory.
+struct StorageService: Service {
+    static let interval: Duration = .seconds(1)
+
+    let storage: Storage
+    let clock: any GatewayClock
+
+    func run() async throws {
+        await cancelWhenGracefulShutdown {
+            while (try? await clock.sleep(for: Self.interval)) != nil { await storage.look() }
+        }
+    }
+}
+
 /// Runs the audit feed until all services that record events have stopped.
 struct AuditFeedService: Service {
     let feed: AuditFeed

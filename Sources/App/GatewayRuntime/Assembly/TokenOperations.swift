@@ -9,16 +9,26 @@ struct TokenOperations {
     /// What was served when the operator asked.
     let keepers: KeeperLookup
     let locks: CredentialLocks
+    let clock: any GatewayClock
     /// No gateway runs: the keepers do not, and the store is all there is.
     let isOffline: Bool
     /// Ends what is under way with credentials of these sources; returns the numbers of the workers that did not answer in time.
     let withdraw: @Sendable ([any CredentialSource]) async -> [Int]
 
     /// Answers once nothing is under way any more with what the operation took away.
+    ///
+    /// What can be taken away at once is, and its use is ended, before anything waits for the disk or for an authority.
     func perform(_ operation: TokenOperation, on name: String) async -> Result<OperationReport, GatewayProblem> {
-        let before = keepers.sources.allKeepers.map { (ObjectIdentifier($0), $0.timesWithdrawn) }
-        let result = await carryOut(operation, on: name)
-        let silent = await withdraw(withdrawn(since: Dictionary(before) { first, _ in first }))
+        let before = withdrawals
+        let keeper: TokenKeeper
+        switch takeAway(operation, from: name) {
+        case .success(let found): keeper = found
+        case .failure(let problem): return .failure(problem)
+        }
+        let between = withdrawals
+        var silent = await withdraw(withdrawn(since: before))
+        let result = await carryOut(operation, keeper, name)
+        silent += await withdraw(withdrawn(since: between))
         guard let warning = ProxyServer.warning(of: silent, that: "it has ended all use of the token") else {
             return result
         }
@@ -26,6 +36,28 @@ struct TokenOperations {
             var report = report
             report.message += " \(warning)"
             return report
+        }
+    }
+
+    private var withdrawals: [ObjectIdentifier: Int] {
+        let all = (live.state.sources.allKeepers + keepers.sources.allKeepers).map {
+            (ObjectIdentifier($0), $0.timesWithdrawn)
+        }
+        return Dictionary(all) { first, _ in first }
+    }
+
+    /// - Returns: The keeper that carries out the rest.
+    private func takeAway(_ operation: TokenOperation, from name: String) -> Result<TokenKeeper, GatewayProblem> {
+        keepers.keeper(of: name).map { found in
+            guard case .lock = operation else {
+                found.takeAway(operation)
+                return found
+            }
+            // Whichever keeper is made from now on begins locked; the one that serves by now is locked here.
+            locks.hold(name)
+            let serving = successor(of: found, name)
+            serving.takeAway(operation)
+            return serving
         }
     }
 
@@ -37,17 +69,15 @@ struct TokenOperations {
         }
     }
 
-    private func carryOut(_ operation: TokenOperation, on name: String) async -> Result<OperationReport, GatewayProblem>
-    {
-        do throws(GatewayProblem) {
-            let keeper = try keepers.keeper(of: name).get()
-            switch operation {
-            case .lock: return await lock(name, keeper)
-            case .unlock: return await unlock(name, keeper)
-            case .refresh, .revoke, .clear, .import: return await carryOut(operation, keeper)
-            }
-        } catch {
-            return .failure(error)
+    private func carryOut(
+        _ operation: TokenOperation,
+        _ keeper: TokenKeeper,
+        _ name: String
+    ) async -> Result<OperationReport, GatewayProblem> {
+        switch operation {
+        case .lock: await lock(name, keeper)
+        case .unlock: await unlock(name, keeper)
+        case .refresh, .revoke, .clear, .import: await carryOut(operation, keeper)
         }
     }
 
@@ -59,49 +89,39 @@ struct TokenOperations {
     }
 
     private func lock(_ name: String, _ keeper: TokenKeeper) async -> Result<OperationReport, GatewayProblem> {
+        let report = await carryOut(.lock, keeper)
         do throws(StateError) {
-            try locks.lock(name)
+            try await locks.lock(name)
+            return report
         } catch {
-            _ = await carryOut(.lock, keeper)
             let detail =
-                "\(error.description). \(name) is locked, but only until the gateway stops or a reload changes it."
+                "\(error.description). \(name) is locked, but only until the gateway stops. It tries to write the file again "
+                + "until then."
             return .failure(GatewayProblem(.internalError, detail))
         }
-        return await carryOut(.lock, keeper, of: name) { locks.contains(name) }
     }
 
     private func unlock(_ name: String, _ keeper: TokenKeeper) async -> Result<OperationReport, GatewayProblem> {
+        if let problem = await keeper.recordUnlock() { return .failure(problem) }
+        let names = keepers.names(of: keeper)
         do throws(StateError) {
-            try locks.unlock(keepers.names(of: keeper))
+            try await locks.unlock(names)
         } catch {
-            return .failure(GatewayProblem(.internalError, "\(error.description)."))
+            await keeper.recordFailedUnlock()
+            follow(names, name, keeper)
+            return .failure(GatewayProblem(.internalError, "\(error.description). \(name) stays locked."))
         }
-        return await carryOut(.unlock, keeper, of: name) { !locks.contains(name) }
+        let serving = follow(names, name, keeper)
+        return .success(OperationReport(message: "\(name) is unlocked.", token: serving.status(at: clock.now())))
     }
 
-    /// Carries out what is stored already, by the keeper that serves by now: whichever is made later begins as is stored.
-    /// When that one makes room for another before the command has its turn, the other one does it and says so.
-    ///
-    /// - Parameter stands: Whether no operator has commanded the opposite meanwhile.
-    private func carryOut(
-        _ operation: TokenOperation,
-        _ keeper: TokenKeeper,
-        of name: String,
-        while stands: () -> Bool
-    ) async -> Result<OperationReport, GatewayProblem> {
-        var keeper = successor(of: keeper, name)
-        for _ in 1..<Self.maximumSuccessors {
-            let result = await carryOut(operation, keeper)
-            guard case .failure(let problem) = result, problem.kind == .draining, stands() else { return result }
-            let next = successor(of: keeper, name)
-            guard next !== keeper else { return result }
-            keeper = next
-        }
-        return await carryOut(operation, keeper)
+    /// Makes the keeper that serves by now as locked as its names are: another operator may have locked one meanwhile.
+    @discardableResult
+    private func follow(_ names: [String], _ name: String, _ keeper: TokenKeeper) -> TokenKeeper {
+        let serving = successor(of: keeper, name)
+        locks.decide(names) { $0 ? serving.lock() : serving.unlock() }
+        return serving
     }
-
-    /// Keepers that one command is tried with; each of them was retired while the command waited.
-    private static let maximumSuccessors = 4
 
     private func successor(of keeper: TokenKeeper, _ name: String) -> TokenKeeper {
         let state = live.state

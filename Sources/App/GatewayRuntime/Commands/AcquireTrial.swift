@@ -99,6 +99,7 @@ struct AcquireTrial: Sendable {
 /// None of these tokens is used, and the log belongs to the gateway that may be running.
 private struct Unrecorded: AuditLog {
     func record(_ event: TokenEvent) async throws(AuditError) {}
+    func recordSoon(_ event: TokenEvent) async -> AuditError? { nil }
     func count(_ use: TokenUse) {}
     func keep(_ requests: [RequestUse]) -> Int { 0 }
 }

@@ -88,22 +88,23 @@ struct Storage: Sendable {
         }
     }
 
-    /// What is wrong with the files at the moment, and whether requests suffer.
-    func troubles(_ plan: Plan, rotating: [String]) async -> (reasons: [String], blocks: Bool) {
-        var reasons: [String] = []
-        var blocks = false
-        if let failure = await audit.currentFailure() {
-            let isBlocked = plan.audit.onFailure == .block
-            blocks = isBlocked
-            let effect = isBlocked ? "no new token is used" : "tokens are used without a record (on_failure: degrade)"
-            reasons.append("the audit log cannot be written, so \(effect): \(failure.reason)")
-        }
-        if let tokens = tokens as? SQLiteTokenStore, let failure = await tokens.currentFailure() {
-            blocks = blocks || !rotating.isEmpty
-            let effect = rotating.isEmpty ? "" : ", so \(rotating.joined(separator: ", ")) cannot be renewed"
-            reasons.append("the token store cannot be written\(effect): \(Self.words(for: failure))")
-        }
-        return (reasons, blocks)
+    /// How the files are doing, as far as is known without asking the disk. Never waits.
+    var health: StorageHealth {
+        let audit = audit.health
+        var health = StorageHealth(room: audit.room)
+        health.auditFailure = audit.failure?.reason
+        health.unrecorded = audit.unrecorded
+        health.auditLoss = audit.loss.map { StorageHealth.Loss(lostTo: $0.lostTo, at: $0.at) }
+        health.tokenFailure = (tokens as? SQLiteTokenStore)?.failure.map { Self.words(for: $0) }
+        return health
+    }
+
+    /// Finds out how they are doing. A file that does not answer keeps no other from being looked at.
+    func look() async {
+        async let audited: Void = audit.look()
+        async let locked: Void = locks.storeAgain()
+        await (tokens as? SQLiteTokenStore)?.look()
+        _ = await (audited, locked)
     }
 
     private static func installationKey(_ source: TokenPlan.Key) throws(StateError) -> InstallationKey {
@@ -124,12 +125,14 @@ struct Storage: Sendable {
         _ logger: Logger,
         _ observer: (@Sendable ([AuditRow]) -> Void)?
     ) throws(StateError) -> SQLiteAuditLog {
-        let options = SQLiteAuditLog.Options(
+        var options = SQLiteAuditLog.Options(
             path: plan.path,
             instance: key.instanceName,
             retention: plan.retention,
             recordsUsage: plan.usage != .none
         )
+        options.onMissing = plan.onMissing
+        options.maximumBytes = plan.maximumBytes
         do throws(AuditError) {
             return try SQLiteAuditLog(
                 options: options,

@@ -37,6 +37,8 @@ package struct TokenEvent: Hashable, Sendable {
         case requestFailed = "request_failed"
         case keyRotating = "key_rotating"
         case keyRotated = "key_rotated"
+        /// The first row of a log that was begun because its database was gone.
+        case auditRecreated = "audit_recreated"
     }
 
     package enum Trigger: String, CaseIterable, Sendable {

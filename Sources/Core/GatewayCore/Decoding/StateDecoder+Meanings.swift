@@ -16,6 +16,18 @@ extension StateDecoder {
             default: "block",
             example: "degrade"
         ),
+        "on_missing": KeyMeaning(
+            "What happens when the database is gone. refuse: nothing is recorded until it is put back; recreate: a new one "
+                + "is begun, whose first event tells of the loss.",
+            default: "refuse",
+            example: "recreate"
+        ),
+        "max_bytes": KeyMeaning(
+            "Maximum size of the database with its write-ahead log. In the last tenth, denials, failed requests and uses are "
+                + "not recorded any more; it is a reserve for token and operator events.",
+            default: ConfigUnits.text(bytes: AuditRoom.defaultLimit),
+            example: "2GiB"
+        ),
     ]
 
     static let tokenMeanings: [String: KeyMeaning] = [

@@ -17,6 +17,9 @@ enum StateDecoder {
             plan.retention = retention
         }
         if let onFailure = fields.choice("on_failure", of: AuditPlan.OnFailure.self) { plan.onFailure = onFailure }
+        if let onMissing = fields.choice("on_missing", of: AuditPlan.OnMissing.self) { plan.onMissing = onMissing }
+        // Less would hold little more than the write-ahead log.
+        if let bytes = fields.size("max_bytes", in: 16 << 20...16 << 40) { plan.maximumBytes = bytes }
         fields.refuseUnknownKeys()
         return plan
     }

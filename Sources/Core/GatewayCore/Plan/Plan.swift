@@ -155,10 +155,21 @@ package struct AuditPlan: Hashable, Sendable {
         case degrade
     }
 
+    /// What happens when the database is gone, while the gateway runs or when it starts.
+    package enum OnMissing: String, CaseIterable, Sendable {
+        /// Nothing is recorded until a person has put it back.
+        case refuse
+        /// A new one is begun, whose first event tells of the loss.
+        case recreate
+    }
+
     package var path: String
     package var usage: Usage
     package var retention: Duration
     package var onFailure: OnFailure
+    package var onMissing = OnMissing.refuse
+    /// Of the database with its write-ahead log; see ``AuditRoom``.
+    package var maximumBytes = AuditRoom.defaultLimit
 
     package init(path: String, usage: Usage, retention: Duration, onFailure: OnFailure) {
         self.path = path

@@ -9,6 +9,7 @@ package final class RecordingAuditLog: AuditLog {
         var requestLimit = Int.max
         var failing: (@Sendable (TokenEvent) -> Bool)?
         var refused = 0
+        var withdrawals: [TokenEvent] = []
     }
 
     private let state = Watched(State())
@@ -26,7 +27,17 @@ package final class RecordingAuditLog: AuditLog {
     package func last(_ name: TokenEvent.Name) -> TokenEvent? { events.last { $0.name == name } }
 
     /// From now on events that `isRefused` picks are not written; nil writes all again.
-    package func fail(_ isRefused: (@Sendable (TokenEvent) -> Bool)?) { state.update { $0.failing = isRefused } }
+    package func fail(_ isRefused: (@Sendable (TokenEvent) -> Bool)?) {
+        state.update { state in
+            state.failing = isRefused
+            guard isRefused == nil else { return }
+            state.events += state.withdrawals
+            state.withdrawals = []
+        }
+    }
+
+    /// What operators took away and what is not written yet.
+    package var withdrawals: [TokenEvent] { state.value.withdrawals }
 
     package func untilRecorded(_ name: TokenEvent.Name, times: Int = 1) async throws {
         try await state.until { $0.events.count { $0.name == name } >= times }
@@ -44,6 +55,16 @@ package final class RecordingAuditLog: AuditLog {
             return true
         }
         guard isWritten else { throw AuditError("no space left on device") }
+    }
+
+    package func recordSoon(_ event: TokenEvent) async -> AuditError? {
+        do throws(AuditError) {
+            try await record(event)
+            return nil
+        } catch {
+            state.update { $0.withdrawals.append(event) }
+            return error
+        }
     }
 
     package func count(_ use: TokenUse) { state.update { $0.uses.append(use) } }

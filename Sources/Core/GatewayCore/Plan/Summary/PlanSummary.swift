@@ -115,6 +115,7 @@ extension PlanSummary {
         audit = [
             "path": plan.audit.path, "usage": plan.audit.usage.rawValue,
             "retention": ConfigUnits.text(plan.audit.retention), "on_failure": plan.audit.onFailure.rawValue,
+            "on_missing": plan.audit.onMissing.rawValue, "max_bytes": ConfigUnits.text(bytes: plan.audit.maximumBytes),
         ]
         tokens = ["store": plan.tokens.store.rawValue]
         if plan.tokens.store == .sqlite { tokens["path"] = plan.tokens.path }

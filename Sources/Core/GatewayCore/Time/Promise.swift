@@ -1,7 +1,7 @@
 import Synchronization
 
 /// A value that one task waits for; what comes first counts.
-final class Promise<Value: Sendable>: Sendable {
+package final class Promise<Value: Sendable>: Sendable {
     private enum State {
         case open
         case awaited(CheckedContinuation<Value, Never>)
@@ -10,11 +10,13 @@ final class Promise<Value: Sendable>: Sendable {
 
     private let state = Mutex(State.open)
 
-    var isKept: Bool {
+    package init() {}
+
+    package var isKept: Bool {
         state.withLock { if case .kept = $0 { true } else { false } }
     }
 
-    func keep(_ value: Value) {
+    package func keep(_ value: Value) {
         let waiter: CheckedContinuation<Value, Never>? = state.withLock { state in
             switch state {
             case .kept: return nil
@@ -30,7 +32,7 @@ final class Promise<Value: Sendable>: Sendable {
     }
 
     /// Called once.
-    func value() async -> Value {
+    package func value() async -> Value {
         await withCheckedContinuation { continuation in
             let kept: Value? = state.withLock { state in
                 if case .kept(let value) = state { return value }

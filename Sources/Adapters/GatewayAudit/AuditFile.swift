@@ -1,0 +1,64 @@
+package import GatewayCore
+import GatewayFiles
+
+/// The rows up to this one were lost with the database that held them.
+package struct AuditLoss: Hashable, Sendable {
+    package let lostTo: Int64
+    package let at: UnixTime
+}
+
+/// Which file the log is, so that it shows when another one has taken its place, or none.
+struct AuditFile: Sendable {
+    enum Place {
+        case inPlace
+        case missing
+        /// Something is there that this log did not open.
+        case replaced
+    }
+
+    let path: String
+    private var identity: FileIdentity?
+    /// A file that was made to take the lost one's place, as long as nothing is in it.
+    private var candidate: FileIdentity?
+    /// Keeps other gateways off a file that was made while this one runs.
+    private var lock: FileLock?
+
+    /// - Parameter path: The file is there, and locked by the caller.
+    init(path: String) {
+        self.path = path
+        identity = FileIdentity(path)
+    }
+
+    var place: Place {
+        guard let found = FileIdentity(path) else { return .missing }
+        if found == identity { return .inPlace }
+        return found == candidate || FileStatus.size(of: path) == 0 ? .missing : .replaced
+    }
+
+    /// Makes a file where none is, and keeps other gateways off it.
+    mutating func makeCandidate() throws(AuditError) {
+        do throws(PrivateFile.Failure) {
+            try PrivateFile.ensure(path, keepsMode: true)
+        } catch {
+            throw AuditError("the audit log \(path) is gone, and a new one cannot be made: \(error.reason)")
+        }
+        candidate = FileIdentity(path)
+        guard lock == nil || lock?.identity != candidate else { return }
+        do throws(FileLock.Failure) {
+            lock = try FileLock(path)
+        } catch {
+            throw AuditError("the audit log \(path) is gone, and another gateway uses what is there now; stop it")
+        }
+    }
+
+    mutating func acceptCandidate() {
+        identity = candidate
+        candidate = nil
+    }
+
+    /// What helps when the file is gone.
+    static func remedy(of path: String) -> String {
+        "if it was moved, move it back with its -wal file. If it is lost, set audit.on_missing: recreate and restart the "
+            + "gateway: a new log is begun, and its first event tells of the loss"
+    }
+}

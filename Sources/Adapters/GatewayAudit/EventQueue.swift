@@ -1,0 +1,73 @@
+import GatewayCore
+
+/// Events on their way into the log.
+struct EventQueue {
+    typealias End = Promise<Result<Void, AuditError>>
+
+    struct Entry {
+        let event: TokenEvent
+        /// Is to be written whenever that is possible.
+        let isWithdrawal: Bool
+        /// For the author, who waits for a limited time.
+        let end: End
+    }
+
+    /// Events that may wait for a commit; more are refused rather than held in memory.
+    static let limit = 4096
+    static let batchLimit = 512
+    /// Withdrawals that could not be written, and events whose authors did not wait for the commit.
+    static let memoryLimit = 1024
+
+    private var entries: [Entry] = []
+    /// What could not be written yet, oldest first.
+    private(set) var withdrawals: [TokenEvent] = []
+    /// Committed after their authors had given up. They may bring them again.
+    private var late: [TokenEvent] = []
+    /// The thread has been told that there is something to do.
+    var isDraining = false
+
+    var isFull: Bool { entries.count >= Self.limit }
+
+    mutating func add(_ entry: Entry) { entries.append(entry) }
+
+    /// - Returns: Whether there is a place for it.
+    mutating func keep(_ withdrawal: TokenEvent) -> Bool {
+        guard withdrawals.count < Self.memoryLimit else { return false }
+        withdrawals.append(withdrawal)
+        return true
+    }
+
+    mutating func takeWithdrawals() -> [TokenEvent] {
+        defer { withdrawals = [] }
+        return withdrawals
+    }
+
+    mutating func putBack(_ unwritten: [TokenEvent]) { withdrawals = unwritten + withdrawals }
+
+    /// What is written with the next commit. An author who has given up does not count on it any more.
+    ///
+    /// - Returns: nil when there is nothing to do.
+    mutating func nextBatch() -> (new: [Entry], written: [Entry])? {
+        guard !entries.isEmpty else {
+            isDraining = false
+            return nil
+        }
+        let taken = Array(entries.prefix(Self.batchLimit))
+        entries.removeFirst(taken.count)
+        var batch: (new: [Entry], written: [Entry]) = ([], [])
+        for entry in taken where entry.isWithdrawal || !entry.end.isKept {
+            if let index = late.firstIndex(of: entry.event) {
+                late.remove(at: index)
+                batch.written.append(entry)
+            } else {
+                batch.new.append(entry)
+            }
+        }
+        return batch
+    }
+
+    mutating func committed(_ batch: [Entry]) {
+        late += batch.filter { !$0.isWithdrawal && $0.end.isKept }.map(\.event)
+        late.removeFirst(max(0, late.count - Self.memoryLimit))
+    }
+}

@@ -1,0 +1,54 @@
+import GatewayCore
+
+/// What is wrong with the files of a gateway.
+struct StorageHealth: Hashable, Sendable {
+    /// The audit log was begun anew, because its database was gone.
+    struct Loss: Hashable, Sendable {
+        /// The number of the last row that is lost.
+        let lostTo: Int64
+        let at: UnixTime
+    }
+
+    /// Why events cannot be recorded; nil when they can.
+    var auditFailure: String?
+    var room: AuditRoom
+    var auditLoss: Loss?
+    /// Withdrawals that wait to be recorded.
+    var unrecorded = 0
+    /// Why tokens cannot be stored; nil when they can.
+    var tokenFailure: String?
+
+    init(room: AuditRoom) { self.room = room }
+
+    /// - Parameters:
+    ///   - onFailure: Of the audit log.
+    ///   - rotating: The credentials whose renewal needs the token store.
+    /// - Returns: A sentence for each trouble, and whether requests suffer.
+    func troubles(_ onFailure: AuditPlan.OnFailure, rotating: [String]) -> (reasons: [String], blocks: Bool) {
+        var reasons: [String] = []
+        var blocks = false
+        let isBlocking = onFailure == .block
+        let effect = isBlocking ? "no new token is used" : "tokens are used without a record (on_failure: degrade)"
+        if let auditFailure {
+            blocks = isBlocking
+            reasons.append("the audit log cannot be written, so \(effect): \(auditFailure)")
+        } else if room.shortage(for: .token) != nil {
+            blocks = isBlocking
+            reasons.append("the audit log is full, so \(effect): \(room.explanation(of: .limit))")
+        } else if let shortage = room.shortage(for: .traffic) {
+            let what = "failed requests, denials and uses are not recorded any more"
+            reasons.append("the audit log is almost full, so \(what): \(room.explanation(of: shortage))")
+        }
+        if unrecorded > 0 { reasons.append("the audit log lacks \(unrecorded) locks, revocations and the like so far") }
+        if let auditLoss {
+            let rows = auditLoss.lostTo > 0 ? "rows up to \(auditLoss.lostTo) are lost" : "what it held is lost"
+            reasons.append("the audit log was gone and was begun anew at \(auditLoss.at.rfc3339): \(rows)")
+        }
+        if let tokenFailure {
+            blocks = blocks || !rotating.isEmpty
+            let effect = rotating.isEmpty ? "" : ", so \(rotating.joined(separator: ", ")) cannot be renewed"
+            reasons.append("the token store cannot be written\(effect): \(tokenFailure)")
+        }
+        return (reasons, blocks)
+    }
+}
