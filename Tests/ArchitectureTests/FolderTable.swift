@@ -31,7 +31,7 @@ enum FolderTable {
         ],
         ["Credentials": ["Errors", "HTTP", "Rejections", "Secrets", "Text", "Time"]],
         [
-            "Audit": ["Config", "Credentials", "Errors", "Secrets", "Time"],
+            "Audit": ["Config", "Credentials", "Errors", "Secrets", "Time", "Traffic"],
             "Tokens": ["Addresses", "Credentials", "Errors", "HTTP", "Secrets", "Text", "Time"],
         ],
         ["Login": ["Addresses", "Errors", "Secrets", "Text", "Time", "Tokens"]],

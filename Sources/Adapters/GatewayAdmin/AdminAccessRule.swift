@@ -7,7 +7,7 @@ enum AdminAccessRule {
     private static let pages: Set = [
         "/", "/explain", "/style.css", "/script.js", "/icon.svg", "/healthz", "/login", "/token",
     ]
-    private static let forms: Set = ["/", "/login", "/login/answer", "/token"]
+    private static let forms: Set = ["/", "/explain", "/login", "/login/answer", "/token"]
 
     static func isOpen(_ request: Request) -> Bool {
         let path = request.uri.path

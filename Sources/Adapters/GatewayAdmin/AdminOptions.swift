@@ -17,6 +17,8 @@ package struct AdminOptions: Sendable {
     package var broadcaster = EventBroadcaster()
     /// What the audit log held before the start; asked once.
     package var past: @Sendable () async -> EventBroadcaster.Past? = { nil }
+    /// The last requests, which are in memory only.
+    package var requests: EventBroadcaster.Requests = { _ in ([], "") }
     /// Rows of the audit log that are not in memory any more; nil when it does not answer in time.
     package var olderEvents: @Sendable (EventQuery, _ since: Int64?, _ limit: Int) async -> RecentEvents.Page? = {
         _,
@@ -51,6 +53,10 @@ package struct AdminOptions: Sendable {
 
     /// From memory; where that does not reach far enough, from the audit log.
     func events(_ query: EventQuery, since id: Int64?, limit: Int) async -> RecentEvents.Page {
+        if query.kind == .group(.requests) {
+            let found = requests(nil).entries.reversed().filter(query.matches)
+            return RecentEvents.Page(events: Array(found.prefix(limit)), isComplete: false)
+        }
         let page = broadcaster.page(query, since: id, limit: limit)
         guard !page.isComplete, page.events.count < limit else { return page }
         return await olderEvents(query, id, limit) ?? page

@@ -102,7 +102,7 @@ package actor AdminServer {
             connections.addTask {
                 if let past = await options.past() { options.broadcaster.begin(with: past) }
             }
-            connections.addTask { await options.broadcaster.run() }
+            connections.addTask { await options.broadcaster.run(options.requests) }
             do {
                 try await listener.executeThenClose { inbound in
                     for try await channel in inbound {

@@ -93,7 +93,7 @@ struct AdminEvents: Sendable {
     private static func block(of signal: EventBroadcaster.Signal, _ text: (AuditEntry) -> String) -> String {
         guard case .entry(let entry) = signal else { return ":\n\n" }
         let lines = text(entry).split(separator: "\n").map { "data: \($0)\n" }.joined()
-        return "id: \(entry.id)\n\(lines)\n"
+        return (entry.id.map { "id: \($0)\n" } ?? "") + "\(lines)\n"
     }
 }
 

@@ -7,7 +7,7 @@ package final class EventBroadcaster: Sendable {
     package static let streamLimit = 32
     /// Signals that wait for one reader; one that is slower is cut.
     static let queueLimit = 256
-    static let heartbeatInterval: Duration = .seconds(15)
+    static let heartbeatSeconds = 15
 
     enum Signal: Sendable {
         case entry(AuditEntry)
@@ -128,11 +128,28 @@ package final class EventBroadcaster: Sendable {
         for reader in readers { reader.signals.finish() }
     }
 
-    /// Sends heartbeats until it is cancelled.
-    func run() async {
-        while (try? await Task.sleep(for: Self.heartbeatInterval)) != nil {
-            send { _ in [.heartbeat] }
+    /// The requests that ended since a cursor was given, the oldest first; all that are in memory without one.
+    package typealias Requests = @Sendable (_ cursor: String?) -> (entries: [AuditEntry], cursor: String)
+
+    /// Sends heartbeats, and requests where somebody wants them, until it is cancelled.
+    func run(_ requests: Requests) async {
+        var (seconds, cursor) = (0, String?.none)
+        while (try? await Task.sleep(for: .seconds(1))) != nil {
+            seconds += 1
+            if seconds.isMultiple(of: Self.heartbeatSeconds) { send { _ in [.heartbeat] } }
+            guard wantsRequests else {
+                cursor = nil
+                continue
+            }
+            let batch = requests(cursor)
+            // The first one says where to begin.
+            if cursor != nil { send { _ in batch.entries.map { .entry($0) } } }
+            cursor = batch.cursor
         }
+    }
+
+    private var wantsRequests: Bool {
+        state.withLock { $0.readers.values.contains { $0.query.kind == .group(.requests) } }
     }
 
     private func send(_ signals: (inout State) -> [Signal]) {

@@ -1,35 +1,50 @@
 import GatewayCore
 
-/// What was asked to be explained, with the answer.
-struct Explanation: Hashable, Sendable {
-    let question: String
-    let answer: Result<String, GatewayProblem>
+/// What was asked to be explained.
+struct Question: Hashable, Sendable {
+    let text: String
+    /// nil as long as the admin token is missing.
+    let answer: Result<String, GatewayProblem>?
 }
 
 /// Takes a URL, a curl line or a request ID; the answer stands below it and has an address of its own.
+///
+/// The answer is for who holds the admin token: it tells who may do what. The question is sent in the body of a request, because a
+/// curl line may hold a token.
 struct ExplainSection {
-    let explanation: Explanation?
+    let question: Question?
 
     var html: HTML {
         """
         <section id="explain" aria-labelledby="explain-title">
         <h2 id="explain-title" class="spoken">Explain a request</h2>
-        <form method="get" action="/explain" class="explain" role="search">
+        <form method="post" action="/explain" class="explain" role="search">
         <label for="question" class="spoken">A URL, a curl line or a request ID</label>
-        <input id="question" name="q" value="\(explanation?.question)" maxlength="8000" autocomplete="off" \
-        spellcheck="false" placeholder="A URL, a curl line or a request ID">
-        <button>Explain</button>
+        <input id="question" name="q" value="\(question?.text)" maxlength="8000" autocomplete="off" spellcheck="false" \
+        placeholder="A URL, a curl line or a request ID" required>
+        \(tokenField)<button>Explain</button>
         </form>
-        <div id="answer" aria-live="polite">\(explanation.map(answer))</div>
+        <div id="answer" aria-live="polite"\(isAsked ? " data-asked" : HTML.empty)>\(question?.answer.map(Self.words))</div>
         </section>
         """
     }
 
-    private func answer(_ explanation: Explanation) -> HTML {
-        switch explanation.answer {
+    private var isAsked: Bool { question.map { $0.answer == nil } ?? false }
+
+    /// The script asks for the token in a dialog.
+    private var tokenField: HTML {
+        """
+        <label for="explain-token" class="spoken plain-only">Admin token</label>
+        <input id="explain-token" class="plain-only token" type="password" name="token" autocomplete="off" \
+        placeholder="Admin token">
+        """
+    }
+
+    private static func words(_ answer: Result<String, GatewayProblem>) -> HTML {
+        switch answer {
         case .success(let text): "<pre class=\"panel\" tabindex=\"0\" aria-label=\"Explanation\">\(text)</pre>"
         case .failure(let problem):
-            "<p class=\"panel\"><strong>\(problem.kind.title)</strong> \(problem.detail)</p>"
+            "<p class=\"panel\"><strong>\(problem.kind.title).</strong> \(problem.detail)</p>"
         }
     }
 }

@@ -4,10 +4,10 @@ import GatewayCore
 struct LiveSection {
     let page: StatusPage
 
-    private static let limit = 100
+    static let limit = 100
 
     var html: HTML {
-        let events = page.recent.page(page.query, limit: Self.limit).events
+        let events = page.events
         let last = page.recent.page(EventQuery(), limit: 1).events.first?.id ?? 0
         let none: HTML? = events.isEmpty ? "<p class=\"soft none\">No event matches.</p>" : nil
         return """
@@ -43,7 +43,7 @@ struct LiveSection {
     private var groups: [HTML] {
         let all: [(String, EventQuery.Group?)] = [
             ("All", nil), ("Failures", .failures), ("Renewals", .renewals), ("Logins", .logins),
-            ("Configuration", .configuration),
+            ("Configuration", .configuration), ("Requests", .requests),
         ]
         return all.map { title, group in
             let isCurrent = page.query.kind == group.map { .group($0) }
@@ -101,10 +101,12 @@ struct LiveSection {
     /// Also what the stream sends to the script.
     static func row(of entry: AuditEntry, now: UnixTime) -> HTML {
         let request = entry.requestID.map { id -> HTML in
-            "<a href=\"/explain?q=\(PercentEncoding.encode(id))\" aria-label=\"Explain request \(id)\">\(id)</a>"
+            """
+            <a href="/explain?q=\(PercentEncoding.encode(id))" data-explain="\(id)">\(HTML.spoken("Explain request "))\(id)</a>
+            """
         }
         return """
-            <li id="e-\(entry.id)">\(PageText.time(entry.at, now: now, style: .millisecond))\
+            <li id="\(entry.id.map { "e-\($0)" } ?? "q-\(entry.requestID ?? "")")">\(PageText.time(entry.at, now: now, style: .millisecond))\
             <strong class="event">\(HTML.dot(entry.mark))\(entry.event)\(entry.isFailed ? HTML.spoken(" (failed)") : "")</strong>\
             <span class="of">\(entry.credential ?? entry.route ?? "–")</span>\
             <span class="client soft">\(entry.client ?? "–")</span>\
@@ -129,6 +131,7 @@ extension AuditEntry {
         case .rejected, .expired, .expiringSoon, .withheld, .locked: .warn
         case _ where isFailed: .bad
         case .loginRequired: .bad
+        case nil where event == "request": .good
         case .acquired, .renewed, .replayed, .loginCompleted, .configLoaded, .unlocked, .gatewayStarted: .good
         default: .accent
         }

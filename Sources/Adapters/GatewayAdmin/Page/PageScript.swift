@@ -166,13 +166,14 @@ enum PageScript {
           find("#icon").href = "/icon.svg?plain";
         }
         async function explain(question, remember) {
-          const path = "/explain?q=" + encodeURIComponent(question);
-          const answer = await ask(path);
+          find("#question").value = question;
+          // A curl line with options may hold a token: that has no address.
+          if (remember && !/\s-/.test(question)) history.pushState(null, "", "/explain?q=" + encodeURIComponent(question));
+          const answer = await askAuthorized("/explain", { method: "POST", body: new URLSearchParams({ q: question }) });
+          if (!answer) return;
           const page = parse(await answer.text());
           setTimes(page);
           find("#answer").replaceChildren(...find("#answer", page).childNodes);
-          find("#question").value = question;
-          if (remember) history.pushState(null, "", path);
         }
         async function operate(button) {
           const { operation, credential, words } = button.dataset;
@@ -237,9 +238,9 @@ enum PageScript {
           const value = (name) => lines.filter((line) => line.startsWith(name + ": ")).map((line) => line.slice(name.length + 2));
           const [id] = value("id");
           if (value("event")[0] === "gap") return void showEvents();
-          if (!id) return;
-          last = Math.max(last, Number(id));
           const html = value("data").join("\n");
+          if (!html) return;
+          if (id) last = Math.max(last, Number(id));
           if (!isPaused) return addRow(html);
           held.push(html);
           if (held.length > rowLimit) held.shift();
@@ -305,8 +306,13 @@ enum PageScript {
 
     private static let start = #"""
         function onClick(event) {
-          const target = event.target.closest("button, a.chip[data-kind]");
-          if (!target) return;
+          const target = event.target.closest("button, a.chip[data-kind], a[data-explain]");
+          if (!target || event.ctrlKey || event.metaKey || event.shiftKey) return;
+          if (target.dataset.explain !== undefined) {
+            event.preventDefault();
+            explain(target.dataset.explain, true).then(() => find("#question").scrollIntoView({ block: "nearest" }));
+            return;
+          }
           if (target.dataset.copy !== undefined) copy(target);
           else if (target.dataset.operation) operate(target);
           else if (target.dataset.reload !== undefined) change(target, "/api/reload", reloadText);
@@ -361,6 +367,7 @@ enum PageScript {
             listen();
           });
           listen();
+          if (find("#answer[data-asked]")) explain(find("#question").value, false);
         }
         if (find("#locked")) unlock();
         else begin();

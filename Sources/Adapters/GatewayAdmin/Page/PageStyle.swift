@@ -75,6 +75,7 @@ enum PageStyle {
         .explain { display: flex; gap: .5rem; }
         .explain input { flex: 1; min-width: 0; min-height: 2.5rem; padding: .5rem .9rem;
           font-family: ui-monospace, "DejaVu Sans Mono", monospace; }
+        .explain .token { flex: 0 1 10rem; }
         .explain button { min-height: 2.5rem; font-weight: 600; }
         .explain input::placeholder { color: var(--soft); opacity: 1; }
         #answer > * { margin-top: .5rem; } #answer pre { overflow-x: auto; margin-bottom: 0; }

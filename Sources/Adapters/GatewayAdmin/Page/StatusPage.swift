@@ -11,10 +11,12 @@ struct StatusPage: Sendable {
     let expirations: [Expiration]
     let timeline: CredentialTimeline
     let recent: RecentEvents
-    /// The filter of the events.
+    /// The filter of ``events``.
     let query: EventQuery
-    /// What was asked to be explained, and the answer; nil when nothing was.
-    var explanation: Explanation?
+    /// The newest first.
+    let events: [AuditEntry]
+    /// nil when nothing was asked.
+    var question: Question?
     let now: UnixTime
 
     var needs: [Attention] {
@@ -30,7 +32,7 @@ struct StatusPage: Sendable {
             """
             \(PageHeader(state: state, overview: overview, now: now).html)
             <main>
-            \(ExplainSection(explanation: explanation).html)
+            \(ExplainSection(question: question).html)
             \(NeedsSection(items: needs, now: now).html)
             \(RouteSection(page: self).html)
             \(CredentialSection(page: self).html)

@@ -84,9 +84,14 @@ struct Binding {
             },
             now: { [clock] in clock.now().wall }
         )
+        admin.requiresToken = plan.admin.requiresToken
         admin.broadcaster = broadcaster
         let events = StoredEvents(reader: AuditReader(path: plan.audit.path))
         admin.past = { [clock] in await events.beforeStart(at: clock.now().wall) }
+        admin.requests = { cursor in
+            let batch = observer.recentRequests(after: cursor.flatMap(RecentRequests.Cursor.init))
+            return (batch.requests.map(AuditEntry.init), batch.cursor.description)
+        }
         admin.olderEvents = { await events.page($0, since: $1, limit: $2) }
         let logger = options.logger("admin")
         return AdminServer(group: MultiThreadedEventLoopGroup.singleton, options: admin, logger: logger) {

@@ -80,7 +80,10 @@ struct Banner {
     private func ask(_ path: String) -> String {
         let url = admin.hasPrefix("unix:") ? "http://localhost\(path)" : admin + path
         let socket = admin.hasPrefix("unix:") ? "--unix-socket \(quoted(String(admin.dropFirst(5)))) " : ""
-        return "curl \(socket)\(url.contains("?") ? "'\(url)'" : url)"
+        let token =
+            plan.admin.requiresToken
+            ? "-H \"Authorization: Bearer $(cat \(quoted(plan.stateDirectory + "/admin.token")))\" " : ""
+        return "curl \(token)\(socket)\(url.contains("?") ? "'\(url)'" : url)"
     }
 
     /// A path that the sandbox's servers know. The paths of other servers are unknown.

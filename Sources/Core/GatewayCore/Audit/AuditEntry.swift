@@ -1,7 +1,8 @@
-/// One row of the audit log as the page and `/api/events` show it. Holds no secret; text is escaped where it is shown.
+/// One row of the audit log, or one request, as the page and `/api/events` show it. Holds no secret; text is escaped where
+/// it is shown.
 package struct AuditEntry: Hashable, Sendable, Codable {
-    /// Of the row.
-    package var id: Int64
+    /// Of the row; nil for a request, which has none.
+    package var id: Int64?
     /// RFC 3339.
     package var at: String
     package var event: String
@@ -18,7 +19,7 @@ package struct AuditEntry: Hashable, Sendable, Codable {
     package var detail: [String: String]
 
     package init(
-        id: Int64,
+        id: Int64?,
         at: String,
         event: String,
         credential: String? = nil,
@@ -69,6 +70,30 @@ package struct AuditEntry: Hashable, Sendable, Codable {
 }
 
 extension AuditEntry {
+    /// A request that is over.
+    package init(_ request: RequestUse) {
+        let isFailed =
+            request.failure != nil || RouteTraffic.Counts.isError(status: request.status, problem: request.problem)
+        self.init(
+            id: nil,
+            at: request.at.rfc3339,
+            event: "request",
+            credential: request.credential ?? request.failure?.credential,
+            generation: request.generation,
+            route: request.route.isEmpty ? nil : request.route,
+            client: request.client,
+            requestID: request.requestID,
+            isFailed: isFailed,
+            httpStatus: request.status == 0 ? nil : request.status,
+            errorCode: request.failure?.reason.description ?? request.problem?.rawValue,
+            durationMilliseconds: Int(clamping: request.duration.wholeMilliseconds)
+        )
+        detail["method"] = request.method
+        detail["path"] = request.failure?.place.path
+        detail["client_request_id"] = request.clientRequestID
+        if request.wasReplayed { detail["replayed"] = "true" }
+    }
+
     /// What else there is to say about the event, in a few words.
     package var note: String {
         var words: [String] = []
@@ -78,9 +103,8 @@ extension AuditEntry {
         if let duration = durationMilliseconds { words.append("in \(duration) ms") }
         let known: Set = ["reason", "method", "path"]
         if let reason = detail["reason"], reason != errorCode { words.append(reason) }
-        if let path = detail["path"] {
-            words.append([detail["method"], path].compactMap(\.self).joined(separator: " "))
-        }
+        let target = [detail["method"], detail["path"]].compactMap(\.self)
+        if !target.isEmpty { words.append(target.joined(separator: " ")) }
         if credential != nil, let route { words.append("route \(route)") }
         words += detail.filter { !known.contains($0.key) }.sorted { $0.key < $1.key }.map { "\($0.key) \($0.value)" }
         return words.joined(separator: " · ")

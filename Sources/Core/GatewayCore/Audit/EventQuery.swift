@@ -2,6 +2,8 @@
 package struct EventQuery: Hashable, Sendable {
     /// Groups of events that people look for together.
     package enum Group: String, CaseIterable, Sendable {
+        /// Every request, also those that succeeded. They are no rows of the audit log.
+        case requests
         case failures
         case renewals
         case logins
@@ -51,7 +53,9 @@ package struct EventQuery: Hashable, Sendable {
         if let event = TokenEvent.Name(rawValue: text) { return .event(event) }
         let known = Group.allCases.map(\.rawValue) + TokenEvent.Name.allCases.map(\.rawValue)
         let hint = Suggestion.hint(for: text, in: known)
-        let advice = hint.isEmpty ? "; write failures, renewals, logins, configuration, or the name of an event." : hint
+        let advice =
+            hint.isEmpty
+            ? "; write failures, renewals, logins, configuration, requests, or the name of an event." : hint
         throw GatewayProblem(.requestRefused, "kind names no events\(advice)")
     }
 
@@ -60,8 +64,9 @@ package struct EventQuery: Hashable, Sendable {
         if let route, entry.route != route { return false }
         if let request, entry.requestID != request { return false }
         if let credential, !entry.isOf(credential) { return false }
+        guard (entry.id == nil) == (kind == .group(.requests)) else { return false }
         switch kind {
-        case nil: return true
+        case nil, .group(.requests): return true
         case .event(let event): return entry.event == event.rawValue
         case .group(.failures): return entry.isFailed
         case .group(let group): return TokenEvent.Name(rawValue: entry.event).map(group.names.contains) ?? false
@@ -70,10 +75,10 @@ package struct EventQuery: Hashable, Sendable {
 }
 
 extension EventQuery.Group {
-    /// Empty for failures, which any event can be.
+    /// Empty for failures, which any event can be, and for requests.
     fileprivate var names: Set<TokenEvent.Name> {
         switch self {
-        case .failures: []
+        case .failures, .requests: []
         case .renewals:
             [
                 .acquiring, .acquired, .acquisitionFailed, .renewing, .renewed, .renewalFailed, .loaded, .imported,

@@ -27,8 +27,8 @@ package struct RecentEvents: Sendable {
     package mutating func add(_ new: [AuditEntry]) {
         // The log was begun anew.
         if let first = new.first, first.id == 1 { entries = [] }
-        let last = entries.last?.id ?? .min
-        entries += new.filter { $0.id > last }
+        let last = entries.last?.row ?? .min
+        entries += new.filter { $0.row > last }
         trim()
     }
 
@@ -36,8 +36,8 @@ package struct RecentEvents: Sendable {
     ///
     /// - Parameter isWhole: Whether the log held no others.
     package mutating func begin(with older: [AuditEntry], isWhole: Bool) {
-        let first = entries.first?.id ?? .max
-        entries = older.filter { $0.id < first } + entries
+        let first = entries.first?.row ?? .max
+        entries = older.filter { $0.row < first } + entries
         hasOlder = !isWhole
         trim()
     }
@@ -55,7 +55,7 @@ package struct RecentEvents: Sendable {
         var found: [AuditEntry] = []
         var isCut = false
         for entry in entries.reversed() {
-            guard entry.id > since else { break }
+            guard entry.row > since else { break }
             guard query.matches(entry) else { continue }
             guard found.count < limit else {
                 isCut = true
@@ -70,12 +70,16 @@ package struct RecentEvents: Sendable {
     ///
     /// - Returns: `isWhole` is false when some of them are not in memory any more.
     package func entries(after id: Int64, matching query: EventQuery) -> (entries: [AuditEntry], isWhole: Bool) {
-        (entries.filter { $0.id > id && query.matches($0) }, reaches(id))
+        (entries.filter { $0.row > id && query.matches($0) }, reaches(id))
     }
 
     private func reaches(_ id: Int64) -> Bool {
         guard hasOlder else { return true }
-        guard let first = entries.first?.id else { return false }
+        guard let first = entries.first?.row else { return false }
         return id >= first - 1
     }
+}
+
+extension AuditEntry {
+    fileprivate var row: Int64 { id ?? 0 }
 }

@@ -92,8 +92,13 @@ package struct ListenerPlan: Hashable, Sendable {
 
 package struct AdminPlan: Hashable, Sendable {
     package var address: ListenerPlan.Address
+    /// Whether the admin token is needed to see something, and not only to change it.
+    package var requiresToken: Bool
 
-    package init(address: ListenerPlan.Address) { self.address = address }
+    package init(address: ListenerPlan.Address, requiresToken: Bool = false) {
+        self.address = address
+        self.requiresToken = requiresToken
+    }
 }
 
 package struct AccessPlan: Hashable, Sendable {
