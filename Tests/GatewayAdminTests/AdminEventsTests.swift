@@ -20,7 +20,7 @@ struct AdminEventsTests {
 
     @Test func theNewestAreListedFirst() async throws {
         broadcaster.publish(entries(5...8))
-        try await serving { port in
+        try await serving { (port: Int) async throws in
             let answer = try await get("/api/events?since=6&kind=renewals", port)
             #expect(answer.status == .ok)
             #expect(answer.text.hasPrefix("{\"events\":[{\"at\":\"2026-11-25T12:00:00.000Z\",\"credential\":\"box\""))
@@ -32,7 +32,7 @@ struct AdminEventsTests {
 
     @Test(arguments: ["kind=renewal", "since=x", "since=-1", "limit=many"])
     func aFilterThatIsNoneIsRefused(_ query: String) async throws {
-        try await serving { port in
+        try await serving { (port: Int) async throws in
             let answer = try await get("/api/events?\(query)", port)
             #expect(answer.status == .badRequest)
             #expect(answer.type == "application/problem+json")
@@ -47,12 +47,12 @@ struct AdminEventsTests {
             #expect(since == 10 && limit == 500)
             return RecentEvents.Page(events: older.reversed(), isComplete: true)
         }
-        try await serving(options) { port in
+        try await serving(options) { (port: Int) async throws in
             let answer = try await get("/api/events?since=10", port)
             #expect(try JSONDecoder().decode(Listing.self, from: Data(answer.text.utf8)).events.count == 51)
         }
         // The log does not answer in time.
-        try await serving { port in
+        try await serving { (port: Int) async throws in
             let answer = try await get("/api/events?since=10", port)
             #expect(try JSONDecoder().decode(Listing.self, from: Data(answer.text.utf8)).events.count == 2)
             #expect(answer.text.contains("\"is_complete\":false"))
@@ -62,7 +62,7 @@ struct AdminEventsTests {
     @Test func aStreamBeginsWhereTheReaderLeftItAndEndsAtTheStop() async throws {
         broadcaster.publish(entries(1...3))
         let stop = ContinuousClock.now
-        try await serving { port in
+        try await serving { (port: Int) async throws in
             let fields = [("Accept", "text/event-stream"), ("Last-Event-ID", "2")]
             let response = try await open("/api/events", port, fields)
             #expect(response.status == .ok)
@@ -82,7 +82,7 @@ struct AdminEventsTests {
 
     @Test func aStreamThatCannotBeWholeSaysSo() async throws {
         broadcaster.publish(entries(50...51))
-        try await serving { port in
+        try await serving { (port: Int) async throws in
             let response = try await open("/api/events?since=2", port, [("Accept", "text/event-stream")])
             for try await part in response.body {
                 #expect(String(buffer: part).contains("event: gap\ndata: {}\n\nid: 50\n"))
@@ -92,7 +92,7 @@ struct AdminEventsTests {
     }
 
     @Test func theStreamOfThePageHasRows() async throws {
-        try await serving { port in
+        try await serving { (port: Int) async throws in
             let response = try await open("/live?kind=renewed", port, [])
             broadcaster.publish(entries(1...1, event: "acquired") + entries(2...2))
             var text = ""
@@ -107,7 +107,7 @@ struct AdminEventsTests {
 
     @Test func tooManyStreamsAreRefused() async throws {
         for _ in 0..<EventBroadcaster.streamLimit { _ = broadcaster.open(EventQuery(), after: nil) {} }
-        try await serving { port in
+        try await serving { (port: Int) async throws in
             let answer = try await get("/live", port)
             #expect(answer.status == .serviceUnavailable)
             #expect(answer.retryAfter == "5")
@@ -125,17 +125,17 @@ struct AdminEventsTests {
     func withoutTheTokenNothingIsSeen(_ path: String) async throws {
         var options = options
         options.requiresToken = true
-        try await serving(options) { port in
+        try await serving(options) { (port: Int) async throws in
             #expect(try await get(path, port).status == .unauthorized)
             #expect(try await get(path, port, [("Authorization", "Bearer wrong")]).status == .unauthorized)
         }
-        try await serving { port in #expect(try await get("/api/tokens", port).status == .ok) }
+        try await serving { (port: Int) async throws in #expect(try await get("/api/tokens", port).status == .ok) }
     }
 
     @Test func withTheTokenAllIsAsEver() async throws {
         var options = options
         options.requiresToken = true
-        try await serving(options) { port in
+        try await serving(options) { (port: Int) async throws in
             let fields = [("Authorization", "Bearer \(Self.token)")]
             for path in ["/metrics", "/api/tokens", "/api/events", "/readyz?verbose"] {
                 #expect(try await get(path, port, fields).status == .ok)
@@ -147,7 +147,7 @@ struct AdminEventsTests {
     @Test func thePageAsksForTheTokenAndShowsNothingBefore() async throws {
         var options = options
         options.requiresToken = true
-        try await serving(options) { port in
+        try await serving(options) { (port: Int) async throws in
             for path in ["/", "/explain?q=x"] {
                 let page = try await get(path, port)
                 #expect(page.status == .unauthorized)
@@ -170,7 +170,7 @@ struct AdminEventsTests {
     @Test func anExplanationIsForWhoHoldsTheToken() async throws {
         var options = options
         options.explain = { .success("<forwarded> \($0)") }
-        try await serving(options) { port in
+        try await serving(options) { (port: Int) async throws in
             let asked = try await get("/explain?q=r9f2-1", port)
             #expect(asked.status == .ok && asked.text.contains("data-asked") && !asked.text.contains("forwarded"))
             let refused = try await post("/explain", port, "q=r9f2-1&token=wrong")
