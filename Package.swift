@@ -129,7 +129,10 @@ let package = Package(
         tests("GatewayYAMLTests", ["GatewayYAML", "GatewayStrategies", "GatewayTesting"]),
         tests("GatewayTokenClientTests", ["GatewayTokenClient", "GatewayTesting"] + nio),
         tests("GatewayTokenStoresTests", ["GatewayFiles", "GatewayTokenStores", "GatewayTesting", grdb, crypto]),
-        tests("GatewayAuditTests", ["GatewayAudit", "GatewaySQLite", "GatewayTesting", grdb, crypto, logging]),
+        tests(
+            "GatewayAuditTests",
+            ["GatewayAudit", "GatewayFiles", "GatewaySQLite", "GatewayTesting", grdb, crypto, logging]
+        ),
         tests(
             "GatewayAdminTests",
             ["GatewayAdmin", "GatewayTesting", httpClient, nioHTTP1] + nio

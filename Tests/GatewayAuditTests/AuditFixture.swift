@@ -36,7 +36,11 @@ final class AuditFixture: Sendable {
     ) throws(AuditError) -> SQLiteAuditLog {
         var options = SQLiteAuditLog.Options(path: path, instance: "gw-1", retention: retention)
         options.busyTimeout = busyTimeout
-        return try SQLiteAuditLog(
+        return try open(options, keys: keys)
+    }
+
+    func open(_ options: SQLiteAuditLog.Options, keys: AuditKeys? = nil) throws(AuditError) -> SQLiteAuditLog {
+        try SQLiteAuditLog(
             options: options,
             keys: keys ?? self.keys,
             clock: clock,

@@ -51,6 +51,7 @@ struct LoginDeskTests {
                     },
                     endpoint: endpoint,
                     audit: audit,
+                    onAuditFailure: .block,
                     clock: clock,
                     logger: Self.logger
                 )
@@ -363,6 +364,18 @@ struct LoginDeskTests {
             #expect(problem.detail.contains("127.0.0.1:\(port)"))
         }
         try await taken.close()
+    }
+
+    @Test func aLoginThatCannotBeRecordedDoesNotBegin() async throws {
+        try await running { bench in
+            bench.audit.fail { _ in true }
+            guard case .failure(let problem) = await bench.desk.begin(LoginOrder(credential: "box")) else {
+                Issue.record("a person would have logged in for nothing")
+                return
+            }
+            #expect(problem.kind == .auditUnavailable)
+            #expect(problem.detail.contains("no space left on device"))
+        }
     }
 
     @Test func whatCannotBegin() async throws {

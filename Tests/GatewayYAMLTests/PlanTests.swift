@@ -32,6 +32,8 @@ struct PlanTests {
         #expect(plan.admin == AdminPlan(address: .tcp(host: "127.0.0.1", port: 8081)))
         #expect(plan.audit.path == "/work/state/audit.sqlite")
         #expect(plan.audit.retention == .seconds(90 * 86_400))
+        #expect(plan.audit.onMissing == .refuse)
+        #expect(plan.audit.maximumBytes == 10 << 30)
         #expect(plan.tokens.key == .file(path: "/work/state/token.key"))
         #expect(plan.limits == Limits())
         #expect(plan.credentials.isEmpty)
@@ -63,7 +65,7 @@ struct PlanTests {
                 ci: {token_sha256: "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"}
               allow_origins: [HTTPS://App.example.com:443]
               require_client: true
-            audit: {path: log.sqlite, usage: none, retention: 1d, on_failure: degrade}
+            audit: {path: log.sqlite, usage: none, retention: 1d, on_failure: degrade, on_missing: recreate, max_bytes: 64MiB}
             tokens: {store: memory, key: {env: TOKEN}}
             limits: {header_bytes: 64KiB, drain: 0s, request_body_bytes: 5368709120, replay_body_bytes: 0}
             routes:
@@ -95,6 +97,8 @@ struct PlanTests {
         #expect(plan.access.requireClient == .true)
         #expect(plan.audit.usage == .none)
         #expect(plan.audit.onFailure == .degrade)
+        #expect(plan.audit.onMissing == .recreate)
+        #expect(plan.audit.maximumBytes == 64 << 20)
         #expect(plan.tokens.store == .memory)
         #expect(plan.tokens.key == .value(Secret("t-secret")))
         #expect(plan.limits.headerBytes == 64 << 10)

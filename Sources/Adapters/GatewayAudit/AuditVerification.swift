@@ -33,6 +33,9 @@ package struct AuditVerification: Hashable, Sendable, Codable {
     package var lastRow: Int64?
     /// The last row that retention removed; 0 when none.
     package var prunedTo: Int64
+    /// The last row of a log whose database was gone, in the place of which this one was begun; nil when none was.
+    package var lostTo: Int64?
+    package var lostAt: String?
     package var breach: Breach?
 
     package var isIntact: Bool { breach == nil }

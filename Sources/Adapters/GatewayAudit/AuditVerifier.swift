@@ -86,12 +86,22 @@ struct AuditVerifier {
             guard !Self.containsNULByte(values) else {
                 throw Found(.changed, row: position.id, "row \(position.id) was changed: a text in it holds a NUL byte")
             }
+            if position.id == pruned + 1 { noteLoss(values, &result) }
             if case .head(let head) = head, head.id == position.id { meetsHead = head.hash == position.hash }
             result.rows += 1
             result.firstRow = result.firstRow ?? position.id
             result.lastRow = position.id
         }
         try verifyHead(end: position, pruned: pruned, meetsHead: meetsHead)
+    }
+
+    /// The first row tells when no rows were removed before it, but lost.
+    private func noteLoss(_ values: [DatabaseValue], _ result: inout AuditVerification) {
+        guard let row = AuditRow(Array(values.prefix(AuditSchema.allColumns.count))),
+            row.event == TokenEvent.Name.auditRecreated.rawValue
+        else { return }
+        (result.lostTo, result.lostAt) = (row.id - 1, row.at)
+        result.prunedTo = 0
     }
 
     /// A query of these columns, and whether a text holds a NUL byte: SQLite ends a text there for its readers, and so for the

@@ -75,7 +75,10 @@ extension TokenKeeper {
                 return notes
             }
             guard !batch.isEmpty else { return }
-            for event in batch { await context.note(event) }
+            for event in batch {
+                // At the end, each of the others would wait as long.
+                if await context.note(event) != nil, isStopping.load(ordering: .acquiring) { return }
+            }
         }
     }
 

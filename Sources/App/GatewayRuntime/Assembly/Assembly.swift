@@ -115,6 +115,7 @@ struct Assembly: Sendable {
                     keeper: { makeControl().keeper(of: $0) },
                     endpoint: endpoint,
                     audit: storage.audit,
+                    onAuditFailure: plan.audit.onFailure,
                     clock: clock,
                     logger: options.logger("logins")
                 )

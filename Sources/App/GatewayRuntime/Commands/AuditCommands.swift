@@ -232,7 +232,10 @@ package struct AuditCommands: Sendable {
     private static func words(for result: AuditVerification) -> String {
         guard let breach = result.breach else {
             let pruned = result.prunedTo > 0 ? "; rows up to \(result.prunedTo) were removed by retention" : ""
-            return "The log is intact: \(result.rows) rows\(pruned).\n"
+            let intact = "The log is intact: \(result.rows) rows\(pruned).\n"
+            guard let lostTo = result.lostTo, let lostAt = result.lostAt else { return intact }
+            let rows = lostTo > 0 ? "rows up to \(lostTo) are lost" : "what it held is lost"
+            return "\(intact)But its database was gone at \(lostAt), and it was begun anew: \(rows).\n"
         }
         guard breach.fault != .foreignKey else { return "The log cannot be verified: \(breach.explanation)" }
         let place = breach.row.map { " at row \($0)" } ?? ""

@@ -51,6 +51,12 @@ package struct ConfigurationSource: Sendable {
         }
     }
 
+    /// The same files as they are now. On a thread of its own, like ``read(remembering:)``.
+    func look(at files: WatchedFiles) async -> WatchedFiles {
+        // Fails only while the gateway stops.
+        (try? await NIOThreadPool.singleton.runIfActive { files.now() }) ?? files
+    }
+
     /// Asks one program of the configuration.
     func ask(_ program: SecretProgram) async -> Result<Secret, SecretSourceError> {
         let secrets = SystemSecretSource(overlay: overlay)

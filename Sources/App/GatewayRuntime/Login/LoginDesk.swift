@@ -12,6 +12,7 @@ actor LoginDesk: LoginControl {
         let keeper: @Sendable (_ credential: String) -> Result<TokenKeeper, GatewayProblem>
         let endpoint: any TokenEndpoint
         let audit: any AuditLog
+        let onAuditFailure: AuditPlan.OnFailure
         let clock: any GatewayClock
         let logger: Logger
     }
@@ -22,7 +23,12 @@ actor LoginDesk: LoginControl {
 
     init(parts: Parts) {
         self.parts = parts
-        events = LoginEvents(audit: parts.audit, clock: parts.clock, logger: parts.logger)
+        events = LoginEvents(
+            audit: parts.audit,
+            onAuditFailure: parts.onAuditFailure,
+            clock: parts.clock,
+            logger: parts.logger
+        )
     }
 
     // MARK: Beginning
@@ -43,6 +49,8 @@ actor LoginDesk: LoginControl {
             return .failure(GatewayProblem(.noRoute, detail))
         }
         await endOthers(of: keeper)
+        let isManual = RedirectListener.awaited(for: order, flow.redirect) == nil
+        if let problem = await events.started(of: keeper, isManual: isManual) { return .failure(problem) }
         let id = Self.randomID()
         let deliver = { @Sendable [weak self] (address: String) async in
             await self?.receive(.redirect(address), for: id) ?? .waiting
@@ -51,6 +59,7 @@ actor LoginDesk: LoginControl {
         case .success(let (listener, port)):
             return .success(await invite(order, keeper, flow, listener, port, id))
         case .failure(let problem):
+            await events.failed(of: keeper, reason: "no_listener", code: nil, status: nil)
             return .failure(problem)
         }
     }
@@ -74,7 +83,6 @@ actor LoginDesk: LoginControl {
         }
         logins.add(login, as: id)?.stop()
         if let listener { Task { await listener.run() } }
-        await events.started(of: keeper, isManual: listener == nil)
         return LoginInvitation(
             id: id,
             credential: keeper.name,

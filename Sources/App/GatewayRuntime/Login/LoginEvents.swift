@@ -5,11 +5,17 @@ import Logging
 /// Records the events of logins in the audit log.
 struct LoginEvents {
     let audit: any AuditLog
+    let onAuditFailure: AuditPlan.OnFailure
     let clock: any GatewayClock
     let logger: Logger
 
-    func started(of keeper: TokenKeeper, isManual: Bool) async {
-        await record(event(.loginStarted, of: keeper, detail: ["by": isManual ? "paste" : "redirect"]))
+    /// - Returns: Why the login must not begin: its end could not be recorded either, and a person would have logged in for
+    ///   nothing.
+    func started(of keeper: TokenKeeper, isManual: Bool) async -> GatewayProblem? {
+        let event = event(.loginStarted, of: keeper, detail: ["by": isManual ? "paste" : "redirect"])
+        guard let error = await record(event), onAuditFailure == .block else { return nil }
+        let detail = "Nobody can log in for \(keeper.name) now, because that cannot be recorded: \(error.reason)."
+        return GatewayProblem(.auditUnavailable, detail)
     }
 
     func failed(of keeper: TokenKeeper, reason: String, code: String?, status: Int?) async {
@@ -31,11 +37,14 @@ struct LoginEvents {
         )
     }
 
-    private func record(_ event: TokenEvent) async {
+    @discardableResult
+    private func record(_ event: TokenEvent) async -> AuditError? {
         do throws(AuditError) {
             try await audit.record(event)
+            return nil
         } catch {
             logger.warning("Login event was lost", metadata: ["gateway.reason": "\(error.reason)"])
+            return error
         }
     }
 }

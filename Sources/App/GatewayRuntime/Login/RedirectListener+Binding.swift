@@ -6,6 +6,12 @@ import NIOCore
 import NIOPosix
 
 extension RedirectListener {
+    /// Where the browser comes back to; nil where the answer is pasted.
+    static func awaited(for order: LoginOrder, _ place: LoginRedirect) -> LoopbackRedirect? {
+        guard !order.isManual, case .loopback(let redirect) = place else { return nil }
+        return redirect
+    }
+
     /// The listener that waits for the browser. nil where none is wanted, or none can be reached; no program listens on the
     /// port then.
     ///
@@ -16,7 +22,7 @@ extension RedirectListener {
         logger: Logger,
         deliver: @escaping @Sendable (_ address: String) async -> LoginProgress
     ) async -> Result<(RedirectListener?, port: Int), GatewayProblem> {
-        guard !order.isManual, case .loopback(let redirect) = place else {
+        guard let redirect = awaited(for: order, place) else {
             return .success((nil, Int.random(in: 49_152...65_535)))
         }
         let listener = RedirectListener(

@@ -166,14 +166,18 @@ struct AdminClient: Sendable {
         if let token { request.headers.add(name: "Authorization", value: token.withValue { "Bearer \($0)" }) }
         if let body { request.body = .bytes(body) }
         do {
-            // A renewal may take as long as an authority takes to answer; what only looks does not wait for one.
-            let response = try await Self.client.execute(request, timeout: .seconds(method == "GET" ? 10 : 60))
+            // A renewal may take as long as an authority takes to answer. What only looks is answered from memory.
+            let limit = method == "GET" ? Self.readLimit : .seconds(60)
+            let response = try await Self.client.execute(request, timeout: limit)
             return (Int(response.status.code), try await response.body.collect(upTo: Self.answerLimit))
         } catch {
             if let error = error as? IOError, error.errnoCode == EACCES {
                 throw CommandFailure(.failed, "\(place) is not for this user; run this as the gateway's user")
             }
             if error is HTTPParserError { throw notOurs }
+            if error as? HTTPClientError == .deadlineExceeded, StateDirectory.isHeld(stateDirectory) {
+                throw CommandFailure(.unreachable, slow(method, path))
+            }
             if let error = error as? HTTPClientError, [.deadlineExceeded, .remoteConnectionClosed].contains(error) {
                 let advice = "if it is not the gateway, give listeners.admin another address"
                 throw CommandFailure(.unreachable, "what listens at \(place) does not answer; \(advice)")
@@ -181,6 +185,16 @@ struct AdminClient: Sendable {
             let advice = "is the gateway running? Start it with: authgateway run"
             throw CommandFailure(.unreachable, "no gateway answers at \(place); \(advice)")
         }
+    }
+
+    private static let readLimit = TimeAmount.seconds(5)
+
+    /// Of a gateway that runs: its address is right.
+    private func slow(_ method: String, _ path: String) -> String {
+        let process = StateDirectory.holder(of: stateDirectory).map { " (process \($0))" } ?? ""
+        let resource = path.prefix { $0 != "?" }
+        return "the gateway\(process) that uses \(stateDirectory) runs and does not answer: \(method) \(resource) at "
+            + "\(place) took too long. The process may be halted, or the machine too busy; its log says more"
     }
 
     private var base: String {

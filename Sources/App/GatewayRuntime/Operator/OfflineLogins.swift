@@ -23,6 +23,7 @@ struct OfflineLogins: LoginDriver {
                 keeper: { tokens.control.keeper(of: $0) },
                 endpoint: tokens.endpoint,
                 audit: tokens.storage.audit,
+                onAuditFailure: tokens.onAuditFailure,
                 clock: SystemClock(),
                 logger: LogOutput.standardError.logger("authgateway.logins", level: .error)
             )

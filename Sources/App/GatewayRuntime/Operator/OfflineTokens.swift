@@ -10,12 +10,14 @@ struct OfflineTokens: Sendable {
     let control: OperatorControl
     let storage: Storage
     let endpoint: AsyncHTTPTokenEndpoint
+    let onAuditFailure: AuditPlan.OnFailure
 
     /// - Parameters:
     ///   - mayBegin: Whether to create a state directory that is not there.
     ///   - failure: Why the gateway could not be asked.
     init(configuration: String, mayBegin: Bool, after failure: CommandFailure) async throws(CommandFailure) {
         let plan = try Self.plan(configuration, after: failure)
+        onAuditFailure = plan.audit.onFailure
         guard plan.tokens.store != .memory else {
             throw CommandFailure(
                 .unreachable,

@@ -122,11 +122,11 @@ final class Reloader: Service {
         while (try? await parts.clock.sleep(for: Self.pollInterval)) != nil {
             // What a reload for another reason has read is no news.
             if let read = watched.withLock({ $0.take() }) { last = read }
-            var now = last.now()
+            var now = await source.look(at: last)
             guard now != last else { continue }
             while !Task.isCancelled {
                 try? await parts.clock.sleep(for: Self.settleTime)
-                let later = now.now()
+                let later = await source.look(at: now)
                 if later == now { break }
                 now = later
             }

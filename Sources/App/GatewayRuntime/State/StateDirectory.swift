@@ -32,6 +32,11 @@ package final class StateDirectory: Sendable {
         return flock(descriptor, LOCK_SH | LOCK_NB) != 0
     }
 
+    /// The process that holds the directory, as far as its lock file tells.
+    static func holder(of path: String) -> Int32? {
+        StateFile.read("\(path)/gateway.lock").flatMap { Int32($0.filter(\.isNumber)) }
+    }
+
     private static func create(_ path: String) throws(StateError) {
         guard unsafe mkdir(path, 0o700) != 0, errno != EEXIST else { return }
         let reason = SystemError.text()
@@ -63,7 +68,7 @@ package final class StateDirectory: Sendable {
             guard reason == EWOULDBLOCK else {
                 throw StateError("cannot lock \(file): \(SystemError.text(reason))")
             }
-            throw StateError(inUse(path, by: StateFile.read(file)))
+            throw StateError(inUse(path))
         }
         ftruncate(descriptor, 0)
         _ = Descriptor.writeAll(Array("\(getpid())\n".utf8), to: descriptor)
@@ -81,8 +86,8 @@ package final class StateDirectory: Sendable {
         return false
     }
 
-    private static func inUse(_ path: String, by holder: String?) -> String {
-        let process = holder.flatMap { Int32($0.filter(\.isNumber)) }.map { " (process \($0))" } ?? ""
+    private static func inUse(_ path: String) -> String {
+        let process = holder(of: path).map { " (process \($0))" } ?? ""
         return
             "another gateway\(process) uses the state directory \(path); stop it, or set state_directory to another one"
     }

@@ -73,21 +73,34 @@ final class KeyRotation: Sendable {
         }
         defer { isBusy.withLock { $0 = false } }
         do {
-            if let used = try file.prepared(), store.isEncrypted(with: used.derived(for: .tokenStore)) {
+            let prepared = try await onDisk { () throws(InstallationKeyError) in try file.prepared() }
+            if let prepared, store.isEncrypted(with: prepared.derived(for: .tokenStore)) {
                 // The last rotation could not end: the folder was not writable, say.
-                try file.promote()
+                try await onDisk { () throws(InstallationKeyError) in try file.promote() }
             }
-            let next = try file.prepare()
+            let next = try await onDisk { () throws(InstallationKeyError) in try file.prepare() }
             let count = try await encrypt(with: next.derived(for: .tokenStore), .operator)
             // Before the old key goes: as long as both are there, the next start says so again.
             let recorded = await recorded(count)
-            try file.promote()
+            try await onDisk { () throws(InstallationKeyError) in try file.promote() }
             if let recorded { return .failure(recorded) }
             return .success(KeyRotationReport(tokens: count, file: file.path))
         } catch {
             return .failure(Self.problem(error))
         }
     }
+
+    /// On a thread of its own: the disk may take any time.
+    private func onDisk<Value: Sendable>(
+        _ work: @escaping @Sendable () throws(InstallationKeyError) -> Value
+    ) async throws(InstallationKeyError) -> Value {
+        switch await OwnThread.run(within: Self.diskLimit, { _ in Result(catching: work) }) {
+        case .success(let result): return try result.get()
+        case .failure: throw InstallationKeyError("the disk that holds the key does not answer")
+        }
+    }
+
+    private static let diskLimit: Duration = .seconds(10)
 
     private static func begin(_ isBusy: inout Bool) -> Bool {
         defer { isBusy = true }

@@ -1,0 +1,244 @@
+import Foundation
+import GRDB
+import GatewayCore
+import GatewaySQLite
+import GatewayTesting
+import Testing
+
+@testable import GatewayAudit
+
+@Suite("Audit log in trouble", .timeLimit(.minutes(5)))
+struct AuditHealthTests {
+    let fixture: AuditFixture
+
+    init() throws { fixture = try AuditFixture() }
+
+    private func open(_ change: (inout SQLiteAuditLog.Options) -> Void = { _ in }) throws -> SQLiteAuditLog {
+        var options = SQLiteAuditLog.Options(path: fixture.path, instance: "gw-1", retention: .seconds(3600))
+        options.busyTimeout = .milliseconds(50)
+        change(&options)
+        return try fixture.open(options)
+    }
+
+    private func other() throws -> DatabaseQueue {
+        var configuration = Configuration()
+        configuration.allowsUnsafeTransactions = true
+        return try DatabaseQueue(path: fixture.path, configuration: configuration)
+    }
+
+    private func names() async throws -> [String] { try await fixture.reader.query(AuditFilter()).map(\.event) }
+
+    // MARK: Locks and slow disks
+
+    @Test func aLockIsTheReasonAsLongAsItLastsAndNoLonger() async throws {
+        let log = try open()
+        let other = try other()
+        #expect(log.health.failure == nil)
+        try await other.writeWithoutTransaction { try $0.execute(sql: "BEGIN IMMEDIATE") }
+        await #expect(throws: AuditError.self) { try await log.record(fixture.event()) }
+        for _ in 0..<2 {
+            #expect(log.health.failure?.reason.contains("another process holds a write transaction on") == true)
+            #expect(log.health.failure?.reason.contains("fuser \(fixture.path)") == true)
+            await log.look()
+        }
+        try await other.writeWithoutTransaction { try $0.execute(sql: "ROLLBACK") }
+        await log.look()
+        #expect(log.health.failure == nil)
+    }
+
+    @Test func usageThatCannotBeWrittenShowsThatEventsCannotEither() async throws {
+        let log = try open()
+        let other = try other()
+        try await other.writeWithoutTransaction { try $0.execute(sql: "BEGIN IMMEDIATE") }
+        let key = TokenUse.Key(
+            minute: fixture.clock.now().wall,
+            route: "r",
+            client: nil,
+            credential: "c",
+            generation: 1,
+            statusClass: 2
+        )
+        log.count(TokenUse(key: key, requests: 1, bytesReceived: 1, bytesSent: 1))
+        await log.flushUsage()
+        await log.look()
+        #expect(log.health.failure?.reason.contains("write transaction") == true)
+        try await other.writeWithoutTransaction { try $0.execute(sql: "ROLLBACK") }
+        await log.look()
+        #expect(log.health.failure == nil)
+    }
+
+    @Test func aDiskThatDoesNotAnswerKeepsNoAuthorAndNoReader() async throws {
+        let log = try open { $0.recordLimit = .milliseconds(1500) }
+        try await log.record(fixture.event(generation: 1))
+        let end = DispatchSemaphore(value: 0)
+        log.writer.start { log.writer.track { end.wait() } }
+        let error = await #expect(throws: AuditError.self) { try await log.record(fixture.event(generation: 2)) }
+        #expect(error?.reason.contains("a write has been under way for 1 s") == true)
+        #expect(log.health.failure?.reason.contains("does not answer") == true)
+        #expect(log.recent(5).map(\.generation) == [1])
+        let clock = ContinuousClock()
+        let started = clock.now
+        await log.look()
+        await #expect(throws: AuditError.self) { try await log.record(fixture.event(generation: 3)) }
+        #expect(clock.now - started < .milliseconds(500))
+        end.signal()
+        try await log.record(fixture.event(generation: 4))
+        #expect(log.health.failure == nil)
+        let generations = try await fixture.reader.query(AuditFilter()).map(\.generation)
+        #expect(generations == [1, 4], "what its author was told is not recorded is not")
+    }
+
+    @Test func anEventWhoseAuthorGaveUpDuringTheCommitIsOneRowHoweverOftenItIsBrought() async throws {
+        let log = try open { $0.recordLimit = .milliseconds(200) }
+        let other = try other()
+        let event = fixture.event(generation: 7)
+        // The commit waits for the lock for longer than the author does.
+        let patient = try open { options in
+            options.busyTimeout = .seconds(20)
+            options.recordLimit = .milliseconds(300)
+        }
+        await log.close()
+        try await other.writeWithoutTransaction { try $0.execute(sql: "BEGIN IMMEDIATE") }
+        await #expect(throws: AuditError.self) { try await patient.record(event) }
+        try await other.writeWithoutTransaction { try $0.execute(sql: "ROLLBACK") }
+        while try await names().isEmpty { try await Task.sleep(for: .milliseconds(10)) }
+        try await patient.record(event)
+        try await patient.record(fixture.event(generation: 8))
+        #expect(try await fixture.reader.query(AuditFilter()).map(\.generation) == [7, 8])
+    }
+
+    // MARK: Withdrawals
+
+    @Test func whatWasTakenAwayIsRecordedAsSoonAsTheLogWorksAgain() async throws {
+        let log = try open()
+        let other = try other()
+        try await other.writeWithoutTransaction { try $0.execute(sql: "BEGIN IMMEDIATE") }
+        let refusal = await log.recordSoon(fixture.event(.locked))
+        #expect(refusal?.reason.contains("write transaction") == true)
+        #expect(log.health.unrecorded == 1)
+        await log.look()
+        #expect(log.health.unrecorded == 1)
+        try await other.writeWithoutTransaction { try $0.execute(sql: "ROLLBACK") }
+        await log.look()
+        #expect(log.health.unrecorded == 0)
+        let row = try #require(try await fixture.reader.tail(last: 1).first)
+        #expect(row.event == "locked")
+        #expect(row.detail.contains(#""recorded_late":"true""#))
+        await log.close()
+        #expect(try await fixture.verify().isIntact)
+    }
+
+    @Test func theNextEventTakesWaitingWithdrawalsAlongAndTheEndDoes() async throws {
+        let log = try open()
+        let other = try other()
+        try await other.writeWithoutTransaction { try $0.execute(sql: "BEGIN IMMEDIATE") }
+        _ = await log.recordSoon(fixture.event(.cleared))
+        try await other.writeWithoutTransaction { try $0.execute(sql: "ROLLBACK") }
+        try await log.record(fixture.event(.renewed))
+        while log.health.unrecorded > 0 { try await Task.sleep(for: .milliseconds(5)) }
+        #expect(try await names() == ["renewed", "cleared"])
+        try await other.writeWithoutTransaction { try $0.execute(sql: "BEGIN IMMEDIATE") }
+        _ = await log.recordSoon(fixture.event(.revoked))
+        try await other.writeWithoutTransaction { try $0.execute(sql: "ROLLBACK") }
+        await log.close()
+        #expect(try await names() == ["renewed", "cleared", "revoked"])
+    }
+
+    @Test func aWithdrawalThatCanBeRecordedIs() async throws {
+        let log = try open()
+        #expect(await log.recordSoon(fixture.event(.locked)) == nil)
+        #expect(try await names() == ["locked"])
+    }
+
+    @Test func noMoreWithdrawalsAreKeptThanTheLimitAllows() {
+        var queue = EventQueue()
+        var kept = 0
+        for _ in 0..<2 * EventQueue.memoryLimit where queue.keep(fixture.event(.locked)) { kept += 1 }
+        #expect(kept == EventQueue.memoryLimit)
+    }
+
+    // MARK: Room
+
+    private func fill(_ log: SQLiteAuditLog, _ name: TokenEvent.Name) async throws -> AuditError {
+        while true {
+            do {
+                try await log.record(fixture.event(name))
+            } catch {
+                return error
+            }
+        }
+    }
+
+    @Test func atTheLimitRequestsStopThenTokensThenOperators() async throws {
+        let log = try open { $0.maximumBytes = 4 << 20 }
+        for name in [TokenEvent.Name.clientDenied, .renewed, .locked] {
+            let error = try await fill(log, name)
+            #expect(error.reason.contains("audit.max_bytes"), "\(name)")
+            #expect(log.health.failure == nil, "a limit is no failure")
+        }
+        #expect(log.keep([.sample(at: fixture.clock.now().wall)]) == 1)
+        let size = try FileManager.default.attributesOfItem(atPath: fixture.path)[.size] as? Int ?? 0
+        let journal = try FileManager.default.attributesOfItem(atPath: fixture.path + "-wal")[.size] as? Int ?? 0
+        #expect(size + journal <= (4 << 20) + 65_536)
+        let counts = try await fixture.reader.stats()
+        #expect(counts.events > 1000)
+        await log.close()
+        #expect(try await fixture.verify().isIntact)
+    }
+
+    @Test func retentionMakesRoom() async throws {
+        let log = try open { $0.maximumBytes = 8 << 20 }
+        _ = try await fill(log, .clientDenied)
+        await log.prune()
+        await #expect(throws: AuditError.self) { try await log.record(fixture.event(.clientDenied)) }
+        fixture.clock.advance(by: .seconds(7200))
+        await log.prune()
+        try await log.record(fixture.event(.clientDenied))
+        await log.close()
+        #expect(try await fixture.verify().isIntact)
+    }
+
+    @Test func onAFullDiskRowsOfRequestsAreNotTried() async throws {
+        let log = try open()
+        try await #require(log.database).writeWithoutTransaction { try $0.execute(sql: "PRAGMA max_page_count = 1") }
+        let error = try await fill(log, .renewed)
+        #expect(error.reason.contains("full"))
+        let denied = await #expect(throws: AuditError.self) { try await log.record(fixture.event(.clientDenied)) }
+        #expect(denied?.reason.contains("almost full") == true)
+        try await #require(log.database).writeWithoutTransaction { database in
+            try database.execute(sql: "PRAGMA max_page_count = 100000")
+        }
+        await log.look()
+        try await log.record(fixture.event(.clientDenied))
+    }
+
+    // MARK: The newest rows
+
+    @Test func theNewestRowsAreInMemoryAlsoThoseOfAnEarlierRun() async throws {
+        let log = try open()
+        for number in 1...3 { try await log.record(fixture.event(generation: number)) }
+        await log.close()
+        let again = try open()
+        #expect(again.recent(2).map(\.generation) == [2, 3])
+        for number in 4...60 { try await again.record(fixture.event(generation: number)) }
+        #expect(again.recent(100).map(\.generation) == Array(29...60).map { Int64($0) })
+        #expect(again.recent(1) == (try await fixture.reader.tail(last: 1)))
+    }
+}
+
+extension RequestUse {
+    fileprivate static func sample(at time: UnixTime) -> RequestUse {
+        RequestUse(
+            at: time,
+            requestID: "r",
+            route: "api",
+            client: nil,
+            method: "GET",
+            status: 200,
+            wasReplayed: false,
+            bytesReceived: 1,
+            bytesSent: 1,
+            duration: .zero
+        )
+    }
+}
