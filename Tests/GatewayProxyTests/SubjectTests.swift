@@ -18,7 +18,7 @@ private final class Subjects: SubjectCredentialResolver {
         self.sources = sources
     }
 
-    func source(for subject: String) -> Result<any CredentialSource, GatewayProblem> {
+    func source(for subject: String, client: String?) -> Result<any CredentialSource, GatewayProblem> {
         sources[subject].map { .success($0) } ?? .failure(GatewayProblem(.routeForbidden, "Not allowed."))
     }
 }

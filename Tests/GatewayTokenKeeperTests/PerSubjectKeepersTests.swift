@@ -76,8 +76,8 @@ private final class PerSubjectBench: Sendable {
     }
 
     /// As the data plane does it.
-    func credential(_ subject: String) async -> Result<Credential, GatewayProblem> {
-        switch perSubject.source(for: subject) {
+    func credential(_ subject: String, by client: String? = nil) async -> Result<Credential, GatewayProblem> {
+        switch perSubject.source(for: subject, client: client) {
         case .failure(let problem): return .failure(problem)
         case .success(let source):
             switch source.current(at: clock.now().monotonic) {
@@ -173,6 +173,26 @@ struct PerSubjectKeepersTests {
             #expect(try await bench.credential("b").get().generation == 1)
             #expect(bench.endpoint.requests.count == 3)
             #expect(bench.names == ["app-user[b]", "app-user[c]"])
+        }
+    }
+
+    @Test func inventedSubjectsDoNotPushOutTheLiveTokenOfAnotherClient() async throws {
+        try await PerSubjectBench(Self.endpoint(), limit: 3).running { bench in
+            let victim = try await bench.credential("victim", by: "portal").get()
+            for number in 0..<20 { _ = try await bench.credential("invented-\(number)", by: "hostile").get() }
+            #expect(try await bench.credential("victim", by: "portal").get() === victim)
+        }
+    }
+
+    @Test func whoNeverHadATokenMakesRoomFirst() async throws {
+        let answers: [ScriptedTokenEndpoint.Answer] = [.token("one", expiresIn: 3600), .error("invalid_request")]
+        let endpoint = ScriptedTokenEndpoint(answers + [.token("three", expiresIn: 3600)])
+        try await PerSubjectBench(endpoint, limit: 2).running { bench in
+            _ = try await bench.credential("live").get()
+            #expect(await bench.credential("refused").problem != nil)
+            try await Self.until { bench.perSubject.keepers.allSatisfy(\.isIdle) }
+            _ = try await bench.credential("next").get()
+            #expect(bench.names == ["app-user[live]", "app-user[next]"])
         }
     }
 

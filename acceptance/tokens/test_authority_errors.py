@@ -81,6 +81,8 @@ def test_a_permanent_refusal_is_asked_for_once_and_explained(start, sandbox, str
     assert state(gateway) == "failed"
     [failed] = [event for event in gateway.events("--failed") if event["event"].endswith("_failed")]
     assert (failed["http_status"], failed["error_code"]) == (status, code)
+    assert failed["detail"]["authority_description"] == description
+    assert description in gateway.run("status").stdout
 
 
 DEAD_LOGINS = [

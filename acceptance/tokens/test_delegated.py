@@ -513,6 +513,38 @@ def test_no_more_users_than_allowed_have_a_token(server, api, start_gateway):
     assert sorted(server.users()) == ["ada", "bob", "eve"]
 
 
+def test_invented_users_of_a_client_do_not_push_out_the_users_of_another(server, api, start_gateway):
+    """The token server hands out tokens for any name, and the store keeps none: who makes room has lost the token."""
+    whole = named(server, api, regex="[a-z0-9]+", at_most=4)
+    clients = {"portal": {"token": "portal-token-of-tests"}, "hostile": {"token": "hostile-token-of-tests"}}
+    whole.update(access={"clients": clients}, tokens={"store": "memory"})
+    gateway = start_gateway(whole)
+
+    def ask(client, user):
+        fields = {"X-Box-User": user, "Authorization": f"Bearer {client}-token-of-tests"}
+        return requests.get(gateway.url + "/api/x", headers=fields, timeout=20)
+
+    live = {user: ask("portal", user).text for user in ("ada", "bob")}
+    # A name of somebody else's user makes it no safer to push out.
+    assert ask("hostile", "ada").text == live["ada"]
+    for number in range(40):
+        assert ask("hostile", f"u{number}").status_code == 200
+    calls = server.count()
+    assert {user: ask("portal", user).text for user in live} == live
+    assert server.count() == calls
+
+
+def test_users_that_never_had_a_token_make_room_first(server, api, start_gateway):
+    known = server.answer
+    server.answer = lambda asked, token: (404, {}, "") if asked.user.startswith("u") else known(asked, token)
+    gateway = start_gateway({**named(server, api, regex="[a-z0-9]+", at_most=2), "tokens": {"store": "memory"}})
+    ada = get(gateway, **{"X-Box-User": "ada"}).text
+    for number in range(20):
+        assert get(gateway, **{"X-Box-User": f"u{number}"}).status_code == 403
+    calls = server.count()
+    assert get(gateway, **{"X-Box-User": "ada"}).text == ada and server.count() == calls
+
+
 def test_invented_users_cause_no_more_calls_than_the_places_may(server, api, start_gateway):
     gateway = start_gateway(named(server, api, regex="[a-z0-9]+", at_most=1))
     ada = get(gateway, **{"X-Box-User": "ada"}).text

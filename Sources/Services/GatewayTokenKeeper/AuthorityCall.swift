@@ -41,17 +41,19 @@ struct AuthorityCall {
                 context.log(&attempt.remarks)
                 fate.take(reply, meaning, in: attempt, wasSent: sendsRefreshToken)
                 let hop = step.nextHop
+                let named = { (failure: TokenFailure) in
+                    failure.naming(hop, context.said(reply, to: step.secrets, in: attempt))
+                }
                 let failed = { (failure: TokenFailure) in
                     let code = failure.problem.cause?.code
-                    let named = failure.naming(hop)
                     return Outcome.failure(
-                        Failed(failure: named, reply: reply, code: code, fate: fate, took: duration)
+                        Failed(failure: named(failure), reply: reply, code: code, fate: fate, took: duration)
                     )
                 }
                 switch meaning {
                 case .next(let next) where attempt.answers < GrantAttempt.maximumSteps: step = .request(next)
                 case .next: return failed(.endless(credential: context.name))
-                case .parentRefused(let failure): return .parentRefused(failure.naming(hop), reply, took: duration)
+                case .parentRefused(let failure): return .parentRefused(named(failure), reply, took: duration)
                 case .failure(let failure): return failed(failure)
                 case .token(let token):
                     guard let live = live(token, at: attempt.now.wall) else {

@@ -71,6 +71,11 @@ struct KeeperContext: Sendable {
         return advised(failure).problem
     }
 
+    /// What an answer without success says, without the secrets of the request and the attempt.
+    func said(_ reply: TokenReply, to secrets: [Secret], in attempt: GrantAttempt) -> AuthorityError? {
+        AuthorityError(reply, hiding: secrets + attempt.secrets + grant.hiddenSecrets)
+    }
+
     func event(_ name: TokenEvent.Name, generation: Int? = nil, trigger: TokenEvent.Trigger? = nil) -> TokenEvent {
         TokenEvent(
             at: clock.now().wall,

@@ -4,8 +4,8 @@ import Synchronization
 
 /// The keepers of one credential, one for each subject that requests name.
 ///
-/// There are never more than the configuration allows. The one that was not asked for longest makes room, unless it has a
-/// call under way or somebody waits for it; its token stays in the store, so that it is taken up where it was.
+/// There are never more than the configuration allows: ``SubjectTable`` says who makes room. Nobody does while a call is under
+/// way or somebody waits. The token of one that made room stays in the store, so that it is taken up where it was.
 package final class PerSubjectKeepers: SubjectCredentialResolver {
     package let name: String
     package let strategy: String
@@ -16,35 +16,12 @@ package final class PerSubjectKeepers: SubjectCredentialResolver {
     private let make: @Sendable (_ name: String, any TokenGrant, SubjectCallLimit) -> TokenKeeper
     private let start: @Sendable (TokenKeeper) -> Void
     private let budget: SubjectCallLimit
-    private let members = Mutex(Members())
+    private let members: Mutex<Members>
 
     private struct Members {
-        var keepers: [String: Member] = [:]
-        var uses: UInt64 = 0
+        var table: SubjectTable<TokenKeeper>
         /// A reload has dropped the credential.
         var isRetired = false
-
-        mutating func use(_ subject: String) -> TokenKeeper? {
-            uses += 1
-            keepers[subject]?.lastUse = uses
-            return keepers[subject]?.keeper
-        }
-
-        /// Takes out the one that was not asked for longest; nil when all of them are busy.
-        mutating func dropIdle() -> TokenKeeper? {
-            var oldest: (subject: String, member: Member)?
-            for (subject, member) in keepers where member.lastUse < oldest?.member.lastUse ?? .max {
-                if member.keeper.isIdle { oldest = (subject, member) }
-            }
-            guard let oldest else { return nil }
-            keepers[oldest.subject] = nil
-            return oldest.member.keeper
-        }
-    }
-
-    private struct Member {
-        let keeper: TokenKeeper
-        var lastUse: UInt64
     }
 
     /// What became of a subject that a request named.
@@ -75,6 +52,7 @@ package final class PerSubjectKeepers: SubjectCredentialResolver {
         budget = SubjectCallLimit(name: name, limit: grants.limit)
         self.make = make
         self.start = start
+        members = Mutex(Members(table: SubjectTable(limit: grants.limit)))
         measure(0)
     }
 
@@ -83,11 +61,11 @@ package final class PerSubjectKeepers: SubjectCredentialResolver {
 
     /// In the order of their subjects.
     package var keepers: [TokenKeeper] {
-        members.withLock(\.keepers).sorted { $0.key < $1.key }.map(\.value.keeper)
+        members.withLock { $0.table }.members
     }
 
-    package func source(for subject: String) -> Result<any CredentialSource, GatewayProblem> {
-        keeper(for: subject).map { $0 }
+    package func source(for subject: String, client: String?) -> Result<any CredentialSource, GatewayProblem> {
+        keeper(for: subject, client: client).map { $0 }
     }
 
     /// The subject that a field with these values names. Makes no keeper.
@@ -100,7 +78,7 @@ package final class PerSubjectKeepers: SubjectCredentialResolver {
     /// The keeper that there is; nil when nobody has asked for this subject lately. Makes none, and is no use of one.
     package func member(_ subject: String) -> Result<TokenKeeper?, GatewayProblem> {
         if let problem = refusal(of: subject) { return .failure(problem) }
-        return .success(members.withLock { $0.keepers[subject]?.keeper })
+        return .success(members.withLock { $0.table[subject] })
     }
 
     private func refusal(of subject: String) -> GatewayProblem? {
@@ -115,10 +93,12 @@ package final class PerSubjectKeepers: SubjectCredentialResolver {
         return nil
     }
 
-    /// The keeper that there is, or a new one in the place of the one that was not asked for longest.
-    package func keeper(for subject: String) -> Result<TokenKeeper, GatewayProblem> {
+    /// The keeper that there is, or a new one.
+    ///
+    /// - Parameter client: Who names the subject; nil is everybody without a name, and the operator.
+    package func keeper(for subject: String, client: String? = nil) -> Result<TokenKeeper, GatewayProblem> {
         if let problem = refusal(of: subject) { return .failure(problem) }
-        switch find(subject) {
+        switch find(subject, for: client) {
         case .known(let keeper): return .success(keeper)
         case .new(let keeper, let dropped, let count):
             dropped?.retire()
@@ -134,18 +114,20 @@ package final class PerSubjectKeepers: SubjectCredentialResolver {
         }
     }
 
-    private func find(_ subject: String) -> Found {
+    private func find(_ subject: String, for client: String?) -> Found {
         members.withLock { members in
-            if let keeper = members.use(subject) { return .known(keeper) }
-            guard !members.isRetired else { return .retired }
-            var dropped: TokenKeeper?
-            if members.keepers.count >= grants.limit {
-                dropped = members.dropIdle()
-                guard dropped != nil else { return .full }
+            guard !members.isRetired else { return members.table[subject].map { .known($0) } ?? .retired }
+            let use = members.table.use(
+                subject,
+                by: client,
+                state: { $0.subjectState },
+                make: { make("\(name)[\(subject)]", grants.grant(for: subject), budget) }
+            )
+            switch use {
+            case .known(let keeper): return .known(keeper)
+            case .new(let keeper, let dropped): return .new(keeper, dropped: dropped, count: members.table.count)
+            case .full: return .full
             }
-            let keeper = make("\(name)[\(subject)]", grants.grant(for: subject), budget)
-            members.keepers[subject] = Member(keeper: keeper, lastUse: members.uses)
-            return .new(keeper, dropped: dropped, count: members.keepers.count)
         }
     }
 
@@ -153,7 +135,7 @@ package final class PerSubjectKeepers: SubjectCredentialResolver {
     package func retire() {
         let keepers = members.withLock { members in
             members.isRetired = true
-            return members.keepers.values.map(\.keeper)
+            return members.table.members
         }
         for keeper in keepers { keeper.retire() }
     }
@@ -161,5 +143,11 @@ package final class PerSubjectKeepers: SubjectCredentialResolver {
     private func measure(_ count: Int) {
         let labels = [("credential", name), ("strategy", strategy)]
         Gauge(label: "gateway_token_subjects", dimensions: labels).record(count)
+    }
+}
+
+extension TokenKeeper {
+    fileprivate var subjectState: SubjectTable<TokenKeeper>.State {
+        isIdle ? .idle(hadToken: look { $0.generation } > 0) : .busy
     }
 }

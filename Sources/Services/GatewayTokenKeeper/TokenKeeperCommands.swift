@@ -210,7 +210,7 @@ extension TokenKeeper {
         }
         guard let call = decide({ $0.refresh() }) else { return .failure(look { $0.lockedProblem }) }
         await make(call, &renewer)
-        if let failure = look({ $0.lastFailure }) { return .failure(failure.problem) }
+        if let failure = look({ $0.lastFailure }) { return .failure(failure.operatorProblem) }
         return .success(())
     }
 }

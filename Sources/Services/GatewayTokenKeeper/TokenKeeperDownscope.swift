@@ -14,7 +14,7 @@ extension TokenKeeper {
         var renewer = TokenRenewer(context: context.exchanging(by: grant, from: self))
         renewer.hasOpened = true
         switch await renewer.perform(.outsideSchedule, after: 0, waiters: { 1 }) {
-        case .failed(let failure): return .failure(failure.problem)
+        case .failed(let failure): return .failure(failure.operatorProblem)
         case .nothing: return .failure(GatewayProblem(.internalError, "There was nothing to exchange."))
         case .obtained(let fresh): return await handOut(fresh.token, terms)
         }

@@ -75,7 +75,7 @@ extension TokenKeeper {
         case .ignored:
             break
         }
-        var problem = failure.problem
+        var problem = failure.operatorProblem
         let addition = kept == nil ? "" : ", and the earlier token is kept"
         problem.detail = "Nothing was imported\(addition). \(problem.detail)"
         if failure.mayPass {

@@ -109,6 +109,7 @@ extension TokenRenewer {
         event.errorCode = end.code
         event.duration = context.clock.now().monotonic - attempt.now.monotonic
         event.token = record?.token.access
+        event.detail = end.said
         unrecorded = await context.note(event)
         log(end)
         guard end.problem == nil || !context.grant.keepsTokenUntilRevoked else { return (end.problem, false) }
@@ -126,6 +127,8 @@ extension TokenRenewer {
         var problem: GatewayProblem?
         var httpStatus: Int?
         var code: String?
+        /// See ``AuthorityError/members(clockSkew:)``.
+        var said: [String: String] = [:]
     }
 
     /// Takes every step of a revocation, all of them within one deadline.
@@ -147,6 +150,8 @@ extension TokenRenewer {
                 case .revoked: return end
                 case .failure(let problem):
                     (end.problem, end.code) = (problem, problem.cause?.code)
+                    let said = context.said(reply, to: request.secrets, in: attempt)
+                    end.said = said?.members(clockSkew: reply.clockSkewSeconds) ?? [:]
                     return end
                 case .next(let next) where attempt.answers < GrantAttempt.maximumSteps: request = next
                 case .next:
@@ -175,7 +180,7 @@ extension TokenRenewer {
         let metadata: Logger.Metadata = [
             "gateway.credential": "\(context.name)", "gateway.http_status": "\(end.httpStatus ?? 0)",
             "gateway.error": "\(end.code ?? "none")",
-        ]
+        ].merging(end.said.map { ("gateway.\($0)", "\($1)") }) { $1 }
         if end.problem == nil {
             context.logger.notice("Token revoked", metadata: metadata)
         } else {

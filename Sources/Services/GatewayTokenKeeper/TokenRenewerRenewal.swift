@@ -173,6 +173,7 @@ extension TokenRenewer {
         waiters: Int
     ) async {
         let code = code ?? failure.problem.kind.rawValue
+        let said = failure.authorityError?.members(clockSkew: reply?.clockSkewSeconds) ?? [:]
         context.metrics.called(outcome: code, took: duration)
         context.logger.warning(
             "Token could not be obtained",
@@ -180,7 +181,7 @@ extension TokenRenewer {
                 "gateway.credential": "\(context.name)", "gateway.error": "\(code)",
                 "gateway.problem": "\(failure.problem.kind.rawValue)", "gateway.trigger": "\(call.trigger.rawValue)",
                 "gateway.http_status": "\(reply?.status ?? 0)",
-            ]
+            ].merging(said.map { ("gateway.\($0)", "\($1)") }) { $1 }
         )
         let name: TokenEvent.Name = isFirst ? .acquisitionFailed : .renewalFailed
         var event = context.event(name, generation: record?.generation, trigger: call.trigger)
@@ -190,6 +191,7 @@ extension TokenRenewer {
         event.errorCode = code
         event.duration = duration
         event.waiters = waiters
+        event.detail.merge(said) { $1 }
         await context.note(event)
     }
 }

@@ -5,14 +5,17 @@ import Testing
 struct UpstreamHealthMeterTests {
     private static let start = UnixTime(seconds: 1_772_357_400)
 
-    @Test(arguments: [
-        (200, nil, UpstreamOutcome.success), (101, nil, .success), (404, nil, .success), (429, nil, .success),
+    private static let outcomes: [(status: Int, problem: ProblemKind?, outcome: UpstreamOutcome)] = [
+        (200, nil, .success), (101, nil, .success), (404, nil, .success), (429, nil, .success),
         (503, nil, .failure("status 503")), (502, .upstreamUnreachable, .failure("upstream-unreachable")),
         (504, .upstreamTimeout, .failure("upstream-timeout")), (503, .upstreamBusy, .failure("upstream-busy")),
         (200, .upstreamInvalidResponse, .failure("upstream-invalid-response")),
-    ])
-    func whatAnExchangeSays(_ status: Int, _ problem: ProblemKind?, _ outcome: UpstreamOutcome) {
-        #expect(UpstreamOutcome(status: status, problem: problem) == outcome)
+    ]
+
+    @Test func whatAnExchangeSays() {
+        for (status, problem, outcome) in Self.outcomes {
+            #expect(UpstreamOutcome(status: status, problem: problem) == outcome)
+        }
     }
 
     /// Otherwise a client without a right, or an expired token, would make an upstream look ill.

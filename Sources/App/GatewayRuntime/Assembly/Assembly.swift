@@ -45,10 +45,11 @@ struct Assembly: Sendable {
         _ = NIOThreadPool.singleton
         let feed = AuditFeed(audit: storage.audit, metrics: options.metrics, logger: options.logger("audit"))
         let keepers = KeeperSupervisor()
+        let clocks = AuthorityClocks(measuring: endpoint, clock: clock, logger: options.logger("tokens"))
         let parts = CredentialSources.Parts(
             key: storage.key,
             store: storage.tokens,
-            endpoint: endpoint,
+            endpoint: clocks,
             programs: SystemProgramRunner(),
             audit: storage.audit,
             onAuditFailure: plan.audit.onFailure,
@@ -96,7 +97,6 @@ struct Assembly: Sendable {
             let reloader = options.configuration.map { Reloader(source: $0, parts: reload) }
             self.reloader = reloader
             let storage = storage
-            let process = OperatorControl.Process(observer: observer, startedAt: startedAt) { proxy.bound.map(\.text) }
             let makeControl: @Sendable () -> OperatorControl = {
                 OperatorControl(
                     live,
@@ -104,8 +104,13 @@ struct Assembly: Sendable {
                     readiness: readiness,
                     storage: storage,
                     clock: clock,
-                    process: process,
-                    upstreamHealth: { observer.upstreamHealth() },
+                    seen: OperatorControl.Observations(
+                        upstreamHealth: { observer.upstreamHealth() },
+                        clockSkew: { clocks.skewSeconds(of: $0) },
+                        traffic: { observer.traffic(of: $0, at: $1) },
+                        startedAt: startedAt,
+                        listeners: { proxy.bound.map(\.text) }
+                    ),
                     withdraw: { await proxy.withdraw($0) }
                 )
             }
@@ -113,7 +118,7 @@ struct Assembly: Sendable {
             let logins = LoginDesk(
                 parts: LoginDesk.Parts(
                     keeper: { makeControl().keeper(of: $0) },
-                    endpoint: endpoint,
+                    endpoint: clocks,
                     audit: storage.audit,
                     onAuditFailure: plan.audit.onFailure,
                     clock: clock,

@@ -5,6 +5,22 @@ import GatewayTokenKeeper
 /// What operators see and do, put together from the plan and the keepers. Made anew for each question, so that one
 /// answer speaks of one plan.
 struct OperatorControl: GatewayControl {
+    /// What a running gateway has observed of itself and others.
+    struct Observations: Sendable {
+        /// By the name of the route.
+        var upstreamHealth: @Sendable () -> [String: UpstreamHealth] = { [:] }
+        /// See ``AuthorityClocks/skewSeconds(of:)``.
+        var clockSkew: @Sendable ([AuthorityEndpoint]) -> Int? = { _ in nil }
+        /// Of the routes with these names.
+        var traffic: @Sendable ([String], Moment) -> [TrafficStatus] = { names, _ in
+            names.map { TrafficStatus(route: $0) }
+        }
+        /// nil where no gateway runs.
+        var startedAt: UnixTime?
+        /// Where clients find the gateway.
+        var listeners: @Sendable () -> [String] = { [] }
+    }
+
     private let plan: Plan
     private let sources: CredentialSources
     private let keepers: KeeperLookup
@@ -19,23 +35,12 @@ struct OperatorControl: GatewayControl {
     private let clock: any GatewayClock
     private let loadedAt: UnixTime
     private let digest: String
-    /// nil where no gateway runs.
-    private let process: Process?
-    private let upstreamHealth: @Sendable () -> [String: UpstreamHealth]
+    private let seen: Observations
     /// No gateway runs: the keepers do not, and the store is all there is to see.
     private let isOffline: Bool
 
-    /// What a gateway that runs has beside its plan.
-    struct Process: Sendable {
-        let observer: TrafficObserver
-        let startedAt: UnixTime
-        /// Where clients find it.
-        let listeners: @Sendable () -> [String]
-    }
-
     /// - Parameters:
     ///   - isOffline: Whether the keepers do not run.
-    ///   - upstreamHealth: By the name of the route.
     ///   - withdraw: See ``TokenOperations/withdraw``.
     init(
         _ live: LivePlan,
@@ -44,15 +49,13 @@ struct OperatorControl: GatewayControl {
         storage: Storage,
         clock: any GatewayClock,
         isOffline: Bool = false,
-        process: Process? = nil,
-        upstreamHealth: @escaping @Sendable () -> [String: UpstreamHealth] = { [:] },
+        seen: Observations = Observations(),
         withdraw: @escaping @Sendable ([any CredentialSource]) async -> [Int] = { _ in [] }
     ) {
         self.storage = storage
         self.clock = clock
         self.isOffline = isOffline
-        self.process = process
-        self.upstreamHealth = upstreamHealth
+        self.seen = seen
         locks = storage.locks
         let state = live.state
         plan = state.plan
@@ -84,7 +87,7 @@ struct OperatorControl: GatewayControl {
     func token(_ name: String) async -> Result<TokenStatus, GatewayProblem> {
         if !isOffline, let (members, subject) = keepers.member(named: name) {
             return members.member(subject).map { keeper in
-                keeper?.status(at: clock.now()) ?? statusWithoutKeeper(of: subject, in: members, name)
+                keeper.map(statusNow) ?? statusWithoutKeeper(of: subject, in: members, name)
             }
         }
         switch keepers.keeper(of: name) {
@@ -95,7 +98,13 @@ struct OperatorControl: GatewayControl {
 
     private func status(of keeper: TokenKeeper) async -> TokenStatus {
         if isOffline { await keeper.look() }
-        return keeper.status(at: clock.now())
+        return statusNow(of: keeper)
+    }
+
+    private func statusNow(of keeper: TokenKeeper) -> TokenStatus {
+        var status = keeper.status(at: clock.now())
+        status.clockSkewSeconds = seen.clockSkew(keeper.grant.authorityEndpoints)
+        return status
     }
 
     /// No request has asked for this token lately; what there is of it is in the store.
@@ -121,7 +130,7 @@ struct OperatorControl: GatewayControl {
     }
 
     func routes() async -> [RouteStatus] {
-        let health = upstreamHealth()
+        let health = seen.upstreamHealth()
         return plan.routes.map { route in
             let credential = route.credential.map { plan.credentials[$0] }
             return RouteStatus(
@@ -138,17 +147,16 @@ struct OperatorControl: GatewayControl {
     }
 
     func traffic() async -> [TrafficStatus] {
-        let names = plan.routes.map(\.name)
-        return process?.observer.traffic(of: names, at: clock.now()) ?? names.map { TrafficStatus(route: $0) }
+        seen.traffic(plan.routes.map(\.name), clock.now())
     }
 
     func overview() async -> GatewayOverview {
         GatewayOverview(
             version: GatewayVersion.current,
-            startedAt: (process?.startedAt ?? loadedAt).rfc3339,
+            startedAt: (seen.startedAt ?? loadedAt).rfc3339,
             configurationDigest: digest,
             configurationLoadedAt: loadedAt.rfc3339,
-            listeners: process?.listeners() ?? [],
+            listeners: seen.listeners(),
             requiresClientToken: plan.access.asksForClients,
             clients: plan.access.clients.map(\.name)
         )
@@ -167,14 +175,21 @@ struct OperatorControl: GatewayControl {
         let expiring = await expirations().filter { $0.kind == .secret || !said.contains($0.of) }
         let ended = expiring.filter { $0.remainingSeconds <= 0 }.compactMap(ReadinessReasons.notice)
         let ending = expiring.filter { $0.remainingSeconds > 0 }.compactMap(ReadinessReasons.notice)
+        let notices = ending + skewNotice
         let rotating = sources.keepers.filter(\.rotatesRefreshToken).map(\.name)
         let troubles = storage.health.troubles(plan.audit.onFailure, rotating: rotating)
         let faults = [refusal].compactMap(\.self) + troubles.reasons + needs + ended
         switch readinessState.phase {
-        case .starting: return Readiness(.notReady, reasons: ["the gateway is starting"] + faults + ending)
-        case .serving: return .serving(isBlocked: troubles.blocks, faults: faults, notices: ending)
-        case .draining: return Readiness(.notReady, reasons: ["the gateway is stopping"] + faults + ending)
+        case .starting: return Readiness(.notReady, reasons: ["the gateway is starting"] + faults + notices)
+        case .serving: return .serving(isBlocked: troubles.blocks, faults: faults, notices: notices)
+        case .draining: return Readiness(.notReady, reasons: ["the gateway is stopping"] + faults + notices)
         }
+    }
+
+    /// The largest difference stands for all.
+    private var skewNotice: [String] {
+        let authorities = sources.allKeepers.flatMap(\.grant.authorityEndpoints)
+        return [seen.clockSkew(authorities).flatMap(ClockSkew.advice)].compactMap(\.self)
     }
 
     private func tokensInNeed() -> [TokenStatus] {

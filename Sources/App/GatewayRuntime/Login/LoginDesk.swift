@@ -59,7 +59,7 @@ actor LoginDesk: LoginControl {
         case .success(let (listener, port)):
             return .success(await invite(order, keeper, flow, listener, port, id))
         case .failure(let problem):
-            await events.failed(of: keeper, reason: "no_listener", code: nil, status: nil)
+            await events.failed(of: keeper, reason: "no_listener", code: nil, said: nil)
             return .failure(problem)
         }
     }
@@ -127,7 +127,8 @@ actor LoginDesk: LoginControl {
         case .foreign(let refusal):
             await fail(id, refusal.problem.words, reason: refusal.reason)
         case .refused(let problem, let reason):
-            await fail(id, problem.words, reason: reason, code: problem.cause?.code)
+            let said = AuthorityError(answer, hiding: [login.attempt.state, login.attempt.verifier])
+            await fail(id, problem.words, reason: reason, code: problem.cause?.code, said: said)
         case .token(let token):
             await finish(id, with: token)
         case .exchange(let request):
@@ -162,7 +163,8 @@ actor LoginDesk: LoginControl {
             case .success(let token): await finish(id, with: token)
             case .failure(let failure):
                 let code = failure.problem.cause?.code
-                await fail(id, failure.problem.words, reason: "exchange_refused", code: code, status: reply.status)
+                let said = AuthorityError(reply, hiding: request.secrets + login.keeper.grant.hiddenSecrets)
+                await fail(id, failure.problem.words, reason: "exchange_refused", code: code, said: said)
             }
         }
     }
@@ -208,12 +210,13 @@ actor LoginDesk: LoginControl {
         _ words: String,
         reason: String,
         code: String? = nil,
-        status: Int? = nil
+        said: AuthorityError? = nil
     ) async {
         guard let login = logins[id], login.canFail else { return }
-        logins[id]?.end(with: LoginProgress(isOver: true, problem: words))
+        let quote = said?.description.map { " The authority said: \($0)" } ?? ""
+        logins[id]?.end(with: LoginProgress(isOver: true, problem: words + quote))
         await login.listener?.close()
-        await events.failed(of: login.keeper, reason: reason, code: code, status: status)
+        await events.failed(of: login.keeper, reason: reason, code: code, said: said)
     }
 
     /// Ends what is under way; the gateway stops.

@@ -18,11 +18,17 @@ struct LoginEvents {
         return GatewayProblem(.auditUnavailable, detail)
     }
 
-    func failed(of keeper: TokenKeeper, reason: String, code: String?, status: Int?) async {
-        var event = event(.loginFailed, of: keeper, detail: ["reason": reason])
+    func failed(of keeper: TokenKeeper, reason: String, code: String?, said: AuthorityError?) async {
+        let members = said?.members() ?? [:]
+        logger.warning(
+            "Login failed",
+            metadata: ["gateway.credential": "\(keeper.name)", "gateway.reason": "\(reason)"]
+                .merging(members.map { ("gateway.\($0)", "\($1)") }) { $1 }
+        )
+        var event = event(.loginFailed, of: keeper, detail: members.merging(["reason": reason]) { $1 })
         event.outcome = .failed
         event.errorCode = code ?? ProblemKind.loginFailed.rawValue
-        event.httpStatus = status
+        event.httpStatus = said?.status
         await record(event)
     }
 

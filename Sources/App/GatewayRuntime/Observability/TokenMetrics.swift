@@ -3,7 +3,8 @@ import GatewayCore
 /// What metrics say about credentials, taken when somebody asks.
 enum TokenMetrics {
     private static let names: Set<String> = [
-        "gateway_token_generation", "gateway_token_needs_person", "gateway_token_usable",
+        "gateway_token_generation", "gateway_token_needs_person", "gateway_token_usable", "gateway_token_failing",
+        "gateway_token_clock_skew_seconds",
         "gateway_token_expires_at_seconds", "gateway_token_expires_in_seconds", "gateway_login_expires_in_seconds",
         "gateway_ends_in_seconds", "gateway_ends_soon",
     ]
@@ -22,6 +23,8 @@ enum TokenMetrics {
             set("gateway_token_generation", labels, Double(token.generation))
             set("gateway_token_needs_person", labels, token.needsPerson ? 1 : 0)
             set("gateway_token_usable", labels, usable ? 1 : 0)
+            set("gateway_token_failing", labels, token.failing == nil ? 0 : 1)
+            if let seconds = token.clockSkewSeconds { set("gateway_token_clock_skew_seconds", labels, Double(seconds)) }
             if let end = token.expiresAt.flatMap({ UnixTime(rfc3339: $0) }) {
                 set("gateway_token_expires_at_seconds", labels, Double(end.milliseconds / 1000))
             }

@@ -240,7 +240,7 @@ package final class RequestAuthorizer: Sendable {
         }
         var chosen: (any CredentialSource)?
         if let subject = subjects[match.route] {
-            switch subject.source(for: head, bytes) {
+            switch subject.source(for: head, bytes, client: evidence.client) {
             case .success(let source): chosen = source
             case .failure(let problem):
                 trace?.add(.subjectRefused)

@@ -11,7 +11,8 @@ package struct SubjectRule: Sendable {
 
     func source(
         for head: borrowing RequestHead,
-        _ bytes: borrowing Span<UInt8>
+        _ bytes: borrowing Span<UInt8>,
+        client: String?
     ) -> Result<any CredentialSource, GatewayProblem> {
         var value: Range<Int>?
         for index in head.section.fields.indices {
@@ -22,6 +23,6 @@ package struct SubjectRule: Sendable {
         }
         guard let value, !value.isEmpty else { return .failure(selection.missingSubject) }
         // Longer ones are refused in any case, and need not be read to their end for that.
-        return selection.source(for: bytes.string(value.prefix(SubjectSyntax.longest + 1)))
+        return selection.source(for: bytes.string(value.prefix(SubjectSyntax.longest + 1)), client: client)
     }
 }

@@ -67,6 +67,9 @@ package protocol TokenGrant: Sendable {
     /// Whether its requests hold a secret: one that failed is not sent again without a cause.
     var sendsSecrets: Bool { get }
 
+    /// What no answer may repeat, whatever step it is the answer to.
+    var hiddenSecrets: [Secret] { get }
+
     /// What an attempt begins with.
     func firstStep(of attempt: GrantAttempt) -> GrantStep
 
@@ -104,6 +107,7 @@ extension TokenGrant {
     package func sendsRefreshToken(in attempt: GrantAttempt) -> Bool { rotatesRefreshToken }
     package var canAcquireAnew: Bool { false }
     package var sendsSecrets: Bool { true }
+    package var hiddenSecrets: [Secret] { identity.secrets }
     package var authorityEndpoints: [AuthorityEndpoint] { [] }
 }
 

@@ -36,6 +36,17 @@ package struct GrantAttempt: Sendable {
         self.now = now
         self.nonce = nonce
     }
+
+    /// What no answer may repeat to anybody.
+    package var secrets: [Secret] {
+        let tokens = [held?.access, held?.refreshToken, parentToken].compactMap(\.self)
+        return tokens + (held.map { Array($0.extras.values) } ?? []) + outputs.values
+    }
+}
+
+extension GrantStep {
+    /// See ``TokenRequest/secrets``.
+    package var secrets: [Secret] { if case .request(let request) = self { request.secrets } else { [] } }
 }
 
 package enum GrantStep: Sendable {

@@ -12,8 +12,10 @@ package protocol SubjectCredentialResolver: AnyObject, Sendable {
     /// The name of the field, which is not forwarded.
     var field: String { get }
 
-    /// - Parameter subject: As the request names it, unchecked.
-    func source(for subject: String) -> Result<any CredentialSource, GatewayProblem>
+    /// - Parameters:
+    ///   - subject: As the request names it, unchecked.
+    ///   - client: Who sends the request; nil where clients have no names.
+    func source(for subject: String, client: String?) -> Result<any CredentialSource, GatewayProblem>
 }
 
 extension SubjectCredentialResolver {

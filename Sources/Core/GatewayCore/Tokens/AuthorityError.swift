@@ -45,3 +45,17 @@ extension AuthorityError {
         return [words.isEmpty ? nil : words, uri.map { "(\($0))" }].compactMap(\.self).joined(separator: " ")
     }
 }
+
+extension AuthorityError {
+    /// For the details of an audit event and the fields of a log line. The status has a place of its own there.
+    ///
+    /// - Parameter clockSkew: See ``ClockSkew``; 0 is left out.
+    package func members(clockSkew: Int? = nil) -> [String: String] {
+        let skew = clockSkew.flatMap { $0 == 0 ? nil : String($0) }
+        let members = [
+            ("authority_code", code), ("authority_description", description), ("authority_uri", uri),
+            ("authority_format", format?.rawValue), ("clock_skew_seconds", skew),
+        ]
+        return members.reduce(into: [:]) { $0[$1.0] = $1.1 }
+    }
+}

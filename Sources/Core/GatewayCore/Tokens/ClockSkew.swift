@@ -20,7 +20,7 @@ package enum ClockSkew {
         let difference = date + .milliseconds(500) - middle
         let noise = max(half + .seconds(1), .seconds(2))
         guard difference > noise || .zero - difference > noise else { return 0 }
-        return Int((difference.wholeMilliseconds + (difference > .zero ? 500 : -500)) / 1000)
+        return Int((Double(difference.wholeMilliseconds) / 1000 - 0.5).rounded(.up))
     }
 
     /// What people are told, and how they mend it; nil where the clocks agree well enough.

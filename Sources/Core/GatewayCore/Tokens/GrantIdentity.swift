@@ -6,6 +6,8 @@ package struct GrantIdentity: Hashable, Sendable, CustomStringConvertible {
     package struct Input: Hashable, Sendable {
         package let name: String
         package let value: Secret
+        /// Whether no answer may repeat it.
+        package let isSecret: Bool
     }
 
     package let strategy: String
@@ -19,11 +21,21 @@ package struct GrantIdentity: Hashable, Sendable, CustomStringConvertible {
     }
 
     package mutating func add(_ name: String, _ value: String?) {
-        if let value { add(name, secret: Secret(value)) }
+        if let value { inputs.append(Input(name: name, value: Secret(value), isSecret: false)) }
     }
 
     package mutating func add(_ name: String, secret value: Secret?) {
-        if let value { inputs.append(Input(name: name, value: value)) }
+        if let value { inputs.append(Input(name: name, value: value, isSecret: true)) }
+    }
+
+    /// Those of the grant that this one depends on.
+    package mutating func add(parent: GrantIdentity) {
+        inputs += parent.inputs.map { Input(name: "parent.\($0.name)", value: $0.value, isSecret: $0.isSecret) }
+    }
+
+    package var secrets: [Secret] {
+        inputs.filter { $0.isSecret && !TokenRequest.isPublic(String($0.name.split(separator: ".").last ?? "")) }
+            .map(\.value)
     }
 
     package var description: String { subject.map { "\(strategy)[\($0)]" } ?? strategy }

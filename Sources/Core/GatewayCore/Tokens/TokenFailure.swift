@@ -50,9 +50,12 @@ package struct TokenFailure: Error, Hashable, Sendable {
         return changed
     }
 
-    /// - Parameter nextHop: Whose answer it comes from, unless it says so already.
-    package func naming(_ nextHop: String?) -> TokenFailure {
+    /// - Parameters:
+    ///   - nextHop: Whose answer it comes from, unless it says so already.
+    ///   - authorityError: What the answer says.
+    package func naming(_ nextHop: String?, _ authorityError: AuthorityError? = nil) -> TokenFailure {
         var named = self
+        named.authorityError = authorityError
         named.problem.nextHop = problem.nextHop ?? nextHop
         return named
     }
@@ -83,6 +86,14 @@ extension TokenFailure {
         escalated.problem.nextHop = problem.nextHop
         escalated.authorityError = authorityError
         return escalated
+    }
+
+    /// The problem with the authority's words, for the answer to an operator. No client is sent it.
+    package var operatorProblem: GatewayProblem {
+        guard let said = authorityError?.description else { return problem }
+        var quoting = problem
+        quoting.detail += " The authority said: \(said)"
+        return quoting
     }
 
     package init(tooManyCalls detail: String) {

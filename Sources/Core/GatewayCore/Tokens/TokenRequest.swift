@@ -51,6 +51,8 @@ package struct TokenReply: Hashable, Sendable {
     package let fields: [Field]
     /// At most 1 MiB; a longer answer is a ``TokenTransportFailure``.
     package let body: [UInt8]
+    /// The authority's clock minus ours; nil when it was not measured. See ``ClockSkew``.
+    package var clockSkewSeconds: Int?
 
     package struct Field: Hashable, Sendable {
         package let name: String

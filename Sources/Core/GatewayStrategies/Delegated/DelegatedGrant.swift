@@ -27,6 +27,9 @@ struct DelegatedGrant: TokenGrant {
         return identity
     }
 
+    /// The others are in each request.
+    var hiddenSecrets: [Secret] { [initial].compactMap(\.self) }
+
     var authorityEndpoints: [AuthorityEndpoint] { [AuthorityEndpoint](request.destination) }
 
     func seed(at now: Moment) -> TokenSet? {

@@ -31,7 +31,7 @@ struct TokenExchangeGrant: BearerGrant {
         }
         terms.addInputs(to: &identity)
         identity.add("parent.strategy", parent?.strategy)
-        for input in parent?.inputs ?? [] { identity.add("parent.\(input.name)", secret: input.value) }
+        if let parent { identity.add(parent: parent) }
         return identity
     }
 

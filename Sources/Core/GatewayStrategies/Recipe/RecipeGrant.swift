@@ -48,6 +48,8 @@ struct RecipeGrant: TokenGrant {
         return identity
     }
 
+    var hiddenSecrets: [Secret] { Array(secrets.values) + (initial.map { Array($0.values) } ?? []) }
+
     var authorityEndpoints: [AuthorityEndpoint] {
         (acquire + refresh + revoke).filter { !$0.onlyReads }.flatMap { [AuthorityEndpoint]($0.request.destination) }
     }

@@ -1,0 +1,124 @@
+/// Which subjects of one credential are kept, and who makes room for another one.
+///
+/// Clients name the subjects, and a hostile client can invent any number of them. So room is shared out by client:
+///
+/// 1. A subject that never had a token makes room first. One of the asking client goes before those of others.
+/// 2. Then the client with the most subjects makes room. Among equals it is the client that asks.
+/// 3. Among its subjects it is the one that was not named for the longest time.
+///
+/// A client therefore takes no place from another client that has as few subjects as itself or fewer. A subject that several
+/// clients name counts for each of them, and is as safe as the client with the fewest subjects makes it.
+package struct SubjectTable<Member> {
+    package enum Use {
+        case known(Member)
+        case new(Member, dropped: Member?)
+        /// Nobody can make room.
+        case full
+    }
+
+    /// What keeps a member from making room, or lets it go first.
+    package enum State: Hashable, Sendable {
+        /// A call is under way, or somebody waits for one.
+        case busy
+        case idle(hadToken: Bool)
+    }
+
+    private struct Entry {
+        let member: Member
+        var lastUse: UInt64
+        /// Those who have named it; nil is everybody without a name.
+        var clients: [String?]
+    }
+
+    private let limit: Int
+    private var entries: [String: Entry] = [:]
+    private var uses: UInt64 = 0
+    /// How many subjects each client has named.
+    private var counts: [String?: Int] = [:]
+
+    package init(limit: Int) { self.limit = limit }
+
+    package var count: Int { entries.count }
+
+    /// In the order of their subjects.
+    package var members: [Member] { entries.sorted { $0.key < $1.key }.map(\.value.member) }
+
+    /// The member without a use of it.
+    package subscript(subject: String) -> Member? { entries[subject]?.member }
+
+    /// The member of a subject that a client names, or a new one.
+    ///
+    /// - Parameters:
+    ///   - state: Of a member now.
+    package mutating func use(
+        _ subject: String,
+        by client: String?,
+        state: (Member) -> State,
+        make: () -> Member
+    ) -> Use {
+        uses += 1
+        if let known = touch(subject, by: client) { return .known(known) }
+        var dropped: Member?
+        if entries.count >= limit {
+            guard let victim = whoMakesRoom(for: client, state: state) else { return .full }
+            dropped = remove(victim)
+        }
+        let member = make()
+        entries[subject] = Entry(member: member, lastUse: uses, clients: [client])
+        counts[client, default: 0] += 1
+        return .new(member, dropped: dropped)
+    }
+
+    private mutating func touch(_ subject: String, by client: String?) -> Member? {
+        guard let index = entries.index(forKey: subject) else { return nil }
+        entries.values[index].lastUse = uses
+        if !entries.values[index].clients.contains(client) {
+            entries.values[index].clients.append(client)
+            counts[client, default: 0] += 1
+        }
+        return entries.values[index].member
+    }
+
+    private mutating func remove(_ subject: String) -> Member? {
+        guard let entry = entries.removeValue(forKey: subject) else { return nil }
+        for client in entry.clients {
+            let rest = counts[client, default: 1] - 1
+            counts[client] = rest > 0 ? rest : nil
+        }
+        return entry.member
+    }
+
+    // MARK: Making room
+
+    /// What goes first is greater.
+    private struct Rank: Comparable {
+        let neverHadToken: Bool
+        let isOwn: Bool
+        /// Of the client with the fewest subjects among those who named it.
+        let subjects: Int
+        let lastUse: UInt64
+
+        static func < (one: Rank, other: Rank) -> Bool {
+            if one.neverHadToken != other.neverHadToken { return other.neverHadToken }
+            if one.neverHadToken, one.isOwn != other.isOwn { return other.isOwn }
+            if one.subjects != other.subjects { return one.subjects < other.subjects }
+            if one.isOwn != other.isOwn { return other.isOwn }
+            return one.lastUse > other.lastUse
+        }
+    }
+
+    private func whoMakesRoom(for client: String?, state: (Member) -> State) -> String? {
+        // With the subject that is to come.
+        let own = counts[client, default: 0] + 1
+        var first: (subject: String, rank: Rank)?
+        for (subject, entry) in entries {
+            guard case .idle(let hadToken) = state(entry.member) else { continue }
+            let fewest = entry.clients.map { $0 == client ? own : counts[$0, default: 0] }.min() ?? 0
+            guard !hadToken || fewest >= own else { continue }
+            let isOwn = entry.clients == [client]
+            let rank = Rank(neverHadToken: !hadToken, isOwn: isOwn, subjects: fewest, lastUse: entry.lastUse)
+            if first.map({ $0.rank < rank }) ?? true { first = (subject, rank) }
+        }
+        return first?.subject
+    }
+}

@@ -1,0 +1,105 @@
+import GatewayCore
+import Testing
+
+@Suite("What operators are shown of an authority's words", .timeLimit(.minutes(5)))
+struct AuthorityTextTests {
+    private static func shown(_ text: String, hiding secrets: String...) -> String? {
+        AuthorityText(hiding: secrets.map { Secret($0) }).shown(text)
+    }
+
+    // MARK: What stays readable
+
+    @Test(arguments: [
+        "AADSTS70043: The refresh token has expired or is invalid due to sign-in frequency checks by conditional access.",
+        "AADSTS7000215: Invalid client secret provided. Trace ID: 0a1b2c3d-4e5f-6071-8293-a4b5c6d7e8f9"
+            + " Correlation ID: 1a1b2c3d-4e5f-6071-8293-a4b5c6d7e8f9 Timestamp: 2026-03-01 09:30:00Z",
+        "AADSTS700016: Application with identifier '0a1b2c3d-4e5f-6071-8293-a4b5c6d7e8f9' was not found.",
+        "unsupported_grant_type: use client_credentials_grant or authorization_code_with_pkce",
+        "InvalidAuthenticationToken: CompactToken parsing failed with error code: 80049217",
+        "See https://login.microsoftonline.com/error?code=70043 for more.",
+        "The audience https://api.example.com/v1/things is unknown.",
+        "Der Zugang ist gesperrt: Passwort abgelaufen (日本語).", "Invalid username or password.",
+        "error code: E12345", "bad refresh token: expired or revoked",
+    ])
+    func anExplanationIsShown(_ text: String) { #expect(Self.shown(text) == text) }
+
+    // MARK: What the gateway does not know
+
+    @Test(arguments: [
+        ("The token ya29.a0AfB_byC1234567890abcdef is invalid", "The token ‹hidden› is invalid"),
+        ("got eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.dozjgNryP4J3jVmNHl0w", "got ‹hidden›"),
+        ("aaaaaaaaaaaaaaaaaaaaaaaa", "‹hidden›"), ("d41d8cd98f00b204e9800998ecf8427e", "‹hidden›"),
+        ("'SGVsbG8sIHdvcmxkISBIZWxsbw=='", "'‹hidden›=='"),
+        ("refresh token 0a1b2c3d-4e5f-6071-8293-a4b5c6d7e8f9 is spent", "refresh token ‹hidden› is spent"),
+        ("0a1b2c3d-4e5f-6071-8293-a4b5c6d7e8f9", "‹hidden›"),
+        ("refresh_token=short1&x=1", "refresh_token=‹hidden›&x=1"), ("password=hunter", "password=‹hidden›"),
+        (#"{"client_secret": "hunter", "a": 1"#, #"{"client_secret": ‹hidden› "a": 1"#),
+        (#"{"client_secret":"hunter","a":1"#, #"{"client_secret":"‹hidden›","a":1"#),
+        ("Authorization: Basic dTpwYXNz1", "Authorization: Basic ‹hidden›"),
+        ("unknown token abc123def", "unknown token ‹hidden›"), ("Bearer a1b2c3", "Bearer ‹hidden›"),
+        ("back at https://x.example/cb?code=SplxlOBe1&state=1", "back at https://x.example/cb?code=‹hidden›&state=1"),
+    ])
+    func whatLooksLikeASecretIsHidden(_ text: String, _ expected: String) { #expect(Self.shown(text) == expected) }
+
+    // MARK: The secrets of the request
+
+    @Test(arguments: [
+        "s3cret-of-mine", "S3CRET-OF-MINE", "x=s3cret-of-mine;", "s3cret%2Dof%2Dmine", "s3cret%252Dof%252Dmine",
+        "s3cret\\-of-mine", "czNjcmV0LW9mLW1pbmU=", "czNjcmV0LW9mLW1pbmU",
+    ])
+    func aSecretOfTheRequestIsHiddenHoweverItIsWritten(_ written: String) {
+        #expect(Self.shown("It \(written) is wrong", hiding: "s3cret-of-mine") == "It ‹hidden› is wrong")
+    }
+
+    @Test func aSecretWithSpacesHidesTheWhole() {
+        for text in ["the pass-9 of mine now is wrong", "the pass-9%20of mine is wrong", "a=pass-9\tof\nmine"] {
+            #expect(Self.shown(text, hiding: "pass-9 of mine") == AuthorityText.allHidden)
+        }
+    }
+
+    @Test func encodedItIsOneWord() {
+        #expect(Self.shown("the pass-9%20of+mine is wrong", hiding: "pass-9 of mine") == "the ‹hidden› is wrong")
+    }
+
+    /// The gap in "invalid username or …" would tell it.
+    @Test(arguments: ["password", "hunter2", "abc", "Summer"])
+    func aSecretThatCouldBeGuessedHidesTheWhole(_ secret: String) {
+        #expect(Self.shown("wrong \(secret) for ada", hiding: secret) == AuthorityText.allHidden)
+        #expect(Self.shown("wrong \(secret.uppercased())", hiding: secret) == AuthorityText.allHidden)
+        #expect(Self.shown("no such thing", hiding: secret) == "no such thing")
+    }
+
+    @Test func aTinySecretCountsAsAWholeWordOnly() {
+        #expect(Self.shown("an apple a day", hiding: "day") == AuthorityText.allHidden)
+        #expect(Self.shown("an apple on Friday", hiding: "day") == "an apple on Friday")
+    }
+
+    // MARK: Bounds
+
+    @Test func onlyWhatIsPrintableOfItStays() {
+        #expect(Self.shown("a\u{1B}[31m b\r\nc\u{202E}d \u{0}") == "a [31m b c d")
+        #expect(Self.shown(" \n\t ") == nil)
+        #expect(Self.shown("") == nil)
+    }
+
+    @Test func itIsCut() {
+        let text = String(repeating: "word ", count: 2000)
+        let shown = Self.shown(text)
+        #expect(shown?.count == 257)
+        #expect(shown?.hasSuffix("…") == true)
+        #expect(AuthorityText(hiding: []).shown(text, limit: 100)?.count == 101)
+    }
+
+    /// Half a secret is not recognised.
+    @Test func aWordAtTheEndOfWhatIsReadIsDropped() {
+        let secret = "s3cret-of-mine"
+        let long = String(repeating: "a1", count: 2040) + " " + secret + secret
+        #expect(Self.shown(long, hiding: secret) == "‹hidden›")
+    }
+
+    @Test func nothingOfManySecretsIsShown() {
+        let secrets = (0..<50).map { "k3y-\($0)-\($0 * 7919)" }
+        let text = AuthorityText(hiding: secrets.map { Secret($0) }).shown(secrets.joined(separator: ", ")) ?? ""
+        #expect(secrets.allSatisfy { !text.contains($0) })
+    }
+}
