@@ -71,6 +71,8 @@ struct EventQueryTests {
             detail: ["reason": "route-forbidden", "method": "GET", "path": "/box/{id}", "count": "4"]
         )
         #expect(entry.note == "403 route-forbidden · GET /box/{id} · count 4")
+        entry = AuditEntry(id: 9, at: "", event: "renewed", generation: 0, httpStatus: 200, detail: ["peer": "::1"])
+        #expect(entry.note == "")
     }
 }
 

@@ -64,7 +64,7 @@ struct CredentialCard {
 
     private var remaining: HTML {
         if let end = end?.endsAt ?? token?.expiresAt { return PageText.countdown(to: end, now: now, over: "ended") }
-        return token == nil ? "no end" : "–"
+        return token == nil ? "no end" : .empty
     }
 }
 
@@ -124,7 +124,7 @@ struct CredentialDetails {
         let buttons = TokenPage.operations(isLocked: token.state == .locked).map { operation -> HTML in
             """
             <button type="button" class="script" data-operation="\(operation.name)" data-credential="\(card.name)" \
-            data-words="\(operation.words)">\(operation.name)</button>
+            data-words="\(operation.words)">\(operation.name.prefix(1).uppercased() + operation.name.dropFirst())</button>
             """
         }
         return """
@@ -136,5 +136,5 @@ struct CredentialDetails {
 
 extension TokenStatus.State {
     /// `login required`.
-    var words: String { rawValue.replacing("_", with: " ") }
+    var words: String { self == .empty ? "no token" : rawValue.replacing("_", with: " ") }
 }

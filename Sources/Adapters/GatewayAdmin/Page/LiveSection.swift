@@ -4,7 +4,7 @@ import GatewayCore
 struct LiveSection {
     let page: StatusPage
 
-    static let limit = 100
+    static let limit = 50
 
     var html: HTML {
         let events = page.events

@@ -45,7 +45,7 @@ struct NeedsSection {
         let next = item.nextTryAt.map { next -> HTML in
             "The gateway tries again in \(PageText.countdown(to: next, now: now, over: "a moment"))."
         }
-        let idle: HTML? = item.since != nil && item.nextTryAt == nil ? "Nothing is tried by itself." : nil
+        let idle: HTML? = item.waits ? "Nothing is tried before that." : nil
         return "\([since, lost, next, idle].compactMap(\.self).map { "<span>\($0)</span>" as HTML })"
     }
 

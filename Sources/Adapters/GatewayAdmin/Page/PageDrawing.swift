@@ -28,11 +28,10 @@ enum PageDrawing {
 
     /// How much of a token's life is left.
     static func life(_ left: Double?, _ mark: Mark) -> HTML {
-        let width = min(max(left ?? 0, 0), 1) * 200
+        let width = min(max(left ?? 0, 0), 1) * 100
         return """
-            <svg class="life" viewBox="0 0 200 5" preserveAspectRatio="none" aria-hidden="true">\
-            <rect class="track" width="200" height="5" rx="2"/>\
-            <rect class="\(mark.rawValue)" width="\(number(width))" height="5" rx="2"/></svg>
+            <svg class="life" aria-hidden="true"><rect class="track" width="100%" height="5" rx="2"/>\
+            <rect class="\(mark.rawValue)" width="\(number(width))%" height="5" rx="2"/></svg>
             """
     }
 
@@ -41,11 +40,11 @@ enum PageDrawing {
         let circles: [HTML] = points.compactMap { point in
             guard let at = UnixTime(rfc3339: point.at) else { return nil }
             let part = 1 - Double((now - at).wholeMilliseconds) / 86_400_000
-            let x = number(4 + 192 * min(max(part, 0), 1))
-            return "<circle class=\"\(point.worst.mark.rawValue)\" cx=\"\(x)\" cy=\"8\" r=\"3.5\"/>"
+            let x = number(2 + 96 * min(max(part, 0), 1))
+            return "<circle class=\"\(point.worst.mark.rawValue)\" cx=\"\(x)%\" cy=\"8\" r=\"3.5\"/>"
         }
         return """
-            <svg class="day" viewBox="0 0 200 16" aria-hidden="true"><path class="rest" d="M0 8H200"/>\(circles)</svg>
+            <svg class="day" aria-hidden="true"><line class="rest" x2="100%" y1="8" y2="8"/>\(circles)</svg>
             """
     }
 

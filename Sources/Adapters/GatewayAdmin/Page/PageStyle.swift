@@ -101,20 +101,22 @@ enum PageStyle {
         .route .name { display: grid; grid-template-columns: max-content minmax(0, 1fr); align-items: baseline; }
         .route .text, .upstream, .credential { overflow-wrap: anywhere; }
         .note { grid-column: 2; font-size: .8125rem; color: var(--warn); overflow-wrap: anywhere; }
-        .inside { padding: .25rem 1rem 1rem; }
+        .inside { padding: .25rem 1rem 1rem 2.2rem; }
+        .inside dt { line-height: 1.9; }
         .hour { display: block; width: 7.5rem; height: 1.9rem; }
         .hour path { fill: none; stroke-width: 1.3; vector-effect: non-scaling-stroke; }
         .hour .area { fill: var(--area); } .hour .line { stroke: var(--accent-fill); }
         .hour .errors { stroke: var(--bad-fill); stroke-width: 4; } .rest { stroke: var(--line); fill: none; }
         .cards { display: grid; grid-template-columns: repeat(auto-fill, minmax(17rem, 1fr)); gap: .75rem;
-          align-items: start; }
-        .card { display: grid; grid-template-columns: minmax(0, 1fr) max-content; gap: .3rem .75rem; background: var(--card);
+          align-items: stretch; }
+        .card { align-content: start; display: grid; grid-template-columns: minmax(0, 1fr) max-content; gap: .3rem .75rem; background: var(--card);
           border: 1px solid var(--line); border-radius: 12px; padding: 1rem; align-items: baseline; }
         .card > * { grid-column: 1 / -1; } .card > h3 { grid-column: 1; } .card > .word { grid-column: 2; }
         .word { font-weight: 600; font-size: .875rem; } .word.plain { color: var(--soft); }
         .use, .facts { color: var(--soft); font-size: .875rem; overflow-wrap: anywhere; }
         .facts { display: flex; flex-wrap: wrap; justify-content: space-between; gap: 0 1rem; }
-        .life { width: 100%; height: 5px; display: block; } .day { width: 100%; height: 16px; display: block; }
+        .life { width: 100%; height: 5px; display: block; border-radius: 2px; } .day { width: 100%; height: 16px; display: block; }
+        .card details { margin-top: .2rem; }
         .track { fill: var(--line); }
         svg .good { fill: var(--good-fill); } svg .warn { fill: var(--warn-fill); } svg .bad { fill: var(--bad-fill); }
         svg .accent { fill: var(--accent-fill); } svg .plain { fill: var(--soft); }
@@ -133,7 +135,8 @@ enum PageStyle {
         #events { list-style: none; padding: .25rem 0; }
         #events:empty { display: none; }
         #events li { display: grid; gap: 0 1rem; padding: .4rem 1rem; align-items: baseline;
-          grid-template-columns: 6.5rem minmax(9rem, 1fr) minmax(0, 1fr) minmax(0, .7fr) minmax(0, 3fr) minmax(0, 6.5rem); }
+          grid-template-columns: 6.5rem 11rem minmax(0, 1fr) minmax(0, .6fr) minmax(0, 2.6fr) minmax(0, 6.5rem); }
+        #events .event { display: flex; align-items: baseline; }
         #events li + li { border-top: 1px solid var(--line); }
         #events time, #events .request { font: .8125rem/1.4 ui-monospace, "DejaVu Sans Mono", monospace; }
         #events time { color: var(--soft); }
@@ -151,15 +154,18 @@ enum PageStyle {
           .titles, .upstream, .credential, .latency { display: none; }
           .chart { grid-column: 1 / -1; } .route .hour { width: 100%; height: 1.6rem; }
           .route .name { grid-row: 1; }
-          #events li { grid-template-columns: max-content minmax(0, 1fr) max-content; }
-          #events .client { display: none; } #events .what { grid-column: 1 / -1; grid-row: 2; color: var(--soft); }
-          #events .request { display: none; } #events .of { text-align: right; }
-          #events .request:has(a) { display: block; grid-column: 1 / -1; grid-row: 3; } }
+          #events li { grid-template-columns: minmax(0, 1fr) max-content; gap: .1rem .75rem; }
+          #events time { grid-area: 1 / 2; } #events .event { grid-area: 1 / 1; }
+          #events .of { grid-area: 2 / 1; padding-left: 1.15rem; }
+          #events .client { display: none; } #events .request:not(:has(a)) { display: none; }
+          #events .request { grid-area: 2 / 2; }
+          #events .what { grid-area: 3 / 1 / 4 / -1; padding-left: 1.15rem; color: var(--soft); } }
         @media (max-width: 30rem) {
           body { padding: 1rem .9rem 2rem; }
           .about { margin-left: 0; }
           .need .actions, .need .command { width: 100%; }
           .need .command { justify-content: space-between; }
+          .inside { padding-left: 1rem; } .inside dt { line-height: 1.45; }
           dl { grid-template-columns: minmax(0, 1fr); gap: .1rem; } dd { margin-bottom: .5rem; }
           #pause { margin-left: 0; } }
 

@@ -94,14 +94,17 @@ extension AuditEntry {
         if request.wasReplayed { detail["replayed"] = "true" }
     }
 
-    /// What else there is to say about the event, in a few words.
+    /// What else there is to say about the event, in a few words. The rest is explained where it is asked for.
     package var note: String {
         var words: [String] = []
         if let code = errorCode { words.append(httpStatus.map { "\($0) \(code)" } ?? code) }
-        if errorCode == nil, let status = httpStatus { words.append(String(status)) }
-        if let generation { words.append("generation \(generation)") }
+        if errorCode == nil, isFailed || id == nil, let status = httpStatus { words.append(String(status)) }
+        if let generation, generation > 0 { words.append("generation \(generation)") }
         if let duration = durationMilliseconds { words.append("in \(duration) ms") }
-        let known: Set = ["reason", "method", "path"]
+        let known: Set = [
+            "reason", "method", "path", "explanation", "command", "peer", "host", "problem", "credential_ms",
+            "connection_ms", "response_ms",
+        ]
         if let reason = detail["reason"], reason != errorCode { words.append(reason) }
         let target = [detail["method"], detail["path"]].compactMap(\.self)
         if !target.isEmpty { words.append(target.joined(separator: " ")) }

@@ -16,8 +16,10 @@ package struct Attention: Hashable, Sendable {
     /// RFC 3339.
     package var since: String?
     package var failedRequests: Int?
-    /// RFC 3339; nil: nothing is tried by itself.
+    /// RFC 3339.
     package var nextTryAt: String?
+    /// Nothing is tried before somebody acts.
+    package var waits = false
     /// What to type.
     package var command: String?
     /// The credential that a browser can log in for.
@@ -73,6 +75,7 @@ extension Attention {
         since = token.failing?.since
         failedRequests = token.failing?.failedRequests
         nextTryAt = token.failing?.nextTryAt
+        waits = token.needsPerson && nextTryAt == nil
         if token.canLogIn, !isServed { login = token.credential }
     }
 
