@@ -150,7 +150,8 @@ enum PageStyle {
 
     private static let narrow = """
         @media (max-width: 60rem) {
-          .row { grid-template-columns: minmax(0, 1fr) 5rem 5rem; gap: .1rem .75rem; }
+          .row { grid-template-columns: minmax(0, 1fr) 3.75rem 4rem; gap: .1rem .5rem; align-items: baseline; }
+          .table { padding: 0; } .titles + .route { border-top: 0; }
           .titles, .upstream, .credential, .latency { display: none; }
           .chart { grid-column: 1 / -1; } .route .hour { width: 100%; height: 1.6rem; }
           .route .name { grid-row: 1; }

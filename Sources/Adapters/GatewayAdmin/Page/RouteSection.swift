@@ -72,7 +72,7 @@ struct RouteSection {
             notes.append("clock \(abs(skew)) s \(skew > 0 ? "behind" : "ahead of") the authority")
         }
         if let health = route.health, let failure = health.lastFailure, (health.failureRate ?? 0) > 0 {
-            notes.append("upstream: \(failure)")
+            notes.append("upstream: \(failure.replacing("upstream-", with: "", maxReplacements: 1))")
         }
         return notes
     }
