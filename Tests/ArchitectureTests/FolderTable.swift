@@ -58,6 +58,11 @@ enum FolderTable {
             ],
             "Schema": ["Auth", "Config", "Decoding", "Secrets", "Text"],
         ],
+        [
+            "Explain": [
+                "Access", "Addresses", "Config", "Errors", "HTTP", "HTTP1", "Plan", "Routing", "Text", "Time", "Tokens",
+            ]
+        ],
     ]
 
     private static let runtime: [Layer] = [

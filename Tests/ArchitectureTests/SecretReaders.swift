@@ -11,6 +11,7 @@ enum SecretReaders {
         "Adapters/GatewayTokenStores/InstallationKey.swift",
         "Adapters/GatewayTokenStores/TokenRecord.swift",
         "App/GatewayRuntime/Operator/AdminClient.swift",
+        "App/GatewayRuntime/Operator/LiveSender.swift",
         "App/GatewayRuntime/Operator/RevealedToken+Text.swift",
         "App/GatewayRuntime/Secrets/CertificateReader.swift",
         "App/GatewayRuntime/Secrets/PrivateKeyOpener.swift",

@@ -21,6 +21,10 @@ private final class Subjects: SubjectCredentialResolver {
     func source(for subject: String, client: String?) -> Result<any CredentialSource, GatewayProblem> {
         sources[subject].map { .success($0) } ?? .failure(GatewayProblem(.routeForbidden, "Not allowed."))
     }
+
+    func look(for subject: String) -> Result<(any CredentialSource)?, GatewayProblem> {
+        source(for: subject, client: nil).map { $0 }
+    }
 }
 
 @Suite(.timeLimit(.minutes(5)))

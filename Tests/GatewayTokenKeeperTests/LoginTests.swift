@@ -43,6 +43,20 @@ struct LoginTests {
         }
     }
 
+    /// Without it, only the first request would find out.
+    @Test func theOutlookSaysSoBeforeAnybodyAsks() async throws {
+        try await bench().running { bench in
+            try await bench.clock.untilStatus(bench, .loginRequired)
+            let now = bench.clock.now().monotonic
+            guard case .wait = bench.keeper.current(at: now) else { return #expect(Bool(false)) }
+            guard case .unavailable(let problem) = bench.keeper.outlook(at: now) else { return #expect(Bool(false)) }
+            #expect(problem.kind == .loginRequired && problem.command == "authgateway login box-service")
+            _ = try await bench.keeper.logIn(with: Self.token("one")).get()
+            guard case .ready = bench.keeper.outlook(at: now) else { return #expect(Bool(false)) }
+            #expect(bench.endpoint.requests.isEmpty)
+        }
+    }
+
     @Test func theTokenOfALoginIsStoredAuditedAndUsedWithoutAFurtherCall() async throws {
         try await bench().running { bench in
             _ = await bench.credential()

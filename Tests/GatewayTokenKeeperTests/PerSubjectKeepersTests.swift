@@ -163,6 +163,18 @@ struct PerSubjectKeepersTests {
         #expect(bench.names == [])
     }
 
+    /// An explanation must not push anybody out.
+    @Test func aLookMakesNoKeeperAndIsNoUseOfOne() async throws {
+        try await PerSubjectBench(Self.endpoint(), limit: 2).running { bench in
+            #expect(try bench.perSubject.look(for: "1").get() == nil && bench.names == [])
+            #expect(bench.perSubject.look(for: "foreign").problem?.kind == .routeForbidden)
+            for subject in ["1", "2"] { _ = try await bench.credential(subject).get() }
+            #expect(try bench.perSubject.look(for: "1").get()?.name == "app-user[1]")
+            _ = try await bench.credential("3").get()
+            #expect(try bench.perSubject.look(for: "1").get() == nil, "the look was no use of it")
+        }
+    }
+
     @Test func theOneThatWasNotAskedForLongestMakesRoomAndKeepsItsToken() async throws {
         try await PerSubjectBench(Self.endpoint(), limit: 2).running { bench in
             for subject in ["a", "b", "a", "c"] { _ = try await bench.credential(subject).get() }

@@ -7,6 +7,8 @@ package struct AdminOptions: Sendable {
     package var logins: (any LoginControl)?
     /// nil: no token is vended here.
     package var vending: (any VendingControl)?
+    /// nil: no request is explained here.
+    package var explanations: (any ExplanationControl)?
     /// What a request must carry as `Authorization: Bearer` to change something.
     package var token: Secret
     /// Whether a request must carry it to see something, too.
@@ -39,6 +41,7 @@ package struct AdminOptions: Sendable {
         control: @autoclosure @escaping @Sendable () -> any GatewayControl,
         logins: (any LoginControl)? = nil,
         vending: (any VendingControl)? = nil,
+        explanations: (any ExplanationControl)? = nil,
         token: Secret,
         metrics: @escaping @Sendable () async -> String,
         now: @escaping @Sendable () -> UnixTime
@@ -46,6 +49,7 @@ package struct AdminOptions: Sendable {
         makeControl = control
         self.logins = logins
         self.vending = vending
+        self.explanations = explanations
         self.token = token
         self.metrics = metrics
         self.now = now

@@ -30,6 +30,9 @@ struct AdminRouter: Sendable {
         if let vending = options.vending {
             AdminVending(control: vending, adminToken: options.token).routes(on: router)
         }
+        if let explanations = options.explanations {
+            AdminExplanations(control: explanations, authorization: authorization).routes(on: router)
+        }
         return router.buildResponder()
     }
 

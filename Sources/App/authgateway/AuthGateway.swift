@@ -11,6 +11,7 @@ struct AuthGateway: AsyncParsableCommand {
               authgateway run --sandbox   serve gateway.yaml, with local authorities
               authgateway check           find every mistake in gateway.yaml
               authgateway status          what the gateway's credentials are doing
+              authgateway explain URL     what would become of a request, and why
               authgateway audit tail -f   watch token events as they happen
 
             Exit codes: 0 done, 1 failed, 2 wrong usage, 3 configuration, 4 gateway not reachable, 5 audit log broken.
@@ -18,7 +19,8 @@ struct AuthGateway: AsyncParsableCommand {
         version: GatewayVersion.current,
         subcommands: [
             RunCommand.self, CheckCommand.self, PlanCommand.self, ReloadCommand.self, RoutesCommand.self,
-            StatusCommand.self, LoginCommand.self, LogoutCommand.self, TokenCommand.self, KeyCommand.self,
+            StatusCommand.self, ExplainCommand.self, LoginCommand.self, LogoutCommand.self, TokenCommand.self,
+            KeyCommand.self,
             AuditCommand.self,
             ConfigCommand.self, SandboxCommand.self, VersionCommand.self,
         ]

@@ -30,7 +30,7 @@ package struct PreparedReload: Sendable {
 package final class ProxyServer: Sendable {
     private let group: MultiThreadedEventLoopGroup
     private let state: ProxyState
-    private let workers: WorkerRegistry
+    let workers: WorkerRegistry
     private let listening = Mutex<[Listener]>([])
 
     /// - Throws: ``ListenerError`` when a route's TLS settings cannot be used.

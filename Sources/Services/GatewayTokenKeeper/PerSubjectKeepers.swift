@@ -68,6 +68,10 @@ package final class PerSubjectKeepers: SubjectCredentialResolver {
         keeper(for: subject, client: client).map { $0 }
     }
 
+    package func look(for subject: String) -> Result<(any CredentialSource)?, GatewayProblem> {
+        member(subject).map { $0 }
+    }
+
     /// The subject that a field with these values names. Makes no keeper.
     package func subject(named values: [String]) -> Result<String, GatewayProblem> {
         guard values.count < 2 else { return .failure(repeatedSubject) }

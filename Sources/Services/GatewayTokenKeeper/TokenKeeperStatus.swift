@@ -2,6 +2,15 @@ package import GatewayCore
 import Synchronization
 
 extension TokenKeeper {
+    /// A login that nobody has done yet is known to be missing before the first request asks.
+    package func outlook(at now: MonotonicTime) -> CredentialAnswer {
+        let answer = current(at: now)
+        guard case .wait = answer, look({ $0.state(at: now) }) == .empty, let missing = context.missingLogin else {
+            return answer
+        }
+        return .unavailable(missing)
+    }
+
     package func status(at now: Moment) -> TokenStatus {
         var (state, held, failure, unresolved, generation) = look {
             (

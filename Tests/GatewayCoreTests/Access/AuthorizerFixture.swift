@@ -46,11 +46,33 @@ struct AuthorizerFixture {
 
     /// - Returns: nil where the head cannot be read.
     func decide(_ request: String, on reach: ListenerIdentity.Reach = .loopback) -> RequestAuthorizer.Decision? {
+        var trace: AuthorizationTrace?
+        return decide(request, on: reach, &trace)
+    }
+
+    /// The reasons for the decision; nil where the head cannot be read.
+    ///
+    /// - Parameter client: As whom the request is judged.
+    func trace(
+        _ request: String,
+        on reach: ListenerIdentity.Reach = .loopback,
+        routes: [RoutePlan],
+        as client: String? = nil
+    ) -> AuthorizationTrace? {
+        var trace: AuthorizationTrace? = AuthorizationTrace(routes: routes, assuming: client)
+        guard decide(request, on: reach, &trace) != nil else { return nil }
+        return trace
+    }
+
+    private func decide(
+        _ request: String,
+        on reach: ListenerIdentity.Reach,
+        _ trace: inout AuthorizationTrace?
+    ) -> RequestAuthorizer.Decision? {
         var decoder = RequestHeadDecoder(maxBytes: 10_000, maxFields: 100)
         let bytes = Array(request.utf8)
         guard case .head = decoder.decode(bytes.span) else { return nil }
         var cache = ClientAuthenticationCache()
-        var trace: AuthorizationTrace?
         let listener = ListenerIdentity(reach: reach, port: reach == .unix ? nil : 8080)
         return authorizer.decide(decoder.head, bytes.span, on: listener, cache: &cache, trace: &trace)
     }

@@ -138,6 +138,18 @@ struct ClientLimitsTests {
         #expect(ProblemKind.clientLimitReached.status == 429)
     }
 
+    /// An explanation looks at the limits and counts for nothing.
+    @Test func anOutlookIsWhatTheNextRequestIsTold() {
+        let usage = ClientUsage(ClientLimitsPlan(concurrent: 2, perSecond: 1))
+        for _ in 0..<5 { #expect(usage.outlook(at: Self.start) == nil) }
+        #expect(usage.refusal(at: Self.start) == nil && usage.runningCount == 1)
+        for _ in 0..<5 { #expect(usage.outlook(at: Self.start) == Self.tooFast(.seconds(1))) }
+        #expect(usage.refusal(at: Self.start) == Self.tooFast(.seconds(1)))
+        #expect(usage.refusal(at: Self.start + .seconds(1)) == nil && usage.runningCount == 2)
+        #expect(usage.outlook(at: Self.start + .seconds(9)) == Self.tooMany)
+        #expect(ClientUsage(ClientLimitsPlan()).outlook(at: Self.start) == nil)
+    }
+
     // MARK: Workers
 
     @Test func workersTogetherAdmitNoMore() async {

@@ -90,7 +90,7 @@ struct Assembly: Sendable {
                 locks: storage.locks,
                 audit: storage.audit,
                 makeSources: { CredentialSources(credentials: $0.credentials, parts: parts, keeping: $1) },
-                makeConfiguration: { Binding.configuration(of: $0, sources: $1, observer: observer) },
+                makeConfiguration: { Binding.configuration(of: $0, sources: $1) { observer.number(of: $0) } },
                 clock: clock,
                 logger: options.logger("gateway")
             )
@@ -131,6 +131,7 @@ struct Assembly: Sendable {
                 control: { makeControl() },
                 logins: logins,
                 vending: vending,
+                explainer: Explainer(live: live, proxy: proxy, control: makeControl, source: .gateway, clock: clock),
                 storage: storage,
                 observer: observer,
                 broadcaster: broadcaster

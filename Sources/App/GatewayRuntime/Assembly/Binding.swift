@@ -16,7 +16,7 @@ struct Binding {
     let clock: any GatewayClock
 
     func makeProxy(sources: CredentialSources, observer: TrafficObserver) throws(CommandFailure) -> ProxyServer {
-        let configuration = Self.configuration(of: plan, sources: sources, observer: observer)
+        let configuration = Self.configuration(of: plan, sources: sources) { observer.number(of: $0) }
         do {
             return try ProxyServer(
                 group: group,
@@ -30,10 +30,11 @@ struct Binding {
         }
     }
 
+    /// - Parameter number: What the observer knows a route by.
     static func configuration(
         of plan: Plan,
         sources: CredentialSources,
-        observer: TrafficObserver
+        number: (String) -> Int
     ) -> ProxyConfiguration {
         let routes = plan.routes.map { route in
             ProxyRoute(
@@ -41,7 +42,7 @@ struct Binding {
                 source: route.credential.flatMap { sources.source($0) },
                 selection: route.credential.flatMap { sources.perSubjectKeepers[$0] },
                 policy: route.credential.map { plan.credentials[$0].policy } ?? RenewalPolicy(),
-                number: observer.number(of: route.name)
+                number: number(route.name)
             )
         }
         return ProxyConfiguration(
@@ -66,6 +67,7 @@ struct Binding {
         control: @escaping @Sendable () -> any GatewayControl,
         logins: LoginDesk,
         vending: VendingDesk,
+        explainer: Explainer,
         storage: Storage,
         observer: TrafficObserver,
         broadcaster: EventBroadcaster
@@ -75,6 +77,7 @@ struct Binding {
             control: control(),
             logins: logins,
             vending: vending,
+            explanations: explainer,
             token: storage.adminToken,
             metrics: {
                 let control = control()
@@ -84,6 +87,9 @@ struct Binding {
             },
             now: { [clock] in clock.now().wall }
         )
+        admin.explain = { question in
+            await explainer.explain(ExplanationQuestion(input: question)).map { $0.explanation?.text() ?? "" }
+        }
         admin.requiresToken = plan.admin.requiresToken
         admin.broadcaster = broadcaster
         let events = StoredEvents(reader: AuditReader(path: plan.audit.path))

@@ -83,7 +83,7 @@ struct AcquireTrial: Sendable {
             store: MemoryTokenStore(),
             endpoint: endpoint,
             programs: SystemProgramRunner(),
-            audit: Unrecorded(),
+            audit: NoAuditLog(),
             onAuditFailure: .block,
             clock: SystemClock(),
             logger: logger,
@@ -94,12 +94,4 @@ struct AcquireTrial: Sendable {
         keepers[index] = keeper
         return keeper
     }
-}
-
-/// None of these tokens is used, and the log belongs to the gateway that may be running.
-private struct Unrecorded: AuditLog {
-    func record(_ event: TokenEvent) async throws(AuditError) {}
-    func recordSoon(_ event: TokenEvent) async -> AuditError? { nil }
-    func count(_ use: TokenUse) {}
-    func keep(_ requests: [RequestUse]) -> Int { 0 }
 }

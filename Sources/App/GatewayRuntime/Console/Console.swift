@@ -4,6 +4,7 @@ import Synchronization
 
 /// The process's standard streams, for the commands.
 package enum Console {
+    static var isInputTerminal: Bool { isatty(STDIN_FILENO) == 1 }
     package static var isOutputTerminal: Bool { isatty(STDOUT_FILENO) == 1 }
     package static var isErrorTerminal: Bool { isatty(STDERR_FILENO) == 1 }
 

@@ -97,6 +97,16 @@ struct AdminClient: Sendable {
         return try decode(body)
     }
 
+    /// The question may hold a client's token: it goes to the gateway that holds the state directory, or nowhere.
+    func explain(_ question: ExplanationQuestion) async throws(CommandFailure) -> ExplanationAnswer {
+        guard let body = try? JSONEncoder().encode(question) else {
+            throw CommandFailure(.usage, "the input cannot be written as JSON")
+        }
+        let (status, answer) = try await sendAuthorized("POST", "/api/explain", body: Array(body))
+        guard status == 200 else { throw refusal(answer) }
+        return try decode(answer)
+    }
+
     private func change(
         _ credential: String,
         _ verb: String,

@@ -8,6 +8,7 @@ import Logging
 /// The lock of the state directory is held meanwhile, so that no gateway starts on what is being changed.
 struct OfflineTokens: Sendable {
     let control: OperatorControl
+    let live: LivePlan
     let storage: Storage
     let endpoint: AsyncHTTPTokenEndpoint
     let onAuditFailure: AuditPlan.OnFailure
@@ -54,8 +55,9 @@ struct OfflineTokens: Sendable {
                 logger: logger
             )
         )
+        live = LivePlan(plan: plan, sources: sources, at: clock.now().wall, digest: storage.key.digest(of:))
         control = OperatorControl(
-            LivePlan(plan: plan, sources: sources, at: clock.now().wall, digest: storage.key.digest(of:)),
+            live,
             reloader: nil,
             readiness: ReadinessState(),
             storage: storage,

@@ -31,7 +31,7 @@ final class LivePlan: Sendable {
         plan: Plan,
         sources: CredentialSources,
         at now: UnixTime,
-        digest: @escaping @Sendable (Plan) -> String
+        digest: @escaping @Sendable (Plan) -> String = { _ in "" }
     ) {
         self.digest = digest
         current = Mutex(State(plan: plan, sources: sources, loadedAt: now, digest: digest(plan)))

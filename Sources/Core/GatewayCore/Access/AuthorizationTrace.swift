@@ -1,4 +1,6 @@
 /// Why a request was admitted or refused: the results of the checks, in order.
+///
+/// Somebody who only wants to know makes one. A request that is served has none, and pays nothing for it.
 package struct AuthorizationTrace: Sendable {
     package enum Reason: Hashable, Sendable {
         /// The target or `Host` names the upstream of a route, by its path, its host or itself.
@@ -18,13 +20,59 @@ package struct AuthorizationTrace: Sendable {
         case authorityEndpointRefused
         case connectionAuthRefused
         case loopRefused
+        case subjectNamed(String)
         case subjectRefused
         case admitted
     }
 
     package private(set) var reasons: [Reason] = []
+    /// Why each of the other routes does not serve the request.
+    package private(set) var otherRoutes: [RouteLoss] = []
+    /// Of the route that was found, where none of its rules allows the request.
+    package internal(set) var ruleMisses: [RuleMiss] = []
+    /// The client as which the request is judged, whatever token it presents. It is never sent then.
+    package let assumedClient: String?
+    package let routes: [RoutePlan]
 
-    package init() {}
+    /// - Parameter routes: All of the configuration, to say why the others lost.
+    package init(routes: [RoutePlan] = [], assuming client: String? = nil) {
+        self.routes = routes
+        assumedClient = client
+    }
 
     mutating func add(_ reason: Reason) { reasons.append(reason) }
+
+    /// Finds out why the other routes lost.
+    mutating func compare(
+        _ match: RouteTable.Match?,
+        for head: borrowing RequestHead,
+        _ bytes: borrowing Span<UInt8>,
+        _ authority: Authority
+    ) {
+        let isAbsolute = head.form == .absolute
+        let question = RouteQuestion(
+            host: authority.host,
+            port: authority.port,
+            path: head.path,
+            scheme: isAbsolute ? (head.asksForTLS(bytes) ? .https : .http) : nil
+        )
+        otherRoutes = RouteLoss.all(of: routes, but: match, asked: question, bytes)
+    }
+}
+
+/// What a rule of `allow` lacks that does not allow a request.
+package struct RuleMiss: Hashable, Sendable {
+    /// From 1.
+    package let number: Int
+    /// As the configuration has it.
+    package let rule: String
+    package let takesMethod: Bool
+    package let takesPath: Bool
+
+    init(number: Int, rule: String, takesMethod: Bool, takesPath: Bool) {
+        self.number = number
+        self.rule = rule
+        self.takesMethod = takesMethod
+        self.takesPath = takesPath
+    }
 }

@@ -11,6 +11,13 @@ package struct ClientAuthenticator: Sendable {
         package var usesAuthorization = false
 
         package init() {}
+
+        /// Takes the request for one of this client, whatever token it presents.
+        mutating func assume(_ client: String) {
+            self.client = client
+            hasPresentedToken = true
+            usesAuthorization = false
+        }
     }
 
     /// Where a route puts its credential besides `Authorization`: an SDK that knows only that place can present its client

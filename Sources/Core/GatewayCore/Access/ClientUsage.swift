@@ -67,13 +67,11 @@ package final class ClientUsage: Sendable {
         guard interval > 0 else { return nil }
         var next = expected.load(ordering: .relaxed)
         while true {
+            if let wait = wait(at: now, expected: next) { return wait }
             // Clocks of workers are read one after the other, so that `now` may be a little behind.
-            let begin = max(next, now)
-            let ahead = begin &- now
-            guard ahead <= burst else { return ahead - burst }
             let (isDone, found) = expected.weakCompareExchange(
                 expected: next,
-                desired: begin &+ interval,
+                desired: max(next, now) &+ interval,
                 ordering: .relaxed
             )
             if isDone { return nil }
@@ -81,9 +79,23 @@ package final class ClientUsage: Sendable {
         }
     }
 
+    private func wait(at now: Int64, expected: Int64) -> Int64? {
+        let ahead = max(expected, now) &- now
+        return ahead > burst ? ahead - burst : nil
+    }
+
     /// - Returns: What the client is told; nil where its request is admitted.
-    package func refusal(at now: MonotonicTime) -> GatewayProblem? {
-        switch begin(at: now) {
+    package func refusal(at now: MonotonicTime) -> GatewayProblem? { Self.problem(of: begin(at: now)) }
+
+    /// What a request that came now would be told. Counts none.
+    package func outlook(at now: MonotonicTime) -> GatewayProblem? {
+        if let maximum = limits.concurrent, runningCount >= maximum { return Self.problem(of: .tooManyConcurrent) }
+        guard let wait = wait(at: now.nanoseconds, expected: expected.load(ordering: .relaxed)) else { return nil }
+        return Self.problem(of: .tooFast(retryAfter: .nanoseconds(wait)))
+    }
+
+    private static func problem(of admission: Admission) -> GatewayProblem? {
+        switch admission {
         case .admitted: nil
         case .tooManyConcurrent:
             GatewayProblem(

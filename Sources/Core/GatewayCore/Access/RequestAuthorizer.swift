@@ -111,6 +111,7 @@ package final class RequestAuthorizer: Sendable {
             ) : nil
         if upstream == nil, let problem = hostRule.refusal(bytes, authority, head, on: listener) {
             trace?.add(.hostRefused)
+            if isAbsolute { trace?.compare(nil, for: head, bytes, authority) }
             return refuse(problem, on: listener)
         }
         if let problem = originRule.refusal(head, bytes) {
@@ -119,6 +120,7 @@ package final class RequestAuthorizer: Sendable {
         }
         let match = upstream ?? table.find(bytes, host: authority.host, path: head.path)
         trace?.add(match.map { .routeFound(name: gates[$0.route].name, by: $0.way) } ?? .routeNotFound)
+        trace?.compare(match, for: head, bytes, authority)
         return authenticate(head, bytes, match: match, isProxyRequest: upstream != nil, on: listener, &cache, &trace)
     }
 
@@ -137,6 +139,12 @@ package final class RequestAuthorizer: Sendable {
         NameDisclosure.isAllowed(to: client, on: listener.reach, hasClients: !clients.isEmpty)
     }
 
+    /// Whether routes have this host name.
+    package func knowsHost(_ name: String) -> Bool {
+        let bytes = Array(name.utf8)
+        return table.knowsHost(bytes.span, bytes.indices)
+    }
+
     // MARK: Client
 
     private func authenticate(
@@ -148,10 +156,11 @@ package final class RequestAuthorizer: Sendable {
         _ cache: inout ClientAuthenticationCache,
         _ trace: inout AuthorizationTrace?
     ) -> Decision {
-        let evidence =
+        var evidence =
             clients.isEmpty
             ? ClientAuthenticator.Evidence()
             : clients.evidence(in: head, bytes, places: match.map { places[$0.route] }, cache: &cache)
+        if let client = trace?.assumedClient { evidence.assume(client) }
         trace?.add(.client(name: evidence.client, presentedToken: evidence.hasPresentedToken))
         guard evidence.client != nil || !requiresClient(on: listener) else {
             trace?.add(.clientRequired(by: "access.require_client"))
@@ -240,7 +249,7 @@ package final class RequestAuthorizer: Sendable {
         }
         var chosen: (any CredentialSource)?
         if let subject = subjects[match.route] {
-            switch subject.source(for: head, bytes, client: evidence.client) {
+            switch source(subject, for: head, bytes, client: evidence.client, &trace) {
             case .success(let source): chosen = source
             case .failure(let problem):
                 trace?.add(.subjectRefused)
@@ -257,5 +266,21 @@ package final class RequestAuthorizer: Sendable {
                 disclosesNames: disclosesNames(to: evidence.client, on: listener)
             )
         )
+    }
+
+    /// A request that is only explained makes no source.
+    private func source(
+        _ subject: SubjectRule,
+        for head: borrowing RequestHead,
+        _ bytes: borrowing Span<UInt8>,
+        client: String?,
+        _ trace: inout AuthorizationTrace?
+    ) -> Result<(any CredentialSource)?, GatewayProblem> {
+        guard trace != nil else { return subject.source(for: head, bytes, client: client).map { $0 } }
+        return subject.look(for: head, bytes)
+            .map { named in
+                trace?.add(.subjectNamed(named.subject))
+                return named.source
+            }
     }
 }

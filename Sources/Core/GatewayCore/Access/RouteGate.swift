@@ -50,6 +50,7 @@ final class RouteGate: Sendable {
             // `*` is no path, and no rule is about it.
             guard !(path.isEmpty && head.asksForServer(bytes)), let rule = rule(for: path, head, bytes) else {
                 trace?.add(.notAllowed)
+                if trace != nil { trace?.ruleMisses = misses(of: path, head, bytes) }
                 return GatewayProblem(.routeForbidden, "The route \(name) does not allow this method and path.")
             }
             trace?.add(.allowedByRule(number: rule + 1))
@@ -81,11 +82,28 @@ final class RouteGate: Sendable {
         onlyExactly: Bool = false
     ) -> Int? {
         let method = head.methodName(bytes)
-        for (number, rule) in allow.enumerated() where rule.methods.isEmpty || rule.methods.contains(method) {
+        for (number, rule) in allow.enumerated() where rule.takes(method) {
             if onlyExactly, !rule.path.isExact { continue }
-            if path.isEmpty ? rule.path.matchesRoot : rule.path.matches(bytes, path) { return number }
+            if rule.takes(bytes, path) { return number }
         }
         return nil
+    }
+
+    /// What each rule lacks that does not allow the method and path.
+    private func misses(
+        of path: Range<Int>,
+        _ head: borrowing RequestHead,
+        _ bytes: borrowing Span<UInt8>
+    ) -> [RuleMiss] {
+        let method = head.methodName(bytes)
+        return allow.enumerated().map { number, rule in
+            RuleMiss(
+                number: number + 1,
+                rule: rule.description,
+                takesMethod: rule.takes(method),
+                takesPath: rule.takes(bytes, path)
+            )
+        }
     }
 
     private func forbidden(_ endpoint: AuthorityEndpoint) -> GatewayProblem {
@@ -94,6 +112,15 @@ final class RouteGate: Sendable {
             "\(endpoint.path) belongs to the authority of the credential of the route \(name), and the gateway alone asks there."
                 + " A rule of the route's allow that names this path without a wildcard lets clients ask, too."
         )
+    }
+}
+
+extension RoutePlan.Allow {
+    fileprivate func takes(_ method: String) -> Bool { methods.isEmpty || methods.contains(method) }
+
+    /// - Parameter path: As it is forwarded; empty is the root.
+    fileprivate func takes(_ bytes: borrowing Span<UInt8>, _ path: Range<Int>) -> Bool {
+        path.isEmpty ? self.path.matchesRoot : self.path.matches(bytes, path)
     }
 }
 

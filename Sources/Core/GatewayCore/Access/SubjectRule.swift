@@ -14,6 +14,21 @@ package struct SubjectRule: Sendable {
         _ bytes: borrowing Span<UInt8>,
         client: String?
     ) -> Result<any CredentialSource, GatewayProblem> {
+        subject(of: head, bytes).flatMap { selection.source(for: $0, client: client) }
+    }
+
+    /// The subject that the request names, with its source if there is one already. Makes none.
+    func look(
+        for head: borrowing RequestHead,
+        _ bytes: borrowing Span<UInt8>
+    ) -> Result<(subject: String, source: (any CredentialSource)?), GatewayProblem> {
+        subject(of: head, bytes).flatMap { subject in selection.look(for: subject).map { (subject, $0) } }
+    }
+
+    private func subject(
+        of head: borrowing RequestHead,
+        _ bytes: borrowing Span<UInt8>
+    ) -> Result<String, GatewayProblem> {
         var value: Range<Int>?
         for index in head.section.fields.indices {
             let candidate = head.section.fields[index]
@@ -23,6 +38,6 @@ package struct SubjectRule: Sendable {
         }
         guard let value, !value.isEmpty else { return .failure(selection.missingSubject) }
         // Longer ones are refused in any case, and need not be read to their end for that.
-        return selection.source(for: bytes.string(value.prefix(SubjectSyntax.longest + 1)), client: client)
+        return .success(bytes.string(value.prefix(SubjectSyntax.longest + 1)))
     }
 }

@@ -16,6 +16,9 @@ package protocol SubjectCredentialResolver: AnyObject, Sendable {
     ///   - subject: As the request names it, unchecked.
     ///   - client: Who sends the request; nil where clients have no names.
     func source(for subject: String, client: String?) -> Result<any CredentialSource, GatewayProblem>
+
+    /// The source that there is; nil when nobody has asked for this subject lately. Makes none, and is no use of one.
+    func look(for subject: String) -> Result<(any CredentialSource)?, GatewayProblem>
 }
 
 extension SubjectCredentialResolver {

@@ -12,6 +12,9 @@ package protocol CredentialSource: AnyObject, Sendable {
     /// What there is to inject right now. Starts a renewal in the background when one is due.
     func current(at now: MonotonicTime) -> CredentialAnswer
 
+    /// What ``wait(for:_:)`` would come to as far as that is known without asking anybody. Begins nothing.
+    func outlook(at now: MonotonicTime) -> CredentialAnswer
+
     /// Asks to be told once a credential is at hand. Call it after ``current(at:)`` answered ``CredentialAnswer/wait``.
     ///
     /// - Parameter done: Called exactly once, on any thread, perhaps before this method returns.
@@ -45,6 +48,7 @@ extension CredentialSource {
     package var rejections: RejectionRecord? { nil }
     package var grantKey: CredentialKey? { nil }
     package var timesWithdrawn: Int { 0 }
+    package func outlook(at now: MonotonicTime) -> CredentialAnswer { current(at: now) }
 }
 
 package enum CredentialAnswer: Sendable {

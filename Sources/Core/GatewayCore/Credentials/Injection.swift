@@ -39,3 +39,22 @@ package struct Injection: Hashable, Sendable {
         return Injection(fields: [Field(name: "Authorization", value: field)])
     }
 }
+
+extension Injection {
+    /// Schemes of `Authorization` whose name stays readable.
+    private static let schemes: Set<String> = ["apikey", "basic", "bearer", "dpop", "key", "token"]
+
+    /// The same fields with a description in the place of each secret, and what their values are then.
+    package func masked(as text: String) -> (injection: Injection, values: [(name: String, value: String)]) {
+        let values = fields.map { field in
+            let scheme = field.value.withValue { String($0.prefix { $0 != " " }) }
+            let isKnown = Self.schemes.contains(scheme.lowercased())
+            return (name: field.name, value: isKnown ? "\(scheme) \(text)" : text)
+        }
+        let masked = Injection(
+            fields: values.map { Field(name: $0.name, value: Secret($0.value)) },
+            query: query.map { QueryParameter(name: $0.name, value: Secret("token")) }
+        )
+        return (masked, values)
+    }
+}

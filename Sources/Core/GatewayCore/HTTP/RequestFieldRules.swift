@@ -31,6 +31,51 @@ package struct RequestFieldRules: Sendable {
 
     // MARK: Forwarding
 
+    /// Why a field is not forwarded.
+    package enum DropReason: UInt8, Sendable {
+        /// Each upstream gets its own `Host`.
+        case host
+        /// It proved to the gateway which client this is.
+        case clientToken
+        /// The route injects a credential, or removes the field.
+        case authorization
+        /// No content waits, or it has been asked for.
+        case expectation
+        case forwardedPolicy
+        case cookiePolicy
+        /// It belongs to one connection.
+        case hopByHop
+        /// Only the route may set it, or the route removes it.
+        case owned
+        /// `Connection` names it.
+        case nominated
+    }
+
+    /// Why the field is not forwarded; nil for one that is.
+    @inline(__always)
+    package func dropReason(
+        of field: HeadField,
+        in head: borrowing RequestHead,
+        _ bytes: borrowing Span<UInt8>,
+        _ terms: Terms
+    ) -> DropReason? {
+        switch field.kind {
+        case .host: return .host
+        case .authorization:
+            if terms.stripsAuthorization { return .clientToken }
+            return keepsAuthorization ? nil : .authorization
+        case .contentLength, .transferEncoding: return nil
+        case .expect: return head.expectsContinue && terms.sendsExpect ? nil : .expectation
+        case .forwarded where dropsForwarded: return .forwardedPolicy
+        case .cookie where dropsCookies: return .cookiePolicy
+        default:
+            if field.kind.isHopByHop { return .hopByHop }
+            if owns(field, bytes) { return .owned }
+            for name in head.options.nominated where bytes.equalsLowercased(field.name, name) { return .nominated }
+            return nil
+        }
+    }
+
     @inline(__always)
     private func keeps(
         _ field: HeadField,
@@ -38,19 +83,7 @@ package struct RequestFieldRules: Sendable {
         _ bytes: borrowing Span<UInt8>,
         _ terms: Terms
     ) -> Bool {
-        switch field.kind {
-        case .host: return false
-        case .authorization: return keepsAuthorization && !terms.stripsAuthorization
-        case .contentLength, .transferEncoding: return true
-        case .expect: return head.expectsContinue && terms.sendsExpect
-        case .forwarded where dropsForwarded: return false
-        case .cookie where dropsCookies: return false
-        default:
-            if field.kind.isHopByHop { return false }
-            if owns(field, bytes) { return false }
-            for name in head.options.nominated where bytes.equalsLowercased(field.name, name) { return false }
-            return true
-        }
+        if case nil = dropReason(of: field, in: head, bytes, terms) { true } else { false }
     }
 
     /// The next fields that are forwarded as they came and follow each other; nil where none is left.
@@ -80,7 +113,20 @@ package struct RequestFieldRules: Sendable {
         return false
     }
 
-    // MARK: Look-alikes
+    // MARK: Refusals
+
+    /// Why these rules cannot be kept with such a head; nil where they can.
+    package func refusal(
+        of head: borrowing RequestHead,
+        _ bytes: borrowing Span<UInt8>,
+        stripsAuthorization: Bool
+    ) -> GatewayProblem? {
+        if keepsAuthorization, !stripsAuthorization, head.present.contains(.secondAuthorization) {
+            return GatewayProblem(.requestRefused, "The request has more than one Authorization.")
+        }
+        guard head.section.hasUnderscore, hasLookAlike(head, bytes) else { return nil }
+        return GatewayProblem(.requestRefused, "A field's name could be read as one that the gateway sets.")
+    }
 
     /// A field that an upstream could read as one that the route injects: `X_Api_Key` for `X-Api-Key`, say.
     ///

@@ -53,6 +53,11 @@ package struct RoutePlan: Hashable, Sendable {
             self.methods = methods
             self.path = path
         }
+
+        /// `GET, POST /2.0/**`
+        package var description: String {
+            (methods.isEmpty ? "any method" : methods.joined(separator: ", ")) + " \(path)"
+        }
     }
 
     package var name: String

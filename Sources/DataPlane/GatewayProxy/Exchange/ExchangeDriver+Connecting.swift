@@ -125,15 +125,14 @@ extension ExchangeDriver {
 
     /// What can be said of a head only once it is known what is injected.
     func refusalOfHead() -> GatewayProblem? {
-        let passesAuthorization = route.requestFields.keepsAuthorization && !admitted.stripsAuthorization
-        if passesAuthorization, client.request.decoder.head.present.contains(.secondAuthorization) {
-            return GatewayProblem(.requestRefused, "The request has more than one Authorization.")
-        }
-        guard client.request.decoder.head.section.hasUnderscore else { return nil }
+        let hasDoubts = client.request.decoder.head.present.contains(.secondAuthorization)
+        guard hasDoubts || client.request.decoder.head.section.hasUnderscore else { return nil }
         let bytes = client.request.bytes
-        let hasLookAlike = route.requestFields.hasLookAlike(client.request.decoder.head, bytes.readableBytesUInt8Span)
-        return hasLookAlike
-            ? GatewayProblem(.requestRefused, "A field's name could be read as one that the gateway sets.") : nil
+        return route.requestFields.refusal(
+            of: client.request.decoder.head,
+            bytes.readableBytesUInt8Span,
+            stripsAuthorization: admitted.stripsAuthorization
+        )
     }
 
     /// - Parameter isFresh: Never a pooled connection: the last one died under this request.

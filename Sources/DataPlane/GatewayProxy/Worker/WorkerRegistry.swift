@@ -1,4 +1,5 @@
 import NIOCore
+import Synchronization
 
 /// The workers of all event loops: finds one, and tells all of them.
 final class WorkerRegistry: Sendable {
@@ -58,9 +59,54 @@ final class WorkerRegistry: Sendable {
         }
     }
 
+    /// Has the first loop that takes its turn answer a question about what it serves.
+    ///
+    /// - Returns: nil when none has within a second, or the question has no answer.
+    func ask<Answer: Sendable>(
+        _ question: @escaping @Sendable (WorkerConfiguration) -> Answer?
+    ) async -> Answer? {
+        let answer = FirstAnswer<Answer>()
+        for box in entries.values.map(\.box) {
+            let asked = await tell(box, within: .seconds(1)) { worker in
+                if let current = worker.current { answer.set(question(current)) }
+            }
+            if asked { break }
+        }
+        return answer.value
+    }
+
+    /// - Returns: Whether the loop has carried out `body` in time.
+    private func tell(
+        _ box: NIOLoopBoundBox<Worker>,
+        within limit: Duration,
+        _ body: @escaping @Sendable (Worker) -> Void
+    ) async -> Bool {
+        let answers = Acknowledgements([0])
+        let silent = await withCheckedContinuation { continuation in
+            answers.whenComplete { continuation.resume(returning: $0) }
+            box.eventLoop.execute {
+                body(box.value)
+                answers.add(0)
+            }
+            Task {
+                try? await Task.sleep(for: limit)
+                answers.giveUp()
+            }
+        }
+        return silent.isEmpty
+    }
+
     func forEach(_ body: @escaping @Sendable (Worker) -> Void) async {
         for box in entries.values.map(\.box) {
             try? await box.eventLoop.submit { body(box.value) }.get()
         }
     }
+}
+
+/// An answer that may come too late.
+private final class FirstAnswer<Answer: Sendable>: Sendable {
+    private let answer = Mutex<Answer?>(nil)
+
+    var value: Answer? { answer.withLock { $0 } }
+    func set(_ new: Answer?) { answer.withLock { $0 = $0 ?? new } }
 }

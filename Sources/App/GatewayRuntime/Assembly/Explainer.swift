@@ -1,0 +1,71 @@
+import GatewayCore
+import GatewayProxy
+
+/// Explains requests with the data plane that serves them.
+struct Explainer: ExplanationControl {
+    private let live: LivePlan
+    private let proxy: ProxyServer
+    /// nil where the token store was not looked at.
+    private let control: (@Sendable () -> OperatorControl)?
+    private let source: Explanation.Source
+    private let clock: any GatewayClock
+    /// nil for those that are open.
+    private let listeners: [ArrivalListener]?
+
+    init(
+        live: LivePlan,
+        proxy: ProxyServer,
+        control: (@Sendable () -> OperatorControl)?,
+        source: Explanation.Source,
+        clock: any GatewayClock,
+        listeners: [ArrivalListener]? = nil
+    ) {
+        self.live = live
+        self.proxy = proxy
+        self.control = control
+        self.source = source
+        self.clock = clock
+        self.listeners = listeners
+    }
+
+    func explain(_ question: ExplanationQuestion) async -> Result<ExplanationAnswer, GatewayProblem> {
+        let input: ExplainInput
+        do throws(ExplainInputError) {
+            input = try ExplainInput(question.input, knowsHost: knowsHost)
+        } catch {
+            return .failure(GatewayProblem(.requestRefused, error.message))
+        }
+        switch input {
+        case .request(let request): return await explain(request, as: question.client)
+        case .requestID: return .failure(GatewayProblem(.requestRefused, "Ids are not explained yet."))
+        }
+    }
+
+    private func knowsHost(_ name: String) -> Bool {
+        let name = name.lowercased()
+        return live.plan.routes.contains { $0.upstream.host == name || $0.matchHosts.contains(name) }
+    }
+
+    private func explain(
+        _ request: DescribedRequest,
+        as client: String?
+    ) async -> Result<ExplanationAnswer, GatewayProblem> {
+        let clients = live.plan.access.clients.map(\.name)
+        if let client, !clients.contains(client) {
+            let hint = Suggestion.hint(for: client, in: clients)
+            let detail = "access.clients has no client \"\(LogText.clean(client))\"\(hint)"
+            return .failure(GatewayProblem(.requestRefused, detail))
+        }
+        guard let judgement = await proxy.judge(request, as: client, listeners: listeners) else {
+            return .failure(GatewayProblem(.overloaded, "No event loop of the gateway answers within a second."))
+        }
+        let status = await status(of: judgement.credential)
+        let explanation = Explanation(judgement, status: status, source: source, at: clock.now().wall)
+        return .success(ExplanationAnswer(explanation))
+    }
+
+    private func status(of credential: RequestJudgement.CredentialUse?) async -> TokenStatus? {
+        guard let credential, credential.hasToken, let control else { return nil }
+        return try? await control().token(credential.name).get()
+    }
+}

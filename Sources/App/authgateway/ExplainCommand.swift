@@ -1,0 +1,68 @@
+import ArgumentParser
+import GatewayRuntime
+
+struct ExplainCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "explain",
+        abstract: "Say what would become of a request, and why.",
+        discussion: """
+            Examples:
+              authgateway explain http://127.0.0.1:8080/box/2.0/users/me
+              authgateway explain POST https://api.box.com/2.0/files --client ci
+              authgateway explain 'curl -d a=b http://box.localhost:8080/2.0/files'
+              authgateway explain - < command.txt
+
+            Shows the route and why the others lost, the client, the rules, the credential,
+            which fields are removed and added, and the request as the upstream would get
+            it. It comes from the code that serves; nothing is sent, and no secret is shown.
+
+            A URL may name the gateway's own address with a path, the host of a route, or
+            an upstream: then the gateway is taken for the client's proxy. With - the input
+            comes from standard input, where no other user sees it.
+
+            Without a running gateway it is worked out from the configuration file and the
+            token store.
+            """
+    )
+
+    @Argument(
+        help: ArgumentHelp("A URL, METHOD URL or a curl command in quotation marks; - reads it.", valueName: "request")
+    )
+    var input: [String]
+
+    @Option(help: ArgumentHelp("As this client of access.clients, whatever token the request has.", valueName: "name"))
+    var client: String?
+
+    @Flag(help: "Send it through the running gateway, and say what became of it.")
+    var live = false
+
+    @Flag(help: "With --live: send it although its method can change something.")
+    var yes = false
+
+    @Option(
+        name: .customLong("token-from"),
+        help: ArgumentHelp("With --live: where the client's token is, env:NAME or file:PATH.", valueName: "place")
+    )
+    var token: String?
+
+    @OptionGroup var config: ConfigOption
+    @OptionGroup var json: JSONFlag
+
+    func validate() throws {
+        if !live, yes || token != nil { throw ValidationError("--yes and --token-from are for --live.") }
+        if live, client != nil { throw ValidationError("With --live the client's token says who sends, not --client.") }
+    }
+
+    func run() async throws {
+        let commands = try ExplainCommands(configuration: config.runningPath(), asJSON: json.isOn)
+        if live {
+            let text = try ExplainInputText.read(input)
+            return try await send(text, commands)
+        }
+        Console.write(try await commands.explain(try ExplainInputText.read(input), as: client))
+    }
+
+    private func send(_ text: String, _ commands: ExplainCommands) async throws {
+        Console.write(try await commands.send(text, token: token, isConfirmed: yes))
+    }
+}

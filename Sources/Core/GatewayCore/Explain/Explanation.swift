@@ -1,0 +1,128 @@
+/// What the gateway would do with a request, and why. Holds no secret.
+package struct Explanation: Hashable, Sendable, Codable {
+    package enum Outcome: String, Hashable, Sendable, Codable {
+        case forwarded
+        /// It is forwarded once there is a credential.
+        case waits
+        case refused
+    }
+
+    /// Where the answer comes from.
+    package enum Source: String, Hashable, Sendable, Codable {
+        /// The running gateway.
+        case gateway
+        /// No gateway runs: the configuration file, with the token store.
+        case store
+        /// No gateway runs: the configuration file alone.
+        case configuration
+    }
+
+    /// Where the request comes in.
+    package struct Listener: Hashable, Sendable, Codable {
+        /// As a URL, or `unix:PATH`.
+        package var name: String
+        /// The address that it is bound to; nil for a unix socket.
+        package var address: String?
+        package var port: Int?
+        package var socket: String?
+        package var isTls: Bool
+    }
+
+    package struct Request: Hashable, Sendable, Codable {
+        package var method: String
+        /// With the values of its query masked.
+        package var target: String
+        package var host: String
+        package var listener: Listener
+        package var way: WayIn.Form
+        /// What somebody should know of how the input was read.
+        package var remarks: [String]
+    }
+
+    package struct Route: Hashable, Sendable, Codable {
+        package var name: String
+        /// Why this one.
+        package var reason: String
+        package var upstream: String
+        package var rules: [String]
+    }
+
+    package struct OtherRoute: Hashable, Sendable, Codable {
+        package var name: String
+        package var reason: String
+    }
+
+    package struct Client: Hashable, Sendable, Codable {
+        /// nil where no client is known.
+        package var name: String?
+        package var presentsToken: Bool
+        /// Somebody asked how it would be for this client.
+        package var isAssumed: Bool
+    }
+
+    package struct CredentialState: Hashable, Sendable, Codable {
+        package var name: String
+        package var strategy: String
+        /// It has a token that comes and goes; otherwise it is what the configuration says.
+        package var hasToken: Bool
+        /// nil where there is no token, or its state is not known.
+        package var status: TokenStatus?
+        package var ageSeconds: Int?
+        package var fields: [Field]
+        /// The query parameter that it goes into.
+        package var parameter: String?
+    }
+
+    package struct Field: Hashable, Sendable, Codable {
+        package var name: String
+        /// Masked where it may be a secret.
+        package var value: String
+    }
+
+    package struct RemovedField: Hashable, Sendable, Codable {
+        package var name: String
+        package var reason: String
+    }
+
+    /// The request as the upstream would get it.
+    package struct Departure: Hashable, Sendable, Codable {
+        package var line: String
+        package var fields: [Field]
+        package var added: [Field]
+        package var removed: [RemovedField]
+    }
+
+    /// What the client would be answered.
+    package struct Refusal: Hashable, Sendable, Codable {
+        package var status: Int
+        package var code: String
+        package var detail: String
+        /// What a client is told that may not learn names; nil where it is told the same.
+        package var detailForClient: String?
+        package var command: String?
+    }
+
+    /// One check, in the order in which the gateway makes them.
+    package struct Step: Hashable, Sendable, Codable {
+        package var name: String
+        package var text: String
+        package var passes: Bool
+    }
+
+    /// One line.
+    package var verdict: String
+    package var outcome: Outcome
+    package var source: Source
+    package var request: Request
+    package var route: Route?
+    /// Those that are nearest first; at most ``maximumOthers``.
+    package var otherRoutes: [OtherRoute]
+    package var otherRouteCount: Int
+    package var client: Client?
+    package var credential: CredentialState?
+    package var refusal: Refusal?
+    package var departure: Departure?
+    package var steps: [Step]
+
+    static let maximumOthers = 20
+}

@@ -1,0 +1,23 @@
+/// Explains requests, for the admin listener and the commands that speak to it.
+package protocol ExplanationControl: Sendable {
+    func explain(_ question: ExplanationQuestion) async -> Result<ExplanationAnswer, GatewayProblem>
+}
+
+package struct ExplanationQuestion: Hashable, Sendable, Codable {
+    /// See ``ExplainInput``.
+    package var input: String
+    /// As whom a request is judged; nil for whom its token names.
+    package var client: String?
+
+    package init(input: String, client: String? = nil) {
+        self.input = input
+        self.client = client
+    }
+}
+
+package struct ExplanationAnswer: Hashable, Sendable, Codable {
+    /// Of a request that was described.
+    package var explanation: Explanation?
+
+    package init(_ explanation: Explanation) { self.explanation = explanation }
+}

@@ -1,0 +1,60 @@
+/// Makes what a client or a person wrote fit to be shown: bounded, on one line, without secrets.
+enum ShownText {
+    /// The longest value, in bytes.
+    private static let limit = 300
+
+    /// Control characters become `\u{..}`; what is beyond the limit is cut and marked.
+    static func clean(_ text: String, limit: Int = limit) -> String {
+        var result = ""
+        for scalar in text.unicodeScalars {
+            guard result.utf8.count < limit else { return result + "…" }
+            if scalar.isHarmless {
+                result.unicodeScalars.append(scalar)
+            } else {
+                result += "\\u{\(String(scalar.value, radix: 16))}"
+            }
+        }
+        return result
+    }
+
+    // MARK: Fields
+
+    /// Fields whose values are shown, in lower case. All others may hold a secret.
+    private static let openNames: Set<String> = [
+        "accept", "accept-charset", "accept-encoding", "accept-language", "as-user", "cache-control", "connection",
+        "content-encoding", "content-language", "content-length", "content-type", "date", "expect", "host",
+        "if-match", "if-modified-since", "if-none-match", "if-range", "if-unmodified-since", "keep-alive",
+        "max-forwards", "origin", "pragma", "prefer", "proxy-connection", "range", "sec-fetch-dest", "sec-fetch-mode",
+        "sec-fetch-site", "sec-fetch-user", "te", "trailer", "transfer-encoding", "upgrade", "user-agent", "via",
+        "x-http-method", "x-http-method-override", "x-method-override", "x-request-id", "x-requested-with",
+    ]
+
+    /// The value of a field that a client sends; masked unless the name is known to hold no secret.
+    static func value(_ value: String, of name: String) -> String {
+        let lower = name.lowercased()
+        if openNames.contains(lower) || ForwardedPolicy.names.contains(lower) { return clean(value) }
+        return value.isEmpty ? "" : mask
+    }
+
+    static let mask = "***"
+
+    // MARK: Targets
+
+    /// The target with the values of its query masked.
+    ///
+    /// - Parameters:
+    ///   - name: Of the query parameter that the gateway injects.
+    ///   - injected: What stands for its value.
+    static func target(_ target: String, injecting name: String? = nil, as injected: String = "") -> String {
+        guard let mark = target.firstIndex(of: "?") else { return clean(target, limit: targetLimit) }
+        let parameters = target[target.index(after: mark)...].split(separator: "&", omittingEmptySubsequences: false)
+        let shown = parameters.map { parameter -> String in
+            guard let equals = parameter.firstIndex(of: "=") else { return parameter.isEmpty ? "" : mask }
+            let key = String(parameter[..<equals])
+            return "\(clean(key))=" + (key == name ? injected : mask)
+        }
+        return clean("\(target[..<mark])?" + shown.joined(separator: "&"), limit: targetLimit)
+    }
+
+    private static let targetLimit = 1000
+}

@@ -1,0 +1,168 @@
+/// A listener that a request can come in by.
+package struct ArrivalListener: Hashable, Sendable {
+    package let address: ListenerPlan.Address
+    /// The real one; nil on a unix socket.
+    package let port: Int?
+    package let isTLS: Bool
+
+    package init(address: ListenerPlan.Address, port: Int?, isTLS: Bool) {
+        self.address = address
+        self.port = port
+        self.isTLS = isTLS
+    }
+
+    /// As the configuration has it.
+    package init(_ plan: ListenerPlan) {
+        let port: Int? = if case .tcp(_, let port) = plan.address { port } else { nil }
+        self.init(address: plan.address, port: port, isTLS: plan.tls != nil)
+    }
+
+    package var identity: ListenerIdentity {
+        ListenerIdentity(ListenerPlan(address: address, span: SourceSpan(file: 0, line: 0, column: 0)), boundPort: port)
+    }
+
+    /// As a client names it in a URL; `localhost` for a socket, which has no name of its own.
+    package var authority: String {
+        guard case .tcp(let host, _) = address, let port else { return "localhost" }
+        let name = Self.anyAddresses.contains(host) ? "127.0.0.1" : host
+        return name.contains(":") ? "[\(name)]:\(port)" : "\(name):\(port)"
+    }
+
+    /// As a person reads it.
+    package var text: String {
+        if case .unix(let path, _) = address { return "unix:\(path)" }
+        return "\(isTLS ? "https" : "http")://\(authority)"
+    }
+
+    /// Whether a URL with this host and port leads here.
+    fileprivate func isMeant(by origin: Origin) -> Bool {
+        guard case .tcp(let host, _) = address, origin.port == port else { return false }
+        if origin.host == host.lowercased() { return true }
+        let isOwn = origin.host == "localhost" || origin.isLoopbackAddress
+        guard !Self.anyAddresses.contains(host) else { return isOwn || origin.isIPv4 || origin.host.contains(":") }
+        return isOwn && Origin(scheme: .http, host: host, port: 80).isLoopback
+    }
+
+    private static let anyAddresses: Set<String> = ["0.0.0.0", "::"]
+}
+
+/// How a described request comes to the gateway: by which listener, and with which target.
+package struct WayIn: Hashable, Sendable {
+    package enum Form: String, Hashable, Sendable, Codable {
+        /// To the gateway itself: the target is a path.
+        case direct
+        /// The gateway is the client's forward proxy: the target is a whole URL.
+        case proxy
+        /// The gateway is to open a tunnel.
+        case connect
+    }
+
+    package let form: Form
+    package let listener: ArrivalListener
+    /// What `Host` says.
+    package let host: String
+    package var remarks: [String] = []
+
+    init(form: Form, listener: ArrivalListener, host: String) {
+        self.form = form
+        self.listener = listener
+        self.host = host
+    }
+
+    /// - Parameters:
+    ///   - listeners: At least one.
+    ///   - knowsHost: Whether routes have this host name.
+    package init?(
+        of request: DescribedRequest,
+        to listeners: [ArrivalListener],
+        knowsHost: (String) -> Bool
+    ) {
+        guard let standard = listeners.first(where: { $0.port != nil && !$0.isTLS }) ?? listeners.first else {
+            return nil
+        }
+        let url = request.url
+        if let proxy = request.proxy {
+            form = url.scheme == .https ? .connect : .proxy
+            host = request.host ?? (url.scheme == .https ? url.tunnelAuthority : url.authority)
+            let found = Origin(scheme: .http, authority: proxy).flatMap { origin in
+                listeners.first { $0.isMeant(by: origin) }
+            }
+            listener = found ?? standard
+            if found == nil {
+                let shown = ShownText.clean(proxy, limit: 80)
+                remarks.append("The proxy \(shown) is no listener of this gateway; \(standard.text) is taken for it.")
+            }
+            return
+        }
+        if let socket = request.socket, let found = listeners.first(where: { $0.isSocket(socket) }) {
+            (form, listener) = (.direct, found)
+            host = request.host ?? url.authority
+            return
+        }
+        guard let origin = url.origin else {
+            (form, listener) = (.direct, standard)
+            host = request.host ?? (url.authority.isEmpty ? standard.authority : url.authority)
+            return
+        }
+        if let found = listeners.first(where: { $0.isMeant(by: origin) }) {
+            (form, listener) = (.direct, found)
+            host = request.host ?? url.authority
+            if found.isTLS != (url.scheme == .https) {
+                remarks.append("The listener speaks \(found.isTLS ? "https" : "http"); the URL says otherwise.")
+            }
+        } else if knowsHost(origin.host) {
+            form = .direct
+            listener = listeners.first { $0.port == origin.port } ?? standard
+            host = request.host ?? url.authority
+        } else {
+            (form, listener) = (.proxy, standard)
+            host = url.authority
+        }
+    }
+
+    // MARK: Head
+
+    /// The head of the request as it comes in.
+    ///
+    /// - Parameter length: Of the content; nil where it is not known.
+    package func head(of request: DescribedRequest, contentLength length: Int?) -> String {
+        let version = request.isHTTP10 ? "1.0" : "1.1"
+        let method = form == .connect ? "CONNECT" : request.method
+        var lines = ["\(method) \(target(of: request)) HTTP/\(version)", "Host: \(host)"]
+        lines += request.fields.map { "\($0.name): \($0.value)" }
+        if !request.content.isEmpty, !request.fields.contains(where: { Self.frames($0.name) }) {
+            lines.append(length.map { "Content-Length: \($0)" } ?? "Transfer-Encoding: chunked")
+        }
+        return lines.joined(separator: "\r\n") + "\r\n\r\n"
+    }
+
+    private static func frames(_ name: String) -> Bool {
+        ["content-length", "transfer-encoding"].contains(name.lowercased())
+    }
+
+    func target(of request: DescribedRequest) -> String {
+        if let target = request.target { return target }
+        let url = request.url
+        let path = url.path.isEmpty ? "/" : url.path
+        return switch form {
+        case .direct: path + url.query
+        case .proxy: "\((url.scheme ?? .http).rawValue)://\(host)\(path)\(url.query)"
+        case .connect: url.tunnelAuthority
+        }
+    }
+}
+
+extension ArrivalListener {
+    fileprivate func isSocket(_ path: String) -> Bool {
+        if case .unix(let own, _) = address { own == path } else { false }
+    }
+}
+
+extension RequestURL {
+    /// With its port, as CONNECT names it.
+    fileprivate var tunnelAuthority: String {
+        guard let origin else { return authority }
+        let name = origin.host.contains(":") ? "[\(origin.host)]" : origin.host
+        return "\(name):\(origin.port)"
+    }
+}

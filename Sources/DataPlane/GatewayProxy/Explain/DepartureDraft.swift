@@ -1,0 +1,91 @@
+import GatewayCore
+import NIOCore
+
+/// A request head on its way through the writer that serves, with nothing secret to inject.
+struct DepartureDraft: Sendable {
+    let bytes: [UInt8]
+    let match: RouteTable.Match
+    let stripsAuthorization: Bool
+    let credential: JudgedCredential?
+    let listener: ArrivalListener
+
+    /// Call it on the event loop of the configuration.
+    ///
+    /// - Returns: nil when the head cannot be read, which was found out before.
+    func write(by configuration: WorkerConfiguration) -> Result<RequestJudgement.Departure, GatewayProblem>? {
+        let limits = configuration.limits
+        var decoder = RequestHeadDecoder(maxBytes: limits.headerBytes, maxFields: limits.headerFields)
+        guard case .head = decoder.decode(bytes.span) else { return nil }
+        let route = maskedRoute(configuration)
+        let rules = route.requestFields
+        if let problem = rules.refusal(of: decoder.head, bytes.span, stripsAuthorization: stripsAuthorization) {
+            return .failure(problem)
+        }
+        var writer = RequestWriter(route: route, match: match, stripsAuthorization: stripsAuthorization)
+        if route.addsForwarded { writer.forwarded = forwarded(decoder.head, route.state.route.forwarded) }
+        let end = configuration.shared.requestEnd.line(isHTTP10: decoder.head.isHTTP10)
+        var out = ByteBuffer()
+        guard writer.write(decoder.head, ByteBuffer(bytes: bytes), end: end, into: &out) else { return nil }
+        let departure = RequestJudgement.Departure(
+            head: Array(out.readableBytesView),
+            dropped: dropped(decoder.head, rules),
+            added: Self.fields(of: route.hostLine) + (credential?.use.fields ?? []) + Self.fields(of: route.routeLines)
+                + Self.fields(of: Array(writer.forwarded.utf8)) + Self.fields(of: end)
+        )
+        return .success(departure)
+    }
+
+    private func maskedRoute(_ configuration: WorkerConfiguration) -> CredentialedRoute {
+        let shared = configuration.shared
+        var route = shared.configuration.routes[match.route]
+        route.plan.headers.set = route.plan.headers.set.map {
+            Injection.Field(name: $0.name, value: Secret("(set by the route)"))
+        }
+        let template = UpstreamHeaderTemplate(
+            route.plan.upstream.authority,
+            viaName: shared.viaName,
+            of: shared.configuration
+        )
+        let compiled = CompiledRoute(
+            index: match.route,
+            route: route,
+            upstream: template,
+            requestIDHeader: shared.configuration.requestIDHeader,
+            now: shared.clock.monotonic()
+        )
+        let state = WorkerRoute(route: compiled, pool: configuration.routes[match.route].state.pool)
+        return CredentialedRoute(state, credential: credential?.masked, of: credential?.source)
+    }
+
+    private func forwarded(_ head: borrowing RequestHead, _ policy: ForwardedPolicy) -> String {
+        let isSocket = listener.port == nil
+        return policy.lines(
+            client: isSocket ? nil : "(the client's address)",
+            host: bytes.span.string(head.host),
+            isTLS: listener.isTLS
+        )
+    }
+
+    private func dropped(
+        _ head: borrowing RequestHead,
+        _ rules: RequestFieldRules
+    ) -> [(name: String, reason: RequestFieldRules.DropReason)] {
+        let terms = RequestFieldRules.Terms(stripsAuthorization: stripsAuthorization, sendsExpect: true)
+        var dropped: [(name: String, reason: RequestFieldRules.DropReason)] = []
+        for field in head.fields {
+            guard let reason = rules.dropReason(of: field, in: head, bytes.span, terms) else { continue }
+            // The writer puts it back with a Connection of its own.
+            if head.wantsUpgrade, field.kind == .upgrade { continue }
+            dropped.append((bytes.span.string(field.name), reason))
+        }
+        return dropped
+    }
+
+    private static func fields(of lines: [UInt8]) -> [DescribedRequest.Field] {
+        let text = String(decoding: lines, as: UTF8.self).replacing("\r\n", with: "\n")
+        return text.split(separator: "\n").map { line in
+            let name = String(line.prefix { $0 != ":" })
+            return DescribedRequest.Field(name, String(line.dropFirst(name.count + 2)))
+        }
+    }
+}

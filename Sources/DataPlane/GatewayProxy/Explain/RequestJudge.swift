@@ -1,0 +1,154 @@
+package import GatewayCore
+import NIOCore
+
+/// Judges a described request with the very parts that serve one: decoder, authorizer, limits, credential, field rules, writer.
+///
+/// Sends nothing, begins nothing and counts nothing.
+struct RequestJudge: Sendable {
+    let shared: ProxyShared
+    let workers: WorkerRegistry
+    let request: DescribedRequest
+    let arrival: WayIn
+
+    /// - Parameter client: As whom the request is judged; nil for whom its token names.
+    /// - Returns: nil when a reload came in between, or no event loop answers.
+    func judge(as client: String?) async -> RequestJudgement? {
+        var judgement = RequestJudgement(request, arrival: arrival)
+        let identity = arrival.listener.identity
+        if request.contentLength == nil {
+            judgement.remarks.append("The size of the content is not known here: it is taken as chunked.")
+        }
+        let bytes = headBytes
+        var decoder = RequestHeadDecoder(maxBytes: shared.limits.headerBytes, maxFields: shared.limits.headerFields)
+        if let problem = Self.decode(bytes, &decoder, shared.limits) {
+            judgement.problem = problem
+            judgement.disclosesNames = shared.authorizer.disclosesNames(to: nil, on: identity)
+            return judgement
+        }
+        var cache = ClientAuthenticationCache()
+        var trace: AuthorizationTrace? = AuthorizationTrace(routes: shared.routes.map(\.plan), assuming: client)
+        let decision = shared.authorizer.decide(
+            decoder.head,
+            bytes.span,
+            on: identity,
+            cache: &cache,
+            trace: &trace
+        )
+        judgement.trace = trace ?? judgement.trace
+        switch consume decision {
+        case .refused(let refusal):
+            judgement.problem = refusal.problem
+            judgement.disclosesNames = refusal.disclosesNames
+            judgement.route = refusal.route.map { shared.routes[$0].plan }
+            judgement.client = refusal.client
+            return judgement
+        case .admitted(let admitted):
+            judgement.disclosesNames = admitted.disclosesNames
+            judgement.route = shared.routes[admitted.match.route].plan
+            judgement.client = admitted.client
+            return await follow(admitted, judgement, framing: decoder.head.framing)
+        }
+    }
+
+    private var headBytes: [UInt8] { Array(arrival.head(of: request, contentLength: request.contentLength).utf8) }
+
+    private static func decode(
+        _ bytes: [UInt8],
+        _ decoder: inout RequestHeadDecoder,
+        _ limits: Limits
+    ) -> GatewayProblem? {
+        switch decoder.decode(bytes.span) {
+        case .head: nil
+        case .needMore: HeadRefusal.malformedRequestLine.problem("The request was", under: limits)
+        case .refused(let reason): reason.problem("The request was", under: limits)
+        }
+    }
+
+    // MARK: Once it is admitted
+
+    /// In the order of ``ExchangeDriver/begin(at:)``.
+    private func follow(
+        _ admitted: RequestAuthorizer.Admitted,
+        _ judgement: RequestJudgement,
+        framing: BodyFraming
+    ) async -> RequestJudgement? {
+        var judgement = judgement
+        let now = shared.clock.monotonic()
+        if case .length(let length) = framing, let problem = shared.limits.refusal(ofContent: length) {
+            judgement.problem = problem
+            return judgement
+        }
+        if let problem = shared.usage(of: admitted.client)?.outlook(at: now) {
+            judgement.problem = problem
+            return judgement
+        }
+        let route = shared.routes[admitted.match.route]
+        let credential = JudgedCredential(of: route, chosen: admitted.chosen, subject: judgement.subject, at: now)
+        judgement.credential = credential?.use
+        if credential?.isSentOnChallengeOnly == true {
+            judgement.remarks.append("The credential is sent once the upstream asks for it (on_challenge).")
+        }
+        switch credential?.use.answer {
+        case .unavailable(let problem):
+            judgement.problem = problem
+            return judgement
+        case .awaited:
+            judgement.remarks.append(
+                "What is shown to leave lacks what the credential adds: it is not known before there is a token."
+            )
+        case .ready, nil: break
+        }
+        let draft = DepartureDraft(
+            bytes: headBytes,
+            match: admitted.match,
+            stripsAuthorization: admitted.stripsAuthorization,
+            credential: credential,
+            listener: arrival.listener
+        )
+        let shared = shared
+        guard let result = await workers.ask({ $0.shared === shared ? draft.write(by: $0) : nil }) else { return nil }
+        switch result {
+        case .success(let departure): judgement.departure = departure
+        case .failure(let problem): judgement.problem = problem
+        }
+        return judgement
+    }
+}
+
+extension RequestJudgement {
+    fileprivate var subject: String? {
+        for case .subjectNamed(let subject) in trace.reasons { return subject }
+        return nil
+    }
+}
+
+extension ProxyServer {
+    /// What would become of a described request.
+    ///
+    /// - Parameters:
+    ///   - client: As whom it is judged; nil for whom its token names.
+    ///   - listeners: Those that the gateway would have; nil for those that are open.
+    /// - Returns: nil when no event loop answers in time.
+    package func judge(
+        _ request: DescribedRequest,
+        as client: String?,
+        listeners: [ArrivalListener]? = nil
+    ) async -> RequestJudgement? {
+        let listeners =
+            listeners ?? bound.map { ArrivalListener(address: $0.address, port: $0.port, isTLS: $0.isTLS) }
+        // A reload may come in between.
+        for _ in 0..<3 {
+            guard let shared = await workers.ask({ $0.shared }) else { return nil }
+            let arrival = WayIn(of: request, to: listeners) { shared.authorizer.knowsHost($0) }
+            guard let arrival else { return nil }
+            let judge = RequestJudge(shared: shared, workers: workers, request: request, arrival: arrival)
+            if let judgement = await judge.judge(as: client) { return judgement }
+        }
+        return nil
+    }
+
+    /// Whether routes have this host name.
+    package func knowsHost(_ name: String) async -> Bool {
+        await workers.ask { $0.shared.authorizer.knowsHost(name) } ?? false
+    }
+}

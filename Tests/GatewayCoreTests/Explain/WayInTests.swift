@@ -1,0 +1,70 @@
+import GatewayCore
+import Testing
+
+@Suite("Way in", .timeLimit(.minutes(5)))
+struct WayInTests {
+    private static let listeners = [
+        ArrivalListener(address: .tcp(host: "127.0.0.1", port: 8080), port: 8080, isTLS: false),
+        ArrivalListener(address: .tcp(host: "0.0.0.0", port: 8443), port: 8443, isTLS: true),
+        ArrivalListener(address: .unix(path: "/run/gw", allowedUsers: []), port: nil, isTLS: false),
+    ]
+
+    private static func wayIn(_ text: String, _ listeners: [ArrivalListener] = listeners) throws -> (
+        WayIn, head: String
+    ) {
+        guard case .request(let request) = try ExplainInput(text),
+            let way = WayIn(of: request, to: listeners, knowsHost: { ["box.localhost", "api.known.com"].contains($0) })
+        else { throw ExplainInputError("no way in") }
+        return (way, way.head(of: request, contentLength: request.contentLength))
+    }
+
+    @Test(arguments: [
+        // The gateway's own addresses.
+        ("http://127.0.0.1:8080/box/a?x=1", "GET /box/a?x=1 HTTP/1.1\r\nHost: 127.0.0.1:8080\r\n\r\n"),
+        ("http://localhost:8080", "GET / HTTP/1.1\r\nHost: localhost:8080\r\n\r\n"),
+        ("http://[::1]:8080/a", "GET /a HTTP/1.1\r\nHost: [::1]:8080\r\n\r\n"),
+        ("https://10.1.2.3:8443/a", "GET /a HTTP/1.1\r\nHost: 10.1.2.3:8443\r\n\r\n"),
+        ("/box/a", "GET /box/a HTTP/1.1\r\nHost: 127.0.0.1:8080\r\n\r\n"),
+        // Hosts of routes.
+        ("http://box.localhost:8080/a", "GET /a HTTP/1.1\r\nHost: box.localhost:8080\r\n\r\n"),
+        ("POST https://api.known.com/a", "POST /a HTTP/1.1\r\nHost: api.known.com\r\n\r\n"),
+        // Anything else is asked for by a proxy.
+        ("https://api.box.com/2.0?a", "GET https://api.box.com/2.0?a HTTP/1.1\r\nHost: api.box.com\r\n\r\n"),
+        ("http://127.0.0.1:9999/a", "GET http://127.0.0.1:9999/a HTTP/1.1\r\nHost: 127.0.0.1:9999\r\n\r\n"),
+        ("http://10.1.2.3:8080/a", "GET http://10.1.2.3:8080/a HTTP/1.1\r\nHost: 10.1.2.3:8080\r\n\r\n"),
+    ])
+    func theHeadIsTheOneThatAClientSends(_ text: String, _ head: String) throws {
+        #expect(try Self.wayIn(text).head == head)
+    }
+
+    @Test func curlIsReadWithItsProxyAndItsSocket() throws {
+        let (proxy, head) = try Self.wayIn(
+            "curl -x http://127.0.0.1:8080 -H 'User-Agent:' -H 'Accept:' http://box.localhost/a"
+        )
+        #expect(proxy.form == .proxy && proxy.remarks.isEmpty)
+        #expect(head == "GET http://box.localhost/a HTTP/1.1\r\nHost: box.localhost\r\n\r\n")
+        let (tunnel, line) = try Self.wayIn("curl -x http://elsewhere:1 https://api.box.com/a")
+        #expect(tunnel.form == .connect && tunnel.remarks.count == 1)
+        #expect(line.hasPrefix("GET api.box.com:443 HTTP/1.1\r\n") == false)
+        #expect(line.hasPrefix("CONNECT api.box.com:443 HTTP/1.1\r\nHost: api.box.com:443\r\n"))
+        let (socket, _) = try Self.wayIn("curl --unix-socket /run/gw http://any/a")
+        #expect(socket.listener.text == "unix:/run/gw" && socket.host == "any")
+        #expect(socket.listener.identity.reach == .unix && tunnel.listener.identity.reach == .loopback)
+        #expect(try Self.wayIn("https://localhost:8443/").0.listener.identity.reach == .network)
+    }
+
+    @Test func contentIsFramed() throws {
+        #expect(try Self.wayIn("curl -d 12345 http://localhost:8080/").head.contains("\r\nContent-Length: 5\r\n"))
+        #expect(try Self.wayIn("curl -d @f http://localhost:8080/").head.contains("\r\nTransfer-Encoding: chunked\r\n"))
+        let own = try Self.wayIn("curl -d 1 -H 'Content-Length: 9' http://localhost:8080/").head
+        #expect(own.contains("Content-Length: 9") && !own.contains("Content-Length: 1"))
+        let old = try Self.wayIn("curl -0 --request-target '*' -X OPTIONS http://localhost:8080/").head
+        #expect(old.hasPrefix("OPTIONS * HTTP/1.0\r\n"))
+    }
+
+    @Test func theWrongSchemeIsSaid() throws {
+        #expect(try Self.wayIn("https://localhost:8080/").0.remarks.first?.contains("speaks http;") == true)
+        #expect(try Self.wayIn("http://localhost:8443/").0.remarks.first?.contains("speaks https;") == true)
+        #expect(throws: ExplainInputError.self) { try Self.wayIn("http://localhost:8080/", []) }
+    }
+}
