@@ -45,7 +45,7 @@ package struct AuditFilter: Hashable, Sendable {
     }
 
     /// The condition for `token_events` and what to bind to its question marks.
-    var condition: (sql: String, arguments: [DatabaseValue]) { 
+    var condition: (sql: String, arguments: [DatabaseValue]) {
         condition(failed: "outcome = 'failed'", request: Self.requestOfEvent)
     }
 

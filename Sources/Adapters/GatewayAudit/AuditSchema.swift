@@ -46,6 +46,8 @@ enum AuditSchema {
             try database.execute(sql: "ALTER TABLE \(table) ADD COLUMN \(column) \(definition)")
         }
         try database.execute(sql: triggers)
+        // The view of an earlier version took a request that failed for a failure of its credential.
+        try database.execute(sql: "DROP VIEW IF EXISTS credential_history")
         try database.execute(sql: history)
     }
 
@@ -149,7 +151,7 @@ enum AuditSchema {
         """
 
     private static let history = """
-        CREATE VIEW IF NOT EXISTS credential_history AS
+        CREATE VIEW credential_history AS
         SELECT
             names.credential,
             good.at AS last_good_at,
@@ -175,6 +177,6 @@ enum AuditSchema {
                 AND event IN ('acquired', 'renewed', 'loaded', 'imported', 'adopted', 'login_completed'))
         LEFT JOIN token_events AS failure ON failure.id = (
             SELECT max(id) FROM token_events
-            WHERE credential = names.credential AND outcome = 'failed');
+            WHERE credential = names.credential AND outcome = 'failed' AND event != 'request_failed');
         """
 }

@@ -61,7 +61,10 @@ struct AuditFilterOptions: ParsableArguments {
     var event: String?
 
     @Option(
-        help: ArgumentHelp("Only this request: the id of its answer (Gateway-Request-Id) or the client's.", valueName: "id")
+        help: ArgumentHelp(
+            "Only this request: the id of its answer (Gateway-Request-Id) or the client's.",
+            valueName: "id"
+        )
     )
     var request: String?
 

@@ -65,7 +65,8 @@ final class TrafficObserver: ExchangeObserver, Service {
         shards = (0..<workers).map { _ in TrafficShard() }
         recent = RecentRequests(workers: workers)
         ledger =
-            usage == .request ? RequestLedger(audit: audit, metrics: metrics, logger: loggers.audit, workers: workers) : nil
+            usage == .request
+            ? RequestLedger(audit: audit, metrics: metrics, logger: loggers.audit, workers: workers) : nil
         wallOffset = Atomic(Self.offset(clock.now()))
     }
 
@@ -170,7 +171,7 @@ final class TrafficObserver: ExchangeObserver, Service {
             // A cancelled sleep is the stop; the code that stops the gateway collects the rest.
             try? await cancelWhenGracefulShutdown { [clock] in try await clock.sleep(for: .seconds(1)) }
             wallOffset.store(Self.offset(clock.now()), ordering: .relaxed)
-            reporter.writeDue(at: clock.monotonic())
+            reportDue()
             seconds += 1
             if seconds.isMultiple(of: Self.collectionPause) {
                 collect()
@@ -179,7 +180,7 @@ final class TrafficObserver: ExchangeObserver, Service {
             }
         }
         // The data plane has stopped, and the audit log still takes events.
-        reporter.writeRest()
+        stopReporting()
     }
 
     /// The last hour of these routes. What was counted in the last second may be missing.
@@ -190,6 +191,12 @@ final class TrafficObserver: ExchangeObserver, Service {
         let history = history.withLock { $0 }
         return zip(names, numbers).map { history.status(of: $1, named: $0, at: now.wall) }
     }
+
+    /// Writes what has been merged for a minute.
+    func reportDue() { reporter.writeDue(at: clock.monotonic()) }
+
+    /// Writes all that is merged; no request follows.
+    func stopReporting() { reporter.writeRest() }
 
     /// Hands over what has been counted so far.
     func collect() {

@@ -32,7 +32,8 @@ package final class RequestFailure: Hashable, Sendable {
     }
 
     package static func == (lhs: RequestFailure, rhs: RequestFailure) -> Bool {
-        lhs.reason == rhs.reason && lhs.explanation == rhs.explanation && lhs.command == rhs.command && lhs.cause == rhs.cause
+        lhs.reason == rhs.reason && lhs.explanation == rhs.explanation && lhs.command == rhs.command
+            && lhs.cause == rhs.cause
             && lhs.isCut == rhs.isCut && lhs.credential == rhs.credential && lhs.place == rhs.place
     }
 

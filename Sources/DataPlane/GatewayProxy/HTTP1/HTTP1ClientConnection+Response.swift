@@ -4,7 +4,7 @@ import NIOCore
 
 extension HTTP1ClientConnection: ClientStream {
     var clientAddress: String? { context?.channel.remoteAddress?.ipAddress }
-    var peer: String { clientAddress ?? "unix" }
+    var peer: String { clientAddress ?? (identity.reach == .unix ? "unix" : "unknown") }
     var isTLS: Bool { !hasDirectSocket }
     var hasUnreadContent: Bool { !reader.isEmpty }
     var untakenBytes: Int { writer.untakenBytes() }

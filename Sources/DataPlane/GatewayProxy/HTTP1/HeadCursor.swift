@@ -39,7 +39,11 @@ import NIOCore
         text.withUTF8 { unsafe write(UnsafeRawBufferPointer($0)) }
     }
 
-    mutating func write(_ id: RequestID) { id.write { write($0) } }
+    mutating func write(_ id: RequestID) {
+        let written = unsafe id.write(into: UnsafeMutableRawBufferPointer(rebasing: target[count...]))
+        if written == 0 { isComplete = false }
+        count &+= written
+    }
 
     @inline(__always)
     mutating func write(_ byte: UInt8) {
