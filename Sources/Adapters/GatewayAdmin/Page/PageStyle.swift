@@ -45,7 +45,7 @@ enum PageStyle {
         .primary:hover { background: var(--accent-fill); }
         .danger { background: var(--bad); border-color: var(--bad); color: var(--card); font-weight: 600; }
         :focus-visible { outline: 2px solid var(--accent-fill); outline-offset: 2px; }
-        html:not(.scripted) .script, html.scripted .plain-only { display: none; }
+        html:not(.scripted) .script, html.scripted .plain-only { display: none !important; }
         .link { border: 0; background: none; min-height: 0; padding: 0 0 0 .4rem; color: var(--accent);
           text-decoration: underline; }
         .command { display: inline-flex; align-items: center; gap: .25rem; max-width: 100%; background: var(--field);
