@@ -32,14 +32,16 @@ enum FolderTable {
         ],
         ["Credentials": ["Errors", "HTTP", "Rejections", "Secrets", "Text", "Time"]],
         [
-            "Audit": ["Config", "Credentials", "Errors", "Secrets", "Text", "Time", "Traffic"],
+            "Audit": ["Config", "Connections", "Credentials", "Errors", "Secrets", "Text", "Time", "Traffic"],
             "Tokens": ["Addresses", "Credentials", "Errors", "HTTP", "Secrets", "Text", "Time"],
         ],
         ["Login": ["Addresses", "Errors", "Secrets", "Text", "Time", "Tokens"]],
         ["Auth": ["Addresses", "Config", "Credentials", "Errors", "Login", "Secrets", "Text", "Time", "Tokens"]],
         [
             "Lifecycle": ["Audit", "Auth", "Credentials", "Errors", "Secrets", "Time", "Tokens"],
-            "Plan": ["Addresses", "Audit", "Auth", "Config", "Credentials", "HTTP", "Secrets", "Text", "Time", "Tokens"],
+            "Plan": [
+                "Addresses", "Audit", "Auth", "Config", "Credentials", "HTTP", "Secrets", "Text", "Time", "Tokens",
+            ],
         ],
         [
             "Decoding": [
@@ -92,7 +94,7 @@ enum FolderTable {
         ],
         [
             "Assembly": [
-                "Configuration", "Console", "Login", "Observability", "Plan", "Reload", "Secrets", "State",
+                "Anchor", "Configuration", "Console", "Login", "Observability", "Plan", "Reload", "Secrets", "State",
                 "Storage", "Time", "Vending",
             ]
         ],
@@ -104,7 +106,8 @@ enum FolderTable {
         ],
         [
             "Commands": [
-                "Assembly", "Configuration", "Console", "Observability", "Operator", "Plan", "Secrets", "State",
+                "Anchor", "Assembly", "Configuration", "Console", "Observability", "Operator", "Plan", "Secrets",
+                "State",
                 "Storage", "Time",
             ]
         ],

@@ -158,7 +158,10 @@ package final class AuditReader: Sendable {
     package func verifyTail(keys: AuditKeys, rows: Int) async throws(AuditError) -> AuditVerification {
         let head = AuditHead.read(for: path)
         return try await read {
-            try AuditVerifier(chain: AuditChain(key: keys.chain), head: head, evidence: AuditEvidence()).verifyTail($0, rows: rows)
+            try AuditVerifier(chain: AuditChain(key: keys.chain), head: head, evidence: AuditEvidence()).verifyTail(
+                $0,
+                rows: rows
+            )
         }
     }
 
