@@ -23,6 +23,7 @@ enum FolderTable {
             "Connections": ["Errors", "Text", "Time"],
             "HTTP": ["Errors", "Text"],
             "Pool": ["Errors", "Time"],
+            "Traffic": ["Errors", "Time"],
         ],
         [
             "HTTP1": ["HTTP", "Text"],
@@ -31,7 +32,7 @@ enum FolderTable {
         ],
         ["Credentials": ["Errors", "HTTP", "Rejections", "Secrets", "Text", "Time"]],
         [
-            "Audit": ["Connections", "Credentials", "Errors", "Secrets", "Text", "Time"],
+            "Audit": ["Config", "Connections", "Credentials", "Errors", "Secrets", "Text", "Time", "Traffic"],
             "Tokens": ["Addresses", "Credentials", "Errors", "HTTP", "Secrets", "Text", "Time"],
         ],
         ["Login": ["Addresses", "Errors", "Secrets", "Text", "Time", "Tokens"]],
@@ -55,7 +56,9 @@ enum FolderTable {
                 "Addresses", "Auth", "Credentials", "Errors", "HTTP", "Plan", "Routing", "Secrets", "Text", "Time",
             ],
             "Ports": [
-                "Audit", "Auth", "Config", "Credentials", "Errors", "Exchange", "Plan", "Secrets", "Time", "Tokens",
+                "Audit", "Auth", "Config", "Credentials", "Errors", "Exchange", "Plan", "Secrets", "Text", "Time",
+                "Tokens",
+                "Traffic",
             ],
             "Schema": ["Auth", "Config", "Decoding", "Secrets", "Text"],
             "Telemetry": ["Addresses", "Errors", "Exchange", "Text", "Time", "Tokens", "Tracing"],

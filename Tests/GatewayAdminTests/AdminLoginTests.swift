@@ -101,11 +101,11 @@ struct AdminLoginTests {
         let server = AdminServer(
             group: MultiThreadedEventLoopGroup.singleton,
             options: AdminOptions(
-                version: "test",
                 control: ScriptedControl(),
                 logins: logins,
                 token: Secret(Self.token),
-                metrics: { "" }
+                metrics: { "" },
+                now: { UnixTime(seconds: 0) }
             ),
             logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
         )

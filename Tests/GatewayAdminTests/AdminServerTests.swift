@@ -19,6 +19,7 @@ struct AdminServerTests {
             subject: "user:42",
             state: .valid,
             generation: 3,
+            expiresAt: "2026-11-25T12:01:30.000Z",
             remainingSeconds: 90,
             isRenewable: true,
             lastError: "<script>alert(1)</script>"
@@ -187,13 +188,15 @@ struct AdminServerTests {
         }
     }
 
-    @Test func thePageEscapesWhatItShowsAndForbidsScripts() async throws {
+    @Test func thePageEscapesWhatItShowsAndForbidsOtherScripts() async throws {
         try await withServer(control) { (port: Int) async throws in
             let page = try await get("/", port)
             #expect(page.text.contains("&lt;script&gt;alert(1)&lt;/script&gt;"))
-            #expect(!page.text.contains("<script"))
+            #expect(!page.text.contains("<script>"))
             #expect(page.text.contains("1 min 30 s"))
             #expect(page.policy?.contains("default-src 'none'") == true)
+            #expect(page.policy?.contains("script-src 'self';") == true)
+            #expect(page.policy?.contains("unsafe") == false)
             #expect(try await get("/style.css", port).type?.hasPrefix("text/css") == true)
         }
     }
@@ -255,10 +258,15 @@ struct AdminServerTests {
 
 private let adminToken = "d0c0ffee"
 
+private func options(_ control: ScriptedControl) -> AdminOptions {
+    let now = UnixTime(rfc3339: "2026-11-25T12:00:00Z") ?? UnixTime(seconds: 0)
+    return AdminOptions(control: control, token: Secret(adminToken), metrics: { "up 1\n" }, now: { now })
+}
+
 private func makeServer(_ control: ScriptedControl) -> AdminServer {
     AdminServer(
         group: MultiThreadedEventLoopGroup.singleton,
-        options: AdminOptions(version: "test", control: control, token: Secret(adminToken), metrics: { "up 1\n" }),
+        options: options(control),
         logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
     )
 }

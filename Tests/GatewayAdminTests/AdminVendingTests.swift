@@ -96,11 +96,11 @@ struct AdminVendingTests {
         let server = AdminServer(
             group: MultiThreadedEventLoopGroup.singleton,
             options: AdminOptions(
-                version: "test",
                 control: ScriptedControl(),
                 vending: vending,
                 token: Secret(Self.adminToken),
-                metrics: { "" }
+                metrics: { "" },
+                now: { UnixTime(seconds: 0) }
             ),
             logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
         )

@@ -33,6 +33,19 @@ final class ScriptedControl: GatewayControl {
         ]
     }
 
+    func traffic() async -> [TrafficStatus] { [TrafficStatus(route: "box", requestsPerSecond: 3.1)] }
+
+    func overview() async -> GatewayOverview {
+        GatewayOverview(
+            version: "test",
+            startedAt: "2026-11-25T08:00:00.000Z",
+            configurationDigest: "8a04c3",
+            configurationLoadedAt: "2026-11-25T11:59:00.000Z",
+            listeners: ["http://127.0.0.1:8080"],
+            clients: ["ci"]
+        )
+    }
+
     func readiness() async -> Readiness { Readiness(isReady: isReady, reasons: isReady ? [] : ["it is draining"]) }
 
     func reload() async -> ReloadReport {

@@ -78,7 +78,7 @@ struct PlanTests {
                 - address: "[::1]:8080"
                 - unix: run/proxy.sock
                   allow_users: [0, 1000]
-              admin: {address: localhost:9000}
+              admin: {address: localhost:9000, require_token: true}
             access:
               clients:
                 laptop: {token: {file: ./laptop.token}}
@@ -110,7 +110,7 @@ struct PlanTests {
         )
         #expect(plan.listeners[0].tls?.certificatePath == "/work/cert.pem")
         #expect(plan.listeners[0].tls?.clientCAPath == "/work/ca.pem")
-        #expect(plan.admin == AdminPlan(address: .tcp(host: "localhost", port: 9000)))
+        #expect(plan.admin == AdminPlan(address: .tcp(host: "localhost", port: 9000), requiresToken: true))
         #expect(plan.access.clients.map(\.name) == ["laptop", "ci"])
         #expect(plan.access.clients[0].proof == .token(Secret("l-secret-of-sixteen")))
         #expect(plan.access.allowedOrigins == ["https://app.example.com"])

@@ -1,6 +1,8 @@
 """Headless Chromium, steered over its DevTools connection."""
 
+import base64
 import contextlib
+import importlib.util
 import json
 import pathlib
 import re
@@ -68,9 +70,45 @@ class Browser:
         size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
         self._call("Emulation.setDeviceMetricsOverride", self.session, **size)
 
+    def prefer(self, scheme):
+        """`light` or `dark`."""
+        features = [{"name": "prefers-color-scheme", "value": scheme}]
+        self._call("Emulation.setEmulatedMedia", self.session, features=features)
+
+    def forbid_scripts(self, forbidden=True):
+        """Those of the page; `run` still does."""
+        self._call("Emulation.setScriptExecutionDisabled", self.session, value=forbidden)
+
+    def press(self, key):
+        """A key by its name, for example `Tab` or `Enter`."""
+        text = {"Enter": "\r"}.get(key)
+        codes = {"Tab": 9, "Enter": 13, "Escape": 27}
+        event = {"key": key, "code": key, "windowsVirtualKeyCode": codes[key], **({"text": text} if text else {})}
+        self._call("Input.dispatchKeyEvent", self.session, type="keyDown", **event)
+        self._call("Input.dispatchKeyEvent", self.session, type="keyUp", key=key, code=key)
+
+    def picture(self, path):
+        """Of the whole page, as PNG."""
+        shot = self._call("Page.captureScreenshot", self.session, format="png", captureBeyondViewport=True)
+        pathlib.Path(path).write_bytes(base64.b64decode(shot["data"]))
+
     def run(self, script):
-        result = self._call("Runtime.evaluate", self.session, expression=script, returnByValue=True)
+        result = self._call(
+            "Runtime.evaluate", self.session, expression=script, returnByValue=True, awaitPromise=True
+        )
         return result["result"].get("value")
+
+    def violations(self):
+        """What axe-core finds wrong with the page for people who do not see it, or use no mouse: rule and elements."""
+        package = importlib.util.find_spec("axe_playwright_python")
+        axe = pathlib.Path(package.submodule_search_locations[0]) / "axe.min.js"
+        self.run(axe.read_text(encoding="utf-8"))
+        found = self.run(
+            "axe.run().then(({violations, incomplete, passes}) => ({passes: passes.length, violations:"
+            " violations.map(({id, nodes}) => [id, nodes.map((node) => node.html + ' ' + node.failureSummary)])}))"
+        )
+        assert found["passes"] > 10, "axe-core has looked at the page"
+        return found["violations"]
 
     @property
     def address(self):

@@ -9,7 +9,7 @@ struct AdminExplanations: Sendable {
     let control: any ExplanationControl
     let authorization: AdminAuthorization
 
-    func routes(on router: Router<BasicRequestContext>) {
+    func routes(on router: Router<AdminContext>) {
         router.post("/api/explain") { request, _ in await explain(request) }
     }
 

@@ -9,7 +9,7 @@ struct AdminLogins: Sendable {
     let control: any LoginControl
     let authorization: AdminAuthorization
 
-    func routes(on router: Router<BasicRequestContext>) {
+    func routes(on router: Router<AdminContext>) {
         router.post("/api/logins") { request, _ in try await begin(request) }
         router.get("/api/logins/:id") { request, context in
             await answer(request) { await control.progress(id(context)) }
@@ -80,7 +80,7 @@ struct AdminLogins: Sendable {
         }
     }
 
-    private func id(_ context: BasicRequestContext) -> String { context.parameters.get("id") ?? "" }
+    private func id(_ context: AdminContext) -> String { context.parameters.get("id") ?? "" }
 
     private func body(_ request: Request) async throws -> JSONValue {
         let bytes = try await request.body.collect(upTo: Self.bodyLimit)

@@ -2,7 +2,6 @@ package import GatewayCore
 
 /// What the admin listener shows and does, given as closures so that it knows none of its neighbours.
 package struct AdminOptions: Sendable {
-    package var version: String
     private let makeControl: @Sendable () -> any GatewayControl
     /// nil: this process offers no logins.
     package var logins: (any LoginControl)?
@@ -12,10 +11,26 @@ package struct AdminOptions: Sendable {
     package var explanations: (any ExplanationControl)?
     /// What a request must carry as `Authorization: Bearer` to change something.
     package var token: Secret
+    /// Whether a request must carry it to see something, too.
+    package var requiresToken = false
     /// The metrics in Prometheus' text format.
     package var metrics: @Sendable () async -> String
-    /// The newest token events, newest first.
-    package var recentEvents: @Sendable () async -> [AdminEvent]
+    /// The newest events, and those that come.
+    package var broadcaster = EventBroadcaster()
+    /// What the audit log held before the start; asked once.
+    package var past: @Sendable () async -> EventBroadcaster.Past? = { nil }
+    /// The last requests, which are in memory only.
+    package var requests: EventBroadcaster.Requests = { _ in ([], "") }
+    /// Rows of the audit log that are not in memory any more; nil when it does not answer in time.
+    package var olderEvents: @Sendable (EventQuery, _ since: Int64?, _ limit: Int) async -> RecentEvents.Page? = {
+        _,
+        _,
+        _ in nil
+    }
+    /// What became of a request, or what would, as text; nil: this process explains nothing.
+    package var explain: (@Sendable (String) async -> Result<String, GatewayProblem>)?
+    /// The present time.
+    package var now: @Sendable () -> UnixTime
 
     /// Take it once for each answer, which then speaks of one plan.
     package var control: any GatewayControl { makeControl() }
@@ -23,49 +38,31 @@ package struct AdminOptions: Sendable {
 
     /// - Parameter control: Evaluated for each answer.
     package init(
-        version: String,
         control: @autoclosure @escaping @Sendable () -> any GatewayControl,
         logins: (any LoginControl)? = nil,
         vending: (any VendingControl)? = nil,
         explanations: (any ExplanationControl)? = nil,
         token: Secret,
         metrics: @escaping @Sendable () async -> String,
-        recentEvents: @escaping @Sendable () async -> [AdminEvent] = { [] }
+        now: @escaping @Sendable () -> UnixTime
     ) {
-        self.version = version
         makeControl = control
         self.logins = logins
         self.vending = vending
         self.explanations = explanations
         self.token = token
         self.metrics = metrics
-        self.recentEvents = recentEvents
+        self.now = now
     }
-}
 
-/// One row of the audit log as the status page shows it.
-package struct AdminEvent: Hashable, Sendable {
-    /// RFC 3339.
-    package var at: String
-    package var event: String
-    package var credential: String?
-    package var generation: Int?
-    package var isFailure: Bool
-    package var note: String?
-
-    package init(
-        at: String,
-        event: String,
-        credential: String?,
-        generation: Int?,
-        isFailure: Bool,
-        note: String? = nil
-    ) {
-        self.at = at
-        self.event = event
-        self.credential = credential
-        self.generation = generation
-        self.isFailure = isFailure
-        self.note = note
+    /// From memory; where that does not reach far enough, from the audit log.
+    func events(_ query: EventQuery, since id: Int64?, limit: Int) async -> RecentEvents.Page {
+        if query.kind == .group(.requests) {
+            let found = requests(nil).entries.reversed().filter(query.matches)
+            return RecentEvents.Page(events: Array(found.prefix(limit)), isComplete: false)
+        }
+        let page = broadcaster.page(query, since: id, limit: limit)
+        guard !page.isComplete, page.events.count < limit else { return page }
+        return await olderEvents(query, id, limit) ?? page
     }
 }

@@ -7,23 +7,60 @@ import NIOCore
 /// Builds every answer of the admin listener, so that the protective fields stand on all of them.
 enum AdminResponse {
     static func text(_ text: String, type: String, status: HTTPResponse.Status = .ok) -> Response {
+        Response(
+            status: status,
+            headers: fields(type, policy: "form-action 'none'"),
+            body: ResponseBody(byteBuffer: ByteBuffer(string: text))
+        )
+    }
+
+    /// A page with our script, which may ask this listener and nobody else. Scripts and styles within the page do nothing.
+    static func page(_ html: HTML, status: HTTPResponse.Status = .ok) -> Response {
+        var response = text(html.text, type: "text/html; charset=utf-8", status: status)
+        response.headers[.contentSecurityPolicy] = policy(
+            "script-src 'self'; connect-src 'self'; img-src 'self'; form-action 'self'"
+        )
+        return response
+    }
+
+    /// Server-sent events.
+    static func stream(
+        _ write: @escaping @Sendable (inout any ResponseBodyWriter) async throws -> Void
+    ) -> Response {
+        Response(
+            status: .ok,
+            headers: fields("text/event-stream; charset=utf-8", policy: "form-action 'none'"),
+            body: ResponseBody(write)
+        )
+    }
+
+    private static func fields(_ type: String, policy rules: String) -> HTTPFields {
         var fields = HTTPFields()
         fields[.contentType] = type
         fields[.cacheControl] = "no-store"
         fields[.xContentTypeOptions] = "nosniff"
-        fields[.contentSecurityPolicy] =
-            "default-src 'none'; style-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-        return Response(status: status, headers: fields, body: ResponseBody(byteBuffer: ByteBuffer(string: text)))
+        fields[.contentSecurityPolicy] = policy(rules)
+        return fields
+    }
+
+    /// - Parameter rules: Beside those of every answer.
+    static func policy(_ rules: String) -> String {
+        "default-src 'none'; style-src 'self'; base-uri 'none'; frame-ancestors 'none'; \(rules)"
     }
 
     static func json(_ value: some Encodable, status: HTTPResponse.Status = .ok) -> Response {
+        guard let text = encoded(value) else {
+            return problem(GatewayProblem(.internalError, "The answer could not be encoded."))
+        }
+        return self.text(text + "\n", type: "application/json", status: status)
+    }
+
+    /// JSON on one line; nil for what JSON cannot say.
+    static func encoded(_ value: some Encodable) -> String? {
         let encoder = JSONEncoder()
         encoder.keyEncodingStrategy = .convertToSnakeCase
         encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
-        guard let data = try? encoder.encode(value) else {
-            return problem(GatewayProblem(.internalError, "The answer could not be encoded."))
-        }
-        return text(String(decoding: data, as: UTF8.self) + "\n", type: "application/json", status: status)
+        return (try? encoder.encode(value)).map { String(decoding: $0, as: UTF8.self) }
     }
 
     /// RFC 9457. Fixed text, names from the configuration and allow-listed codes only.

@@ -8,17 +8,19 @@ struct AdminRouter: Sendable {
 
     init(options: AdminOptions) { self.options = options }
 
-    func responder() -> some HTTPResponder<BasicRequestContext> {
-        let router = Router(context: BasicRequestContext.self, options: .autoGenerateHeadEndpoints)
-        router.get("/") { _, _ in await page() }
-        router.get("/style.css") { _, _ in AdminResponse.text(StatusPageStyle.css, type: "text/css; charset=utf-8") }
+    func responder() -> some HTTPResponder<AdminContext> {
+        let router = Router(context: AdminContext.self, options: .autoGenerateHeadEndpoints)
+        AdminPage(options: options).routes(on: router)
+        AdminEvents(options: options).routes(on: router)
         router.get("/healthz") { _, _ in AdminResponse.text("ok\n", type: "text/plain; charset=utf-8") }
         router.get("/readyz") { request, _ in await readiness(isVerbose: request.uri.query?.contains("verbose") == true)
         }
         router.get("/metrics") { _, _ in
             AdminResponse.text(await options.metrics(), type: "text/plain; version=0.0.4; charset=utf-8")
         }
+        router.get("/api/overview") { _, _ in AdminResponse.json(await options.control.overview()) }
         router.get("/api/routes") { _, _ in AdminResponse.json(await options.control.routes()) }
+        router.get("/api/traffic") { _, _ in AdminResponse.json(await options.control.traffic()) }
         router.get("/api/endings") { _, _ in AdminResponse.json(await options.control.expirations()) }
         AdminTokens(options: options).routes(on: router)
         router.post("/api/reload") { request, _ in await reload(request) }
@@ -64,18 +66,5 @@ struct AdminRouter: Sendable {
             return AdminResponse.problem(GatewayProblem(.noRoute, "The plan of this gateway came from no file."))
         }
         return AdminResponse.json(plan)
-    }
-
-    private func page() async -> Response {
-        let control = options.control
-        let page = StatusPage(
-            version: options.version,
-            readiness: await control.readiness(),
-            routes: await control.routes(),
-            tokens: await control.tokens(),
-            expirations: await control.expirations(),
-            events: await options.recentEvents()
-        )
-        return AdminResponse.text(page.html, type: "text/html; charset=utf-8")
     }
 }

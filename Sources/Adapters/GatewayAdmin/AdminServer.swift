@@ -97,8 +97,12 @@ package actor AdminServer {
     package func run() async {
         guard case .bound(let listener, let connection) = state else { return }
         state = .serving(listener.channel)
-        let logger = logger
+        let (logger, options) = (logger, options)
         await withDiscardingTaskGroup { connections in
+            connections.addTask {
+                if let past = await options.past() { options.broadcaster.begin(with: past) }
+            }
+            connections.addTask { await options.broadcaster.run(options.requests) }
             do {
                 try await listener.executeThenClose { inbound in
                     for try await channel in inbound {
@@ -116,6 +120,7 @@ package actor AdminServer {
 
     /// Stops listening; a request under way is answered.
     package func close() async {
+        options.broadcaster.close()
         switch state {
         case .bound(let listener, _):
             state = .closed
@@ -131,6 +136,7 @@ package actor AdminServer {
         let service = AdminService(
             guardian: AdminRequestGuard(host: host),
             responder: AdminRouter(options: options).responder(),
+            authorization: options.requiresToken ? options.authorization : nil,
             logger: logger
         )
         return HTTP1Channel(

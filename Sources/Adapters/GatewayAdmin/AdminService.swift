@@ -6,9 +6,11 @@ import Logging
 import NIOCore
 
 /// Answers one request of the admin listener: the guard first, then the router, then problem documents for what is left.
-struct AdminService<Responder: HTTPResponder>: Sendable where Responder.Context == BasicRequestContext {
+struct AdminService<Responder: HTTPResponder>: Sendable where Responder.Context == AdminContext {
     let guardian: AdminRequestGuard
     let responder: Responder
+    /// Asked where the admin token is needed to see something.
+    let authorization: AdminAuthorization?
     let logger: Logger
 
     func respond(to request: Request, on channel: any Channel) async -> Response {
@@ -19,6 +21,9 @@ struct AdminService<Responder: HTTPResponder>: Sendable where Responder.Context 
         case .originRefused:
             return AdminResponse.problem(GatewayProblem(.originRefused, "Other web sites may not use this listener."))
         case .pass:
+            if let authorization, !AdminAccessRule.isOpen(request), let refusal = authorization.refusal(of: request) {
+                return refusal
+            }
             return await routed(request, on: channel)
         }
     }
@@ -26,7 +31,7 @@ struct AdminService<Responder: HTTPResponder>: Sendable where Responder.Context 
     private func routed(_ request: Request, on channel: any Channel) async -> Response {
         let source = ApplicationRequestContextSource(channel: channel, logger: logger)
         do {
-            let response = try await responder.respond(to: request, context: BasicRequestContext(source: source))
+            let response = try await responder.respond(to: request, context: AdminContext(source: source))
             // The router answers what it does not know by itself, without a body.
             guard response.status == .notFound, response.headers[.contentType] == nil else { return response }
             return AdminResponse.problem(GatewayProblem(.noRoute, "There is no such page here."))

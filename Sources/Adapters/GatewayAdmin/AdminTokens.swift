@@ -8,7 +8,7 @@ struct AdminTokens: Sendable {
 
     private var control: any GatewayControl { options.control }
 
-    func routes(on router: Router<BasicRequestContext>) {
+    func routes(on router: Router<AdminContext>) {
         router.get("/api/tokens") { _, _ in AdminResponse.json(await control.tokens()) }
         router.get("/api/tokens/:name") { _, context in
             await named(context) { name in
@@ -43,8 +43,9 @@ struct AdminTokens: Sendable {
     ]
 
     private func page(of name: String, message: String?) async -> Response {
-        switch await control.token(name) {
-        case .success(let status): TokenPage.form(of: status, message: message)
+        if options.requiresToken { return TokenPage.form(of: name, state: nil, message: message) }
+        return switch await control.token(name) {
+        case .success(let status): TokenPage.form(of: status.credential, state: status.state, message: message)
         case .failure(let problem): TokenPage.outcome(.failure(problem))
         }
     }
@@ -104,14 +105,14 @@ struct AdminTokens: Sendable {
 
     private func answer(
         _ request: Request,
-        _ context: BasicRequestContext,
+        _ context: AdminContext,
         _ action: (String) async -> Response
     ) async -> Response {
         if let refusal = options.authorization.refusal(of: request) { return refusal }
         return await named(context, action)
     }
 
-    private func named(_ context: BasicRequestContext, _ action: (String) async -> Response) async -> Response {
+    private func named(_ context: AdminContext, _ action: (String) async -> Response) async -> Response {
         guard let name = context.parameters.get("name").flatMap(PercentEncoding.decode) else {
             return AdminResponse.problem(GatewayProblem(.requestRefused, "The credential's name cannot be read."))
         }

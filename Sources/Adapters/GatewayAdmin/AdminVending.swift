@@ -9,11 +9,11 @@ struct AdminVending: Sendable {
     let control: any VendingControl
     let adminToken: Secret
 
-    func routes(on router: Router<BasicRequestContext>) {
+    func routes(on router: Router<AdminContext>) {
         router.post("/tokens/:name") { request, context in await vend(request, context) }
     }
 
-    private func vend(_ request: Request, _ context: BasicRequestContext) async -> Response {
+    private func vend(_ request: Request, _ context: AdminContext) async -> Response {
         let tokens = [HTTPField.Name.authorization, .proxyAuthorization].flatMap { request.headers[values: $0] }
             .map { value in
                 let bytes = Array(value.utf8)

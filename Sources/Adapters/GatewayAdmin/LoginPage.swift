@@ -10,36 +10,38 @@ enum LoginPage {
         guard let token = progress.token else {
             let words = progress.problem ?? "The login ended without a word."
             let title = progress.isOver ? "The login failed" : "Not the answer to this login"
-            return page(title, "<p>\(HTML.escape(words))</p>", status: .badRequest)
+            return page(title, "<p>\(words)</p>", status: .badRequest)
         }
         let words = "The gateway has a token for \(token.credential) now. You can close this window."
-        return page("Logged in", "<p>\(HTML.escape(words))</p>")
+        return page("Logged in", "<p>\(words)</p>")
     }
 
     /// For the same answer a second time, for example from a reload while the code is exchanged.
     static var answered: Response {
         page(
             "The answer is here already",
-            "<p>An answer counts once. How the login ends is said in the window that brought it first, and where the login"
-                + " was begun.</p>",
+            """
+            <p>An answer counts once. How the login ends is said in the window that brought it first, and where the login \
+            was begun.</p>
+            """,
             status: .gone
         )
     }
 
     /// Asks for the admin token, so that another program of this machine cannot log the gateway in as somebody else.
     static func begin(credential: String, message: String? = nil) -> Response {
-        let note = message.map { "<p class=\"bad\">\(HTML.escape($0))</p>" } ?? ""
+        let note = message.map { "<p class=\"bad\">\($0)</p>" as HTML }
         return page(
             "Log in: \(credential)",
             """
             \(note)
             <form method="post" action="/login">
-            <input type="hidden" name="credential" value="\(HTML.escape(credential))">
+            <input type="hidden" name="credential" value="\(credential)">
             <p><label>Admin token (the file admin.token of the state directory)<br>
             <input type="password" name="token" autocomplete="off" required autofocus></label></p>
             <p><button>Log in</button></p>
             </form>
-            <p class="soft">Or on the command line: authgateway login \(HTML.escape(credential))</p>
+            <p class="soft">Or on the command line: authgateway login \(credential)</p>
             """,
             status: message == nil ? .ok : .unauthorized
         )
@@ -47,9 +49,9 @@ enum LoginPage {
 
     /// Leads to the authority; without a listener the person comes back with the address.
     static func invite(_ invitation: LoginInvitation) -> Response {
-        let link = "<a rel=\"noreferrer\" href=\"\(HTML.escape(invitation.page))\""
+        let link: HTML = "<a rel=\"noreferrer\" href=\"\(invitation.page)\""
         guard invitation.isManual else {
-            let body = "<p>\(link)>Go on to the authority</a></p>"
+            let body: HTML = "<p>\(link)>Go on to the authority</a></p>"
             return page("Log in: \(invitation.credential)", body, leadingTo: invitation.page)
         }
         return page(
@@ -57,9 +59,9 @@ enum LoginPage {
             """
             <p>1. \(link) target="_blank">Log in at the authority</a>; it opens in a window of its own.</p>
             <p>2. Copy the whole address that the window ends on. It begins with
-            <span class="code">\(HTML.escape(invitation.redirect))</span>.</p>
+            <span class="code">\(invitation.redirect)</span>.</p>
             <form method="post" action="/login/answer">
-            <input type="hidden" name="id" value="\(HTML.escape(invitation.id))">
+            <input type="hidden" name="id" value="\(invitation.id)">
             <p><label>3. Paste it here<br><input type="password" name="answer" autocomplete="off" required></label></p>
             <p><button>Finish</button></p>
             </form>
@@ -80,12 +82,12 @@ enum LoginPage {
 
     static func page(
         _ title: String,
-        _ body: String,
+        _ body: HTML,
         status: HTTPResponse.Status = .ok,
         leadingTo next: String? = nil
     ) -> Response {
-        let refresh = next.map { "<meta http-equiv=\"refresh\" content=\"0; url=\(HTML.escape($0))\">" } ?? ""
-        var response = AdminResponse.text(
+        let refresh = next.map { "<meta http-equiv=\"refresh\" content=\"0; url=\($0)\">" as HTML }
+        let html: HTML =
             """
             <!doctype html>
             <html lang="en">
@@ -93,20 +95,17 @@ enum LoginPage {
             <meta charset="utf-8">
             <meta name="viewport" content="width=device-width, initial-scale=1">
             \(refresh)
-            <title>\(HTML.escape(title))</title>
+            <title>\(title)</title>
             <link rel="stylesheet" href="/style.css">
             </head>
-            <body><h1>\(HTML.escape(title))</h1>
+            <body class="narrow"><main><h1>\(title)</h1>
             \(body)
-            </body>
+            </main></body>
             </html>
 
-            """,
-            type: "text/html; charset=utf-8",
-            status: status
-        )
-        response.headers[.contentSecurityPolicy] =
-            "default-src 'none'; style-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+            """
+        var response = AdminResponse.text(html.text, type: "text/html; charset=utf-8", status: status)
+        response.headers[.contentSecurityPolicy] = AdminResponse.policy("form-action 'self'")
         // The next page must not learn the address of this one, which may hold a code.
         response.headers[referrerPolicy] = "same-origin"
         response.headers[.connection] = "close"

@@ -5,21 +5,24 @@ import Hummingbird
 /// The pages on which a person does something with one token. No script: a form, and what came of it.
 enum TokenPage {
     /// Asks for the admin token each time, so that a page left open is no key to the gateway.
-    static func form(of token: TokenStatus, message: String? = nil) -> Response {
-        let note = message.map { "<p class=\"bad\">\(HTML.escape($0))</p>" } ?? ""
-        let buttons = operations(of: token).map { name, words in
-            "<p><button name=\"operation\" value=\"\(name)\">\(name)</button> \(HTML.escape(words))</p>"
+    ///
+    /// - Parameter state: nil where it is not to be seen without the admin token.
+    static func form(of credential: String, state: TokenStatus.State?, message: String? = nil) -> Response {
+        let note = message.map { "<p class=\"bad\">\($0)</p>" as HTML }
+        let buttons = operations(isLocked: state.map { $0 == .locked }).map { name, words -> HTML in
+            "<p><button name=\"operation\" value=\"\(name)\">\(name)</button> \(words)</p>"
         }
+        let shown = state.map { "<p>State: <span class=\"code\">\($0.rawValue)</span></p>" as HTML }
         return LoginPage.page(
-            "Token: \(token.credential)",
+            "Token: \(credential)",
             """
             \(note)
-            <p>State: <span class="code">\(HTML.escape(token.state.rawValue))</span></p>
+            \(shown)
             <form method="post" action="/token">
-            <input type="hidden" name="credential" value="\(HTML.escape(token.credential))">
+            <input type="hidden" name="credential" value="\(credential)">
             <p><label>Admin token (the file admin.token of the state directory)<br>
             <input type="password" name="token" autocomplete="off" required autofocus></label></p>
-            \(buttons.joined(separator: "\n"))
+            \(buttons)
             </form>
             <p class="soft"><a href="/">Back</a>. Or on the command line: authgateway token --help</p>
             """,
@@ -36,21 +39,19 @@ enum TokenPage {
     }
 
     private static func page(_ title: String, _ words: String, status: HTTPResponse.Status) -> Response {
-        let body = "<p>\(HTML.escape(words))</p>\n<p><a href=\"/\">Back</a></p>"
-        return LoginPage.page(title, body, status: status)
+        LoginPage.page(title, "<p>\(words)</p>\n<p><a href=\"/\">Back</a></p>", status: status)
     }
 
     /// The value of a button with what it does; also what may be asked for.
-    private static func operations(of token: TokenStatus) -> [(name: String, words: String)] {
-        let lock =
-            token.state == .locked
-            ? ("unlock", "Use the credential again.")
-            : ("lock", "Stop using the credential, over restarts too.")
+    ///
+    /// - Parameter isLocked: nil when that is not known.
+    static func operations(isLocked: Bool?) -> [(name: String, words: String)] {
+        let lock = ("lock", "Stop using the credential, over restarts too.")
+        let unlock = ("unlock", "Use the credential again.")
         return [
             ("refresh", "Renew the token now."),
             ("revoke", "Have the authority forget the token, then forget it here."),
             ("clear", "Forget the token here; the authority is not told."),
-            lock,
-        ]
+        ] + (isLocked.map { $0 ? [unlock] : [lock] } ?? [lock, unlock])
     }
 }

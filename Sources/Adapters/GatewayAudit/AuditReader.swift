@@ -23,6 +23,36 @@ package final class AuditReader: Sendable {
         }
     }
 
+    /// The newest rows, newest first, that `isMeant` picks.
+    ///
+    /// - Parameters:
+    ///   - limit: The maximum number of rows that are looked at.
+    ///   - isEnough: Ends the search at this row, which is left out.
+    /// - Returns: `isWhole` says whether every row was looked at; otherwise `endedBefore` is the first row that was not.
+    package func newest(
+        lookingAt limit: Int,
+        until isEnough: @escaping @Sendable (AuditRow) -> Bool = { _ in false },
+        picking isMeant: @escaping @Sendable (AuditRow) -> Bool = { _ in true }
+    ) async throws(AuditError) -> (rows: [AuditRow], isWhole: Bool, endedBefore: Int64?) {
+        try await read { database in
+            let cursor = try Row.fetchCursor(
+                database,
+                sql: "SELECT \(AuditSchema.columnList) FROM token_events ORDER BY id DESC LIMIT ?",
+                arguments: [limit + 1]
+            )
+            var rows: [AuditRow] = []
+            var seen = 0
+            while let values = try cursor.next() {
+                seen += 1
+                // A row that was changed is not shown; `audit verify` tells of it.
+                guard let row = AuditRow(Array(values.databaseValues)) else { continue }
+                if seen > limit || isEnough(row) { return (rows, false, row.id) }
+                if isMeant(row) { rows.append(row) }
+            }
+            return (rows, true, nil)
+        }
+    }
+
     /// Hands over the rows that match, oldest first, one at a time and all from one state of the log.
     ///
     /// - Parameter body: Runs on the reader's own thread; what it throws ends the reading and is thrown.

@@ -44,6 +44,7 @@ extension SQLiteAuditLog {
             state.recent = (state.recent + opened.recent).suffix(Self.recentLimit)
             state.loss = opened.loss
         }
+        observer?(opened.recent)
         writer.track { exportHead() }
         if let loss = opened.loss { report(loss) }
     }

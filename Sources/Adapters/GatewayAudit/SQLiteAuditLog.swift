@@ -72,21 +72,26 @@ package final class SQLiteAuditLog: AuditLog {
     package let headChanges: AsyncStream<Void>
     let headChanged: AsyncStream<Void>.Continuation
     let rows: AuditEventRow
+    /// Told of rows once they are committed.
+    let observer: (@Sendable ([AuditRow]) -> Void)?
 
     /// Opens or creates the log. Blocks; call it while starting.
     ///
+    /// - Parameter observer: Told of rows once they are committed, on the thread that writes; must return at once.
     /// - Throws: ``AuditError`` when the file cannot be opened, was written with another key, or lacks rows that its
     ///   head file names: going on would hide the loss.
     package init(
         options: Options,
         keys: AuditKeys,
         clock: any GatewayClock,
-        logger: Logger
+        logger: Logger,
+        observer: (@Sendable ([AuditRow]) -> Void)? = nil
     ) throws(AuditError) {
         let path = options.path
         self.options = options
         self.clock = clock
         self.logger = logger
+        self.observer = observer
         chain = AuditChain(key: keys.chain)
         rows = AuditEventRow(keys: keys, instance: options.instance)
         (headChanges, headChanged) = AsyncStream.makeStream(bufferingPolicy: .bufferingNewest(1))
@@ -211,6 +216,7 @@ package final class SQLiteAuditLog: AuditLog {
             state.headIsExported = false
             state.recent = (state.recent + added).suffix(Self.recentLimit)
         }
+        observer?(added)
     }
 
     /// On the thread only.

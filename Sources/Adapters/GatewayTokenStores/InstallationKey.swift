@@ -13,6 +13,7 @@ package struct InstallationKey: Sendable, CustomStringConvertible, CustomReflect
         case tokenFingerprint = "token-fingerprint"
         case credentialKey = "credential-key"
         case instanceName = "instance-name"
+        case configurationDigest = "configuration-digest"
     }
 
     package static let byteCount = 32
@@ -51,6 +52,11 @@ package struct InstallationKey: Sendable, CustomStringConvertible, CustomReflect
     /// What names the token of `identity` in the store: reveals no input of the grant, not even to a guesser.
     package func credentialKey(for identity: GrantIdentity) -> CredentialKey {
         CredentialKey(digest: hexDigest(of: identity.canonicalBytes, for: .credentialKey, digits: 32))
+    }
+
+    /// Tells nothing about `bytes`, not even to a guesser.
+    package func configurationDigest(of bytes: [UInt8]) -> String {
+        hexDigest(of: bytes, for: .configurationDigest, digits: 64)
     }
 
     /// Eight hexadecimal digits that name this installation in the audit log, the same after every restart.

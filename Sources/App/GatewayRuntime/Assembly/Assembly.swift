@@ -31,8 +31,12 @@ struct Assembly: Sendable {
     /// - Throws: ``CommandFailure`` that says what is wrong and what to do; nothing is left open then.
     init(plan: Plan, options: GatewayOptions) async throws(CommandFailure) {
         let clock = SystemClock()
+        let startedAt = clock.now().wall
+        let broadcaster = EventBroadcaster()
         do throws(StateError) {
-            storage = try await Storage(Storage.Places(plan), clock: clock, logger: options.logger("audit"))
+            storage = try await Storage(Storage.Places(plan), clock: clock, logger: options.logger("audit")) {
+                broadcaster.publish($0.map(AuditEntry.init))
+            }
         } catch {
             throw CommandFailure(error)
         }
@@ -65,7 +69,7 @@ struct Assembly: Sendable {
             logger: options.logger("tokens")
         )
         let sources = CredentialSources(credentials: plan.credentials, parts: parts)
-        let live = LivePlan(plan: plan, sources: sources)
+        let live = LivePlan(plan: plan, sources: sources, at: startedAt, digest: storage.key.digest(of:))
         for keeper in sources.keepers { keepers.start(keeper) }
         let observer = TrafficObserver(
             audit: storage.audit,
@@ -113,7 +117,10 @@ struct Assembly: Sendable {
                     clock: clock,
                     seen: OperatorControl.Observations(
                         upstreamHealth: { observer.upstreamHealth() },
-                        clockSkew: { clocks.skewSeconds(of: $0) }
+                        clockSkew: { clocks.skewSeconds(of: $0) },
+                        traffic: { observer.traffic(of: $0, at: $1) },
+                        startedAt: startedAt,
+                        listeners: { proxy.bound.map(\.text) }
                     ),
                     withdraw: { await proxy.withdraw($0) }
                 )
@@ -143,6 +150,8 @@ struct Assembly: Sendable {
                 vending: vending,
                 explainer: Explainer(live: live, proxy: proxy, control: makeControl, source: .gateway, clock: clock),
                 storage: storage,
+                observer: observer,
+                broadcaster: broadcaster,
                 refreshMetrics: refreshMetrics
             )
             adminPlace = try await binding.bind(admin, closing: proxy)

@@ -86,12 +86,12 @@ struct Binding {
         vending: VendingDesk,
         explainer: Explainer,
         storage: Storage,
+        observer: TrafficObserver,
+        broadcaster: EventBroadcaster,
         refreshMetrics: @escaping @Sendable () async -> Void
     ) -> AdminServer {
-        let audit = storage.audit
         let metrics = options.metrics
-        let admin = AdminOptions(
-            version: GatewayVersion.current,
+        var admin = AdminOptions(
             control: control(),
             logins: logins,
             vending: vending,
@@ -101,9 +101,20 @@ struct Binding {
                 await refreshMetrics()
                 return metrics.text()
             },
-            // From memory: the page is answered whatever the disk does.
-            recentEvents: { audit.recent(15).reversed().map(AdminEvent.init) }
+            now: { [clock] in clock.now().wall }
         )
+        admin.explain = { question in
+            await explainer.explain(ExplanationQuestion(input: question)).map { $0.explanation?.text() ?? "" }
+        }
+        admin.requiresToken = plan.admin.requiresToken
+        admin.broadcaster = broadcaster
+        let events = StoredEvents(reader: AuditReader(path: plan.audit.path))
+        admin.past = { [clock] in await events.beforeStart(at: clock.now().wall) }
+        admin.requests = { cursor in
+            let batch = observer.recentRequests(after: cursor.flatMap(RecentRequests.Cursor.init))
+            return (batch.requests.map(AuditEntry.init), batch.cursor.description)
+        }
+        admin.olderEvents = { await events.page($0, since: $1, limit: $2) }
         let logger = options.logger("admin")
         return AdminServer(group: MultiThreadedEventLoopGroup.singleton, options: admin, logger: logger) {
             AcceptPause.add(to: $0, logger: logger)
@@ -151,18 +162,5 @@ struct Binding {
         case let error as IOError: SystemError.text(error.errnoCode)
         default: "\(error)"
         }
-    }
-}
-
-extension AdminEvent {
-    fileprivate init(_ row: AuditRow) {
-        self.init(
-            at: row.at,
-            event: row.event,
-            credential: row.credential,
-            generation: row.generation.map(Int.init),
-            isFailure: row.failed,
-            note: [row.errorCode, row.route.map { "route \($0)" }].compactMap(\.self).joined(separator: ", ")
-        )
     }
 }

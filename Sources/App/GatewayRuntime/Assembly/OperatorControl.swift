@@ -5,12 +5,20 @@ import GatewayTokenKeeper
 /// What operators see and do, put together from the plan and the keepers. Made anew for each question, so that one
 /// answer speaks of one plan.
 struct OperatorControl: GatewayControl {
-    /// What a running gateway has observed of others.
+    /// What a running gateway has observed of itself and others.
     struct Observations: Sendable {
         /// By the name of the route.
         var upstreamHealth: @Sendable () -> [String: UpstreamHealth] = { [:] }
         /// See ``AuthorityClocks/skewSeconds(of:)``.
         var clockSkew: @Sendable ([AuthorityEndpoint]) -> Int? = { _ in nil }
+        /// Of the routes with these names.
+        var traffic: @Sendable ([String], Moment) -> [TrafficStatus] = { names, _ in
+            names.map { TrafficStatus(route: $0) }
+        }
+        /// nil where no gateway runs.
+        var startedAt: UnixTime?
+        /// Where clients find the gateway.
+        var listeners: @Sendable () -> [String] = { [] }
     }
 
     private let plan: Plan
@@ -25,6 +33,8 @@ struct OperatorControl: GatewayControl {
     private let readinessState: ReadinessState
     private let storage: Storage
     private let clock: any GatewayClock
+    private let loadedAt: UnixTime
+    private let digest: String
     private let seen: Observations
     /// No gateway runs: the keepers do not, and the store is all there is to see.
     private let isOffline: Bool
@@ -49,6 +59,8 @@ struct OperatorControl: GatewayControl {
         locks = storage.locks
         let state = live.state
         plan = state.plan
+        loadedAt = state.loadedAt
+        digest = state.digest
         sources = state.sources
         keepers = KeeperLookup(plan: state.plan, sources: state.sources)
         operations = TokenOperations(
@@ -132,6 +144,22 @@ struct OperatorControl: GatewayControl {
                 health: health[route.name]
             )
         }
+    }
+
+    func traffic() async -> [TrafficStatus] {
+        seen.traffic(plan.routes.map(\.name), clock.now())
+    }
+
+    func overview() async -> GatewayOverview {
+        GatewayOverview(
+            version: GatewayVersion.current,
+            startedAt: (seen.startedAt ?? loadedAt).rfc3339,
+            configurationDigest: digest,
+            configurationLoadedAt: loadedAt.rfc3339,
+            listeners: seen.listeners(),
+            requiresClientToken: plan.access.asksForClients,
+            clients: plan.access.clients.map(\.name)
+        )
     }
 
     private func need(_ credential: Int) -> String? {

@@ -52,21 +52,13 @@ struct Banner {
     }
 
     private func need(of route: RouteStatus) -> String {
-        let isOpen = plan.routes.first { $0.name == route.name }?.clients == nil && !asksForClients
+        let isOpen = plan.routes.first { $0.name == route.name }?.clients == nil && !plan.access.asksForClients
         return isOpen ? "nothing" : "a client token"
-    }
-
-    private var asksForClients: Bool {
-        switch plan.access.requireClient {
-        case .true: true
-        case .false: false
-        case .auto: !plan.access.clients.isEmpty
-        }
     }
 
     private var curlLines: [String] {
         guard let base = addresses.first(where: { $0.hasPrefix("http") }) else { return [ask("/api/routes")] }
-        let token = asksForClients ? " -H 'Authorization: Bearer CLIENT_TOKEN'" : ""
+        let token = plan.access.asksForClients ? " -H 'Authorization: Bearer CLIENT_TOKEN'" : ""
         var seen: Set<Origin> = []
         // One route of each upstream shows more than two of the same.
         let samples = zip(plan.routes, routes).filter { $0.1.needs == nil && seen.insert($0.0.upstream).inserted }
@@ -88,7 +80,10 @@ struct Banner {
     private func ask(_ path: String) -> String {
         let url = admin.hasPrefix("unix:") ? "http://localhost\(path)" : admin + path
         let socket = admin.hasPrefix("unix:") ? "--unix-socket \(quoted(String(admin.dropFirst(5)))) " : ""
-        return "curl \(socket)\(url.contains("?") ? "'\(url)'" : url)"
+        let token =
+            plan.admin.requiresToken
+            ? "-H \"Authorization: Bearer $(cat \(quoted(plan.stateDirectory + "/admin.token")))\" " : ""
+        return "curl \(token)\(socket)\(url.contains("?") ? "'\(url)'" : url)"
     }
 
     /// A path that the sandbox's servers know. The paths of other servers are unknown.

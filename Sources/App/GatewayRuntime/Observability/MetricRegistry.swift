@@ -28,9 +28,7 @@ package final class MetricRegistry: MetricsFactory {
     }
 
     static let seriesLimit = 2000
-    static let durationBounds: [Double] = [
-        0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60,
-    ]
+    static let durationBounds = LatencyCounts.bounds
     static let sizeBounds: [Double] = [1, 4, 16, 64, 256, 1024, 4096, 16384, 65536, 262_144, 1_048_576]
 
     private let series = Mutex<[Key: Series]>([:])

@@ -28,6 +28,9 @@ final class TrafficObserver: ExchangeObserver, Service {
     private let shards: [TrafficShard]
     /// What to add to a monotonic reading to get civil time, in nanoseconds.
     private let wallOffset: Atomic<Int64>
+    /// The last hour of each route, for the page.
+    private let history = Mutex(TrafficHistory())
+    private let collectedAt = Mutex<MonotonicTime?>(nil)
     /// Collections run one at a time, so that each one includes the counts of earlier ones.
     private let collecting = Mutex(())
 
@@ -185,6 +188,15 @@ final class TrafficObserver: ExchangeObserver, Service {
         stopReporting()
     }
 
+    /// The last hour of these routes. What was counted in the last second may be missing.
+    func traffic(of names: [String], at now: Moment) -> [TrafficStatus] {
+        let isOld = collectedAt.withLock { $0.map { now.monotonic - $0 >= .seconds(1) } ?? true }
+        if isOld { collect() }
+        let numbers = names.map { number(of: $0) }
+        let history = history.withLock { $0 }
+        return zip(names, numbers).map { history.status(of: $1, named: $0, at: now.wall) }
+    }
+
     /// Writes what has been merged for a minute.
     func reportDue() { reporter.writeDue(at: clock.monotonic()) }
 
@@ -193,6 +205,7 @@ final class TrafficObserver: ExchangeObserver, Service {
 
     /// Hands over what has been counted so far.
     func collect() {
+        collectedAt.withLock { $0 = clock.monotonic() }
         collecting.withLock { _ in
             for shard in shards {
                 for (key, tally) in shard.take() { publish(key, tally) }
@@ -213,6 +226,7 @@ final class TrafficObserver: ExchangeObserver, Service {
     private func publish(_ key: TrafficShard.Key, _ tally: TrafficShard.Tally) {
         let route = key.route.flatMap(name)
         measure(key, tally, route: route ?? "")
+        remember(key, tally)
         if let number = key.route, let outcome = UpstreamOutcome(status: key.status, problem: key.problem) {
             let latest = UnixTime(seconds: Int64(tally.latest))
             health.withLock {
@@ -234,6 +248,16 @@ final class TrafficObserver: ExchangeObserver, Service {
             bytesSent: tally.bytesSent
         )
         audit.count(use)
+    }
+
+    private func remember(_ key: TrafficShard.Key, _ tally: TrafficShard.Tally) {
+        guard let route = key.route else { return }
+        let counts = RouteTraffic.Counts(
+            requests: tally.requests,
+            errors: RouteTraffic.Counts.isError(status: key.status, problem: key.problem) ? tally.requests : 0,
+            latencies: LatencyCounts(tally.buckets)
+        )
+        history.withLock { $0.add(counts, route: route, minute: key.minute) }
     }
 
     private func measure(_ key: TrafficShard.Key, _ tally: TrafficShard.Tally, route: String) {

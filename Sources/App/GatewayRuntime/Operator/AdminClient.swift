@@ -38,7 +38,7 @@ struct AdminClient: Sendable {
     func expirations() async throws(CommandFailure) -> [Expiration] { try await get("/api/endings") }
 
     func readiness() async throws(CommandFailure) -> Readiness {
-        let (status, body) = try await send("GET", "/readyz?verbose", token: nil)
+        let (status, body) = try await look("/readyz?verbose")
         guard status == 200 || status == 503 else { throw refusal(body) }
         return try decode(body)
     }
@@ -152,9 +152,15 @@ struct AdminClient: Sendable {
     }
 
     private func get<Value: Decodable>(_ path: String) async throws(CommandFailure) -> Value {
-        let (status, body) = try await send("GET", path, token: nil)
+        let (status, body) = try await look(path)
         guard status == 200 else { throw refusal(body) }
         return try decode(body)
+    }
+
+    /// The token is sent only where it is asked for (`listeners.admin.require_token`).
+    private func look(_ path: String) async throws(CommandFailure) -> (status: Int, body: ByteBuffer) {
+        let answer = try await send("GET", path, token: nil)
+        return answer.status == 401 ? try await sendAuthorized("GET", path) : answer
     }
 
     private func send(

@@ -17,14 +17,14 @@ struct OfflineExplainer: Sendable {
     init(configuration: String, after failure: CommandFailure) async throws(CommandFailure) {
         let plan = try Self.plan(configuration, after: failure)
         offline = try await Self.store(of: plan, configuration, after: failure)
+        let clock = SystemClock()
         let live: LivePlan
         if let offline {
             live = offline.live
         } else {
-            live = LivePlan(plan: plan, sources: try Self.sources(without: plan))
+            live = LivePlan(plan: plan, sources: try Self.sources(without: plan), at: clock.now().wall)
         }
         group = MultiThreadedEventLoopGroup(numberOfThreads: 1)
-        let clock = SystemClock()
         do {
             let proxy = try ProxyServer(
                 group: group,

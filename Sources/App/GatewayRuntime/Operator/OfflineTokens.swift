@@ -55,7 +55,7 @@ struct OfflineTokens: Sendable {
                 logger: logger
             )
         )
-        live = LivePlan(plan: plan, sources: sources)
+        live = LivePlan(plan: plan, sources: sources, at: clock.now().wall, digest: storage.key.digest(of:))
         control = OperatorControl(
             live,
             reloader: nil,

@@ -7,26 +7,42 @@ final class LivePlan: Sendable {
         let plan: Plan
         let sources: CredentialSources
         let expirations: PlanExpirations
+        /// When it was taken into use.
+        let loadedAt: UnixTime
+        /// Tells one configuration of this installation from another.
+        let digest: String
         /// Why the configuration on disk is not the one that is served; nil when it is.
         var refusal: String?
 
-        init(plan: Plan, sources: CredentialSources) {
+        init(plan: Plan, sources: CredentialSources, loadedAt: UnixTime, digest: String) {
             self.plan = plan
             self.sources = sources
+            self.loadedAt = loadedAt
+            self.digest = digest
             expirations = PlanExpirations(plan)
         }
     }
 
     private let current: Mutex<State>
 
-    init(plan: Plan, sources: CredentialSources) { current = Mutex(State(plan: plan, sources: sources)) }
+    private let digest: @Sendable (Plan) -> String
+
+    init(
+        plan: Plan,
+        sources: CredentialSources,
+        at now: UnixTime,
+        digest: @escaping @Sendable (Plan) -> String = { _ in "" }
+    ) {
+        self.digest = digest
+        current = Mutex(State(plan: plan, sources: sources, loadedAt: now, digest: digest(plan)))
+    }
 
     var state: State { current.withLock { $0 } }
     var plan: Plan { current.withLock { $0.plan } }
     var sources: CredentialSources { current.withLock { $0.sources } }
 
-    func replace(with plan: Plan, sources: CredentialSources) {
-        let state = State(plan: plan, sources: sources)
+    func replace(with plan: Plan, sources: CredentialSources, at now: UnixTime) {
+        let state = State(plan: plan, sources: sources, loadedAt: now, digest: digest(plan))
         current.withLock { $0 = state }
     }
 

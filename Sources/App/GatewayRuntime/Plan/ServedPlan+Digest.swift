@@ -1,5 +1,19 @@
 import Crypto
+import FoundationEssentials
 import GatewayCore
+import GatewayTokenStores
+
+extension InstallationKey {
+    /// Six hexadecimal digits that change with anything in the plan, its secrets included, and tell nothing about them.
+    func digest(of plan: Plan) -> String {
+        let marks = PlanDigest(plan) { configurationDigest(of: $0) }
+        let encoder = JSONEncoder()
+        encoder.outputFormatting = .sortedKeys
+        // Encoding fails for no plan: all of it is text and numbers.
+        let bytes = (try? encoder.encode(marks)).map { Array($0) } ?? []
+        return String(configurationDigest(of: bytes).prefix(6))
+    }
+}
 
 extension ServedPlan {
     /// 64 hexadecimal digits.

@@ -196,7 +196,7 @@ final class Reloader: Service {
             }
         }
         for keeper in sources.keepers(notIn: live.sources) { parts.keepers.start(keeper) }
-        parts.live.replace(with: plan, sources: sources)
+        parts.live.replace(with: plan, sources: sources, at: parts.clock.now().wall)
         // What operators have locked since the keepers were made.
         sources.follow(parts.locks, as: plan.credentials, newSince: live.sources)
         let late = await parts.proxy.apply(prepared)

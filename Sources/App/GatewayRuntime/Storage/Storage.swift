@@ -28,8 +28,14 @@ struct Storage: Sendable {
         let tokens: TokenPlan
     }
 
+    /// - Parameter observer: Told of events once they are committed; must return at once.
     /// - Throws: ``StateError`` that says which file is wrong and what to do.
-    init(_ places: Places, clock: any GatewayClock, logger: Logger) async throws(StateError) {
+    init(
+        _ places: Places,
+        clock: any GatewayClock,
+        logger: Logger,
+        observer: (@Sendable ([AuditRow]) -> Void)? = nil
+    ) async throws(StateError) {
         directory = try StateDirectory(path: places.stateDirectory)
         var databases = try DatabaseLocks(existingOf: places)
         try Self.requireKeys(of: places)
@@ -38,7 +44,7 @@ struct Storage: Sendable {
         try databases.createMissing(of: places)
         databaseLocks = databases
         keyPath = if case .file(let path) = places.tokens.key { path } else { nil }
-        let audit = try Self.openAudit(places.audit, key, keyPath, clock, logger)
+        let audit = try Self.openAudit(places.audit, key, keyPath, clock, logger, observer)
         self.audit = audit
         anchor = places.audit.anchor.map { AuditAnchor($0, log: audit, clock: clock, logger: logger) }
         if places.tokens.store == .sqlite {
@@ -126,7 +132,8 @@ struct Storage: Sendable {
         _ key: InstallationKey,
         _ keyPath: String?,
         _ clock: any GatewayClock,
-        _ logger: Logger
+        _ logger: Logger,
+        _ observer: (@Sendable ([AuditRow]) -> Void)?
     ) throws(StateError) -> SQLiteAuditLog {
         var options = SQLiteAuditLog.Options(
             path: plan.path,
@@ -138,7 +145,13 @@ struct Storage: Sendable {
         options.onMissing = plan.onMissing
         options.maximumBytes = plan.maximumBytes
         do throws(AuditError) {
-            return try SQLiteAuditLog(options: options, keys: AuditKeys(key), clock: clock, logger: logger)
+            return try SQLiteAuditLog(
+                options: options,
+                keys: AuditKeys(key),
+                clock: clock,
+                logger: logger,
+                observer: observer
+            )
         } catch {
             throw StateError(error.reason)
         }

@@ -31,6 +31,14 @@ extension ListenerDecoder {
         ),
     ]
 
+    static let adminMeanings: [String: KeyMeaning] = [
+        "require_token": KeyMeaning(
+            "Asks for the admin token to see something, too: the page, /api/*, /metrics and /readyz?verbose.",
+            default: "false",
+            example: "true"
+        )
+    ]
+
     static let tlsOfListener: [String: KeyMeaning] = [
         "tls": KeyMeaning(
             "Serves https at this address.",

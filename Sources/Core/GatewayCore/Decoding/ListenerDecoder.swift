@@ -8,7 +8,7 @@ enum ListenerDecoder {
     /// - Parameter span: Where to put a listener that the configuration does not name.
     static func decode(_ fields: ConfigFields?, at span: SourceSpan, access: AccessPlan) -> Listeners {
         var proxy = [ListenerPlan(address: .tcp(host: "127.0.0.1", port: 8080), span: span)]
-        var admin = AdminPlan(address: .tcp(host: "127.0.0.1", port: 8081))
+        var admin = AdminPlan(address: adminAddress)
         guard let fields else { return Listeners(proxy: proxy, admin: admin) }
         fields.explain(meanings)
         if let elements = fields.elements("proxy") {
@@ -26,6 +26,8 @@ enum ListenerDecoder {
         fields.refuseUnknownKeys()
         return Listeners(proxy: proxy, admin: admin)
     }
+
+    private static let adminAddress = ListenerPlan.Address.tcp(host: "127.0.0.1", port: 8081)
 
     private static func listener(_ fields: ConfigFields, _ access: AccessPlan) -> ListenerPlan? {
         defer { fields.refuseUnknownKeys() }
@@ -78,24 +80,31 @@ enum ListenerDecoder {
 
     static func admin(_ fields: ConfigFields) -> AdminPlan? {
         fields.explain(addressMeanings)
+        fields.explain(adminMeanings)
+        let requiresToken = fields.bool("require_token") ?? false
+        return adminAddress(fields).map { AdminPlan(address: $0, requiresToken: requiresToken) }
+    }
+
+    private static func adminAddress(_ fields: ConfigFields) -> ListenerPlan.Address? {
         if fields.has("unix") {
-            guard fields.has("address") else { return unix(fields).map(AdminPlan.init) }
+            guard fields.has("address") else { return unix(fields) }
             fields.know("allow_users")
             fields.error("a listener has exactly one of address and unix")
             return nil
         }
         if fields.has("allow_users") { fields.error("allow_users", "is for unix sockets only") }
-        guard fields.has("address") else {
+        guard fields.has("address") || fields.has("require_token") else {
             // A misspelt key is one mistake, not two.
             if fields.unknownKeys.isEmpty { fields.error("a listener has exactly one of address and unix") }
             return nil
         }
+        guard fields.has("address") else { return adminAddress }
         guard let (host, port) = address(fields) else { return nil }
         guard isLoopback(host) else {
             fields.error("address", "the admin listener is for this machine only; use 127.0.0.1")
             return nil
         }
-        return AdminPlan(address: .tcp(host: host, port: port))
+        return .tcp(host: host, port: port)
     }
 
     private static func unix(_ fields: ConfigFields) -> ListenerPlan.Address? {

@@ -94,8 +94,13 @@ package struct ListenerPlan: Hashable, Sendable {
 
 package struct AdminPlan: Hashable, Sendable {
     package var address: ListenerPlan.Address
+    /// Whether the admin token is needed to see something, and not only to change it.
+    package var requiresToken: Bool
 
-    package init(address: ListenerPlan.Address) { self.address = address }
+    package init(address: ListenerPlan.Address, requiresToken: Bool = false) {
+        self.address = address
+        self.requiresToken = requiresToken
+    }
 }
 
 package struct AccessPlan: Hashable, Sendable {
@@ -132,6 +137,15 @@ package struct AccessPlan: Hashable, Sendable {
         self.clients = clients
         self.allowedOrigins = allowedOrigins
         self.requireClient = requireClient
+    }
+
+    /// Whether a request needs a client token where its route names no clients.
+    package var asksForClients: Bool {
+        switch requireClient {
+        case .true: true
+        case .false: false
+        case .auto: !clients.isEmpty
+        }
     }
 }
 

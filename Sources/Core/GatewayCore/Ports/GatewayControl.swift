@@ -4,6 +4,9 @@ package protocol GatewayControl: Sendable {
     /// What ends at a known time and needs a person then, the nearest end first.
     func expirations() async -> [Expiration]
     func routes() async -> [RouteStatus]
+    /// Of each route, in the order of ``routes()``.
+    func traffic() async -> [TrafficStatus]
+    func overview() async -> GatewayOverview
     func readiness() async -> Readiness
 
     /// - Parameter credential: As the configuration names it; several names may share a token.

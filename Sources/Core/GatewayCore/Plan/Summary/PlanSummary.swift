@@ -107,7 +107,7 @@ extension PlanSummary {
         proxyStatus = plan.sendsProxyStatus
         requestIdHeader = plan.requestIDHeader ?? "off"
         listeners = plan.listeners.map(Listener.init)
-        admin = Listener(plan.admin.address).text
+        admin = Listener(plan.admin.address).text + (plan.admin.requiresToken ? ", require_token" : "")
         clients = plan.access.clients.map(\.name)
         clientLimits = plan.access.clients.filter { !$0.limits.isEmpty }.map {
             ClientLimits(name: $0.name, concurrent: $0.limits.concurrent, perSecond: $0.limits.perSecond)

@@ -1,0 +1,99 @@
+import GatewayCore
+import HTTPTypes
+import Hummingbird
+
+/// The status page with what belongs to it.
+struct AdminPage: Sendable {
+    private static let formLimit = 32 << 10
+
+    let options: AdminOptions
+
+    func routes(on router: Router<AdminContext>) {
+        router.get("/") { request, _ in await page(request) }
+        router.post("/") { request, _ in try await unlockedPage(request) }
+        router.get("/explain") { request, _ in
+            let text = request.uri.queryParameters["q"].map(String.init) ?? ""
+            return await page(request, asking: text.isEmpty ? nil : Question(text: text, answer: nil))
+        }
+        router.post("/explain") { request, _ in try await explain(request) }
+        router.get("/style.css") { _, _ in AdminResponse.text(PageStyle.css, type: "text/css; charset=utf-8") }
+        router.get("/script.js") { _, _ in
+            AdminResponse.text(PageScript.text, type: "text/javascript; charset=utf-8")
+        }
+        router.get("/icon.svg") { request, _ in
+            let mark = request.uri.query.flatMap(Mark.init) ?? .plain
+            return AdminResponse.text(PageShell.icon(mark), type: "image/svg+xml")
+        }
+    }
+
+    private func page(_ request: Request, asking question: Question? = nil) async -> Response {
+        if options.requiresToken, options.authorization.refusal(of: request) != nil {
+            return AdminResponse.page(PageShell.locked(wasRefused: false), status: .unauthorized)
+        }
+        return await page(query: (try? AdminEvents.query(request)) ?? EventQuery(), asking: question)
+    }
+
+    /// Without the script, the token comes in a form.
+    private func unlockedPage(_ request: Request) async throws -> Response {
+        let form = try await form(request)
+        guard options.authorization.accepts(typed: form?["token"] ?? "") else {
+            return AdminResponse.page(PageShell.locked(wasRefused: true), status: .unauthorized)
+        }
+        return await page(query: EventQuery())
+    }
+
+    /// The token comes from the script as a field of the request, and in the form without it.
+    private func explain(_ request: Request) async throws -> Response {
+        let form = try await form(request)
+        let text = form?["q"] ?? ""
+        let isAllowed =
+            options.authorization.refusal(of: request) == nil
+            || options.authorization.accepts(typed: form?["token"] ?? "")
+        guard isAllowed else {
+            if options.requiresToken {
+                return AdminResponse.page(PageShell.locked(wasRefused: true), status: .unauthorized)
+            }
+            let problem = GatewayProblem(.clientAuthRequired, "An explanation is for who holds the admin token.")
+            let question = Question(text: text, answer: .failure(problem))
+            return await page(query: EventQuery(), asking: question, status: .unauthorized)
+        }
+        return await page(query: EventQuery(), asking: Question(text: text, answer: await answer(to: text)))
+    }
+
+    private func form(_ request: Request) async throws -> LoginParameters? {
+        let bytes = try await request.body.collect(upTo: Self.formLimit)
+        return try? LoginParameters(query: String(decoding: bytes.readableBytesView, as: UTF8.self))
+    }
+
+    private func answer(to text: String) async -> Result<String, GatewayProblem> {
+        guard let explain = options.explain else {
+            return .failure(GatewayProblem(.noRoute, "This gateway explains no requests."))
+        }
+        return await explain(text)
+    }
+
+    private func page(
+        query: EventQuery,
+        asking question: Question? = nil,
+        status: HTTPResponse.Status = .ok
+    ) async -> Response {
+        let control = options.control
+        let (recent, timeline) = options.broadcaster.snapshot
+        let traffic = await control.traffic()
+        let page = StatusPage(
+            overview: await control.overview(),
+            readiness: await control.readiness(),
+            routes: await control.routes(),
+            traffic: Dictionary(traffic.map { ($0.route, $0) }) { first, _ in first },
+            tokens: await control.tokens(),
+            expirations: await control.expirations(),
+            timeline: timeline,
+            recent: recent,
+            query: query,
+            events: await options.events(query, since: nil, limit: LiveSection.limit).events,
+            question: question,
+            now: options.now()
+        )
+        return AdminResponse.page(page.html, status: status)
+    }
+}

@@ -1,0 +1,285 @@
+/// The script of the page. It keeps up to date what the server has written, and writes nothing by itself; without it the page
+/// is the same.
+enum PageScript {
+    static let text = """
+        "use strict";
+        (() => {
+        \(keeping)
+        \(requests)
+        \(clock)
+        \(actions)
+        \(live)
+        \(start)
+        })();
+
+        """
+
+    /// Makes one tree like another, so that focus, selection and what is opened stay.
+    private static let keeping = #"""
+        const find = (selector, from = document) => from.querySelector(selector);
+        const all = (selector, from = document) => [...from.querySelectorAll(selector)];
+        const parse = (text) => new DOMParser().parseFromString(text, "text/html");
+
+        const keyOf = (node) => node.id || node.nodeName;
+        function follow(old, next) {
+          if (old.nodeType !== next.nodeType || keyOf(old) !== keyOf(next)) return old.replaceWith(next.cloneNode(true));
+          if (old.nodeType !== Node.ELEMENT_NODE) {
+            if (old.data !== next.data) old.data = next.data;
+            return;
+          }
+          for (const { name } of [...old.attributes]) {
+            if (!next.hasAttribute(name) && name !== "open") old.removeAttribute(name);
+          }
+          for (const { name, value } of next.attributes) {
+            if (old.getAttribute(name) !== value) old.setAttribute(name, value);
+          }
+          followChildren(old, next);
+        }
+        function followChildren(old, next) {
+          const known = new Map([...old.children].filter((child) => child.id).map((child) => [child.id, child]));
+          let place = old.firstChild;
+          for (const child of [...next.childNodes]) {
+            const own = child.id && known.get(child.id);
+            if (own && own !== place) old.insertBefore(own, place);
+            const target = own || place;
+            if (!target) old.append(child.cloneNode(true));
+            else {
+              place = target.nextSibling;
+              follow(target, child);
+            }
+          }
+          while (place) {
+            const rest = place;
+            place = place.nextSibling;
+            rest.remove();
+          }
+        }
+        """#
+
+    /// The admin token is asked for once, and kept by this tab alone.
+    private static let requests = #"""
+        const storage = "authgateway-admin-token";
+        const token = () => sessionStorage.getItem(storage);
+        function opened(dialog) {
+          return new Promise((done) => {
+            dialog.returnValue = "";
+            dialog.addEventListener("close", () => done(dialog.returnValue === "ok"), { once: true });
+            dialog.showModal();
+          });
+        }
+        async function askToken() {
+          const field = find("#admin-token");
+          field.value = "";
+          const answered = await opened(find("#ask-token"));
+          if (answered) sessionStorage.setItem(storage, field.value.trim());
+          field.value = "";
+          return answered;
+        }
+        async function ask(path, options = {}) {
+          const headers = { ...options.headers };
+          if (token()) headers.Authorization = "Bearer " + token();
+          return fetch(path, { ...options, headers, cache: "no-store" });
+        }
+        async function askAuthorized(path, options = {}) {
+          while (token() || (await askToken())) {
+            const answer = await ask(path, options);
+            if (answer.status !== 401) return answer;
+            sessionStorage.removeItem(storage);
+            notify("This is not the admin token of the gateway.");
+          }
+          return null;
+        }
+        let noticeTimer;
+        function notify(text) {
+          const notice = find("#notice");
+          if (!notice) return;
+          notice.textContent = text;
+          notice.hidden = false;
+          clearTimeout(noticeTimer);
+          noticeTimer = setTimeout(() => (notice.hidden = true), 8000);
+        }
+        """#
+
+    private static let clock = #"""
+        const two = (number) => String(number).padStart(2, "0");
+        function remaining(seconds) {
+          if (seconds >= 172800) return Math.floor(seconds / 86400) + " days";
+          const [hours, minutes] = [Math.floor(seconds / 3600), Math.floor(seconds / 60) % 60];
+          if (hours > 0) return `${hours} h ${minutes} min`;
+          return minutes > 0 ? `${minutes} min ${seconds % 60} s` : `${seconds} s`;
+        }
+        function localTime(time, style) {
+          const clock = `${two(time.getHours())}:${two(time.getMinutes())}`;
+          if (time.toDateString() !== new Date().toDateString()) {
+            return `${time.getDate()} ${time.toLocaleString("en", { month: "short" })} ${clock}`;
+          }
+          const whole = `${clock}:${two(time.getSeconds())}`;
+          return style === "millisecond" ? `${whole}.${String(time.getMilliseconds()).padStart(3, "0")}` : whole;
+        }
+        function setTimes(root) {
+          for (const element of all("time[data-style]", root)) {
+            const time = new Date(element.dateTime);
+            if (Number.isNaN(time.getTime())) continue;
+            element.textContent = localTime(time, element.dataset.style);
+            element.title = time.toLocaleString(undefined, { dateStyle: "full", timeStyle: "long" });
+          }
+          countDown(root);
+        }
+        function countDown(root) {
+          for (const element of all("time[data-until]", root)) {
+            const seconds = Math.floor((new Date(element.dateTime) - Date.now()) / 1000);
+            const text = seconds > 0 ? remaining(seconds) : element.dataset.until;
+            if (element.textContent !== text) element.textContent = text;
+          }
+        }
+        """#
+
+    private static let actions = #"""
+        let isLost = false;
+        function show(page) {
+          document.title = page.title;
+          const icon = find("#icon", page);
+          if (icon && icon.getAttribute("href") !== find("#icon").getAttribute("href")) find("#icon").href = icon.href;
+          setTimes(page);
+          for (const section of all("[data-live]", page)) {
+            const own = document.getElementById(section.id);
+            if (own) follow(own, section);
+          }
+        }
+        async function refresh() {
+          try {
+            const answer = await ask("/");
+            if (answer.status === 401) return location.reload();
+            if (!answer.ok) throw new Error(answer.status);
+            show(parse(await answer.text()));
+            isLost = false;
+          } catch {
+            if (!isLost) lose();
+          }
+        }
+        function lose() {
+          isLost = true;
+          const pill = find("#state .pill");
+          pill.className = "pill bad";
+          pill.textContent = "No answer since " + localTime(new Date());
+          document.title = "No answer – AuthGateway";
+          find("#icon").href = "/icon.svg?plain";
+        }
+        async function explain(question, remember) {
+          find("#question").value = question;
+          // A curl line with options may hold a token: that has no address.
+          if (remember && !/\s-/.test(question)) history.pushState(null, "", "/explain?q=" + encodeURIComponent(question));
+          const answer = await askAuthorized("/explain", { method: "POST", body: new URLSearchParams({ q: question }) });
+          if (!answer) return;
+          const page = parse(await answer.text());
+          setTimes(page);
+          find("#answer").replaceChildren(...find("#answer", page).childNodes);
+        }
+        async function operate(button) {
+          const { operation, credential, words } = button.dataset;
+          if (operation !== "refresh" && operation !== "unlock") {
+            find("#confirm-title").textContent = `${operation} ${credential}?`;
+            find("#confirm-text").textContent = words;
+            find("#confirm-yes").textContent = operation;
+            if (!(await opened(find("#confirm")))) return;
+          }
+          await change(button, `/api/tokens/${encodeURIComponent(credential)}/${operation}`, (report) => report.message);
+        }
+        function reloadText(report) {
+          return report.outcome === "loaded" ? "The configuration is loaded." : report.problems;
+        }
+        async function change(button, path, words) {
+          button.disabled = true;
+          try {
+            const answer = await askAuthorized(path, { method: "POST" });
+            if (answer) {
+              const report = await answer.json();
+              notify(report.detail || words(report) || "Done.");
+            }
+          } catch {
+            notify("The gateway did not answer.");
+          }
+          button.disabled = false;
+          button.focus();
+          await refresh();
+        }
+        async function copy(button) {
+          try {
+            await navigator.clipboard.writeText(button.dataset.copy);
+            notify("Copied: " + button.dataset.copy);
+          } catch {
+            getSelection().selectAllChildren(find("code", button.parentElement));
+            notify("Press Ctrl+C to copy.");
+          }
+        }
+        """#
+
+    private static let start = #"""
+        function onClick(event) {
+          const target = event.target.closest("button, a.chip[data-kind], a[data-explain]");
+          if (!target || event.ctrlKey || event.metaKey || event.shiftKey) return;
+          if (target.dataset.explain !== undefined) {
+            event.preventDefault();
+            explain(target.dataset.explain, true).then(() => find("#question").scrollIntoView({ block: "nearest" }));
+            return;
+          }
+          if (target.dataset.copy !== undefined) copy(target);
+          else if (target.dataset.operation) operate(target);
+          else if (target.dataset.reload !== undefined) change(target, "/api/reload", reloadText);
+          else if (target.id === "pause") setPause(!isPaused);
+          else if (target.dataset.kind !== undefined) {
+            event.preventDefault();
+            choose("kind", target.dataset.kind);
+          }
+        }
+        async function unlock() {
+          document.documentElement.classList.add("scripted");
+          const form = find("#locked form");
+          const enter = async () => {
+            const answer = await ask(location.pathname + location.search);
+            if (answer.status === 401) return sessionStorage.removeItem(storage);
+            const page = parse(await answer.text());
+            document.title = page.title;
+            document.body.replaceChildren(...page.body.childNodes);
+            begin();
+          };
+          form.addEventListener("submit", (event) => {
+            event.preventDefault();
+            sessionStorage.setItem(storage, find("#page-token").value.trim());
+            enter().then(() => find("#locked") && form.submit());
+          });
+          if (token()) enter();
+        }
+        function begin() {
+          document.documentElement.classList.add("scripted");
+          setTimes(document);
+          last = Number(find("#live").dataset.last);
+          document.addEventListener("click", onClick);
+          document.addEventListener("change", (event) => {
+            if (event.target.closest("#filters select")) choose(event.target.name, event.target.value);
+          });
+          document.addEventListener("submit", (event) => {
+            if (!event.target.matches(".explain")) return;
+            event.preventDefault();
+            explain(find("#question").value, true);
+          });
+          addEventListener("popstate", () => {
+            const question = new URLSearchParams(location.search).get("q");
+            if (location.pathname === "/explain" && question) explain(question, false);
+            else find("#answer").replaceChildren();
+          });
+          setInterval(() => countDown(document), 1000);
+          setInterval(() => document.hidden || refresh(), 5000);
+          // A browser has six connections for all tabs: those that nobody sees give theirs back.
+          document.addEventListener("visibilitychange", () => {
+            if (document.hidden) return hush();
+            refresh();
+            listen();
+          });
+          listen();
+          if (find("#answer[data-asked]")) explain(find("#question").value, false);
+        }
+        if (find("#locked")) unlock();
+        else begin();
+        """#
+}

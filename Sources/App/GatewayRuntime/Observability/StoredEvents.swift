@@ -1,0 +1,102 @@
+import GatewayAdmin
+import GatewayAudit
+import GatewayCore
+import Synchronization
+
+/// Reads events from the audit log for the page. One question at a time, and nobody waits for a slow disk.
+final class StoredEvents: Sendable {
+    /// How long an answer is waited for.
+    private static let patience = Duration.seconds(1)
+    /// Rows that one question looks at.
+    private static let searchLimit = 100_000
+    /// Rows of the last day that are looked at once, after the start.
+    private static let dayLimit = 50_000
+
+    private let reader: AuditReader
+    private let isAsked = Mutex(false)
+
+    init(reader: AuditReader) { self.reader = reader }
+
+    /// What the page begins with after a start; nil when it cannot be read.
+    func beforeStart(at now: UnixTime) async -> EventBroadcaster.Past? {
+        let begin = (now + .seconds(-86_400)).rfc3339
+        do {
+            let newest = try await reader.newest(lookingAt: RecentEvents.capacity)
+            let marked = try await reader.newest(
+                lookingAt: Self.dayLimit,
+                until: { $0.at < begin },
+                picking: { CredentialTimeline.Mark(event: $0.event) != nil }
+            )
+            return EventBroadcaster.Past(
+                newest: newest.rows.reversed().map(AuditEntry.init),
+                isWhole: newest.isWhole,
+                marked: marked.rows.reversed().map(AuditEntry.init)
+            )
+        } catch {
+            return nil
+        }
+    }
+
+    /// - Returns: nil when the log does not answer in time, or is asked already.
+    func page(_ query: EventQuery, since id: Int64?, limit: Int) async -> RecentEvents.Page? {
+        let mayAsk = isAsked.withLock { isAsked in
+            defer { isAsked = true }
+            return !isAsked
+        }
+        guard mayAsk else { return nil }
+        let answer = AsyncStream.makeStream(of: RecentEvents.Page?.self, bufferingPolicy: .bufferingOldest(1))
+        Task {
+            let page = await search(query, since: id, limit: limit)
+            isAsked.withLock { $0 = false }
+            answer.continuation.yield(page)
+        }
+        let alarm = Task {
+            try await Task.sleep(for: Self.patience)
+            answer.continuation.yield(nil)
+        }
+        defer { alarm.cancel() }
+        return await answer.stream.first { _ in true } ?? nil
+    }
+
+    private func search(_ query: EventQuery, since id: Int64?, limit: Int) async -> RecentEvents.Page? {
+        let since = id ?? .min
+        let found = try? await reader.newest(
+            lookingAt: Self.searchLimit,
+            until: { $0.id <= since },
+            picking: { query.matches(AuditEntry($0, withDetail: false)) }
+        )
+        guard let found else { return nil }
+        let isCut = found.rows.count > limit
+        // The search ended at a row that is known, or at the first one there is.
+        let isWhole = found.isWhole || found.endedBefore.map { $0 <= since } ?? false
+        return RecentEvents.Page(events: found.rows.prefix(limit).map(AuditEntry.init), isComplete: isWhole && !isCut)
+    }
+}
+
+extension AuditEntry {
+    init(_ row: AuditRow) { self.init(row, withDetail: true) }
+
+    /// - Parameter withDetail: To read it takes longer than all the rest.
+    fileprivate init(_ row: AuditRow, withDetail: Bool) {
+        var detail: [String: String] = [:]
+        if withDetail, case .object(let members)? = JSONValue(Array(row.detail.utf8)) {
+            for (name, value) in members { detail[name] = value.string }
+        }
+        self.init(
+            id: row.id,
+            at: row.at,
+            event: row.event,
+            credential: row.credential,
+            generation: row.generation.map { Int(clamping: $0) },
+            trigger: row.trigger,
+            route: row.route.flatMap { $0.isEmpty ? nil : $0 },
+            client: row.client,
+            requestID: row.requestID,
+            isFailed: row.failed,
+            httpStatus: row.httpStatus.map { Int(clamping: $0) },
+            errorCode: row.errorCode,
+            durationMilliseconds: row.durationMilliseconds.map { Int(clamping: $0) },
+            detail: detail
+        )
+    }
+}

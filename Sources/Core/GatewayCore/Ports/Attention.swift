@@ -1,0 +1,132 @@
+/// Something that a person must do: for the page, the worst first. Holds no secret.
+package struct Attention: Hashable, Sendable {
+    package enum Severity: Int, Comparable, Sendable {
+        /// Requests fail until it is done.
+        case failing
+        /// Requests are served, and will fail if it is not done.
+        case soon
+
+        package static func < (left: Self, right: Self) -> Bool { left.rawValue < right.rawValue }
+    }
+
+    package var severity: Severity
+    /// `campus: a login is needed`.
+    package var title: String
+    package var text: String
+    /// RFC 3339.
+    package var since: String?
+    package var failedRequests: Int?
+    /// RFC 3339.
+    package var nextTryAt: String?
+    /// Nothing is tried before somebody acts.
+    package var waits = false
+    /// What to type.
+    package var command: String?
+    /// The credential that a browser can log in for.
+    package var login: String?
+
+    package init(severity: Severity, title: String, text: String, command: String? = nil) {
+        self.severity = severity
+        self.title = title
+        self.text = text
+        self.command = command
+    }
+}
+
+extension Attention {
+    /// All there is to do.
+    package static func items(
+        readiness: Readiness,
+        tokens: [TokenStatus],
+        expirations: [Expiration]
+    ) -> [Attention] {
+        let needy = tokens.filter { $0.needsPerson || $0.failing != nil }
+        let named = Set(needy.map(\.credential))
+        let ending = expirations.filter { $0.isSoon && !($0.kind != .secret && named.contains($0.of)) }
+        // Said better by the items about credentials and ends.
+        let said = needy.map { "\($0.credential): " } + ending.map { "\($0.of): its " }
+        let others = readiness.reasons.filter { reason in !said.contains { reason.hasPrefix($0) } }
+        let items =
+            others.map { Attention(reason: $0, isServing: readiness.isReady) }
+            + firstOfEach(needy).map { Attention($0, $1) }
+            + ending.map { Attention($0) }
+        // Stable: within a severity the order above.
+        return items.filter { $0.severity == .failing } + items.filter { $0.severity == .soon }
+    }
+
+    /// Of the subjects that requests have named, the first stands for all of one credential.
+    private static func firstOfEach(_ tokens: [TokenStatus]) -> [(TokenStatus, others: Int)] {
+        var counts: [String: Int] = [:]
+        for token in tokens { counts[token.perSubjectCredential ?? token.credential, default: 0] += 1 }
+        var seen: Set<String> = []
+        return tokens.filter { seen.insert($0.perSubjectCredential ?? $0.credential).inserted }
+            .map { ($0, $0.perSubjectCredential.map { counts[$0, default: 1] - 1 } ?? 0) }
+    }
+
+    private init(_ token: TokenStatus, _ others: Int) {
+        let isServed = token.state == .valid || token.state == .renewing
+        self.init(
+            severity: isServed ? .soon : .failing,
+            title: "\(token.credential): \(token.trouble)\(others > 0 ? " (and \(others) more subjects)" : "")",
+            text: [token.failing?.reason ?? token.lastError, token.failing?.remedy].compactMap(\.self)
+                .joined(separator: " "),
+            command: token.failing?.command ?? token.action
+        )
+        since = token.failing?.since
+        failedRequests = token.failing?.failedRequests
+        nextTryAt = token.failing?.nextTryAt
+        waits = token.needsPerson && nextTryAt == nil
+        if token.canLogIn, !isServed { login = token.credential }
+    }
+
+    private init(_ expiration: Expiration) {
+        let remaining = expiration.remainingSeconds
+        let when = remaining > 0 ? "ends in \(ConfigUnits.remaining(remaining))" : "has ended"
+        // `Replace it, then run: authgateway reload`.
+        let action = expiration.action
+        let command = action.firstRange(of: "authgateway ").map { String(action[$0.lowerBound...]) }
+        self.init(
+            severity: remaining > 0 ? .soon : .failing,
+            title: "\(expiration.of): the \(expiration.kind.rawValue) \(when)",
+            text: command == action ? "" : action,
+            command: command
+        )
+    }
+
+    /// `the audit log cannot be written: disk full`.
+    private init(reason: String, isServing: Bool) {
+        let parts = reason.split(separator: ": ", maxSplits: 1).map(String.init)
+        let title = parts.first ?? reason
+        self.init(
+            severity: isServing ? .soon : .failing,
+            title: title.prefix(1).uppercased() + title.dropFirst(),
+            text: parts.count == 2 ? parts[1] : ""
+        )
+    }
+}
+
+extension TokenStatus {
+    /// What is wrong, in a few words.
+    fileprivate var trouble: String {
+        switch state {
+        case .loginRequired: "a login is needed"
+        case .rotationUncertain: "whether its login still counts is unknown"
+        case .locked: "locked by an operator"
+        case .failed: "its configuration does not work"
+        case .expired: isRenewable ? "the token has ended and is not renewed" : "the token has ended"
+        case .rejected: "the upstream rejects the token"
+        case .empty, .acquiring: "no token is obtained"
+        case .valid, .renewing: failing == nil ? "needs somebody" : "the token is not renewed"
+        }
+    }
+}
+
+extension ConfigUnits {
+    /// `12 days`, `1 h 2 min`, `4 min 10 s`, `12 s`.
+    package static func remaining(_ seconds: Int) -> String {
+        if seconds >= 48 * 3600 { return "\(seconds / 86_400) days" }
+        let (hours, minutes, rest) = (seconds / 3600, seconds / 60 % 60, seconds % 60)
+        if hours > 0 { return "\(hours) h \(minutes) min" }
+        return minutes > 0 ? "\(minutes) min \(rest) s" : "\(rest) s"
+    }
+}

@@ -1,0 +1,54 @@
+/// What a person copies to use a route: for a terminal, for an SDK, and for programs that know a proxy.
+package struct RouteSnippets: Hashable, Sendable {
+    package struct Snippet: Hashable, Sendable {
+        package let title: String
+        package let text: String
+    }
+
+    package let all: [Snippet]
+
+    /// - Parameters:
+    ///   - listeners: Where clients find the gateway: URLs, and `unix:PATH`. The first one is used.
+    ///   - asksForClients: Whether requests need a client token.
+    package init(_ route: RouteStatus, listeners: [String], asksForClients: Bool) {
+        let listener = listeners.first { $0.hasPrefix("http") } ?? listeners.first ?? ""
+        let token = asksForClients ? " -H 'Authorization: Bearer CLIENT_TOKEN'" : ""
+        let path = route.path == "/" ? "" : route.path
+        if listener.hasPrefix("unix:") {
+            let socket = ShellWord.quoted(String(listener.dropFirst(5)))
+            let url = ShellWord.quoted("http://\(route.hosts.first ?? "localhost")\(path)/")
+            all = [Snippet(title: "curl", text: "curl --unix-socket \(socket)\(token) \(url)")]
+            return
+        }
+        let base = Self.base(of: route, at: listener) + path
+        var snippets = [
+            Snippet(title: "curl", text: "curl\(Self.hostField(of: route))\(token) \(ShellWord.quoted("\(base)/"))"),
+            Snippet(title: "SDK base URL", text: base),
+        ]
+        if listener.hasPrefix("http://"), let end = route.upstream.firstRange(of: "://")?.upperBound {
+            let target = ShellWord.quoted("http://\(route.upstream[end...].drop { $0 == "/" })/")
+            snippets.append(
+                Snippet(title: "Proxy variables", text: "http_proxy=\(listener) curl\(token) \(target)")
+            )
+        }
+        all = snippets
+    }
+
+    /// Names under `localhost` lead to this machine (RFC 6761), so one of the route's own is used.
+    private static func base(of route: RouteStatus, at listener: String) -> String {
+        guard route.path == "/", let host = localName(of: route), let port = listener.lastIndex(of: ":") else {
+            return listener
+        }
+        let scheme = listener.prefix { $0 != ":" }
+        return "\(scheme)://\(host)\(listener[port...])"
+    }
+
+    private static func localName(of route: RouteStatus) -> String? {
+        route.hosts.first { $0.hasSuffix(".localhost") && !$0.contains("*") }
+    }
+
+    private static func hostField(of route: RouteStatus) -> String {
+        guard route.path == "/", localName(of: route) == nil, let host = route.hosts.first else { return "" }
+        return " -H \(ShellWord.quoted("Host: \(host)"))"
+    }
+}

@@ -1,0 +1,117 @@
+/// The exchanges of one route in the last hour, minute by minute.
+package struct RouteTraffic: Sendable {
+    /// What was counted together.
+    package struct Counts: Hashable, Sendable {
+        package var requests: Int
+        package var errors: Int
+        package var latencies: LatencyCounts
+
+        package init(requests: Int, errors: Int, latencies: LatencyCounts) {
+            self.requests = requests
+            self.errors = errors
+            self.latencies = latencies
+        }
+    }
+
+    package static let minutes = 60
+    /// Errors and latencies are told of these, the current one included.
+    package static let recentMinutes = 5
+
+    /// The newest minute of civil time that anything was counted in.
+    private var latest: Int64
+    /// At the minute modulo their number.
+    private var requests = [UInt32](repeating: 0, count: minutes)
+    private var errors = [UInt32](repeating: 0, count: minutes)
+    private var latencies = [LatencyCounts](repeating: LatencyCounts(), count: recentMinutes)
+
+    /// - Parameter minute: Since 1970.
+    package init(minute: Int64) { latest = minute }
+
+    /// Counts that are an hour old, or older, are dropped.
+    package mutating func add(_ counts: Counts, minute: Int64) {
+        advance(to: minute)
+        guard latest - minute < Int64(Self.minutes) else { return }
+        let place = Self.place(of: minute, in: Self.minutes)
+        requests[place] &+= UInt32(clamping: counts.requests)
+        errors[place] &+= UInt32(clamping: counts.errors)
+        guard latest - minute < Int64(Self.recentMinutes) else { return }
+        latencies[Self.place(of: minute, in: Self.recentMinutes)].add(counts.latencies)
+    }
+
+    private mutating func advance(to minute: Int64) {
+        guard minute > latest else { return }
+        for skipped in max(latest + 1, minute - Int64(Self.minutes) + 1)...minute {
+            requests[Self.place(of: skipped, in: Self.minutes)] = 0
+            errors[Self.place(of: skipped, in: Self.minutes)] = 0
+            latencies[Self.place(of: skipped, in: Self.recentMinutes)] = LatencyCounts()
+        }
+        latest = minute
+    }
+
+    /// - Parameter name: Of the route.
+    package func status(of name: String, at now: UnixTime) -> TrafficStatus {
+        var traffic = self
+        let minute = now.milliseconds / 60_000
+        traffic.advance(to: minute)
+        let order = (0..<Int64(Self.minutes)).map {
+            Self.place(of: traffic.latest - Int64(Self.minutes) + 1 + $0, in: Self.minutes)
+        }
+        let requests = order.map { Int(traffic.requests[$0]) }
+        let errors = order.map { Int(traffic.errors[$0]) }
+        let recent = requests.suffix(Self.recentMinutes).reduce(0, +)
+        let latencies = traffic.latencies.reduce(into: LatencyCounts()) { $0.add($1) }
+        return TrafficStatus(
+            route: name,
+            requestsPerSecond: Self.rate(requests, secondsIntoMinute: Double(now.milliseconds % 60_000) / 1000),
+            errorShare: recent == 0 ? nil : Double(errors.suffix(Self.recentMinutes).reduce(0, +)) / Double(recent),
+            p50Milliseconds: latencies.milliseconds(of: 0.5),
+            p99Milliseconds: latencies.milliseconds(of: 0.99),
+            requests: requests,
+            errors: errors
+        )
+    }
+
+    /// Over the last 60 seconds: of the minute before, the part that lies within them.
+    private static func rate(_ requests: [Int], secondsIntoMinute seconds: Double) -> Double {
+        let last = requests.suffix(2).map(Double.init)
+        guard last.count == 2 else { return 0 }
+        return (last[1] + last[0] * (60 - seconds) / 60) / 60
+    }
+
+    private static func place(of minute: Int64, in count: Int) -> Int {
+        Int(minute % Int64(count) + Int64(count)) % count
+    }
+}
+
+/// How much a route is used, how often that fails, and how long it takes: for the page and `/api/traffic`.
+package struct TrafficStatus: Hashable, Sendable, Codable {
+    package var route: String
+    /// In the last minute.
+    package var requestsPerSecond: Double
+    /// 0...1, over the last 5 minutes; nil without a request in that time.
+    package var errorShare: Double?
+    /// Over the last 5 minutes.
+    package var p50Milliseconds: Double?
+    package var p99Milliseconds: Double?
+    /// In each minute of the last hour, the oldest first. The last one is not over yet.
+    package var requests: [Int]
+    package var errors: [Int]
+
+    package init(
+        route: String,
+        requestsPerSecond: Double = 0,
+        errorShare: Double? = nil,
+        p50Milliseconds: Double? = nil,
+        p99Milliseconds: Double? = nil,
+        requests: [Int] = [],
+        errors: [Int] = []
+    ) {
+        self.route = route
+        self.requestsPerSecond = requestsPerSecond
+        self.errorShare = errorShare
+        self.p50Milliseconds = p50Milliseconds
+        self.p99Milliseconds = p99Milliseconds
+        self.requests = requests
+        self.errors = errors
+    }
+}

@@ -1,0 +1,191 @@
+import GatewayCore
+import Testing
+
+@testable import GatewayAdmin
+
+@Suite(.timeLimit(.minutes(1)))
+struct PageTests {
+    private let now = UnixTime(rfc3339: "2026-11-25T12:14:00Z") ?? UnixTime(seconds: 0)
+
+    private func page(
+        readiness: Readiness = Readiness(.ready),
+        tokens: [TokenStatus] = [],
+        routes: [RouteStatus] = [],
+        traffic: [TrafficStatus] = [],
+        events: [AuditEntry] = [],
+        query: EventQuery = EventQuery(),
+        question: Question? = nil
+    ) -> String {
+        var recent = RecentEvents()
+        recent.add(events.reversed())
+        return StatusPage(
+            overview: GatewayOverview(
+                version: "0.1.0",
+                startedAt: "2026-11-22T08:14:00.000Z",
+                configurationDigest: "8a04c3",
+                configurationLoadedAt: "2026-11-25T12:13:02.000Z",
+                listeners: ["http://127.0.0.1:8080"],
+                clients: ["ci"]
+            ),
+            readiness: readiness,
+            routes: routes,
+            traffic: Dictionary(uniqueKeysWithValues: traffic.map { ($0.route, $0) }),
+            tokens: tokens,
+            expirations: [],
+            timeline: CredentialTimeline(),
+            recent: recent,
+            query: query,
+            events: events.filter(query.matches),
+            question: question,
+            now: now
+        ).html.text
+    }
+
+    private var campus: TokenStatus {
+        var token = TokenStatus(
+            credential: "campus",
+            strategy: "duke_session",
+            subject: nil,
+            state: .loginRequired,
+            generation: 9,
+            isRenewable: true
+        )
+        token.canLogIn = true
+        token.failing = TokenStatus.Failing(
+            since: "2026-11-25T12:02:11.000Z",
+            reason: "The authorizer refused the session token (400).",
+            remedy: "Log in again.",
+            command: "authgateway login campus",
+            failedRequests: 318
+        )
+        return token
+    }
+
+    private func route(_ name: String, credential: String? = nil) -> RouteStatus {
+        RouteStatus(
+            name: name,
+            upstream: "https://\(name).example.com/api",
+            path: "/\(name)",
+            hosts: [],
+            credential: credential,
+            strategy: "bearer"
+        )
+    }
+
+    @Test func theFirstLineIsTheState() {
+        #expect(page().contains("<p class=\"pill good\" role=\"status\">Serving</p>"))
+        #expect(page().contains("<title>Serving – AuthGateway</title>"))
+        #expect(
+            page(readiness: Readiness(.notReady, reasons: ["no disk"])).contains(
+                "pill bad\" role=\"status\">Not serving"
+            )
+        )
+        #expect(page(tokens: [campus]).contains("pill warn\" role=\"status\">Serving · 1 needs you"))
+        #expect(page().contains("up 3 d 4 h"))
+        #expect(page().contains("<code>8a04c3</code> loaded"))
+        #expect(page().contains("audit chain not verified"))
+    }
+
+    @Test func whatNeedsAPersonIsAbsentWhenNothingDoes() {
+        #expect(!page().contains("Needs you"))
+        let needy = page(tokens: [campus])
+        #expect(needy.contains("<h3>campus: a login is needed</h3>"))
+        #expect(needy.contains("<strong>318 requests</strong> have failed."))
+        #expect(needy.contains("Nothing is tried before that."))
+        #expect(needy.contains("data-copy=\"authgateway login campus\""))
+        #expect(needy.contains("href=\"/login?credential=campus\""))
+    }
+
+    @Test func aRouteShowsItsTrafficAndWhatToCopy() {
+        var requests = Array(repeating: 4, count: 60)
+        requests[3] = 8
+        let traffic = TrafficStatus(
+            route: "box",
+            requestsPerSecond: 212.4,
+            errorShare: 0.125,
+            p50Milliseconds: 41.2,
+            p99Milliseconds: 118,
+            requests: requests,
+            errors: requests.map { $0 == 8 ? 1 : 0 }
+        )
+        let html = page(routes: [route("box", credential: "github")], traffic: [traffic])
+        #expect(html.contains("212/s"))
+        #expect(html.contains("12.5 %"))
+        #expect(html.contains("41 ms / 118 ms"))
+        #expect(html.contains("some requests fail"))
+        #expect(html.contains("class=\"errors\" d=\"M"))
+        #expect(html.contains("data-copy=\"curl http://127.0.0.1:8080/box/\""))
+        #expect(html.contains("data-copy=\"http_proxy=http://127.0.0.1:8080 curl http://box.example.com/api/\""))
+        #expect(html.contains("<article class=\"card\" id=\"c-github\">"), "a static credential has a card")
+    }
+
+    @Test func nothingThatIsShownBecomesMarkup() {
+        let evil = "\"><script>alert(1)</script><a href='x"
+        var token = campus
+        token.credential = evil
+        token.failing?.reason = evil
+        token.failing?.command = "authgateway login \(evil)"
+        token.authorityError = AuthorityError(status: 400, code: evil, description: evil)
+        var entry = AuditEntry(id: 1, at: evil, event: evil, credential: evil, client: evil, requestID: evil)
+        entry.detail = ["reason": evil]
+        var bad = route(evil, credential: evil)
+        bad.health = UpstreamHealth(lastFailureAt: evil, lastFailure: evil, failureRate: 1, requests: 1)
+        let html = page(
+            readiness: Readiness(.degraded, reasons: [evil]),
+            tokens: [token],
+            routes: [bad],
+            events: [entry],
+            query: EventQuery(client: evil, route: evil, credential: evil),
+            question: Question(text: evil, answer: .success(evil))
+        )
+        #expect(html.contains("&lt;script&gt;alert(1)&lt;/script&gt;"))
+        #expect(html.components(of: "<script").count == 2, "only our own")
+        #expect(!html.contains("<a href='x"))
+        #expect(!LiveSection.row(of: entry, now: now).text.contains("<script"))
+    }
+
+    @Test func noStyleAndNoHandlerStandsInThePage() {
+        let html = page(tokens: [campus], routes: [route("box")])
+        #expect(!html.contains(" style=\""))
+        #expect(!html.contains(" onclick"))
+        #expect(!html.contains("//cdn"))
+    }
+
+    @Test func theFilterIsShownAndKept() {
+        let html = page(routes: [route("box")], query: EventQuery(kind: .group(.failures), client: "ci", request: "r1"))
+        #expect(
+            html.contains(
+                "data-kind=\"failures\" href=\"/?kind=failures&amp;client=ci&amp;request=r1#live\" aria-current=\"true\""
+            )
+        )
+        #expect(html.contains("<option value=\"ci\" selected>"))
+        #expect(html.contains("request: r1 ×"))
+    }
+
+    @Test func anEventLeadsToTheExplanationOfItsRequest() {
+        let entry = AuditEntry(id: 7, at: "2026-11-25T12:00:00.250Z", event: "rejected", requestID: "r9f2-117")
+        let row = LiveSection.row(of: entry, now: now).text
+        #expect(row.contains("<a href=\"/explain?q=r9f2-117\" data-explain=\"r9f2-117\">"))
+        #expect(row.contains(">12:00:00.250</time>"))
+        #expect(LiveSection.row(of: entry, now: now + .seconds(86_400)).text.contains(">25 Nov 12:00 UTC</time>"))
+    }
+
+    @Test(arguments: [
+        (212.4, "212/s"), (3.14, "3.1/s"), (0, "0/s"), (0.02, "0.02/s"), (0.0001, "0.01/s"), (9.96, "10.0/s"),
+    ])
+    func rates(_ rate: Double, _ text: String) { #expect(PageText.rate(rate) == text) }
+
+    @Test func numbersThatAreNoneTrapNothing() {
+        #expect(PageText.decimal(.nan, 1) == "–")
+        #expect(PageText.decimal(.infinity, 1) == "–")
+        #expect(PageText.share(1) == "100 %")
+        #expect(PageText.share(0.9994) == "99.9 %")
+        #expect(PageText.age(-5) == "0 s")
+    }
+}
+
+extension String {
+    fileprivate func components(of separator: String) -> [Substring] {
+        split(separator: separator, omittingEmptySubsequences: false)
+    }
+}
