@@ -57,8 +57,7 @@ enum FolderTable {
             ],
             "Ports": [
                 "Audit", "Auth", "Config", "Credentials", "Errors", "Exchange", "Plan", "Secrets", "Text", "Time",
-                "Tokens",
-                "Traffic",
+                "Tokens", "Traffic",
             ],
             "Schema": ["Auth", "Config", "Decoding", "Secrets", "Text"],
             "Telemetry": ["Addresses", "Errors", "Exchange", "Text", "Time", "Tokens", "Tracing"],
