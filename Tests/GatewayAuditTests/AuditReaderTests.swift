@@ -50,6 +50,45 @@ struct AuditReaderTests {
         #expect(try await fixture.reader.tail(last: 2).map(\.id) == [4, 5])
     }
 
+    @Test func aRequestIsFoundByItsIDByTheClientsAndAmongThoseThatARowCounts() async throws {
+        let log = try fixture.open()
+        func event(_ id: String, client: String? = nil, counts ids: String? = nil) -> TokenEvent {
+            var event = fixture.event()
+            event.demand = CredentialRequest(route: "files", client: nil, requestID: id, clientRequestID: client)
+            event.detail["requests"] = ids
+            return event
+        }
+        try await log.record(event("k-1", client: "mine"))
+        try await log.record(event("k-2"))
+        try await log.record(event("k-3", counts: "k-4 k-5 k-66"))
+        try await log.record(event("k-7", client: "mine"))
+        await log.close()
+        for (id, rows) in [("k-1", [1]), ("mine", [1, 4]), ("k-4", [3]), ("k-66", [3]), ("k-6", []), ("k", [])]
+            as [(String, [Int64])]
+        {
+            #expect(try await fixture.reader.query(AuditFilter(request: id)).map(\.id) == rows)
+            #expect(try await fixture.reader.query(AuditFilter()).filter { $0.concerns(request: id) }.map(\.id) == rows)
+        }
+        let row = try #require(try await fixture.reader.query(AuditFilter(request: "k-1")).first)
+        #expect(row.clientRequestID == "mine" && row.json.contains(#""request_id":"k-1","client_request_id":"mine","#))
+        let column = try await DatabaseQueue(path: fixture.path).read {
+            try String?.fetchAll($0, sql: "SELECT client_request_id FROM token_events ORDER BY id")
+        }
+        #expect(column == ["mine", nil, nil, "mine"])
+    }
+
+    /// It is worked out from the detail, so whoever changes it changes what the chain covers.
+    @Test func theClientsIDIsInTheChain() async throws {
+        let log = try fixture.open()
+        var event = fixture.event()
+        event.demand = CredentialRequest(route: "files", client: nil, requestID: "k-1", clientRequestID: "mine")
+        try await log.record(event)
+        await log.close()
+        #expect(try await fixture.verify().isIntact)
+        try fixture.tamper("UPDATE token_events SET detail = json_set(detail, '$.client_request_id', 'yours')")
+        #expect(try await fixture.verify().breach?.fault == .changed)
+    }
+
     @Test func readingStopsWhenItsConsumerDoes() async throws {
         try await fixture.write(5)
         struct Enough: Error {}
@@ -180,7 +219,7 @@ struct AuditReaderTests {
         try await log.record(fixture.event())
         let row = try #require(try await fixture.reader.tail(last: 1).first)
         let columns = try await DatabaseQueue(path: fixture.path).read {
-            try $0.columns(in: "token_events").map(\.name)
+            try String.fetchAll($0, sql: "SELECT name FROM pragma_table_xinfo('token_events')")
         }
         guard case .object(let members) = JSONValue(Array(row.json.utf8)) else {
             Issue.record("not an object: \(row.json)")

@@ -13,10 +13,16 @@ struct AuditRequestTests {
 
     init() throws { fixture = try AuditFixture() }
 
-    private func request(_ id: String = "r-1", status: Int = 200, problem: ProblemKind? = nil) -> RequestUse {
+    private func request(
+        _ id: String = "r-1",
+        client: String? = nil,
+        status: Int = 200,
+        problem: ProblemKind? = nil
+    ) -> RequestUse {
         RequestUse(
             at: fixture.clock.now().wall,
             requestID: id,
+            clientRequestID: client,
             route: "files",
             client: "cron",
             method: "GET",
@@ -52,6 +58,58 @@ struct AuditRequestTests {
         #expect(try await read(AuditFilter(failedOnly: true)).map(\.requestID) == ["r-2"])
         #expect(try await read(AuditFilter(credential: "other")).isEmpty)
         #expect(try await read(AuditFilter(since: fixture.clock.now().wall + .seconds(1))).isEmpty)
+    }
+
+    @Test func aRequestIsFoundByBothOfItsIDs() async throws {
+        let log = try fixture.open()
+        #expect(log.keep([request("k-1", client: "mine"), request("k-2"), request("k-3", client: "mine")]) == 0)
+        // A client may choose an id that is another request's own.
+        #expect(log.keep([request("k-4", client: "k-2")]) == 0)
+        await log.close()
+        #expect(try await read(AuditFilter(request: "k-1")).map(\.requestID) == ["k-1"])
+        #expect(try await read(AuditFilter(request: "mine")).map(\.requestID) == ["k-1", "k-3"])
+        #expect(try await read(AuditFilter(request: "k-2")).map(\.requestID) == ["k-2", "k-4"])
+        #expect(try await read(AuditFilter(request: "k")).isEmpty)
+    }
+
+    @Test func timesAndReasonAreWritten() async throws {
+        let log = try fixture.open()
+        var use = request("k-1", status: 502, problem: .upstreamUnreachable)
+        use.failure = RequestFailure(
+            GatewayProblem(.upstreamUnreachable, "x", hopError: .connectionTerminated),
+            place: RequestPlace(peer: "unix")
+        )
+        use.timings.reached(.credential, after: 3_000_000)
+        use.timings.reached(.connection, after: 17_900_000)
+        #expect(log.keep([use]) == 0)
+        await log.close()
+        let row = try #require(try await read().first)
+        #expect(row.reason == "connection_lost")
+        #expect(row.credentialMilliseconds == 3 && row.connectionMilliseconds == 17 && row.responseMilliseconds == nil)
+        #expect(
+            row.json.hasSuffix(#""reason":"connection_lost","credential_ms":3,"connection_ms":17,"response_ms":null}"#)
+        )
+    }
+
+    @Test func aLogOfAnEarlierVersionIsReadAndGetsTheColumns() async throws {
+        let log = try fixture.open()
+        #expect(log.keep([request("old")]) == 0)
+        try await log.record(fixture.event())
+        await log.close()
+        let added = ["client_request_id", "reason", "credential_ms", "connection_ms", "response_ms"]
+        try fixture.tamper(
+            added.map { "ALTER TABLE token_requests DROP COLUMN \($0);" }.joined()
+                + "ALTER TABLE token_events DROP COLUMN client_request_id"
+        )
+        #expect(try await read(AuditFilter(request: "old")).map(\.requestID) == ["old"])
+        #expect(try await read().first?.reason == nil)
+        #expect(try await fixture.reader.query(AuditFilter(request: "r-1")).map(\.id) == [1])
+        let reopened = try fixture.open()
+        #expect(reopened.keep([request("new", client: "mine")]) == 0)
+        await reopened.close()
+        #expect(try await read(AuditFilter(request: "mine")).map(\.requestID) == ["new"])
+        #expect(try await read().count == 2)
+        #expect(try await fixture.verify().isIntact)
     }
 
     @Test func theChainIsNotTouched() async throws {

@@ -97,6 +97,8 @@ struct AuditUsageTests {
         try await log.record(fixture.event(.acquired, generation: 1))
         try await log.record(fixture.event(.renewalFailed, generation: 1, outcome: .failed))
         try await log.record(fixture.event(.renewed, generation: 2))
+        // Of a request, not of the credential that it went with.
+        try await log.record(fixture.event(.requestFailed, generation: 2, outcome: .failed))
         log.count(Self.use(generation: 1, requests: 5, at: fixture.clock.now().wall))
         log.count(Self.use(generation: 2, requests: 6, at: fixture.clock.now().wall))
         await log.flushUsage()
@@ -109,6 +111,8 @@ struct AuditUsageTests {
         #expect(box["last_failure_event"] == "renewal_failed")
         #expect(box["last_failure_error_code"] == "invalid_grant")
         #expect(box["calls_per_generation"] == #"{"1":5,"2":6}"#)
+        let stats = try await fixture.reader.stats()
+        #expect(stats.credentials[0].failures == 1 && stats.credentials[0].lastFailureCode == "invalid_grant")
     }
 
     @Test func retentionRemovesTheOldestRowsAndTheRestStillVerifies() async throws {

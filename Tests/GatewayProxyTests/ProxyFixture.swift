@@ -23,13 +23,18 @@ struct TestClock: GatewayClock {
 
 final class RecordingObserver: ExchangeObserver {
     private let state = Mutex<(uses: [(client: String?, generation: Int?)], denials: [ProblemKind])>(([], []))
+    private let ended = Mutex<[FinishedRequest]>([])
     func finished(_ record: borrowing ExchangeRecord) {
-        let use = (record.client, record.credential?.generation)
-        state.withLock { $0.uses.append(use) }
+        let (use, problem, request) =
+            ((record.client, record.credential?.generation), record.problem, FinishedRequest(record))
+        state.withLock { state in
+            state.uses.append(use)
+            if let problem, problem.isDenial { state.denials.append(problem) }
+        }
+        ended.withLock { $0.append(request) }
     }
-    func denied(_ demand: CredentialRequest?, requestID: String, reason: ProblemKind) {
-        state.withLock { $0.denials.append(reason) }
-    }
+    /// All requests that are over, those that were refused included.
+    var requests: [FinishedRequest] { ended.withLock { $0 } }
     /// Of the exchanges that are finished.
     var uses: [(client: String?, generation: Int?)] { state.withLock { $0.uses } }
     var denials: [ProblemKind] { state.withLock { $0.denials } }
@@ -145,6 +150,7 @@ final class ProxyFixture: Sendable {
                 routes: [ProxyRoute(plan: plan, source: source, selection: selection, number: 0)],
                 access: access,
                 limits: limits,
+                requestIDHeader: "Gateway-Request-Id",
                 sha256: sha256
             ),
             clock: TestClock(),

@@ -22,8 +22,8 @@ struct TrafficObserverTests {
             feed: feed,
             metrics: metrics,
             clock: clock,
-            accessLog: nil,
-            logger: quiet,
+            loggers: TrafficObserver.Loggers(audit: quiet, requests: quiet, access: quiet),
+            logsRequests: false,
             workers: 1
         )
         for route in ["box", "open"] { _ = observer.number(of: route) }
@@ -124,14 +124,15 @@ struct TrafficObserverTests {
 
     /// Another one for the same routes, with `audit.usage: request`.
     private func keepingRequests() -> TrafficObserver {
+        let quiet = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
         let observer = TrafficObserver(
             audit: audit,
             usage: .request,
             feed: feed,
             metrics: metrics,
             clock: clock,
-            accessLog: nil,
-            logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() },
+            loggers: TrafficObserver.Loggers(audit: quiet, requests: quiet, access: quiet),
+            logsRequests: false,
             workers: 1
         )
         for route in ["box", "open"] { _ = observer.number(of: route) }
@@ -181,18 +182,6 @@ struct TrafficObserverTests {
         observer.collect()
         #expect(audit.requests.count == TrafficRequests.limit - 2)
         #expect(metrics.text().contains("gateway_audit_requests_lost_total 7\n"))
-    }
-
-    @Test func aGuesserDoesNotFillTheAuditLog() async throws {
-        let demand = CredentialRequest(route: "box", client: nil, requestID: "1")
-        for _ in 0..<1000 { observer.denied(demand, requestID: "1", reason: .clientAuthRequired) }
-        clock.advance(by: .seconds(1))
-        observer.denied(demand, requestID: "2", reason: .clientAuthRequired)
-        feed.finish()
-        await feed.run()
-        #expect(audit.count(of: .clientDenied) == 11)
-        #expect(audit.events.last?.detail["unrecorded_before"] == "990")
-        #expect(metrics.text().contains("gateway_clients_denied_total{reason=\"client-auth-required\"} 1001\n"))
     }
 
     @Test func anAuditFeedThatIsFullDropsAndCounts() async {

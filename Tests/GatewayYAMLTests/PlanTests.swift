@@ -42,6 +42,26 @@ struct PlanTests {
         #expect(route.matchesUpstreamHost)
     }
 
+    @Test(
+        arguments: [
+            ("X-Request-Id", "X-Request-Id"), ("off", nil), ("false", nil), ("\"off\"", nil), ("trace_id", "trace_id"),
+        ] as [(String, String?)]
+    )
+    func theFieldThatNamesRequestsCanBeChosen(_ value: String, _ expected: String?) throws {
+        #expect(try plan(Self.smallest).requestIDHeader == "Gateway-Request-Id")
+        #expect(try plan(Self.smallest + "request_id_header: \(value)\n").requestIDHeader == expected)
+    }
+
+    @Test(arguments: [
+        "Content-Length", "connection", "Transfer_Encoding", "Set-Cookie", "Location", "Date", "Gateway-Token",
+        "X Request", "\"\"", "X-Request-Id:", "[a]", "\"\(String(repeating: "x", count: 65))\"",
+    ])
+    func aFieldThatMeansSomethingElseNamesNoRequests(_ value: String) {
+        let outcome = outcome(Self.smallest + "request_id_header: \(value)\n")
+        #expect(outcome.plan == nil)
+        #expect(outcome.report(consequence: "refused").contains("request_id_header"))
+    }
+
     @Test func everythingThatIsWrittenIsInThePlan() throws {
         let plan = try plan(
             """
@@ -271,7 +291,8 @@ struct PlanTests {
 
     @Test func theSummaryReadsLikeTheConfiguration() throws {
         let text = PlanSummary(try plan(Self.smallest)).text()
-        let settings = "state_directory: /work/state\nworkers: auto\nproxy_status: true\n"
+        let settings =
+            "state_directory: /work/state\nworkers: auto\nproxy_status: true\nrequest_id_header: Gateway-Request-Id\n"
         #expect(text.hasPrefix(settings + "listeners:\n  proxy: 127.0.0.1:8080\n"))
         #expect(
             text.hasSuffix(

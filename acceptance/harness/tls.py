@@ -20,15 +20,18 @@ class CertificateAuthority:
         curve = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes")
         openssl("req", "-x509", *curve, "-keyout", self.key, "-out", self.certificate, "-days", 2, "-subj", f"/CN={name}")
 
-    def issue(self, name, alternative_names, usage="serverAuth"):
-        """Returns the paths of a certificate and its key; a name that was issued before keeps both."""
-        known, paths = self.issued.setdefault(name, ((alternative_names, usage), []))
-        assert known == (alternative_names, usage), f"{name} is already the name of another certificate"
+    def issue(self, name, alternative_names, usage="serverAuth", days=2):
+        """Returns the paths of a certificate and its key; a name that was issued before keeps both.
+
+        With `days=-1` the certificate has expired.
+        """
+        known, paths = self.issued.setdefault(name, ((alternative_names, usage, days), []))
+        assert known == (alternative_names, usage, days), f"{name} is already the name of another certificate"
         if not paths:
-            paths += self._make(name, alternative_names, usage)
+            paths += self._make(name, alternative_names, usage, days)
         return tuple(paths)
 
-    def _make(self, name, alternative_names, usage):
+    def _make(self, name, alternative_names, usage, days):
         key, request, certificate, extensions = (
             self.folder / f"{name}{ending}" for ending in ("-key.pem", ".csr", ".pem", ".ext")
         )
@@ -37,7 +40,7 @@ class CertificateAuthority:
         openssl("req", *curve, "-keyout", key, "-out", request, "-subj", f"/CN={name}")
         openssl(
             *("x509", "-req", "-in", request, "-CA", self.certificate, "-CAkey", self.key, "-CAcreateserial"),
-            *("-out", certificate, "-days", 2, "-extfile", extensions),
+            *("-out", certificate, "-days", days, "-extfile", extensions),
         )
         return certificate, key
 

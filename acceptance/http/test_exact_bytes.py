@@ -1,5 +1,7 @@
 """Whole heads, byte for byte: what the origin gets of a request, and the client of its answer."""
 
+import re
+
 import pytest
 from harness.configs import CANARY, plain_config
 from harness import raw
@@ -77,6 +79,7 @@ X-Empty:
 Server: odd/1.0 (\xe4\xf6\xff)
 Via: 1.1 {via}
 Proxy-Status: authgateway; next-hop="127.0.0.1:{origin}"; received-status=299
+Gateway-Request-Id: {id}
 Connection: close
 
 """
@@ -104,7 +107,9 @@ def test_a_head_arrives_byte_for_byte_but_for_what_is_the_gateways(origin, gatew
     origin.answer = lambda request: on_the_wire(ANSWERED) + b"ok"
     path = "/a%2Db;c=d//?e=%2f&"
     answer = raw.exchange(gateway.port, on_the_wire(ASKED, path="/api" + path, gateway=gateway.port) + b"\r\n")
-    own = {"origin": origin.port, "via": via(answer)}
+    [name] = answer.values("gateway-request-id")
+    assert re.fullmatch(r"[0-9a-v]{7,}-[0-9a-v]+", name)
+    own = {"origin": origin.port, "via": via(answer), "id": name}
     assert origin.raw() == on_the_wire(ARRIVED, path=path, token=CANARY, **own) + b"\r\n"
     assert answer.data == on_the_wire(RECEIVED, **own) + b"ok"
 

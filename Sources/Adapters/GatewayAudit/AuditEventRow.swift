@@ -29,8 +29,14 @@ struct AuditEventRow {
             number(event.waiters),
             text(event.token?.withValue { keys.fingerprint(of: $0) }),
             SafeText.singleLine(instance).databaseValue,
-            SafeText.json(event.detail).databaseValue,
+            SafeText.json(detail(of: event)).databaseValue,
         ]
+    }
+
+    /// The client's own id of the request is read from here (``AuditSchema``), so that the chain covers it.
+    private func detail(of event: TokenEvent) -> [String: String] {
+        guard let id = event.demand?.clientRequestID else { return event.detail }
+        return event.detail.merging(["client_request_id": id]) { $1 }
     }
 
     private func text(_ text: String?) -> DatabaseValue { text.map { SafeText.singleLine($0) }?.databaseValue ?? .null }

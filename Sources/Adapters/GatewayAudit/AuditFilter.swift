@@ -8,6 +8,8 @@ package struct AuditFilter: Hashable, Sendable {
     package var route: String?
     package var client: String?
     package var event: TokenEvent.Name?
+    /// The gateway's id of a request, or the client's.
+    package var request: String?
     /// Inclusive.
     package var since: UnixTime?
     /// Exclusive.
@@ -23,6 +25,7 @@ package struct AuditFilter: Hashable, Sendable {
         route: String? = nil,
         client: String? = nil,
         event: TokenEvent.Name? = nil,
+        request: String? = nil,
         since: UnixTime? = nil,
         until: UnixTime? = nil,
         failedOnly: Bool = false,
@@ -33,6 +36,7 @@ package struct AuditFilter: Hashable, Sendable {
         self.route = route
         self.client = client
         self.event = event
+        self.request = request
         self.since = since
         self.until = until
         self.failedOnly = failedOnly
@@ -41,14 +45,26 @@ package struct AuditFilter: Hashable, Sendable {
     }
 
     /// The condition for `token_events` and what to bind to its question marks.
-    var condition: (sql: String, arguments: [DatabaseValue]) { condition(failed: "outcome = 'failed'") }
+    var condition: (sql: String, arguments: [DatabaseValue]) {
+        condition(failed: "outcome = 'failed'", request: Self.requestOfEvent)
+    }
 
     /// The same for `token_requests`.
     var requestCondition: (sql: String, arguments: [DatabaseValue]) {
-        condition(failed: "(problem IS NOT NULL OR status >= 400 OR status = 0)")
+        condition(
+            failed: "(problem IS NOT NULL OR status >= 400 OR status = 0)",
+            request: "(request_id = :id OR client_request_id = :id)"
+        )
     }
 
-    private func condition(failed: String) -> (sql: String, arguments: [DatabaseValue]) {
+    /// ``AuditRow/concerns(request:)``. The column `client_request_id` is not there in a log of an earlier version.
+    private static let requestOfEvent = """
+        (request_id = :id OR CASE WHEN json_valid(detail) THEN json_extract(detail, '$.client_request_id') = :id
+        OR instr(' ' || json_extract(detail, '$.requests') || ' ', ' ' || :id || ' ') END)
+        """
+
+    /// - Parameter request: With `:id` in the place of the id.
+    private func condition(failed: String, request requestTerm: String) -> (sql: String, arguments: [DatabaseValue]) {
         var terms: [String] = []
         var arguments: [DatabaseValue] = []
         func add(_ term: String, _ values: DatabaseValue...) {
@@ -67,6 +83,11 @@ package struct AuditFilter: Hashable, Sendable {
         if let route { add("route = ?", route.databaseValue) }
         if let client { add("client = ?", client.databaseValue) }
         if let event { add("event = ?", event.rawValue.databaseValue) }
+        if let request {
+            let parts = requestTerm.split(separator: ":id", omittingEmptySubsequences: false)
+            terms.append(parts.joined(separator: "?"))
+            arguments += repeatElement(request.databaseValue, count: parts.count - 1)
+        }
         if let since { add("at >= ?", since.rfc3339.databaseValue) }
         if let until { add("at < ?", until.rfc3339.databaseValue) }
         if failedOnly { add(failed) }

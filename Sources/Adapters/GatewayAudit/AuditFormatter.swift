@@ -35,8 +35,10 @@ package struct AuditFormatter: Sendable {
         add("took", "\(row.durationMilliseconds)ms")
         add("received", String(row.bytesReceived))
         add("sent", String(row.bytesSent))
+        add("reason", row.reason == row.problem ? nil : row.reason)
         add("client", row.client)
         add("request", row.requestID)
+        add("client_request", row.clientRequestID)
         let parts = [
             paint(time(row.at), .dim),
             pad(SafeText.singleLine(row.method), to: 7),

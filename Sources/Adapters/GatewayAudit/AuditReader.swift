@@ -45,7 +45,7 @@ package final class AuditReader: Sendable {
             let rows = try Row.fetchCursor(
                 database,
                 sql: """
-                    SELECT \(AuditSchema.requestColumns.joined(separator: ", ")) FROM token_requests
+                    SELECT \(try AuditSchema.requestSelection(in: database)) FROM token_requests
                     WHERE \(condition) ORDER BY id
                     """,
                 arguments: StatementArguments(arguments)

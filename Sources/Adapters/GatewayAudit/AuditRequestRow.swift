@@ -19,6 +19,12 @@ package struct AuditRequestRow: Hashable, Sendable {
     package let bytesSent: Int64
     package let durationMilliseconds: Int64
     package let instance: String
+    package let clientRequestID: String?
+    package let reason: String?
+    /// When the request had its credential, its connection and the head of its response, since it began.
+    package let credentialMilliseconds: Int64?
+    package let connectionMilliseconds: Int64?
+    package let responseMilliseconds: Int64?
 
     package var failed: Bool { problem != nil || status >= 400 || status == 0 }
 
@@ -36,6 +42,8 @@ package struct AuditRequestRow: Hashable, Sendable {
         (generation, wasReplayed) = (number(9), replayed != 0)
         (self.bytesReceived, self.bytesSent, durationMilliseconds) = (bytesReceived, bytesSent, duration)
         self.instance = instance
+        (clientRequestID, reason) = (text(15), text(16))
+        (credentialMilliseconds, connectionMilliseconds, responseMilliseconds) = (number(17), number(18), number(19))
     }
 
     /// One line of JSON Lines, members named and ordered as the columns of the table.
@@ -56,6 +64,11 @@ package struct AuditRequestRow: Hashable, Sendable {
         line.add("bytes_sent", bytesSent)
         line.add("duration_ms", durationMilliseconds)
         line.add("instance", instance)
+        line.add("client_request_id", clientRequestID)
+        line.add("reason", reason)
+        line.add("credential_ms", credentialMilliseconds)
+        line.add("connection_ms", connectionMilliseconds)
+        line.add("response_ms", responseMilliseconds)
         return line.text
     }
 }

@@ -28,6 +28,21 @@ package struct AuditRow: Hashable, Sendable {
     package let previousHash: String
     package let hash: String
 
+    /// Of the client, in ``detail``.
+    package var clientRequestID: String? { member("client_request_id") }
+
+    /// Whether the row is about this request: by the gateway's id, by the client's, or as one of some that it counts.
+    package func concerns(request id: String) -> Bool {
+        requestID == id || clientRequestID == id
+            || member("requests")?.split(separator: " ").contains(Substring(id)) == true
+    }
+
+    private func member(_ name: String) -> String? {
+        guard case .object(let members)? = JSONValue(Array(detail.utf8)), case .string(let text)? = members[name]
+        else { return nil }
+        return text
+    }
+
     package var failed: Bool { outcome == TokenEvent.Outcome.failed.rawValue }
 
     /// nil when a column that is never empty is, or has another type: the file was changed.
@@ -87,6 +102,7 @@ extension AuditRow {
         line.add("route", route)
         line.add("client", client)
         line.add("request_id", requestID)
+        line.add("client_request_id", clientRequestID)
         line.add("outcome", outcome)
         line.add("http_status", httpStatus)
         line.add("error_code", errorCode)

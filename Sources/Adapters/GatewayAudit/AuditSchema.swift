@@ -16,7 +16,16 @@ enum AuditSchema {
     /// Of `token_requests`, which is outside the chain.
     static let requestColumns = [
         "id", "at", "request_id", "route", "client", "method", "status", "problem", "credential", "generation",
-        "replayed", "bytes_received", "bytes_sent", "duration_ms", "instance",
+        "replayed", "bytes_received", "bytes_sent", "duration_ms", "instance", "client_request_id", "reason",
+        "credential_ms", "connection_ms", "response_ms",
+    ]
+
+    /// Columns that a database of an earlier version lacks, by table.
+    private static let laterColumns: [(table: String, column: String, definition: String)] = [
+        ("token_events", "client_request_id", clientRequestID),
+        ("token_requests", "client_request_id", "TEXT"), ("token_requests", "reason", "TEXT"),
+        ("token_requests", "credential_ms", "INTEGER"), ("token_requests", "connection_ms", "INTEGER"),
+        ("token_requests", "response_ms", "INTEGER"),
     ]
 
     /// `trigger` is a word of SQL.
@@ -27,10 +36,32 @@ enum AuditSchema {
         "audit_checkpoints_refuse_update", "audit_checkpoints_refuse_delete",
     ]
 
+    /// Worked out from `detail`, which the chain covers.
+    private static let clientRequestID =
+        "TEXT GENERATED ALWAYS AS (json_extract(detail, '$.client_request_id')) VIRTUAL"
+
     static func create(in database: Database) throws {
         try database.execute(sql: tables)
+        for (table, column, definition) in laterColumns where try !has(column, in: table, of: database) {
+            try database.execute(sql: "ALTER TABLE \(table) ADD COLUMN \(column) \(definition)")
+        }
         try database.execute(sql: triggers)
+        // The view of an earlier version took a request that failed for a failure of its credential.
+        try database.execute(sql: "DROP VIEW IF EXISTS credential_history")
         try database.execute(sql: history)
+    }
+
+    /// `table_xinfo` also names columns that are worked out from others.
+    private static func has(_ column: String, in table: String, of database: Database) throws -> Bool {
+        let sql = "SELECT 1 FROM pragma_table_xinfo(?) WHERE name = ?"
+        return try Int.fetchOne(database, sql: sql, arguments: [table, column]) == 1
+    }
+
+    /// The columns of `token_requests` as they are read: one that an earlier version did not have is NULL.
+    static func requestSelection(in database: Database) throws -> String {
+        try requestColumns.map { column in
+            try has(column, in: "token_requests", of: database) ? column : "NULL AS \(column)"
+        }.joined(separator: ", ")
     }
 
     private static let tables = """
@@ -120,7 +151,7 @@ enum AuditSchema {
         """
 
     private static let history = """
-        CREATE VIEW IF NOT EXISTS credential_history AS
+        CREATE VIEW credential_history AS
         SELECT
             names.credential,
             good.at AS last_good_at,
@@ -146,6 +177,6 @@ enum AuditSchema {
                 AND event IN ('acquired', 'renewed', 'loaded', 'imported', 'adopted', 'login_completed'))
         LEFT JOIN token_events AS failure ON failure.id = (
             SELECT max(id) FROM token_events
-            WHERE credential = names.credential AND outcome = 'failed');
+            WHERE credential = names.credential AND outcome = 'failed' AND event != 'request_failed');
         """
 }

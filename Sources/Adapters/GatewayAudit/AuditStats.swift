@@ -48,7 +48,10 @@ package struct AuditStats: Hashable, Sendable, Codable {
     private static func credential(_ name: String, in database: Database) throws -> Credential {
         let events = try numbers(
             database,
-            "SELECT count(*), coalesce(sum(outcome = 'failed'), 0) FROM token_events WHERE credential = ?",
+            """
+            SELECT count(*), coalesce(sum(outcome = 'failed' AND event != 'request_failed'), 0) FROM token_events
+            WHERE credential = ?
+            """,
             name
         )
         let use = try numbers(
@@ -63,7 +66,7 @@ package struct AuditStats: Hashable, Sendable, Codable {
             database,
             sql: """
                 SELECT at, error_code FROM token_events WHERE credential = ? AND outcome = 'failed'
-                ORDER BY id DESC LIMIT 1
+                AND event != 'request_failed' ORDER BY id DESC LIMIT 1
                 """,
             arguments: [name]
         ).map { Array($0.databaseValues) }

@@ -91,6 +91,9 @@ extension SQLiteAuditLog {
                     request.status, request.problem?.rawValue, request.credential.map { SafeText.singleLine($0) },
                     request.generation, request.wasReplayed ? 1 : 0, request.bytesReceived, request.bytesSent,
                     request.duration.wholeMilliseconds, options.instance,
+                    request.clientRequestID.map { SafeText.singleLine($0) }, request.failure?.reason.description,
+                    request.timings.credential?.wholeMilliseconds, request.timings.connection?.wholeMilliseconds,
+                    request.timings.response?.wholeMilliseconds,
                 ])
             }
             return .commit

@@ -9,6 +9,7 @@ struct AuditCommand: ParsableCommand {
             Examples:
               authgateway audit tail -f
               authgateway audit query --credential box-service --since 2h --failed
+              authgateway audit query --request k3f9a01-2s
               authgateway audit stats
               authgateway audit verify
             """,
@@ -60,6 +61,14 @@ struct AuditFilterOptions: ParsableArguments {
     var event: String?
 
     @Option(
+        help: ArgumentHelp(
+            "Only this request: the id of its answer (Gateway-Request-Id) or the client's.",
+            valueName: "id"
+        )
+    )
+    var request: String?
+
+    @Option(
         help: ArgumentHelp("From this time on: 2026-03-01T09:30:00Z, or how long ago: 30m, 2h, 7d.", valueName: "time")
     )
     var since: String?
@@ -76,6 +85,7 @@ struct AuditFilterOptions: ParsableArguments {
         filter.route = route
         filter.client = client
         filter.event = event
+        filter.request = request
         filter.since = since
         filter.until = until
         filter.failedOnly = failed

@@ -9,9 +9,11 @@ struct AuditQueryCommand: AsyncParsableCommand {
             Examples:
               authgateway audit query --since 24h --failed
               authgateway audit query --event renewed --credential box-service --json
+              authgateway audit query --request k3f9a01-2s
               authgateway audit query --requests --since 10m --failed
 
             With audit.usage: request, --requests shows the requests instead of the events.
+            --request ID shows the events of a request, and then its requests.
             """
     )
 
@@ -28,6 +30,8 @@ struct AuditQueryCommand: AsyncParsableCommand {
             try await commands.requests(rows.filter) { Console.write($0) }
         } else {
             try await commands.query(rows.filter) { Console.write($0) }
+            guard rows.request != nil, rows.event == nil else { return }
+            try await commands.requests(rows.filter) { Console.write($0) }
         }
     }
 }

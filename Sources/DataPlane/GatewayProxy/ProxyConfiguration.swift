@@ -32,6 +32,8 @@ package struct ProxyConfiguration: Sendable {
     package var access: AccessPlan
     package var limits: Limits
     package var sendsProxyStatus: Bool
+    /// The field that names each request in its answer; nil sends none.
+    package var requestIDHeader: String?
     /// SHA-256, for clients whose token is configured as a digest.
     package var sha256: @Sendable ([UInt8]) -> [UInt8]
 
@@ -40,12 +42,14 @@ package struct ProxyConfiguration: Sendable {
         access: AccessPlan,
         limits: Limits,
         sendsProxyStatus: Bool = true,
+        requestIDHeader: String? = nil,
         sha256: @escaping @Sendable ([UInt8]) -> [UInt8]
     ) {
         self.routes = routes
         self.access = access
         self.limits = limits
         self.sendsProxyStatus = sendsProxyStatus
+        self.requestIDHeader = requestIDHeader
         self.sha256 = sha256
     }
 }

@@ -32,6 +32,21 @@ struct ProblemAnswerTests {
         answer.fields.first { $0.name == name }?.value
     }
 
+    @Test func theRequestIsNamedWhereItIsWanted() {
+        func value(_ header: String?) -> [String] {
+            ProblemAnswer(
+                GatewayProblem(.noRoute, "x"),
+                requestID: "r1",
+                requestIDHeader: header,
+                disclosesNames: false,
+                sendsProxyStatus: false
+            ).fields.filter { $0.value == "r1" }.map(\.name)
+        }
+        #expect(value("Gateway-Request-Id") == ["Gateway-Request-Id"])
+        #expect(value("X-Trace") == ["X-Trace"])
+        #expect(value(nil) == [])
+    }
+
     // MARK: Fields
 
     @Test(

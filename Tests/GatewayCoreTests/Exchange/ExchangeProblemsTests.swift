@@ -32,22 +32,43 @@ struct ExchangeProblemsTests {
         #expect(limits.refusal(ofContent: 1 << 40) == nil)
     }
 
-    private static let stalls: [(Stall, Duration, ProblemKind, String)] = [
-        (.requestStopped, .seconds(60), .requestTimeout, "The body of the request stopped coming."),
-        (.clientStoppedReading, .seconds(60), .requestTimeout, "The client stopped taking the response."),
+    private static let stalls: [(Stall, Duration, GatewayProblem)] = [
         (
-            .upstreamStoppedReading, .seconds(60), .upstreamTimeout,
-            "The upstream stopped taking the body of the request."
+            .requestStopped, .seconds(60),
+            GatewayProblem(.requestTimeout, "The body of the request stopped coming.")
         ),
-        (.upstreamSilent, .seconds(60), .upstreamTimeout, "The upstream did not answer within 1m."),
-        (.upstreamSilent, .seconds(90), .upstreamTimeout, "The upstream did not answer within 90s."),
-        (.upstreamSilent, .milliseconds(250), .upstreamTimeout, "The upstream did not answer within 250ms."),
-        (.tunnelSilent, .seconds(60), .upstreamTimeout, "Neither end of the tunnel sent anything within 1m."),
+        (
+            .clientStoppedReading, .seconds(60),
+            GatewayProblem(.requestTimeout, "The client stopped taking the response.", hopError: .responseNotTaken)
+        ),
+        (
+            .upstreamStoppedReading, .seconds(60),
+            GatewayProblem(
+                .upstreamTimeout,
+                "The upstream stopped taking the body of the request.",
+                hopError: .requestNotTaken
+            )
+        ),
+        (.upstreamSilent, .seconds(60), silent("The upstream did not answer within 1m.")),
+        (.upstreamSilent, .seconds(90), silent("The upstream did not answer within 90s.")),
+        (.upstreamSilent, .milliseconds(250), silent("The upstream did not answer within 250ms.")),
+        (
+            .tunnelSilent, .seconds(60),
+            GatewayProblem(
+                .upstreamTimeout,
+                "Neither end of the tunnel sent anything within 1m.",
+                hopError: .tunnelTimeout
+            )
+        ),
     ]
 
+    private static func silent(_ detail: String) -> GatewayProblem {
+        GatewayProblem(.upstreamTimeout, detail, hopError: .responseTimeout)
+    }
+
     @Test(arguments: stalls)
-    func whoeverHoldsUpATransferIsNamed(_ stall: Stall, _ timeout: Duration, _ kind: ProblemKind, _ detail: String) {
-        #expect(stall.problem(responseTimeout: timeout) == GatewayProblem(kind, detail))
+    func whoeverHoldsUpATransferIsNamed(_ stall: Stall, _ timeout: Duration, _ problem: GatewayProblem) {
+        #expect(stall.problem(responseTimeout: timeout) == problem)
     }
 
     @Test func theClientIsBlamedForItselfOnly() {

@@ -17,7 +17,7 @@ struct RequestRingTests {
     }
 
     private static func numbers(of ring: borrowing RequestRing, after position: UInt64) -> ([UInt64], missed: UInt64) {
-        var found: [RequestRing.Entry] = []
+        var found: [FinishedRequest] = []
         let missed = ring.append(after: position, to: &found)
         return (found.map(\.requestID.number), missed)
     }

@@ -9,9 +9,14 @@ struct ResponseFieldRulesTests {
         status: Int = 200,
         knowsChunks: Bool = true,
         credentialNames: [String] = [],
+        requestIDHeader: String? = nil,
         policy: ResponsePolicy = ResponsePolicy()
     ) -> [String]? {
-        let rules = ResponseFieldRules(credentialNames: credentialNames.map { Array($0.utf8) }, policy: policy)
+        let rules = ResponseFieldRules(
+            credentialNames: credentialNames.map { Array($0.utf8) },
+            requestIDHeader: requestIDHeader,
+            policy: policy
+        )
         return HeadText.response(status, fields) { head, bytes in
             var (pieces, index) = ([String](), 0)
             while let piece = rules.next(of: head, bytes, knowsChunks: knowsChunks, from: &index) {
@@ -46,6 +51,23 @@ struct ResponseFieldRulesTests {
     ])
     func theseEndHere(_ field: String) {
         #expect(Self.pieces(["A: 1", field], credentialNames: ["x-api-key"]) == ["A: 1"])
+    }
+
+    /// An upstream that is a gateway, too, or wants to be taken for this one.
+    @Test func theNameOfTheRequestIsNotTheUpstreams() {
+        let own = ["Gateway-Request-Id: 1", "gateway-request-id: 2", "Gateway_Request_ID: 3"]
+        let others = ["Request-Id: 4", "X-Request-Id: 5", "Gateway-Request-Ids: 6"]
+        let kept = [others.joined(separator: "|")]
+        #expect(Self.pieces(own + others, requestIDHeader: "Gateway-Request-Id") == kept)
+        #expect(Self.pieces(others, requestIDHeader: "X-REQUEST-ID") == ["Request-Id: 4", "Gateway-Request-Ids: 6"])
+        #expect(Self.pieces(own + others) == [(own + others).joined(separator: "|")])
+        let rules = ResponseFieldRules(
+            credentialNames: [Array("x-key".utf8)],
+            requestIDHeader: "Gateway-Request-Id",
+            policy: ResponsePolicy()
+        )
+        let names = rules.namesKeptFromTrailers.map { String(decoding: $0, as: UTF8.self) }
+        #expect(names == ["x-key", "gateway-request-id"])
     }
 
     @Test(arguments: [

@@ -63,8 +63,12 @@ struct Assembly: Sendable {
             feed: feed,
             metrics: options.metrics,
             clock: clock,
-            accessLog: options.logsAccess ? options.logger("access") : nil,
-            logger: options.logger("audit"),
+            loggers: TrafficObserver.Loggers(
+                audit: options.logger("audit"),
+                requests: options.logger("requests"),
+                access: options.logger("access")
+            ),
+            logsRequests: options.logsAccess,
             workers: plan.workers.count
         )
         self.observer = observer

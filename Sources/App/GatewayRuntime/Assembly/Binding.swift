@@ -50,6 +50,7 @@ struct Binding {
             access: plan.access,
             limits: plan.limits,
             sendsProxyStatus: plan.sendsProxyStatus,
+            requestIDHeader: plan.requestIDHeader,
             sha256: { Array(SHA256.hash(data: $0)) }
         )
     }

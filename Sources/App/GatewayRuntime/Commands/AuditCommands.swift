@@ -10,6 +10,8 @@ package struct AuditCommands: Sendable {
         package var route: String?
         package var client: String?
         package var event: String?
+        /// The gateway's id of a request, or the client's.
+        package var request: String?
         /// RFC 3339, or a duration back from now such as `2h`.
         package var since: String?
         package var until: String?
@@ -167,6 +169,7 @@ package struct AuditCommands: Sendable {
             route: filter.route,
             client: filter.client,
             event: event,
+            request: filter.request,
             since: try moment(filter.since),
             until: try moment(filter.until),
             failedOnly: filter.failedOnly,
@@ -191,6 +194,7 @@ package struct AuditCommands: Sendable {
         if let route = filter.route, row.route != route { return false }
         if let client = filter.client, row.client != client { return false }
         if let event = filter.event, row.event != event.rawValue { return false }
+        if let request = filter.request, !row.concerns(request: request) { return false }
         if let at = UnixTime(rfc3339: row.at) {
             if let since = filter.since, at < since { return false }
             if let until = filter.until, at >= until { return false }

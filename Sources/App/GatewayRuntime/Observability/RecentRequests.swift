@@ -57,7 +57,7 @@ final class RecentRequests: Sendable {
     ///
     /// - Parameter cursor: Of the last batch; nil for all that are there.
     func latest(after cursor: Cursor?, wallOffset: Int64, name: (Int) -> String?) -> Batch {
-        var found: [RequestRing.Entry] = []
+        var found: [FinishedRequest] = []
         var positions: [UInt64] = []
         var missed: UInt64 = 0
         for (index, worker) in workers.enumerated() {
@@ -80,34 +80,11 @@ final class RecentRequests: Sendable {
     }
 
     private static func uses(
-        _ entries: [RequestRing.Entry],
+        _ entries: [FinishedRequest],
         _ wallOffset: Int64,
         _ name: (Int) -> String?
     ) -> [RequestUse] {
         entries.sorted { $0.finishedAt < $1.finishedAt }
             .map { RequestUse($0, wallOffset: wallOffset, route: $0.route.flatMap(name) ?? "") }
-    }
-}
-
-extension RequestUse {
-    fileprivate init(_ entry: RequestRing.Entry, wallOffset: Int64, route: String) {
-        self.init(
-            at: UnixTime(milliseconds: (entry.finishedAt.nanoseconds &+ wallOffset) / 1_000_000),
-            requestID: entry.requestID.description,
-            clientRequestID: entry.clientRequestID,
-            route: route,
-            client: entry.client,
-            method: entry.method,
-            status: entry.status,
-            problem: entry.problem,
-            failure: entry.failure,
-            credential: entry.credential,
-            generation: entry.generation,
-            wasReplayed: entry.wasReplayed,
-            bytesReceived: entry.bytesReceived,
-            bytesSent: entry.bytesSent,
-            duration: entry.finishedAt - entry.startedAt,
-            timings: entry.timings
-        )
     }
 }

@@ -26,15 +26,19 @@ final class RequestLedger: Sendable {
         self.workers = (0..<workers).map { _ in TrafficRequests() }
     }
 
-    func add(_ record: borrowing ExchangeRecord, finishedAt: Int64) {
-        workers[record.worker % workers.count].add(record, finishedAt: finishedAt)
-    }
+    func add(_ record: borrowing ExchangeRecord) { workers[record.worker % workers.count].add(record) }
 
     /// Hands over what has been kept so far.
-    func collect(at now: MonotonicTime, name: (Int) -> String?) {
+    ///
+    /// - Parameters:
+    ///   - wallOffset: What to add to a monotonic reading to get civil time, in nanoseconds.
+    ///   - name: Of a route, by its number.
+    func collect(at now: MonotonicTime, wallOffset: Int64, name: (Int) -> String?) {
         let taken = workers.map { $0.take() }
         let requests = taken.flatMap(\.requests).sorted { $0.finishedAt < $1.finishedAt }
-        let uses = requests.compactMap { request in name(request.route).map { RequestUse(request, route: $0) } }
+        let uses = requests.compactMap { request in
+            request.route.flatMap(name).map { RequestUse(request, wallOffset: wallOffset, route: $0) }
+        }
         var lostNow = taken.map(\.lost).reduce(0, +)
         if !uses.isEmpty { lostNow += audit.keep(uses) }
         lost.increment(by: Int64(lostNow))

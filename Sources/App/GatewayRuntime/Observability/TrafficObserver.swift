@@ -3,7 +3,7 @@ import Logging
 import ServiceLifecycle
 import Synchronization
 
-/// Turns finished exchanges into usage counts, metrics and, when asked for, an access log; refused clients into events.
+/// Turns finished requests into usage counts, metrics and, when asked for, an access log; those that failed into events.
 ///
 /// Event loops only add to a shard. What they counted is collected every few seconds, and before metrics are shown.
 final class TrafficObserver: ExchangeObserver, Service {
@@ -11,10 +11,11 @@ final class TrafficObserver: ExchangeObserver, Service {
     private let routes = Mutex<[String]>([])
     private let audit: any AuditLog
     private let usage: AuditPlan.Usage
-    private let feed: AuditFeed
     private let metrics: MetricRegistry
     private let clock: any GatewayClock
-    private let accessLog: Logger?
+    private let accessLogger: Logger
+    private let logsRequests: Bool
+    private let reporter: RequestReporter
     /// nil but with `audit.usage: request`.
     private let ledger: RequestLedger?
     private let recent: RecentRequests
@@ -23,31 +24,44 @@ final class TrafficObserver: ExchangeObserver, Service {
     private let shards: [TrafficShard]
     /// What to add to a monotonic reading to get civil time, in nanoseconds.
     private let wallOffset: Atomic<Int64>
-    private let denials = Mutex(EventBudget())
     /// Collections run one at a time, so that each one includes the counts of earlier ones.
     private let collecting = Mutex(())
 
+    struct Loggers {
+        let audit: Logger
+        let requests: Logger
+        let access: Logger
+    }
+
+    /// - Parameter logsRequests: The access log has a line for every request.
     init(
         audit: any AuditLog,
         usage: AuditPlan.Usage,
         feed: AuditFeed,
         metrics: MetricRegistry,
         clock: any GatewayClock,
-        accessLog: Logger?,
-        logger: Logger,
+        loggers: Loggers,
+        logsRequests: Bool,
         workers: Int
     ) {
         self.audit = audit
         self.usage = usage
-        self.feed = feed
         self.metrics = metrics
         self.clock = clock
-        self.accessLog = accessLog
+        self.logsRequests = logsRequests
+        accessLogger = loggers.access
+        reporter = RequestReporter(
+            feed: feed,
+            metrics: metrics,
+            logger: loggers.requests,
+            accessLogger: loggers.access
+        )
         let workers = max(1, workers)
         shards = (0..<workers).map { _ in TrafficShard() }
         recent = RecentRequests(workers: workers)
         ledger =
-            usage == .request ? RequestLedger(audit: audit, metrics: metrics, logger: logger, workers: workers) : nil
+            usage == .request
+            ? RequestLedger(audit: audit, metrics: metrics, logger: loggers.audit, workers: workers) : nil
         wallOffset = Atomic(Self.offset(clock.now()))
     }
 
@@ -65,29 +79,59 @@ final class TrafficObserver: ExchangeObserver, Service {
     }
 
     func finished(_ record: borrowing ExchangeRecord) {
-        let wall = record.finishedAt.nanoseconds &+ wallOffset.load(ordering: .relaxed)
-        shards[record.worker % shards.count].add(record, minute: wall / 60_000_000_000)
+        let offset = wallOffset.load(ordering: .relaxed)
+        let minute = (record.finishedAt.nanoseconds &+ offset) / 60_000_000_000
+        shards[record.worker % shards.count].add(record, minute: minute)
         recent.add(record)
-        if let ledger { ledger.add(record, finishedAt: wall) }
-        if let accessLog { log(record, to: accessLog) }
+        if let ledger { ledger.add(record) }
+        if let failure = record.failure { report(record, failure, offset) }
+        if logsRequests { log(record) }
     }
 
-    func denied(_ demand: CredentialRequest?, requestID: String, reason: ProblemKind) {
-        metrics.counter("gateway_clients_denied_total", [("reason", reason.rawValue)]).increment(by: 1)
-        let now = clock.now()
-        guard let unrecorded = denials.withLock({ $0.spend(at: now.monotonic) }) else { return }
-        var detail = ["reason": reason.rawValue]
-        if unrecorded > 0 { detail["unrecorded_before"] = String(unrecorded) }
-        let demand = demand ?? CredentialRequest(route: "", client: nil, requestID: requestID)
-        let event = TokenEvent(
-            at: now.wall,
-            name: .clientDenied,
-            demand: demand,
-            outcome: .failed,
-            errorCode: reason.rawValue,
-            detail: detail
+    private func report(_ record: borrowing ExchangeRecord, _ failure: RequestFailure, _ offset: Int64) {
+        let request = FinishedRequest(record)
+        let route = record.route.flatMap(name) ?? ""
+        reporter.add(
+            failure,
+            problem: request.problem,
+            status: request.status,
+            route: (request.route, route),
+            client: request.client,
+            id: request.requestID.description,
+            at: request.finishedAt,
+            use: RequestUse(request, wallOffset: offset, route: route)
         )
-        feed.offer(event)
+    }
+
+    /// A client was refused a token that it asked the admin listener for.
+    func denied(_ request: CredentialRequest, reason: ProblemKind) {
+        let now = clock.now()
+        let failure = RequestFailure(
+            GatewayProblem(reason, reason.title),
+            place: RequestPlace(peer: "admin listener", path: "/\(request.route)")
+        )
+        reporter.add(
+            failure,
+            problem: reason,
+            status: reason.status,
+            route: (nil, request.route),
+            client: request.client,
+            id: request.requestID,
+            at: now.monotonic,
+            use: RequestUse(
+                at: now.wall,
+                requestID: request.requestID,
+                route: request.route,
+                client: request.client,
+                method: "POST",
+                status: reason.status,
+                problem: reason,
+                failure: failure,
+                bytesReceived: 0,
+                bytesSent: 0,
+                duration: .zero
+            )
+        )
     }
 
     // MARK: Recent requests
@@ -113,6 +157,7 @@ final class TrafficObserver: ExchangeObserver, Service {
             // A cancelled sleep is the stop; the code that stops the gateway collects the rest.
             try? await cancelWhenGracefulShutdown { [clock] in try await clock.sleep(for: .seconds(1)) }
             wallOffset.store(Self.offset(clock.now()), ordering: .relaxed)
+            reportDue()
             seconds += 1
             if seconds.isMultiple(of: Self.collectionPause) {
                 collect()
@@ -120,7 +165,15 @@ final class TrafficObserver: ExchangeObserver, Service {
                 collectRequests()
             }
         }
+        // The data plane has stopped, and the audit log still takes events.
+        stopReporting()
     }
+
+    /// Writes what has been merged for a minute.
+    func reportDue() { reporter.writeDue(at: clock.monotonic()) }
+
+    /// Writes all that is merged; no request follows.
+    func stopReporting() { reporter.writeRest() }
 
     /// Hands over what has been counted so far.
     func collect() {
@@ -128,13 +181,17 @@ final class TrafficObserver: ExchangeObserver, Service {
             for shard in shards {
                 for (key, tally) in shard.take() { publish(key, tally) }
             }
-            ledger?.collect(at: clock.monotonic(), name: name)
+            collectLedger()
         }
     }
 
     /// What is kept of each request has less room.
     private func collectRequests() {
-        collecting.withLock { _ in ledger?.collect(at: clock.monotonic(), name: name) }
+        collecting.withLock { _ in collectLedger() }
+    }
+
+    private func collectLedger() {
+        ledger?.collect(at: clock.monotonic(), wallOffset: wallOffset.load(ordering: .relaxed), name: name)
     }
 
     private func publish(_ key: TrafficShard.Key, _ tally: TrafficShard.Tally) {
@@ -167,12 +224,13 @@ final class TrafficObserver: ExchangeObserver, Service {
         }
     }
 
-    private func log(_ record: borrowing ExchangeRecord, to logger: Logger) {
+    private func log(_ record: borrowing ExchangeRecord) {
         var data: Logger.Metadata = [
             "request_id": "\(record.requestID)", "method": "\(record.method)", "status": "\(record.status)",
             "received": "\(record.bytesReceived)", "sent": "\(record.bytesSent)",
             "ms": "\((record.finishedAt - record.startedAt).wholeMilliseconds)",
         ]
+        if let id = record.clientRequestID { data["client_request_id"] = "\(id)" }
         if let route = record.route.flatMap(name) { data["route"] = "\(route)" }
         if let client = record.client { data["client"] = "\(client)" }
         if let problem = record.problem { data["problem"] = "\(problem.rawValue)" }
@@ -181,7 +239,8 @@ final class TrafficObserver: ExchangeObserver, Service {
             data["generation"] = "\(credential.generation)"
         }
         if record.wasReplayed { data["replayed"] = "true" }
-        logger.info("Request", metadata: data)
+        if let failure = record.failure { data["reason"] = "\(failure.reason)" }
+        accessLogger.info("Request", metadata: data)
     }
 
     private static func offset(_ now: Moment) -> Int64 {

@@ -67,7 +67,8 @@ final class VendingDesk: VendingControl {
         let clients = ClientAuthenticator(plan.access.clients) { Array(SHA256.hash(data: $0)) }
         let evidence = clients.evidence(of: tokens)
         guard let client = evidence.client else {
-            observer.denied(nil, requestID: requestID, reason: .clientAuthRequired)
+            let request = CredentialRequest(route: "tokens", client: nil, requestID: requestID)
+            observer.denied(request, reason: .clientAuthRequired)
             return .failure(evidence.refusal())
         }
         // An unknown name and one that is not for handing out are the same to a client.
@@ -90,7 +91,7 @@ final class VendingDesk: VendingControl {
             }
         if case .failure(let problem) = offer, problem.kind.isDenial {
             let request = CredentialRequest(route: "tokens/\(credential)", client: client, requestID: requestID)
-            observer.denied(request, requestID: requestID, reason: problem.kind)
+            observer.denied(request, reason: problem.kind)
         }
         return offer.map { Admitted(client: client, offer: $0, limit: plan.limits.credentialTimeout) }
     }

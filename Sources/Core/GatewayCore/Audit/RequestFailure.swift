@@ -1,35 +1,40 @@
 /// What is kept of a request that failed, besides its record. A class: a request that succeeds has room for a reference only.
 package final class RequestFailure: Hashable, Sendable {
     package let reason: FailureReason
-    /// What happened and what to do, as the problem says it; nil for an answer of the upstream.
-    package let message: String?
+    /// What happened and what to do; nil where the reason and the status say it.
+    package let explanation: String?
     /// A command for the person who runs the gateway.
     package let command: String?
     /// What the authority or the upstream answered.
     package let cause: GatewayProblem.Cause?
     /// The response had begun, so it was cut.
     package let isCut: Bool
+    /// The one that the request was to have, also where there was none to inject.
+    package let credential: String?
     package let place: RequestPlace
 
     package init(
         reason: FailureReason,
-        message: String? = nil,
+        explanation: String? = nil,
         command: String? = nil,
         cause: GatewayProblem.Cause? = nil,
         isCut: Bool = false,
+        credential: String? = nil,
         place: RequestPlace
     ) {
         self.reason = reason
-        self.message = message
+        self.explanation = explanation
         self.command = command
         self.cause = cause
         self.isCut = isCut
+        self.credential = credential
         self.place = place
     }
 
     package static func == (lhs: RequestFailure, rhs: RequestFailure) -> Bool {
-        lhs.reason == rhs.reason && lhs.message == rhs.message && lhs.command == rhs.command && lhs.cause == rhs.cause
-            && lhs.isCut == rhs.isCut && lhs.place == rhs.place
+        lhs.reason == rhs.reason && lhs.explanation == rhs.explanation && lhs.command == rhs.command
+            && lhs.cause == rhs.cause
+            && lhs.isCut == rhs.isCut && lhs.credential == rhs.credential && lhs.place == rhs.place
     }
 
     package func hash(into hasher: inout Hasher) {
@@ -37,13 +42,19 @@ package final class RequestFailure: Hashable, Sendable {
         hasher.combine(place)
     }
 
-    package convenience init(_ problem: GatewayProblem, isCut: Bool = false, place: RequestPlace) {
+    package convenience init(
+        _ problem: GatewayProblem,
+        isCut: Bool = false,
+        credential: String? = nil,
+        place: RequestPlace
+    ) {
         self.init(
             reason: FailureReason(problem),
-            message: problem.detail,
+            explanation: problem.detail,
             command: problem.command,
             cause: problem.cause,
             isCut: isCut,
+            credential: credential,
             place: place
         )
     }

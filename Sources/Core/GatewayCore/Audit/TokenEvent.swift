@@ -34,6 +34,7 @@ package struct TokenEvent: Hashable, Sendable {
         case unlocked
         case storeFailed = "store_failed"
         case clientDenied = "client_denied"
+        case requestFailed = "request_failed"
         case keyRotating = "key_rotating"
         case keyRotated = "key_rotated"
     }
@@ -64,8 +65,8 @@ package struct TokenEvent: Hashable, Sendable {
     package var demand: CredentialRequest?
     package var outcome: Outcome
     package var httpStatus: Int?
-    /// From the allow-list of ``OAuthErrorCode``, a ``TokenTransportFailure/Reason``, a ``ProgramFailure/Reason`` or a
-    /// ``ProblemKind``.
+    /// From the allow-list of ``OAuthErrorCode``, a ``TokenTransportFailure/Reason``, a ``ProgramFailure/Reason``, a
+    /// ``ProblemKind`` or a ``FailureReason``.
     package var errorCode: String?
     package var expiresAt: UnixTime?
     package var duration: Duration?

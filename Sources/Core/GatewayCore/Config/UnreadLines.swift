@@ -8,8 +8,8 @@ package struct UnreadLines {
 
     /// The keys at the top. A file that has none of them is none of ours: a list of variables, a token.
     private static let topKeys: Set<String> = [
-        "version", "include", "state_directory", "workers", "proxy_status", "listeners", "access", "audit", "tokens",
-        "limits", "credentials", "routes",
+        "version", "include", "state_directory", "workers", "proxy_status", "request_id_header", "listeners", "access",
+        "audit", "tokens", "limits", "credentials", "routes",
     ]
     /// No key is longer.
     private static let searched = 200

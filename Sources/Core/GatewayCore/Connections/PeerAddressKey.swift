@@ -29,3 +29,16 @@ package struct PeerAddressKey: Hashable, Sendable {
         bytes.reduce(0) { $0 << 8 | Number($1) }
     }
 }
+
+extension PeerAddressKey {
+    /// The network that counts as one address, as text: of an IPv6 address its first 64 bits, any other text as it is.
+    package static func network(ofAddress text: String) -> String {
+        guard text.contains(":"), !text.contains(".") else { return text }
+        let parts = text.split(separator: "::", maxSplits: 1, omittingEmptySubsequences: false)
+        let first = parts[0].split(separator: ":")
+        let second = parts.count > 1 ? parts[1].split(separator: ":") : []
+        let zeros = repeatElement(Substring("0"), count: max(0, 8 - first.count - second.count))
+        let groups = parts.count > 1 ? first + zeros + second : first
+        return "\(groups.prefix(4).joined(separator: ":"))::/64"
+    }
+}

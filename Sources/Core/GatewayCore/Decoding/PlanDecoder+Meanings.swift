@@ -24,6 +24,12 @@ extension PlanDecoder {
             default: "true",
             example: "false"
         ),
+        "request_id_header": KeyMeaning(
+            "The field that names each request in its answer, in logs and in the audit log. off leaves it out.",
+            default: "Gateway-Request-Id",
+            type: "the name of a header field, or off",
+            example: "X-Request-Id"
+        ),
         "listeners": KeyMeaning(
             "Where the gateway can be reached.",
             example: "proxy: [{address: 127.0.0.1:8080}]\nadmin: {address: 127.0.0.1:8081}"

@@ -36,6 +36,7 @@ package enum PlanDecoder {
         let stateDirectory = stateDirectory(fields)
         let workers = workers(fields)
         let sendsProxyStatus = fields.bool("proxy_status") ?? true
+        let requestIDHeader = RequestIDHeader.decode(fields)
         let access = AccessDecoder.decode(fields.fields("access"))
         let listeners = ListenerDecoder.decode(fields.fields("listeners"), at: fields.span, access: access)
         AccessDecoder.checkTokens(fields.fields("access"), of: access, listeners: listeners.proxy)
@@ -51,6 +52,7 @@ package enum PlanDecoder {
             stateDirectory: stateDirectory,
             workers: workers,
             sendsProxyStatus: sendsProxyStatus,
+            requestIDHeader: requestIDHeader,
             listeners: listeners.proxy,
             admin: listeners.admin,
             access: access,

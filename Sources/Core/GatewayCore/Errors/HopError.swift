@@ -13,6 +13,7 @@ extension GatewayProblem {
         /// Not trusted, without a reason that is known.
         case certificateRefused = "certificate_refused"
         case certificateExpired = "certificate_expired"
+        case certificateNotYetValid = "certificate_not_yet_valid"
         case certificateUntrusted = "certificate_untrusted"
         case certificateNamesOther = "certificate_names_other_host"
         case certificateNotPinned = "certificate_not_pinned"
@@ -37,8 +38,8 @@ extension GatewayProblem.HopError {
         case .connectionTerminated: "connection_terminated"
         case .connectionTimeout, .handshakeTimeout: "connection_timeout"
         case .handshakeFailed: "tls_protocol_error"
-        case .certificateRefused, .certificateExpired, .certificateUntrusted, .certificateNamesOther,
-            .certificateNotPinned:
+        case .certificateRefused, .certificateExpired, .certificateNotYetValid, .certificateUntrusted,
+            .certificateNamesOther, .certificateNotPinned:
             "tls_certificate_error"
         case .responseTimeout, .tunnelTimeout: "http_response_timeout"
         case .requestNotTaken, .responseNotTaken: "connection_write_timeout"

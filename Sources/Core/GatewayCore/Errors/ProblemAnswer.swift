@@ -48,10 +48,12 @@ package struct ProblemAnswer: Hashable, Sendable {
 
     /// - Parameters:
     ///   - disclosesNames: The client may learn names from the configuration (``NameDisclosure``).
+    ///   - requestIDHeader: The field for the id; nil sends none.
     ///   - sendsProxyStatus: The configuration wants `Proxy-Status`.
     package init(
         _ problem: GatewayProblem,
         requestID: String,
+        requestIDHeader: String? = nil,
         names: Names = Names(),
         disclosesNames: Bool,
         sendsProxyStatus: Bool,
@@ -66,6 +68,7 @@ package struct ProblemAnswer: Hashable, Sendable {
             Field(name: "Content-Length", value: String(body.utf8.count)),
             Field(name: "Cache-Control", value: "no-store"),
         ]
+        if let requestIDHeader { fields.append(Field(name: requestIDHeader, value: requestID)) }
         if sendsProxyStatus {
             let upstream = problem.kind.concernsUpstream ? names.upstream : nil
             let member = ProxyStatus.member(nextHop: problem.nextHop ?? upstream)

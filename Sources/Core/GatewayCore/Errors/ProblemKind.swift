@@ -50,6 +50,18 @@ extension ProblemKind {
     /// A client was not let in: the audit log records it.
     package var isDenial: Bool { self == .clientAuthRequired || self == .proxyAuthRequired || self == .routeForbidden }
 
+    /// A request that no route was meant for: the access log counts it.
+    package var isStray: Bool { self == .noRoute || self == .methodRefused || self == .misdirected }
+
+    /// The client can avoid it: its request or its number of requests is the reason.
+    package var isOfClient: Bool {
+        switch self {
+        case .requestTimeout, .clientLimitReached: true
+        case .upgradeFailed: false
+        default: recovery == .fixRequest
+        }
+    }
+
     package var status: Int {
         switch self {
         case .requestRefused, .subjectRequired, .loginFailed: 400

@@ -13,18 +13,29 @@ extension Stall {
     package func problem(responseTimeout: Duration) -> GatewayProblem {
         switch self {
         case .requestStopped: GatewayProblem(.requestTimeout, "The body of the request stopped coming.")
-        case .clientStoppedReading: GatewayProblem(.requestTimeout, "The client stopped taking the response.")
+        case .clientStoppedReading:
+            GatewayProblem(
+                .requestTimeout,
+                "The client stopped taking the response.",
+                hopError: .responseNotTaken
+            )
         case .upstreamStoppedReading:
-            GatewayProblem(.upstreamTimeout, "The upstream stopped taking the body of the request.")
+            GatewayProblem(
+                .upstreamTimeout,
+                "The upstream stopped taking the body of the request.",
+                hopError: .requestNotTaken
+            )
         case .upstreamSilent:
             GatewayProblem(
                 .upstreamTimeout,
-                "The upstream did not answer within \(ConfigUnits.text(responseTimeout))."
+                "The upstream did not answer within \(ConfigUnits.text(responseTimeout)).",
+                hopError: .responseTimeout
             )
         case .tunnelSilent:
             GatewayProblem(
                 .upstreamTimeout,
-                "Neither end of the tunnel sent anything within \(ConfigUnits.text(responseTimeout))."
+                "Neither end of the tunnel sent anything within \(ConfigUnits.text(responseTimeout)).",
+                hopError: .tunnelTimeout
             )
         }
     }

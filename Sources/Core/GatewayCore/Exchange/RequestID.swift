@@ -25,30 +25,41 @@ package struct RequestID: Hashable, Sendable, CustomStringConvertible {
     private static let runDigits = 6
 
     package var description: String {
-        var bytes: [UInt8] = []
-        write { bytes.append($0) }
+        let bytes = unsafe [UInt8](unsafeUninitializedCapacity: Self.maximumLength) { buffer, count in
+            count = unsafe write(into: UnsafeMutableRawBufferPointer(buffer))
+        }
         return String(decoding: bytes, as: UTF8.self)
     }
 
-    /// Writes the text, byte by byte.
-    @inline(__always)
-    package func write(_ put: (UInt8) -> Void) {
-        Self.write(UInt64(run), minimum: Self.runDigits, put)
-        Self.write(UInt64(workerNumber), minimum: 1, put)
-        put(0x2D)
-        Self.write(number, minimum: 1, put)
+    /// Writes the text.
+    ///
+    /// - Parameter buffer: With room for ``maximumLength`` bytes.
+    /// - Returns: How many bytes it has; 0 where there is too little room.
+    package func write(into buffer: UnsafeMutableRawBufferPointer) -> Int {
+        guard buffer.count >= Self.maximumLength else { return 0 }
+        var end = unsafe Self.write(UInt64(run), minimum: Self.runDigits, into: buffer, at: 0)
+        end = unsafe Self.write(UInt64(workerNumber), minimum: 1, into: buffer, at: end)
+        unsafe buffer[end] = 0x2D
+        return unsafe Self.write(number, minimum: 1, into: buffer, at: end &+ 1)
     }
 
     /// Digits of five bits: no division.
     @inline(__always)
-    private static func write(_ value: UInt64, minimum: Int, _ put: (UInt8) -> Void) {
-        let digits = max(minimum, (68 &- value.leadingZeroBitCount) / 5)
-        var shift = UInt64(digits &* 5)
-        while shift > 0 {
-            shift &-= 5
-            let digit = UInt8(truncatingIfNeeded: value &>> shift) & 31
-            put(digit < 10 ? 0x30 &+ digit : 0x57 &+ digit)
+    private static func write(
+        _ value: UInt64,
+        minimum: Int,
+        into buffer: UnsafeMutableRawBufferPointer,
+        at start: Int
+    ) -> Int {
+        let end = start &+ max(minimum, (68 &- value.leadingZeroBitCount) / 5)
+        var (index, rest) = (end, value)
+        while index > start {
+            index &-= 1
+            let digit = UInt8(truncatingIfNeeded: rest) & 31
+            unsafe buffer[index] = digit < 10 ? 0x30 &+ digit : 0x57 &+ digit
+            rest &>>= 5
         }
+        return end
     }
 
     /// - Returns: nil for what is no id of a gateway.

@@ -1,59 +1,20 @@
 /// The last requests of one worker, the oldest replaced first. Its memory is there from the beginning: adding one allocates nothing.
 package struct RequestRing: ~Copyable, Sendable {
-    /// Of a request that is over. Names the credential and does not keep it: it may have been taken away.
-    package struct Entry: Sendable {
-        package let requestID: RequestID
-        package let clientRequestID: String?
-        package let route: Int?
-        package let client: String?
-        package let method: String
-        package let status: Int
-        package let problem: ProblemKind?
-        package let failure: RequestFailure?
-        package let credential: String?
-        package let generation: Int?
-        package let wasReplayed: Bool
-        package let bytesReceived: Int
-        package let bytesSent: Int
-        package let startedAt: MonotonicTime
-        package let finishedAt: MonotonicTime
-        package let timings: RequestTimings
-
-        init(_ record: borrowing ExchangeRecord) {
-            requestID = record.requestID
-            clientRequestID = record.clientRequestID
-            route = record.route
-            client = record.client
-            method = record.method
-            status = record.status
-            problem = record.problem
-            failure = record.failure
-            credential = record.credential?.name
-            generation = record.credential?.generation
-            wasReplayed = record.wasReplayed
-            bytesReceived = record.bytesReceived
-            bytesSent = record.bytesSent
-            startedAt = record.startedAt
-            finishedAt = record.finishedAt
-            timings = record.timings
-        }
-    }
-
-    private var entries: [Entry?]
+    private var entries: [FinishedRequest?]
     /// How many were ever added.
     package private(set) var count: UInt64 = 0
 
     package init(capacity: Int) { entries = Array(repeating: nil, count: max(1, capacity)) }
 
     package mutating func add(_ record: borrowing ExchangeRecord) {
-        entries[place(of: count)] = Entry(record)
+        entries[place(of: count)] = FinishedRequest(record)
         count &+= 1
     }
 
     /// Those of this id, the gateway's or the client's, oldest first.
-    package func find(_ id: String) -> [Entry] {
+    package func find(_ id: String) -> [FinishedRequest] {
         let own = RequestID(id)
-        var found: [Entry] = []
+        var found: [FinishedRequest] = []
         visit(after: 0) { if $0.requestID == own || $0.clientRequestID == id { found.append($0) } }
         return found
     }
@@ -61,7 +22,7 @@ package struct RequestRing: ~Copyable, Sendable {
     /// Appends those that were added behind the first `position` ones, oldest first.
     ///
     /// - Returns: How many of them were replaced already.
-    package func append(after position: UInt64, to found: inout [Entry]) -> UInt64 {
+    package func append(after position: UInt64, to found: inout [FinishedRequest]) -> UInt64 {
         visit(after: position) { found.append($0) }
         return first > position ? first - position : 0
     }
@@ -71,7 +32,7 @@ package struct RequestRing: ~Copyable, Sendable {
 
     private func place(of number: UInt64) -> Int { Int(number % UInt64(entries.count)) }
 
-    private func visit(after position: UInt64, _ body: (Entry) -> Void) {
+    private func visit(after position: UInt64, _ body: (FinishedRequest) -> Void) {
         var number = max(position, first)
         while number < count {
             if let entry = entries[place(of: number)] { body(entry) }

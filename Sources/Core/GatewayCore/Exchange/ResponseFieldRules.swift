@@ -4,6 +4,13 @@ package struct ResponseFieldRules: Sendable {
     /// In lower case, `_` read as `-`: an upstream that echoes its request must not give the credential away.
     package let credentialNames: [[UInt8]]
     private let policy: ResponsePolicy
+    /// The field that names the request, in lower case, `_` read as `-`: only the gateway writes it. Empty where it writes none.
+    private let requestIDName: [UInt8]
+
+    /// Lower-case names of fields that no trailer of the response may have.
+    package var namesKeptFromTrailers: [[UInt8]] {
+        requestIDName.isEmpty ? credentialNames : credentialNames + [requestIDName]
+    }
 
     /// What becomes of one field, or of some that follow each other.
     package enum Piece: Hashable, Sendable {
@@ -15,8 +22,10 @@ package struct ResponseFieldRules: Sendable {
         case droppedCookie
     }
 
-    package init(credentialNames: [[UInt8]], policy: ResponsePolicy) {
+    /// - Parameter requestIDHeader: The field that the gateway names the request in; nil where it does not.
+    package init(credentialNames: [[UInt8]], requestIDHeader: String? = nil, policy: ResponsePolicy) {
         self.credentialNames = credentialNames
+        requestIDName = (requestIDHeader?.utf8).map { $0.map(\.asciiDashed) } ?? []
         self.policy = policy
     }
 
@@ -67,6 +76,8 @@ package struct ResponseFieldRules: Sendable {
         case .authorization: return false
         default:
             if field.kind.isHopByHop { return false }
+            // The length first: few fields have it.
+            if field.name.count == requestIDName.count, bytes.equalsDashed(field.name, requestIDName) { return false }
             guard !head.options.nominated.isEmpty || !credentialNames.isEmpty else { return true }
             for name in head.options.nominated where bytes.equalsLowercased(field.name, name) { return false }
             for name in credentialNames where bytes.equalsDashed(field.name, name) { return false }

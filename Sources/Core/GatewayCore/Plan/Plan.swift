@@ -4,6 +4,8 @@ package struct Plan: Sendable {
     package var workers: WorkerCount
     /// Answers carry `Proxy-Status` (RFC 9209): the next hop and what it answered, or why it could not.
     package var sendsProxyStatus: Bool
+    /// The field that names each request in its answer; nil sends none.
+    package var requestIDHeader: String?
     package var listeners: [ListenerPlan]
     package var admin: AdminPlan
     package var access: AccessPlan
@@ -26,6 +28,7 @@ package struct Plan: Sendable {
         stateDirectory: String,
         workers: WorkerCount,
         sendsProxyStatus: Bool = true,
+        requestIDHeader: String? = "Gateway-Request-Id",
         listeners: [ListenerPlan],
         admin: AdminPlan,
         access: AccessPlan,
@@ -38,6 +41,7 @@ package struct Plan: Sendable {
         self.stateDirectory = stateDirectory
         self.workers = workers
         self.sendsProxyStatus = sendsProxyStatus
+        self.requestIDHeader = requestIDHeader
         self.listeners = listeners
         self.admin = admin
         self.access = access

@@ -31,6 +31,8 @@ protocol ClientStream: AnyObject {
     var request: RequestMessage { get }
     /// The client's address as `Forwarded` names it; nil on a unix socket.
     var clientAddress: String? { get }
+    /// The same for the log: on a unix socket, `unix`.
+    var peer: String { get }
     var isTLS: Bool { get }
     /// Content has come that the exchange has not taken yet.
     var hasUnreadContent: Bool { get }
@@ -46,12 +48,18 @@ protocol ClientStream: AnyObject {
     var isWritable: Bool { get }
     /// Bytes that the client has not taken. Asks the system.
     var untakenBytes: Int { get }
-    func sendInformational(_ head: borrowing ResponseHead, _ bytes: ByteBuffer, by route: CredentialedRoute)
+    func sendInformational(
+        _ head: borrowing ResponseHead,
+        _ bytes: ByteBuffer,
+        by route: CredentialedRoute,
+        id: RequestID
+    )
     /// - Returns: How the content has to come; nil where the head could not be written.
     func sendHead(
         _ head: borrowing ResponseHead,
         _ bytes: ByteBuffer,
         by route: CredentialedRoute,
+        id: RequestID,
         tokenNote: String?,
         requestIsComplete: Bool
     ) -> ContentForm?

@@ -106,13 +106,7 @@ extension ExchangeDriver {
             source?.note(.replayed, generation: rejected, by: credentialRequest)
             dropHeldResponse()
         }
-        let route = configuration.credentialed(
-            self.route.state,
-            credential,
-            from: admitted.chosen,
-            by: credentialRequest
-        )
-        connect(by: route)
+        connect(by: configuration.credentialed(route.state, credential, from: admitted.chosen))
     }
 
     func dropHeldResponse() {

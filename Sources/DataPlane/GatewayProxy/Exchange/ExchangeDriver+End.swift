@@ -114,7 +114,7 @@ extension ExchangeDriver {
         switch step {
         case .respond(let reason): respond(with: problem(reason, reported))
         case .cut(let reason):
-            record.problem = problem(reason, reported).kind
+            noteFailure(problem(reason, reported), isCut: true)
             cut(within: reason.cutLimit.map { TimeAmount($0) })
         default: break
         }
@@ -130,7 +130,7 @@ extension ExchangeDriver {
     }
 
     func respond(with problem: GatewayProblem) {
-        record.problem = problem.kind
+        noteFailure(problem)
         record.status = problem.kind.status
         leaveUpstream(isCut: false)
         report()
@@ -141,6 +141,16 @@ extension ExchangeDriver {
             disclosesNames: admitted.disclosesNames
         )
         client.respond(with: problem, as: subject, requestIsComplete: rules.requestIsComplete)
+    }
+
+    func noteFailure(_ problem: GatewayProblem, isCut: Bool = false) {
+        record.problem = problem.kind
+        record.failure = RequestFailure(problem, isCut: isCut, credential: source?.name, place: requestPlace)
+    }
+
+    var requestPlace: RequestPlace {
+        let bytes = client.request.bytes
+        return RequestPlace(client.request.decoder.head, bytes.readableBytesUInt8Span, peer: client.peer)
     }
 
     func cut(within limit: TimeAmount?) {

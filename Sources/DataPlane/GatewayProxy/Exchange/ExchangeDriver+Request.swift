@@ -25,6 +25,17 @@ extension ExchangeDriver {
         if rules.awaitsContinue, client.hasUnreadContent { setDeadline(configuration.timeouts.bodyIdle) }
         // What has come of the content goes in the same write.
         if rules.requestIsComplete || !client.hasUnreadContent { stream.flush() }
+        if !route.isUseNoted, let credential { noteFirstUse(of: credential, on: stream) }
+    }
+
+    /// The source is told of the first use of a generation when the head has left. It drops repeats from other loops.
+    private func noteFirstUse(of credential: Credential, on stream: any UpstreamStream) {
+        let (route, source, request) = (route, source, credentialRequest)
+        stream.whenSent {
+            guard !route.isUseNoted else { return }
+            route.isUseNoted = true
+            source?.note(.injected, generation: credential.generation, by: request)
+        }
     }
 
     func requestWriter() -> RequestWriter {

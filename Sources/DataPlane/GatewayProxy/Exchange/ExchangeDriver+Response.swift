@@ -98,11 +98,26 @@ extension ExchangeDriver {
 
     func pass(_ head: borrowing ResponseHead, _ bytes: ByteBuffer) -> ResponseDecision {
         record.status = head.status
+        if head.status >= 400 {
+            record.failure = RequestFailure(
+                status: head.status,
+                note: note,
+                wasReplayed: rules.wasReplayed,
+                credential: credential?.name,
+                place: requestPlace
+            )
+        }
         content.stopHolding()
         let tokenNote = note.fieldValue(generation: credential?.generation ?? 0)
-        let isComplete = rules.requestIsComplete
         guard
-            let form = client.sendHead(head, bytes, by: route, tokenNote: tokenNote, requestIsComplete: isComplete)
+            let form = client.sendHead(
+                head,
+                bytes,
+                by: route,
+                id: record.requestID,
+                tokenNote: tokenNote,
+                requestIsComplete: rules.requestIsComplete
+            )
         else {
             end(with: .responseInvalid, upstreamProblem(.upstreamInvalidResponse, "Its head could not be rewritten."))
             return .over
@@ -125,7 +140,7 @@ extension ExchangeDriver {
         let isWaitedFor = rules.phase == .responding || rules.awaitsContinue && !client.hasUnreadContent
         let step = rules.handle(.informational(status: head.status))
         if isWaitedFor { followDeadline() }
-        if step == .passInformational { client.sendInformational(head, bytes, by: route) }
+        if step == .passInformational { client.sendInformational(head, bytes, by: route, id: record.requestID) }
     }
 
     /// Takes the first `count` bytes of `buffer`, unless they are so many that ``receive(content:)`` is better.

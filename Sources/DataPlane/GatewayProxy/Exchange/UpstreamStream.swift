@@ -31,6 +31,8 @@ protocol UpstreamStream: AnyObject {
     func sendEnd(trailers: ByteBuffer)
     /// What was sent leaves now.
     func flush()
+    /// Flushes, and calls `done` when what was sent has left or may have; never where it is known that nothing has.
+    func whenSent(_ done: @escaping () -> Void)
     /// After the loss of the connection: the request as far as it was sent, where nothing of it has left.
     func takeUnsent() -> ByteBuffer?
 

@@ -4,6 +4,7 @@ import NIOCore
 
 extension HTTP1ClientConnection: ClientStream {
     var clientAddress: String? { context?.channel.remoteAddress?.ipAddress }
+    var peer: String { clientAddress ?? (identity.reach == .unix ? "unix" : "unknown") }
     var isTLS: Bool { !hasDirectSocket }
     var hasUnreadContent: Bool { !reader.isEmpty }
     var untakenBytes: Int { writer.untakenBytes() }
@@ -20,12 +21,18 @@ extension HTTP1ClientConnection: ClientStream {
 
     // MARK: Response
 
-    func sendInformational(_ head: borrowing ResponseHead, _ bytes: ByteBuffer, by route: CredentialedRoute) {
+    func sendInformational(
+        _ head: borrowing ResponseHead,
+        _ bytes: ByteBuffer,
+        by route: CredentialedRoute,
+        id: RequestID
+    ) {
         // One that does not fit is dropped: it is only advice.
         _ = stage.append { staged in
             route.responseWriter.write(
                 head,
                 bytes,
+                id: id,
                 persistence: .implied,
                 knowsChunks: true,
                 rules: route.responseFields,
@@ -40,6 +47,7 @@ extension HTTP1ClientConnection: ClientStream {
         _ head: borrowing ResponseHead,
         _ bytes: ByteBuffer,
         by route: CredentialedRoute,
+        id: RequestID,
         tokenNote: String?,
         requestIsComplete: Bool
     ) -> ContentForm? {
@@ -60,6 +68,7 @@ extension HTTP1ClientConnection: ClientStream {
             route.responseWriter.write(
                 head,
                 bytes,
+                id: id,
                 persistence: persistence,
                 knowsChunks: !isHTTP10,
                 rules: route.responseFields,
@@ -142,10 +151,8 @@ extension HTTP1ClientConnection: ClientStream {
     func refuse(_ problem: GatewayProblem, id: RequestID? = nil, _ refusal: RequestAuthorizer.Refusal? = nil) {
         let id = id ?? configuration.nextRequestID()
         let hasHead = request.bytes.readableBytes > 0
-        let bytes = request.bytes
-        let method = hasHead ? request.decoder.head.methodName(bytes.readableBytesUInt8Span) : ""
         let route = refusal?.route.map { shared.routes[$0] }
-        configuration.observeRefusal(problem, id: id, route: route, client: refusal?.client, method: method)
+        configuration.observe(problem, refusal, of: request, id: id, from: peer)
         let disclosesNames =
             refusal?.disclosesNames ?? shared.authorizer.disclosesNames(to: nil, on: identity)
         let subject = ProblemSubject(requestID: id, route: route, disclosesNames: disclosesNames)

@@ -296,9 +296,7 @@ final class HTTP1ClientConnection: ChannelDuplexHandler, DeadlineKeeper {
             trace: &trace
         )
         switch consume decision {
-        case .refused(let refusal):
-            configuration.observeDenial(refusal, id: id)
-            refuse(refusal.problem, id: id, refusal)
+        case .refused(let refusal): refuse(refusal.problem, id: id, refusal)
         case .admitted(let admitted): begin(id, admitted)
         }
     }

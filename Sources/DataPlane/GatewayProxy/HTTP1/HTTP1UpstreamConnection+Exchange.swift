@@ -69,6 +69,15 @@ extension HTTP1UpstreamConnection: UpstreamStream {
         buffers.giveBack(out)
     }
 
+    func whenSent(_ done: @escaping () -> Void) {
+        flush()
+        guard phase != .closed, writer.unsent == nil else { return }
+        guard !hasDirectSocket || writer.isHoldingBytes() else { return done() }
+        writer.afterWrites { [writer] in
+            if writer.unsent == nil { done() }
+        }
+    }
+
     private func takeStaged() -> ByteBuffer {
         var out = buffers.empty
         swap(&out, &staged)

@@ -35,7 +35,7 @@ final class HTTP1UpstreamConnection: ChannelDuplexHandler, DeadlineKeeper {
     private(set) var context: ChannelHandlerContext?
     let writer = SocketWriter()
     /// TLS is not in the pipeline.
-    private let hasDirectSocket: Bool
+    let hasDirectSocket: Bool
     var exchange: ExchangeDriver?
     var phase = Phase.opening
     var reader: ResponseReader
@@ -112,7 +112,7 @@ final class HTTP1UpstreamConnection: ChannelDuplexHandler, DeadlineKeeper {
         switch phase {
         case .opening:
             let detail = "\(opening?.origin.description ?? "The upstream") did not finish the TLS handshake in time."
-            settle(.failure(GatewayProblem(.upstreamTimeout, detail)))
+            settle(.failure(GatewayProblem(.upstreamTimeout, detail, hopError: .handshakeTimeout)))
             close()
         case .idle: closeIdle()
         case .tunnel: if exchange == nil { writer.reset() }
@@ -247,7 +247,10 @@ final class HTTP1UpstreamConnection: ChannelDuplexHandler, DeadlineKeeper {
 
     func errorCaught(context: ChannelHandlerContext, error: any Error) {
         if let mismatch = error as? PinMismatch { pool.dialer.showedWrongKey(mismatch.seen) }
-        if let opening { settle(.failure(UpstreamFailure.problem(error, opening.origin))) }
+        if let opening {
+            let certificate = try? context.pipeline.syncOperations.nioSSL_peerCertificate()
+            settle(.failure(UpstreamFailure.problem(error, opening.origin, certificate: certificate)))
+        }
         // A TLS close without close_notify may be a cut: what ends with the connection has no end to trust.
         if phase == .tunnel && !inputHasEnded || phase == .body && reader.endsWithConnection {
             phase = .closed

@@ -1,3 +1,4 @@
+import GatewayCore
 import NIOCore
 
 /// Puts a head together, run by run, in memory that was reserved for all of it.
@@ -36,6 +37,12 @@ import NIOCore
     mutating func write(text: String) {
         var text = text
         text.withUTF8 { unsafe write(UnsafeRawBufferPointer($0)) }
+    }
+
+    mutating func write(_ id: RequestID) {
+        let written = unsafe id.write(into: UnsafeMutableRawBufferPointer(rebasing: target[count...]))
+        if written == 0 { isComplete = false }
+        count &+= written
     }
 
     @inline(__always)

@@ -23,10 +23,15 @@ final class ResponseWriter: Sendable {
     /// Our `Via` and, where it is sent, `Proxy-Status` up to the status (RFC 9209).
     private let tail: ViaLines
     private let sendsProxyStatus: Bool
+    /// `Gateway-Request-Id: `, or another name for it; empty sends none.
+    private let requestIDStart: [UInt8]
 
-    /// - Parameter proxyStatus: ``ProxyStatus/member(nextHop:)``; nil sends none.
-    init(viaName: String, proxyStatus: String?) {
+    /// - Parameters:
+    ///   - proxyStatus: ``ProxyStatus/member(nextHop:)``; nil sends none.
+    ///   - requestIDHeader: The field that names the request; nil sends none.
+    init(viaName: String, proxyStatus: String?, requestIDHeader: String?) {
         sendsProxyStatus = proxyStatus != nil
+        requestIDStart = requestIDHeader.map { Array("\($0): ".utf8) } ?? []
         tail = ViaLines(name: viaName, then: proxyStatus.map { "Proxy-Status: \($0); received-status=" } ?? "")
     }
 
@@ -37,6 +42,7 @@ final class ResponseWriter: Sendable {
     func write(
         _ head: borrowing ResponseHead,
         _ source: ByteBuffer,
+        id: RequestID,
         persistence: Persistence,
         knowsChunks: Bool,
         rules: ResponseFieldRules,
@@ -44,7 +50,7 @@ final class ResponseWriter: Sendable {
         date: UnixTime?,
         into out: inout ByteBuffer
     ) -> Outcome {
-        let own = tail.count + (tokenNote?.utf8.count ?? 0)
+        let own = tail.count + requestIDStart.count + (tokenNote?.utf8.count ?? 0)
         var dropsCookies = false
         let isWritten = HeadCursor.append(to: &out, from: source, capacity: head.end + own + Self.wording) { cursor in
             cursor.write("HTTP/1.1 ")
@@ -60,6 +66,11 @@ final class ResponseWriter: Sendable {
                 cursor.write(tail.line(isHTTP10: head.isHTTP10))
                 if sendsProxyStatus {
                     cursor.copy(head.statusAndReason.lowerBound..<head.statusAndReason.lowerBound + 3)
+                    cursor.write("\r\n")
+                }
+                if !requestIDStart.isEmpty {
+                    cursor.write(requestIDStart)
+                    cursor.write(id)
                     cursor.write("\r\n")
                 }
             }
@@ -92,7 +103,7 @@ final class ResponseWriter: Sendable {
     }
 
     /// Room for the words that a writer adds by itself.
-    private static let wording = 192
+    private static let wording = 224
 
     @inline(__always)
     private func writeStatus(_ head: borrowing ResponseHead, _ cursor: inout HeadCursor) {

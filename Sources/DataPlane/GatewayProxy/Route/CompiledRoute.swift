@@ -7,10 +7,13 @@ struct UpstreamHeaderTemplate {
     let hostLine: [UInt8]
     let responseWriter: ResponseWriter
 
-    init(_ authority: String, viaName: String, _ sendsProxyStatus: Bool) {
+    init(_ authority: String, viaName: String, of configuration: ProxyConfiguration) {
         hostLine = Array("Host: \(authority)\r\n".utf8)
-        let hop = sendsProxyStatus ? ProxyStatus.member(nextHop: authority) : nil
-        responseWriter = ResponseWriter(viaName: viaName, proxyStatus: hop)
+        responseWriter = ResponseWriter(
+            viaName: viaName,
+            proxyStatus: configuration.sendsProxyStatus ? ProxyStatus.member(nextHop: authority) : nil,
+            requestIDHeader: configuration.requestIDHeader
+        )
     }
 }
 
@@ -38,6 +41,8 @@ final class CompiledRoute: Sendable {
     let keepsAuthorization: Bool
     let forwarded: ForwardedPolicy
     let responseWriter: ResponseWriter
+    /// Of answers; nil sends none.
+    let requestIDHeader: String?
     /// The query parameter that carries the credential, when it is a fixed one that goes there.
     let querySlot: [UInt8]?
     /// When the log was last told why the upstream refuses what the route asks for, in monotonic nanoseconds.
@@ -45,8 +50,15 @@ final class CompiledRoute: Sendable {
     private let hasDroppedCookie = Atomic<Bool>(false)
     private static let explanationPause: Int64 = 600_000_000_000
 
-    init(index: Int, route: ProxyRoute, upstream: UpstreamHeaderTemplate, now: MonotonicTime) {
+    init(
+        index: Int,
+        route: ProxyRoute,
+        upstream: UpstreamHeaderTemplate,
+        requestIDHeader: String?,
+        now: MonotonicTime
+    ) {
         self.index = index
+        self.requestIDHeader = requestIDHeader
         hostLine = upstream.hostLine
         responseWriter = upstream.responseWriter
         number = route.number

@@ -28,6 +28,8 @@ final class CredentialedRoute {
     let usesPrivateConnection: Bool
     /// The gateway says where the request came from: ``CompiledRoute/forwarded``.
     let addsForwarded: Bool
+    /// The audit log knows that this generation is used here.
+    var isUseNoted = false
     let query: InjectedQuery?
     /// How many bytes all of what is injected has, base path and query included.
     let injectedBytes: Int
@@ -63,6 +65,7 @@ final class CredentialedRoute {
         )
         responseFields = ResponseFieldRules(
             credentialNames: own,
+            requestIDHeader: route.requestIDHeader,
             policy: ResponsePolicy(
                 cookies: route.plan.cookies,
                 allowsConnectionAuth: route.plan.allowsConnectionAuth,

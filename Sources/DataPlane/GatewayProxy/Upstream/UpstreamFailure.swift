@@ -5,22 +5,22 @@ import NIOSSL
 
 /// What a failed connection is called.
 enum UpstreamFailure {
-    /// - Parameter isUnresolved: There was no address to dial yet.
-    static func problem(_ error: any Error, _ origin: Origin, isUnresolved: Bool = false) -> GatewayProblem {
+    /// - Parameters:
+    ///   - isUnresolved: There was no address to dial yet.
+    ///   - certificate: What the upstream has shown, where it has.
+    static func problem(
+        _ error: any Error,
+        _ origin: Origin,
+        isUnresolved: Bool = false,
+        certificate: NIOSSLCertificate? = nil
+    ) -> GatewayProblem {
         switch error {
         case let error as NIOConnectionError: connectionProblem(error, origin)
         case ChannelError.connectTimeout where isUnresolved: nameTimeout(origin)
         case ChannelError.connectTimeout: timeout(origin)
-        case let error as NIOSSLError: tlsProblem(error, origin)
-        case is NIOSSLExtraError, is PeerNameMismatch:
-            unreachable("The certificate of \(origin) does not name this host.", .certificateRefused)
-        case let error as PinMismatch:
-            unreachable(
-                "The certificate of \(origin) has a key that tls.pin does not name: \(error.seen).",
-                .certificateRefused
-            )
-        case is BoringSSLError: unreachable("The TLS handshake with \(origin) failed.", .handshakeFailed)
-        default: unreachable("\(origin) refused the connection or reset it.", nil)
+        case is NIOSSLError, is NIOSSLExtraError, is BoringSSLError, is PeerNameMismatch, is PinMismatch:
+            TLSFailure.problem(error, origin, certificate: certificate)
+        default: unreachable("\(origin) refused the connection or reset it.", .connectionTerminated)
         }
     }
 
@@ -36,26 +36,23 @@ enum UpstreamFailure {
             }
             return unreachable("The name \(origin.host) cannot be resolved.", .nameNotResolved)
         }
-        let timedOut = error.connectionErrors.allSatisfy {
-            if case .connectTimeout? = $0.error as? ChannelError { return true }
+        let errors = error.connectionErrors.map(\.error)
+        let timedOut = errors.allSatisfy {
+            if case .connectTimeout? = $0 as? ChannelError { return true }
             return false
         }
-        return timedOut ? timeout(origin) : unreachable("\(origin) does not accept connections; is it running?", nil)
+        if timedOut { return timeout(origin) }
+        let codes = errors.compactMap { ($0 as? IOError)?.errnoCode }
+        if !codes.isEmpty, codes.allSatisfy({ [EHOSTUNREACH, ENETUNREACH, EHOSTDOWN, ENETDOWN].contains($0) }) {
+            return unreachable("The network has no way to \(origin).", .hostUnreachable)
+        }
+        return unreachable("\(origin) does not accept connections; is it running?", .connectionRefused)
     }
 
     /// The upstream was not even asked.
     private static func isResourceExhausted(_ error: NIOConnectionError) -> Bool {
         [error.dnsAError, error.dnsAAAAError].contains { $0 is NameLookup.ResourceExhausted }
             || error.connectionErrors.contains { ($0.error as? IOError)?.meansResourceExhausted ?? false }
-    }
-
-    private static func tlsProblem(_ error: NIOSSLError, _ origin: Origin) -> GatewayProblem {
-        let text = String(describing: error)
-        guard text.contains("CERTIFICATE_VERIFY_FAILED") || text.contains("unableToValidateCertificate") else {
-            return unreachable("The TLS handshake with \(origin) failed.", .handshakeFailed)
-        }
-        let advice = "If it comes from an authority of your own, name it in the route's tls.ca."
-        return unreachable("The certificate of \(origin) is not trusted. \(advice)", .certificateRefused)
     }
 
     private static func timeout(_ origin: Origin) -> GatewayProblem {
@@ -68,7 +65,7 @@ enum UpstreamFailure {
         return GatewayProblem(.upstreamTimeout, detail, hopError: .nameTimeout)
     }
 
-    private static func unreachable(_ detail: String, _ error: GatewayProblem.HopError?) -> GatewayProblem {
+    private static func unreachable(_ detail: String, _ error: GatewayProblem.HopError) -> GatewayProblem {
         GatewayProblem(.upstreamUnreachable, detail, hopError: error)
     }
 }

@@ -38,11 +38,17 @@ final class ProxyShared: Sendable {
         let now = clock.now().monotonic
         sendsProxyStatus = configuration.sendsProxyStatus
         var words: [String: UpstreamHeaderTemplate] = [:]
-        let served = configuration.routes.enumerated().map { [viaName, sendsProxyStatus] index, route in
+        let served = configuration.routes.enumerated().map { [viaName] index, route in
             let authority = route.plan.upstream.authority
-            let known = words[authority] ?? UpstreamHeaderTemplate(authority, viaName: viaName, sendsProxyStatus)
+            let known = words[authority] ?? UpstreamHeaderTemplate(authority, viaName: viaName, of: configuration)
             words[authority] = known
-            return CompiledRoute(index: index, route: route, upstream: known, now: now)
+            return CompiledRoute(
+                index: index,
+                route: route,
+                upstream: known,
+                requestIDHeader: configuration.requestIDHeader,
+                now: now
+            )
         }
         routes = served
         authorizer = RequestAuthorizer(
@@ -105,6 +111,7 @@ final class ProxyShared: Sendable {
         ProblemAnswer(
             problem,
             requestID: subject.requestID.description,
+            requestIDHeader: configuration.requestIDHeader,
             names: ProblemAnswer.Names(
                 route: subject.route?.plan.name,
                 credential: subject.credential ?? subject.route?.credentialName,

@@ -46,15 +46,13 @@ final class WorkerConfiguration {
         for pool in pools where !kept.contains(where: { $0 === pool }) { pool.retire() }
     }
 
-    /// The route with this credential: made once for each generation. The source is told of the first use, and drops repeats from
-    /// other loops.
+    /// The route with this credential: made once for each generation.
     ///
     /// - Parameter chosen: The source of the request, where requests choose one.
     func credentialed(
         _ state: WorkerRoute,
         _ credential: Credential?,
-        from chosen: (any CredentialSource)?,
-        by request: @autoclosure () -> CredentialRequest
+        from chosen: (any CredentialSource)?
     ) -> CredentialedRoute {
         let index = state.route.index
         let key = chosen.map { ObjectIdentifier($0) }
@@ -63,7 +61,6 @@ final class WorkerConfiguration {
         let source = chosen ?? state.route.source
         let new = CredentialedRoute(state, credential: credential, of: source)
         if let key { keep(new, for: key, of: index) } else { routes[index] = new }
-        if let credential { source?.note(.injected, generation: credential.generation, by: request()) }
         return new
     }
 
@@ -79,36 +76,32 @@ final class WorkerConfiguration {
 
     // MARK: Refusals
 
-    /// Tells the observer of a client that was not let in.
-    func observeDenial(_ refusal: RequestAuthorizer.Refusal, id: RequestID) {
-        guard refusal.problem.kind.isDenial else { return }
-        let request = refusal.route.map {
-            CredentialRequest(
-                route: shared.routes[$0].plan.name,
-                client: refusal.client,
-                requestID: id.description
-            )
-        }
-        shared.observer.denied(request, requestID: id.description, reason: refusal.problem.kind)
-    }
-
     /// Tells the observer of a request that was answered before an exchange began.
-    func observeRefusal(
+    ///
+    /// - Parameter refusal: nil where the head could not be read.
+    func observe(
         _ problem: GatewayProblem,
+        _ refusal: RequestAuthorizer.Refusal?,
+        of request: RequestMessage,
         id: RequestID,
-        route: CompiledRoute?,
-        client: String?,
-        method: String
+        from peer: String
     ) {
+        let hasHead = request.bytes.readableBytes > 0
+        let bytes = request.bytes
+        let span = bytes.readableBytesUInt8Span
+        let route = refusal?.route.map { shared.routes[$0] }
+        let place = hasHead ? RequestPlace(request.decoder.head, span, peer: peer) : RequestPlace(peer: peer)
         shared.observer.finished(
             ExchangeRecord(
                 requestID: id,
+                clientRequestID: hasHead ? ClientRequestID.read(from: request.decoder.head, span) : nil,
                 worker: worker.number,
                 route: route?.number,
-                client: client,
-                method: method,
+                client: refusal?.client,
+                method: hasHead ? request.decoder.head.methodName(span) : "",
                 status: problem.kind.status,
                 problem: problem.kind,
+                failure: RequestFailure(problem, credential: route?.credentialName, place: place),
                 startedAt: shared.clock.monotonic()
             )
         )

@@ -93,7 +93,7 @@ package struct PlanChange: Hashable, Sendable, Codable {
         }
         var items = [
             item("state_directory", summary.stateDirectory), item("workers", summary.workers),
-            item("proxy_status", String(summary.proxyStatus)),
+            item("proxy_status", String(summary.proxyStatus)), item("request_id_header", summary.requestIdHeader),
             item("listeners.admin", summary.admin), item("access.require_client", summary.requireClient),
             item("access.allow_origins", "[\(summary.allowOrigins.joined(separator: ", "))]"),
         ]

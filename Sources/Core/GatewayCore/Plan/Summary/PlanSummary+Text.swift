@@ -5,6 +5,7 @@ extension PlanSummary {
         page.line("state_directory", stateDirectory)
         page.line("workers", workers)
         page.line("proxy_status", String(proxyStatus))
+        page.line("request_id_header", requestIdHeader)
         page.heading("listeners")
         page.indented { page in
             for listener in listeners { page.line("proxy", listener.text) }

@@ -75,6 +75,7 @@ package struct PlanSummary: Hashable, Sendable, Codable {
     package var stateDirectory: String
     package var workers: String
     package var proxyStatus: Bool
+    package var requestIdHeader: String
     package var listeners: [Listener]
     package var admin: String
     package var clients: [String]
@@ -102,6 +103,7 @@ extension PlanSummary {
         stateDirectory = plan.stateDirectory
         workers = if case .exactly(let count) = plan.workers { String(count) } else { "auto" }
         proxyStatus = plan.sendsProxyStatus
+        requestIdHeader = plan.requestIDHeader ?? "off"
         listeners = plan.listeners.map(Listener.init)
         admin = Listener(plan.admin.address).text
         clients = plan.access.clients.map(\.name)

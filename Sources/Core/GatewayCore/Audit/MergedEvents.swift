@@ -1,0 +1,107 @@
+/// Makes few rows of many events: of each key, the first event of a minute is a row, and the rest of that minute are counted in a second row.
+///
+///     event ─▶ row (1)    event  event  event ──minute over──▶ row (3)    event ─▶ row (1)
+///
+/// A row that the budget does not allow yet is written later. The number of keys is limited. An event whose key has no place is counted
+/// under another key, so every event is in the count of some row.
+package struct MergedEvents<Key: Hashable & Sendable, Sample: Sendable>: Sendable {
+    package struct Row: Sendable {
+        package let key: Key
+        /// Of one of the events.
+        package let sample: Sample
+        /// How many events the row stands for.
+        package let count: Int
+        /// Ids of some of them, the oldest first.
+        package let ids: [String]
+    }
+
+    private struct Entry {
+        let since: MonotonicTime
+        let cause: String
+        /// Its first event is in a row.
+        var isWritten: Bool
+        /// Of the first event that is in no row yet.
+        var sample: Sample?
+        var count = 0
+        var ids: [String] = []
+    }
+
+    package static var interval: Duration { .seconds(60) }
+    /// The maximum number of ids in a row.
+    package static var maximumIDs: Int { 15 }
+
+    private let limit: Int
+    private let overflow: @Sendable (Key) -> Key
+    private var entries: [Key: Entry] = [:]
+    /// The keys that are in ``entries``, the oldest first.
+    private var order: [Key] = []
+
+    /// - Parameters:
+    ///   - limit: The maximum number of keys at one time, without those that `overflow` makes.
+    ///   - overflow: The key that counts an event whose own key has no place. It makes few different ones.
+    package init(limit: Int, overflow: @escaping @Sendable (Key) -> Key) {
+        self.limit = limit
+        self.overflow = overflow
+    }
+
+    /// - Parameter cause: Whose part of the budget a row takes.
+    /// - Returns: The row to write now, if there is one.
+    package mutating func add(
+        _ key: Key,
+        for cause: String,
+        id: @autoclosure () -> String,
+        at now: MonotonicTime,
+        budget: inout RowBudget,
+        sample: @autoclosure () -> Sample
+    ) -> Row? {
+        let key = entries[key] == nil && entries.count >= limit ? overflow(key) : key
+        guard entries[key] == nil else {
+            count(key, id: id, sample: sample)
+            return nil
+        }
+        let isAllowed = budget.spend(for: cause, at: now)
+        entries[key] = Entry(since: now, cause: cause, isWritten: isAllowed)
+        order.append(key)
+        guard isAllowed else {
+            count(key, id: id, sample: sample)
+            return nil
+        }
+        return Row(key: key, sample: sample(), count: 1, ids: [id()])
+    }
+
+    private mutating func count(_ key: Key, id: () -> String, sample: () -> Sample) {
+        let isFirst = entries[key]?.count == 0
+        let newID = entries[key]?.ids.count ?? 0 < Self.maximumIDs ? id() : nil
+        let newSample = isFirst ? sample() : nil
+        entries[key]?.count += 1
+        if let newID { entries[key]?.ids.append(newID) }
+        if let newSample { entries[key]?.sample = newSample }
+    }
+
+    /// The rows that are due and that the budget allows. To be asked every second.
+    package mutating func due(at now: MonotonicTime, budget: inout RowBudget) -> [Row] {
+        var rows: [Row] = []
+        order.removeAll { key in
+            guard let entry = entries[key] else { return true }
+            let isOver = now - entry.since >= Self.interval
+            guard isOver || !entry.isWritten else { return false }
+            if entry.count > 0 {
+                guard budget.spend(for: entry.cause, at: now) else { return false }
+                if let row = Self.row(key, entry) { rows.append(row) }
+            }
+            entries[key] = isOver ? nil : Entry(since: entry.since, cause: entry.cause, isWritten: true)
+            return isOver
+        }
+        return rows
+    }
+
+    /// All that is in no row yet, whatever the budget says: nothing comes after it.
+    package mutating func rest() -> [Row] {
+        defer { (entries, order) = ([:], []) }
+        return order.compactMap { key in entries[key].flatMap { Self.row(key, $0) } }
+    }
+
+    private static func row(_ key: Key, _ entry: Entry) -> Row? {
+        entry.sample.map { Row(key: key, sample: $0, count: entry.count, ids: entry.ids) }
+    }
+}

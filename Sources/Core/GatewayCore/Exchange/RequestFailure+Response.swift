@@ -1,0 +1,47 @@
+extension RequestFailure {
+    /// Whether a request whose response is passed on has failed: with a status of 500 or more, or because the upstream rejected the
+    /// injected credential for good. Any other 4xx is between the client and the upstream.
+    ///
+    /// - Parameters:
+    ///   - note: What became of the rejection.
+    ///   - credential: What was injected; nil where nothing was.
+    package convenience init?(
+        status: Int,
+        note: ResponseNote,
+        wasReplayed: Bool,
+        credential: String?,
+        place: @autoclosure () -> RequestPlace
+    ) {
+        if status >= 500 {
+            self.init(reason: .upstreamStatus, credential: credential, place: place())
+        } else if credential != nil, note != .none || wasReplayed && (status == 401 || status == 403) {
+            self.init(
+                reason: .credentialRejected,
+                explanation: note.explanation,
+                credential: credential,
+                place: place()
+            )
+        } else {
+            return nil
+        }
+    }
+}
+
+extension ResponseNote {
+    /// For the operator. The client has ``fieldValue(generation:)``.
+    fileprivate var explanation: String {
+        switch self {
+        case .none: "The upstream rejected the credential."
+        case .rejected: "The upstream rejected the credential, and it cannot be replaced without a person."
+        case .rejectedNotHeld, .challengedNotHeld:
+            "The upstream rejected the credential. The request was not sent again, because its content was not held "
+                + "(limits.replay_body_bytes)."
+        case .notRenewed:
+            "The upstream rejected the credential where it rejects newer ones, too, so no other one was obtained."
+        case .rejectedAgain:
+            "The upstream rejected a new token, too: does the credential have the rights that this path needs?"
+        case .notReplaced(let kind):
+            "The upstream rejected the credential, and no other one could be obtained: \(kind.rawValue)."
+        }
+    }
+}

@@ -1,0 +1,48 @@
+import GatewayCore
+import Testing
+
+@Suite("Responses that are failures", .timeLimit(.minutes(5)))
+struct FailedResponseTests {
+    private static func reason(
+        _ status: Int,
+        _ note: ResponseNote = .none,
+        wasReplayed: Bool = false,
+        credential: String? = "box"
+    ) -> String? {
+        RequestFailure(
+            status: status,
+            note: note,
+            wasReplayed: wasReplayed,
+            credential: credential,
+            place: RequestPlace(peer: "unix")
+        )?.reason.description
+    }
+
+    @Test(arguments: [500, 501, 502, 503, 504, 599])
+    func anErrorOfTheUpstreamIsOne(_ status: Int) {
+        #expect(Self.reason(status) == "upstream_status")
+        #expect(Self.reason(status, credential: nil) == "upstream_status")
+    }
+
+    @Test(arguments: [400, 401, 403, 404, 409, 429, 499])
+    func anotherStatusIsBetweenTheClientAndTheUpstream(_ status: Int) {
+        #expect(Self.reason(status) == nil)
+        #expect(Self.reason(status, credential: nil) == nil)
+    }
+
+    @Test(arguments: [
+        ResponseNote.rejected, .rejectedNotHeld, .challengedNotHeld, .notRenewed, .rejectedAgain,
+        .notReplaced(.loginRequired),
+    ])
+    func aRejectedCredentialIsOne(_ note: ResponseNote) {
+        #expect(Self.reason(401, note) == "credential_rejected")
+        #expect(Self.reason(403, note) == "credential_rejected")
+    }
+
+    @Test func soIsOneThatRemainsBehindAReplay() {
+        #expect(Self.reason(401, wasReplayed: true) == "credential_rejected")
+        #expect(Self.reason(403, wasReplayed: true) == "credential_rejected")
+        #expect(Self.reason(404, wasReplayed: true) == nil)
+        #expect(Self.reason(401, wasReplayed: true, credential: nil) == nil)
+    }
+}
