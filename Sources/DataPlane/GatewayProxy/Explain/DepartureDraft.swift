@@ -44,12 +44,13 @@ struct DepartureDraft: Sendable {
         let template = UpstreamHeaderTemplate(
             route.plan.upstream.authority,
             viaName: shared.viaName,
-            shared.sendsProxyStatus
+            of: shared.configuration
         )
         let compiled = CompiledRoute(
             index: match.route,
             route: route,
             upstream: template,
+            requestIDHeader: nil,
             now: shared.clock.monotonic()
         )
         let state = WorkerRoute(route: compiled, pool: configuration.routes[match.route].state.pool)
