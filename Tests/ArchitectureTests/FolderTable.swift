@@ -64,7 +64,8 @@ enum FolderTable {
         ],
         [
             "Explain": [
-                "Access", "Addresses", "Config", "Errors", "HTTP", "HTTP1", "Plan", "Routing", "Text", "Time", "Tokens",
+                "Access", "Addresses", "Audit", "Config", "Errors", "HTTP", "HTTP1", "Plan", "Routing", "Text", "Time",
+                "Tokens",
             ]
         ],
         ["Doctor": ["Addresses", "Config", "Errors", "Plan", "Ports", "Text", "Time", "Tokens"]],

@@ -4,6 +4,7 @@ import json
 import re
 import shlex
 import subprocess
+import time
 
 import pytest
 import requests
@@ -11,7 +12,7 @@ from harness import processes
 from harness.configs import CANARY
 from harness.gateway import command
 from harness.login import config as login_config
-from harness.origin import RecordingOrigin
+from harness.origin import RecordingOrigin, response
 from harness.token_server import TokenServer
 
 CI = f"{CANARY}-token-of-ci"
@@ -479,11 +480,16 @@ def test_live_sends_what_was_explained(world):
         origin.forget()
     done = gateway.run("explain", "--live", "--json", f"{gateway.url}/open/live?a=1")
     report = json.loads(done.stdout)
-    assert done.returncode == 0 and report["status"] == 200 and report["content_bytes"] > 0
+    live, [told] = report["live"], report["history"]["requests"]
+    assert done.returncode == 0 and live["status"] == 200 and live["content_bytes"] > 0
+    assert told["request_id"] == live["request_id"] and told["status"] == 200 and told["route"] == "open"
     assert world.origins[0].last().target == "/live?a=1"
     for words in (f"GET {world.origins[2].url}/v1/x", f"curl -x {gateway.url} {world.origins[2].url}/v1/x"):
-        assert json.loads(gateway.run("explain", "--live", "--json", words).stdout)["status"] == 200
+        assert json.loads(gateway.run("explain", "--live", "--json", words).stdout)["live"]["status"] == 200
     assert world.origins[2].count() == 2
+    text = gateway.run("explain", "--live", f"{gateway.url}/nowhere?k={CANARY}").stdout
+    assert text.startswith("Sent GET /nowhere?k=***: 404, ") and "The gateway says: No route matches." in text
+    assert "Gateway-Request-Id: " in text and "the gateway answered 404 no-route" in text and CANARY not in text
 
 
 def test_live_asks_before_it_changes_something(world):
@@ -519,3 +525,92 @@ def test_live_needs_a_gateway(make_gateway, origin):
     gateway = make_gateway({"routes": {"api": {"upstream": origin.url, "auth": "none"}}})
     done = gateway.run("explain", "--live", "/api/x")
     assert done.returncode == 4 and origin.count() == 0
+
+
+# MARK: What became of a request
+
+
+def history(gateway, name):
+    done = gateway.run("explain", "--json", name)
+    assert CANARY not in done.stdout + done.stderr
+    return done.returncode, json.loads(done.stdout)
+
+
+def ask(gateway, path, **fields):
+    answer = requests.get(gateway.url + path, headers=fields, timeout=20)
+    return answer.status_code, answer.headers["Gateway-Request-Id"]
+
+
+def test_an_id_leads_to_what_happened_and_where_the_time_went(start_gateway, make_origin, token_server):
+    def slow(request):
+        time.sleep(0.4)
+        return response(200, b"hello")
+
+    auth = {"strategy": "delegated", "url": token_server.url + "/token?id={{unique_id}}", "unique_id": "42"}
+    gateway = start_gateway({
+        "credentials": {"me": auth},
+        "routes": {"api": {"upstream": make_origin(slow).url, "auth": "me"}, "down": {"upstream": "http://127.0.0.1:1", "auth": "none"}},
+    })
+    status, name = ask(gateway, f"/api/users/{CANARY}?key={CANARY}", Authorization=CANARY)
+    assert status == 200
+    code, found = history(gateway, name)
+    [told] = found["requests"]
+    assert code == 0 and (told["status"], told["route"], told["credential"], told["generation"]) == (200, "api", "me", 1)
+    times = told["times"]
+    assert times["credential"] <= times["connection"] <= times["response"] <= times["total"]
+    assert times["response"] - times["connection"] >= 350
+    # The token events that the request caused; the second is written behind the request.
+    def events():
+        return {event["event"] for event in history(gateway, name)[1]["requests"][0]["events"]}
+
+    processes.wait_until(lambda: {"acquired", "injected"} <= events(), 10, "both events are in the log")
+    text = gateway.run("explain", name).stdout
+    assert re.search(r"^GET on route api: the upstream answered 200 after \d+ ms\.\n", text)
+    assert re.search(r"time +\d+ ms: credential \d+ ms, connection \d+ ms, response head \d+ ms, content \d+ ms", text)
+
+    status, name = ask(gateway, "/down/users/12345", **{"X-Request-Id": "mine-1"})
+    assert status == 502
+    for asked in (name, "mine-1"):
+        [told] = history(gateway, asked)[1]["requests"]
+        assert (told["request_id"], told["client_request_id"]) == (name, "mine-1")
+        assert told["problem"] == "upstream-unreachable" and told["peer"] == "127.0.0.1"
+        assert told["path"].startswith("/down/users/") and "12345" not in told["path"]
+    text = gateway.run("explain", name).stdout
+    assert text.startswith("GET on route down: the gateway answered 502 upstream-unreachable after ")
+    assert f"authgateway explain {name}" in gateway.text(), "the warning names the command"
+
+
+def test_all_requests_of_a_clients_id_are_listed(start_gateway, origin):
+    gateway = start_gateway({"routes": {"api": {"upstream": origin.url, "auth": "none"}}})
+    names = [ask(gateway, "/api/x", **{"X-Request-Id": "trace-9"})[1] for _ in range(3)]
+    assert sorted(told["request_id"] for told in history(gateway, "trace-9")[1]["requests"]) == sorted(names)
+    code, found = history(gateway, "nobody-has-it")
+    assert code == 1 and found["requests"] == [] and found["remarks"]
+    assert "No request is known by the id nobody-has-it." in gateway.run("explain", "nobody-has-it").stdout
+
+
+def test_without_a_gateway_the_audit_log_tells(start_gateway, origin):
+    gateway = start_gateway({
+        "access": {"clients": {"ci": {"token": CI}}, "require_client": False},
+        "audit": {"usage": "request"},
+        "routes": {
+            "api": {"upstream": origin.url, "auth": "none"},
+            "shut": {"upstream": origin.url, "auth": "none", "clients": ["ci"]},
+            "down": {"upstream": "http://127.0.0.1:1", "auth": "none"},
+        },
+    })
+    names = {path: ask(gateway, path, **{"X-Request-Id": f"mine{path.replace('/', '-')}"}) for path in ("/api/x", "/down/x", "/shut/x")}
+    online = {path: history(gateway, name)[1]["requests"][0] for path, (_, name) in names.items()}
+    gateway.stop()
+    for path, (status, name) in names.items():
+        for asked in (name, f"mine{path.replace('/', '-')}"):
+            code, found = history(gateway, asked)
+            assert code == 0, found
+            [told] = found["requests"]
+            assert (told["request_id"], told["status"]) == (name, status)
+            for part in ("route", "problem", "reason", "peer", "path"):
+                assert told.get(part) == online[path].get(part) or path == "/api/x", (path, part)
+    assert [told["status"] for told in history(gateway, names["/api/x"][1])[1]["requests"]] == [200]
+    # It needs no secret of the configuration.
+    text = gateway.run("explain", names["/down/x"][1]).stdout
+    assert "the gateway answered 502 upstream-unreachable" in text and "looked at   the audit log\n" in text

@@ -174,7 +174,7 @@ package final class AuditReader: Sendable {
         AuditFollow(path: path, after: id, interval: interval)
     }
 
-    private func read<Value: Sendable>(
+    func read<Value: Sendable>(
         _ body: @escaping @Sendable (Database) throws -> Value
     ) async throws(AuditError) -> Value {
         let path = path

@@ -37,7 +37,8 @@ package struct AuditRow: Hashable, Sendable {
             || member("requests")?.split(separator: " ").contains(Substring(id)) == true
     }
 
-    private func member(_ name: String) -> String? {
+    /// A text in ``detail``; nil where there is none of that name.
+    package func member(_ name: String) -> String? {
         guard case .object(let members)? = JSONValue(Array(detail.utf8)), case .string(let text)? = members[name]
         else { return nil }
         return text

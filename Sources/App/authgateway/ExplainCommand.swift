@@ -11,6 +11,8 @@ struct ExplainCommand: AsyncParsableCommand {
               authgateway explain POST https://api.box.com/2.0/files --client ci
               authgateway explain 'curl -d a=b http://box.localhost:8080/2.0/files'
               authgateway explain - < command.txt
+              authgateway explain --live http://127.0.0.1:8080/box/2.0/users/me
+              authgateway explain k3f9a01-2s
 
             Shows the route and why the others lost, the client, the rules, the credential,
             which fields are removed and added, and the request as the upstream would get
@@ -20,13 +22,21 @@ struct ExplainCommand: AsyncParsableCommand {
             an upstream: then the gateway is taken for the client's proxy. With - the input
             comes from standard input, where no other user sees it.
 
+            With the id of a request (Gateway-Request-Id of its answer, or the X-Request-Id
+            that the client sent) it says what happened and where the time went: from the
+            last requests in memory and from the audit log.
+
             Without a running gateway it is worked out from the configuration file and the
-            token store.
+            token store; what happened, from the audit log. Exit code 1 when no request has
+            the id.
             """
     )
 
     @Argument(
-        help: ArgumentHelp("A URL, METHOD URL or a curl command in quotation marks; - reads it.", valueName: "request")
+        help: ArgumentHelp(
+            "A URL, METHOD URL, a curl command in quotation marks or an id; - reads it.",
+            valueName: "request"
+        )
     )
     var input: [String]
 
@@ -59,7 +69,9 @@ struct ExplainCommand: AsyncParsableCommand {
             let text = try ExplainInputText.read(input)
             return try await send(text, commands)
         }
-        Console.write(try await commands.explain(try ExplainInputText.read(input), as: client))
+        let (output, isKnown) = try await commands.explain(try ExplainInputText.read(input), as: client)
+        Console.write(output)
+        if !isKnown { throw CommandFailure(.failed) }
     }
 
     private func send(_ text: String, _ commands: ExplainCommands) async throws {

@@ -148,7 +148,14 @@ struct Assembly: Sendable {
                 control: { makeControl() },
                 logins: logins,
                 vending: vending,
-                explainer: Explainer(live: live, proxy: proxy, control: makeControl, source: .gateway, clock: clock),
+                explainer: Explainer(
+                    live: live,
+                    proxy: proxy,
+                    control: makeControl,
+                    archive: RequestArchive(audit: plan.audit) { observer.recentRequests($0) },
+                    source: .gateway,
+                    clock: clock
+                ),
                 storage: storage,
                 observer: observer,
                 broadcaster: broadcaster,

@@ -7,6 +7,7 @@ struct Explainer: ExplanationControl {
     private let proxy: ProxyServer
     /// nil where the token store was not looked at.
     private let control: (@Sendable () -> OperatorControl)?
+    private let archive: RequestArchive
     private let source: Explanation.Source
     private let clock: any GatewayClock
     /// nil for those that are open.
@@ -16,6 +17,7 @@ struct Explainer: ExplanationControl {
         live: LivePlan,
         proxy: ProxyServer,
         control: (@Sendable () -> OperatorControl)?,
+        archive: RequestArchive,
         source: Explanation.Source,
         clock: any GatewayClock,
         listeners: [ArrivalListener]? = nil
@@ -23,6 +25,7 @@ struct Explainer: ExplanationControl {
         self.live = live
         self.proxy = proxy
         self.control = control
+        self.archive = archive
         self.source = source
         self.clock = clock
         self.listeners = listeners
@@ -37,7 +40,7 @@ struct Explainer: ExplanationControl {
         }
         switch input {
         case .request(let request): return await explain(request, as: question.client)
-        case .requestID: return .failure(GatewayProblem(.requestRefused, "Ids are not explained yet."))
+        case .requestID(let id): return .success(ExplanationAnswer(await archive.history(of: id)))
         }
     }
 

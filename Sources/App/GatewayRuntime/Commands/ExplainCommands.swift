@@ -3,6 +3,7 @@ import GatewayCore
 /// What `explain` does: asks the running gateway what would become of a request, or works it out from the configuration.
 package struct ExplainCommands: Sendable {
     private let configuration: String
+    private let audit: AuditPlan
     private let client: AdminClient
     private let asJSON: Bool
     private let style: TextStyle
@@ -10,6 +11,7 @@ package struct ExplainCommands: Sendable {
     /// - Parameter configuration: The path of `gateway.yaml`.
     package init(configuration: String, asJSON: Bool, style: TextStyle = .current) throws(CommandFailure) {
         let plan = try OperatorSettings(configuration: configuration).plan
+        audit = plan.audit
         client = AdminClient(plan.admin, stateDirectory: plan.stateDirectory)
         self.configuration = configuration
         self.asJSON = asJSON
@@ -19,10 +21,15 @@ package struct ExplainCommands: Sendable {
     /// - Parameters:
     ///   - input: See ``ExplainInput``.
     ///   - name: As whom; nil for whom the request's own token names.
+    /// - Returns: What is for standard output, and whether anything is known.
     /// - Throws: ``ExitStatus/usage`` when the input cannot be read.
-    package func explain(_ input: String, as name: String? = nil) async throws(CommandFailure) -> String {
+    package func explain(
+        _ input: String,
+        as name: String? = nil
+    ) async throws(CommandFailure) -> (output: String, isKnown: Bool) {
         _ = try Self.read(input)
-        return try text(of: try await answer(ExplanationQuestion(input: input, client: name)))
+        let answer = try await answer(ExplanationQuestion(input: input, client: name))
+        return (try text(of: answer), answer.history?.requests.isEmpty != true)
     }
 
     /// Sends the request through the running gateway, and says what became of it.
@@ -39,8 +46,27 @@ package struct ExplainCommands: Sendable {
         guard let explanation = try await client.explain(ExplanationQuestion(input: input)).explanation else {
             throw CommandFailure(.failed, "the gateway does not explain this request")
         }
-        let report = try await sender.send(explanation, idField: "Gateway-Request-Id")
-        return asJSON ? try JSONText.pretty(report) : report.text
+        let report = try await sender.send(explanation)
+        let history = try await history(of: report.requestId)
+        guard asJSON else { return report.text + "\n" + (history?.text(width: style.width) ?? "") }
+        return try JSONText.pretty(LiveAnswer(live: report, history: history))
+    }
+
+    private struct LiveAnswer: Encodable {
+        let live: LiveReport
+        let history: RequestHistory?
+    }
+
+    /// The answer may have come before the gateway has noted its end.
+    private func history(of id: String?) async throws(CommandFailure) -> RequestHistory? {
+        guard let id else { return nil }
+        var history: RequestHistory?
+        for _ in 0..<10 {
+            history = try await client.explain(ExplanationQuestion(input: id)).history
+            if history?.requests.contains(where: { $0.status != nil }) == true { break }
+            try? await Task.sleep(for: .milliseconds(100))
+        }
+        return history
     }
 
     private static func read(_ input: String) throws(CommandFailure) -> ExplainInput {
@@ -56,6 +82,10 @@ package struct ExplainCommands: Sendable {
             return try await client.explain(question)
         } catch {
             guard error.status == .unreachable, !client.isAnswered(error) else { throw error }
+            // Needs neither the rest of the configuration nor its secrets.
+            if case .requestID(let id) = try Self.read(question.input) {
+                return ExplanationAnswer(await RequestArchive(audit: audit, recent: nil).history(of: id))
+            }
             let offline = try await OfflineExplainer(configuration: configuration, after: error)
             let result = await offline.explain(question)
             await offline.close()
@@ -64,6 +94,9 @@ package struct ExplainCommands: Sendable {
     }
 
     private func text(of answer: ExplanationAnswer) throws(CommandFailure) -> String {
+        if let history = answer.history {
+            return asJSON ? try JSONText.pretty(history) : history.text(width: style.width)
+        }
         guard let explanation = answer.explanation else { return "" }
         return asJSON ? try JSONText.pretty(explanation) : painted(explanation)
     }

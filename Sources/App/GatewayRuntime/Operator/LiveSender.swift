@@ -28,7 +28,7 @@ struct LiveSender: Sendable {
     }
 
     /// - Parameter explanation: Says how the request comes in.
-    func send(_ explanation: Explanation, idField: String) async throws(CommandFailure) -> LiveReport {
+    func send(_ explanation: Explanation) async throws(CommandFailure) -> LiveReport {
         let way = WayIn(explanation.request)
         let head = way.head(of: request, contentLength: content.count)
         let live = LiveRequest(listener: way.listener, host: way.host, bytes: Array(head.utf8) + content)
@@ -38,7 +38,7 @@ struct LiveSender: Sendable {
             answerTo: request,
             by: way,
             answer,
-            idField: idField,
+            idField: explanation.request.idField,
             after: ContinuousClock.now - start
         )
         guard let report else {

@@ -39,6 +39,7 @@ struct OfflineExplainer: Sendable {
                 live: live,
                 proxy: proxy,
                 control: control.map { control in { @Sendable in control } },
+                archive: RequestArchive(audit: plan.audit, recent: nil),
                 source: control == nil ? .configuration : .store,
                 clock: clock,
                 listeners: plan.listeners.map { ArrivalListener($0) }

@@ -53,6 +53,7 @@ extension Explanation.Request {
         host = ShownText.clean(arrival.host)
         listener = Explanation.Listener(arrival.listener)
         way = arrival.form
+        idField = judgement.idField
         remarks = (request.remarks + arrival.remarks + judgement.remarks).map { ShownText.clean($0) }
         if arrival.form == .proxy, request.proxy == nil {
             let advice = "explained as if the gateway were the client's proxy, \(arrival.listener.authority)"

@@ -35,6 +35,8 @@ package struct Explanation: Hashable, Sendable, Codable {
         package var host: String
         package var listener: Listener
         package var way: WayIn.Form
+        /// The field of the answer that names the request; nil for none.
+        package var idField: String?
         /// What somebody should know of how the input was read.
         package var remarks: [String]
     }

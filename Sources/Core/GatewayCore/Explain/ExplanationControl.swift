@@ -18,6 +18,9 @@ package struct ExplanationQuestion: Hashable, Sendable, Codable {
 package struct ExplanationAnswer: Hashable, Sendable, Codable {
     /// Of a request that was described.
     package var explanation: Explanation?
+    /// Of requests that were sent.
+    package var history: RequestHistory?
 
     package init(_ explanation: Explanation) { self.explanation = explanation }
+    package init(_ history: RequestHistory) { self.history = history }
 }

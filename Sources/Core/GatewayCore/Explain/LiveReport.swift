@@ -14,13 +14,13 @@ package struct LiveReport: Hashable, Sendable, Codable {
 
     /// - Parameters:
     ///   - bytes: All that came.
-    ///   - idField: The name of the field with the gateway's id.
+    ///   - idField: The name of the field with the gateway's id; nil where answers have none.
     /// - Returns: nil when it is no response.
     package init?(
         answerTo request: DescribedRequest,
         by arrival: WayIn,
         _ bytes: [UInt8],
-        idField: String,
+        idField: String?,
         after duration: Duration
     ) {
         var rest = bytes[...]
@@ -31,7 +31,7 @@ package struct LiveReport: Hashable, Sendable, Codable {
             rest = rest.dropFirst(decoder.head.end)
             guard decoder.head.isInformational, decoder.head.status != 101 else {
                 status = decoder.head.status
-                requestId = Self.value(of: idField, decoder.head, head)
+                requestId = idField.flatMap { name in Self.value(of: name, decoder.head, head) }
                 let isProblem = Self.value(of: "Content-Type", decoder.head, head)?.hasPrefix(
                     "application/problem+json"
                 )

@@ -72,6 +72,8 @@ package struct RequestJudgement: Sendable {
     package var credential: CredentialUse?
     package var departure: Departure?
     package var remarks: [String] = []
+    /// The field of the answer that names the request; nil for none.
+    package var idField: String?
 
     package init(_ request: DescribedRequest, arrival: WayIn) {
         self.request = request

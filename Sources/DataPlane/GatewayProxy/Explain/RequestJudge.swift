@@ -14,6 +14,7 @@ struct RequestJudge: Sendable {
     /// - Returns: nil when a reload came in between, or no event loop answers.
     func judge(as client: String?) async -> RequestJudgement? {
         var judgement = RequestJudgement(request, arrival: arrival)
+        judgement.idField = shared.configuration.requestIDHeader
         let identity = arrival.listener.identity
         if request.contentLength == nil {
             judgement.remarks.append("The size of the content is not known here: it is taken as chunked.")

@@ -1,0 +1,75 @@
+import GRDB
+package import GatewayCore
+
+/// What the log has of one request.
+package struct AuditedRequest: Sendable {
+    package var events: [AuditRow] = []
+    /// With `audit.usage: request`.
+    package var requests: [AuditRequestRow] = []
+    /// Whether older rows were not looked at.
+    package var isPartial = false
+
+    package init() {}
+}
+
+extension AuditReader {
+    /// The rows about a request, by the gateway's id or the client's, oldest first.
+    ///
+    /// - Parameters:
+    ///   - newest: So many rows of each table are looked at, the newest ones: no column of an id has an index.
+    ///   - limit: So many of them are returned.
+    package func request(
+        _ id: String,
+        newest: Int,
+        limit: Int
+    ) async throws(AuditError) -> AuditedRequest {
+        try await read { database in
+            var found = AuditedRequest()
+            let filter = AuditFilter(request: id)
+            let (events, isPartOfEvents) = try Self.rows(
+                AuditSchema.columnList,
+                of: "token_events",
+                filter.condition,
+                newest: newest,
+                limit: limit,
+                in: database
+            )
+            found.events = events.compactMap { AuditRow(Array($0.databaseValues)) }
+            found.isPartial = isPartOfEvents
+            guard try database.tableExists("token_requests") else { return found }
+            let columns = try AuditSchema.requestSelection(in: database)
+            let canSearch = try database.columns(in: "token_requests").contains { $0.name == "client_request_id" }
+            guard canSearch else { return found }
+            let (requests, isPartOfRequests) = try Self.rows(
+                columns,
+                of: "token_requests",
+                filter.requestCondition,
+                newest: newest,
+                limit: limit,
+                in: database
+            )
+            found.requests = requests.compactMap { AuditRequestRow(Array($0.databaseValues)) }
+            found.isPartial = found.isPartial || isPartOfRequests
+            return found
+        }
+    }
+
+    private static func rows(
+        _ columns: String,
+        of table: String,
+        _ condition: (sql: String, arguments: [DatabaseValue]),
+        newest: Int,
+        limit: Int,
+        in database: Database
+    ) throws -> (rows: [Row], isPartial: Bool) {
+        let last = try Int64.fetchOne(database, sql: "SELECT max(id) FROM \(table)") ?? 0
+        let first = try Int64.fetchOne(database, sql: "SELECT min(id) FROM \(table)") ?? 0
+        let start = last - Int64(newest)
+        let rows = try Row.fetchAll(
+            database,
+            sql: "SELECT \(columns) FROM \(table) WHERE id > ? AND \(condition.sql) ORDER BY id LIMIT ?",
+            arguments: StatementArguments([start.databaseValue] + condition.arguments + [limit.databaseValue])
+        )
+        return (rows, start >= first && last > 0)
+    }
+}

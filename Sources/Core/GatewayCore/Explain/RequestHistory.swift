@@ -1,0 +1,155 @@
+/// What became of the requests of one id, the gateway's or a client's. Holds no secret.
+package struct RequestHistory: Hashable, Sendable, Codable {
+    package struct Request: Hashable, Sendable, Codable {
+        /// The gateway's.
+        package var requestId: String
+        package var clientRequestId: String?
+        /// RFC 3339, when it ended.
+        package var at: String
+        package var route: String?
+        package var client: String?
+        package var method: String?
+        /// Of a request that failed: where it came from, and what it asked for.
+        package var peer: String?
+        package var host: String?
+        package var path: String?
+        /// What the client was answered; 0 when nothing was sent, nil where it is not known.
+        package var status: Int?
+        /// Set when the gateway answered by itself.
+        package var problem: String?
+        package var reason: String?
+        package var explanation: String?
+        package var command: String?
+        package var credential: String?
+        package var generation: Int?
+        package var wasReplayed = false
+        package var bytesReceived: Int?
+        package var bytesSent: Int?
+        package var times: Times?
+        /// How many requests the row stands for that it was counted in.
+        package var countedWith: Int?
+        package var events: [Event] = []
+
+        package init(requestId: String, at: String) {
+            self.requestId = requestId
+            self.at = at
+        }
+    }
+
+    /// When a request had what it needed, in milliseconds since it began.
+    package struct Times: Hashable, Sendable, Codable {
+        package var credential: Int?
+        package var connection: Int?
+        package var response: Int?
+        package var total: Int
+
+        package init(credential: Int?, connection: Int?, response: Int?, total: Int) {
+            self.credential = credential
+            self.connection = connection
+            self.response = response
+            self.total = total
+        }
+    }
+
+    /// A row of the audit log.
+    package struct Event: Hashable, Sendable, Codable {
+        package var at: String
+        package var event: String
+        package var credential: String?
+        package var generation: Int?
+        package var trigger: String?
+        package var failed: Bool
+        package var httpStatus: Int?
+        package var errorCode: String?
+        package var milliseconds: Int?
+
+        package init(at: String, event: String, failed: Bool) {
+            self.at = at
+            self.event = event
+            self.failed = failed
+        }
+    }
+
+    package var id: String
+    package var requests: [Request]
+    /// Where was looked, and what was not.
+    package var remarks: [String]
+
+    /// Puts together what several places say of the same requests.
+    ///
+    /// - Parameters:
+    ///   - known: What is known of each, the best first: of two with the same id the first counts.
+    ///   - events: By the gateway's id of the request that they belong to.
+    package init(id: String, known: [Request], events: [String: [Event]], remarks: [String]) {
+        self.id = id
+        self.remarks = remarks
+        var requests: [Request] = []
+        for request in known {
+            if let index = requests.firstIndex(where: { $0.requestId == request.requestId }) {
+                requests[index].complete(from: request)
+            } else {
+                requests.append(request)
+            }
+        }
+        for id in events.keys.sorted() where !requests.contains(where: { $0.requestId == id }) {
+            requests.append(Request(requestId: id, at: events[id]?.last?.at ?? ""))
+        }
+        for index in requests.indices {
+            let own = events[requests[index].requestId] ?? []
+            requests[index].events = own.sorted { ($0.at, $0.event) < ($1.at, $1.event) }
+        }
+        self.requests = requests.sorted { ($0.at, $0.requestId) < ($1.at, $1.requestId) }
+    }
+}
+
+extension RequestHistory.Request {
+    package init(_ use: RequestUse) {
+        self.init(requestId: use.requestID, at: use.at.rfc3339)
+        clientRequestId = use.clientRequestID
+        route = use.route.isEmpty ? nil : use.route
+        client = use.client
+        method = use.method
+        peer = use.failure?.place.peer
+        host = use.failure?.place.host
+        path = use.failure?.place.path
+        status = use.status
+        problem = use.problem?.rawValue
+        reason = use.failure?.reason.description
+        explanation = use.failure?.explanation
+        command = use.failure?.command
+        credential = use.credential ?? use.failure?.credential
+        generation = use.generation
+        wasReplayed = use.wasReplayed
+        bytesReceived = use.bytesReceived
+        bytesSent = use.bytesSent
+        func milliseconds(_ time: Duration?) -> Int? { time.map { Int(clamping: $0.wholeMilliseconds) } }
+        times = RequestHistory.Times(
+            credential: milliseconds(use.timings.credential),
+            connection: milliseconds(use.timings.connection),
+            response: milliseconds(use.timings.response),
+            total: Int(clamping: use.duration.wholeMilliseconds)
+        )
+    }
+
+    /// Takes what is not known yet.
+    fileprivate mutating func complete(from other: Self) {
+        clientRequestId = clientRequestId ?? other.clientRequestId
+        route = route ?? other.route
+        client = client ?? other.client
+        method = method ?? other.method
+        peer = peer ?? other.peer
+        host = host ?? other.host
+        path = path ?? other.path
+        status = status ?? other.status
+        problem = problem ?? other.problem
+        reason = reason ?? other.reason
+        explanation = explanation ?? other.explanation
+        command = command ?? other.command
+        credential = credential ?? other.credential
+        generation = generation ?? other.generation
+        bytesReceived = bytesReceived ?? other.bytesReceived
+        bytesSent = bytesSent ?? other.bytesSent
+        times = times ?? other.times
+        countedWith = countedWith ?? other.countedWith
+    }
+}
