@@ -37,7 +37,9 @@ enum FolderTable {
         ["Auth": ["Addresses", "Config", "Credentials", "Errors", "Login", "Secrets", "Text", "Time", "Tokens"]],
         [
             "Lifecycle": ["Audit", "Auth", "Credentials", "Errors", "Secrets", "Time", "Tokens"],
-            "Plan": ["Addresses", "Audit", "Auth", "Config", "Credentials", "HTTP", "Secrets", "Text", "Time", "Tokens"],
+            "Plan": [
+                "Addresses", "Audit", "Auth", "Config", "Credentials", "HTTP", "Secrets", "Text", "Time", "Tokens",
+            ],
         ],
         [
             "Decoding": [
