@@ -225,6 +225,30 @@ struct AuditHealthTests {
         try await log.record(fixture.event(.clientDenied))
     }
 
+    /// Rows of requests that share a commit with token events do not take them along.
+    @Test func onAFullDiskWhatRequestsCauseGivesWayToTokens() async throws {
+        let log = try open()
+        // Room for a few rows, not for a flood.
+        try await #require(log.database).writeWithoutTransaction { database in
+            let count = try Int.fetchOne(database, sql: "PRAGMA page_count") ?? 0
+            try database.execute(sql: "PRAGMA max_page_count = \(count + 2)")
+        }
+        let end = DispatchSemaphore(value: 0)
+        log.writer.start { end.wait() }
+        async let refused = withTaskGroup { group in
+            for _ in 0..<100 {
+                group.addTask { (try? await log.record(fixture.event(.clientDenied))) == nil }
+            }
+            return await group.reduce(0) { $0 + ($1 ? 1 : 0) }
+        }
+        async let renewed: Void = log.record(fixture.event(.renewed))
+        try await Task.sleep(for: .milliseconds(300))
+        end.signal()
+        try await renewed
+        #expect(await refused == 100)
+        #expect(try await names() == ["renewed"])
+    }
+
     // MARK: The newest rows
 
     @Test func theNewestRowsAreInMemoryAlsoThoseOfAnEarlierRun() async throws {

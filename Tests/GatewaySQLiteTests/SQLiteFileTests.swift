@@ -6,7 +6,7 @@ import Testing
 @Suite("SQLite files", .timeLimit(.minutes(5)))
 struct SQLiteFileTests {
     private static let locked =
-        "another process holds a write transaction on NAME, so it is locked; end that process: it is one of those that "
+        "another process holds a write transaction on NAME, so it is locked; end that process, one of those that "
         + "`fuser PATH` lists"
 
     private static let words: [(ResultCode, String)] = [

@@ -28,15 +28,15 @@ def holder(tmp_path_factory):
 
 
 class Disk:
-    """Stops answering for one database as long as the block lasts."""
+    """Stops answering for one database, or another file, as long as the block lasts."""
 
     def __init__(self, library, file):
         self.file = file
         self.environment = {"LD_PRELOAD": str(library), "HOLD_SYNC": str(file)}
 
     @contextlib.contextmanager
-    def held(self, gateway, name):
-        self.file.write_text(f"/{name}.sqlite")
+    def held(self, gateway, name, end=".sqlite"):
+        self.file.write_text(f"/{name}{end}")
         try:
             yield
         finally:
@@ -190,6 +190,26 @@ def test_what_withdraws_a_right_takes_effect_and_is_recorded_later(make, trouble
     assert gateway.run("token", "unlock", "service").returncode == 0
     assert use(gateway) == 200
     assert gateway.run("audit", "verify").returncode == 0
+
+
+def test_a_lock_counts_although_its_file_cannot_be_written_and_is_stored_later(make_gateway, authority, sandbox, holder, tmp_path):
+    disk = Disk(holder, tmp_path / "held")
+    gateway = make_gateway(config(authority, sandbox), environment={**sandbox.environment, **disk.environment}).start()
+    assert use(gateway) == 200
+    stored = gateway.folder / "state" / "locks.json"
+    with disk.held(gateway, "locks", ".json"):
+        lock = Command(gateway, "token", "lock", "service")
+        processes.wait_until(lambda: use(gateway) == 503, 3, "the lock counts before it is stored")
+        waits, _ = watch_reads(gateway, 5)
+        assert max(waits.values()) < 1, waits
+        result = lock.end()
+        assert result.returncode == 1 and "service is locked, but only until the gateway stops" in result.stderr, result
+        assert not stored.exists()
+    processes.wait_until(lambda: stored.exists() and '"service"' in stored.read_text(), 10, "the lock is stored")
+    gateway.kill()
+    gateway.start()
+    assert use(gateway) == 503, "also after a kill"
+    assert len(named(gateway, "locked")) == 1
 
 
 def test_a_gateway_stops_in_time(make, trouble):

@@ -61,18 +61,15 @@ struct AuditFile: Sendable {
     /// - Parameter keyPath: The installation key; nil when it is no file.
     static func remedy(of path: String, keyPath: String?) -> String {
         if let keyPath, FileIdentity(keyPath) == nil {
-            return
-                "so is the installation key \(keyPath). If they were moved, move them back. If they are lost, restart the "
-                + "gateway with an empty state directory: tokens and logins are lost, too"
+            return "so is the installation key \(keyPath). If they were moved, move them back. If they are lost, "
+                + "restart the gateway with an empty state directory: tokens and logins are lost, too"
         }
         let moved = "if it was moved, move it back with its -wal file. If it is lost, "
         guard FileIdentity(AuditHead.path(for: path)) != nil else {
-            return moved
-                + "restart the gateway: a new log is begun. Its head file is gone, too, so nothing in it tells of the "
-                + "loss"
+            return moved + "restart the gateway: a new log is begun. Its head file is gone, too, so nothing in it "
+                + "tells of the loss"
         }
-        return moved
-            + "set audit.on_missing: recreate and restart the gateway: a new log is begun, and its first event tells "
-            + "of the loss"
+        return moved + "set audit.on_missing: recreate and restart the gateway: a new log is begun, and its first "
+            + "event tells of the loss"
     }
 }

@@ -1,4 +1,4 @@
-package import GRDB
+import GRDB
 package import GatewayCore
 import GatewayFiles
 import GatewaySQLite
@@ -118,7 +118,7 @@ package final class SQLiteAuditLog: AuditLog {
     }
 
     /// nil once the log is closed.
-    package var database: DatabaseQueue? { writer.database }
+    var database: DatabaseQueue? { writer.database }
 
     package func record(_ event: TokenEvent) async throws(AuditError) {
         let end = EventQueue.End()
@@ -169,21 +169,38 @@ package final class SQLiteAuditLog: AuditLog {
         while let batch = state.withLock({ $0.events.nextBatch() }) {
             for entry in batch.written { entry.end.keep(.success(())) }
             guard !batch.new.isEmpty else { continue }
-            let result = Result { try write(batch.new.map(\.event)) }
-            remember(result)
-            settle(batch.new, result.mapError { auditError($0, file: options.path) })
+            if writes(batch.new) {
+                writer.track { exportHead() }
+                writeWithdrawals()
+            }
             measure()
-            guard case .success = result else { continue }
-            writer.track { exportHead() }
-            writeWithdrawals()
         }
         headChanged.yield()
     }
 
-    private func settle(_ batch: [EventQueue.Entry], _ result: Result<Void, AuditError>) {
+    /// - Returns: Whether anything was written.
+    private func writes(_ batch: [EventQueue.Entry]) -> Bool {
+        let result = attempt(batch)
+        guard case .failure = result, !hasRoom(for: .traffic) else { return settle(batch, result) }
+        // What requests cause gives way, and the rest may still have a place.
+        settle(batch.filter { $0.event.name.priority == .traffic }, result)
+        let rest = batch.filter { $0.event.name.priority > .traffic }
+        return settle(rest, rest.isEmpty || rest.count == batch.count ? result : attempt(rest))
+    }
+
+    private func attempt(_ batch: [EventQueue.Entry]) -> Result<Void, AuditError> {
+        let result = Result { try write(batch.map(\.event)) }
+        remember(result)
+        return result.mapError { auditError($0, file: options.path) }
+    }
+
+    /// - Returns: Whether it is written.
+    @discardableResult
+    private func settle(_ batch: [EventQueue.Entry], _ result: Result<Void, AuditError>) -> Bool {
         let isCommitted = if case .success = result { true } else { false }
         for withdrawal in state.withLock({ $0.events.settle(batch, isCommitted: isCommitted) }) { sayLost(withdrawal) }
         for entry in batch { entry.end.keep(result) }
+        return isCommitted
     }
 
     private func keep(_ withdrawal: TokenEvent) {

@@ -145,6 +145,8 @@ package final class SQLiteWriter: Sendable {
     /// - Parameter prepare: Is called between the two.
     package func reopen(_ prepare: () throws -> Void) throws {
         try track {
+            // A file that was moved away is whole then.
+            _ = try? database?.writeWithoutTransaction { try $0.checkpoint(.truncate) }
             disconnect()
             try prepare()
             let new = try SQLiteFile.open(path, label: label, lockLimit: lockLimit)
@@ -154,8 +156,6 @@ package final class SQLiteWriter: Sendable {
 
     private func disconnect() {
         let old = connection.withLock { $0.take() }
-        // A file that was moved away is whole then.
-        _ = try? old?.writeWithoutTransaction { try $0.checkpoint(.truncate) }
         try? old?.close()
     }
 }

@@ -1,6 +1,6 @@
 package import Crypto
 import Foundation
-package import GRDB
+import GRDB
 package import GatewayCore
 import GatewayFiles
 import GatewaySQLite
@@ -129,7 +129,7 @@ package final class SQLiteTokenStore: TokenStore {
     }
 
     /// nil once the store is closed.
-    package var database: DatabaseQueue? { writer.database }
+    var database: DatabaseQueue? { writer.database }
 
     /// Why tokens cannot be saved at the moment, as far as is known without asking the disk; nil when they can.
     package var failure: TokenStoreError? {
