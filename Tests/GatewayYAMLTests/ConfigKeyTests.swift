@@ -85,11 +85,15 @@ struct ConfigKeyTests {
         guard standard != "no limit", !standard.contains("state_directory"), standard != "key", standard != "{}",
             key.segments.last != "timeout"
         else { return }
+        // Without its address there is no telemetry.
+        let beside = key.segments[0] == "telemetry" ? "otlp: http://127.0.0.1:4318" : nil
         let written =
             key.segments.count == 1
-            ? "\(key.segments[0]): \(standard)" : "\(key.segments[0]): {\(key.segments[1]): \(standard)}"
+            ? "\(key.segments[0]): \(standard)"
+            : "\(key.segments[0]): {\(beside.map { "\($0), " } ?? "")\(key.segments[1]): \(standard)}"
+        let rest = beside.map { "\(key.segments[0]): {\($0)}\n\(Self.smallest)" } ?? Self.smallest
         let with = try #require(plan("\(written)\n\(Self.smallest)"), "\(written)")
-        let without = try #require(plan(Self.smallest))
+        let without = try #require(plan(rest))
         #expect(with.stateDirectory == without.stateDirectory, "\(written)")
         #expect(with.workers == without.workers, "\(written)")
         #expect(with.sendsProxyStatus == without.sendsProxyStatus, "\(written)")
@@ -99,6 +103,7 @@ struct ConfigKeyTests {
         #expect(with.audit == without.audit, "\(written)")
         #expect(with.tokens == without.tokens, "\(written)")
         #expect(with.limits == without.limits, "\(written)")
+        #expect(with.telemetry == without.telemetry, "\(written)")
     }
 
     // MARK: Search

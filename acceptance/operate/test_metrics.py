@@ -5,7 +5,7 @@ from harness.configs import BEARER
 
 
 def test_each_metric_has_help_and_type_before_its_first_line(start_gateway, origin):
-    routes = {"api": {"upstream": origin.url, "auth": BEARER}, "down": {"upstream": "http://127.0.0.1:1"}}
+    routes = {"api": {"upstream": origin.url, "auth": BEARER}, "down": {"upstream": "http://127.0.0.1:1", "auth": "none"}}
     gateway = start_gateway({"routes": routes})
     assert requests.get(gateway.url + "/api/x", timeout=10).status_code == 200
     assert requests.get(gateway.url + "/down/x", timeout=10).status_code == 502

@@ -61,10 +61,14 @@ package struct DoctorOperation: Sendable {
             of: outcome.report,
             problem: outcome.plan.flatMap(Self.tlsProblem),
             file: path,
-            counts: outcome.plan.map { "\($0.routes.count) routes, \($0.credentials.count) credentials" }
+            counts: outcome.plan.map { plan in
+                "\(Self.count(plan.routes.count, "route")), \(Self.count(plan.credentials.count, "credential"))"
+            }
         )
         return (outcome.plan, findings)
     }
+
+    private static func count(_ number: Int, _ noun: String) -> String { "\(number) \(noun)\(number == 1 ? "" : "s")" }
 
     private static func tlsProblem(_ plan: Plan) -> String? {
         do throws(ListenerError) {

@@ -8,7 +8,7 @@ extension TelemetryDecoder {
         ),
         "headers": KeyMeaning(
             "Header fields that each export carries, such as a token of the collector. They need https, except on loopback.",
-            example: "Authorization: {env: OTLP_AUTHORIZATION}"
+            example: "{Authorization: {env: OTLP_AUTHORIZATION}}"
         ),
         "service_name": KeyMeaning(
             "What the collector calls this gateway: service.name.",
