@@ -18,7 +18,7 @@ struct AuditTally {
         var acquire = Durations()
         var renew = Durations()
         var tokenCalls = 0
-        var tokenCallFailures = 0
+        var failedTokenCalls = 0
         var lastEvent: Int64?
         var lastFailure: Int64?
     }
@@ -44,22 +44,13 @@ struct AuditTally {
     fileprivate enum Call {
         case acquire(failed: Bool)
         case renew(failed: Bool)
-        /// A request that failed, which is no failure of what it is counted under.
-        case request
-        case none
-
-        init(_ event: String) {
-            self =
-                switch TokenEvent.Name(rawValue: event) {
-                case .acquired: .acquire(failed: false)
-                case .acquisitionFailed: .acquire(failed: true)
-                case .renewed: .renew(failed: false)
-                case .renewalFailed: .renew(failed: true)
-                case .requestFailed: .request
-                default: .none
-                }
-        }
     }
+
+    /// By the event that tells of its end. Their lengths differ, so that one at most is compared.
+    private static let calls: [(event: [UInt8], call: Call)] = [
+        (.acquired, .acquire(failed: false)), (.acquisitionFailed, .acquire(failed: true)),
+        (.renewed, .renew(failed: false)), (.renewalFailed, .renew(failed: true)),
+    ].map { (event: TokenEvent.Name, call: Call) in (Array(event.rawValue.utf8), call) }
 
     private let column: Column
     private let since: UnixTime?
@@ -68,8 +59,6 @@ struct AuditTally {
     private var sums: [Sum] = []
     /// Of rows that name nobody.
     private(set) var unnamed = Sum()
-    private var events = TextNumbers()
-    private var calls: [Call] = []
 
     /// - Parameters:
     ///   - since: Of uses, the whole minute that it is in counts.
@@ -103,9 +92,11 @@ struct AuditTally {
             arguments = [since.rfc3339]
         }
         let failed = Array(TokenEvent.Outcome.failed.rawValue.utf8)
+        let failedRequest = Array(TokenEvent.Name.requestFailed.rawValue.utf8)
         try StatementRow.forEach(of: sql + " ORDER BY id", arguments: arguments, in: database) { row in
-            let call = call(row)
-            let hasFailed = if case .request = call { false } else { row.holds(failed, at: 2) }
+            let call = Self.call(row)
+            // A request that failed is no failure of what it is counted under.
+            let hasFailed = row.holds(failed, at: 2) && !row.holds(failedRequest, at: 1)
             let id = row.integer(at: 4)
             let duration = timesCalls && row.kind(at: 3) == .integer ? row.integer(at: 3) : nil
             change(row) { sum in
@@ -115,7 +106,7 @@ struct AuditTally {
                     sum.failures += 1
                     sum.lastFailure = id
                 }
-                sum.add(call, duration: duration)
+                if let call { sum.add(call, duration: duration) }
             }
         }
     }
@@ -151,10 +142,11 @@ struct AuditTally {
         body(&sums[number])
     }
 
-    private mutating func call(_ row: borrowing StatementRow) -> Call {
-        let number = row.withBytes(at: 1, of: .text) { events.number(of: $0) }
-        if number == calls.count { calls.append(Call(events.text(number))) }
-        return calls[number]
+    private static func call(_ row: borrowing StatementRow) -> Call? {
+        row.withBytes(at: 1, of: .text) { event in
+            for known in calls where event.holds(known.event) { return known.call }
+            return nil
+        }
     }
 }
 
@@ -167,13 +159,12 @@ extension AuditTally.Sum {
         case .renew(let failed):
             if let duration { renew.add(duration) }
             count(failed: failed)
-        case .request, .none: break
         }
     }
 
     private mutating func count(failed: Bool) {
         tokenCalls += 1
-        if failed { tokenCallFailures += 1 }
+        if failed { failedTokenCalls += 1 }
     }
 
     mutating func add(_ other: AuditTally.Sum) {
@@ -184,7 +175,7 @@ extension AuditTally.Sum {
         bytesReceived = bytesReceived.adding(other.bytesReceived)
         bytesSent = bytesSent.adding(other.bytesSent)
         tokenCalls += other.tokenCalls
-        tokenCallFailures += other.tokenCallFailures
+        failedTokenCalls += other.failedTokenCalls
     }
 }
 

@@ -31,7 +31,7 @@ package struct AuditUsage: Hashable, Sendable, Codable {
             bytesReceived = sum.bytesReceived
             bytesSent = sum.bytesSent
             tokenCalls = sum.tokenCalls
-            failedTokenCalls = sum.tokenCallFailures
+            failedTokenCalls = sum.failedTokenCalls
         }
 
         var isEmpty: Bool { requests == 0 && tokenCalls == 0 }
