@@ -170,7 +170,9 @@ private struct EditedRows {
                 try database.inTransaction { () -> Database.TransactionCompletion in
                     var head = AuditHead.Stored.head(Log.head)
                     for _ in 0..<8 where !edits.isEmpty { try apply(&edits, database, &head) }
-                    let found = try AuditVerifier(chain: Log.chain, head: head, evidence: AuditEvidence()).verify(database)
+                    let found = try AuditVerifier(chain: Log.chain, head: head, evidence: AuditEvidence()).verify(
+                        database
+                    )
                     let content = try Content(database, head: head)
                     // Nothing tells a log that was taken away whole, with its head, from one that has not begun.
                     let isGone = head == .missing && content.rows.count == 1
@@ -270,7 +272,9 @@ private struct DamagedFile {
             try Data(bytes).write(to: URL(fileURLWithPath: path))
             try AuditReader.open(path).read { database in
                 let head = AuditHead.Stored.head(Log.head)
-                guard try AuditVerifier(chain: Log.chain, head: head, evidence: AuditEvidence()).verify(database).isIntact else { return }
+                guard
+                    try AuditVerifier(chain: Log.chain, head: head, evidence: AuditEvidence()).verify(database).isIntact
+                else { return }
                 let isSame = try Content(database, head: head) == original
                 precondition(isSame)
             }

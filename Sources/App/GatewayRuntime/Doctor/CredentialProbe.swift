@@ -69,7 +69,7 @@ struct CredentialProbe: Sendable {
         let logger = LogOutput.standardError.logger("authgateway.tokens", level: .critical)
         let trial = AcquireTrial(plan, only: indices, endpoint: endpoint, logger: logger)
         // As long as a request would wait for it.
-        let outcomes = await Deadline.run(within: plan.limits.credentialTimeout) { await trial.run() }
+        let outcomes = await Deadline.value(within: plan.limits.credentialTimeout) { await trial.run() }
         if outcomes != nil { await endpoint.shutdown() }
         return indices.map { ($0, Self.observation(outcomes?[$0], plan.limits.credentialTimeout)) }
     }

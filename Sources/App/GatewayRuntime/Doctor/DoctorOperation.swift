@@ -38,7 +38,7 @@ package struct DoctorOperation: Sendable {
         async let local = self.local(plan, running)
         async let audit = bounded(.audit, plan.audit.path) { await storage.auditFindings() }
         async let endpoints = self.endpoints(of: plan)
-        let store = await Deadline.run(within: Self.limit) { storage.store() }
+        let store = await Deadline.value(within: Self.limit) { storage.store() }
         let credentials = CredentialProbe(
             plan: plan,
             running: running,
@@ -102,7 +102,7 @@ package struct DoctorOperation: Sendable {
         _ subject: String,
         _ work: @escaping @Sendable () async -> [DoctorFinding]
     ) async -> [DoctorFinding] {
-        await Deadline.run(within: Self.limit, work) ?? [overdue(group, subject)]
+        await Deadline.value(within: Self.limit, of: work) ?? [overdue(group, subject)]
     }
 
     private func overdue(_ group: DoctorFinding.Group, _ subject: String) -> DoctorFinding {

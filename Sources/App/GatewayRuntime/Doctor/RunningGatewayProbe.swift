@@ -18,7 +18,7 @@ struct RunningGatewayProbe: Sendable {
     func ask(within limit: Duration) async -> Answer {
         guard StateDirectory.isHeld(plan.stateDirectory) else { return Answer(observation: .stopped) }
         let plan = plan
-        let answer = await Deadline.run(within: limit) { await Self.ask(plan) }
+        let answer = await Deadline.value(within: limit) { await Self.ask(plan) }
         return answer ?? Answer(observation: .silent("its admin listener does not answer in time"))
     }
 

@@ -1,31 +1,21 @@
-import Synchronization
-
-/// Waits for something that cannot be cancelled, but not for ever.
+/// Bounds what may never end, such as a read from a disk that does not answer.
 enum Deadline {
-    /// - Parameter body: Goes on when the time is over; what it returns then is dropped.
-    /// - Returns: nil when the time is over.
+    /// - Returns: nil when it took longer; it is cancelled, and nobody waits for it.
     static func value<Value: Sendable>(
         within limit: Duration,
-        of body: @escaping @Sendable () async -> Value
+        of work: @escaping @Sendable () async -> Value
     ) async -> Value? {
-        let waiter = Waiter<Value>()
-        return await withCheckedContinuation { continuation in
-            waiter.begin(continuation)
-            Task { waiter.end(with: await body()) }
-            Task {
-                try? await Task.sleep(for: limit)
-                waiter.end(with: nil)
-            }
+        let (results, continuation) = AsyncStream.makeStream(of: Value?.self, bufferingPolicy: .bufferingOldest(1))
+        let task = Task { _ = continuation.yield(await work()) }
+        let watchdog = Task {
+            guard (try? await Task.sleep(for: limit)) != nil else { return }
+            continuation.yield(nil)
         }
-    }
-
-    private final class Waiter<Value: Sendable>: Sendable {
-        private let continuation = Mutex<CheckedContinuation<Value?, Never>?>(nil)
-
-        func begin(_ new: CheckedContinuation<Value?, Never>) { continuation.withLock { $0 = new } }
-
-        func end(with value: Value?) {
-            continuation.withLock { $0.take() }?.resume(returning: value)
+        defer {
+            task.cancel()
+            watchdog.cancel()
         }
+        for await result in results { return result }
+        return nil
     }
 }
