@@ -17,6 +17,7 @@ enum MetricHelp {
         "gateway_replays_total": "Requests that were sent again with a newer token after a 401, by route.",
         "gateway_request_duration_seconds":
             "Seconds from the whole head of a request to the end of its response, by route.",
+        "gateway_requests_failed_total": "Requests that failed, by route and reason.",
         "gateway_requests_total":
             "Requests that have ended, by route and status. The route is empty where none matched.",
         "gateway_sent_bytes_total": "Bytes of response content that clients were sent, by route.",
@@ -26,8 +27,10 @@ enum MetricHelp {
         "gateway_token_audit_failures_total": "Token events that could not be written to the audit log.",
         "gateway_token_call_seconds": "Seconds that calls to the authority of a credential took.",
         "gateway_token_calls_total": "Calls to the authority of a credential, by outcome.",
+        "gateway_token_clock_skew_seconds": "Clock of the authority minus the gateway's, in seconds.",
         "gateway_token_expires_at_seconds": "Unix time in seconds at which the token of a credential ends.",
         "gateway_token_expires_in_seconds": "Seconds until the token of a credential ends.",
+        "gateway_token_failing": "1 while calls to the authority of a credential fail, else 0.",
         "gateway_token_generation": "How many tokens the credential has had; the present one has this number.",
         "gateway_token_needs_person": "1 when only a person can make the credential usable again, else 0.",
         "gateway_token_notes_dropped_total": "Audit events about a token that were lost because too many waited.",
