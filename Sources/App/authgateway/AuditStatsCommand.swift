@@ -11,9 +11,10 @@ struct AuditStatsCommand: AsyncParsableCommand {
               authgateway audit stats --by client --last 1h
               authgateway audit stats --by upstream --last 7d --json
 
-            With --by: requests that carried a credential, those answered with 400 or more or not
-            at all, their bytes, and calls for tokens. The log has routes, not upstreams: a route's
-            upstream is the one that the configuration names now.
+            With --by: requests that carried a credential, those answered with 400
+            or more or not at all, their bytes, and calls for tokens. The log has
+            routes, not upstreams: a route's upstream is the one that the
+            configuration names now.
             """
     )
 

@@ -11,10 +11,11 @@ struct AuditVerifyCommand: AsyncParsableCommand {
               authgateway audit verify --path /backup/audit.sqlite
               authgateway audit verify --head 120:3f1c…
 
-            Needs the installation key that the configuration names, or --key. Compares the log
-            with its head file, and with audit.anchor where that can be read.
-            A copy, such as sqlite3's .backup makes, may end before the log does. With its own
-            head beside it (audit.sqlite.head) a cut end shows.
+            Needs the installation key that the configuration names, or --key.
+            Compares the log with its head file, and with audit.anchor where
+            that can be read. A copy, such as sqlite3's .backup makes, may end
+            before the log does. With its own head beside it
+            (audit.sqlite.head) a cut end shows.
             Exit code 5 when the log is broken, 1 when its anchor cannot be read.
             """
     )
