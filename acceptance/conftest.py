@@ -217,9 +217,8 @@ def authority(make_authority):
     return make_authority()
 
 
-@pytest.fixture
-def make_token_server():
-    """Starts token servers, over TLS when it is given a context for that."""
+@contextlib.contextmanager
+def ended_token_servers():
     made = []
 
     def make(*arguments):
@@ -229,6 +228,20 @@ def make_token_server():
     yield make
     for server in made:
         server.stop()
+
+
+@pytest.fixture
+def make_token_server():
+    """Starts token servers, over TLS when it is given a context for that."""
+    with ended_token_servers() as make:
+        yield make
+
+
+@pytest.fixture(scope="module")
+def make_module_token_server():
+    """As `make_token_server`, for token servers that the tests of a module share."""
+    with ended_token_servers() as make:
+        yield make
 
 
 @pytest.fixture

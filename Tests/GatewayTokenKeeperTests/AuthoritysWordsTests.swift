@@ -39,6 +39,18 @@ struct AuthoritysWordsTests {
         }
     }
 
+    @Test func theStartOfTheFailureIsTheSameInEachAnswer() async throws {
+        let endpoint = ScriptedTokenEndpoint([.json("", status: 503)])
+        try await KeeperBench(endpoint).running { bench in
+            _ = await bench.credential()
+            let since = try #require(bench.status.failing?.since)
+            // The two clocks are not read at once.
+            let now = bench.clock.now()
+            let later = Moment(monotonic: now.monotonic, wall: now.wall + .milliseconds(1))
+            #expect(bench.keeper.status(at: later).failing?.since == since)
+        }
+    }
+
     @Test func requestsThatGetNoTokenAreCountedUntilThereIsOne() async throws {
         let busy = ScriptedTokenEndpoint.Answer.json("", status: 503)
         let endpoint = ScriptedTokenEndpoint([busy, .token("one", expiresIn: 3600), busy])

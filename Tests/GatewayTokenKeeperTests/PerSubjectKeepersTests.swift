@@ -139,7 +139,7 @@ struct PerSubjectKeepersTests {
     ])
     func whatCannotNameASubjectIsRefused(_ subject: String) async throws {
         let bench = PerSubjectBench(ScriptedTokenEndpoint(), limit: 10)
-        let problem = bench.perSubject.keeper(for: subject).problem
+        let problem = bench.perSubject.keeper(for: subject, by: .client(nil)).problem
         #expect(problem?.kind == .subjectRequired)
         #expect(subject.count < 3 || problem?.detail.contains(subject) == false)
         #expect(bench.names == [])
@@ -159,7 +159,7 @@ struct PerSubjectKeepersTests {
 
     @Test func aSubjectThatIsNotAllowedIsRefused() async throws {
         let bench = PerSubjectBench(ScriptedTokenEndpoint(), limit: 10)
-        #expect(bench.perSubject.keeper(for: "foreign").problem?.kind == .routeForbidden)
+        #expect(bench.perSubject.keeper(for: "foreign", by: .client(nil)).problem?.kind == .routeForbidden)
         #expect(bench.names == [])
     }
 
@@ -213,7 +213,7 @@ struct PerSubjectKeepersTests {
         try await PerSubjectBench(endpoint, limit: 1).running { bench in
             async let waiting = bench.credential("a")
             try await endpoint.untilHeld()
-            let problem = bench.perSubject.keeper(for: "b").problem
+            let problem = bench.perSubject.keeper(for: "b", by: .client(nil)).problem
             #expect(problem?.kind == .overloaded)
             #expect(problem?.retryAfter == .seconds(1))
             #expect(bench.names == ["app-user[a]"])
@@ -232,18 +232,18 @@ struct PerSubjectKeepersTests {
             try await bench.clock.untilAsleep()
             bench.clock.advance(by: .seconds(3500))
             try await endpoint.untilHeld()
-            #expect(bench.perSubject.keeper(for: "b").problem?.kind == .overloaded)
+            #expect(bench.perSubject.keeper(for: "b", by: .client(nil)).problem?.kind == .overloaded)
             endpoint.release(.token("two", expiresIn: 3600))
             try await bench.audit.untilRecorded(.renewed)
             try await Self.until { bench.perSubject.keepers.first?.isIdle == true }
-            #expect(bench.perSubject.keeper(for: "b").problem == nil)
+            #expect(bench.perSubject.keeper(for: "b", by: .client(nil)).problem == nil)
         }
     }
 
     @Test func whoLeavesWhileWaitingLeavesNothingBehind() async throws {
         let endpoint = ScriptedTokenEndpoint([.held])
         try await PerSubjectBench(endpoint, limit: 1).running { bench in
-            let keeper = try bench.perSubject.keeper(for: "a").get()
+            let keeper = try bench.perSubject.keeper(for: "a", by: .client(nil)).get()
             let answers = Mutex<[ProblemKind?]>([])
             let ticket = keeper.wait(for: .sample) { answer in answers.withLock { $0.append(answer.problem?.kind) } }
             try await endpoint.untilHeld()
@@ -253,7 +253,7 @@ struct PerSubjectKeepersTests {
             endpoint.release(.token("one", expiresIn: 3600))
             try await bench.audit.untilRecorded(.acquired)
             try await Self.until { keeper.isIdle }
-            #expect(bench.perSubject.keeper(for: "b").problem == nil)
+            #expect(bench.perSubject.keeper(for: "b", by: .client(nil)).problem == nil)
             try await bench.untilEnded("app-user[a]")
             #expect(answers.withLock { $0.count } == 1)
         }
@@ -297,7 +297,7 @@ struct PerSubjectKeepersTests {
             bench.perSubject.retire()
             try await bench.untilEnded("app-user[a]")
             #expect(try await bench.credential("a").get() === credential, "a request that began before")
-            let problem = bench.perSubject.keeper(for: "b").problem
+            let problem = bench.perSubject.keeper(for: "b", by: .client(nil)).problem
             #expect(problem?.kind == .draining)
             #expect(problem?.retryAfter == .seconds(1))
         }

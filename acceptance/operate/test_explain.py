@@ -9,11 +9,10 @@ import time
 import pytest
 import requests
 from harness import processes
-from harness.configs import CANARY
+from harness.configs import BEARER, CANARY
 from harness.gateway import command
 from harness.login import config as login_config
 from harness.origin import RecordingOrigin, response
-from harness.token_server import TokenServer
 
 CI = f"{CANARY}-token-of-ci"
 DEV = f"{CANARY}-token-of-dev"
@@ -45,7 +44,7 @@ def config(origin, twin, solo, tokens):
         "routes": {
             "box": {
                 "upstream": origin.url + "/2.0",
-                "auth": {"strategy": "bearer", "token": CANARY},
+                "auth": BEARER,
                 "headers": {"set": {"X-Key": CANARY}, "remove": ["X-Foo"]},
                 "clients": ["ci"],
                 "allow": [{"methods": ["GET", "HEAD"], "path": "/users/**"}, {"methods": ["POST"], "path": "/files"}],
@@ -56,7 +55,7 @@ def config(origin, twin, solo, tokens):
                     "auth": {"strategy": "basic", "username": "me", "password": CANARY}},
             "user": {"upstream": origin.url, "auth": "user"},
             "inquery": {"upstream": origin.url + "/q", "auth": "inquery"},
-            "hosted": {"upstream": origin.url, "auth": {"strategy": "bearer", "token": CANARY},
+            "hosted": {"upstream": origin.url, "auth": BEARER,
                        "match": {"hosts": ["api.hosted.test", "*.wild.test"]}},
             "twin": {"upstream": twin.url, "auth": "none"},
             "other": {"upstream": twin.url, "auth": "none"},
@@ -105,13 +104,12 @@ class World:
 
 
 @pytest.fixture(scope="module")
-def world(make_module_gateway):
+def world(make_module_gateway, make_module_token_server):
     origins = [RecordingOrigin() for _ in range(3)]
-    tokens = TokenServer()
-    gateway = make_module_gateway(config(*origins, tokens)).start()
+    gateway = make_module_gateway(config(*origins, make_module_token_server())).start()
     yield World(gateway, origins)
-    for server in [*origins, tokens]:
-        server.stop()
+    for origin in origins:
+        origin.stop()
 
 
 # MARK: What is said is what happens

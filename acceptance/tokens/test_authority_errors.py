@@ -79,7 +79,8 @@ def test_a_permanent_refusal_is_asked_for_once_and_explained(start, sandbox, str
         assert code in answer.text and description not in answer.text
     assert sandbox.token_calls("box") == 1
     assert state(gateway) == "failed"
-    [failed] = [event for event in gateway.events("--failed") if event["event"].endswith("_failed")]
+    of_tokens = [event for event in gateway.events("--failed") if event["event"] != "request_failed"]
+    [failed] = [event for event in of_tokens if event["event"].endswith("_failed")]
     assert (failed["http_status"], failed["error_code"]) == (status, code)
     assert failed["detail"]["authority_description"] == description
     assert description in gateway.run("status").stdout

@@ -166,14 +166,17 @@ def test_the_token_goes_where_apply_says(server, make_origin, start_gateway):
 
 # MARK: What goes wrong
 
+#: What the token server says of itself. It repeats the secret that it was sent.
+WORDS = f"No such tenant, {CANARY}"
+
 
 @pytest.mark.parametrize(
     "answer, status, code",
     [
-        ((401, {}, CANARY), 500, "credential-misconfigured"),
-        ((404, {}, CANARY), 500, "credential-misconfigured"),
+        ((401, {}, WORDS), 500, "credential-misconfigured"),
+        ((404, {}, WORDS), 500, "credential-misconfigured"),
         ((302, {"Location": "https://elsewhere.example"}, ""), 500, "credential-misconfigured"),
-        ((500, {}, CANARY), 503, "token-temporarily-unavailable"),
+        ((500, {}, WORDS), 503, "token-temporarily-unavailable"),
         ((429, {"Retry-After": "7"}, ""), 503, "token-temporarily-unavailable"),
         ((200, {}, "<html>sign in</html>"), 503, "token-temporarily-unavailable"),
         ((200, {}, "{}"), 503, "token-temporarily-unavailable"),
@@ -184,16 +187,18 @@ def test_the_token_goes_where_apply_says(server, make_origin, start_gateway):
 )
 def test_an_answer_without_a_token_is_explained(server, api, start_gateway, answer, status, code):
     server.answer = lambda asked, token: answer
-    gateway = start_gateway(config(server, api))
+    gateway = start_gateway(config(server, api, request_auth={"bearer": CANARY}))
     for _ in range(3):
         refused = get(gateway)
         assert (refused.status_code, refused.json()["code"]) == (status, code), refused.text
-        assert CANARY not in refused.text and "127.0.0.1" in refused.json()["detail"]
+        assert CANARY not in refused.text and "No such tenant" not in refused.text and "127.0.0.1" in refused.json()["detail"]
     assert (server.count(), api.count()) == (1, 0)
     if status == 503:
         assert int(refused.headers["Retry-After"]) >= 1
     (event,) = gateway.events("--event", "acquisition_failed")
     assert event["http_status"] == answer[0]
+    if answer[2] == WORDS:
+        assert event["detail"]["authority_description"] == "No such tenant, ‹hidden›"
 
 
 def good(token, form):

@@ -65,7 +65,7 @@ package final class PerSubjectKeepers: SubjectCredentialResolver {
     }
 
     package func source(for subject: String, client: String?) -> Result<any CredentialSource, GatewayProblem> {
-        keeper(for: subject, client: client).map { $0 }
+        keeper(for: subject, by: .client(client)).map { $0 }
     }
 
     package func look(for subject: String) -> Result<(any CredentialSource)?, GatewayProblem> {
@@ -98,11 +98,12 @@ package final class PerSubjectKeepers: SubjectCredentialResolver {
     }
 
     /// The keeper that there is, or a new one.
-    ///
-    /// - Parameter client: Who names the subject; nil is everybody without a name, and the operator.
-    package func keeper(for subject: String, client: String? = nil) -> Result<TokenKeeper, GatewayProblem> {
+    package func keeper(
+        for subject: String,
+        by asker: SubjectTable<TokenKeeper>.Asker
+    ) -> Result<TokenKeeper, GatewayProblem> {
         if let problem = refusal(of: subject) { return .failure(problem) }
-        switch find(subject, for: client) {
+        switch find(subject, for: asker) {
         case .known(let keeper): return .success(keeper)
         case .new(let keeper, let dropped, let count):
             dropped?.retire()
@@ -118,12 +119,12 @@ package final class PerSubjectKeepers: SubjectCredentialResolver {
         }
     }
 
-    private func find(_ subject: String, for client: String?) -> Found {
+    private func find(_ subject: String, for asker: SubjectTable<TokenKeeper>.Asker) -> Found {
         members.withLock { members in
             guard !members.isRetired else { return members.table[subject].map { .known($0) } ?? .retired }
             let use = members.table.use(
                 subject,
-                by: client,
+                by: asker,
                 state: { $0.subjectState },
                 make: { make("\(name)[\(subject)]", grants.grant(for: subject), budget) }
             )

@@ -44,6 +44,8 @@ package final class TokenKeeper: CredentialSource, Service {
     private let withdrawals = Atomic(0)
     /// Requests that got no token since the last call that brought one.
     let withheldRequests = Atomic(0)
+    /// When the first call failed, as the status said it first.
+    let failingSince = Mutex<Moment?>(nil)
     private let lastTicket = Atomic<UInt64>(0)
     private let firstUses = FirstUses()
     private let refusals = Mutex(EventBudget())

@@ -63,7 +63,19 @@ extension TokenKeeper {
             importing: "authgateway token import \(context.shellName)"
         )
         let requests = withheldRequests.load(ordering: .relaxed)
-        return TokenStatus.Failing(unresolved, at: now, commands: commands, failedRequests: requests)
+        var failing = TokenStatus.Failing(unresolved, at: now, commands: commands, failedRequests: requests)
+        failing.since = wallTime(of: unresolved.since, at: now).rfc3339
+        return failing
+    }
+
+    /// The same in each answer: the two clocks are not read at once, and differ by some milliseconds each time.
+    private func wallTime(of failingSince: MonotonicTime, at now: Moment) -> UnixTime {
+        self.failingSince.withLock { known in
+            if let known, known.monotonic == failingSince { return known.wall }
+            let wall = now.wall + (failingSince - now.monotonic)
+            known = Moment(monotonic: failingSince, wall: wall)
+            return wall
+        }
     }
 
     private func action(for recovery: ProblemRecovery) -> String {

@@ -14,10 +14,15 @@ struct SubjectTableTests {
         /// What became of it: `known`, `new`, `new for b`, `full`.
         @discardableResult
         mutating func use(_ subject: String, by client: String? = nil) -> String {
+            use(subject, as: .client(client))
+        }
+
+        @discardableResult
+        mutating func use(_ subject: String, as asker: SubjectTable<String>.Asker) -> String {
             let (busy, withoutToken) = (busy, withoutToken)
             let use = table.use(
                 subject,
-                by: client,
+                by: asker,
                 state: { busy.contains($0) ? .busy : .idle(hadToken: !withoutToken.contains($0)) },
                 make: { subject }
             )
@@ -65,6 +70,27 @@ struct SubjectTableTests {
         #expect(bench.use("another") == "new for invented")
         #expect(bench.use("third") == "new for another")
         #expect(bench.use("fourth") == "new for old")
+    }
+
+    // MARK: The operator
+
+    @Test func theOperatorReachesEverySubject() {
+        var bench = Bench(limit: 1)
+        bench.use("b", by: "portal")
+        #expect(bench.use("b", as: .operator) == "known")
+        #expect(bench.use("a", as: .operator) == "new for b")
+        #expect(bench.use("b", as: .operator) == "new for a")
+        bench.busy = ["b"]
+        #expect(bench.use("a", as: .operator) == "full")
+    }
+
+    @Test func whatTheOperatorNamedCountsForNoClient() {
+        var bench = Bench(limit: 3)
+        bench.use("a", by: "portal")
+        for subject in ["b", "c"] { bench.use(subject, as: .operator) }
+        #expect(bench.use("d") == "new for b")
+        #expect(bench.use("e", by: "portal") == "new for c")
+        #expect(bench.use("f", as: .operator) == "new for a", "of the client with the most")
     }
 
     // MARK: Clients

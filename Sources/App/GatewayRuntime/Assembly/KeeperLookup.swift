@@ -12,7 +12,7 @@ struct KeeperLookup {
             return sources.keeper(of: index).map { .success($0) } ?? .failure(withoutToken(credential, index))
         }
         guard let (keepers, subject) = member(named: credential) else { return .failure(unknown(credential)) }
-        return keepers.keeper(for: subject)
+        return keepers.keeper(for: subject, by: .operator)
     }
 
     /// Reads `app-user[42]`, whether or not a request has named that subject yet.

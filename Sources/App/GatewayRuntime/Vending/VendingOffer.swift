@@ -19,7 +19,7 @@ enum VendingOffer {
         switch self {
         case .token(let keeper, let own): await Self.handOut(keeper, madeFrom: own, for: demand, within: limit)
         case .subject(let subject, let keepers):
-            switch keepers.keeper(for: subject, client: demand.client) {
+            switch keepers.keeper(for: subject, by: .client(demand.client)) {
             case .success(let keeper): await keeper.vend(for: demand, within: limit)
             case .failure(let problem): .failure(problem)
             }

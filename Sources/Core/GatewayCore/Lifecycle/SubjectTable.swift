@@ -8,6 +8,9 @@
 ///
 /// A client therefore takes no place from another client that has as few subjects as itself or fewer. A subject that several
 /// clients name counts for each of them, and is as safe as the client with the fewest subjects makes it.
+///
+/// The operator takes a place from any client, in the same order. A subject that nobody but the operator has named counts for
+/// no client, and makes room before those of clients.
 package struct SubjectTable<Member> {
     package enum Use {
         case known(Member)
@@ -23,11 +26,18 @@ package struct SubjectTable<Member> {
         case idle(hadToken: Bool)
     }
 
+    /// Who names a subject.
+    package enum Asker: Hashable, Sendable {
+        /// nil is everybody without a name.
+        case client(String?)
+        case `operator`
+    }
+
     private struct Entry {
         let member: Member
         var lastUse: UInt64
-        /// Those who have named it; nil is everybody without a name.
-        var clients: [String?]
+        /// Those who have named it; nil is everybody without a name. The operator is none of them.
+        var clients: [String?] = []
     }
 
     private let limit: Int
@@ -46,33 +56,33 @@ package struct SubjectTable<Member> {
     /// The member without a use of it.
     package subscript(subject: String) -> Member? { entries[subject]?.member }
 
-    /// The member of a subject that a client names, or a new one.
+    /// The member of a subject that somebody names, or a new one.
     ///
     /// - Parameters:
     ///   - state: Of a member now.
     package mutating func use(
         _ subject: String,
-        by client: String?,
+        by asker: Asker,
         state: (Member) -> State,
         make: () -> Member
     ) -> Use {
         uses += 1
-        if let known = touch(subject, by: client) { return .known(known) }
+        if let known = touch(subject, by: asker) { return .known(known) }
         var dropped: Member?
         if entries.count >= limit {
-            guard let victim = whoMakesRoom(for: client, state: state) else { return .full }
+            guard let victim = whoMakesRoom(for: asker, state: state) else { return .full }
             dropped = remove(victim)
         }
         let member = make()
-        entries[subject] = Entry(member: member, lastUse: uses, clients: [client])
-        counts[client, default: 0] += 1
+        entries[subject] = Entry(member: member, lastUse: uses)
+        _ = touch(subject, by: asker)
         return .new(member, dropped: dropped)
     }
 
-    private mutating func touch(_ subject: String, by client: String?) -> Member? {
+    private mutating func touch(_ subject: String, by asker: Asker) -> Member? {
         guard let index = entries.index(forKey: subject) else { return nil }
         entries.values[index].lastUse = uses
-        if !entries.values[index].clients.contains(client) {
+        if case .client(let client) = asker, !entries.values[index].clients.contains(client) {
             entries.values[index].clients.append(client)
             counts[client, default: 0] += 1
         }
@@ -107,18 +117,27 @@ package struct SubjectTable<Member> {
         }
     }
 
-    private func whoMakesRoom(for client: String?, state: (Member) -> State) -> String? {
-        // With the subject that is to come.
-        let own = counts[client, default: 0] + 1
+    private func whoMakesRoom(for asker: Asker, state: (Member) -> State) -> String? {
         var first: (subject: String, rank: Rank)?
         for (subject, entry) in entries {
             guard case .idle(let hadToken) = state(entry.member) else { continue }
-            let fewest = entry.clients.map { $0 == client ? own : counts[$0, default: 0] }.min() ?? 0
-            guard !hadToken || fewest >= own else { continue }
-            let isOwn = entry.clients == [client]
-            let rank = Rank(neverHadToken: !hadToken, isOwn: isOwn, subjects: fewest, lastUse: entry.lastUse)
+            guard let rank = rank(of: entry, hadToken: hadToken, for: asker) else { continue }
             if first.map({ $0.rank < rank }) ?? true { first = (subject, rank) }
         }
         return first?.subject
+    }
+
+    /// nil: it makes no room for this one.
+    private func rank(of entry: Entry, hadToken: Bool, for asker: Asker) -> Rank? {
+        guard case .client(let client) = asker else {
+            let subjects = entry.clients.map { counts[$0, default: 0] }.min() ?? .max
+            return Rank(neverHadToken: !hadToken, isOwn: false, subjects: subjects, lastUse: entry.lastUse)
+        }
+        // With the subject that is to come.
+        let own = counts[client, default: 0] + 1
+        let subjects = entry.clients.map { $0 == client ? own : counts[$0, default: 0] }.min() ?? .max
+        guard !hadToken || subjects >= own else { return nil }
+        let isOwn = entry.clients == [client]
+        return Rank(neverHadToken: !hadToken, isOwn: isOwn, subjects: subjects, lastUse: entry.lastUse)
     }
 }
