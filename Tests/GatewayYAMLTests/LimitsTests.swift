@@ -41,6 +41,7 @@ struct LimitsTests {
 
     @Test(arguments: [
         ("head_memory: 1023KiB", "must be between 1048576 and 68719476736 bytes"),
+        ("head_memory: 9999999999999999GiB", "must be between 1048576 and 68719476736 bytes"),
         ("connections_per_address: 0", "must be between 1 and 1000000"),
         ("connection_max_age: 999ms", "must be between 1s and 1d"),
     ])

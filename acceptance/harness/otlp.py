@@ -81,10 +81,11 @@ class Collector:
         return [attributes(one["resource"]) for body in self.bodies("/v1/traces") for one in body["resourceSpans"]]
 
     def wait_for_spans(self, count):
+        """In the order of their beginnings: each event loop exports its own, so that the order of arrival means nothing."""
         wait_until(lambda: len(self.spans()) >= count, 20, lambda: f"{count} spans, not {self.spans()}")
         spans = self.spans()
         assert len(spans) == count, spans
-        return spans
+        return sorted(spans, key=lambda span: int(span["startTimeUnixNano"]))
 
     def metrics(self):
         """The last export, by name."""

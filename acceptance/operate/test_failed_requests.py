@@ -74,7 +74,7 @@ def test_reasons_are_told_apart(start_gateway, make_script, make_origin, certifi
             wire.send(b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nabc")
 
     strange = CertificateAuthority(tmp_path, "strange")
-    certificate, key = strange.issue("strange", "IP:127.0.0.1,DNS:localhost")
+    certificate, key = strange.issue("server", "IP:127.0.0.1,DNS:localhost")
     plain = make_script(lambda wire, number: wire.send(b"HTTP/1.1 400 x\r\n\r\n"))
     with silent() as quiet, tls_server(certificate, key) as untrusted:
         routes = {
@@ -213,7 +213,7 @@ def test_stray_requests_are_lines_of_the_log_and_no_rows(start_gateway, origin):
 
 def test_a_credential_that_cannot_be_had_is_a_failure_with_its_name(start_gateway, origin):
     auth = {
-        "strategy": "oauth2_client_credentials", "token_endpoint": "http://127.0.0.1:1/token", "client_id": "a",
+        "strategy": "oauth2_client_credentials", "token_url": "http://127.0.0.1:1/token", "client_id": "a",
         "client_secret": CANARY,
     }
     gateway = start(start_gateway, origin.url, auth=auth)

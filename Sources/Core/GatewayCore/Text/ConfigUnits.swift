@@ -13,12 +13,13 @@ package enum ConfigUnits {
         }
     }
 
+    /// One that no `Int` holds is `Int.max`: it is spelled well, and too large for every range.
     package static func size(_ text: String) -> Int? {
         let digits = text.prefix { $0.isASCII && $0.isNumber }
         guard !digits.isEmpty, digits.count <= 16, let number = Int(digits) else { return nil }
-        func times(_ unit: Int) -> Int? {
+        func times(_ unit: Int) -> Int {
             let (product, overflows) = number.multipliedReportingOverflow(by: unit)
-            return overflows ? nil : product
+            return overflows ? .max : product
         }
         return switch text.dropFirst(digits.count) {
         case "", "B": number

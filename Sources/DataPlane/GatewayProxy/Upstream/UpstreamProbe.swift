@@ -110,15 +110,26 @@ package enum UpstreamProbe {
     }
 
     private static func cause(of problem: GatewayProblem) -> EndpointOutcome.Cause {
-        switch (problem.kind, problem.hopError) {
-        case (.destinationProhibited, _): .nameProhibited
-        case (.overloaded, _): .exhausted
-        case (_, .nameNotResolved): .nameUnknown
-        case (_, .nameTimeout): .nameOverdue
-        case (_, .connectionTimeout): .overdue
-        case (_, .certificateRefused): .certificate(nil)
-        case (_, .handshakeFailed): .handshake
-        default: .refused
+        switch problem.kind {
+        case .destinationProhibited: .nameProhibited
+        case .overloaded: .exhausted
+        default: problem.hopError.map { cause(of: $0) } ?? .refused
+        }
+    }
+
+    /// Has no default: whoever adds a reason has to say what the doctor makes of it.
+    private static func cause(of error: GatewayProblem.HopError) -> EndpointOutcome.Cause {
+        switch error {
+        case .nameNotResolved: .nameUnknown
+        case .nameTimeout: .nameOverdue
+        case .connectionTimeout, .handshakeTimeout, .responseTimeout, .tunnelTimeout: .overdue
+        case .certificateRefused, .certificateExpired, .certificateNotYetValid, .certificateUntrusted,
+            .certificateNamesOther, .certificateNotPinned:
+            .certificate(nil)
+        case .handshakeFailed: .handshake
+        case .connectionRefused, .hostUnreachable, .connectionTerminated, .requestNotTaken, .responseNotTaken,
+            .protocolError:
+            .refused
         }
     }
 }
