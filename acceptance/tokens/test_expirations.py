@@ -196,6 +196,12 @@ def test_the_tables_of_the_page_fit_into_1100_pixels(start_gateway, sandbox, bro
     assert requests.get(f"{gateway.url}/box/x", timeout=20).status_code == 502
     browser.resize(1100, 900)
     browser.open(gateway.admin_url + "/")
-    browser.until("document.querySelectorAll('.scroll').length >= 3")
-    wide = browser.run("[...document.querySelectorAll('.scroll')].map(e => [e.scrollWidth, e.clientWidth])")
-    assert all(content <= card for content, card in wide), wide
+    browser.until("document.querySelectorAll('.route').length == 3 && document.querySelectorAll('#events li').length >= 3")
+    # With all details open, nothing on the page is wider than the page, and no text is wider than its box.
+    browser.run("document.querySelectorAll('details').forEach((details) => (details.open = true))")
+    assert browser.run("document.scrollingElement.scrollWidth") <= 1100
+    wide = browser.run(
+        "[...document.querySelectorAll('main *')].filter((e) => e.clientWidth > 1 && e.scrollWidth > e.clientWidth)"
+        ".map((e) => [e.tagName, e.className, e.textContent.trim().slice(0, 40), e.scrollWidth, e.clientWidth])"
+    )
+    assert wide == []

@@ -11,10 +11,12 @@ extension TokenKeeper {
     }
 
     /// What needs no turn, nor anything on the disk: from now on the token is not handed out.
+    ///
+    /// Requests wait until ``perform(_:)`` has carried out a `clear`, so it must follow.
     package func takeAway(_ operation: TokenOperation) {
         switch operation {
         case .lock: lock()
-        case .clear: decide { $0.clear() }
+        case .clear: decide { $0.beginClear() }
         case .refresh, .revoke, .import, .unlock: break
         }
     }
@@ -66,7 +68,12 @@ extension TokenKeeper {
     }
 
     private func carriedOut(_ command: OperatorCommand) async -> OperatorCommand.Completion {
-        guard enqueue(command) else { return OperatorCommand.Completion(outcome: .failure(busyProblem)) }
+        guard enqueue(command) else {
+            // No turn comes for which requests could wait.
+            if case .clear = command.kind { resume() }
+            wake()
+            return OperatorCommand.Completion(outcome: .failure(busyProblem))
+        }
         wake()
         return await end(of: command)
     }

@@ -51,7 +51,7 @@ extension TokenKeeper {
         }
     }
 
-    private func resume() {
+    func resume() {
         release(decide { $0.resume(at: context.clock.now().monotonic) })
     }
 }

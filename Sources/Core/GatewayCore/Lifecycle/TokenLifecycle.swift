@@ -63,7 +63,7 @@ package struct TokenLifecycle<Waiter>: ~Copyable {
     package internal(set) var isLocked = false
     /// How often a token was taken from those who use it: locked, revoked or cleared, not replaced.
     package internal(set) var withdrawals = 0
-    /// The token is being revoked. Requests wait until that ends.
+    /// The token is being revoked or cleared. Requests wait until that ends.
     var isSuspended = false
     var isStopped = false
     var budget: CallBudget

@@ -23,12 +23,23 @@ extension TokenLifecycle where Waiter: Sendable {
     /// Forgets the token and any refusal. The answer of a call under way is ignored; requests that wait cause a new
     /// call.
     package mutating func clear() {
+        forget()
+        isSuspended = false
+        if !waiters.isEmpty { _ = wantCall(.demand, for: firstDemand) }
+    }
+
+    /// Forgets the token before the turn of ``clear()``. Requests wait until then: a call that they cause would use what is
+    /// about to be forgotten, and its token would be forgotten as well.
+    package mutating func beginClear() {
+        forget()
+        isSuspended = true
+    }
+
+    private mutating func forget() {
         withdrawals += 1
         forgetFailures()
         isRotationUncertain = false
-        isSuspended = false
         phase = .empty
-        if !waiters.isEmpty { _ = wantCall(.demand, for: firstDemand) }
     }
 
     /// Forgets the token, and waits for a person who cures `failure`.
