@@ -108,6 +108,22 @@ struct WithdrawalTests {
         }
     }
 
+    @Test func aRequestBeforeTheTurnOfAClearCallsNobodyUntilThen() async throws {
+        let endpoint = ScriptedTokenEndpoint([.token("one", expiresIn: 3600), .token("two", expiresIn: 3600)])
+        try await KeeperBench(endpoint).running { bench in
+            _ = await bench.credential()
+            bench.keeper.takeAway(.clear)
+            let (answers, answered) = AsyncStream.makeStream(of: Result<Credential, GatewayProblem>.self)
+            _ = bench.keeper.wait(for: .sample) { answered.yield($0) }
+            // As long as a call needs to begin.
+            for _ in 0..<1000 { await Task.yield() }
+            #expect(endpoint.requests.count == 1)
+            _ = try await bench.perform(.clear)
+            #expect(await answers.first { _ in true }?.generation == 2)
+            #expect(endpoint.requests.count == 2)
+        }
+    }
+
     @Test func aClearWhoseOperatorHasGivenUpIsCarriedOutAllTheSame() async throws {
         let endpoint = ScriptedTokenEndpoint([.token("one", expiresIn: 3600), .held])
         try await KeeperBench(endpoint).running { bench in

@@ -310,6 +310,20 @@ struct TokenLifecycleTests {
         #expect(script.machine.generation == 1, "numbers are not given twice")
     }
 
+    @Test func requestsWaitForTheTurnOfAClear() {
+        var script = LifecycleScript.ready()
+        script.machine.beginClear()
+        let (need, before) = (script.need(1), script.next())
+        #expect(need == "wait")
+        #expect(before == "sleep")
+        #expect(script.machine.servable == nil)
+        script.machine.clear()
+        let (call, obtained) = (script.next(), script.obtain(2))
+        #expect(call == "call demand")
+        #expect(obtained == "use 2 for [1]")
+        #expect(script.machine.withdrawals == 2)
+    }
+
     @Test func lockStopsInjectingAndCallingUntilUnlock() {
         var script = LifecycleScript.ready()
         let locked = script.lock()
