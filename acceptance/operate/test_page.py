@@ -145,9 +145,15 @@ class TestWhatIsShown:
         assert "bad" in browser.run("document.querySelector('.pill').className")
 
 
+def open_page(browser, gateway):
+    """Waits for the script: a click before it does nothing."""
+    browser.open(gateway.admin_url)
+    browser.until("document.documentElement.classList.contains('scripted')")
+
+
 class TestActions:
     def test_the_token_is_asked_for_once_in_a_tab(self, gateway, browser):
-        browser.open(gateway.admin_url)
+        open_page(browser, gateway)
         browser.run("document.querySelector('#c-trial details').open = true")
         browser.click("#c-trial [data-operation=lock]")
         browser.until("document.querySelector('#confirm').open")
@@ -168,18 +174,18 @@ class TestActions:
         assert events.count("locked") == events.count("unlocked") == 1
 
     def test_another_tab_does_not_have_the_token(self, gateway, browser):
-        browser.open(gateway.admin_url)
+        open_page(browser, gateway)
         browser.click("[data-reload]")
         give_token(browser, gateway)
         browser.until("document.querySelector('#notice').innerText.includes('loaded')")
         browser.new_window()
-        browser.open(gateway.admin_url)
+        open_page(browser, gateway)
         browser.click("[data-reload]")
         browser.until("document.querySelector('#ask-token').open")
         assert browser.run("localStorage.length == 0 && document.cookie == ''")
 
     def test_nothing_happens_without_a_yes(self, gateway, browser):
-        browser.open(gateway.admin_url)
+        open_page(browser, gateway)
         browser.run("document.querySelector('#c-trial details').open = true")
         browser.click("#c-trial [data-operation=clear]")
         browser.until("document.querySelector('#confirm').open")
