@@ -76,7 +76,6 @@ struct AuditHealthTests {
         let error = await #expect(throws: AuditError.self) { try await log.record(fixture.event(generation: 2)) }
         #expect(error?.reason.contains("a write has been under way for") == true)
         #expect(log.health.failure?.reason.contains("does not answer") == true)
-        #expect(log.recent(5).map(\.generation) == [1])
         let clock = ContinuousClock()
         let started = clock.now
         await log.look()
@@ -247,19 +246,6 @@ struct AuditHealthTests {
         try await renewed
         #expect(await refused == 100)
         #expect(try await names() == ["renewed"])
-    }
-
-    // MARK: The newest rows
-
-    @Test func theNewestRowsAreInMemoryAlsoThoseOfAnEarlierRun() async throws {
-        let log = try open()
-        for number in 1...3 { try await log.record(fixture.event(generation: number)) }
-        await log.close()
-        let again = try open()
-        #expect(again.recent(2).map(\.generation) == [2, 3])
-        for number in 4...60 { try await again.record(fixture.event(generation: number)) }
-        #expect(again.recent(100).map(\.generation) == Array(29...60).map { Int64($0) })
-        #expect(again.recent(1) == (try await fixture.reader.tail(last: 1)))
     }
 }
 

@@ -14,7 +14,7 @@ enum AdminResponse {
         )
     }
 
-    /// A page with our script, which may ask this listener and nobody else. Scripts and styles within the page do nothing.
+    /// A page with our script, which may ask this listener only. Scripts and styles within the page do nothing.
     static func page(_ html: HTML, status: HTTPResponse.Status = .ok) -> Response {
         var response = text(html.text, type: "text/html; charset=utf-8", status: status)
         response.headers[.contentSecurityPolicy] = policy(

@@ -10,7 +10,8 @@ struct AuditOpening {
 
     struct Opened {
         var head: AuditHead
-        var recent: [AuditRow]
+        /// What was written.
+        var added: [AuditRow] = []
         /// The database was gone.
         var loss: AuditLoss?
     }
@@ -19,7 +20,7 @@ struct AuditOpening {
 
     /// In one transaction.
     func open(_ database: Database) throws -> Opened {
-        var opened = Opened(head: AuditHead(id: 0, hash: AuditChain.genesis, chain: chain), recent: [])
+        var opened = Opened(head: AuditHead(id: 0, hash: AuditChain.genesis, chain: chain))
         try database.inTransaction(.immediate) {
             let exported = AuditHead.read(for: path)
             if case .head(let known) = exported, known.id > 0, try !database.tableExists("token_events") {
@@ -32,7 +33,6 @@ struct AuditOpening {
             try requireOwnKey(in: database)
             opened.head = try Self.head(of: database, chain: chain)
             try requireExportedHead(exported, in: database, head: opened.head)
-            opened.recent = try Self.newest(SQLiteAuditLog.recentLimit, in: database)
             return .commit
         }
         return opened
@@ -40,7 +40,7 @@ struct AuditOpening {
 
     /// Begins a log in an empty database, in one transaction.
     func beginAnew(after lost: AuditHead, in database: Database) throws -> Opened {
-        var opened = Opened(head: lost, recent: [])
+        var opened = Opened(head: lost)
         try database.inTransaction(.immediate) {
             opened = try begin(after: lost, trigger: nil, in: database)
             return .commit
@@ -64,16 +64,7 @@ struct AuditOpening {
         event.detail = ["lost_to": String(lost.id)]
         var appender = AuditAppender(rows: rows, chain: chain, head: lost)
         try appender.append(event, to: database)
-        return Opened(head: appender.head, recent: appender.added, loss: AuditLoss(lostTo: lost.id, at: now))
-    }
-
-    private static func newest(_ count: Int, in database: Database) throws -> [AuditRow] {
-        let rows = try Row.fetchAll(
-            database,
-            sql: "SELECT \(AuditSchema.columnList) FROM token_events ORDER BY id DESC LIMIT ?",
-            arguments: [count]
-        )
-        return rows.compactMap { AuditRow(Array($0.databaseValues)) }.reversed()
+        return Opened(head: appender.head, added: appender.added, loss: AuditLoss(lostTo: lost.id, at: now))
     }
 
     /// Where the next row is linked to: the last row, or the checkpoint when all rows before it were pruned.

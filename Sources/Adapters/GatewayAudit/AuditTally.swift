@@ -57,7 +57,7 @@ struct AuditTally {
     private let timesCalls: Bool
     private var names = TextNumbers()
     private var sums: [Sum] = []
-    /// Of rows that name nobody.
+    /// Of rows without a name in that column.
     private(set) var unnamed = Sum()
 
     /// - Parameters:

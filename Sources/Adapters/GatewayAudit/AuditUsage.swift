@@ -12,7 +12,7 @@ package struct AuditUsage: Hashable, Sendable, Codable {
     }
 
     package struct Group: Hashable, Sendable, Codable {
-        /// nil for what nobody is named for, as a token that is renewed without a request.
+        /// nil for rows without a name, such as a token that is renewed without a request.
         package let name: String?
         /// Those that carried a credential.
         package let requests: Int

@@ -47,7 +47,7 @@ struct EventQueue {
     /// The first of them were written.
     mutating func removeWithdrawals(_ count: Int) { withdrawals.removeFirst(count) }
 
-    /// What is written with the next commit. An author who has given up does not count on it any more.
+    /// Written with the next commit. An event whose author has given up is left out.
     ///
     /// - Returns: nil when there is nothing to do.
     mutating func nextBatch() -> (new: [Entry], written: [Entry])? {

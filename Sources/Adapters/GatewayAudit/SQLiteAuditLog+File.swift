@@ -41,10 +41,9 @@ extension SQLiteAuditLog {
             state.file = file
             state.head = opened.head
             state.headIsExported = false
-            state.recent = (state.recent + opened.recent).suffix(Self.recentLimit)
             state.loss = opened.loss
         }
-        observer?(opened.recent)
+        observer?(opened.added)
         writer.track { exportHead() }
         if let loss = opened.loss { report(loss) }
     }

@@ -19,9 +19,7 @@ package struct AuditHealth: Hashable, Sendable {
 }
 
 extension SQLiteAuditLog {
-    /// How many of the newest rows are kept in memory.
-    static let recentLimit = 32
-    /// How long a lock of another program is waited for by what nobody waits for.
+    /// How long background work waits for a lock of another program.
     var backgroundLockLimit: Duration { min(options.busyTimeout, .seconds(1)) }
     private static let probeLockLimit: Duration = .milliseconds(200)
 
@@ -38,9 +36,6 @@ extension SQLiteAuditLog {
             )
         }
     }
-
-    /// The newest rows, oldest first. Never waits.
-    package func recent(_ count: Int) -> [AuditRow] { state.withLock { $0.recent.suffix(count) } }
 
     /// What the thread waits for, when it does for long.
     var overdue: AuditError? {

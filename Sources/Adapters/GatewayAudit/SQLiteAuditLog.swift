@@ -8,7 +8,7 @@ import Synchronization
 /// Writes token events and usage to one SQLite file: append-only, chained with a key, durable before ``record(_:)``
 /// returns.
 ///
-/// One thread writes, and nobody else waits for the disk or for a lock. Events that arrive while a commit is under way share
+/// One thread writes. No other one waits for the disk or for a lock. Events that arrive while a commit is under way share
 /// the next one, so that a burst of a thousand costs a few commits. After a full disk or an I/O error the next event simply
 /// tries again.
 package final class SQLiteAuditLog: AuditLog {
@@ -53,8 +53,6 @@ package final class SQLiteAuditLog: AuditLog {
         /// Another write failed, so that it has to be found out whether events can be written.
         var isSuspect = false
         var room: AuditRoom
-        /// The newest rows, oldest first.
-        var recent: [AuditRow] = []
         /// What came before the first row is lost.
         var loss: AuditLoss?
         var isKeyMissing = false
@@ -106,7 +104,7 @@ package final class SQLiteAuditLog: AuditLog {
             let opened = try writer.write { try opening.open($0) }
             let room = AuditRoom(usedBytes: 0, limit: options.maximumBytes)
             var state = State(file: AuditFile(path: path), head: opened.head, room: room)
-            (state.recent, state.loss) = (opened.recent, opened.loss)
+            state.loss = opened.loss
             self.state = Mutex(state)
         } catch {
             throw auditError(error, file: path)
@@ -231,7 +229,6 @@ package final class SQLiteAuditLog: AuditLog {
         state.withLock { state in
             state.head = head
             state.headIsExported = false
-            state.recent = (state.recent + added).suffix(Self.recentLimit)
         }
         observer?(added)
     }

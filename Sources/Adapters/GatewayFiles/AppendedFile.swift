@@ -12,7 +12,7 @@ package enum AppendedFile {
     ///
     /// The folder has to be there: a folder that is made where a disk should be mounted would hide that it is not.
     ///
-    /// - Parameter limit: A file of so many bytes is first renamed to ``older(_:)``, where its folder permits that.
+    /// - Parameter limit: A file of at least this size in bytes is first renamed to ``older(_:)``, where its folder permits that.
     package static func add(_ line: String, to path: String, limit: Int64) throws(PrivateFile.Failure) {
         if let size = FileStatus.of(path).map({ Int64($0.st_size) }), size >= limit {
             _ = unsafe rename(path, older(path))

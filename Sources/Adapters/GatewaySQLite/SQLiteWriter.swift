@@ -5,7 +5,7 @@ import Synchronization
 
 /// The one connection that writes an SQLite file, and its thread.
 ///
-/// Only this thread waits for the disk and for other processes. Whoever gives it work waits for a limited time, and
+/// Only this thread waits for the disk and for other processes. A caller that gives it work waits for a limited time, and
 /// ``trouble`` says from memory what it waits for.
 package final class SQLiteWriter: Sendable {
     /// What the thread waits for.

@@ -21,7 +21,7 @@ final class OperatorCommand: Sendable {
         /// The token that this one was made from is forgotten.
         case drop
 
-        /// Takes a right away, and is therefore carried out even when nobody waits for it any more.
+        /// Takes a right away, so it is carried out even after its caller has given up.
         var isWithdrawal: Bool {
             switch self {
             case .revoke, .clear, .drop: true

@@ -2,7 +2,7 @@ package import GatewayCore
 import Synchronization
 
 extension TokenKeeper {
-    /// A login that nobody has done yet is known to be missing before the first request asks.
+    /// A missing login is reported before the first request asks for the token.
     package func outlook(at now: MonotonicTime) -> CredentialAnswer {
         let answer = current(at: now)
         guard case .wait = answer, look({ $0.state(at: now) }) == .empty, let missing = context.missingLogin else {

@@ -270,7 +270,7 @@ enum PageScript {
           });
           setInterval(() => countDown(document), 1000);
           setInterval(() => document.hidden || refresh(), 5000);
-          // A browser has six connections for all tabs: those that nobody sees give theirs back.
+          // A browser has six connections for all tabs: hidden tabs close theirs.
           document.addEventListener("visibilitychange", () => {
             if (document.hidden) return hush();
             refresh();

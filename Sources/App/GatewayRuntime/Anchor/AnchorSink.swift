@@ -46,7 +46,7 @@ final class AnchorSink: Sendable {
 
     /// What was sent, oldest first; nil where that cannot be read.
     ///
-    /// - Parameter limit: Of a file, so many bytes at its end.
+    /// - Parameter limit: How many bytes at the end of a file are read.
     func heads(within limit: Int = 2 * fileLimit) async throws(Failure) -> [AnchoredHead]? {
         switch plan {
         case .command(_, let read):

@@ -5,7 +5,7 @@ import Synchronization
 
 /// Sends the head of the audit log to its anchor, and says when that fails, or when the log is older than what was sent.
 ///
-/// Nobody waits for it: a token event is committed before its head is sent.
+/// Nothing waits for it: a token event is committed before its head is sent.
 final class AuditAnchor: Sendable {
     private struct State {
         var schedule = AnchorSchedule()

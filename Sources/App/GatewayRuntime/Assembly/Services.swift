@@ -24,7 +24,7 @@ struct AnchorService: Service {
     }
 }
 
-/// Looks after the files, so that whoever asks how they are doing is answered from memory.
+/// Checks the files once a second, so that questions about them are answered from memory.
 struct StorageService: Service {
     static let interval: Duration = .seconds(1)
 

@@ -6,18 +6,7 @@ enum LogText {
     static let fieldLimit = 1024
 
     /// Control characters and line separators become `\u{..}`; what is beyond the limit is cut and marked.
-    static func clean(_ text: String) -> String {
-        var result = ""
-        for scalar in text.unicodeScalars {
-            guard result.utf8.count < fieldLimit else { return result + "…" }
-            if scalar.isHarmless {
-                result.unicodeScalars.append(scalar)
-            } else {
-                result += "\\u{\(String(scalar.value, radix: 16))}"
-            }
-        }
-        return result
-    }
+    static func clean(_ text: String) -> String { text.singleLine(limit: fieldLimit) }
 
     /// In quotation marks when there is something that could be taken for another field.
     static func quoted(_ text: String) -> String {

@@ -5,7 +5,7 @@ import GatewayYAML
 
 /// What `doctor` does: looks at everything that a gateway needs, and changes nothing.
 ///
-/// It collects what is there; the rules in `GatewayCore` say what is wrong with it and what to do.
+/// It collects facts; the rules in `GatewayCore` say what is wrong with it and what to do.
 package struct DoctorOperation: Sendable {
     /// For each thing that may not answer.
     private static let limit: Duration = .seconds(5)

@@ -10,7 +10,7 @@ struct EndpointProbe: Sendable {
     /// So many at a time: each may take a thread for its name.
     private static let atOnce = 16
 
-    /// What is connected to once, whoever uses it.
+    /// Connected to once, even if several routes or credentials use it.
     private enum Target: Sendable {
         case upstream(RoutePlan, users: [String])
         case authority(Origin, ClientTLS?, users: [String])

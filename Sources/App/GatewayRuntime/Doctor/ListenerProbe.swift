@@ -4,7 +4,7 @@ import GatewayProxy
 import Glibc
 import NIOCore
 
-/// Whether an address can be listened on: it is taken and given back at once, and nobody can connect meanwhile.
+/// Whether an address can be listened on: it is bound and released at once, and no client can connect meanwhile.
 struct ListenerProbe: Sendable {
     /// What is known of the running gateway.
     let running: RunningGatewayProbe.Answer

@@ -1,7 +1,7 @@
 import GatewayCore
 import Synchronization
 
-/// The last requests of each worker, in memory: for `explain ID`, the page, and whoever follows requests live.
+/// The last requests of each worker, in memory: for `explain ID`, the page and the live stream.
 ///
 /// An event loop waits for a reader at most while that copies the entries of one worker.
 final class RecentRequests: Sendable {

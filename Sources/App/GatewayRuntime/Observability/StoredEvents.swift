@@ -3,7 +3,7 @@ import GatewayAudit
 import GatewayCore
 import Synchronization
 
-/// Reads events from the audit log for the page. One question at a time, and nobody waits for a slow disk.
+/// Reads events from the audit log for the page. One question at a time; each has a deadline.
 final class StoredEvents: Sendable {
     /// How long an answer is waited for.
     private static let patience = Duration.seconds(1)

@@ -12,7 +12,7 @@ struct LiveSender: Sendable {
 
     /// - Parameters:
     ///   - token: Of the client; added where the request brings none.
-    ///   - isConfirmed: Nobody has to be asked about a method that can change something.
+    ///   - isConfirmed: A method that can change something is sent without a question.
     init(_ request: DescribedRequest, token: Secret?, isConfirmed: Bool) throws(CommandFailure) {
         guard isConfirmed || Self.safeMethods.contains(request.method) || Self.confirms(request) else {
             throw CommandFailure(.usage, "\(LogText.clean(request.method)) can change something; add --yes to send it")

@@ -5,7 +5,7 @@ import Synchronization
 
 /// The credentials that operators have locked, by the names that they used; outlives the gateway.
 ///
-/// A lock counts at once, whatever the disk does. One thread writes the file, and nobody else waits for that for long.
+/// A lock counts at once, whatever the disk does. One thread writes the file. Others wait for it for a limited time.
 final class CredentialLocks: Sendable {
     private struct State {
         var names: Set<String>

@@ -1,6 +1,6 @@
 /// Bounds what may never end, such as a read from a disk that does not answer.
 enum Deadline {
-    /// - Returns: nil when it took longer; it is cancelled, and nobody waits for it.
+    /// - Returns: nil when it took longer; it is cancelled, and its end is not waited for.
     static func value<Value: Sendable>(
         within limit: Duration,
         of work: @escaping @Sendable () async -> Value

@@ -42,12 +42,12 @@ package struct AuditRoom: Hashable, Sendable {
     /// - Returns: Why rows of this priority are not taken; nil when they are.
     package func shortage(for priority: AuditPriority) -> Shortage? {
         if usedBytes >= bytes(for: priority) { return .limit }
-        // Whoever else fills the disk: what is not written for requests is left to tokens, which try in any case.
+        // Other programs may fill the disk: what is not written for requests is left to tokens, which try in any case.
         guard priority == .traffic else { return nil }
         return isDiskFull || disk.map { $0.freeBytes < $0.reserve } ?? false ? .disk : nil
     }
 
-    /// For the person who has to make room.
+    /// For the operator.
     package func explanation(of shortage: Shortage) -> String {
         switch shortage {
         case .disk: "the disk that holds the audit log is almost full; free some space"

@@ -1,4 +1,4 @@
-/// The newest rows of the audit log in memory, so that nobody who looks at them waits for a disk.
+/// The newest rows of the audit log in memory, so that readers do not wait for a disk.
 package struct RecentEvents: Sendable {
     package static let capacity = 1000
     /// Entries of one answer.

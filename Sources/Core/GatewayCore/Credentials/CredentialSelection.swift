@@ -17,7 +17,7 @@ package protocol SubjectCredentialResolver: AnyObject, Sendable {
     ///   - client: Who sends the request; nil where clients have no names.
     func source(for subject: String, client: String?) -> Result<any CredentialSource, GatewayProblem>
 
-    /// The source that there is; nil when nobody has asked for this subject lately. Makes none, and is no use of one.
+    /// The source that there is; nil when no request has named this subject lately. It creates none and counts as no use.
     func look(for subject: String) -> Result<(any CredentialSource)?, GatewayProblem>
 }
 

@@ -4,18 +4,7 @@ enum ShownText {
     private static let limit = 300
 
     /// Control characters become `\u{..}`; what is beyond the limit is cut and marked.
-    static func clean(_ text: String, limit: Int = limit) -> String {
-        var result = ""
-        for scalar in text.unicodeScalars {
-            guard result.utf8.count < limit else { return result + "…" }
-            if scalar.isHarmless {
-                result.unicodeScalars.append(scalar)
-            } else {
-                result += "\\u{\(String(scalar.value, radix: 16))}"
-            }
-        }
-        return result
-    }
+    static func clean(_ text: String, limit: Int = limit) -> String { text.singleLine(limit: limit) }
 
     // MARK: Fields
 

@@ -15,7 +15,7 @@ package struct SubjectTable<Member> {
     package enum Use {
         case known(Member)
         case new(Member, dropped: Member?)
-        /// Nobody can make room.
+        /// No subject can make room.
         case full
     }
 

@@ -1,7 +1,7 @@
 extension TokenStatus.Failing {
     /// What a person can type for one credential.
     package struct Commands: Sendable {
-        /// nil where nobody can log in.
+        /// nil where there is no login.
         package var login: String?
         package var refresh: String
         package var importing: String

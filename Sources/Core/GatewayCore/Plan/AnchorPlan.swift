@@ -1,4 +1,4 @@
-/// Where the head of the audit log is sent as well, out of reach of whoever can put the log back to an earlier state.
+/// Where the head of the audit log is sent as well, where an attacker who can roll back the log cannot write.
 package enum AnchorPlan: Hashable, Sendable {
     /// A program that reads one line, and one that prints what it has kept.
     case command(TokenProgram, read: TokenProgram?)

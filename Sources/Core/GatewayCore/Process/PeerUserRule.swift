@@ -5,7 +5,7 @@ package enum PeerUserRule {
 
     /// - Parameters:
     ///   - own: The user of this process.
-    ///   - allowed: `allow_users`; when empty, the socket's mode lets in nobody but `own`.
+    ///   - allowed: `allow_users`; when empty, the socket's mode lets in `own` only.
     ///   - mapsAllUsers: See ``mapsAllUsers(_:)``.
     package static func admits(_ peer: UInt32, own: UInt32, allowed: [UInt32], mapsAllUsers: Bool) -> Bool {
         if peer == unmapped, !mapsAllUsers { return own == unmapped && allowed.isEmpty }

@@ -177,7 +177,7 @@ package enum HTTPConventions {
         status >= 500 || problem != nil && status < 400
     }
 
-    /// A status from 400 on is a failure for whoever sent the request.
+    /// A status from 400 on is a failure for the sender of the request.
     package static func error(ofClientSpan status: Int, _ problem: ProblemKind?) -> String? {
         if let problem { return problem.rawValue }
         if status == 0 { return "no_response" }

@@ -7,7 +7,7 @@ package enum ClockSkew {
 
     /// The authority's clock minus ours.
     ///
-    /// `Date` has whole seconds, and nobody knows when within the call it was written. What that could explain counts as 0.
+    /// `Date` has whole seconds, and the moment within the call is unknown. A difference that this explains counts as 0.
     ///
     /// - Returns: nil when the answer does not tell.
     package static func seconds(in reply: TokenReply, sentAt start: Moment, receivedAt end: Moment) -> Int? {

@@ -1,5 +1,5 @@
 extension TokenRequest {
-    /// What an answer must not repeat to anybody: the values that are secrets by their name, or that nobody could guess.
+    /// Values that no answer may repeat: secrets by their name, and values that cannot be guessed.
     package var secrets: [Secret] {
         let hidden = fields.filter { Self.isSecret($0.value, named: $0.name) }.flatMap { Self.parts(of: $0.value) }
         return hidden + (parameters + queryParameters).filter { Self.isSecret($0.value, named: $0.name) }.map(\.value)
@@ -74,7 +74,7 @@ extension TokenRequest {
         "sid",
     ]
 
-    /// What an answer says about them helps, and nobody is harmed by it.
+    /// Text about them helps, and does no harm.
     private static let publicNames: Set<String> = [
         "grant_type", "response_type", "client_assertion_type", "subject_token_type", "requested_token_type",
         "actor_token_type", "assertion_type", "scope", "scopes", "audience", "resource", "redirect_uri", "client_id",

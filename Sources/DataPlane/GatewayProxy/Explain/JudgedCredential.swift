@@ -16,7 +16,7 @@ struct JudgedCredential: Sendable {
     init?(of route: CompiledRoute, chosen: (any CredentialSource)?, subject: String?, at now: MonotonicTime) {
         source = chosen ?? route.source
         guard let source else {
-            // Nobody has asked for this subject lately, so that its token would be looked for first.
+            // No request has named this subject lately: its token would be loaded first.
             guard let selection = route.selection, let subject else { return nil }
             use = Self.use("\(selection.name)[\(subject)]", selection.strategy, hasToken: true, .awaited)
             masked = nil

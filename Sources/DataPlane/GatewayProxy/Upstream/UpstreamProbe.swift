@@ -117,7 +117,7 @@ package enum UpstreamProbe {
         }
     }
 
-    /// Has no default: whoever adds a reason has to say what the doctor makes of it.
+    /// Has no default: a new reason needs a decision here.
     private static func cause(of error: GatewayProblem.HopError) -> EndpointOutcome.Cause {
         switch error {
         case .nameNotResolved: .nameUnknown
