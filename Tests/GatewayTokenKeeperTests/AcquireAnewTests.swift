@@ -88,7 +88,7 @@ struct AcquireAnewTests {
 
     @Test func aCutOffRefreshAsksForNobody() async throws {
         try await bench([.json("", status: 503), next], isCutOff: true).running { bench in
-            try await bench.audit.untilRecorded(.renewalFailed)
+            try await bench.untilFailing()
             #expect(bench.status.state != .rotationUncertain)
             #expect(!bench.status.needsPerson)
             bench.clock.advance(by: .seconds(60))

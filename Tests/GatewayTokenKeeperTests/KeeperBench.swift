@@ -57,6 +57,11 @@ struct KeeperBench {
     var answer: CredentialAnswer { keeper.current(at: clock.now().monotonic) }
     var status: TokenStatus { keeper.status(at: clock.now()) }
 
+    /// A failure is recorded before the keeper knows what follows from it.
+    func untilFailing() async throws {
+        while status.failing == nil { try await Task.sleep(for: .milliseconds(1)) }
+    }
+
     /// The generation at hand; nil when there is none.
     var generation: Int? {
         guard case .ready(let credential) = answer else { return nil }
