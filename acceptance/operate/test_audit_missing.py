@@ -60,8 +60,15 @@ def remove_all(gateway):
         file.unlink(missing_ok=True)
 
 
+def remove_at_once(folder):
+    """Removes a folder in which the gateway may create files at this very moment."""
+    away = folder.with_name(folder.name + "-away")
+    folder.rename(away)
+    shutil.rmtree(away)
+
+
 def remove_folder(gateway):
-    shutil.rmtree(gateway.folder / "log")
+    remove_at_once(gateway.folder / "log")
 
 
 REMOVALS = [remove_file, remove_all, remove_folder]
@@ -209,7 +216,7 @@ class TestStateDirectory:
 
     def test_refuse_lost(self, start_gateway, authority):
         gateway, state = self.started(start_gateway, authority, "refuse")
-        shutil.rmtree(state)
+        remove_at_once(state)
         until(gateway, 503, "restart the gateway with an empty state directory")
         gateway.stop()
         gateway.start()
@@ -218,12 +225,12 @@ class TestStateDirectory:
 
     def test_recreate_goes_on_and_says_what_the_next_start_needs(self, start_gateway, authority):
         gateway, state = self.started(start_gateway, authority, "recreate")
-        shutil.rmtree(state)
+        remove_at_once(state)
         until(gateway, 200, "the audit log was gone and was begun anew")
         until(gateway, 200, f"the installation key {state}/token.key is gone; put it back")
         gateway.stop()
         refused = gateway.run("run")
         assert refused.returncode == 1 and "restore the key from its copy, or move" in refused.stderr, refused
-        shutil.rmtree(state)
+        remove_at_once(state)
         gateway.start()
         assert use(gateway) == 200
