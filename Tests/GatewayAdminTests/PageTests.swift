@@ -83,7 +83,7 @@ struct PageTests {
         #expect(page(tokens: [campus]).contains("pill warn\" role=\"status\">Serving · 1 needs you"))
         #expect(page().contains("up 3 d 4 h"))
         #expect(page().contains("<code>8a04c3</code> loaded"))
-        #expect(page().contains("audit chain not verified"))
+        #expect(page().contains("audit chain not verified yet"))
     }
 
     @Test func whatNeedsAPersonIsAbsentWhenNothingDoes() {

@@ -32,6 +32,14 @@ struct StorageHealthTests {
         #expect(reasons[0].contains("950 MiB of 1000MiB (audit.max_bytes)") && reasons[0].contains("audit.retention"))
     }
 
+    @Test func aBrokenChainIsSaidAndBlocksNothing() {
+        var health = health()
+        health.auditBreach = "row 7 was changed after it was written"
+        let (reasons, blocks) = health.troubles(.block, rotating: [])
+        #expect(!blocks && reasons.count == 1)
+        #expect(reasons[0].contains("row 7 was changed") && reasons[0].contains("authgateway audit verify"))
+    }
+
     @Test func aFullLogBlocks() {
         let (reasons, blocks) = health(used: 990 << 20).troubles(.block, rotating: [])
         #expect(blocks && reasons[0].contains("is full, so no new token is used"))

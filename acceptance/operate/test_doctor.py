@@ -174,7 +174,7 @@ def test_tls_that_is_not_trusted_and_a_wrong_name(make_gateway, tls_upstream, ce
     assert about(found, "tls", tls_upstream.url)["level"] == "warning"
     gateway.configure({"routes": {"bad": {"upstream": tls_upstream.url, "auth": BEARER}}})
     [wrong] = errors(findings(gateway, code=1))
-    assert wrong["group"] == "tls" and "tls.ca of bad" in wrong["remedy"]
+    assert wrong["group"] == "tls" and "tls.ca of route bad" in wrong["remedy"]
     gateway.configure({"routes": {"named": route(**trusted, server_name="other.test")}})
     [wrong] = errors(findings(gateway, code=1))
     assert wrong["group"] == "tls"

@@ -207,9 +207,13 @@ def test_the_health_of_upstreams_is_shown(start_gateway, make_origin):
     mixed, down = shown["mixed"], shown["down"]
     assert (mixed["failure_rate"], mixed["requests"], mixed["last_failure"]) == (0.5, 4, "status 503"), mixed
     assert mixed["last_success_at"] and mixed["last_failure_at"]
-    assert (down["failure_rate"], down["last_failure"]) == (1, "upstream-unreachable") and "last_success_at" not in down
+    assert (down["failure_rate"], down["last_failure"]) == (1, "connection_refused") and "last_success_at" not in down
+    assert "does not accept connections" in down["last_failure_explanation"]
     text = gateway.run("status").stdout
     assert "50 % of 4 failed" in text and "all of 1 failed" in text and "there was no success yet" in text, text
+    assert f"authgateway explain {down['last_failure_request_id']}" in text
+    assert down["last_failure_explanation"] in " ".join(text.split()), text
+    assert down["last_failure_explanation"] in gateway.run("status", "down").stdout
 
 
 # MARK: Clocks

@@ -77,7 +77,7 @@ struct EndpointRuleTests {
         func remedy(_ role: DoctorEndpoint.Role) -> String? {
             findings(.failed(.certificate(nil)), role).first { $0.group == .tls }?.remedy
         }
-        #expect(remedy(.upstream)?.contains("tls.ca of box, docs") == true)
+        #expect(remedy(.upstream)?.contains("tls.ca of the routes box, docs") == true)
         #expect(remedy(.authority)?.contains("update-ca-certificates") == true)
     }
 

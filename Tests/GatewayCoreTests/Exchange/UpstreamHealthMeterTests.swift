@@ -40,6 +40,31 @@ struct UpstreamHealthMeterTests {
         #expect(health.requests == 4)
     }
 
+    /// The count comes every few seconds and knows the second alone.
+    @Test(arguments: [true, false]) func theReasonOfTheLastFailureIsKeptWhicheverComesFirst(isCountedFirst: Bool) {
+        var meter = UpstreamHealthMeter()
+        let failure = RequestFailure(
+            GatewayProblem(.upstreamUnreachable, "It is not running.", hopError: .connectionRefused),
+            place: RequestPlace(peer: "127.0.0.1", path: "/")
+        )
+        let id = RequestID(run: 1, worker: 0, number: 7)
+        let counted = UpstreamOutcome.failure("upstream-unreachable")
+        if isCountedFirst { meter.add(counted, count: 1, latest: Self.start) }
+        meter.explain(failure, status: 502, requestID: id, at: Self.start + .milliseconds(300))
+        if !isCountedFirst { meter.add(counted, count: 1, latest: Self.start) }
+        let health = meter.health(at: Self.start + .seconds(1))
+        #expect(health.lastFailure == "connection_refused" && health.lastFailureExplanation == "It is not running.")
+        #expect(health.lastFailureRequestID == id.description && health.requests == 1)
+        #expect(health.lastFailureAt == (Self.start + .milliseconds(300)).rfc3339)
+    }
+
+    @Test func theStatusOfAnUpstreamIsItsReason() {
+        var meter = UpstreamHealthMeter()
+        let failure = RequestFailure(reason: .upstreamStatus, place: RequestPlace(peer: "127.0.0.1", path: "/"))
+        meter.explain(failure, status: 503, requestID: RequestID(run: 1, worker: 0, number: 7), at: Self.start)
+        #expect(meter.health(at: Self.start).lastFailure == "status 503")
+    }
+
     @Test func after5MinutesOnlyTheLastOfEachIsLeft() {
         var meter = UpstreamHealthMeter()
         meter.add(.failure("status 503"), count: 1, latest: Self.start)

@@ -21,9 +21,9 @@ struct RequestHistoryTests {
     @Test(
         arguments: [
             (2, 33, 153, 157, "157 ms: credential 2 ms, connection 31 ms, response head 120 ms, content 4 ms"),
-            (0, nil, nil, 5003, "5003 ms: credential 0 ms, then 5003 ms without the connection"),
-            (3, 4, nil, 30_004, "30004 ms: credential 3 ms, connection 1 ms, then 30000 ms without the response head"),
-            (nil, nil, nil, 10, "10 ms: then 10 ms without the credential"), (nil, nil, nil, 0, "0 ms"),
+            (0, nil, nil, 5003, "5003 ms: credential 0 ms, no connection after 5003 ms"),
+            (3, 4, nil, 30_004, "30004 ms: credential 3 ms, connection 1 ms, no response head after 30000 ms"),
+            (nil, nil, nil, 10, "10 ms: no credential after 10 ms"), (nil, nil, nil, 0, "0 ms"),
         ] as [(Int?, Int?, Int?, Int, String)]
     )
     func itSaysWhereTheTimeWent(_ credential: Int?, _ connection: Int?, _ response: Int?, _ total: Int, _ text: String)
@@ -91,7 +91,7 @@ struct RequestHistoryTests {
         for part in [
             "request     a-1, the client's id mine", "client      from 192.0.2.7",
             "asked for   GET /users/{id}, Host box.localhost", "credential  box\n", "Log in.\\u{1b}[2J",
-            "time        12 ms: then 12 ms without the credential", "Run:\n  authgateway login box\n",
+            "time        12 ms: no credential after 12 ms", "Run:\n  authgateway login box\n",
         ] { #expect(text.contains(part), "\(part) in\n\(text)") }
         #expect(!text.contains("\u{1B}"))
     }

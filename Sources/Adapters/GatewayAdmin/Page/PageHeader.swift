@@ -28,7 +28,7 @@ struct PageHeader {
     private var chain: HTML {
         let verified = overview.auditVerifiedAt.map { PageText.time($0, now: now) }
         return switch overview.auditChain {
-        case .notVerified: "<span title=\"Run: authgateway audit verify\">audit chain not verified</span>"
+        case .notVerified: "<span title=\"Soon after the start, then daily\">audit chain not verified yet</span>"
         case .intact: "<span>audit chain intact \(verified)</span>"
         case .broken: "<strong class=\"bad\">audit chain broken \(verified)</strong>"
         }

@@ -72,7 +72,8 @@ struct RouteSection {
             notes.append("clock \(abs(skew)) s \(skew > 0 ? "behind" : "ahead of") the authority")
         }
         if let health = route.health, let failure = health.lastFailure, (health.failureRate ?? 0) > 0 {
-            notes.append("upstream: \(failure.replacing("upstream-", with: "", maxReplacements: 1))")
+            let words = failure.replacing("upstream-", with: "", maxReplacements: 1).replacing("_", with: " ")
+            notes.append("upstream: \(words)")
         }
         return notes
     }
@@ -128,7 +129,11 @@ struct RouteSection {
         let bad = health.lastFailureAt.map { at -> HTML in
             "; last failure \(PageText.time(at, now: page.now)) (\(health.lastFailure ?? "unknown"))"
         }
-        return "\(good)\(bad)"
+        let why = health.lastFailureExplanation.map { why -> HTML in ". \(why)" }
+        let request = health.lastFailureRequestID.map { id -> HTML in
+            " <a href=\"/?request=\(PercentEncoding.encode(id))#live\">Request <code>\(id)</code></a>"
+        }
+        return "\(good)\(bad)\(why)\(request)"
     }
 }
 

@@ -180,7 +180,7 @@ struct Assembly: Sendable {
             storage.anchor.map { [AnchorService(anchor: $0)] } ?? [],
             [
                 AuditService(log: storage.audit), StorageService(storage: storage, clock: clock),
-                AuditFeedService(feed: feed), observer, keepers,
+                AuditChainService(check: storage.chainCheck), AuditFeedService(feed: feed), observer, keepers,
             ],
             [
                 ExpirationMonitor(

@@ -151,11 +151,14 @@ struct OperatorControl: GatewayControl {
     }
 
     func overview() async -> GatewayOverview {
-        GatewayOverview(
+        let check = storage.chainCheck.result
+        return GatewayOverview(
             version: GatewayVersion.current,
             startedAt: (seen.startedAt ?? loadedAt).rfc3339,
             configurationDigest: digest,
             configurationLoadedAt: loadedAt.rfc3339,
+            auditChain: check.map { $0.breach == nil ? .intact : .broken } ?? .notVerified,
+            auditVerifiedAt: check?.at.rfc3339,
             listeners: seen.listeners(),
             requiresClientToken: plan.access.asksForClients,
             clients: plan.access.clients.map(\.name)

@@ -24,6 +24,15 @@ struct AnchorService: Service {
     }
 }
 
+/// Recomputes the chain of the audit log once a day.
+struct AuditChainService: Service {
+    let check: AuditChainCheck
+
+    func run() async throws {
+        await cancelWhenGracefulShutdown { await check.run() }
+    }
+}
+
 /// Checks the files once a second, so that questions about them are answered from memory.
 struct StorageService: Service {
     static let interval: Duration = .seconds(1)

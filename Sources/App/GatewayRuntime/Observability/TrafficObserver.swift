@@ -110,6 +110,7 @@ final class TrafficObserver: ExchangeObserver, Service {
     private func report(_ record: borrowing ExchangeRecord, _ failure: RequestFailure, _ offset: Int64) {
         let request = FinishedRequest(record)
         let route = record.route.flatMap(name) ?? ""
+        explain(failure, of: request, offset)
         reporter.add(
             failure,
             problem: request.problem,
@@ -120,6 +121,22 @@ final class TrafficObserver: ExchangeObserver, Service {
             at: request.finishedAt,
             use: RequestUse(request, wallOffset: offset, route: route)
         )
+    }
+
+    private func explain(_ failure: RequestFailure, of request: FinishedRequest, _ offset: Int64) {
+        guard let number = request.route,
+            let outcome = UpstreamOutcome(status: request.status, problem: request.problem),
+            outcome != .success
+        else { return }
+        let time = UnixTime(milliseconds: (request.finishedAt.nanoseconds &+ offset) / 1_000_000)
+        health.withLock {
+            $0[number, default: UpstreamHealthMeter()].explain(
+                failure,
+                status: request.status,
+                requestID: request.requestID,
+                at: time
+            )
+        }
     }
 
     /// A client was refused a token that it asked the admin listener for.

@@ -11,6 +11,7 @@ struct Storage: Sendable {
     let audit: SQLiteAuditLog
     /// nil without `audit.anchor`.
     let anchor: AuditAnchor?
+    let chainCheck: AuditChainCheck
     let tokens: any TokenStore
     /// nil for a store without a key of its own.
     let keyRotation: KeyRotation?
@@ -47,6 +48,7 @@ struct Storage: Sendable {
         let audit = try Self.openAudit(places.audit, key, keyPath, clock, logger, observer)
         self.audit = audit
         anchor = places.audit.anchor.map { AuditAnchor($0, log: audit, clock: clock, logger: logger) }
+        chainCheck = AuditChainCheck(path: places.audit.path, keys: AuditKeys(key), clock: clock, logger: logger)
         if places.tokens.store == .sqlite {
             let keys = try Self.storeKeys(places.tokens, key)
             let store = try Self.openTokens(places.tokens, keys)
@@ -103,6 +105,7 @@ struct Storage: Sendable {
         health.auditFailure = audit.failure?.reason
         health.unrecorded = audit.unrecorded
         health.auditLoss = audit.loss.map { StorageHealth.Loss(lostTo: $0.lostTo, at: $0.at) }
+        health.auditBreach = chainCheck.result?.breach?.explanation
         health.missingKey = audit.isKeyMissing ? keyPath : nil
         health.tokenFailure = (tokens as? SQLiteTokenStore)?.failure.map { Self.words(for: $0) }
         return health

@@ -13,6 +13,8 @@ struct StorageHealth: Hashable, Sendable {
     var auditFailure: String?
     var room: AuditRoom
     var auditLoss: Loss?
+    /// What was tampered with in the audit log, as far as it was recomputed.
+    var auditBreach: String?
     /// Withdrawals that wait to be recorded.
     var unrecorded = 0
     /// Why tokens cannot be stored; nil when they can.
@@ -42,6 +44,9 @@ struct StorageHealth: Hashable, Sendable {
             reasons.append("the audit log is almost full, so \(what): \(room.explanation(of: shortage))")
         }
         if unrecorded > 0 { reasons.append("the audit log lacks \(unrecorded) locks, revocations and the like so far") }
+        if let auditBreach {
+            reasons.append("the audit log is broken: \(auditBreach) (see authgateway audit verify)")
+        }
         if let auditLoss {
             let rows = auditLoss.lostTo > 0 ? "rows up to \(auditLoss.lostTo) are lost" : "what it held is lost"
             reasons.append("the audit log was gone and was begun anew at \(auditLoss.at.rfc3339): \(rows)")

@@ -19,6 +19,8 @@ package struct DoctorEndpoint: Hashable, Sendable {
     fileprivate var group: DoctorFinding.Group { role == .upstream ? .upstreams : .authorities }
     fileprivate var isAddress: Bool { origin.isIPv4 || origin.host.contains(":") }
     fileprivate var owners: String { users.joined(separator: ", ") }
+    /// Those who use an upstream.
+    fileprivate var routes: String { (users.count == 1 ? "route " : "the routes ") + owners }
 }
 
 /// What came of connecting to a ``DoctorEndpoint``.
@@ -182,7 +184,7 @@ package enum EndpointRule {
             )
         case .wrongKey(let pin):
             let remedy =
-                "If the server has a new key, and it is its own, name this pin in tls.pin of \(endpoint.owners)."
+                "If the server has a new key, and it is its own, name this pin in tls.pin of \(endpoint.routes)."
             return finding("the certificate has a key that tls.pin does not name: \(pin)", remedy)
         case .certificate:
             return finding("the certificate comes from an authority that is not trusted here", trust(endpoint))
@@ -196,7 +198,7 @@ package enum EndpointRule {
 
     private static func trust(_ endpoint: DoctorEndpoint) -> String {
         switch endpoint.role {
-        case .upstream: "If that authority is your own, name its certificate (PEM) in tls.ca of \(endpoint.owners)."
+        case .upstream: "If that authority is your own, name its certificate (PEM) in tls.ca of \(endpoint.routes)."
         case .authority:
             "If that authority is your own, add its certificate to those that this machine trusts (update-ca-certificates)."
         }

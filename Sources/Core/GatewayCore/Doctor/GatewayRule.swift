@@ -26,24 +26,20 @@ package enum GatewayRule {
                 )
             ]
         case .running(let readiness, let differences):
-            return [state(readiness, stateDirectory)] + (differences.map { [served($0, stateDirectory)] } ?? [])
+            return states(readiness, stateDirectory) + (differences.map { [served($0, stateDirectory)] } ?? [])
         }
     }
 
-    private static func state(_ readiness: Readiness, _ name: String) -> DoctorFinding {
-        let reasons = readiness.reasons.joined(separator: "; ")
+    /// One for each reason.
+    private static func states(_ readiness: Readiness, _ name: String) -> [DoctorFinding] {
+        let (level, state): (DoctorFinding.Level, String)
         switch readiness.state {
-        case .ready: return DoctorFinding(.gateway, .ok, name, "a gateway runs and is ready")
-        case .degraded:
-            return DoctorFinding(.gateway, .warning, name, "a gateway runs; \(reasons)", command: "authgateway status")
-        case .notReady:
-            return DoctorFinding(
-                .gateway,
-                .error,
-                name,
-                "a gateway runs and is not ready: \(reasons)",
-                command: "authgateway status"
-            )
+        case .ready: return [DoctorFinding(.gateway, .ok, name, "a gateway runs and is ready")]
+        case .degraded: (level, state) = (.warning, "a gateway runs and is ready, but")
+        case .notReady: (level, state) = (.error, "a gateway runs and is not ready:")
+        }
+        return readiness.reasons.map {
+            DoctorFinding(.gateway, level, name, "\(state) \($0)", command: "authgateway status")
         }
     }
 

@@ -3,8 +3,12 @@ package struct UpstreamHealth: Hashable, Sendable, Codable {
     /// RFC 3339; nil when there was none since the start of the gateway.
     package var lastSuccessAt: String?
     package var lastFailureAt: String?
-    /// Why: the kind of the problem, or the upstream's status.
+    /// Why: a ``FailureReason``, or the upstream's status.
     package var lastFailure: String?
+    /// What happened and what to do; nil where ``lastFailure`` says it.
+    package var lastFailureExplanation: String?
+    /// Of the request that failed, for `authgateway explain`.
+    package var lastFailureRequestID: String?
     /// 0...1, over the last 5 minutes; nil without a request in that time.
     package var failureRate: Double?
     /// In the last 5 minutes.
@@ -14,12 +18,16 @@ package struct UpstreamHealth: Hashable, Sendable, Codable {
         lastSuccessAt: String? = nil,
         lastFailureAt: String? = nil,
         lastFailure: String? = nil,
+        lastFailureExplanation: String? = nil,
+        lastFailureRequestID: String? = nil,
         failureRate: Double? = nil,
         requests: Int = 0
     ) {
         self.lastSuccessAt = lastSuccessAt
         self.lastFailureAt = lastFailureAt
         self.lastFailure = lastFailure
+        self.lastFailureExplanation = lastFailureExplanation
+        self.lastFailureRequestID = lastFailureRequestID
         self.failureRate = failureRate
         self.requests = requests
     }

@@ -35,10 +35,16 @@ package struct UpstreamHealthMeter: Sendable {
         var failures: UInt32 = 0
     }
 
+    private struct Failure {
+        var at: UnixTime
+        var reason: String
+        var explanation: String?
+        var requestID: String?
+    }
+
     private var slots = [Slot](repeating: Slot(), count: slotCount)
     private var lastSuccess: UnixTime?
-    private var lastFailure: UnixTime?
-    private var reason: String?
+    private var lastFailure: Failure?
 
     package init() {}
 
@@ -57,9 +63,19 @@ package struct UpstreamHealthMeter: Sendable {
         case .success: lastSuccess = max(lastSuccess ?? latest, latest)
         case .failure(let reason):
             if isCounted { slots[index].failures &+= count }
-            guard lastFailure.map({ $0 <= latest }) ?? true else { return }
-            (lastFailure, self.reason) = (latest, reason)
+            keep(Failure(at: latest, reason: reason))
         }
+    }
+
+    /// Says more of one of the failures that are counted. It may come before it is counted.
+    package mutating func explain(_ failure: RequestFailure, status: Int, requestID: RequestID, at time: UnixTime) {
+        let reason = failure.reason == .upstreamStatus ? "status \(status)" : "\(failure.reason)"
+        keep(Failure(at: time, reason: reason, explanation: failure.explanation, requestID: "\(requestID)"))
+    }
+
+    private mutating func keep(_ failure: Failure) {
+        if let lastFailure, lastFailure.at > failure.at { return }
+        lastFailure = failure
     }
 
     package func health(at now: UnixTime) -> UpstreamHealth {
@@ -69,8 +85,10 @@ package struct UpstreamHealthMeter: Sendable {
         let failures = recent.reduce(0) { $0 + Int($1.failures) }
         return UpstreamHealth(
             lastSuccessAt: lastSuccess?.rfc3339,
-            lastFailureAt: lastFailure?.rfc3339,
-            lastFailure: reason,
+            lastFailureAt: lastFailure?.at.rfc3339,
+            lastFailure: lastFailure?.reason,
+            lastFailureExplanation: lastFailure?.explanation,
+            lastFailureRequestID: lastFailure?.requestID,
             failureRate: requests == 0 ? nil : Double(failures) / Double(requests),
             requests: requests
         )

@@ -62,7 +62,7 @@ extension RequestHistory.Times {
         var last = 0
         for (name, time) in [("credential", credential), ("connection", connection), ("response head", response)] {
             guard let time else {
-                parts.append("then \(max(0, total - last)) ms without the \(name)")
+                parts.append("no \(name) after \(max(0, total - last)) ms")
                 return "\(total) ms: " + parts.joined(separator: ", ")
             }
             parts.append("\(name) \(max(0, time - last)) ms")
