@@ -54,7 +54,7 @@ struct UpstreamHealthMeterTests {
         if !isCountedFirst { meter.add(counted, count: 1, latest: Self.start) }
         let health = meter.health(at: Self.start + .seconds(1))
         #expect(health.lastFailure == "connection_refused" && health.lastFailureExplanation == "It is not running.")
-        #expect(health.lastFailureRequestID == id.description && health.requests == 1)
+        #expect(health.lastFailureRequestId == id.description && health.requests == 1)
         #expect(health.lastFailureAt == (Self.start + .milliseconds(300)).rfc3339)
     }
 

@@ -130,7 +130,7 @@ struct RouteSection {
             "; last failure \(PageText.time(at, now: page.now)) (\(health.lastFailure ?? "unknown"))"
         }
         let why = health.lastFailureExplanation.map { why -> HTML in ". \(why)" }
-        let request = health.lastFailureRequestID.map { id -> HTML in
+        let request = health.lastFailureRequestId.map { id -> HTML in
             " <a href=\"/?request=\(PercentEncoding.encode(id))#live\">Request <code>\(id)</code></a>"
         }
         return "\(good)\(bad)\(why)\(request)"

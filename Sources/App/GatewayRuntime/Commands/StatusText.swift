@@ -77,8 +77,8 @@ enum StatusText {
             let success = health.lastSuccessAt.map { "the last success was at \($0)" } ?? "there was no success yet"
             let failure = "the last failure of its upstream was at \(time) (\(health.lastFailure ?? "unknown"))"
             let explanation = health.lastFailureExplanation.map { " \($0)" } ?? ""
-            let command = health.lastFailureRequestID.map { "\n  authgateway explain \($0)" } ?? ""
-            return LogText.clean("\(route.name): \(failure); \(success).\(explanation)") + LogText.clean(command) + "\n"
+            let command = health.lastFailureRequestId.map { "\n  authgateway explain \(LogText.clean($0))" } ?? ""
+            return LogText.clean("\(route.name): \(failure); \(success).\(explanation)") + command + "\n"
         }
         return lines.isEmpty ? "" : "\n" + lines.joined()
     }

@@ -8,7 +8,7 @@ package struct UpstreamHealth: Hashable, Sendable, Codable {
     /// What happened and what to do; nil where ``lastFailure`` says it.
     package var lastFailureExplanation: String?
     /// Of the request that failed, for `authgateway explain`.
-    package var lastFailureRequestID: String?
+    package var lastFailureRequestId: String?
     /// 0...1, over the last 5 minutes; nil without a request in that time.
     package var failureRate: Double?
     /// In the last 5 minutes.
@@ -19,7 +19,7 @@ package struct UpstreamHealth: Hashable, Sendable, Codable {
         lastFailureAt: String? = nil,
         lastFailure: String? = nil,
         lastFailureExplanation: String? = nil,
-        lastFailureRequestID: String? = nil,
+        lastFailureRequestId: String? = nil,
         failureRate: Double? = nil,
         requests: Int = 0
     ) {
@@ -27,7 +27,7 @@ package struct UpstreamHealth: Hashable, Sendable, Codable {
         self.lastFailureAt = lastFailureAt
         self.lastFailure = lastFailure
         self.lastFailureExplanation = lastFailureExplanation
-        self.lastFailureRequestID = lastFailureRequestID
+        self.lastFailureRequestId = lastFailureRequestId
         self.failureRate = failureRate
         self.requests = requests
     }

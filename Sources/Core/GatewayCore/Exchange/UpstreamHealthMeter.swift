@@ -88,7 +88,7 @@ package struct UpstreamHealthMeter: Sendable {
             lastFailureAt: lastFailure?.at.rfc3339,
             lastFailure: lastFailure?.reason,
             lastFailureExplanation: lastFailure?.explanation,
-            lastFailureRequestID: lastFailure?.requestID,
+            lastFailureRequestId: lastFailure?.requestID,
             failureRate: requests == 0 ? nil : Double(failures) / Double(requests),
             requests: requests
         )
