@@ -55,9 +55,8 @@ extension Attention {
     }
 
     private init(_ token: TokenStatus, _ others: Int) {
-        let isServed = token.state == .valid || token.state == .renewing
         self.init(
-            severity: isServed ? .soon : .failing,
+            severity: token.isServed ? .soon : .failing,
             title: "\(token.credential): \(token.trouble)\(TokenStatus.othersText(others))",
             text: [token.failing?.reason ?? token.lastError, token.failing?.remedy].compactMap(\.self)
                 .joined(separator: " "),
@@ -67,7 +66,7 @@ extension Attention {
         failedRequests = token.failing?.failedRequests
         nextTryAt = token.failing?.nextTryAt
         waits = token.needsPerson && nextTryAt == nil
-        if token.canLogIn, !isServed { login = token.credential }
+        if token.canLogIn, !token.isServed { login = token.credential }
     }
 
     private init(_ expiration: Expiration) {

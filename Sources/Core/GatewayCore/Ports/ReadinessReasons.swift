@@ -26,9 +26,6 @@ package enum ReadinessReasons {
 }
 
 extension TokenStatus {
-    /// A person must act, or the calls for the token fail.
-    package var needsAttention: Bool { needsPerson || failing != nil }
-
     /// Of the subjects that requests have named, the first stands for all of one credential.
     static func firstOfEachCredential(_ tokens: [TokenStatus]) -> [(TokenStatus, others: Int)] {
         var counts: [String: Int] = [:]

@@ -80,6 +80,12 @@ package struct TokenStatus: Hashable, Sendable, Codable {
         self.action = action
     }
 
+    /// Whether requests are given a live token.
+    package var isServed: Bool { state == .valid || state == .renewing }
+
+    /// A person must act, or the calls for the token fail.
+    package var needsAttention: Bool { needsPerson || failing != nil }
+
     /// Whether somebody has to do something before this credential works again.
     package var needsPerson: Bool {
         switch state {
