@@ -5,17 +5,18 @@ import GatewayRuntime
 struct AuthGateway: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "authgateway",
-        abstract: "A reverse proxy that signs requests in: it gets, renews, injects and records the tokens.",
+        abstract: "A reverse proxy that adds a valid credential to every request.",
         discussion: """
             Examples:
               authgateway run --sandbox   serve gateway.yaml, with local authorities
               authgateway check           find every mistake in gateway.yaml
-              authgateway doctor          look at everything around the gateway, and say what to do
+              authgateway doctor          find what is wrong, and say what to do
               authgateway status          what the gateway's credentials are doing
               authgateway explain URL     what would become of a request, and why
               authgateway audit tail -f   watch token events as they happen
 
-            Exit codes: 0 done, 1 failed, 2 wrong usage, 3 configuration, 4 gateway not reachable, 5 audit log broken.
+            Exit codes: 0 done, 1 failed, 2 wrong usage, 3 configuration, 4 gateway not
+            reachable, 5 audit log broken.
             """,
         version: GatewayVersion.current,
         subcommands: [

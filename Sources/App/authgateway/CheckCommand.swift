@@ -10,15 +10,16 @@ struct CheckCommand: AsyncParsableCommand {
               authgateway check
               authgateway check new.yaml
               authgateway check --acquire
-              authgateway check --no-secrets --json gateway.yaml | jq -r '.diagnostics[].message'
-              authgateway check /etc/authgateway/gateway.yaml && systemctl restart authgateway
+              authgateway check --no-secrets --json | jq -r '.diagnostics[].message'
+              authgateway check new.yaml && cp new.yaml gateway.yaml
 
-            Reads the file, what it includes and the secrets that it names; starts and creates nothing.
-            Exit code 3 when there is a mistake, or when every user may write to one of these files.
+            Reads the file, what it includes and the secrets that it names; starts and
+            creates nothing. Exit code 3 when there is a mistake, or when every user may
+            write to one of these files.
 
-            With --no-secrets no secret is read and no program is run: for a machine that has none of
-            them, such as a CI server. A variable ${NAME} that is not set is accepted as well. The
-            values of all these are then not checked.
+            With --no-secrets it reads no secret and runs no program: for a machine that
+            has none of them, such as a CI server. It then accepts a variable ${NAME}
+            that is not set. It does not check the values of these.
 
             With --acquire one token of each credential is fetched as well, to see whether
             its authority gives one. It is not kept, not used and not in the audit log.

@@ -26,8 +26,8 @@ struct ConfigExplainCommand: ParsableCommand {
               authgateway config explain token_url
               authgateway config explain oauth2_client_credentials
 
-            A key is named by its path, by the last part of it, or together with its strategy
-            (bearer.token). The name of a strategy alone shows its keys.
+            A key is named by its path, by the last part of it, or together with its
+            strategy (bearer.token). The name of a strategy alone shows its keys.
             Exit code 1 when there is no such key.
             """
     )

@@ -11,16 +11,16 @@ struct DoctorCommand: AsyncParsableCommand {
               authgateway doctor --offline
               authgateway doctor --json | jq '.findings[] | select(.level == "error")'
 
-            Looks at the configuration, the modes of its files, the addresses to listen on, the token
-            store, the audit log (its newest events), the names, connections and certificates of
-            upstreams and authorities, the clock, and each credential. Says for each what is wrong and
-            which command helps.
+            Looks at the configuration, the modes of its files, the addresses to listen
+            on, the token store, the newest events of the audit log, each upstream and
+            authority (name, connection, certificate), the clock, and each credential.
+            Says what is wrong and which command helps.
 
-            It changes nothing. Upstreams are connected to, and are sent no request: it could change
-            something there. Authorities are asked HEAD / without a credential, for their time. A
-            credential is tried by fetching one token, which is forgotten again. One whose renewal
-            spends a token is not tried: the running gateway is asked for its state, or else the token
-            store is read. A running gateway is not disturbed.
+            Changes nothing, and does not disturb a running gateway. It connects to each
+            upstream and sends no request. It asks each authority for its time (HEAD /
+            without a credential). It fetches one token for each credential and forgets
+            it. Where that would spend a refresh token, it asks the running gateway, or
+            reads the token store.
 
             With --offline nothing is sent to another machine.
 

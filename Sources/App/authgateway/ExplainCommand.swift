@@ -14,9 +14,10 @@ struct ExplainCommand: AsyncParsableCommand {
               authgateway explain --live http://127.0.0.1:8080/box/2.0/users/me
               authgateway explain k3f9a01-2s
 
-            Shows the route and why the others lost, the client, the rules, the credential,
-            which fields are removed and added, and the request as the upstream would get
-            it. It comes from the code that serves; nothing is sent, and no secret is shown.
+            Shows the route and why the others lost, the client, the rules, the
+            credential, which fields are removed and added, and the request as the
+            upstream would get it. The code that serves requests gives the answer.
+            Nothing is sent, and no secret is shown.
 
             A URL may name the gateway's own address with a path, the host of a route, or
             an upstream: then the gateway is taken for the client's proxy. With - the input
@@ -26,9 +27,9 @@ struct ExplainCommand: AsyncParsableCommand {
             that the client sent) it says what happened and where the time went: from the
             last requests in memory and from the audit log.
 
-            Without a running gateway it is worked out from the configuration file and the
-            token store; what happened, from the audit log. Exit code 1 when no request has
-            the id.
+            Without a running gateway the answer comes from the configuration file and
+            the token store. What happened to a request comes from the audit log then.
+            Exit code 1 when no request has the id.
             """
     )
 

@@ -8,10 +8,11 @@ struct LoginCommand: AsyncParsableCommand {
         discussion: """
             Examples:
               authgateway login box            open a browser, wait for it to come back
-              authgateway login box --manual   over SSH: paste the address that the browser ended on
+              authgateway login box --manual   over SSH: paste the address of the last page
 
-            Goes through the running gateway; without one the token is put into the token store. What is pasted is read
-            from standard input and is not shown. Exit code 1 when the login failed, with the reason.
+            Goes through the running gateway; without one the token is put into the token
+            store. What is pasted is read from standard input and is not shown. Exit code
+            1 when the login failed, with the reason.
             """
     )
 

@@ -9,9 +9,10 @@ struct LogoutCommand: AsyncParsableCommand {
             Examples:
               authgateway logout box
 
-            The same as `token revoke`. The next request is refused until somebody logs in again. When the authority
-            cannot be reached the tokens are kept so that you can try again (duke_session forgets them all the same), and
-            the exit code is 1; `token clear` forgets them here alone.
+            The same as `token revoke`. The next request is refused until somebody logs in
+            again. When the authority cannot be reached, the exit code is 1 and the tokens
+            are kept, so that you can try again (duke_session forgets them all the same).
+            `token clear` forgets them here alone.
             """
     )
 

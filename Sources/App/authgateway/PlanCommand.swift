@@ -11,7 +11,7 @@ struct PlanCommand: AsyncParsableCommand {
               authgateway plan --config new.yaml --against gateway.yaml
               authgateway plan --json | jq '.routes[].upstream'
 
-            What would be added (+), changed (~) and dropped (-) is found by asking the gateway that runs.
+            Asks the running gateway what a reload would add (+), change (~) and drop (-).
             """
     )
 

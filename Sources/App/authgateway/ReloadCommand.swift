@@ -10,8 +10,8 @@ struct ReloadCommand: AsyncParsableCommand {
               authgateway plan && authgateway reload
               authgateway reload --json | jq '.changes[] | select(.kind != "kept")'
 
-            The new configuration is served whole or not at all. Secrets and certificates are read again.
-            Exit code 3 when it was refused, 4 when no gateway answers.
+            The new configuration is served whole or not at all. Secrets and certificates
+            are read again. Exit code 3 when it was refused, 4 when no gateway answers.
             """
     )
 

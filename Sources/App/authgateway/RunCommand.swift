@@ -11,10 +11,12 @@ struct RunCommand: AsyncParsableCommand {
               authgateway run --sandbox --token-lifetime 30
               authgateway run --config /etc/authgateway/gateway.yaml --log-level debug
 
-            A change of the configuration is picked up by itself; SIGHUP and `authgateway reload` ask for it at once.
-            SIGTERM and SIGINT stop it gracefully: requests under way are finished within limits.drain.
-            A second signal ends it at once. On a terminal it also stops when the terminal is closed; with nohup it goes on.
-            Logs go to standard error, as text on a terminal and as JSON otherwise.
+            A change of the configuration is picked up by itself; SIGHUP and `authgateway
+            reload` ask for it at once. SIGTERM and SIGINT stop it gracefully: requests
+            under way are finished within limits.drain. A second signal ends it at once.
+
+            On a terminal it also stops when the terminal is closed; with nohup it goes
+            on. Logs go to standard error, as text on a terminal and as JSON otherwise.
             """
     )
 

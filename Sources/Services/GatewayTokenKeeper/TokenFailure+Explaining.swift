@@ -63,17 +63,6 @@ extension TokenFailure {
     }
 }
 
-extension TokenFailure {
-    /// Whether the authority said that the refresh token is not valid.
-    var isRefusal: Bool {
-        switch self.class {
-        case .transient, .suspect: false
-        case .loginRequired: true
-        case .terminal: clearsToken || problem.cause?.code == "invalid_grant"
-        }
-    }
-}
-
 extension TokenTransportFailure.Reason {
     /// What `Proxy-Status` calls it; the next hop is the token endpoint.
     fileprivate var hopError: GatewayProblem.HopError? {

@@ -13,8 +13,7 @@ package final class TokenKeeper: CredentialSource, Service {
 
     /// How long a call to the authority may take.
     package static let callDeadline: Duration = .seconds(15)
-    /// Events of the request path that may wait to be written, and commands of operators that may wait to be carried out.
-    package static let noteLimit = 1024
+    /// How many commands of operators may wait to be carried out.
     package static let commandLimit = 64
 
     let context: KeeperContext
@@ -29,9 +28,7 @@ package final class TokenKeeper: CredentialSource, Service {
     let commands = Mutex<[OperatorCommand]>([])
     /// The generation whose rejection has yet to be stored.
     let rejection = Mutex<Int?>(nil)
-    let notes = Mutex<[TokenEvent]>([])
-    /// Wakes the task that writes the notes.
-    let noteWakeUps = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
+    let notes = KeeperNotes()
 
     /// No gateway runs, so nothing is tried again by itself.
     let isAlone = Atomic<Bool>(false)
@@ -47,8 +44,6 @@ package final class TokenKeeper: CredentialSource, Service {
     /// When the first call failed, as the status said it first.
     let failingSince = Mutex<Moment?>(nil)
     private let lastTicket = Atomic<UInt64>(0)
-    private let firstUses = FirstUses()
-    private let refusals = Mutex(EventBudget())
     package let rejections: RejectionRecord? = RejectionRecord()
 
     /// - Parameters:
@@ -197,13 +192,13 @@ package final class TokenKeeper: CredentialSource, Service {
     package func note(_ event: CredentialUseEvent, generation: Int, by demand: CredentialRequest) {
         switch event {
         case .injected:
-            guard firstUses.isFirst(generation: generation, route: demand.route) else { return }
+            guard notes.isFirstUse(of: generation, on: demand.route) else { return }
             remember(.injected, generation: generation, by: demand)
         case .replayed: remember(.replayed, generation: generation, by: demand)
         case .withheld:
             withheldRequests.add(1, ordering: .relaxed)
             // Each request that cannot be served is one.
-            guard let unrecorded = refusals.withLock({ $0.spend(at: context.clock.now().monotonic) }) else { return }
+            guard let unrecorded = notes.spendForWithheld(at: context.clock.now().monotonic) else { return }
             let detail = unrecorded > 0 ? ["unrecorded_before": String(unrecorded)] : [:]
             remember(.withheld, generation: generation, by: demand, detail: detail)
         }
@@ -218,12 +213,6 @@ package final class TokenKeeper: CredentialSource, Service {
         var event = context.event(name, generation: generation)
         event.demand = demand
         event.detail = detail
-        let isKept = notes.withLock { notes in
-            guard notes.count < Self.noteLimit else { return false }
-            notes.append(event)
-            return true
-        }
-        guard isKept else { return context.metrics.noteDropped() }
-        noteWakeUps.continuation.yield()
+        if !notes.add(event) { context.metrics.noteDropped() }
     }
 }

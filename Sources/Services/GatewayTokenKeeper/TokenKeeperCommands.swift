@@ -128,7 +128,7 @@ extension TokenKeeper {
         }
     }
 
-    /// Locked from the start on, because it was when the gateway stopped.
+    /// Refuses the requests that wait. Does not record it: the caller does where a person asked for it.
     package func lock() {
         let (waiters, problem) = decide { $0.lock() }
         for waiter in waiters { waiter(.failure(problem)) }

@@ -46,7 +46,7 @@ extension TokenKeeper {
             return commands
         }
         for command in commands { command.finish(.failure(problem)) }
-        noteWakeUps.continuation.finish()
+        notes.close()
     }
 
     /// What to say of a keeper that has stopped.
@@ -65,15 +65,12 @@ extension TokenKeeper {
 
     /// Beside the loop, so that a note does not wait for the authority.
     private func writeNotes() async {
-        for await _ in noteWakeUps.stream { await writeWaitingNotes() }
+        for await _ in notes.arrivals { await writeWaitingNotes() }
     }
 
     private func writeWaitingNotes() async {
         while true {
-            let batch = notes.withLock { notes in
-                defer { notes = [] }
-                return notes
-            }
+            let batch = notes.take()
             guard !batch.isEmpty else { return }
             for event in batch {
                 // At the end, each of the others would wait as long.

@@ -75,7 +75,7 @@ extension TokenRenewer {
                     if !isUncertain { await strikeJournal() }
                     return await refused(failure, call)
                 }
-                guard failure.isRefusal else {
+                guard failure.endsRefreshToken else {
                     if failed.fate.isLost { isUncertain = true }
                     // What became of an earlier attempt is no clearer for an authority that is busy now.
                     if !isUncertain { await strikeJournal() }

@@ -35,6 +35,21 @@ struct TokenFailureTests {
         #expect(advised(.terminal, .staticTokenExpired, login: "login me").detail == "No.")
     }
 
+    @Test func onlyARefusalEndsTheRefreshToken() {
+        let problem = GatewayProblem(.credentialMisconfigured, "No.")
+        let refused = GatewayProblem(
+            .credentialMisconfigured,
+            "No.",
+            cause: GatewayProblem.Cause(code: "invalid_grant", httpStatus: 400)
+        )
+        #expect(TokenFailure(.loginRequired, problem: problem).endsRefreshToken)
+        #expect(TokenFailure(.terminal, problem: refused).endsRefreshToken)
+        #expect(TokenFailure(.terminal, problem: problem, clearsToken: true).endsRefreshToken)
+        #expect(!TokenFailure(.terminal, problem: problem).endsRefreshToken)
+        #expect(!TokenFailure(.suspect, problem: refused).endsRefreshToken)
+        #expect(!TokenFailure(.transient(retryAfter: nil), problem: refused).endsRefreshToken)
+    }
+
     @Test func onlyWhatTheConfigurationCausesIsTriedAgainByItself() {
         let misconfigured = GatewayProblem(.credentialMisconfigured, "No.")
         #expect(TokenFailure(.terminal, problem: misconfigured).isRetried)

@@ -44,7 +44,7 @@ struct CredentialCard {
 
     private var left: Double? {
         guard let token else { return 1 }
-        guard token.state == .valid || token.state == .renewing else { return nil }
+        guard token.isServed else { return nil }
         guard let start = token.obtainedAt.flatMap({ UnixTime(rfc3339: $0) }),
             let end = token.expiresAt.flatMap({ UnixTime(rfc3339: $0) }), end > start
         else { return 1 }
@@ -94,10 +94,7 @@ struct CredentialDetails {
             fact("Made from", token.parent.map(link)), fact("Made from it", children),
             fact("Problem", (token.failing?.reason ?? token.lastError).map { "\($0)" }),
             fact("Authority said", token.authorityError.map(Self.words)),
-            fact(
-                "Clock",
-                token.clockSkewSeconds.map { "\(abs($0)) s \($0 > 0 ? "behind" : "ahead of") the authority" }
-            ),
+            fact("Clock", token.clockSkewSeconds.map { "\(ClockSkew.words($0))" }),
         ].compactMap(\.self)
     }
 

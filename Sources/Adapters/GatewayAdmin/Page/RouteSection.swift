@@ -64,12 +64,11 @@ struct RouteSection {
     private func notes(of route: RouteStatus) -> [String] {
         let token = page.tokens.first { $0.credential == route.credential }
         var notes: [String] = []
-        if let token, token.needsPerson || token.failing != nil {
-            let isServed = token.state == .valid || token.state == .renewing
-            notes.append(isServed ? "the credential is not renewed" : "credential: \(token.state.words)")
+        if let token, token.needsAttention {
+            notes.append(token.isServed ? "the credential is not renewed" : "credential: \(token.state.words)")
         }
         if let skew = token?.clockSkewSeconds, skew != 0 {
-            notes.append("clock \(abs(skew)) s \(skew > 0 ? "behind" : "ahead of") the authority")
+            notes.append("clock \(ClockSkew.words(skew))")
         }
         if let health = route.health, let failure = health.lastFailure, (health.failureRate ?? 0) > 0 {
             let words = failure.replacing("upstream-", with: "", maxReplacements: 1).replacing("_", with: " ")

@@ -172,32 +172,17 @@ struct OperatorControl: GatewayControl {
     }
 
     func readiness() async -> Readiness {
-        let inNeed = tokensInNeed()
-        let needs = ReadinessReasons.needs(of: inNeed)
-        let said = Set(inNeed.filter(\.needsPerson).map(\.credential))
-        let expiring = await expirations().filter { $0.kind == .secret || !said.contains($0.of) }
-        let ended = expiring.filter { $0.remainingSeconds <= 0 }.compactMap(ReadinessReasons.notice)
-        let ending = expiring.filter { $0.remainingSeconds > 0 }.compactMap(ReadinessReasons.notice)
-        let notices = ending + skewNotice
+        var facts = Readiness.Facts(readinessState.phase)
+        facts.refusal = refusal
         let rotating = sources.keepers.filter(\.rotatesRefreshToken).map(\.name)
-        let troubles = storage.health.troubles(plan.audit.onFailure, rotating: rotating)
-        let anchor = storage.anchor?.reasons ?? []
-        let faults = [refusal].compactMap(\.self) + troubles.reasons + anchor + needs + ended
-        switch readinessState.phase {
-        case .starting: return Readiness(.notReady, reasons: ["the gateway is starting"] + faults + notices)
-        case .serving: return .serving(isBlocked: troubles.blocks, faults: faults, notices: notices)
-        case .draining: return Readiness(.notReady, reasons: ["the gateway is stopping"] + faults + notices)
-        }
-    }
-
-    /// The largest difference stands for all.
-    private var skewNotice: [String] {
+        facts.storage = storage.health.troubles(plan.audit.onFailure, rotating: rotating)
+        facts.anchor = storage.anchor?.reasons ?? []
+        facts.tokens = sources.allKeepers.map { $0.status(at: clock.now()) }
+        facts.expirations = await expirations()
+        // The largest difference stands for all.
         let authorities = sources.allKeepers.flatMap(\.grant.authorityEndpoints)
-        return [seen.clockSkew(authorities).flatMap(ClockSkew.advice)].compactMap(\.self)
-    }
-
-    private func tokensInNeed() -> [TokenStatus] {
-        sources.allKeepers.map { $0.status(at: clock.now()) }.filter { $0.needsPerson || $0.failing != nil }
+        facts.clockAdvice = seen.clockSkew(authorities).flatMap(ClockSkew.advice)
+        return Readiness(facts)
     }
 
     func perform(_ operation: TokenOperation, on name: String) async -> Result<OperationReport, GatewayProblem> {

@@ -74,9 +74,7 @@ package struct CheckOperation: Sendable {
 
     private func summary(of plan: Plan?) -> String {
         guard readsSecrets, let plan else { return "\(path): no problem; no secret was read.\n" }
-        let routes = count(plan.routes.count, "route")
-        return "\(path): \(routes), \(count(plan.credentials.count, "credential")), no problem.\n"
+        let routes = plan.routes.count.counted("route")
+        return "\(path): \(routes), \(plan.credentials.count.counted("credential")), no problem.\n"
     }
-
-    private func count(_ number: Int, _ noun: String) -> String { "\(number) \(noun)\(number == 1 ? "" : "s")" }
 }

@@ -35,7 +35,7 @@ enum TokenText {
         switch token.state {
         case .valid: token.needsPerson ? .red : .green
         case .acquiring, .renewing: .yellow
-        case .empty: token.needsPerson || token.failing != nil ? .red : nil
+        case .empty: token.needsAttention ? .red : nil
         case .expired, .rejected, .failed, .loginRequired, .rotationUncertain, .locked: .red
         }
     }

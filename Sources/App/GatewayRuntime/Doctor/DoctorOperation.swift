@@ -62,13 +62,11 @@ package struct DoctorOperation: Sendable {
             problem: outcome.plan.flatMap(Self.tlsProblem),
             file: path,
             counts: outcome.plan.map { plan in
-                "\(Self.count(plan.routes.count, "route")), \(Self.count(plan.credentials.count, "credential"))"
+                "\(plan.routes.count.counted("route")), \(plan.credentials.count.counted("credential"))"
             }
         )
         return (outcome.plan, findings)
     }
-
-    private static func count(_ number: Int, _ noun: String) -> String { "\(number) \(noun)\(number == 1 ? "" : "s")" }
 
     private static func tlsProblem(_ plan: Plan) -> String? {
         do throws(ListenerError) {

@@ -55,9 +55,7 @@ struct DoctorText {
     private var summary: String {
         let (errors, warnings) = (report.count(.error), report.count(.warning))
         guard errors + warnings > 0 else { return style.paint("no problem", .green) + "\n" }
-        let text = "\(count(errors, "error")), \(count(warnings, "warning"))"
+        let text = "\(errors.counted("error")), \(warnings.counted("warning"))"
         return style.paint(text, errors > 0 ? .red : .yellow) + "\n"
     }
-
-    private func count(_ number: Int, _ noun: String) -> String { "\(number) \(noun)\(number == 1 ? "" : "s")" }
 }

@@ -9,7 +9,7 @@ enum TokenMetrics {
         "gateway_ends_in_seconds", "gateway_ends_soon",
     ]
 
-    /// What is there no more is said no more.
+    /// Gauges of credentials that are gone are no longer exported.
     static func record(_ tokens: [TokenStatus], _ expirations: [Expiration], in metrics: MetricRegistry) {
         var kept: Set<MetricRegistry.Key> = []
         func set(_ name: String, _ labels: [(String, String)], _ value: Double) {
@@ -19,10 +19,9 @@ enum TokenMetrics {
         // A subject that a request names is no label: there is no end of them.
         for token in tokens where token.perSubjectCredential == nil {
             let labels = [("credential", token.credential), ("strategy", token.strategy)]
-            let usable = token.state == .valid || token.state == .renewing
             set("gateway_token_generation", labels, Double(token.generation))
             set("gateway_token_needs_person", labels, token.needsPerson ? 1 : 0)
-            set("gateway_token_usable", labels, usable ? 1 : 0)
+            set("gateway_token_usable", labels, token.isServed ? 1 : 0)
             set("gateway_token_failing", labels, token.failing == nil ? 0 : 1)
             if let seconds = token.clockSkewSeconds { set("gateway_token_clock_skew_seconds", labels, Double(seconds)) }
             if let end = token.expiresAt.flatMap({ UnixTime(rfc3339: $0) }) {

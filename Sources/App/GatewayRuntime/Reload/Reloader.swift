@@ -120,7 +120,7 @@ final class Reloader: Service {
     private func watch() async {
         var last = source.files
         while (try? await parts.clock.sleep(for: Self.pollInterval)) != nil {
-            // What a reload for another reason has read is no news.
+            // A reload for another reason has read these files already.
             if let read = watched.withLock({ $0.take() }) { last = read }
             var now = await source.look(at: last)
             guard now != last else { continue }

@@ -10,7 +10,7 @@ struct TokenRefreshCommand: AsyncParsableCommand {
               authgateway token refresh box-service
               authgateway token refresh --all      those that can be renewed
 
-            A token that lives goes on to be used when the authority refuses.
+            When the authority refuses, a token that has not expired is still used.
             """
     )
 

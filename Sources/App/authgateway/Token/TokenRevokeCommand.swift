@@ -9,8 +9,8 @@ struct TokenRevokeCommand: AsyncParsableCommand {
             Examples:
               authgateway token revoke box-service
               authgateway token revoke box-service --lock   until `token unlock`
-              authgateway token revoke --all                every credential that has a token
-              authgateway token revoke --all --lock         all are locked before the first is revoked
+              authgateway token revoke --all                each credential with a token
+              authgateway token revoke --all --lock         locks all of them first
 
             What comes after depends on the strategy: box_ccg gets a new token with the
             next request; a login or a new developer token is needed where a person
@@ -19,8 +19,8 @@ struct TokenRevokeCommand: AsyncParsableCommand {
             exit code is 1. Nothing stored: nothing to do, exit code 0.
 
             With --all there is a line for each credential, weaker tokens before those
-            that they were made from; one that fails does not keep the others, and the
-            exit code is 1 then.
+            that they were made from. One failure does not stop the rest; the exit code is
+            1 then.
             """
     )
 

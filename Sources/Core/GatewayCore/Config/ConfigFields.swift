@@ -107,15 +107,6 @@ package final class ConfigFields {
         return entries.contains { $0.key == key && !$0.value.isNull }
     }
 
-    /// Refuses a key of the public contract whose feature this version does not have.
-    package func refuseUnbuilt(_ keys: String...) {
-        for key in keys {
-            context.recorder?.note(.unbuilt, for: key, of: path)
-            guard let entry = entry(key) else { continue }
-            error("\"\(key)\" is not supported by this version", at: entry.keySpan)
-        }
-    }
-
     package func refuseUnknownKeys() {
         context.recorder?.noteClosed(path)
         for (count, entry) in entries.filter({ !knownSet.contains($0.key) }).enumerated() {

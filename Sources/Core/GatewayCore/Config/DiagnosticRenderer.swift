@@ -29,10 +29,10 @@ package struct DiagnosticRenderer: Sendable {
         let warnings = diagnostics.count - problems
         switch (problems, warnings) {
         case (0, 0): break
-        case (0, _): text += "\(Self.count(warnings, "warning")).\n"
-        case (_, 0): text += "\(Self.count(problems, "problem")); \(consequence).\n"
+        case (0, _): text += "\(warnings.counted("warning")).\n"
+        case (_, 0): text += "\(problems.counted("problem")); \(consequence).\n"
         default:
-            text += "\(Self.count(problems, "problem")), \(Self.count(warnings, "warning")); \(consequence).\n"
+            text += "\(problems.counted("problem")), \(warnings.counted("warning")); \(consequence).\n"
         }
         return text
     }
@@ -51,8 +51,6 @@ package struct DiagnosticRenderer: Sendable {
         }
         return text
     }
-
-    private static func count(_ number: Int, _ noun: String) -> String { "\(number) \(noun)\(number == 1 ? "" : "s")" }
 
     private func place(_ span: SourceSpan) -> String {
         let name = files.indices.contains(span.file) ? files[span.file].name : "?"

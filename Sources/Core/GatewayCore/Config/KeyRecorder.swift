@@ -17,8 +17,6 @@ package final class KeyRecorder {
         case sequence
         case strings
         case scalarOrStrings
-        /// Of the public contract, and refused by this version.
-        case unbuilt
     }
 
     /// One place of the configuration.

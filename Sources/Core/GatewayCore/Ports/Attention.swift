@@ -40,7 +40,7 @@ extension Attention {
         tokens: [TokenStatus],
         expirations: [Expiration]
     ) -> [Attention] {
-        let needy = tokens.filter { $0.needsPerson || $0.failing != nil }
+        let needy = tokens.filter(\.needsAttention)
         let named = Set(needy.map(\.credential))
         let ending = expirations.filter { $0.isSoon && !($0.kind != .secret && named.contains($0.of)) }
         // Said better by the items about credentials and ends.
@@ -48,26 +48,16 @@ extension Attention {
         let others = readiness.reasons.filter { reason in !said.contains { reason.hasPrefix($0) } }
         let items =
             others.map { Attention(reason: $0, isServing: readiness.isReady) }
-            + firstOfEach(needy).map { Attention($0, $1) }
+            + TokenStatus.firstOfEachCredential(needy).map { Attention($0, $1) }
             + ending.map { Attention($0) }
         // Stable: within a severity the order above.
         return items.filter { $0.severity == .failing } + items.filter { $0.severity == .soon }
     }
 
-    /// Of the subjects that requests have named, the first stands for all of one credential.
-    private static func firstOfEach(_ tokens: [TokenStatus]) -> [(TokenStatus, others: Int)] {
-        var counts: [String: Int] = [:]
-        for token in tokens { counts[token.perSubjectCredential ?? token.credential, default: 0] += 1 }
-        var seen: Set<String> = []
-        return tokens.filter { seen.insert($0.perSubjectCredential ?? $0.credential).inserted }
-            .map { ($0, $0.perSubjectCredential.map { counts[$0, default: 1] - 1 } ?? 0) }
-    }
-
     private init(_ token: TokenStatus, _ others: Int) {
-        let isServed = token.state == .valid || token.state == .renewing
         self.init(
-            severity: isServed ? .soon : .failing,
-            title: "\(token.credential): \(token.trouble)\(others > 0 ? " (and \(others) more subjects)" : "")",
+            severity: token.isServed ? .soon : .failing,
+            title: "\(token.credential): \(token.trouble)\(TokenStatus.othersText(others))",
             text: [token.failing?.reason ?? token.lastError, token.failing?.remedy].compactMap(\.self)
                 .joined(separator: " "),
             command: token.failing?.command ?? token.action
@@ -76,7 +66,7 @@ extension Attention {
         failedRequests = token.failing?.failedRequests
         nextTryAt = token.failing?.nextTryAt
         waits = token.needsPerson && nextTryAt == nil
-        if token.canLogIn, !isServed { login = token.credential }
+        if token.canLogIn, !token.isServed { login = token.credential }
     }
 
     private init(_ expiration: Expiration) {

@@ -65,21 +65,17 @@ package struct ConfigKey: Hashable, Sendable {
                     type: meaning?.type ?? KeyType.text(child),
                     isRequired: node.required?.contains(name) ?? false,
                     meaning: meaning,
-                    keys: holdsKeys ? visibleKeys(below) : []
+                    keys: holdsKeys ? below.keys.sorted() : []
                 )
             )
             guard holdsKeys else { return }
             found += collect(below, below: segments, strategies: strategies)
         }
-        for name in visibleKeys(node) { node.children[name].map { add(name, $0) } }
+        for name in node.keys.sorted() { node.children[name].map { add(name, $0) } }
         if let values = node.values, values.isMapping, !values.kinds.contains(.secret) {
             add(KeyMeaning.anyName, values)
         }
         return found
-    }
-
-    private static func visibleKeys(_ node: KeyRecorder.Node) -> [String] {
-        node.keys.filter { node.children[$0]?.kinds != [.unbuilt] }.sorted()
     }
 
     /// In the order of their paths.

@@ -20,7 +20,7 @@ enum KeyType {
     }
 
     private static func scalar(_ node: KeyRecorder.Node, withoutLists: Bool = false) -> String? {
-        let specific = node.kinds.filter { $0 != .scalar && $0 != .unbuilt && $0 != .mapping && $0 != .sequence }
+        let specific = node.kinds.filter { $0 != .scalar && $0 != .mapping && $0 != .sequence }
         let choice = specific.first { if case .choice = $0 { true } else { false } }
         if let kind = choice ?? specific.first(where: { $0 != .string }) ?? specific.first { return text(kind) }
         if !withoutLists, node.kinds.contains(.sequence) {
@@ -52,7 +52,6 @@ enum KeyType {
         case .scalarOrStrings: "a text, or a list of texts"
         case .mapping: "a mapping"
         case .sequence: "a list"
-        case .unbuilt: "not supported by this version"
         }
     }
 }

@@ -23,7 +23,7 @@ struct SchemaWriter {
             let place = path.isEmpty ? key : "\(path).\(key)"
             let meaning = node.meanings[key]
             if let substitute = substitutes[place] { return (key, substitute.describing(meaning)) }
-            guard let child = node.children[key], child.kinds != [.unbuilt] else { return nil }
+            guard let child = node.children[key] else { return nil }
             return (key, value(child, at: place).describing(meaning))
         }
         return Members(properties: properties, required: (node.required ?? []).sorted())
@@ -52,7 +52,7 @@ struct SchemaWriter {
             }
             return forms.count == 1 ? forms[0] : .object([("anyOf", .array(forms))])
         }
-        let specific = node.kinds.filter { $0 != .scalar && $0 != .unbuilt && $0 != .mapping }
+        let specific = node.kinds.filter { $0 != .scalar && $0 != .mapping }
         let choice = specific.first { if case .choice = $0 { true } else { false } }
         guard let kind = choice ?? specific.first(where: { $0 != .sequence && $0 != .string }) ?? specific.first else {
             return node.kinds.contains(.scalar) ? Self.reference("string") : .object([])
@@ -84,7 +84,7 @@ struct SchemaWriter {
         case .strings: Self.strings
         case .scalarOrStrings: Self.stringOrStrings
         case .sequence: .object([("type", .string("array")), ("items", items(node, at: path))])
-        case .mapping, .unbuilt: .object([])
+        case .mapping: .object([])
         }
     }
 

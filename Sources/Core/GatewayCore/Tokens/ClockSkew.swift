@@ -26,9 +26,13 @@ package enum ClockSkew {
     /// What people are told, and how they mend it; nil where the clocks agree well enough.
     package static func advice(_ seconds: Int) -> String? {
         guard seconds.magnitude >= notableSeconds else { return nil }
-        let relation = seconds > 0 ? "behind" : "ahead of"
         return
-            "The clock of this machine is \(seconds.magnitude) s \(relation) the authority's. Signed assertions (JWT) may be"
-            + " refused, and the ends of tokens are misjudged. Set the clock: timedatectl set-ntp true"
+            "The clock of this machine is \(words(seconds))'s. Signed assertions (JWT) may be refused, and the ends of tokens"
+            + " are misjudged. Set the clock: timedatectl set-ntp true"
+    }
+
+    /// Where our clock is: `8 s behind the authority`.
+    package static func words(_ seconds: Int) -> String {
+        "\(seconds.magnitude) s \(seconds > 0 ? "behind" : "ahead of") the authority"
     }
 }

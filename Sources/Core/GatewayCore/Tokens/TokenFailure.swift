@@ -70,6 +70,15 @@ extension TokenFailure {
         }
     }
 
+    /// The authority does not accept the refresh token any more, as ``RefreshError/endsRefreshToken`` says of an answer.
+    package var endsRefreshToken: Bool {
+        switch `class` {
+        case .transient, .suspect: false
+        case .loginRequired: true
+        case .terminal: clearsToken || problem.cause?.code == "invalid_grant"
+        }
+    }
+
     /// What a person is told once the tries after suspect answers are used up. The refresh token is kept.
     ///
     /// - Parameter command: The login; nil where there is none.

@@ -12,7 +12,7 @@ package struct TokenStatus: Hashable, Sendable, Codable {
         case expired
         /// Rejected by the upstream, and no new one yet.
         case rejected
-        /// No further calls until the configuration or the secret changes.
+        /// The configuration does not work, or a person has to bring a token. ``TokenStatus/failing`` says when it is tried again.
         case failed
         case loginRequired = "login_required"
         /// A refresh token was spent and the answer was lost.
@@ -79,6 +79,12 @@ package struct TokenStatus: Hashable, Sendable, Codable {
         self.lastError = lastError
         self.action = action
     }
+
+    /// Whether requests are given a live token.
+    package var isServed: Bool { state == .valid || state == .renewing }
+
+    /// A person must act, or the calls for the token fail.
+    package var needsAttention: Bool { needsPerson || failing != nil }
 
     /// Whether somebody has to do something before this credential works again.
     package var needsPerson: Bool {

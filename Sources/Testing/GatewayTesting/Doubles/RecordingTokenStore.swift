@@ -36,8 +36,6 @@ package final class RecordingTokenStore: TokenStore {
         try await state.until { $0.records.values.contains(where: holds) }
     }
 
-    package func untilOperations(_ count: Int) async throws { try await state.until { $0.operations.count >= count } }
-
     package func load(_ key: CredentialKey) async throws(TokenStoreError) -> StoredToken? {
         try attempt(.load) { $0[key] }
     }

@@ -1,8 +1,6 @@
 import GatewayCore
 import Testing
 
-@testable import GatewayRuntime
-
 @Suite("What readiness says about tokens", .timeLimit(.minutes(5)))
 struct ReadinessReasonsTests {
     private static func token(_ name: String, of credential: String? = nil, lastError: String? = nil) -> TokenStatus {

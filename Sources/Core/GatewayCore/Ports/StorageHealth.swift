@@ -1,34 +1,37 @@
-import GatewayCore
-
 /// What is wrong with the files of a gateway.
-struct StorageHealth: Hashable, Sendable {
+package struct StorageHealth: Hashable, Sendable {
     /// The audit log was begun anew, because its database was gone.
-    struct Loss: Hashable, Sendable {
+    package struct Loss: Hashable, Sendable {
         /// The number of the last row that is lost.
-        let lostTo: Int64
-        let at: UnixTime
+        package let lostTo: Int64
+        package let at: UnixTime
+
+        package init(lostTo: Int64, at: UnixTime) {
+            self.lostTo = lostTo
+            self.at = at
+        }
     }
 
     /// Why events cannot be recorded; nil when they can.
-    var auditFailure: String?
-    var room: AuditRoom
-    var auditLoss: Loss?
+    package var auditFailure: String?
+    package var room: AuditRoom
+    package var auditLoss: Loss?
     /// What was tampered with in the audit log, as far as it was recomputed.
-    var auditBreach: String?
+    package var auditBreach: String?
     /// Withdrawals that wait to be recorded.
-    var unrecorded = 0
+    package var unrecorded = 0
     /// Why tokens cannot be stored; nil when they can.
-    var tokenFailure: String?
+    package var tokenFailure: String?
     /// The file of the installation key, when it is gone.
-    var missingKey: String?
+    package var missingKey: String?
 
-    init(room: AuditRoom) { self.room = room }
+    package init(room: AuditRoom) { self.room = room }
 
     /// - Parameters:
     ///   - onFailure: Of the audit log.
     ///   - rotating: The credentials whose renewal needs the token store.
     /// - Returns: A sentence for each trouble, and whether requests suffer.
-    func troubles(_ onFailure: AuditPlan.OnFailure, rotating: [String]) -> (reasons: [String], blocks: Bool) {
+    package func troubles(_ onFailure: AuditPlan.OnFailure, rotating: [String]) -> (reasons: [String], blocks: Bool) {
         var reasons: [String] = []
         var blocks = false
         let isBlocking = onFailure == .block

@@ -1,8 +1,6 @@
 import GatewayCore
 import Testing
 
-@testable import GatewayRuntime
-
 @Suite("Health of the files", .timeLimit(.minutes(5)))
 struct StorageHealthTests {
     private func health(used: Int = 0, limit: Int = 1000 << 20) -> StorageHealth {

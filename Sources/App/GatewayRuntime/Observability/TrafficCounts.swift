@@ -1,0 +1,125 @@
+import GatewayCore
+import Synchronization
+
+/// Counts requests by kind, and makes of the counts what metrics, usage, the page and the health of upstreams need.
+///
+/// Event loops only add to a shard. ``collect()`` reads the shards.
+final class TrafficCounts: Sendable {
+    private let routes: RouteNumbers
+    private let audit: any AuditLog
+    private let usage: AuditPlan.Usage
+    private let metrics: MetricRegistry
+    /// One for each event loop of the data plane, in its numbering.
+    private let shards: [TrafficShard]
+    private let series = Mutex<[TrafficSeries.Key: TrafficSeries]>([:])
+    /// By the number of the route.
+    private let health = Mutex<[Int: UpstreamHealthMeter]>([:])
+    /// The last hour of each route, for the page.
+    private let history = Mutex(TrafficHistory())
+
+    init(
+        routes: RouteNumbers,
+        audit: any AuditLog,
+        usage: AuditPlan.Usage,
+        metrics: MetricRegistry,
+        workers: Int
+    ) {
+        self.routes = routes
+        self.audit = audit
+        self.usage = usage
+        self.metrics = metrics
+        shards = (0..<workers).map { _ in TrafficShard() }
+    }
+
+    /// - Parameter second: When it ended, since 1970.
+    func add(_ record: borrowing ExchangeRecord, second: Int64) {
+        shards[record.worker % shards.count].add(record, second: second)
+    }
+
+    /// Says why an upstream has failed, of one of the requests that are counted.
+    func explain(_ failure: RequestFailure, of request: FinishedRequest, wallOffset: Int64) {
+        guard let number = request.route,
+            let outcome = UpstreamOutcome(status: request.status, problem: request.problem),
+            outcome != .success
+        else { return }
+        let time = UnixTime(milliseconds: (request.finishedAt.nanoseconds &+ wallOffset) / 1_000_000)
+        health.withLock {
+            $0[number, default: UpstreamHealthMeter()].explain(
+                failure,
+                status: request.status,
+                requestID: request.requestID,
+                at: time
+            )
+        }
+    }
+
+    /// What ``collect()`` has found of the upstreams, by the name of the route. Without those whose upstream was not asked yet.
+    func upstreamHealth(at now: UnixTime) -> [String: UpstreamHealth] {
+        let meters = health.withLock { $0 }
+        let found = meters.compactMap { number, meter in
+            routes.name(of: number).map { ($0, meter.health(at: now)) }
+        }
+        return Dictionary(found) { $1 }
+    }
+
+    /// What ``collect()`` has found of the last hour of these routes.
+    func traffic(of names: [String], at now: UnixTime) -> [TrafficStatus] {
+        let numbers = names.map { routes.number(of: $0) }
+        let history = history.withLock { $0 }
+        return zip(names, numbers).map { history.status(of: $1, named: $0, at: now) }
+    }
+
+    /// Hands over what has been counted so far. One call at a time.
+    func collect() {
+        for shard in shards {
+            for (key, tally) in shard.take() { publish(key, tally) }
+        }
+    }
+
+    private func publish(_ key: TrafficShard.Key, _ tally: TrafficShard.Tally) {
+        let route = key.route.flatMap { routes.name(of: $0) }
+        measure(key, tally, route: route ?? "")
+        remember(key, tally)
+        if let number = key.route, let outcome = UpstreamOutcome(status: key.status, problem: key.problem) {
+            let latest = UnixTime(seconds: Int64(tally.latest))
+            health.withLock {
+                $0[number, default: UpstreamHealthMeter()].add(outcome, count: tally.requests, latest: latest)
+            }
+        }
+        guard usage != .none, let route, let credential = key.credential else { return }
+        let use = TokenUse(
+            key: TokenUse.Key(
+                minute: UnixTime(milliseconds: key.minute * 60_000),
+                route: route,
+                client: key.client,
+                credential: credential.name,
+                generation: credential.generation,
+                statusClass: key.status / 100
+            ),
+            requests: tally.requests,
+            bytesReceived: tally.bytesReceived,
+            bytesSent: tally.bytesSent
+        )
+        audit.count(use)
+    }
+
+    private func remember(_ key: TrafficShard.Key, _ tally: TrafficShard.Tally) {
+        guard let route = key.route else { return }
+        let counts = RouteTraffic.Counts(
+            requests: tally.requests,
+            errors: RouteTraffic.Counts.isError(status: key.status, problem: key.problem) ? tally.requests : 0,
+            latencies: LatencyCounts(tally.buckets)
+        )
+        history.withLock { $0.add(counts, route: route, minute: key.minute) }
+    }
+
+    private func measure(_ key: TrafficShard.Key, _ tally: TrafficShard.Tally, route: String) {
+        let kind = TrafficSeries.Key(key)
+        series.withLock { known in
+            if let found = known[kind] { return found.add(tally) }
+            let new = TrafficSeries(kind, route: route, in: metrics)
+            if known.count < TrafficSeries.limit { known[kind] = new }
+            new.add(tally)
+        }
+    }
+}

@@ -1,0 +1,68 @@
+import GatewayCore
+import Testing
+
+@Suite("Readiness from what the gateway knows", .timeLimit(.minutes(5)))
+struct ReadinessFactsTests {
+    private static let now = UnixTime(seconds: 1_772_357_400)
+
+    private func token(_ name: String, _ state: TokenStatus.State) -> TokenStatus {
+        TokenStatus(credential: name, strategy: "sample", subject: nil, state: state, generation: 1, isRenewable: true)
+    }
+
+    private func expiration(_ kind: Expiration.Kind, of name: String, in seconds: Int64) -> Expiration {
+        Expiration(kind, of: name, from: nil, to: Self.now + .seconds(seconds), at: Self.now, action: "Replace it.")
+    }
+
+    @Test func aGatewayThatServesAndLacksNothingIsReady() {
+        var facts = Readiness.Facts(.serving)
+        facts.tokens = [token("box", .valid), token("duke", .acquiring)]
+        #expect(Readiness(facts) == Readiness(.ready))
+    }
+
+    @Test func whatBlocksIsNotReadyAndWhatFailsIsDegraded() {
+        var facts = Readiness.Facts(.serving)
+        facts.tokens = [token("box", .loginRequired)]
+        #expect(Readiness(facts) == Readiness(.degraded, reasons: ["box: login_required"]))
+        facts.storage = (["the audit log cannot be written"], true)
+        #expect(
+            Readiness(facts)
+                == Readiness(.notReady, reasons: ["the audit log cannot be written", "box: login_required"])
+        )
+    }
+
+    @Test func noticesComeLastAndLeaveItReady() {
+        var facts = Readiness.Facts(.serving)
+        facts.expirations = [expiration(.secret, of: "box", in: 3600)]
+        facts.clockAdvice = "The clock is late."
+        let readiness = Readiness(facts)
+        #expect(readiness.state == .ready)
+        #expect(readiness.reasons.count == 2)
+        #expect(readiness.reasons.last == "The clock is late.")
+    }
+
+    @Test func whatHasEndedIsAFault() {
+        var facts = Readiness.Facts(.serving)
+        facts.expirations = [expiration(.certificate, of: "listener", in: -5)]
+        #expect(Readiness(facts).state == .degraded)
+    }
+
+    @Test func theEndOfATokenThatNeedsAPersonIsSaidOnce() {
+        var facts = Readiness.Facts(.serving)
+        facts.tokens = [token("box", .loginRequired)]
+        facts.expirations = [expiration(.login, of: "box", in: -5), expiration(.secret, of: "box", in: -5)]
+        let reasons = Readiness(facts).reasons
+        #expect(reasons.count == 2)
+        #expect(reasons.contains { $0.hasPrefix("box: its secret has ended") })
+        #expect(!reasons.contains { $0.contains("its login") })
+    }
+
+    @Test(arguments: [Readiness.Phase.starting, .draining])
+    func aGatewayThatStartsOrStopsSaysSoFirst(_ phase: Readiness.Phase) {
+        var facts = Readiness.Facts(phase)
+        facts.refusal = "configuration refused"
+        let readiness = Readiness(facts)
+        #expect(readiness.state == .notReady)
+        #expect(readiness.reasons.count == 2)
+        #expect(readiness.reasons.first == "the gateway is \(phase == .starting ? "starting" : "stopping")")
+    }
+}
