@@ -35,15 +35,6 @@ extension TokenRenewer {
         return await commit(Uncommitted(fresh: fresh(adopted), event: event))
     }
 
-    /// The previous refresh token, when the authority may not have seen its successor confirmed.
-    func nextCandidate(after tried: [Secret]) -> TokenSet? {
-        guard isUncertain, var token = record?.token, let previous = record?.previousRefreshToken,
-            !tried.contains(previous)
-        else { return nil }
-        token.refreshToken = previous
-        return token
-    }
-
     mutating func giveUp(_ failure: TokenFailure, _ call: TokenCall) async -> End {
         var failure = failure
         if isUncertain {

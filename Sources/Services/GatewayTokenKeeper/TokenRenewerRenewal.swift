@@ -26,9 +26,7 @@ extension TokenRenewer {
             return end
         }
         var holding = record?.token
-        var tried: [Secret] = []
-        var hasReread = false
-        var hasRenewedParent = false
+        var steps = RenewalSteps(rotatesRefreshToken: context.grant.rotatesRefreshToken)
         while true {
             let parent: LiveToken?
             switch await parentToken(for: call) {
@@ -37,10 +35,7 @@ extension TokenRenewer {
                 await reportFailure(failure, call, nil, code: nil, took: .zero, waiters: waiters())
                 return .failed(failure)
             }
-            var attempt = context.attempt(holding: holding)
-            attempt.parentToken = parent?.access
-            attempt.mayAcquireAnew = call.mayAcquireAnew
-            attempt.isRefreshTokenUncertain = isUncertain && context.grant.canAcquireAnew
+            let attempt = attempt(call, holding: holding, parent: parent)
             let first = context.grant.firstStep(of: attempt)
             if case .impossible(let failure) = first { return await refused(failure, call) }
             if let failure = await prepare(call, sending: context.grant.sendsRefreshToken(in: attempt)) {
@@ -54,45 +49,44 @@ extension TokenRenewer {
             case .parentRefused(let failure, let reply, let duration):
                 let code = failure.problem.cause?.code
                 await reportFailure(failure, call, reply, code: code, took: duration, waiters: waiters())
-                // A new token that is refused as well means something else, and another one would not help.
-                guard !hasRenewedParent, let parent else { return await refused(failure, call) }
-                hasRenewedParent = true
+                guard let parent, steps.renewsParent() else { return await refused(failure, call) }
                 context.parent?.rejected(generation: parent.generation, by: demand(of: call))
             case .failure(let failed):
-                let failure = failed.failure
-                if context.grant.rotatesRefreshToken { await keep(failed.fate, spending: holding?.refreshToken) }
-                if failed.fate.isRefused { await dropRefreshToken(holding?.refreshToken) }
-                await reportFailure(
-                    failure,
-                    call,
-                    failed.reply,
-                    code: failed.code,
-                    took: failed.took,
-                    waiters: waiters()
-                )
-                guard context.grant.rotatesRefreshToken else {
-                    if failed.fate.isLost { isUncertain = true }
-                    if !isUncertain { await strikeJournal() }
-                    return await refused(failure, call)
-                }
-                guard failure.endsRefreshToken else {
+                let (failure, sent) = (failed.failure, holding?.refreshToken)
+                await settle(failed.fate, of: sent)
+                let (code, took) = (failed.code, failed.took)
+                await reportFailure(failure, call, failed.reply, code: code, took: took, waiters: waiters())
+                guard steps.lookForAnother(after: failure, of: sent) else {
                     if failed.fate.isLost { isUncertain = true }
                     // What became of an earlier attempt is no clearer for an authority that is busy now.
                     if !isUncertain { await strikeJournal() }
-                    return .failed(failure)
+                    return await refused(failure, call)
                 }
-                if let refreshToken = holding?.refreshToken { tried.append(refreshToken) }
-                if !hasReread, let adopted = await adoptFromStore() {
-                    hasReread = true
+                if steps.readsStore, let adopted = await adoptFromStore() {
+                    steps.adopted()
                     if let end = await use(adopted, after: generation, call) { return end }
                     holding = adopted.token
-                } else if let next = nextCandidate(after: tried) {
-                    holding = next
+                } else if let previous = steps.previous(of: record, isUncertain: isUncertain) {
+                    holding = previous
                 } else {
                     return await giveUp(failure, call)
                 }
             }
         }
+    }
+
+    private func attempt(_ call: TokenCall, holding: TokenSet?, parent: LiveToken?) -> GrantAttempt {
+        var attempt = context.attempt(holding: holding)
+        attempt.parentToken = parent?.access
+        attempt.mayAcquireAnew = call.mayAcquireAnew
+        attempt.isRefreshTokenUncertain = isUncertain && context.grant.canAcquireAnew
+        return attempt
+    }
+
+    /// Stores what a call that failed has made of the refresh token.
+    private mutating func settle(_ fate: RefreshTokenFate, of sent: Secret?) async {
+        if context.grant.rotatesRefreshToken { await keep(fate, spending: sent) }
+        if fate.isRefused { await dropRefreshToken(sent) }
     }
 
     private var isFirst: Bool { record?.isRevoked ?? true }

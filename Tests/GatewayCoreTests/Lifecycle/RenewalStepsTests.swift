@@ -1,0 +1,61 @@
+import GatewayCore
+import Testing
+
+@Suite("Calls of one renewal", .timeLimit(.minutes(5)))
+struct RenewalStepsTests {
+    private static let refused = TokenFailure(
+        .loginRequired,
+        problem: GatewayProblem(.reauthorizationRequired, "Refused.")
+    )
+
+    private static func record(previous: Secret?) -> StoredToken {
+        var token = TokenSet(access: Secret("access-1"), obtainedAt: UnixTime(seconds: 0))
+        token.refreshToken = Secret("refresh-2")
+        return StoredToken(generation: 1, token: token, previousRefreshToken: previous)
+    }
+
+    @Test(arguments: [
+        TokenFailure(.transient(retryAfter: nil), problem: GatewayProblem(.tokenTemporarilyUnavailable, "Busy.")),
+        TokenFailure(.suspect, problem: GatewayProblem(.tokenTemporarilyUnavailable, "A portal.")),
+        TokenFailure(.terminal, problem: GatewayProblem(.credentialMisconfigured, "No such client.")),
+    ])
+    func aRefreshTokenThatWasNotRefusedIsKept(_ failure: TokenFailure) {
+        var steps = RenewalSteps(rotatesRefreshToken: true)
+        let isFound = steps.lookForAnother(after: failure, of: Secret("refresh-1"))
+        #expect(!isFound)
+    }
+
+    @Test func aGrantThatDoesNotRotateHasNoOther() {
+        var steps = RenewalSteps(rotatesRefreshToken: false)
+        let isFound = steps.lookForAnother(after: Self.refused, of: Secret("refresh-1"))
+        #expect(!isFound)
+    }
+
+    @Test func whatTheStoreHoldsIsAdoptedOnce() {
+        var steps = RenewalSteps(rotatesRefreshToken: true)
+        let isFound = steps.lookForAnother(after: Self.refused, of: Secret("refresh-2"))
+        #expect(isFound && steps.readsStore)
+        steps.adopted()
+        #expect(!steps.readsStore)
+    }
+
+    @Test func thePreviousRefreshTokenIsSentOnceAndAfterAnUncertainRotationOnly() {
+        var steps = RenewalSteps(rotatesRefreshToken: true)
+        let record = Self.record(previous: Secret("refresh-1"))
+        let isFound = steps.lookForAnother(after: Self.refused, of: Secret("refresh-2"))
+        #expect(isFound)
+        #expect(steps.previous(of: record, isUncertain: false) == nil)
+        #expect(steps.previous(of: record, isUncertain: true)?.refreshToken == Secret("refresh-1"))
+        let isFoundAgain = steps.lookForAnother(after: Self.refused, of: Secret("refresh-1"))
+        #expect(isFoundAgain)
+        #expect(steps.previous(of: record, isUncertain: true) == nil)
+        #expect(steps.previous(of: Self.record(previous: nil), isUncertain: true) == nil)
+        #expect(steps.previous(of: nil, isUncertain: true) == nil)
+    }
+
+    @Test func aParentTokenIsRenewedOnce() {
+        var steps = RenewalSteps(rotatesRefreshToken: false)
+        let (first, second) = (steps.renewsParent(), steps.renewsParent())
+        #expect(first && !second)
+    }
+}
