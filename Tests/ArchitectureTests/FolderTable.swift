@@ -85,7 +85,7 @@ enum FolderTable {
         [
             "Configuration": ["Console", "Secrets", "Time"],
             "Observability": ["Console", "Time"],
-            "Storage": ["Anchor", "Console", "Secrets", "State"],
+            "Storage": ["Anchor", "Console", "Secrets", "State", "Time"],
         ],
         ["Plan": ["Observability", "State"]],
         [
