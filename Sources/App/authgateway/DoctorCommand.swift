@@ -22,7 +22,8 @@ struct DoctorCommand: AsyncParsableCommand {
             spends a token is not tried: the running gateway is asked for its state, or else the token
             store is read. A running gateway is not disturbed.
 
-            With --offline nothing is sent to another machine.
+            With --offline nothing is sent to another machine. Programs that print secrets of the
+            configuration run all the same.
 
             Exit code 1 when there is an error.
             """
