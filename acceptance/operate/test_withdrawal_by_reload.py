@@ -294,6 +294,28 @@ def test_a_credential_of_users_that_requests_name_is_withdrawn_as_any_other(make
     assert exchange.is_cut() if is_taken else exchange.goes_on()
 
 
+def name_clients(config):
+    config["access"] = {"clients": {"phone": {"token": TOKENS["phone"]}}}
+
+
+def require_clients(config):
+    config["access"]["require_client"] = True
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("change", **named([name_clients, require_clients]))
+def test_who_has_no_name_is_cut_when_names_are_required(make_service, change, kind):
+    """Before, everybody on the machine might use the gateway."""
+    service = make_service()
+    if change is name_clients:
+        del service.config["access"]
+    else:
+        service.config["access"] = {"clients": {"phone": {"token": TOKENS["phone"]}}, "require_client": False}
+    exchange = UnderWay(service.begin(), kind)
+    service.reload(change)
+    assert exchange.is_cut(("reset",) if kind == "tunnel" else ("reset", "cut", "end"))
+
+
 def test_an_answer_that_ends_with_its_connection_is_reset(service):
     """For a client of HTTP/1.0 the regular end of the connection would be that of the answer."""
     exchange = UnderWay(service, "events", version="1.0")
