@@ -35,6 +35,22 @@ struct AdminServerTests {
         }
     }
 
+    @Test func clientsThatStayKeepNobodyOut() async throws {
+        try await withServer(control) { (port: Int) async throws in
+            var clients: [any Channel] = []
+            for _ in 0..<AdminServer.maximumConnections + 10 {
+                clients.append(
+                    try await ClientBootstrap(group: .singletonMultiThreadedEventLoopGroup)
+                        .connect(host: "127.0.0.1", port: port).get()
+                )
+            }
+            #expect(try await get("/healthz", port).status == .ok)
+            // The oldest has given way.
+            try await clients[0].closeFuture.get()
+            for client in clients.dropFirst() { client.close(promise: nil) }
+        }
+    }
+
     @Test func aGatewayThatIsNotReadySaysWhyWhenAsked() async throws {
         try await withServer(ScriptedControl(isReady: false)) { (port: Int) async throws in
             let brief = try await get("/readyz", port)

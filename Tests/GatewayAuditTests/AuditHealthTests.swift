@@ -158,6 +158,14 @@ struct AuditHealthTests {
         #expect(kept == EventQueue.memoryLimit)
     }
 
+    @Test func reloadsThatCannotBeRecordedLeaveRoomForLocks() {
+        var queue = EventQueue()
+        for _ in 0..<2 * EventQueue.memoryLimit { _ = queue.keep(fixture.event(.configLoaded)) }
+        #expect(queue.withdrawals.count == EventQueue.memoryLimit / 2)
+        let isKept = queue.keep(fixture.event(.locked))
+        #expect(isKept)
+    }
+
     // MARK: Room
 
     /// Records events until one is refused.

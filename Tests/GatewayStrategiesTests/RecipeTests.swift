@@ -96,6 +96,23 @@ struct RecipeTests {
         )
     }
 
+    @Test("a form answers a wrong password with a redirect", arguments: [302, 303, 401, 403])
+    func aPasswordThatMayBeWrongIsNotSentAgainByItself(_ status: Int) throws {
+        let form: FixtureNode = [
+            "secrets": ["password": "p&w"],
+            "acquire": [
+                [
+                    "url": "https://app.example.com/login", "body": ["form": ["password": "{{password}}"]],
+                    "outputs": ["token": ["cookie": "sid"]],
+                ]
+            ],
+            "expiry": "none",
+        ]
+        let reply = TokenReply(status, "", ["Location": "/login?error"])
+        let failure = try #require(Self.play(grant("recipe", form), reply).end.failure)
+        #expect(failure.isRefusedPassword)
+    }
+
     @Test func aBusyAuthorityIsWaitedFor() throws {
         let reply = TokenReply(503, "", ["Retry-After": "7"])
         let failure = try #require(Self.play(grant("recipe", Self.login), reply).end.failure)

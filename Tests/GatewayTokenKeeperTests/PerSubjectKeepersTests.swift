@@ -15,6 +15,36 @@ private struct SampleSubjects: SubjectGrants {
     func grant(for subject: String) -> any TokenGrant { SampleGrant(identity: .sample(subject: subject)) }
 }
 
+/// Grants whose token server takes a password, and refuses it with 401.
+private struct PasswordSubjects: SubjectGrants {
+    private struct Grant: TokenGrant {
+        let base: SampleGrant
+        var identity: GrantIdentity { base.identity }
+        var isRenewable: Bool { base.isRenewable }
+        var rotatesRefreshToken: Bool { base.rotatesRefreshToken }
+        func seed(at now: Moment) -> TokenSet? { nil }
+        func firstStep(of attempt: GrantAttempt) -> GrantStep { base.firstStep(of: attempt) }
+        func injection(of token: TokenSet) -> Injection { base.injection(of: token) }
+
+        func interpret(_ reply: TokenReply, in attempt: inout GrantAttempt) -> GrantAnswer {
+            guard case .failure(var failure) = base.interpret(reply, in: &attempt) else {
+                return base.interpret(reply, in: &attempt)
+            }
+            failure.isRetried = false
+            return .failure(failure)
+        }
+    }
+
+    let base: SampleSubjects
+
+    var field: String { base.field }
+    var limit: Int { base.limit }
+    var identity: GrantIdentity { base.identity }
+    var isRenewable: Bool { base.isRenewable }
+    func allows(_ subject: String) -> Bool { base.allows(subject) }
+    func grant(for subject: String) -> any TokenGrant { Grant(base: SampleGrant(identity: .sample(subject: subject))) }
+}
+
 /// Keepers of one credential between doubles; they run as long as the test does.
 private final class PerSubjectBench: Sendable {
     let clock = ManualClock()
@@ -25,14 +55,15 @@ private final class PerSubjectBench: Sendable {
     private let started = AsyncStream.makeStream(of: TokenKeeper.self)
     private let ended = Watched<[String]>([])
 
-    init(_ endpoint: ScriptedTokenEndpoint, limit: Int) {
+    init(_ endpoint: ScriptedTokenEndpoint, limit: Int, sendsPassword: Bool = false) {
         self.endpoint = endpoint
         var logger = Logger(label: "test")
         logger.logLevel = .critical
         perSubject = PerSubjectKeepers(
             name: "app-user",
             strategy: "sample",
-            grants: SampleSubjects(limit: limit),
+            grants: sendsPassword
+                ? PasswordSubjects(base: SampleSubjects(limit: limit)) : SampleSubjects(limit: limit),
             key: CredentialKey(digest: "app-user"),
             make: { [clock, audit, store, logger] name, grant, budget in
                 TokenKeeper(
@@ -116,6 +147,25 @@ struct PerSubjectKeepersTests {
             let statuses = bench.perSubject.keepers.map { $0.status(at: bench.clock.now()) }
             #expect(statuses.map(\.subject) == ["1", "a.b@c"])
             #expect(statuses.map(\.perSubjectCredential) == ["app-user", "app-user"])
+        }
+    }
+
+    @Test func aRefusedPasswordIsNotSentAgainForOtherSubjects() async throws {
+        let endpoint = ScriptedTokenEndpoint { _, count in
+            count == 1 ? .error("access_denied", status: 401) : .token("token-\(count)", expiresIn: 3600)
+        }
+        try await PerSubjectBench(endpoint, limit: 2, sendsPassword: true).running { bench in
+            for subject in ["1", "2", "3", "1"] {
+                let problem = await bench.credential(subject).problem
+                #expect(problem?.kind == .credentialMisconfigured)
+            }
+            bench.clock.advance(by: .seconds(4000))
+            #expect(await bench.credential("4").problem?.kind == .credentialMisconfigured)
+            #expect(endpoint.requests.count == 1)
+            let keeper = try bench.perSubject.keeper(for: "4", by: .operator).get()
+            _ = try await keeper.perform(.refresh).get()
+            #expect(try await bench.credential("5").get().name == "app-user[5]")
+            #expect(endpoint.requests.count == 3)
         }
     }
 

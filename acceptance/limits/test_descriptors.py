@@ -69,6 +69,7 @@ def test_clients_of_the_admin_listener_leave_the_proxy_its_descriptors(origin, s
             client.send(get(gateway, "Connection: close"))
             assert client.head().startswith(b"HTTP/1.1 200 ")
         wait_until(lambda: proc.descriptors(gateway.process.pid) <= before + 140, 5, "no more than 128 and a few")
+        assert gateway.run("status").returncode == 0, "the oldest gives way to an operator"
     wait_until(lambda: proc.descriptors(gateway.process.pid) <= before + 8, 10, "all have left")
     assert requests.get(gateway.admin_url + "/healthz", timeout=5).status_code == 200, "others come in"
 

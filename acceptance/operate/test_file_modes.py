@@ -1,6 +1,7 @@
 """Who else may write to the configuration decides where credentials are sent: such files and folders are refused."""
 
 import json
+import os
 import shutil
 import subprocess
 
@@ -74,6 +75,39 @@ def test_a_sticky_folder_is_as_good_as_its_files(gateway):
     (gateway.folder / "conf.d").chmod(0o1777)
     result = gateway.run("check")
     assert result.returncode == 3 and "conf.d" in result.stderr, result
+
+
+@pytest.mark.parametrize("what", ["file", "folder", "link", "include"])
+@pytest.mark.parametrize("subcommand", ["check", "status", "doctor"])
+def test_what_a_stranger_has_put_into_a_shared_folder_is_refused(gateway, other_users, tmp_path, what, subcommand):
+    """Everybody can put a gateway.yaml into /tmp, for whoever runs a command there."""
+    stranger = other_users[0].number
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    shared.chmod(0o1777)
+    trace = tmp_path / "trace"
+    token = {"exec": ["touch", str(trace)]}
+    planted = {"routes": {"a": {"upstream": "https://a.example.com", "auth": {"strategy": "bearer", "token": token}}}}
+    file = shared / {"folder": "of-them/gateway.yaml"}.get(what, "gateway.yaml")
+    file.parent.mkdir(exist_ok=True)
+    if what == "link":
+        real = tmp_path / "real.yaml"
+        real.write_text(json.dumps({"version": 1, **planted}))
+        file.symlink_to(real)
+        os.chown(file, stranger, stranger, follow_symlinks=False)
+        bad = file
+    else:
+        file.write_text(json.dumps({"version": 1, **planted}))
+        bad = file.parent if what == "folder" else file
+        os.chown(bad, stranger, stranger)
+    if what == "include":
+        gateway.configure({"include": str(file)})
+        result = gateway.run(subcommand)
+    else:
+        result = command(subcommand, cwd=file.parent)
+    assert result.returncode != 0, result
+    assert f"{bad} belongs to another user ({stranger})" in result.stdout + result.stderr, result
+    assert not trace.exists()
 
 
 def test_the_folders_behind_a_link_count(gateway, tmp_path):

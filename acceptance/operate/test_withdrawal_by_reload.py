@@ -3,12 +3,14 @@
 import contextlib
 import copy
 import signal
+import sqlite3
 import time
 
 import pytest
 from harness import processes
 from harness.bytes import NOT_AN_END, REJECTED
 from harness.configs import CANARY
+from harness.events import wait_for_events
 from harness.raw import Answer
 from harness.script import OK, connect, get
 from harness.tls_script import client_context, serving, tls_connect
@@ -292,6 +294,28 @@ def test_a_credential_of_users_that_requests_name_is_withdrawn_as_any_other(make
     assert exchange.is_cut() if is_taken else exchange.goes_on()
 
 
+def name_clients(config):
+    config["access"] = {"clients": {"phone": {"token": TOKENS["phone"]}}}
+
+
+def require_clients(config):
+    config["access"]["require_client"] = True
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("change", **named([name_clients, require_clients]))
+def test_who_has_no_name_is_cut_when_names_are_required(make_service, change, kind):
+    """Before, everybody on the machine might use the gateway."""
+    service = make_service()
+    if change is name_clients:
+        del service.config["access"]
+    else:
+        service.config["access"] = {"clients": {"phone": {"token": TOKENS["phone"]}}, "require_client": False}
+    exchange = UnderWay(service.begin(), kind)
+    service.reload(change)
+    assert exchange.is_cut(("reset",) if kind == "tunnel" else ("reset", "cut", "end"))
+
+
 def test_an_answer_that_ends_with_its_connection_is_reset(service):
     """For a client of HTTP/1.0 the regular end of the connection would be that of the answer."""
     exchange = UnderWay(service, "events", version="1.0")
@@ -352,6 +376,25 @@ def test_a_static_credential_and_the_clients_of_a_route_are_withdrawn_too(servic
     exchange = UnderWay(service, kind, route="other")
     service.reload(change)
     assert exchange.is_cut(("reset",) if kind == "tunnel" else ("reset", "cut"))
+
+
+@pytest.mark.parametrize("change", **named([remove_client, remove_route, replace_grant]))
+def test_a_reload_that_cannot_be_recorded_takes_away_all_the_same(service, change):
+    exchange = UnderWay(service, "download")
+    path = service.gateway.folder / "state" / "audit.sqlite"
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None, timeout=20)) as shell:
+        shell.execute("BEGIN IMMEDIATE")
+        loaded = len(service.gateway.events("--event", "config_loaded"))
+        config = copy.deepcopy(service.config)
+        change(config)
+        service.gateway.configure(config)
+        done = service.gateway.run("reload")
+        assert done.returncode == 0 and "The reload is not recorded yet" in done.stdout + done.stderr, done
+        assert exchange.is_cut()
+        shell.execute("ROLLBACK")
+    wait_for_events(service.gateway, "config_loaded", loaded + 1)
+    assert service.gateway.events("--event", "config_loaded")[-1]["detail"]["recorded_late"] == "true"
+    assert service.gateway.run("audit", "verify").returncode == 0
 
 
 # Heads that began before the reload

@@ -667,6 +667,20 @@ def test_who_only_looks_makes_no_user_and_pushes_nobody_out(server, api, start_g
     assert subjects() == ["ada", "bob"]
 
 
+def test_a_refused_password_is_not_sent_again_for_another_user(server, api, start_gateway):
+    whole = named(server, api, regex="[a-z0-9]+", at_most=2)
+    whole["credentials"]["app-user"]["request_auth"] = {"basic": {"username": "gateway", "password": f"{CANARY}-old"}}
+    server.answer, accept = lambda asked, token: (401, {}, ""), server.answer
+    gateway = start_gateway(whole)
+    for number in range(10):
+        answer = get(gateway, **{"X-Box-User": f"u{number}"})
+        assert (answer.status_code, answer.json()["code"]) == (500, "credential-misconfigured")
+    assert server.count() == 1, "directories lock accounts"
+    server.answer = accept
+    assert gateway.run("token", "refresh", "app-user[u1]").returncode == 0
+    assert get(gateway, **{"X-Box-User": "eve"}).status_code == 200
+
+
 def test_operators_work_on_one_user(server, api, start_gateway):
     gateway = start_gateway(named(server, api, allow=["ada", "bob"]))
     first = {user: get(gateway, **{"X-Box-User": user}).text for user in ("ada", "bob")}

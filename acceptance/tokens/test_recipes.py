@@ -1,9 +1,13 @@
 """The recipes of examples/recipes against servers that behave so: a token is fetched, used, renewed and revoked."""
 
+import json
+
 import pytest
 import requests
 import yaml
+from harness.configs import CANARY
 from harness.gateway import ROOT
+from harness.origin import response
 
 
 def recipe(name):
@@ -97,6 +101,25 @@ def test_a_wrong_secret_is_final_and_the_step_is_named(environment, sandbox, sta
         assert answer.status_code == 500, answer.text
         assert f'of "acquire" (status {status}' in answer.json()["detail"]
     assert sandbox.token_calls("upstream") == 1
+
+
+def test_a_form_that_redirects_has_refused_the_password(make_origin, start_gateway):
+    """So do most forms with a wrong password. It is not sent again by itself."""
+    form = make_origin(lambda request: response(302, b"", "Location: /login?error"))
+    login = {"method": "POST", "url": form.url + "/login", "body": {"form": {"password": "{{password}}"}}}
+    credential = {
+        "strategy": "recipe",
+        "secrets": {"password": {"env": "FORM_PASSWORD"}},
+        "acquire": [{**login, "outputs": {"token": {"cookie": "sid"}}}],
+        "expiry": "none",
+        "apply": [{"cookie": "sid"}],
+    }
+    config = {"credentials": {"form": credential}, "routes": {"api": {"upstream": form.url, "auth": "form"}}}
+    gateway = start_gateway(config, environment={"FORM_PASSWORD": f"{CANARY}-form"})
+    problem = me(gateway, "/api/x").json()
+    assert problem["code"] == "credential-misconfigured" and "does not try again by itself" in problem["detail"], problem
+    shown = json.loads(gateway.run("token", "show", "form", "--json").stdout)
+    assert shown.get("failing", {}).get("next_try_at") is None, shown
 
 
 def test_an_application_that_is_busy_is_asked_again(running, sandbox):

@@ -152,6 +152,16 @@ def test_a_login_has_to_be_repeated(browser, authority, answer):
     assert get(browser).status_code == 200, "the token at hand still lives"
 
 
+@pytest.mark.parametrize("nothing", [None, False, "", 0])
+def test_a_token_beside_an_error_that_says_nothing_is_a_token(person, authority, nothing):
+    """Some authorities send the member with every answer. A pair that has rotated is not thrown away over it."""
+    pair = {"access_token": "a-beside-an-error", "refresh_token": "r-next", "expires_in": 3600, "token_type": "bearer"}
+    authority.refusal = (200, json.dumps({**pair, "error": nothing}))
+    assert person.run("token", "refresh", "me").returncode == 0
+    assert authority.asked == ["password", "refresh_token"]
+    assert person.run("token", "get", "me").stdout.strip() == "a-beside-an-error"
+
+
 @each(NEEDS_PERSON)
 def test_a_password_does_not_replace_a_person(person, authority, answer):
     authority.refusal = answer

@@ -50,9 +50,8 @@ package actor AdminServer {
             try await bootstrap()
             .serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
             .bind(host: host, port: port) { [limit] channel in
-                limit.admit(channel).flatMap {
-                    connection.setup(channel: channel, logger: logger).map(AcceptedConnection.init)
-                }
+                limit.admit(channel)
+                return connection.setup(channel: channel, logger: logger).map(AcceptedConnection.init)
             }
         state = .bound(listener, connection)
         return listener.channel.localAddress?.port ?? port
@@ -60,7 +59,7 @@ package actor AdminServer {
 
     /// Clients that may wait to be accepted.
     package static let backlog: Int32 = 64
-    /// Those that may be connected.
+    /// Those that may be connected; the oldest gives way to the next.
     package static let maximumConnections = 128
 
     /// Takes a unix socket that is bound already; the caller sees to the file.
@@ -74,12 +73,13 @@ package actor AdminServer {
         let connection = makeConnection(host: nil)
         let logger = logger
         let listener = try await bootstrap().bind(socket) { [limit] channel in
-            limit.admit(channel).flatMap { admits(channel) }.flatMap {
-                isAdmitted -> EventLoopFuture<AcceptedConnection> in
+            admits(channel).flatMap { isAdmitted -> EventLoopFuture<AcceptedConnection> in
                 guard isAdmitted else {
                     channel.close(promise: nil)
                     return channel.eventLoop.makeFailedFuture(PeerRefused())
                 }
+                // Whoever may not connect pushes nobody out.
+                limit.admit(channel)
                 return connection.setup(channel: channel, logger: logger).map(AcceptedConnection.init)
             }
         }

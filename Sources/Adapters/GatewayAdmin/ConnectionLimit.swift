@@ -1,25 +1,33 @@
 import NIOCore
 import Synchronization
 
-/// How many clients a listener has at once; more are closed when they come, so that the descriptors are the proxy's.
+/// How many clients a listener has at once, so that the descriptors are the proxy's.
+///
+/// The oldest connection gives way to one that comes. Otherwise whoever stays connected would keep operators out.
 final class ConnectionLimit: Sendable {
+    private struct Connections {
+        var open: [Int: any Channel] = [:]
+        var count = 0
+    }
+
     private let most: Int
-    private let count = Atomic(0)
+    private let connections = Mutex(Connections())
 
     init(_ most: Int) { self.most = most }
 
-    /// Counts a connection until it ends, or closes it.
-    ///
-    /// - Returns: Fails with ``TooMany`` where there is no room for it.
-    func admit(_ channel: any Channel) -> EventLoopFuture<Void> {
-        guard count.add(1, ordering: .relaxed).newValue <= most else {
-            count.subtract(1, ordering: .relaxed)
-            channel.close(promise: nil)
-            return channel.eventLoop.makeFailedFuture(TooMany())
+    /// Counts a connection until it ends, and closes the oldest one where there is no room for it.
+    func admit(_ channel: any Channel) {
+        let (number, oldest) = connections.withLock { connections -> (Int, (any Channel)?) in
+            connections.count += 1
+            connections.open[connections.count] = channel
+            guard connections.open.count > most, let first = connections.open.keys.min() else {
+                return (connections.count, nil)
+            }
+            return (connections.count, connections.open.removeValue(forKey: first))
         }
-        channel.closeFuture.whenComplete { _ in self.count.subtract(1, ordering: .relaxed) }
-        return channel.eventLoop.makeSucceededVoidFuture()
+        channel.closeFuture.whenComplete { _ in
+            self.connections.withLock { _ = $0.open.removeValue(forKey: number) }
+        }
+        oldest?.close(promise: nil)
     }
-
-    struct TooMany: Error {}
 }

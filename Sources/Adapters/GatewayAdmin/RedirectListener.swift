@@ -51,9 +51,8 @@ package actor RedirectListener {
             .serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
             .childChannelOption(.allowRemoteHalfClosure, value: true)
             .bind(host: redirect.address, port: redirect.port ?? 0) { channel in
-                limit.admit(channel).flatMap {
-                    connection.setup(channel: channel, logger: logger).map(AcceptedConnection.init)
-                }
+                limit.admit(channel)
+                return connection.setup(channel: channel, logger: logger).map(AcceptedConnection.init)
             }
         self.listener = listener
         channel = connection

@@ -39,7 +39,9 @@ struct EventQueue {
 
     /// - Returns: Whether there is a place for it.
     mutating func keep(_ withdrawal: TokenEvent) -> Bool {
-        guard withdrawals.count < Self.memoryLimit else { return false }
+        // A program that prints another secret each second must not take the places of locks.
+        let limit = withdrawal.name == .configLoaded ? Self.memoryLimit / 2 : Self.memoryLimit
+        guard withdrawals.count < limit else { return false }
         withdrawals.append(withdrawal)
         return true
     }

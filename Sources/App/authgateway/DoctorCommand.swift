@@ -22,7 +22,8 @@ struct DoctorCommand: AsyncParsableCommand {
             it. Where that would spend a refresh token, it asks the running gateway, or
             reads the token store.
 
-            With --offline nothing is sent to another machine.
+            With --offline nothing is sent to another machine. Programs that print secrets of the
+            configuration run all the same.
 
             Exit code 1 when there is an error.
             """

@@ -103,11 +103,6 @@ package final class ProxyServer: Sendable {
         return PreparedReload(shared: shared, kept: kept, opened: try await open(new))
     }
 
-    /// Gives the addresses back that ``prepare(_:listeners:)`` took.
-    package func discard(_ prepared: PreparedReload) async {
-        for listener in prepared.opened { await listener.stop() }
-    }
-
     /// Serves new requests as prepared; those under way finish on what they began with. Listeners that are no longer
     /// wanted are closed, and their connections end with the request that they are at.
     ///

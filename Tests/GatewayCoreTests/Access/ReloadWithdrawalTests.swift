@@ -167,6 +167,31 @@ struct ReloadWithdrawalTests {
         }
     }
 
+    struct Nameless: Sendable {
+        let requires: AccessPlan.RequireClient
+        var hasClients = true
+        /// On a loopback address, in the network, on a unix socket.
+        let taken: [Bool]
+    }
+
+    @Test(arguments: [
+        Nameless(requires: .auto, taken: [true, true, false]),
+        Nameless(requires: .auto, hasClients: false, taken: [false, true, false]),
+        Nameless(requires: .true, taken: [true, true, true]), Nameless(requires: .false, taken: [false, true, false]),
+    ])
+    func whoHasNoNameLosesWhatNeedsOneNow(_ nameless: Nameless) {
+        let clients = nameless.hasClients ? [Self.client("a", token: "one")] : []
+        let withdrawal = ReloadWithdrawal(
+            from: ([Self.open], []),
+            to: ([Self.open], clients),
+            under: AccessPlan(clients: clients, allowedOrigins: [], requireClient: nameless.requires),
+            digest: Self.digest
+        )
+        let reaches: [ListenerIdentity.Reach] = [.loopback, .network, .unix]
+        #expect(reaches.map { withdrawal.covers(client: nil, route: 0, on: $0) } == nameless.taken)
+        #expect(reaches.allSatisfy { !withdrawal.covers(client: "a", route: 0, on: $0) })
+    }
+
     // MARK: Both
 
     @Test func theRouteOrTheClientIsEnough() {

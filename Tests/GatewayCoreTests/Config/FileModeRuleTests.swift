@@ -49,6 +49,24 @@ struct FileModeRuleTests {
         #expect(FileModeRule.finding(of: place, isStrict: example.isStrict)?.severity == example.finds)
     }
 
+    @Test(arguments: [FilePlace.Kind.file, .folder, .listedFolder])
+    func whatAStrangerHasPutIntoASharedFolderIsRefused(_ kind: FilePlace.Kind) {
+        let place = FilePlace(
+            path: "/tmp/gateway.yaml",
+            kind: kind,
+            mode: 0o644,
+            isOnReadOnlyMount: false,
+            strangerInSharedFolder: 1001
+        )
+        let finding = FileModeRule.finding(of: place, isStrict: false)
+        #expect(finding?.severity == .error)
+        #expect(
+            finding?.message
+                == "/tmp/gateway.yaml belongs to another user (1001), and everybody can put files into its folder; use another "
+                + "folder, or if it is yours, run: chown root /tmp/gateway.yaml"
+        )
+    }
+
     @Test func theMessageNamesWhoCanDoWhatAndTheCommand() {
         let file = FilePlace(path: "/etc/gateway.yaml", kind: .file, mode: 0o666, isOnReadOnlyMount: false)
         #expect(

@@ -27,7 +27,7 @@ struct RefreshErrorTests {
         Row(400, #"{"error":"token_expired"}"#, .refused),
         Row(400, #"{"error":"expired_token"}"#, .refused),
         Row(200, #"{"error":"bad_refresh_token","error_description":"…"}"#, .refused),
-        Row(200, #"{"error":"something_new"}"#, .refused),
+        Row(200, #"{"error":"something_new"}"#, .refused), Row(200, #"{"error":true}"#, .refused),
         Row(400, #"{"error":"bad_verification_code"}"#, .refused),
         Row(400, #"{"error":"login_required"}"#, .refused),
         Row(400, #"{"error":"reauthentication_required"}"#, .refused),
@@ -84,7 +84,10 @@ struct RefreshErrorTests {
     ])
     func anyOther4xxIsSuspect(_ row: Row) { Self.check(row) }
 
-    @Test(arguments: ["", "{}", #"{"error":null}"#, "<html>", #"{"access_token":"a"}"#])
+    @Test(arguments: [
+        "", "{}", #"{"error":null}"#, "<html>", #"{"access_token":"a"}"#, #"{"access_token":"a","error":false}"#,
+        #"{"access_token":"a","error":""}"#, #"{"access_token":"a","error":0}"#,
+    ])
     func aSuccessWithoutAnErrorIsNoError(_ body: String) { Self.check(Row(200, body, nil)) }
 
     @Test(arguments: [

@@ -184,16 +184,10 @@ final class Reloader: Service {
             report.problems = "\((error as? ListenerError)?.description ?? "\(error)")\n"
             return report
         }
-        do throws(AuditError) {
-            try await parts.audit.record(loadedEvent(report, plan))
-        } catch {
-            // Fail closed: what is served is what the log says.
-            guard plan.audit.onFailure == .degrade else {
-                await parts.proxy.discard(prepared)
-                report.outcome = .failed
-                report.problems = "\(error.reason)\n"
-                return report
-            }
+        // Not refused where that fails: a reload may take rights away.
+        if let error = await parts.audit.recordSoon(loadedEvent(report, plan)) {
+            report.warnings +=
+                "The reload is not recorded yet: \(error.reason). It is as soon as the audit log can be written.\n"
         }
         for keeper in sources.keepers(notIn: live.sources) { parts.keepers.start(keeper) }
         parts.live.replace(with: plan, sources: sources, at: parts.clock.now().wall)

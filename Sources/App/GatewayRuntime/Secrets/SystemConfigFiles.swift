@@ -32,7 +32,8 @@ package struct SystemConfigFiles: ConfigFileSource {
                 path: place.path,
                 kind: place.isFolder ? .folder : .file,
                 mode: place.mode,
-                isOnReadOnlyMount: place.isOnReadOnlyMount
+                isOnReadOnlyMount: place.isOnReadOnlyMount,
+                strangerInSharedFolder: place.strangerInSharedFolder
             )
         }
     }

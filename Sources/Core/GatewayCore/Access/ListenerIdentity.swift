@@ -27,3 +27,14 @@ package struct ListenerIdentity: Sendable {
         }
     }
 }
+
+extension AccessPlan {
+    /// Whether a request needs a client token on such a listener, where its route names no clients.
+    package func requiresClient(on reach: ListenerIdentity.Reach) -> Bool {
+        switch requireClient {
+        case .true: true
+        case .false: reach == .network
+        case .auto: reach == .network || (reach == .loopback && !clients.isEmpty)
+        }
+    }
+}

@@ -1,6 +1,6 @@
 /// What a reload takes from requests that began before it: clients, routes and credentials that it removes or replaces by others.
 ///
-/// A client is the same while its name and the digest of its token are. A route is, while its name and its credential
+/// A client is the same while its name and the digest of its token are. Whoever has no name loses what needs one from now on. A route is, while its name and its credential
 /// are. A credential is, while its name, its strategy and its grant are: one whose renewal changes is the same. A client also
 /// loses a route whose `clients` do not name it any more.
 package struct ReloadWithdrawal: Sendable {
@@ -46,11 +46,16 @@ package struct ReloadWithdrawal: Sendable {
     /// By index into the old configuration's routes.
     private let routes: [Fate]
     private let clients: Set<String>
+    /// Where it is known.
+    private let newAccess: AccessPlan?
 
-    /// - Parameter digest: Of a client's token.
+    /// - Parameters:
+    ///   - access: Of the new configuration; nil takes nothing from those without a name.
+    ///   - digest: Of a client's token.
     package init(
         from old: (routes: [Route], clients: [AccessPlan.Client]),
         to new: (routes: [Route], clients: [AccessPlan.Client]),
+        under access: AccessPlan? = nil,
         digest: (AccessPlan.Client) -> [UInt8]
     ) {
         let kept = Dictionary(new.routes.map { ($0.identity, $0.clients) }) { first, _ in first }
@@ -60,10 +65,14 @@ package struct ReloadWithdrawal: Sendable {
         }
         let known = Dictionary(new.clients.map { ($0.name, digest($0)) }) { first, _ in first }
         clients = Set(old.clients.filter { known[$0.name] != digest($0) }.map(\.name))
+        newAccess = access
     }
 
-    /// - Parameter route: Its index in the old configuration.
-    package func covers(client: String?, route: Int) -> Bool {
-        routes[route].covers(client) || client.map(clients.contains) ?? false
+    /// - Parameters:
+    ///   - client: nil for one without a name.
+    ///   - route: Its index in the old configuration.
+    ///   - reach: Of the listener that the client came to.
+    package func covers(client: String?, route: Int, on reach: ListenerIdentity.Reach = .loopback) -> Bool {
+        routes[route].covers(client) || client.map(clients.contains) ?? newAccess?.requiresClient(on: reach) ?? false
     }
 }

@@ -13,6 +13,8 @@ package final class RequestAuthorizer: Sendable {
         package let client: String?
         /// The client authenticated to us with `Authorization`, so it must not go upstream.
         package let stripsAuthorization: Bool
+        /// Of the listener that the request came to.
+        package let reach: ListenerIdentity.Reach
         /// Where the route leaves the choice to the request; nil otherwise.
         package let chosen: (any CredentialSource)?
         /// Whether a later refusal may name routes, credentials and strategies (``NameDisclosure``).
@@ -54,7 +56,7 @@ package final class RequestAuthorizer: Sendable {
     private let table: RouteTable
     private let matchPaths: [String]
     private let clients: ClientAuthenticator
-    private let requireClient: AccessPlan.RequireClient
+    private let access: AccessPlan
     private let hostRule: HostRule
     private let originRule: OriginRule
     private let loopRule: LoopRule
@@ -77,7 +79,7 @@ package final class RequestAuthorizer: Sendable {
         places = routes.map(\.places)
         subjects = routes.map(\.subject)
         clients = ClientAuthenticator(access.clients, sha256: sha256)
-        requireClient = access.requireClient
+        self.access = access
         hostRule = HostRule(table: table)
         loopRule = LoopRule(viaName: viaName)
         gates = plans.map(RouteGate.init)
@@ -162,7 +164,7 @@ package final class RequestAuthorizer: Sendable {
             : clients.evidence(in: head, bytes, places: match.map { places[$0.route] }, cache: &cache)
         if let client = trace?.assumedClient { evidence.assume(client) }
         trace?.add(.client(name: evidence.client, presentedToken: evidence.hasPresentedToken))
-        guard evidence.client != nil || !requiresClient(on: listener) else {
+        guard evidence.client != nil || !access.requiresClient(on: listener.reach) else {
             trace?.add(.clientRequired(by: "access.require_client"))
             return refuse(evidence.refusal(isProxyRequest: isProxyRequest), on: listener, route: match?.route)
         }
@@ -180,14 +182,6 @@ package final class RequestAuthorizer: Sendable {
             return refuse(problem, on: listener, route: match.route, client: evidence.client)
         }
         return choose(head, bytes, match, evidence, on: listener, &trace)
-    }
-
-    private func requiresClient(on listener: ListenerIdentity) -> Bool {
-        switch requireClient {
-        case .true: true
-        case .false: listener.reach == .network
-        case .auto: listener.reach == .network || (listener.reach == .loopback && !clients.isEmpty)
-        }
     }
 
     // MARK: Route
@@ -262,6 +256,7 @@ package final class RequestAuthorizer: Sendable {
                 match: match,
                 client: evidence.client,
                 stripsAuthorization: evidence.usesAuthorization,
+                reach: listener.reach,
                 chosen: chosen,
                 disclosesNames: disclosesNames(to: evidence.client, on: listener)
             )

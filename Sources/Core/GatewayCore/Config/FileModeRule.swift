@@ -12,12 +12,21 @@ package struct FilePlace: Hashable, Sendable {
     /// The permission bits and the sticky bit (07777), as stat(2) reports them.
     package let mode: UInt32
     package let isOnReadOnlyMount: Bool
+    /// The user who put it into a folder where everybody may put files; nil for this user, for root, and in other folders.
+    package let strangerInSharedFolder: UInt32?
 
-    package init(path: String, kind: Kind, mode: UInt32, isOnReadOnlyMount: Bool) {
+    package init(
+        path: String,
+        kind: Kind,
+        mode: UInt32,
+        isOnReadOnlyMount: Bool,
+        strangerInSharedFolder: UInt32? = nil
+    ) {
         self.path = path
         self.kind = kind
         self.mode = mode
         self.isOnReadOnlyMount = isOnReadOnlyMount
+        self.strangerInSharedFolder = strangerInSharedFolder
     }
 }
 
@@ -36,9 +45,11 @@ package enum FileModeRule {
     }
 
     /// - Parameter isStrict: A place that the group can change is refused, too.
-    /// - Returns: nil when only the owner and root can change the file or folder.
+    /// - Returns: nil when only the owner and root can change the file or folder, and no stranger can have put it there.
     package static func finding(of place: FilePlace, isStrict: Bool) -> Finding? {
-        guard !place.isOnReadOnlyMount, let writer = writer(of: place) else { return nil }
+        guard !place.isOnReadOnlyMount else { return nil }
+        if let stranger = place.strangerInSharedFolder { return finding(of: stranger, at: place.path) }
+        guard let writer = writer(of: place) else { return nil }
         let isError = writer == .everyUser || isStrict
         let action = place.kind == .file ? "change the file" : "replace files in the folder"
         let command = "chmod \(writer == .everyUser ? "o-w" : "g-w") \(place.path)"
@@ -47,6 +58,16 @@ package enum FileModeRule {
         return Finding(
             severity: isError ? .error : .warning,
             message: "\(writer.rawValue) can \(action) \(place.path) (mode \(mode))\(strict); run: \(command)",
+            command: command
+        )
+    }
+
+    private static func finding(of stranger: UInt32, at path: String) -> Finding {
+        let command = "chown root \(path)"
+        return Finding(
+            severity: .error,
+            message: "\(path) belongs to another user (\(stranger)), and everybody can put files into its folder; use "
+                + "another folder, or if it is yours, run: \(command)",
             command: command
         )
     }

@@ -17,7 +17,8 @@ package enum RefreshError: Hashable, Sendable {
     package init?(_ reply: TokenReply) {
         if (200..<300).contains(reply.status) {
             switch JSONValue(reply.body)?["error"] {
-            case nil, .null?: return nil
+            // Some authorities send the member with every answer.
+            case nil, .null?, .bool(false)?, .number(0)?, .string("")?: return nil
             default: break
             }
         }

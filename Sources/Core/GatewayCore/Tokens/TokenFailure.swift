@@ -62,6 +62,11 @@ package struct TokenFailure: Error, Hashable, Sendable {
 }
 
 extension TokenFailure {
+    /// A password was sent and refused, so that it is not sent again by itself.
+    package var isRefusedPassword: Bool {
+        `class` == .terminal && problem.kind == .credentialMisconfigured && !isRetried
+    }
+
     /// It says nothing about the refresh token, and waiting may help.
     package var mayPass: Bool {
         switch `class` {

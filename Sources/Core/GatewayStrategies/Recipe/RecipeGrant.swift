@@ -257,14 +257,17 @@ struct RecipeGrant: TokenGrant {
     }
 
     private func misconfigured(_ reply: TokenReply, _ step: RecipeStep, _ flow: String, _ index: Int) -> TokenFailure {
-        let redirect =
-            (300..<400).contains(reply.status) ? "; a redirect is never followed: list it as success if it is one" : ""
+        let isRedirect = (300..<400).contains(reply.status)
+        let redirect = isRedirect ? "; a redirect is never followed: list it as success if it is one" : ""
         let detail = "\(refusal(reply, step, flow, index))\(redirect): check the recipe and its secrets."
+        // Many forms redirect whoever they do not let in.
+        let isRefusedForm = isRedirect && flow == "acquire" && step.request.names.contains { secrets[$0] != nil }
+        // Among the secrets may be a password, and directories lock accounts.
+        let mayRefusePassword = !secrets.isEmpty && RefreshError(reply) != .configuration || isRefusedForm
         return TokenFailure(
             .terminal,
             problem: GatewayProblem(.credentialMisconfigured, detail, cause: cause(of: reply)),
-            // Among the secrets may be a password, and directories lock accounts.
-            isRetried: secrets.isEmpty || RefreshError(reply) == .configuration
+            isRetried: !mayRefusePassword
         )
     }
 

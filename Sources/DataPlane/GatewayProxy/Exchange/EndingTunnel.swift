@@ -8,6 +8,7 @@ struct EndingTunnel {
     private let shared: ProxyShared
     private let client: String?
     private let route: Int
+    private let reach: ListenerIdentity.Reach
 
     init(_ upstream: any UpstreamStream, of exchange: ExchangeDriver) {
         self.upstream = upstream
@@ -16,6 +17,7 @@ struct EndingTunnel {
         shared = exchange.shared
         client = exchange.record.client
         route = exchange.admitted.match.route
+        reach = exchange.admitted.reach
     }
 
     /// An operator has taken the credential away.
@@ -26,6 +28,6 @@ struct EndingTunnel {
 
     /// A reload has taken the client, the route or the credential away.
     func isOver(by withdrawal: (ProxyShared) -> ReloadWithdrawal) -> Bool {
-        withdrawal(shared).covers(client: client, route: route)
+        withdrawal(shared).covers(client: client, route: route, on: reach)
     }
 }

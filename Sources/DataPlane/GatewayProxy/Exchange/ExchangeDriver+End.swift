@@ -21,7 +21,7 @@ extension ExchangeDriver {
     /// - Returns: Whether the connection is to authorize the request again, under the configuration that has come. This exchange
     ///   is over then.
     func followReload(_ withdrawal: ReloadWithdrawal, isAdmitted: Bool) -> Bool {
-        let takesRight = withdrawal.covers(client: record.client, route: admitted.match.route)
+        let takesRight = withdrawal.covers(client: record.client, route: admitted.match.route, on: admitted.reach)
         let step = rules.handle(.reloaded(takesRight: takesRight, isAdmitted: isAdmitted))
         guard step == .beginAgain else {
             enter()

@@ -105,6 +105,7 @@ final class ProxyShared: Sendable {
         ReloadWithdrawal(
             from: (routes.map(\.identity), configuration.access.clients),
             to: (new.routes.map(\.identity), new.configuration.access.clients),
+            under: new.configuration.access,
             digest: { $0.digest(configuration.sha256) }
         )
     }
