@@ -228,6 +228,18 @@ def test_a_stop_exports_what_is_left(start_gateway, origin, collector):
     assert time.monotonic() - started < 15
 
 
+def test_a_collector_whose_answer_never_ends_holds_up_no_export_and_no_stop(start_gateway, origin, collector):
+    collector.never_ends = True
+    gateway = start_gateway({**config(origin, collector), "telemetry": {"otlp": collector.url, "metrics": False}})
+    assert ask(gateway).status_code == 200
+    processes.wait_until(lambda: collector.requests, 20, "an export was tried")
+    assert ask(gateway).status_code == 200
+    processes.wait_until(lambda: len(collector.requests) > 1, 30, "the next export does not wait for it")
+    started = time.monotonic()
+    gateway.stop()
+    assert time.monotonic() - started < 15
+
+
 def test_headers_need_encryption(make_gateway, origin):
     headers = {"Authorization": CANARY}
     routes = {"api": {"upstream": origin.url, "auth": "none"}}
