@@ -107,7 +107,7 @@ final class RequestTelemetry: Sendable {
             isUpstream: isUpstream,
             route: record.route,
             method: HTTPConventions.method(record.method),
-            status: isUpstream && record.problem != nil ? 0 : record.status,
+            status: isUpstream && record.problem != nil ? 0 : CountedStatus.number(for: record.status),
             problem: record.problem,
             isTLS: record.isTLS
         )
