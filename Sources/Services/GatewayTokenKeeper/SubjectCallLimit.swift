@@ -8,6 +8,8 @@ package final class SubjectCallLimit: Sendable {
     package let name: String
     private let limit: Int
     private let calls: Mutex<SubjectCallBudget>
+    /// Rows for requests that were refused. A budget for each subject would be none: subjects can be invented.
+    private let refusals = Mutex(EventBudget())
 
     /// - Parameter limit: How many keepers there are at most.
     package init(name: String, limit: Int) {
@@ -16,9 +18,13 @@ package final class SubjectCallLimit: Sendable {
         calls = Mutex(SubjectCallBudget(members: limit))
     }
 
-    func spend(for trigger: TokenEvent.Trigger, at now: MonotonicTime) -> SubjectCallBudget.SpendResult {
-        calls.withLock { $0.spend(for: trigger, at: now) }
+    /// - Parameter isLook: Only the store is asked.
+    func spend(for call: TokenCall, isLook: Bool, at now: MonotonicTime) -> SubjectCallBudget.SpendResult {
+        calls.withLock { $0.spend(for: call.trigger, isLook: isLook, by: call.demand?.client, at: now) }
     }
+
+    /// See ``EventBudget/spend(at:)``.
+    func spendRefusal(at now: MonotonicTime) -> Int? { refusals.withLock { $0.spend(at: now) } }
 
     func expect(_ token: TokenSet, renewedBy policy: RenewalPolicy) {
         calls.withLock { $0.expect(token, renewedBy: policy) }
@@ -37,31 +43,55 @@ extension TokenKeeper {
     func isGranted(_ call: TokenCall) async -> Bool {
         guard let limit = context.callLimit, !call.isFirstLook else { return true }
         let now = context.clock.now().monotonic
-        guard case .spent(let isNews) = limit.spend(for: call.trigger, at: now) else { return true }
+        guard case .spent(let isNews) = limit.spend(for: call, isLook: false, at: now) else { return true }
         let failure = limit.failure
         for waiter in decide({ $0.slowDown(call, by: failure, at: now) }) { waiter(.failure(failure.problem)) }
-        context.metrics.storm()
-        if isNews { await report(failure.problem, of: limit, call) }
+        await context.report(failure.problem, of: limit, call, isNews: isNews)
         return false
     }
+}
 
-    /// Once for all of them: every further subject would be another line.
-    private func report(_ problem: GatewayProblem, of limit: SubjectCallLimit, _ call: TokenCall) async {
-        context.logger.error(
+extension KeeperContext {
+    /// What is found in the store is a row of the audit log, and a subject that made room is looked for again.
+    ///
+    /// - Returns: Why the subjects of the credential have no look left; nil when they have.
+    func refusal(ofLookFor call: TokenCall) async -> TokenFailure? {
+        guard let limit = callLimit, call.trigger != .operator else { return nil }
+        guard case .spent(let isNews) = limit.spend(for: call, isLook: true, at: clock.now().monotonic) else {
+            return nil
+        }
+        let failure = limit.failure
+        await report(failure.problem, of: limit, call, isNews: isNews)
+        return failure
+    }
+
+    /// Written once for all of them: every further subject would be another line.
+    fileprivate func report(
+        _ problem: GatewayProblem,
+        of limit: SubjectCallLimit,
+        _ call: TokenCall,
+        isNews: Bool
+    ) async {
+        metrics.storm()
+        guard isNews else { return }
+        logger.error(
             "Too many token requests for the subjects of a credential; those without a token get none for now",
-            metadata: ["gateway.credential": "\(limit.name)", "gateway.trigger": "\(call.trigger.rawValue)"]
+            metadata: [
+                "gateway.credential": "\(limit.name)", "gateway.trigger": "\(call.trigger.rawValue)",
+                "gateway.client": "\(call.demand?.client ?? "")",
+            ]
         )
         var event = TokenEvent(
-            at: context.clock.now().wall,
+            at: clock.now().wall,
             name: call.trigger == .aheadOfExpiry ? .renewalFailed : .acquisitionFailed,
             credential: limit.name,
-            strategy: strategy,
+            strategy: strategyKind,
             trigger: call.trigger
         )
         event.demand = call.demand
         event.outcome = .failed
         event.errorCode = problem.kind.rawValue
         event.detail = ["reason": "too_many_calls"]
-        await context.note(event)
+        await note(event)
     }
 }
