@@ -48,3 +48,13 @@ def test_an_upstream_cannot_use_up_the_room_of_other_routes(start_gateway, make_
     assert len(re.findall('^gateway_requests_total{route="one"', text, re.MULTILINE)) < 90
     # The status is still passed on, and those in common use are told apart.
     assert 'route="one",status="503"} 1\n' in text and re.search('route="one",status="400"} [1-9][0-9]', text)
+
+
+def test_hundreds_of_routes_are_all_shown(start_gateway, origin):
+    names = [f"r{number}" for number in range(600)]
+    gateway = start_gateway({"routes": {name: {"upstream": origin.url, "auth": "none"} for name in names}})
+    with requests.Session() as session:
+        for name in names:
+            assert session.get(f"{gateway.url}/{name}/x", timeout=10).status_code == 200
+    text = requests.get(gateway.admin_url + "/metrics", timeout=10).text
+    assert all(f'gateway_requests_total{{route="{name}",status="200"}} 1\n' in text for name in names)
