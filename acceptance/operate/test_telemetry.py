@@ -100,6 +100,15 @@ def test_a_share_of_none_still_tells_the_upstream(start_gateway, origin, collect
     assert collector.spans() == []
 
 
+def test_who_is_not_let_in_decides_nothing(start_gateway, origin, collector):
+    whole = config(origin, collector, sampling="0%")
+    gateway = start_gateway({**whole, "access": {"clients": {"laptop": {"token": f"{CANARY}-of-the-laptop"}}}})
+    given = {"traceparent": f"00-{TRACE}-{PARENT}-01"}
+    assert [ask(gateway, **given).status_code for _ in range(3)] == [401] * 3
+    assert ask(gateway, **given, Authorization=f"Bearer {CANARY}-of-the-laptop").status_code == 200
+    assert len(collector.wait_for_spans(2)) == 2
+
+
 def test_without_telemetry_the_fields_are_like_any_other(start_gateway, origin):
     gateway = start_gateway({"routes": {"api": {"upstream": origin.url, "auth": BEARER}}})
     assert ask(gateway, traceparent="what ever", tracestate="x").status_code == 200
