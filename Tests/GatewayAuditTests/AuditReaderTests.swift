@@ -230,4 +230,22 @@ struct AuditReaderTests {
         #expect(members["waiters"] == .number(3))
         #expect(members["error_code"] == .null)
     }
+
+    /// Whoever has the file can put an index into it that lacks a row.
+    @Test func anIndexOfSomebodyElseHidesNoRow() async throws {
+        try await fixture.write(5)
+        try fixture.tamper(
+            """
+            PRAGMA writable_schema = 1;
+            CREATE INDEX planted ON token_events (event, id) WHERE id <> 3;
+            UPDATE sqlite_master SET sql = 'CREATE INDEX planted ON token_events (event, id)' WHERE name = 'planted';
+            """
+        )
+        let hidden = try await DatabaseQueue(path: fixture.path).read {
+            try Int.fetchOne($0, sql: "SELECT count(*) FROM token_events WHERE event = 'acquired'")
+        }
+        #expect(hidden == 4, "the index is used by others")
+        #expect(try await fixture.reader.query(AuditFilter(event: .acquired)).map(\.id) == [1, 2, 3, 4, 5])
+        #expect(try await fixture.verify().isIntact)
+    }
 }

@@ -164,6 +164,12 @@ struct AuditAnchorTests {
         await log.close()
     }
 
+    @Test(arguments: ["x", "\0\0\0", "2026-03-01T09:30:00.000Z 1:abc"])
+    func whatHoldsSomethingElseIsNotTakenForEmpty(_ text: String) async throws {
+        try Data(text.utf8).write(to: URL(fileURLWithPath: file))
+        await #expect(throws: AnchorSink.Failure.self) { try await AnchorSink(.file(path: file)).heads() }
+    }
+
     @Test func linesOfTheFileBeforeAreReadToo() async throws {
         let log = try open()
         for _ in 1...2 {
@@ -177,6 +183,8 @@ struct AuditAnchorTests {
         try Data("\(all[1].line)\n".utf8).write(to: URL(fileURLWithPath: file))
         #expect(try await AnchorSink(.file(path: file)).heads() == all)
         #expect(try await AnchorSink(.file(path: "\(folder)/none")).heads() == [])
+        try Data("\n".utf8).write(to: URL(fileURLWithPath: "\(folder)/empty"))
+        #expect(try await AnchorSink(.file(path: "\(folder)/empty")).heads() == [])
         await log.close()
     }
 }

@@ -14,7 +14,7 @@ struct MetricTests {
         for value in [0.2, 0.7, 3] { histogram.record(value) }
         #expect(
             registry.text() == #"""
-                # HELP gateway_metrics_series_refused_total Metrics that are not shown because the limit of 2000 is reached.
+                # HELP gateway_metrics_series_refused_total Metrics that are not shown because the limit of 10000 is reached.
                 # TYPE gateway_metrics_series_refused_total counter
                 gateway_metrics_series_refused_total 0
                 # TYPE requests_total counter

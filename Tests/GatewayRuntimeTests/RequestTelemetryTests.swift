@@ -20,7 +20,8 @@ struct RequestTelemetryTests {
         worker: Int = 0,
         method: String = "GET",
         status: Int = 200,
-        isSampled: Bool = true
+        isSampled: Bool = true,
+        problem: ProblemKind? = nil
     ) {
         var numbers = TraceNumbers(seed: 1)
         var trace = RequestTrace(following: nil, TraceSampling(percent: isSampled ? 100 : 0), &numbers)
@@ -32,6 +33,7 @@ struct RequestTelemetryTests {
             client: nil,
             method: method,
             status: status,
+            problem: problem,
             startedAt: Self.at(1),
             finishedAt: Self.at(5)
         )
@@ -54,6 +56,17 @@ struct RequestTelemetryTests {
         #expect(taken.requests.count == RequestTelemetry.spanLimit && taken.dropped == 7)
         #expect(telemetry.takeSpans().dropped == 0)
         #expect(telemetry.durations().isEmpty, "no metrics are exported")
+    }
+
+    @Test func whoIsNotLetInLeavesRoomForTheOthers() {
+        let telemetry = RequestTelemetry(Self.plan(metrics: nil), workers: 1)
+        for _ in 0..<RequestTelemetry.spanLimit { finish(telemetry, status: 401, problem: .clientAuthRequired) }
+        for _ in 0..<100 { finish(telemetry) }
+        let taken = telemetry.takeSpans()
+        #expect(taken.requests.count == RequestTelemetry.strangerLimit + 100)
+        #expect(taken.dropped == RequestTelemetry.spanLimit - RequestTelemetry.strangerLimit)
+        finish(telemetry, status: 404, problem: .noRoute)
+        #expect(telemetry.takeSpans().requests.count == 1)
     }
 
     @Test func durationsAreCountedAlsoWhereNoSpanIsKept() {

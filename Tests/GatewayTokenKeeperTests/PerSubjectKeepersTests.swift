@@ -318,26 +318,52 @@ struct PerSubjectKeepersTests {
         }
     }
 
+    /// All are of one client: the last quarter is left to others.
     @Test func soManySubjectsCauseNoMoreCallsThanTheirPlacesMay() async throws {
         try await PerSubjectBench(Self.endpoint(), limit: 2).running { bench in
             let known = try await bench.credential("known").get()
-            for number in 1..<120 { _ = try await bench.credential("invented-\(number)").get() }
-            for number in 120..<130 {
+            for number in 1..<90 { _ = try await bench.credential("invented-\(number)").get() }
+            for number in 90..<100 {
                 let problem = await bench.credential("invented-\(number)").problem
                 #expect(problem?.kind == .tokenTemporarilyUnavailable)
                 #expect(problem?.retryAfter == .seconds(60))
             }
-            #expect(bench.endpoint.requests.count == 120)
+            #expect(bench.endpoint.requests.count == 90)
             // Whose token is at hand goes on, and nobody has to ask for it.
             #expect(try await bench.credential("known").get().injection == known.injection)
-            #expect(bench.endpoint.requests.count == 120)
+            #expect(bench.endpoint.requests.count == 90)
             let said = bench.audit.events.filter { $0.detail["reason"] == "too_many_calls" }
             #expect(said.map(\.name) == [.acquisitionFailed])
             #expect(said.map(\.credential) == ["app-user"])
             #expect(said.map(\.subject) == [nil])
             bench.clock.advance(by: .seconds(60))
             _ = try await bench.credential("late").get()
-            #expect(bench.endpoint.requests.count == 121)
+            #expect(bench.endpoint.requests.count == 91)
+        }
+    }
+
+    /// A client that names more subjects than have a place, in turn. Each is found in the store.
+    @Test func soManySubjectsAreLookedForNoMoreOftenThanTheirPlacesMay() async throws {
+        try await PerSubjectBench(Self.endpoint(), limit: 2).running { bench in
+            var refused = 0
+            for number in 0..<600 {
+                if await bench.credential("known-\(number % 4)").problem != nil { refused += 1 }
+            }
+            #expect(bench.audit.count(of: .loaded) == 120)
+            #expect(refused > 100 && bench.endpoint.requests.count == 4)
+            let said = bench.audit.events.filter { $0.detail["reason"] == "too_many_calls" }
+            #expect(said.map(\.credential) == ["app-user"])
+        }
+    }
+
+    @Test func refusedRequestsOfManySubjectsAreFewRows() async throws {
+        try await PerSubjectBench(Self.endpoint(), limit: 100).running { bench in
+            for number in 0..<50 {
+                let keeper = try bench.perSubject.keeper(for: "invented-\(number)", by: .client(nil)).get()
+                keeper.note(.withheld, generation: 0, by: .sample)
+            }
+            try await bench.audit.untilRecorded(.withheld, times: 10)
+            #expect(bench.audit.count(of: .withheld) == 10)
         }
     }
 

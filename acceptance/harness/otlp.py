@@ -19,10 +19,12 @@ def attributes(owner):
 
 
 class Collector:
-    """`status` is what it answers with."""
+    """`status` is what it answers with. `never_ends`: an answer begins, and nothing follows."""
 
     def __init__(self):
         self.status = 200
+        self.never_ends = False
+        self.stopped = threading.Event()
         self.requests = []
         self.lock = threading.Lock()
         owner = self
@@ -39,6 +41,10 @@ class Collector:
                 self.send_header("Content-Type", "application/json")
                 self.send_header("Content-Length", "2")
                 self.end_headers()
+                self.wfile.flush()
+                if owner.never_ends:
+                    owner.stopped.wait()
+                    return
                 self.wfile.write(b"{}")
 
             def log_message(self, *_):
@@ -53,6 +59,7 @@ class Collector:
         return f"http://127.0.0.1:{self.server.server_port}"
 
     def stop(self):
+        self.stopped.set()
         self.server.shutdown()
         self.server.server_close()
 

@@ -68,6 +68,15 @@ def test_each_head_is_appended_once_a_second_at_most_and_at_the_stop(start_gatew
     assert verified.returncode == 0 and f"that was sent to the anchor ({file}), {rows(file)[-1][0]}." in verified.stdout
 
 
+def test_an_anchor_that_was_overwritten_is_not_taken_for_an_empty_one(start_gateway, origin, tmp_path):
+    file = tmp_path / "heads"
+    gateway = start_gateway(config(origin, {"file": str(file)}))
+    gateway.stop()
+    file.write_bytes(b"\0" * len(file.read_bytes()))
+    verified = gateway.run("audit", "verify")
+    assert verified.returncode == 1 and "it holds no line with a head of a log" in verified.stderr
+
+
 def test_a_log_that_was_put_back_with_its_head_is_found(start_gateway, origin, tmp_path):
     file = tmp_path / "heads"
     gateway = start_gateway(config(origin, {"file": str(file)}))

@@ -400,3 +400,18 @@ def test_local_shows_the_time_of_the_place(gateway, zone):
     assert query(gateway, "--local") == events
     requested = gateway.run("audit", "query", "--requests", "--local", TZ=zone).stdout.splitlines()
     assert len(requested) == 4 and all(line.split()[0].endswith(suffix) for line in requested)
+
+
+def test_an_index_of_somebody_else_hides_no_row(start_gateway, origin):
+    """Whoever can write the file can put an index into it that lacks rows."""
+    gateway = start_gateway(config(origin))
+    assert ask(gateway, "phone") == 403
+    processes.wait_until(lambda: named(gateway, "client_denied"), 20, "the denial is a row")
+    gateway.stop()
+    with contextlib.closing(sqlite3.connect(gateway.folder / "state" / "audit.sqlite")) as database:
+        database.execute("PRAGMA writable_schema = 1")
+        database.execute("CREATE INDEX planted ON token_events (event, id) WHERE event <> 'client_denied'")
+        shown = "CREATE INDEX planted ON token_events (event, id)"
+        database.execute("UPDATE sqlite_master SET sql = ? WHERE name = 'planted'", (shown,))
+        database.commit()
+    assert len(gateway.events("--event", "client_denied")) == 1

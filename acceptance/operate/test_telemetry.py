@@ -100,6 +100,15 @@ def test_a_share_of_none_still_tells_the_upstream(start_gateway, origin, collect
     assert collector.spans() == []
 
 
+def test_who_is_not_let_in_decides_nothing(start_gateway, origin, collector):
+    whole = config(origin, collector, sampling="0%")
+    gateway = start_gateway({**whole, "access": {"clients": {"laptop": {"token": f"{CANARY}-of-the-laptop"}}}})
+    given = {"traceparent": f"00-{TRACE}-{PARENT}-01"}
+    assert [ask(gateway, **given).status_code for _ in range(3)] == [401] * 3
+    assert ask(gateway, **given, Authorization=f"Bearer {CANARY}-of-the-laptop").status_code == 200
+    assert len(collector.wait_for_spans(2)) == 2
+
+
 def test_without_telemetry_the_fields_are_like_any_other(start_gateway, origin):
     gateway = start_gateway({"routes": {"api": {"upstream": origin.url, "auth": BEARER}}})
     assert ask(gateway, traceparent="what ever", tracestate="x").status_code == 200
@@ -223,6 +232,18 @@ def test_a_stop_exports_what_is_left(start_gateway, origin, collector):
     gateway.start()
     assert ask(gateway).status_code == 200
     collector.stop()
+    started = time.monotonic()
+    gateway.stop()
+    assert time.monotonic() - started < 15
+
+
+def test_a_collector_whose_answer_never_ends_holds_up_no_export_and_no_stop(start_gateway, origin, collector):
+    collector.never_ends = True
+    gateway = start_gateway({**config(origin, collector), "telemetry": {"otlp": collector.url, "metrics": False}})
+    assert ask(gateway).status_code == 200
+    processes.wait_until(lambda: collector.requests, 20, "an export was tried")
+    assert ask(gateway).status_code == 200
+    processes.wait_until(lambda: len(collector.requests) > 1, 30, "the next export does not wait for it")
     started = time.monotonic()
     gateway.stop()
     assert time.monotonic() - started < 15

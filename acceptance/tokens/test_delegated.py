@@ -518,6 +518,25 @@ def test_no_more_users_than_allowed_have_a_token(server, api, start_gateway):
     assert sorted(server.users()) == ["ada", "bob", "eve"]
 
 
+def test_invented_users_of_a_client_leave_calls_to_another_and_few_rows(server, api, start_gateway):
+    whole = named(server, api, regex="[a-z0-9]+", at_most=1)
+    clients = {"portal": {"token": "portal-token-of-tests"}, "hostile": {"token": "hostile-token-of-tests"}}
+    gateway = start_gateway({**whole, "access": {"clients": clients}})
+
+    def ask(client, user):
+        fields = {"X-Box-User": user, "Authorization": f"Bearer {client}-token-of-tests"}
+        return requests.get(gateway.url + "/api/x", headers=fields, timeout=20).status_code
+
+    begun = time.monotonic()
+    assert [ask("hostile", f"u{number}") for number in range(300)].count(503) >= 200
+    assert ask("portal", "ada") == 200
+    # Those whose tokens are in the store are taken from it so often, too.
+    assert 503 in [ask("hostile", f"u{number % 10}") for number in range(200)]
+    seconds = time.monotonic() - begun + 1
+    events = [event["event"] for event in gateway.events()]
+    assert events.count("loaded") <= 60 and events.count("withheld") <= 10 * seconds
+
+
 def test_invented_users_of_a_client_do_not_push_out_the_users_of_another(server, api, start_gateway):
     """The token server hands out tokens for any name, and the store keeps none: who makes room has lost the token."""
     whole = named(server, api, regex="[a-z0-9]+", at_most=4)

@@ -110,7 +110,7 @@ final class AuditFeed: Sendable {
         let start = try isSameLog(database, last: last, end: end, hash: state.hash) ? last : 0
         let found = try Row.fetchAll(
             database,
-            sql: "SELECT \(AuditSchema.columnList) FROM token_events WHERE id > ? ORDER BY id LIMIT ?",
+            sql: "SELECT \(AuditSchema.columnList) FROM \(AuditSchema.rows) WHERE id > ? ORDER BY id LIMIT ?",
             arguments: [start, batch]
         )
         let rows = found.compactMap { AuditRow(Array($0.databaseValues)) }

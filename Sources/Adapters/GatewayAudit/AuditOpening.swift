@@ -69,7 +69,7 @@ struct AuditOpening {
 
     /// Where the next row is linked to: the last row, or the checkpoint when all rows before it were pruned.
     static func head(of database: Database, chain: AuditChain) throws -> AuditHead {
-        let row = try Row.fetchOne(database, sql: "SELECT id, hash FROM token_events ORDER BY id DESC LIMIT 1")
+        let row = try Row.fetchOne(database, sql: "SELECT id, hash FROM \(AuditSchema.rows) ORDER BY id DESC LIMIT 1")
         let found =
             try row
             ?? Row.fetchOne(

@@ -67,7 +67,7 @@ extension AuditReader {
         let start = last - Int64(newest)
         let rows = try Row.fetchAll(
             database,
-            sql: "SELECT \(columns) FROM \(table) WHERE id > ? AND \(condition.sql) ORDER BY id LIMIT ?",
+            sql: "SELECT \(columns) FROM \(table) NOT INDEXED WHERE id > ? AND \(condition.sql) ORDER BY id LIMIT ?",
             arguments: StatementArguments([start.databaseValue] + condition.arguments + [limit.databaseValue])
         )
         return (rows, start >= first && last > 0)

@@ -37,7 +37,7 @@ package final class AuditReader: Sendable {
         try await read { database in
             let cursor = try Row.fetchCursor(
                 database,
-                sql: "SELECT \(AuditSchema.columnList) FROM token_events ORDER BY id DESC LIMIT ?",
+                sql: "SELECT \(AuditSchema.columnList) FROM \(AuditSchema.rows) ORDER BY id DESC LIMIT ?",
                 arguments: [limit + 1]
             )
             var rows: [AuditRow] = []
@@ -211,11 +211,11 @@ package final class AuditReader: Sendable {
 
     private static func visit(_ filter: AuditFilter, in database: Database, _ body: (AuditRow) throws -> Void) throws {
         let (condition, arguments) = filter.condition
-        var sql = "SELECT \(AuditSchema.columnList) FROM token_events WHERE \(condition)"
+        var sql = "SELECT \(AuditSchema.columnList) FROM \(AuditSchema.rows) WHERE \(condition)"
         var values = arguments
         if let limit = filter.limit {
             sql += " AND id >= coalesce((SELECT min(id) FROM"
-            sql += " (SELECT id FROM token_events WHERE \(condition) ORDER BY id DESC LIMIT ?)), 0)"
+            sql += " (SELECT id FROM \(AuditSchema.rows) WHERE \(condition) ORDER BY id DESC LIMIT ?)), 0)"
             values += arguments + [max(0, limit).databaseValue]
             if limit <= 0 { return }
         }

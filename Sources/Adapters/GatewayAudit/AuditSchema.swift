@@ -28,6 +28,9 @@ enum AuditSchema {
         ("token_requests", "response_ms", "INTEGER"),
     ]
 
+    /// The table as it is read. An index that somebody has put into the file may lack rows, and would hide them.
+    static let rows = "token_events NOT INDEXED"
+
     /// `trigger` is a word of SQL.
     static let columnList = allColumns.map { "\"\($0)\"" }.joined(separator: ", ")
 

@@ -21,7 +21,7 @@ extension AuditVerifier {
         // What lies before these rows was not looked at.
         var marks = AuditMarks(try ownMark().filter { $0.id > start.id })
         try StatementRow.forEach(
-            of: "SELECT \(AuditSchema.columnList) FROM token_events WHERE id > ? ORDER BY id",
+            of: "SELECT \(AuditSchema.columnList) FROM \(AuditSchema.rows) WHERE id > ? ORDER BY id",
             arguments: [start.id],
             in: database
         ) { row in
@@ -39,8 +39,8 @@ extension AuditVerifier {
         let row = try Row.fetchOne(
             database,
             sql: """
-                SELECT id, previous_hash FROM token_events
-                WHERE id > (SELECT coalesce(max(id), 0) FROM token_events) - ? ORDER BY id LIMIT 1
+                SELECT id, previous_hash FROM \(AuditSchema.rows)
+                WHERE id > (SELECT coalesce(max(id), 0) FROM \(AuditSchema.rows)) - ? ORDER BY id LIMIT 1
                 """,
             arguments: [count]
         )

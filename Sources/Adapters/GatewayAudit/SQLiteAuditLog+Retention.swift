@@ -71,8 +71,8 @@ extension SQLiteAuditLog {
                 database,
                 sql: """
                     SELECT min(id), coalesce(
-                        (SELECT min(id) FROM token_events WHERE at >= ?),
-                        (SELECT max(id) FROM token_events)) FROM token_events
+                        (SELECT min(id) FROM \(AuditSchema.rows) WHERE at >= ?),
+                        (SELECT max(id) FROM \(AuditSchema.rows))) FROM \(AuditSchema.rows)
                     """,
                 arguments: [cutoff.rfc3339]
             )
@@ -98,7 +98,7 @@ extension SQLiteAuditLog {
             hash: start.flatMap { String.fromDatabaseValue($0[1]) } ?? AuditChain.genesis
         )
         var walk = ChainWalk(after: position, chain: chain)
-        let sql = "SELECT \(AuditSchema.columnList) FROM token_events WHERE id <= ? ORDER BY id"
+        let sql = "SELECT \(AuditSchema.columnList) FROM \(AuditSchema.rows) WHERE id <= ? ORDER BY id"
         try StatementRow.forEach(of: sql, arguments: [last], in: database) { row in
             do throws(AuditVerifier.Found) {
                 try walk.step(to: row)

@@ -198,10 +198,15 @@ package final class TokenKeeper: CredentialSource, Service {
         case .withheld:
             withheldRequests.add(1, ordering: .relaxed)
             // Each request that cannot be served is one.
-            guard let unrecorded = notes.spendForWithheld(at: context.clock.now().monotonic) else { return }
+            guard let unrecorded = spendRefusal(at: context.clock.now().monotonic) else { return }
             let detail = unrecorded > 0 ? ["unrecorded_before": String(unrecorded)] : [:]
             remember(.withheld, generation: generation, by: demand, detail: detail)
         }
+    }
+
+    private func spendRefusal(at now: MonotonicTime) -> Int? {
+        guard let limit = context.callLimit else { return notes.spendForWithheld(at: now) }
+        return limit.spendRefusal(at: now)
     }
 
     private func remember(

@@ -140,7 +140,7 @@ extension TokenKeeper {
             decide { $0.foundNothing(by: call) }
         case .failed(let refusal):
             let failure = advised(refusal)
-            context.callLimit?.heed(failure)
+            context.callLimit?.failed(failure, hadToken: renewer.record != nil)
             let (now, jitter) = (context.clock.now().monotonic, jitter())
             let refused = decide { $0.failed(failure, by: call, at: now, jitter: jitter) }
             for waiter in refused?.waiters ?? [] { waiter(.failure(refused?.problem ?? failure.problem)) }

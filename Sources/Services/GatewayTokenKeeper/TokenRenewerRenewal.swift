@@ -135,6 +135,7 @@ extension TokenRenewer {
         )
         record = accepted
         isUncertain = false
+        context.callLimit?.passwordWorked()
         await save()
         event.demand = call.demand
         event.httpStatus = reply.httpStatus

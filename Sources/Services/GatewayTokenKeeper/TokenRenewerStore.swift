@@ -15,7 +15,10 @@ extension TokenRenewer {
             // The store may hold a later refresh token than the configuration; spending the earlier one could cost both.
             if context.grant.rotatesRefreshToken { return .failed(unreadable(error)) }
         }
-        if let found = record, !found.isRevoked { return await use(found, from: "store", call) }
+        if let found = record, !found.isRevoked {
+            if let failure = await context.refusal(ofLookFor: call) { return .failed(failure) }
+            return await use(found, from: "store", call)
+        }
         if record == nil, let seeded = seedRecord(after: generation) {
             record = seeded
             await save()

@@ -85,6 +85,18 @@ struct MergedEventsTests {
         #expect(bench.rest() == ["d 1 of 7: id7", "others 1 of 6: id6"])
     }
 
+    @Test func oneCauseLeavesPlacesForOthers() {
+        let bench = Bench()
+        bench.events = MergedEvents(limit: 4, limitPerCause: 2) { _ in "others" }
+        for key in ["a", "b"] { #expect(bench.add(key, for: "noisy") != nil) }
+        #expect(bench.add("c", for: "noisy") == "others 1 of 3: id3")
+        #expect(bench.add("d", for: "noisy") == nil)
+        #expect(bench.add("e", for: "quiet") == "e 1 of 5: id5")
+        // Behind the minute its places are free again.
+        #expect(bench.due(after: 60) == ["others 1 of 4: id4"])
+        #expect(bench.add("c", for: "noisy") == "c 1 of 6: id6")
+    }
+
     @Test func whatTheBudgetForbidsIsWrittenLater() {
         let bench = Bench()
         for key in ["a", "b", "c"] { #expect(bench.add(key) != nil) }
@@ -116,7 +128,7 @@ struct MergedEventsTests {
     @Test(arguments: 0..<20 as Range<UInt64>)
     func everyEventIsInOneRow(_ seed: UInt64) {
         var generator = SplitMix(seed: seed)
-        var events = MergedEvents<Int, Int>(limit: 40) { _ in -1 }
+        var events = MergedEvents<Int, Int>(limit: 40, limitPerCause: seed.isMultiple(of: 2) ? nil : 4) { _ in -1 }
         var budget = RowBudget()
         var (added, written) = (0, 0)
         for second in 0..<300 {

@@ -91,6 +91,28 @@ struct RequestReportsTests {
         #expect(bench.add(failure, status: 503) == nil)
     }
 
+    @Test func statusesThatNobodyUsesAreOneKind() {
+        let bench = Bench()
+        let failure = RequestFailure(reason: .upstreamStatus, place: Self.place)
+        #expect(bench.add(failure, status: 571) != nil)
+        for status in [572, 599, 600, 999, 500] { #expect(bench.add(failure, status: status) == nil) }
+    }
+
+    /// A client asks for ever new hosts, or fails in ever new ways on many routes.
+    @Test func oneClientLeavesTheOthersTheirRows() {
+        let bench = Bench()
+        for number in 0..<1000 {
+            _ = bench.add(.noRoute, peer: "192.0.2.66", host: "h\(number).example")
+            let failure = RequestFailure(reason: .upstreamStatus, place: Self.place)
+            _ = bench.add(failure, status: 500 + number % 10, route: number, client: "mallory")
+        }
+        bench.now = bench.now + .seconds(1)
+        let stray = bench.add(.noRoute, peer: "192.0.2.1", host: "mine.example")
+        #expect(stray?.key == .stray(host: "mine.example", network: "192.0.2.1", reason: .noRoute))
+        let failed = bench.add(Self.refused(), problem: .upstreamUnreachable, route: 2000)
+        #expect(failed?.isMixed == false && failed?.sample.client == "laptop")
+    }
+
     @Test func whatAClientCausesItselfIsAKindOfItsOwn() {
         let bench = Bench()
         #expect(bench.add(.clientLimitReached, client: "laptop") != nil)

@@ -35,6 +35,32 @@ struct SubjectCallBudgetTests {
         #expect(result == .spent(isNews: true))
     }
 
+    @Test func oneClientLeavesAQuarterToTheOthers() {
+        var budget = SubjectCallBudget(members: 4)
+        func granted(_ client: String, isLook: Bool = false, of count: Int = 300) -> Int {
+            (0..<count).count { _ in
+                budget.spend(for: .demand, isLook: isLook, by: client, at: Self.start) == .granted
+            }
+        }
+        #expect(granted("hostile") == 180)
+        #expect(granted("portal", of: 40) == 40)
+        #expect(granted("hostile") == 0)
+        #expect(granted("ci") == 20)
+        #expect(granted("portal") == 0)
+        // They have budgets of their own.
+        #expect(granted("hostile", isLook: true) == 180 && granted("portal", isLook: true) == 60)
+    }
+
+    @Test func whoIsAloneAndHasANameGoesOn() {
+        var budget = SubjectCallBudget(members: 1)
+        var granted = 0
+        for minute in 0..<600 {
+            let now = Self.start + .seconds(60) * minute
+            if budget.spend(for: .demand, by: "portal", at: now) == .granted { granted += 1 }
+        }
+        #expect(granted == 600)
+    }
+
     @Test func aFloodWithinEachMillisecondDoesNotStopTheHour() {
         var budget = Self.spent(members: 60)
         var granted = 0

@@ -69,6 +69,9 @@ struct PathTemplateTests {
         ("/users/alice@example.com/inbox", "/users/{id}.com/inbox"),
         ("/files/My%20Secret%20Plan", "/files/{id}"),
         ("/a;token=hunter/b", "/a;token={id}/b"),
+        // Random letters of one case, as keys of AWS and passwords of applications have them.
+        ("/keys/AKIAIQZRTKWPXMVBNDGH/x", "/keys/{id}/x"), ("/app/qwhdkjashdkjashd", "/app/{id}"),
+        ("/internationalization/synchronizations", "/internationalization/synchronizations"),
         ("/name/é", "/name/{id}"),
         ("/aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", "/{id}"),
         ("", ""),

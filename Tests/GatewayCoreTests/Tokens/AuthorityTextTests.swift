@@ -51,6 +51,30 @@ struct AuthorityTextTests {
         #expect(Self.shown("It \(written) is wrong", hiding: "s3cret-of-mine") == "It ‹hidden› is wrong")
     }
 
+    @Test(arguments: [
+        "s3cr3t-Value+of/the=clien", "3cr3t-Value+of/the=client", "s3cr3t-Value+...", "s3cr3t-Va***",
+        "'cr3t-Value+of/'",
+        "&#x73;3cr3t-Value+of/the=client", "...of/the=client", "czNjcjN0LVZhbHVlK29mL3R",
+    ])
+    func aLongPartOfASecretIsHidden(_ written: String) {
+        let shown = Self.shown("It is wrong: \(written) (AADSTS7000215)", hiding: "s3cr3t-Value+of/the=client")
+        #expect(shown == "It is wrong: ‹hidden› (AADSTS7000215)")
+    }
+
+    @Test(arguments: ["s3cr3t", "=client", "value", "The value of the client is wrong."])
+    func aShortPartOrAWordIsNone(_ text: String) {
+        #expect(Self.shown(text, hiding: "s3cr3t-Value+of/the=client") == text)
+    }
+
+    /// Values of a request that are no secret, and that texts repeat a part of.
+    @Test func whatIsCommonInTextsIsShown() {
+        let text = "See https://login.example.com/errors: the client-credentials of production-client are not known."
+        let secrets = [
+            "https://login.example.com/tenant", "client-credentials-of-mine", "correct horse battery staple",
+        ]
+        for secret in secrets { #expect(Self.shown(text, hiding: secret) == text) }
+    }
+
     @Test func aSecretWithSpacesHidesTheWhole() {
         for text in ["the pass-9 of mine now is wrong", "the pass-9%20of mine is wrong", "a=pass-9\tof\nmine"] {
             #expect(Self.shown(text, hiding: "pass-9 of mine") == AuthorityText.allHidden)

@@ -108,3 +108,24 @@ struct RequestTraceTests {
         #expect(found.upstreamSpan == last && found.sentAt == at(7) && found.tries == 3)
     }
 }
+
+@Suite("Which requests are exported", .timeLimit(.minutes(5)))
+struct ExportedTraceTests {
+    private static func exported(_ client: TraceContext?, wasLetIn: Bool, percent: Int) -> Int {
+        let sampling = TraceSampling(percent: percent)
+        var numbers = TraceNumbers(seed: 7)
+        return (0..<1000).count { _ in
+            RequestTrace(following: client, sampling, &numbers).isExported(wasLetIn: wasLetIn, sampling)
+        }
+    }
+
+    /// Also one that chose the number of the trace so that it would be kept.
+    @Test func aClientThatIsNotLetInDecidesNothing() {
+        let client = TraceContext(trace: TraceContext.TraceID(high: 1, low: 0), parent: 1, isSampled: true)
+        #expect(Self.exported(client, wasLetIn: true, percent: 0) == 1000)
+        #expect(Self.exported(client, wasLetIn: false, percent: 0) == 0)
+        #expect((50...150).contains(Self.exported(client, wasLetIn: false, percent: 10)))
+        #expect(Self.exported(client, wasLetIn: false, percent: 100) == 1000)
+        #expect((50...150).contains(Self.exported(nil, wasLetIn: false, percent: 10)))
+    }
+}

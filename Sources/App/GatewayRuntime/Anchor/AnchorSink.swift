@@ -51,13 +51,22 @@ final class AnchorSink: Sendable {
         switch plan {
         case .command(_, let read):
             guard let read else { return nil }
-            return AnchoredHead.all(in: try await run(read, input: nil))
+            return try Self.heads(in: try await run(read, input: nil))
         case .syslog: return nil
         case .file(let path):
             let end = try await end(of: path, limit)
             let older = end.count < limit ? try await self.end(of: AppendedFile.older(path), limit - end.count) : []
-            return AnchoredHead.all(in: older + end)
+            return try Self.heads(in: older + end)
         }
+    }
+
+    /// An anchor that holds something else may have been overwritten: to say that nothing was sent would be wrong.
+    private static func heads(in bytes: [UInt8]) throws(Failure) -> [AnchoredHead] {
+        let heads = AnchoredHead.all(in: bytes)
+        guard !heads.isEmpty || bytes.allSatisfy({ $0 <= 0x20 && $0 > 0 }) else {
+            throw Failure(reason: "it holds no line with a head of a log")
+        }
+        return heads
     }
 
     private func end(of path: String, _ limit: Int) async throws(Failure) -> [UInt8] {

@@ -159,7 +159,7 @@ struct VerificationText {
         if let anchorFailure { return "It was not compared with \(name): \(LogText.clean(anchorFailure))" }
         guard let named = row(.anchor) else {
             return anchor.isReadable
-                ? "Nothing was sent to \(name) so far."
+                ? "It was not compared with \(name), which is empty."
                 : "It was not compared with \(name), which cannot be read from here: name its newest row with --head ID:HASH."
         }
         return named.isCompared

@@ -11,7 +11,7 @@ enum MetricHelp {
         "gateway_ends_soon": "1 when it is time to replace it, else 0.",
         "gateway_log_lines_lost_total": "Log lines that were dropped because standard error was not read in time.",
         "gateway_login_expires_in_seconds": "Seconds until a person has to log in again for a credential.",
-        "gateway_metrics_series_refused_total": "Metrics that are not shown because the limit of 2000 is reached.",
+        "gateway_metrics_series_refused_total": "Metrics that are not shown because the limit of 10000 is reached.",
         "gateway_problems_total": "Requests that the gateway answered itself or cut, by route and problem.",
         "gateway_received_bytes_total": "Bytes of request content that clients sent, by route.",
         "gateway_replays_total": "Requests that were sent again with a newer token after a 401, by route.",

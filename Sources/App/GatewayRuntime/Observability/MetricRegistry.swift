@@ -27,7 +27,7 @@ package final class MetricRegistry: MetricsFactory {
         }
     }
 
-    static let seriesLimit = 2000
+    static let seriesLimit = 10_000
     static let durationBounds = LatencyCounts.bounds
     static let sizeBounds: [Double] = [1, 4, 16, 64, 256, 1024, 4096, 16384, 65536, 262_144, 1_048_576]
 

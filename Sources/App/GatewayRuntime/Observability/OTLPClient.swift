@@ -29,6 +29,8 @@ struct OTLPClient: Sendable {
         headers = plan.headers
     }
 
+    /// Ends within `limit`, whatever the collector does.
+    ///
     /// - Returns: What the collector says; when it says nothing, it may take the batch later.
     func send(_ body: String, _ signal: Signal, within limit: Duration) async -> ExportSchedule.Answer {
         var request = HTTPClientRequest(url: "\(base)/v1/\(signal.rawValue)")
@@ -37,10 +39,13 @@ struct OTLPClient: Sendable {
         request.headers.add(name: "User-Agent", value: userAgent)
         for field in headers { field.value.withValue { request.headers.replaceOrAdd(name: field.name, value: $0) } }
         request.body = .bytes(ByteBuffer(string: body))
+        let end = ContinuousClock.now + limit
         do {
             let response = try await client.execute(request, timeout: .nanoseconds(limit.wholeNanoseconds))
-            // So that the connection can be used again.
-            _ = try? await response.body.collect(upTo: Self.answerLimit)
+            // So that the connection can be used again. The time limit above ends with the head of the answer.
+            _ = await Deadline.value(within: max(.zero, end - .now)) {
+                try? await response.body.collect(upTo: Self.answerLimit)
+            }
             return ExportSchedule.Answer(
                 status: Int(response.status.code),
                 retryAfter: response.headers.first(name: "Retry-After")

@@ -7,6 +7,8 @@ import Synchronization
 final class RequestTelemetry: Sendable {
     /// More requests between two exports are counted and not kept.
     static let spanLimit = 8192
+    /// So many of them may be of requests that were not let in, or that no route was meant for: anybody can send those.
+    static let strangerLimit = 1024
     /// So many kinds of requests are told apart on one event loop; all others are one kind.
     static let kindLimit = 1000
 
@@ -41,8 +43,18 @@ final class RequestTelemetry: Sendable {
 
     private struct State {
         var spans: [TracedRequest] = []
+        var strangers = 0
         var dropped = 0
         var durations: [Kind: Durations] = [:]
+
+        mutating func add(_ request: TracedRequest, isStranger: Bool) {
+            guard spans.count < spanLimit, !isStranger || strangers < strangerLimit else {
+                dropped += 1
+                return
+            }
+            spans.append(request)
+            if isStranger { strangers += 1 }
+        }
 
         mutating func add(_ duration: Duration, _ kind: Kind) {
             let isKnown = durations.count < kindLimit || durations[kind] != nil
@@ -90,11 +102,12 @@ final class RequestTelemetry: Sendable {
     // MARK: Event loops
 
     func finished(_ record: borrowing ExchangeRecord) {
-        let request = record.trace.flatMap { $0.isSampled && keepsSpans ? TracedRequest(record, $0) : nil }
+        let isStranger = record.problem.map { $0.isDenial || $0.isStray } ?? false
+        let request = record.trace.flatMap {
+            keepsSpans && $0.isExported(wasLetIn: !isStranger, sampling) ? TracedRequest(record, $0) : nil
+        }
         parts[record.worker % parts.count].state.withLock { state in
-            if let request {
-                if state.spans.count < Self.spanLimit { state.spans.append(request) } else { state.dropped += 1 }
-            }
+            if let request { state.add(request, isStranger: isStranger) }
             guard keepsDurations else { return }
             state.add(record.finishedAt - record.startedAt, Self.kind(of: record, isUpstream: false))
             guard let trace = record.trace, trace.tries > 0 else { return }
@@ -107,7 +120,7 @@ final class RequestTelemetry: Sendable {
             isUpstream: isUpstream,
             route: record.route,
             method: HTTPConventions.method(record.method),
-            status: isUpstream && record.problem != nil ? 0 : record.status,
+            status: isUpstream && record.problem != nil ? 0 : CountedStatus.number(for: record.status),
             problem: record.problem,
             isTLS: record.isTLS
         )
@@ -145,7 +158,7 @@ final class RequestTelemetry: Sendable {
             var spans: [TracedRequest] = []
             dropped += part.state.withLock { state in
                 swap(&spans, &state.spans)
-                defer { state.dropped = 0 }
+                defer { (state.dropped, state.strangers) = (0, 0) }
                 return state.dropped
             }
             requests += spans

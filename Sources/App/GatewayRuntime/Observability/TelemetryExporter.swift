@@ -10,7 +10,7 @@ final class TelemetryExporter: Service {
     /// Requests in one export, which has then less than 1 MiB.
     private static let batchLimit = 512
     private static let sendLimit: Duration = .seconds(10)
-    /// At a stop.
+    /// Of all spans at a stop, and of the metrics.
     private static let lastLimit: Duration = .seconds(3)
     private static let warningPause: Duration = .seconds(60)
 
@@ -68,17 +68,35 @@ final class TelemetryExporter: Service {
         )
         while !Task.isShuttingDownGracefully, !Task.isCancelled {
             try? await cancelWhenGracefulShutdown { [parts] in try await parts.clock.sleep(for: .seconds(1)) }
-            await exportSpans(&state, client, within: Self.sendLimit)
-            if isDue(state) { await exportMetrics(&state, client, within: Self.sendLimit) }
+            await exportSpans(&state) { await self.send($0, $1, client) }
+            if isDue(state) { await exportMetrics(&state) { await self.send($0, $1, client) } }
         }
-        await exportSpans(&state, client, within: Self.lastLimit)
-        if plan.metricsInterval != nil { await exportMetrics(&state, client, within: Self.lastLimit) }
+        let end = parts.clock.monotonic() + Self.lastLimit
+        await exportSpans(&state) { [parts] body, signal in
+            let rest = end - parts.clock.monotonic()
+            return rest > .zero ? await client.send(body, signal, within: rest) : nil
+        }
+        if plan.metricsInterval != nil {
+            await exportMetrics(&state) { await client.send($0, $1, within: Self.lastLimit) }
+        }
         await client.shutdown()
+    }
+
+    /// - Returns: nil when there is no time for it.
+    private typealias Send = (String, OTLPClient.Signal) async -> ExportSchedule.Answer?
+
+    /// A stop does not wait for a slow collector. What is under way then is sent once more at the end.
+    private func send(_ body: String, _ signal: OTLPClient.Signal, _ client: OTLPClient) async -> ExportSchedule.Answer?
+    {
+        guard !Task.isShuttingDownGracefully else { return nil }
+        let answer = await cancelWhenGracefulShutdown { await client.send(body, signal, within: Self.sendLimit) }
+        guard case .later = answer, Task.isShuttingDownGracefully else { return answer }
+        return nil
     }
 
     // MARK: Spans
 
-    private func exportSpans(_ state: inout State, _ client: OTLPClient, within limit: Duration) async {
+    private func exportSpans(_ state: inout State, _ send: Send) async {
         guard plan.exportsTraces, state.spans.isDue(at: parts.clock.monotonic()) else { return }
         repeat {
             if state.waiting.isEmpty, state.calls.isEmpty { takeSpans(&state) }
@@ -86,7 +104,7 @@ final class TelemetryExporter: Service {
             let batch = state.waiting.prefix(Self.batchLimit)
             let offset = offset
             let spans = state.calls + batch.flatMap { $0.spans(parts.telemetry.route($0.route), offset: offset) }
-            let answer = await client.send(encoder.spans(spans), .traces, within: limit)
+            guard let answer = await send(encoder.spans(spans), .traces) else { return }
             guard !state.spans.note(answer, at: parts.clock.monotonic(), jitter: .random(in: 0...1)) else {
                 return warn(answer, &state, "spans")
             }
@@ -120,12 +138,12 @@ final class TelemetryExporter: Service {
         return plan.metricsInterval != nil && now >= state.nextMetrics && state.metrics.isDue(at: now)
     }
 
-    private func exportMetrics(_ state: inout State, _ client: OTLPClient, within limit: Duration) async {
+    private func exportMetrics(_ state: inout State, _ send: Send) async {
         await parts.refresh()
         let all = parts.telemetry.metrics() + parts.metrics.telemetryMetrics()
         let now = parts.clock.now()
         let body = encoder.metrics(all, from: state.startedAt, to: now.wall.milliseconds * 1_000_000)
-        let answer = await client.send(body, .metrics, within: limit)
+        guard let answer = await send(body, .metrics) else { return }
         let isKept = state.metrics.note(answer, at: parts.clock.monotonic(), jitter: .random(in: 0...1))
         // The next export has all that this one had.
         if !isKept { state.nextMetrics = now.monotonic + (plan.metricsInterval ?? .zero) }

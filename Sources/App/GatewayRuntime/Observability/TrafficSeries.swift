@@ -6,17 +6,18 @@ import GatewayCore
 struct TrafficSeries {
     struct Key: Hashable {
         let route: Int?
+        /// See ``CountedStatus``.
         let status: Int
         let problem: ProblemKind?
 
         init(_ key: TrafficShard.Key) {
             route = key.route
-            status = key.status
+            status = CountedStatus.number(for: key.status)
             problem = key.problem
         }
     }
 
-    /// How many kinds are kept at hand; an upstream chooses the status, so there could be any number.
+    /// How many kinds are kept at hand.
     static let limit = 4096
 
     private let requests: CounterSeries

@@ -2,8 +2,8 @@
 ///
 ///     event ─▶ row (1)    event  event  event ──minute over──▶ row (3)    event ─▶ row (1)
 ///
-/// A row that the budget does not allow yet is written later. The number of keys is limited. An event whose key has no place is counted
-/// under another key, so every event is in the count of some row.
+/// A row that the budget does not allow yet is written later. The number of keys is limited, in all and for each cause, so that one cause
+/// leaves places for others. An event whose key has no place is counted under another key, so every event is in the count of some row.
 package struct MergedEvents<Key: Hashable & Sendable, Sample: Sendable>: Sendable {
     package struct Row: Sendable {
         package let key: Key
@@ -31,16 +31,21 @@ package struct MergedEvents<Key: Hashable & Sendable, Sample: Sendable>: Sendabl
     package static var maximumIDs: Int { 15 }
 
     private let limit: Int
+    private let limitPerCause: Int
     private let overflow: @Sendable (Key) -> Key
     private var entries: [Key: Entry] = [:]
     /// The keys that are in ``entries``, the oldest first.
     private var order: [Key] = []
+    /// How many keys of each cause are in ``entries``.
+    private var places: [String: Int] = [:]
 
     /// - Parameters:
     ///   - limit: The maximum number of keys at one time, without those that `overflow` makes.
+    ///   - limitPerCause: The same, of one cause; nil is `limit`.
     ///   - overflow: The key that counts an event whose own key has no place. It makes few different ones.
-    package init(limit: Int, overflow: @escaping @Sendable (Key) -> Key) {
+    package init(limit: Int, limitPerCause: Int? = nil, overflow: @escaping @Sendable (Key) -> Key) {
         self.limit = limit
+        self.limitPerCause = limitPerCause ?? limit
         self.overflow = overflow
     }
 
@@ -54,7 +59,7 @@ package struct MergedEvents<Key: Hashable & Sendable, Sample: Sendable>: Sendabl
         budget: inout RowBudget,
         sample: @autoclosure () -> Sample
     ) -> Row? {
-        let key = entries[key] == nil && entries.count >= limit ? overflow(key) : key
+        let key = entries[key] == nil && !hasPlace(for: cause) ? overflow(key) : key
         guard entries[key] == nil else {
             count(key, id: id, sample: sample)
             return nil
@@ -62,11 +67,22 @@ package struct MergedEvents<Key: Hashable & Sendable, Sample: Sendable>: Sendabl
         let isAllowed = budget.spend(for: cause, at: now)
         entries[key] = Entry(since: now, cause: cause, isWritten: isAllowed)
         order.append(key)
+        places[cause, default: 0] += 1
         guard isAllowed else {
             count(key, id: id, sample: sample)
             return nil
         }
         return Row(key: key, sample: sample(), count: 1, ids: [id()])
+    }
+
+    private func hasPlace(for cause: String) -> Bool {
+        entries.count < limit && places[cause, default: 0] < limitPerCause
+    }
+
+    private mutating func leave(_ key: Key) {
+        guard let cause = entries.removeValue(forKey: key)?.cause else { return }
+        let rest = places[cause, default: 1] - 1
+        places[cause] = rest > 0 ? rest : nil
     }
 
     private mutating func count(_ key: Key, id: () -> String, sample: () -> Sample) {
@@ -80,7 +96,7 @@ package struct MergedEvents<Key: Hashable & Sendable, Sample: Sendable>: Sendabl
 
     /// The rows that are due and that the budget allows. To be asked every second.
     package mutating func due(at now: MonotonicTime, budget: inout RowBudget) -> [Row] {
-        var rows: [Row] = []
+        var (rows, over): ([Row], [Key]) = ([], [])
         order.removeAll { key in
             guard let entry = entries[key] else { return true }
             let isOver = now - entry.since >= Self.interval
@@ -89,15 +105,20 @@ package struct MergedEvents<Key: Hashable & Sendable, Sample: Sendable>: Sendabl
                 guard budget.spend(for: entry.cause, at: now) else { return false }
                 if let row = Self.row(key, entry) { rows.append(row) }
             }
-            entries[key] = isOver ? nil : Entry(since: entry.since, cause: entry.cause, isWritten: true)
-            return isOver
+            guard isOver else {
+                entries[key] = Entry(since: entry.since, cause: entry.cause, isWritten: true)
+                return false
+            }
+            over.append(key)
+            return true
         }
+        for key in over { leave(key) }
         return rows
     }
 
     /// All that is in no row yet, whatever the budget says: nothing comes after it.
     package mutating func rest() -> [Row] {
-        defer { (entries, order) = ([:], []) }
+        defer { (entries, order, places) = ([:], [], [:]) }
         return order.compactMap { key in entries[key].flatMap { Self.row(key, $0) } }
     }
 

@@ -5,7 +5,7 @@ package struct RequestReports<Sample: Sendable>: Sendable {
     package enum Key: Hashable, Sendable {
         /// - Parameters:
         ///   - client: Where the failure is the client's own.
-        ///   - status: Of the upstream's answer, where that is the failure.
+        ///   - status: Of the upstream's answer, where that is the failure; see ``CountedStatus``.
         case failed(route: Int?, reason: FailureReason, client: String?, status: Int?)
         case denied(network: String, client: String?, reason: ProblemKind)
         /// 404, 405 and 421.
@@ -26,9 +26,14 @@ package struct RequestReports<Sample: Sendable>: Sendable {
     package static var maximumStrays: Int { 256 }
 
     package init() {
-        failures = MergedEvents(limit: Self.maximumFailures, overflow: \.merged)
-        denials = MergedEvents(limit: Self.maximumDenials, overflow: \.merged)
-        strays = MergedEvents(limit: Self.maximumStrays, overflow: \.merged)
+        failures = Self.merged(Self.maximumFailures)
+        denials = Self.merged(Self.maximumDenials)
+        strays = Self.merged(Self.maximumStrays)
+    }
+
+    /// A client or an address has a quarter of the places. Otherwise one that fails in ever new ways would leave the others without a row.
+    private static func merged(_ limit: Int) -> MergedEvents<Key, Sample> {
+        MergedEvents(limit: limit, limitPerCause: limit / 4, overflow: \.merged)
     }
 
     /// - Returns: The row to write now, if there is one.
@@ -68,7 +73,7 @@ package struct RequestReports<Sample: Sendable>: Sendable {
                     route: route,
                     reason: failure.reason,
                     client: problem?.isOfClient ?? false ? client ?? network : nil,
-                    status: problem == nil ? status : nil
+                    status: problem == nil ? CountedStatus.number(for: status) : nil
                 ),
                 for: client ?? network,
                 id: id(),

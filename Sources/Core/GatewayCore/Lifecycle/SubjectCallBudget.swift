@@ -1,7 +1,9 @@
 /// How many calls the subjects of one credential may cause together: the limit of one credential times `at_most`.
 ///
 /// Renewals ahead of an expiration have their own budget, so that invented subjects do not stop the renewal of real
-/// ones.
+/// ones. So have looks into the store: each one is a row of the audit log, and a subject that made room needs another one.
+///
+/// The last quarter is for clients that have caused little, so that one client does not leave the others without tokens.
 package struct SubjectCallBudget: Sendable {
     package enum SpendResult: Hashable, Sendable {
         case granted
@@ -9,35 +11,64 @@ package struct SubjectCallBudget: Sendable {
         case spent(isNews: Bool)
     }
 
+    private static let parts = 4
+    /// More than most configurations have.
+    private static let maximumClients = 1024
+
     private struct Purse {
         var calls: CallBudget
+        /// A quarter for each client.
+        var shares: [String: CallBudget] = [:]
         var isSaid = false
 
-        mutating func spend(at now: MonotonicTime) -> SpendResult {
-            guard calls.spend(at: now) else {
+        mutating func spend(by client: String?, at now: MonotonicTime) -> SpendResult {
+            guard isOpen(to: client, at: now), calls.spend(at: now) else {
                 defer { isSaid = true }
                 return .spent(isNews: !isSaid)
             }
             if calls.isHalfFree { isSaid = false }
             return .granted
         }
+
+        private mutating func isOpen(to client: String?, at now: MonotonicTime) -> Bool {
+            guard let client else { return true }
+            if shares[client] == nil, shares.count >= maximumClients { shares = [:] }
+            let hasCausedLittle = shares[client, default: calls.part(of: parts)].spend(at: now)
+            return hasCausedLittle || calls.isMoreLeft(thanOneOf: parts, at: now)
+        }
+
+        mutating func expect(_ token: TokenSet, renewedBy policy: RenewalPolicy) {
+            calls.expect(token, renewedBy: policy)
+            for index in shares.values.indices { shares.values[index].expect(token, renewedBy: policy) }
+        }
     }
 
     private var newTokens: Purse
     private var renewals: Purse
+    private var looks: Purse
 
     package init(members: Int) {
         newTokens = Purse(calls: CallBudget(perHour: CallBudget.usual, members: members))
-        renewals = newTokens
+        (renewals, looks) = (newTokens, newTokens)
     }
 
-    package mutating func spend(for trigger: TokenEvent.Trigger, at now: MonotonicTime) -> SpendResult {
-        trigger == .aheadOfExpiry ? renewals.spend(at: now) : newTokens.spend(at: now)
+    /// - Parameters:
+    ///   - isLook: Only the store is asked.
+    ///   - client: Whose request causes it; nil where none does, or where clients have no names.
+    package mutating func spend(
+        for trigger: TokenEvent.Trigger,
+        isLook: Bool = false,
+        by client: String? = nil,
+        at now: MonotonicTime
+    ) -> SpendResult {
+        if isLook { return looks.spend(by: client, at: now) }
+        return trigger == .aheadOfExpiry ? renewals.spend(by: nil, at: now) : newTokens.spend(by: client, at: now)
     }
 
     /// What the calls are for lives so long.
     package mutating func expect(_ token: TokenSet, renewedBy policy: RenewalPolicy) {
-        newTokens.calls.expect(token, renewedBy: policy)
-        renewals.calls.expect(token, renewedBy: policy)
+        newTokens.expect(token, renewedBy: policy)
+        renewals.expect(token, renewedBy: policy)
+        looks.expect(token, renewedBy: policy)
     }
 }

@@ -1,7 +1,8 @@
 /// Makes what an authority wrote fit for operators: one printable line, bounded, without secrets.
 ///
 /// Authorities repeat what they were sent, and they write tokens into sentences. Three rules apply:
-/// - A secret of the request is hidden wherever it stands, also percent-encoded, in base64 or in another case.
+/// - A secret of the request is hidden wherever it stands, also percent-encoded, in base64 or in another case. So is a long part of it:
+///   authorities cut what they repeat.
 /// - A run of 20 or more characters that tokens are made of is hidden, unless it reads like words or is the number of a trace.
 /// - What stands behind a name such as `token=` or `password` is hidden if it looks like a secret.
 ///
@@ -56,6 +57,8 @@ package struct AuthorityText: Sendable {
 private struct HiddenSecret: Sendable {
     /// Folded, as ``fold(_:)`` does it.
     private let forms: [SecretBytes]
+    /// Each longer part of a form contains one of these.
+    private let parts: [SecretBytes]
     /// Short, or a word: its gap in a sentence would tell it.
     let isGuessable: Bool
     /// So short that it stands in many words by chance.
@@ -67,7 +70,9 @@ private struct HiddenSecret: Sendable {
         let encoded = [Base64.encode(bytes), Base64.encodeURL(bytes)].map { Self.fold(Array($0.utf8)) }
         let unpadded = encoded.map { Array($0.reversed().drop { $0 == UInt8(ascii: "=") }.reversed()) }
         let inMarkup = secret.withValue { Self.fold(Array(Self.escaped($0).utf8)) }
-        forms = ([Self.fold(bytes), inMarkup] + (bytes.count < 4 ? [] : unpadded)).map { SecretBytes($0) }
+        let forms = [Self.fold(bytes), inMarkup] + (bytes.count < 4 ? [] : unpadded)
+        self.forms = forms.map { SecretBytes($0) }
+        parts = Self.isAddress(forms[0]) ? [] : forms.flatMap(Self.parts).map { SecretBytes($0) }
         isGuessable = bytes.count < 8 || bytes.allSatisfy(\.isLetter)
         isWholeWord = bytes.count < 4
     }
@@ -77,8 +82,21 @@ private struct HiddenSecret: Sendable {
         [("&", "&amp;"), ("<", "&lt;"), (">", "&gt;"), ("\"", "&quot;")].reduce(text) { $0.replacing($1.0, with: $1.1) }
     }
 
+    /// Many texts name the same host.
+    private static func isAddress(_ form: [UInt8]) -> Bool { form.starts(with: "http".utf8) && form.contains(0x3A) }
+
+    /// Of a form with 16 bytes or more: as long as a quarter to a half of it, each begun in the middle of the one before. What could be
+    /// words is left out.
+    private static func parts(of form: [UInt8]) -> [[UInt8]] {
+        guard form.count >= 16 else { return [] }
+        let length = form.count < 32 ? 8 : 12
+        return stride(from: 0, through: form.count - length, by: length / 2)
+            .map { Array(form[$0..<($0 + length)]) }
+            .filter { !$0.allSatisfy { $0.isLetter || $0 == 0x20 || "-_.".utf8.contains($0) } }
+    }
+
     func isRepeated(in variants: [[UInt8]]) -> Bool {
-        forms.contains { form in
+        (forms + parts).contains { form in
             form.withValue { form in variants.contains { Self.contains(form, in: $0, isWholeWord: isWholeWord) } }
         }
     }

@@ -53,6 +53,13 @@ package struct RequestTrace: Hashable, Sendable {
         return next == 0 ? 0x100 : next
     }
 
+    /// Whether its spans are exported.
+    ///
+    /// - Parameter wasLetIn: Who was not decides nothing: the share of the traces that begin here counts.
+    package func isExported(wasLetIn: Bool, _ sampling: TraceSampling) -> Bool {
+        isSampled && (wasLetIn || parent == 0 || sampling.keeps(span))
+    }
+
     // MARK: Tries
 
     /// The request is sent, for the first time or again.

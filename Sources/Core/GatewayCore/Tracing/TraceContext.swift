@@ -65,8 +65,11 @@ package struct TraceSampling: Hashable, Sendable {
     package init(percent: Int) { limit = UInt64(clamping: min(max(percent, 0), 100)) * (Self.range / 100) }
 
     /// - Parameter trace: Random, so that its value decides.
-    package func keeps(_ trace: TraceContext.TraceID) -> Bool {
-        limit >= Self.range / 100 * 100 || trace.low & (Self.range - 1) < limit
+    package func keeps(_ trace: TraceContext.TraceID) -> Bool { keeps(trace.low) }
+
+    /// - Parameter number: Random.
+    package func keeps(_ number: UInt64) -> Bool {
+        limit >= Self.range / 100 * 100 || number & (Self.range - 1) < limit
     }
 }
 
