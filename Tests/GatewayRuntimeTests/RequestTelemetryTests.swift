@@ -18,6 +18,7 @@ struct RequestTelemetryTests {
     private func finish(
         _ telemetry: RequestTelemetry,
         worker: Int = 0,
+        route: Int = 0,
         method: String = "GET",
         status: Int = 200,
         isSampled: Bool = true,
@@ -29,7 +30,7 @@ struct RequestTelemetryTests {
         var record = ExchangeRecord(
             requestID: RequestID(run: 1, worker: worker, number: 1),
             worker: worker,
-            route: 0,
+            route: route,
             client: nil,
             method: method,
             status: status,
@@ -86,7 +87,7 @@ struct RequestTelemetryTests {
 
     @Test func aFloodOfKindsIsOneKind() {
         let telemetry = RequestTelemetry(Self.plan(), workers: 1)
-        for status in 0..<(RequestTelemetry.kindLimit + 50) { finish(telemetry, status: status) }
+        for route in 0..<(RequestTelemetry.kindLimit + 50) { finish(telemetry, route: route) }
         for number in 0..<50 { finish(telemetry, method: "M\(number)", status: 1) }
         let kinds = telemetry.durations().keys
         #expect(kinds.count <= RequestTelemetry.kindLimit + 1 && kinds.contains(.overflow))

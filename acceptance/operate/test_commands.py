@@ -95,6 +95,14 @@ def test_another_program_at_the_admin_address_is_called_so(authority, make_gatew
     assert not (gateway.folder / "state").exists(), "nothing was created"
 
 
+def test_another_program_whose_answer_never_ends_holds_up_no_command(authority, make_gateway, make_origin):
+    stranger = make_origin(lambda request: b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{")
+    gateway = make_gateway(config(authority), admin={"address": f"127.0.0.1:{stranger.port}"})
+    for arguments in (["status"], ["routes"], ["token", "list"]):
+        result = gateway.run(*arguments, timeout=15)
+        assert result.returncode == 4 and f"http://127.0.0.1:{stranger.port} does not answer" in result.stderr, result
+
+
 def test_another_program_at_the_admin_address_is_sent_no_secret(authority, make_gateway, make_origin):
     """Nor what is left of a gateway that has stopped: its admin token, which the next one may have again."""
     gateway = make_gateway(config(authority))

@@ -36,7 +36,9 @@ package final class SubjectCallLimit: Sendable {
     func passwordWorked() { password.withLock { $0.worked() } }
 
     /// See ``SharedPassword/failed(_:hadToken:)``.
-    func failed(_ failure: TokenFailure, hadToken: Bool) { password.withLock { $0.failed(failure, hadToken: hadToken) } }
+    func failed(_ failure: TokenFailure, hadToken: Bool) {
+        password.withLock { $0.failed(failure, hadToken: hadToken) }
+    }
 
     /// Why no call is to be made, until an operator's call for one of the subjects has brought a token.
     var refusal: TokenFailure? { password.withLock { $0.refusal } }

@@ -1,7 +1,7 @@
 import GatewayCore
 import Testing
 
-@Suite("The statuses that are counted")
+@Suite("The statuses that are counted", .timeLimit(.minutes(5)))
 struct CountedStatusTests {
     @Test(arguments: [0, 101, 200, 304, 404, 418, 429, 451, 499, 500, 503, 511, 522])
     func aCommonOneIsCountedByItself(_ status: Int) {

@@ -178,8 +178,18 @@ struct AdminClient: Sendable {
         do {
             // A renewal may take as long as an authority takes to answer. What only looks is answered from memory.
             let limit = method == "GET" ? Self.readLimit : .seconds(60)
+            let end = ContinuousClock.now + .nanoseconds(limit.nanoseconds)
             let response = try await Self.client.execute(request, timeout: limit)
-            return (Int(response.status.code), try await response.body.collect(upTo: Self.answerLimit))
+            // The time limit above ends with the head of the answer.
+            let content = await Deadline.value(within: max(.zero, end - .now)) { () -> Result<ByteBuffer, any Error> in
+                do {
+                    return .success(try await response.body.collect(upTo: Self.answerLimit))
+                } catch {
+                    return .failure(error)
+                }
+            }
+            guard let content else { throw HTTPClientError.deadlineExceeded }
+            return (Int(response.status.code), try content.get())
         } catch {
             if let error = error as? IOError, error.errnoCode == EACCES {
                 throw CommandFailure(.failed, "\(place) is not for this user; run this as the gateway's user")

@@ -24,7 +24,8 @@ package struct SharedPassword: Sendable {
     ///
     /// - Parameter hadToken: Whether the subject has had one.
     package mutating func failed(_ failure: TokenFailure, hadToken: Bool) {
-        guard failure.isRefusedPassword, failure.problem.cause?.httpStatus == 401, hadToken || !hasWorked else { return }
+        guard failure.isRefusedPassword, failure.problem.cause?.httpStatus == 401 else { return }
+        guard hadToken || !hasWorked else { return }
         refusedInTurn += 1
         if !hasWorked || refusedInTurn >= Self.tolerated { refusal = failure }
     }
