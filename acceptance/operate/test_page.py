@@ -306,9 +306,20 @@ class TestEvents:
         # Also over a restart: the log remembers.
         gateway.stop()
         gateway.start()
-        again = Stream(f"{gateway.admin_url}/api/events", **{"Last-Event-ID": str(last)})
+        again = self.whole(f"{gateway.admin_url}/api/events", last)
         again.until("gateway_started")
         again.until("locked")
+
+    @staticmethod
+    def whole(url, last):
+        """A stream that lacks nothing. Soon after a start the log is still being read, and the stream says so."""
+
+        def opened():
+            stream = Stream(url, **{"Last-Event-ID": str(last)})
+            wait_until(lambda: "retry: " in stream.text, 10, "the stream begins")
+            return None if "event: gap" in stream.text else stream
+
+        return wait_until(opened, 10, "the log is read")
 
     def test_a_slow_stream_holds_up_neither_the_gateway_nor_its_stop(self, gateway):
         streams = [
