@@ -38,6 +38,10 @@ let hummingbird: [Target.Dependency] = [
     .product(name: "HTTPTypes", package: "swift-http-types"),
 ]
 let httpClient: Target.Dependency = .product(name: "AsyncHTTPClient", package: "async-http-client")
+let certificates: [Target.Dependency] = [
+    .product(name: "X509", package: "swift-certificates"),
+    .product(name: "SwiftASN1", package: "swift-asn1"),
+]
 let nioHTTP1: Target.Dependency = .product(name: "NIOHTTP1", package: "swift-nio")
 let nio: [Target.Dependency] = [
     .product(name: "NIOCore", package: "swift-nio"),
@@ -56,6 +60,8 @@ let package = Package(
     dependencies: [
         .package(url: "https://github.com/apple/swift-argument-parser", exact: "1.8.2"),
         // Imported nowhere here: it fixes the version that other packages bring.
+        .package(url: "https://github.com/apple/swift-asn1", exact: "1.7.4"),
+        .package(url: "https://github.com/apple/swift-certificates", exact: "1.21.1"),
         .package(url: "https://github.com/apple/swift-collections", exact: "1.6.0"),
         .package(url: "https://github.com/apple/swift-crypto", exact: "4.5.2"),
         .package(url: "https://github.com/apple/swift-http-types", exact: "1.8.0"),
@@ -87,6 +93,7 @@ let package = Package(
         target("GatewayTokenClient", in: "Adapters", ["GatewayCore", httpClient, nioHTTP1] + nio),
         target("GatewayTokenStores", in: "Adapters", ["GatewayCore", crypto] + storage),
         target("GatewayAudit", in: "Adapters", ["GatewayCore", crypto, logging] + storage),
+        target("GatewayLocalAuthority", in: "Adapters", ["GatewayCore", "GatewayFiles", crypto] + certificates),
         target("GatewayAdmin", in: "Adapters", ["GatewayCore", logging] + hummingbird + nio),
         target("GatewayProxy", in: "DataPlane", ["GatewayCore", "GatewayFiles", logging] + nio),
 
@@ -104,7 +111,7 @@ let package = Package(
             [
                 "GatewayCore", "GatewayFiles", "GatewayStrategies", "GatewayTokenKeeper", "GatewayYAML",
                 "GatewayTokenClient", "GatewayTokenStores", "GatewayAudit", "GatewayAdmin", "GatewayProxy",
-                "GatewaySandbox",
+                "GatewayLocalAuthority", "GatewaySandbox",
                 crypto, httpClient, nioHTTP1, lifecycle, unixSignals, logging, metrics,
             ] + nio
         ),
@@ -129,6 +136,7 @@ let package = Package(
         tests("GatewayTokenKeeperTests", ["GatewayTokenKeeper", "GatewayTesting", lifecycle, logging]),
         tests("GatewayYAMLTests", ["GatewayYAML", "GatewayStrategies", "GatewayTesting"]),
         tests("GatewayTokenClientTests", ["GatewayTokenClient", "GatewayTesting"] + nio),
+        tests("GatewayLocalAuthorityTests", ["GatewayLocalAuthority", "GatewayTesting", crypto] + certificates),
         tests("GatewayTokenStoresTests", ["GatewayFiles", "GatewayTokenStores", "GatewayTesting", grdb, crypto]),
         tests(
             "GatewayAuditTests",

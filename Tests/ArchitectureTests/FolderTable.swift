@@ -26,7 +26,7 @@ enum FolderTable {
             "Traffic": ["Errors", "Time"],
         ],
         [
-            "HTTP1": ["HTTP", "Text"],
+            "HTTP1": ["Addresses", "HTTP", "Text"],
             "Rejections": ["HTTP", "Text", "Time"],
             "Tracing": ["HTTP", "Text", "Time"],
         ],

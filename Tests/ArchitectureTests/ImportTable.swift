@@ -15,6 +15,8 @@ enum ImportTable {
         "GatewayTokenClient": adapter + ["AsyncHTTPClient", "NIOHTTP1"] + nio,
         "GatewayTokenStores": adapter + ["GatewayFiles", "GatewaySQLite", "GRDB", "Crypto"],
         "GatewayAudit": adapter + ["GatewayFiles", "GatewaySQLite", "GRDB", "Crypto"],
+        "GatewayLocalAuthority": ["GatewayCore", "GatewayFiles", "Crypto", "X509", "SwiftASN1", "Synchronization"]
+            + foundation + platform,
         "GatewayAdmin": adapter + ["Hummingbird", "HummingbirdCore", "HTTPTypes", "NIOCore", "NIOPosix"],
         "GatewayProxy": ["GatewayCore", "GatewayFiles", "Logging", "Synchronization"] + nio + platform,
 
@@ -35,7 +37,7 @@ enum ImportTable {
 
     private static let siblings: Set = [
         "GatewayStrategies", "GatewayTokenKeeper", "GatewayYAML", "GatewayTokenClient", "GatewayTokenStores",
-        "GatewayAudit", "GatewayAdmin", "GatewayProxy", "GatewaySandbox",
+        "GatewayAudit", "GatewayAdmin", "GatewayLocalAuthority", "GatewayProxy", "GatewaySandbox",
     ]
     private static let adapter = ["GatewayCore", "Logging", "Synchronization"] + foundation
     private static let nio: Set = ["NIOCore", "NIOPosix", "NIOSSL", "NIOTLS", "NIOConcurrencyHelpers"]

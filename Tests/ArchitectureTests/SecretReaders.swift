@@ -17,6 +17,7 @@ enum SecretReaders {
         "App/GatewayRuntime/Secrets/CertificateReader.swift",
         "App/GatewayRuntime/Secrets/PrivateKeyOpener.swift",
         "App/GatewayRuntime/Secrets/SystemProgramRunner.swift",
+        "DataPlane/GatewayProxy/Tunnel/InterceptionTLS.swift",
         "Core/GatewayCore/Access/ClientAuthenticationCache.swift",
         "Core/GatewayCore/Access/ClientRegistry.swift",
         "Core/GatewayCore/Auth/DownscopeTerms.swift",

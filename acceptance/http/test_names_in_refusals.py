@@ -100,7 +100,7 @@ STRANGERS = {
     "upstream": ("GET http://{upstream}/x HTTP/1.1", [], 407),
     "elsewhere": ("GET http://elsewhere.example/x HTTP/1.1", [], 421),
     "another page": ("GET /payroll/x HTTP/1.1", ["Origin: https://elsewhere.example"], 403),
-    "tunnel": ("CONNECT {upstream} HTTP/1.1", [], 405),
+    "tunnel": ("CONNECT {upstream} HTTP/1.1", [], 407),
     "trace": ("TRACE /payroll/x HTTP/1.1", [], 405),
     "broken field": ("GET /payroll/x HTTP/1.1", ["X Y: 1"], 400),
     "version": ("GET /payroll/x HTTP/1.2", [], 505),

@@ -14,6 +14,7 @@ package struct InstallationKey: Sendable, CustomStringConvertible, CustomReflect
         case credentialKey = "credential-key"
         case instanceName = "instance-name"
         case configurationDigest = "configuration-digest"
+        case localAuthority = "local-authority"
     }
 
     package static let byteCount = 32

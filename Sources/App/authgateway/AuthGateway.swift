@@ -22,7 +22,7 @@ struct AuthGateway: AsyncParsableCommand {
         subcommands: [
             RunCommand.self, CheckCommand.self, DoctorCommand.self, PlanCommand.self, ReloadCommand.self,
             RoutesCommand.self, StatusCommand.self, ExplainCommand.self, LoginCommand.self, LogoutCommand.self,
-            TokenCommand.self, KeyCommand.self,
+            TokenCommand.self, KeyCommand.self, AuthorityCommand.self,
             AuditCommand.self,
             ConfigCommand.self, SandboxCommand.self, VersionCommand.self,
         ]

@@ -10,11 +10,13 @@ package struct BoundListener: Hashable, Sendable {
     package let address: ListenerPlan.Address
     package let port: Int?
     package let isTLS: Bool
+    package let intercepts: Bool
 
-    package init(address: ListenerPlan.Address, port: Int?, isTLS: Bool) {
+    package init(address: ListenerPlan.Address, port: Int?, isTLS: Bool, intercepts: Bool = false) {
         self.address = address
         self.port = port
         self.isTLS = isTLS
+        self.intercepts = intercepts
     }
 }
 
@@ -33,13 +35,15 @@ package final class ProxyServer: Sendable {
     let workers: WorkerRegistry
     private let listening = Mutex<[Listener]>([])
 
+    /// - Parameter authority: Signs certificates for the hosts whose connections are intercepted; nil where none are.
     /// - Throws: ``ListenerError`` when a route's TLS settings cannot be used.
     package init(
         group: MultiThreadedEventLoopGroup,
         configuration: ProxyConfiguration,
         clock: any GatewayClock,
         observer: any ExchangeObserver,
-        logger: Logger
+        logger: Logger,
+        authority: (any LeafAuthority)? = nil
     ) throws {
         self.group = group
         let loops = Array(group.makeIterator())
@@ -48,7 +52,8 @@ package final class ProxyServer: Sendable {
             observer: observer,
             logger: logger,
             limits: configuration.limits,
-            workers: loops.count
+            workers: loops.count,
+            authority: authority
         )
         let shared = try ProxyShared(configuration: configuration, workers: loops.count, state: state)
         workers = WorkerRegistry(loops: loops, shared: shared)

@@ -64,6 +64,30 @@ struct AuthorizerFixture {
         return trace
     }
 
+    /// Decides about a CONNECT; nil where the head cannot be read.
+    func connect(
+        _ request: String,
+        intercepts: Bool = true,
+        inPlaceOf origin: InterceptedOrigin? = nil
+    ) -> RequestAuthorizer.ConnectDecision? {
+        var decoder = RequestHeadDecoder(maxBytes: 10_000, maxFields: 100)
+        let bytes = Array(request.utf8)
+        guard case .head = decoder.decode(bytes.span) else { return nil }
+        let listener = ListenerIdentity(reach: .loopback, port: 8080, intercepts: intercepts, intercepted: origin)
+        return authorizer.decideConnect(decoder.head, bytes.span, on: listener)
+    }
+
+    /// Decides about a request on a connection whose CONNECT was taken.
+    func decide(_ request: String, inPlaceOf origin: InterceptedOrigin) -> RequestAuthorizer.Decision? {
+        var decoder = RequestHeadDecoder(maxBytes: 10_000, maxFields: 100)
+        let bytes = Array(request.utf8)
+        guard case .head = decoder.decode(bytes.span) else { return nil }
+        var cache = ClientAuthenticationCache()
+        var trace: AuthorizationTrace?
+        let listener = ListenerIdentity(reach: .loopback, port: 8080, intercepts: true).intercepting(origin)
+        return authorizer.decide(decoder.head, bytes.span, on: listener, cache: &cache, trace: &trace)
+    }
+
     private func decide(
         _ request: String,
         on reach: ListenerIdentity.Reach,

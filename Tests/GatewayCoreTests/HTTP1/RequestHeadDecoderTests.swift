@@ -34,6 +34,22 @@ struct RequestHeadDecoderTests {
         var testDescription: String { "\(head.debugDescription): \(reason.rawValue)" }
     }
 
+    /// Some clients leave the port out of Host, and HTTP/1.0 has none.
+    @Test(arguments: [
+        "CONNECT api.example:443 HTTP/1.1\r\nHost: api.example:443\r\n\r\n",
+        "CONNECT api.example:443 HTTP/1.1\r\nHost: API.example\r\n\r\n",
+        "CONNECT api.example:443 HTTP/1.1\r\nHost: api.example:443\r\nContent-Length: 0\r\n\r\n",
+        "CONNECT api.example:443 HTTP/1.0\r\n\r\n", "CONNECT [::1]:8443 HTTP/1.1\r\nHost: [::1]:8443\r\n\r\n",
+    ])
+    func connectNamesAHostAndAPort(_ text: String) {
+        let decoded = decode(text)
+        #expect(decoded.outcome == .head)
+        let isAuthority = decoded.decoder.head.form == .authority
+        #expect(isAuthority)
+        let target = text.split(separator: " ")[1]
+        #expect(decoded.decoder.head.targetAuthority.count == target.utf8.count)
+    }
+
     @Test(
         "a head that two readers could read differently is refused",
         arguments: [
@@ -48,7 +64,21 @@ struct RequestHeadDecoderTests {
             Refused(head: "G(T / HTTP/1.1\r\nHost: a\r\n\r\n", reason: .malformedRequestLine),
             Refused(head: "\u{16}\u{3}\u{1}\u{2}", reason: .malformedRequestLine),
             Refused(head: "PRI * HTTP/1.1\r\nHost: a\r\n\r\n", reason: .methodRefused),
-            Refused(head: "CONNECT a:443 HTTP/1.1\r\nHost: a:443\r\n\r\n", reason: .methodRefused),
+            Refused(head: "CONNECT a HTTP/1.1\r\nHost: a\r\n\r\n", reason: .invalidTarget),
+            Refused(head: "CONNECT a: HTTP/1.1\r\nHost: a:\r\n\r\n", reason: .invalidTarget),
+            Refused(head: "CONNECT a:0 HTTP/1.1\r\nHost: a:0\r\n\r\n", reason: .invalidTarget),
+            Refused(head: "CONNECT a:65536 HTTP/1.1\r\nHost: a:65536\r\n\r\n", reason: .invalidTarget),
+            Refused(head: "CONNECT :443 HTTP/1.1\r\nHost: :443\r\n\r\n", reason: .invalidTarget),
+            Refused(head: "CONNECT / HTTP/1.1\r\nHost: a\r\n\r\n", reason: .invalidTarget),
+            Refused(head: "CONNECT https://a:443 HTTP/1.1\r\nHost: a:443\r\n\r\n", reason: .invalidTarget),
+            Refused(head: "CONNECT u@a:443 HTTP/1.1\r\nHost: a:443\r\n\r\n", reason: .invalidTarget),
+            Refused(head: "CONNECT a:443 HTTP/1.1\r\nHost: b:443\r\n\r\n", reason: .hostMismatch),
+            Refused(head: "CONNECT a:443 HTTP/1.1\r\nHost: a:80\r\n\r\n", reason: .hostMismatch),
+            Refused(
+                head: "CONNECT a:443 HTTP/1.1\r\nHost: a:443\r\nContent-Length: 1\r\n\r\n",
+                reason: .connectWithContent
+            ),
+            Refused(head: "GET a:443 HTTP/1.1\r\nHost: a:443\r\n\r\n", reason: .invalidTarget),
             Refused(head: "TRACE / HTTP/1.1\r\nHost: a\r\n\r\n", reason: .methodRefused),
             Refused(head: "GET * HTTP/1.1\r\nHost: a\r\n\r\n", reason: .invalidTarget),
             Refused(head: "GET ftp://a/ HTTP/1.1\r\nHost: a\r\n\r\n", reason: .invalidTarget),

@@ -91,7 +91,11 @@ struct Assembly: Sendable {
         let refreshMetrics: @Sendable () async -> Void
         let binding = Binding(plan: plan, options: options, group: group, clock: clock)
         do throws(CommandFailure) {
-            let proxy = try binding.makeProxy(sources: sources, observer: observer)
+            let proxy = try binding.makeProxy(
+                sources: sources,
+                observer: observer,
+                authority: storage.authority
+            )
             self.proxy = proxy
             try await binding.bind(proxy)
             let reload = Reloader.Parts(
@@ -100,6 +104,7 @@ struct Assembly: Sendable {
                 keepers: keepers,
                 locks: storage.locks,
                 audit: storage.audit,
+                authority: storage.authority,
                 makeSources: { CredentialSources(credentials: $0.credentials, parts: parts, keeping: $1) },
                 makeConfiguration: { Binding.configuration(of: $0, sources: $1, observer: observer) },
                 clock: clock,
@@ -180,7 +185,14 @@ struct Assembly: Sendable {
             storage.anchor.map { [AnchorService(anchor: $0)] } ?? [],
             [
                 AuditService(log: storage.audit), StorageService(storage: storage, clock: clock),
-                AuditChainService(check: storage.chainCheck), AuditFeedService(feed: feed), observer, keepers,
+                AuditChainService(check: storage.chainCheck),
+                AuthorityService(
+                    authority: storage.authority,
+                    live: live,
+                    clock: clock,
+                    logger: options.logger("gateway")
+                ),
+                AuditFeedService(feed: feed), observer, keepers,
             ],
             [
                 ExpirationMonitor(

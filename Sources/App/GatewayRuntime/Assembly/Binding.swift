@@ -3,6 +3,7 @@ import GatewayAdmin
 import GatewayAudit
 import GatewayCore
 import GatewayFiles
+import GatewayLocalAuthority
 import GatewayProxy
 import Logging
 import NIOCore
@@ -15,7 +16,16 @@ struct Binding {
     let group: MultiThreadedEventLoopGroup
     let clock: any GatewayClock
 
-    func makeProxy(sources: CredentialSources, observer: TrafficObserver) throws(CommandFailure) -> ProxyServer {
+    func makeProxy(
+        sources: CredentialSources,
+        observer: TrafficObserver,
+        authority: LocalAuthority
+    ) throws(CommandFailure) -> ProxyServer {
+        do throws(LeafError) {
+            try authority.cover(plan.interceptedHosts)
+        } catch {
+            throw CommandFailure(.failed, error.description)
+        }
         let configuration = Self.configuration(of: plan, sources: sources, observer: observer)
         do {
             return try ProxyServer(
@@ -23,7 +33,8 @@ struct Binding {
                 configuration: configuration,
                 clock: clock,
                 observer: observer,
-                logger: options.logger("proxy")
+                logger: options.logger("proxy"),
+                authority: authority
             )
         } catch {
             throw CommandFailure(.failed, Self.words(for: error))

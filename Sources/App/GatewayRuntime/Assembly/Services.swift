@@ -1,6 +1,7 @@
 import GatewayAdmin
 import GatewayAudit
 import GatewayCore
+import GatewayLocalAuthority
 import GatewayProxy
 import Logging
 import ServiceLifecycle
@@ -30,6 +31,35 @@ struct AuditChainService: Service {
 
     func run() async throws {
         await cancelWhenGracefulShutdown { await check.run() }
+    }
+}
+
+/// Looks once a day whether certificates of the local authority end soon.
+struct AuthorityService: Service {
+    static let interval: Duration = .seconds(86_400)
+
+    let authority: LocalAuthority
+    let live: LivePlan
+    let clock: any GatewayClock
+    let logger: Logger
+
+    func run() async throws {
+        await cancelWhenGracefulShutdown {
+            while (try? await clock.sleep(for: Self.interval)) != nil { renew() }
+        }
+    }
+
+    private func renew() {
+        do throws(LeafError) {
+            let hosts = try authority.cover(live.state.plan.interceptedHosts)
+            guard !hosts.isEmpty else { return }
+            logger.warning(
+                "New certificates of the local authority have to be trusted",
+                metadata: ["hosts": "\(hosts.joined(separator: " "))", "command": "authgateway ca show"]
+            )
+        } catch {
+            logger.error("The local authority cannot be renewed", metadata: ["reason": "\(error.description)"])
+        }
     }
 }
 

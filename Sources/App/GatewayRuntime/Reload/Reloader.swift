@@ -1,5 +1,6 @@
 import GatewayAudit
 import GatewayCore
+import GatewayLocalAuthority
 import GatewayProxy
 import GatewayTokenKeeper
 import Logging
@@ -16,6 +17,7 @@ final class Reloader: Service {
         let keepers: KeeperSupervisor
         let locks: CredentialLocks
         let audit: SQLiteAuditLog
+        let authority: LocalAuthority
         let makeSources: @Sendable (Plan, CredentialSources) -> CredentialSources
         let makeConfiguration: @Sendable (Plan, CredentialSources) -> ProxyConfiguration
         let clock: any GatewayClock
@@ -159,6 +161,13 @@ final class Reloader: Service {
         return await announce(report)
     }
 
+    /// - Parameter hosts: Those that programs have to trust first.
+    private static func warning(of hosts: [String]) -> String {
+        guard !hosts.isEmpty else { return "" }
+        return "New certificates of the local authority have to be trusted for \(hosts.joined(separator: ", ")): "
+            + "authgateway ca show\n"
+    }
+
     private func apply(_ file: ConfigurationFile, _ cause: ReloadReport.Cause) async -> ReloadReport {
         let (plan, live) = (file.plan, parts.live.state)
         let changes = servedPlan().changes(to: plan)
@@ -177,11 +186,12 @@ final class Reloader: Service {
         let sources = parts.makeSources(plan, live.sources)
         let prepared: PreparedReload
         do {
+            report.warnings += Self.warning(of: try parts.authority.cover(plan.interceptedHosts))
             let configuration = parts.makeConfiguration(plan, sources)
             prepared = try await parts.proxy.prepare(configuration, listeners: plan.listeners)
         } catch {
             report.outcome = .failed
-            report.problems = "\((error as? ListenerError)?.description ?? "\(error)")\n"
+            report.problems = "\(error)\n"
             return report
         }
         // Not refused where that fails: a reload may take rights away.

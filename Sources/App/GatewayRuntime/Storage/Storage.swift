@@ -1,6 +1,7 @@
 import GatewayAudit
 import GatewayCore
 import GatewayFiles
+import GatewayLocalAuthority
 import GatewayTokenStores
 import Logging
 
@@ -12,6 +13,7 @@ struct Storage: Sendable {
     /// nil without `audit.anchor`.
     let anchor: AuditAnchor?
     let chainCheck: AuditChainCheck
+    let authority: LocalAuthority
     let tokens: any TokenStore
     /// nil for a store without a key of its own.
     let keyRotation: KeyRotation?
@@ -49,6 +51,11 @@ struct Storage: Sendable {
         self.audit = audit
         anchor = places.audit.anchor.map { AuditAnchor($0, log: audit, clock: clock, logger: logger) }
         chainCheck = AuditChainCheck(path: places.audit.path, keys: AuditKeys(key), clock: clock, logger: logger)
+        authority = LocalAuthority(
+            stateDirectory: places.stateDirectory,
+            key: key.derived(for: .localAuthority),
+            clock: clock
+        )
         if places.tokens.store == .sqlite {
             let keys = try Self.storeKeys(places.tokens, key)
             let store = try Self.openTokens(places.tokens, keys)

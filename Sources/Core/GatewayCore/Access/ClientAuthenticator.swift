@@ -70,6 +70,39 @@ package struct ClientAuthenticator: Sendable {
         return evidence
     }
 
+    /// - Parameter proof: The value of a field with a token.
+    func evidence(proof: [UInt8]) -> Evidence {
+        var cache = ClientAuthenticationCache()
+        return evidence(proof: proof, cache: &cache)
+    }
+
+    /// Of a request on a connection whose CONNECT was taken: the proof is that of the CONNECT. A client's token inside proves nothing,
+    /// and must not reach the upstream.
+    func evidence(
+        of origin: InterceptedOrigin,
+        in head: borrowing RequestHead,
+        _ bytes: borrowing Span<UInt8>,
+        cache: inout ClientAuthenticationCache
+    ) -> Evidence {
+        var evidence = origin.proof.map { self.evidence(proof: $0, cache: &cache) } ?? Evidence()
+        guard head.present.contains(.authorization) else { return evidence }
+        for index in head.section.fields.indices where head.section.fields[index].kind == .authorization {
+            let value = head.section.fields[index].value
+            if registry.client(presenting: ClientTokenParser.read(bytes, value)) != nil {
+                evidence.usesAuthorization = true
+            }
+        }
+        return evidence
+    }
+
+    /// - Parameter cache: Of the connection, to which the proof belongs.
+    private func evidence(proof: [UInt8], cache: inout ClientAuthenticationCache) -> Evidence {
+        var evidence = Evidence()
+        evidence.hasPresentedToken = true
+        evidence.client = registry.client(presenting: proof.span, proof.indices, last: &cache)
+        return evidence
+    }
+
     package func evidence(of tokens: [[UInt8]]) -> Evidence {
         var evidence = Evidence()
         evidence.hasPresentedToken = !tokens.isEmpty
@@ -96,7 +129,8 @@ extension ClientAuthenticator.Evidence {
     package func refusal(isProxyRequest: Bool = false) -> GatewayProblem {
         let kind: ProblemKind = isProxyRequest ? .proxyAuthRequired : .clientAuthRequired
         guard hasPresentedToken else {
-            return GatewayProblem(kind, "Send a client token in Authorization or Proxy-Authorization (access.clients).")
+            let fields = isProxyRequest ? "Proxy-Authorization" : "Authorization or Proxy-Authorization"
+            return GatewayProblem(kind, "Send a client token in \(fields) (access.clients).")
         }
         let cause = GatewayProblem.Cause(code: "invalid_token")
         return GatewayProblem(kind, "The client token is not known to this gateway.", cause: cause)

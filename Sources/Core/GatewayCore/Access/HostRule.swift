@@ -42,13 +42,20 @@ struct OriginRule: Sendable {
     /// Lower case.
     let allowedOrigins: [[UInt8]]
 
-    func refusal(_ head: borrowing RequestHead, _ bytes: borrowing Span<UInt8>) -> GatewayProblem? {
+    /// - Parameter own: The server in whose place the gateway answers, whose own pages may call.
+    func refusal(
+        _ head: borrowing RequestHead,
+        _ bytes: borrowing Span<UInt8>,
+        own: InterceptedOrigin? = nil
+    ) -> GatewayProblem? {
         guard head.present.contains(.origin) || head.present.contains(.secFetchSite) else { return nil }
         var isListed = false
         var isSameSite = true
         for field in head.section.fields {
             if field.kind == .origin {
-                guard contains(bytes, field.value) else { return Self.problem }
+                guard contains(bytes, field.value) || own?.isOrigin(field.value, of: bytes) ?? false else {
+                    return Self.problem
+                }
                 isListed = true
             } else if field.kind == .secFetchSite {
                 let value = field.value

@@ -12,18 +12,30 @@ package struct ListenerIdentity: Sendable {
     package let reach: Reach
     /// nil on unix sockets.
     package let port: Int?
+    /// Takes CONNECT, and answers in the place of upstreams that routes have.
+    package let intercepts: Bool
+    /// Of a connection on which CONNECT was taken.
+    package let intercepted: InterceptedOrigin?
 
-    package init(reach: Reach, port: Int?) {
+    package init(reach: Reach, port: Int?, intercepts: Bool = false, intercepted: InterceptedOrigin? = nil) {
         self.reach = reach
         self.port = port
+        self.intercepts = intercepts
+        self.intercepted = intercepted
+    }
+
+    /// The same listener for a connection on which CONNECT was taken.
+    package func intercepting(_ origin: InterceptedOrigin) -> ListenerIdentity {
+        ListenerIdentity(reach: reach, port: port, intercepts: intercepts, intercepted: origin)
     }
 
     package init(_ plan: ListenerPlan, boundPort: Int?) {
         switch plan.address {
-        case .unix: self.init(reach: .unix, port: nil)
+        case .unix: self.init(reach: .unix, port: nil, intercepts: plan.intercepts)
         case .tcp(let host, _):
             let isLoopback = Origin(scheme: .http, host: host, port: 80).isLoopback
-            self.init(reach: isLoopback ? .loopback : .network, port: boundPort)
+            let reach: Reach = isLoopback ? .loopback : .network
+            self.init(reach: reach, port: boundPort, intercepts: plan.intercepts)
         }
     }
 }

@@ -53,10 +53,10 @@ package final class RequestAuthorizer: Sendable {
         }
     }
 
-    private let table: RouteTable
+    let table: RouteTable
     private let matchPaths: [String]
-    private let clients: ClientAuthenticator
-    private let access: AccessPlan
+    let clients: ClientAuthenticator
+    let access: AccessPlan
     private let hostRule: HostRule
     private let originRule: OriginRule
     private let loopRule: LoopRule
@@ -97,6 +97,9 @@ package final class RequestAuthorizer: Sendable {
         cache: inout ClientAuthenticationCache,
         trace: inout AuthorizationTrace?
     ) -> Decision {
+        if let origin = listener.intercepted {
+            return decide(head, bytes, inPlaceOf: origin, on: listener, &cache, &trace)
+        }
         let isAbsolute = head.form == .absolute
         guard let authority = Authority(bytes, isAbsolute ? head.targetAuthority : head.host) else {
             trace?.add(.hostRefused)
@@ -126,14 +129,56 @@ package final class RequestAuthorizer: Sendable {
         return authenticate(head, bytes, match: match, isProxyRequest: upstream != nil, on: listener, &cache, &trace)
     }
 
+    /// Of a request on a connection whose CONNECT was taken. Routes are found as by an absolute target.
+    private func decide(
+        _ head: borrowing RequestHead,
+        _ bytes: borrowing Span<UInt8>,
+        inPlaceOf origin: InterceptedOrigin,
+        on listener: ListenerIdentity,
+        _ cache: inout ClientAuthenticationCache,
+        _ trace: inout AuthorizationTrace?
+    ) -> Decision {
+        let isAbsolute = head.form == .absolute
+        guard let authority = Authority(bytes, isAbsolute ? head.targetAuthority : head.host),
+            origin.isNamed(by: authority, in: bytes), !isAbsolute || head.asksForTLS(bytes)
+        else {
+            trace?.add(.hostRefused)
+            let detail = "This connection was opened for \(origin.host):\(origin.port) (CONNECT)."
+            return refuse(GatewayProblem(.misdirected, detail), on: listener)
+        }
+        if let problem = originRule.refusal(head, bytes, own: origin) {
+            trace?.add(.originRefused)
+            return refuse(problem, on: listener)
+        }
+        let match = table.findUpstream(
+            bytes,
+            scheme: .https,
+            host: authority.host,
+            port: origin.port,
+            path: head.path
+        )
+        trace?.add(match.map { .routeFound(name: gates[$0.route].name, by: $0.way) } ?? .routeNotFound)
+        trace?.compare(match, for: head, bytes, authority)
+        return authenticate(head, bytes, match: match, isProxyRequest: false, on: listener, &cache, &trace)
+    }
+
     private func refuse(
         _ problem: GatewayProblem,
         on listener: ListenerIdentity,
         route: Int? = nil,
         client: String? = nil
     ) -> Decision {
+        .refused(refusal(problem, on: listener, route: route, client: client))
+    }
+
+    func refusal(
+        _ problem: GatewayProblem,
+        on listener: ListenerIdentity,
+        route: Int? = nil,
+        client: String? = nil
+    ) -> Refusal {
         let disclosesNames = disclosesNames(to: client, on: listener)
-        return .refused(Refusal(problem: problem, route: route, client: client, disclosesNames: disclosesNames))
+        return Refusal(problem: problem, route: route, client: client, disclosesNames: disclosesNames)
     }
 
     /// Whether an answer may name routes, credentials and strategies. For answers that need no decision, the client is nil.
@@ -158,10 +203,7 @@ package final class RequestAuthorizer: Sendable {
         _ cache: inout ClientAuthenticationCache,
         _ trace: inout AuthorizationTrace?
     ) -> Decision {
-        var evidence =
-            clients.isEmpty
-            ? ClientAuthenticator.Evidence()
-            : clients.evidence(in: head, bytes, places: match.map { places[$0.route] }, cache: &cache)
+        var evidence = evidence(of: head, bytes, match, on: listener, &cache)
         if let client = trace?.assumedClient { evidence.assume(client) }
         trace?.add(.client(name: evidence.client, presentedToken: evidence.hasPresentedToken))
         guard evidence.client != nil || !access.requiresClient(on: listener.reach) else {
@@ -182,6 +224,21 @@ package final class RequestAuthorizer: Sendable {
             return refuse(problem, on: listener, route: match.route, client: evidence.client)
         }
         return choose(head, bytes, match, evidence, on: listener, &trace)
+    }
+
+    /// On a connection whose CONNECT was taken, the fields of a request are for the upstream.
+    private func evidence(
+        of head: borrowing RequestHead,
+        _ bytes: borrowing Span<UInt8>,
+        _ match: RouteTable.Match?,
+        on listener: ListenerIdentity,
+        _ cache: inout ClientAuthenticationCache
+    ) -> ClientAuthenticator.Evidence {
+        if clients.isEmpty { return ClientAuthenticator.Evidence() }
+        if let origin = listener.intercepted {
+            return clients.evidence(of: origin, in: head, bytes, cache: &cache)
+        }
+        return clients.evidence(in: head, bytes, places: match.map { places[$0.route] }, cache: &cache)
     }
 
     // MARK: Route

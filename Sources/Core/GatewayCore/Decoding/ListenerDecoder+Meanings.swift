@@ -46,6 +46,15 @@ extension ListenerDecoder {
         )
     ]
 
+    static let interceptMeanings: [String: KeyMeaning] = [
+        "intercept": KeyMeaning(
+            "Takes CONNECT, as clients with HTTPS_PROXY send it, for hosts that routes lead to: TLS ends here, with a certificate"
+                + " of the local authority (authgateway ca show), and requests get their credential.",
+            default: "false",
+            example: "true"
+        )
+    ]
+
     static let tlsMeanings: [String: KeyMeaning] = [
         "certificate": KeyMeaning(
             "The file with the server's certificate in PEM, then those of its issuers.",

@@ -30,10 +30,13 @@ package struct ProblemAnswer: Hashable, Sendable {
         package var prefersText: Bool
         /// HEAD is answered without content.
         package var omitsBody: Bool
+        /// To CONNECT: of its answer, clients show the reason phrase at most.
+        package var explainsInReasonPhrase: Bool
 
-        package init(prefersText: Bool = false, omitsBody: Bool = false) {
+        package init(prefersText: Bool = false, omitsBody: Bool = false, explainsInReasonPhrase: Bool = false) {
             self.prefersText = prefersText
             self.omitsBody = omitsBody
+            self.explainsInReasonPhrase = explainsInReasonPhrase
         }
     }
 
@@ -43,6 +46,8 @@ package struct ProblemAnswer: Hashable, Sendable {
     }
 
     package let status: Int
+    /// In the place of that of the status (HTTP/1 alone); nil for that.
+    package let reasonPhrase: String?
     package let fields: [Field]
     package let body: [UInt8]
 
@@ -79,8 +84,16 @@ package struct ProblemAnswer: Hashable, Sendable {
             fields.append(Field(name: "Retry-After", value: String(retryAfter.secondsRoundedUp)))
         }
         status = problem.kind.status
+        reasonPhrase = form.explainsInReasonPhrase ? Self.phrase(problem.detail) : nil
         self.fields = fields
         self.body = form.omitsBody ? [] : Array(body.utf8)
+    }
+
+    private static let maximumPhrase = 200
+
+    /// Without what is not allowed in a status line (RFC 9112 section 4).
+    private static func phrase(_ text: String) -> String {
+        String(decoding: text.utf8.prefix(maximumPhrase).map { (0x20..<0x7F).contains($0) ? $0 : 0x3F }, as: UTF8.self)
     }
 
     private static func document(

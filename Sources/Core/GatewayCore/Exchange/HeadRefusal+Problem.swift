@@ -10,8 +10,7 @@ extension HeadRefusal {
         case .targetTooLong, .headTooLarge: " (limits.header_bytes: \(ConfigUnits.text(bytes: limits.headerBytes)))"
         case .tooManyFields: " (limits.header_fields: \(limits.headerFields))"
         case .tooManyNominated: " (\(ConnectionOptions.maximumNominated) at most)"
-        case .methodRefused:
-            " (CONNECT, which https_proxy leads to, and TRACE are none here: ask for an http:// URL by http_proxy, or for the route's path)"
+        case .methodRefused: " (TRACE is not passed on)"
         default: ""
         }
     }

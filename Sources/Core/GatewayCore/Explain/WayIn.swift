@@ -4,21 +4,24 @@ package struct ArrivalListener: Hashable, Sendable {
     /// The real one; nil on a unix socket.
     package let port: Int?
     package let isTLS: Bool
+    package let intercepts: Bool
 
-    package init(address: ListenerPlan.Address, port: Int?, isTLS: Bool) {
+    package init(address: ListenerPlan.Address, port: Int?, isTLS: Bool, intercepts: Bool = false) {
         self.address = address
         self.port = port
         self.isTLS = isTLS
+        self.intercepts = intercepts
     }
 
     /// As the configuration has it.
     package init(_ plan: ListenerPlan) {
         let port: Int? = if case .tcp(_, let port) = plan.address { port } else { nil }
-        self.init(address: plan.address, port: port, isTLS: plan.tls != nil)
+        self.init(address: plan.address, port: port, isTLS: plan.tls != nil, intercepts: plan.intercepts)
     }
 
     package var identity: ListenerIdentity {
-        ListenerIdentity(ListenerPlan(address: address, span: SourceSpan(file: 0, line: 0, column: 0)), boundPort: port)
+        let span = SourceSpan(file: 0, line: 0, column: 0)
+        return ListenerIdentity(ListenerPlan(address: address, intercepts: intercepts, span: span), boundPort: port)
     }
 
     /// As a client names it in a URL; `localhost` for a socket, which has no name of its own.
@@ -144,6 +147,13 @@ package struct WayIn: Hashable, Sendable {
             lines.append(length.map { "Content-Length: \($0)" } ?? "Transfer-Encoding: chunked")
         }
         return lines.joined(separator: "\r\n") + "\r\n\r\n"
+    }
+
+    /// The head of the request as it comes behind a CONNECT.
+    package func interceptedHead(of request: DescribedRequest, contentLength length: Int?) -> String {
+        var direct = WayIn(form: .direct, listener: listener, host: request.host ?? request.url.authority)
+        direct.remarks = remarks
+        return direct.head(of: request, contentLength: length)
     }
 
     private static func frames(_ name: String) -> Bool {

@@ -25,6 +25,7 @@ package enum HeadRefusal: String, Error, Sendable, CaseIterable {
     case framingLookAlike = "a field name that can be read as a framing field"
     case invalidExpectation = "unknown expectation"
     case frameNominated = "Connection names a field that must stay"
+    case connectWithContent = "CONNECT with content"
 
     /// The problem that a client is answered with.
     package var kind: ProblemKind {

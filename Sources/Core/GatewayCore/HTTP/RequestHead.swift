@@ -8,11 +8,13 @@ package struct RequestHead: ~Copyable, Sendable {
         case absolute
         /// `*`, for OPTIONS only.
         case asterisk
+        /// `host:port`, for CONNECT only.
+        case authority
     }
 
     package internal(set) var method: Range<Int> = 0..<0
     package internal(set) var form: Form = .origin
-    /// The authority of an absolute-form target; empty otherwise.
+    /// The authority of an absolute-form or authority-form target; empty otherwise.
     package internal(set) var targetAuthority: Range<Int> = 0..<0
     package internal(set) var path: Range<Int> = 0..<0
     /// With its `?`; empty when there is none.

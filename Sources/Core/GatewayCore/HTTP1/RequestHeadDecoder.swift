@@ -150,7 +150,6 @@ package struct RequestHeadDecoder: ~Copyable, Sendable {
             head.isIdempotent = equals(bytes, "DELETE")
         case 7:
             head.isIdempotent = equals(bytes, "OPTIONS")
-            return equals(bytes, "CONNECT") ? .methodRefused : nil
         default: break
         }
         return nil
@@ -162,6 +161,7 @@ package struct RequestHeadDecoder: ~Copyable, Sendable {
 
     private mutating func parseTarget(_ bytes: borrowing Span<UInt8>, _ target: Range<Int>) -> HeadRefusal? {
         head.targetAuthority = 0..<0
+        if head.method.count == 7, equals(bytes, "CONNECT") { return parseAuthority(bytes, target) }
         let pathStart: Int
         if bytes[target.lowerBound] == 0x2F {
             head.form = .origin
@@ -188,6 +188,21 @@ package struct RequestHeadDecoder: ~Copyable, Sendable {
         while pathEnd < target.upperBound, bytes[pathEnd] != 0x3F { pathEnd &+= 1 }
         head.path = pathStart..<pathEnd
         head.query = pathEnd..<target.upperBound
+        return nil
+    }
+
+    /// A name or address, a colon and a port (RFC 9110 §9.3.6).
+    private mutating func parseAuthority(_ bytes: borrowing Span<UInt8>, _ target: Range<Int>) -> HeadRefusal? {
+        for index in target where !bytes[index].isAuthorityByte { return .invalidTarget }
+        guard let authority = Authority(bytes, target), !authority.host.isEmpty,
+            let port = authority.port, (1...65_535).contains(port)
+        else {
+            return .invalidTarget
+        }
+        head.form = .authority
+        head.targetAuthority = target
+        head.path = target.upperBound..<target.upperBound
+        head.query = head.path
         return nil
     }
 
@@ -265,6 +280,7 @@ package struct RequestHeadDecoder: ~Copyable, Sendable {
         head.framing = isChunked ? .chunked : contentLength.map { $0 == 0 ? .none : .length($0) } ?? .none
         head.wantsUpgrade = hasUpgrade && !offersClearTextHTTP2 && head.options.upgrade && !head.isHTTP10
         if !head.options.nominated.isEmpty, let reason = refuseNominations() { return reason }
+        if head.form == .authority, head.framing != .none { return .connectWithContent }
         return checkHost(bytes, hasHost: hasHost)
     }
 
@@ -280,13 +296,20 @@ package struct RequestHeadDecoder: ~Copyable, Sendable {
         return nil
     }
 
+    /// Some clients leave the port of a CONNECT out of its Host.
+    private func isTargetWithoutPort(_ bytes: borrowing Span<UInt8>) -> Bool {
+        guard head.form == .authority, head.host.count < head.targetAuthority.count else { return false }
+        return bytes[head.targetAuthority.lowerBound + head.host.count] == 0x3A
+            && Authority(bytes, head.targetAuthority)?.host.count == head.host.count
+    }
+
     private mutating func checkHost(_ bytes: borrowing Span<UInt8>, hasHost: Bool) -> HeadRefusal? {
         guard hasHost else { return head.isHTTP10 ? nil : .missingHost }
         if head.host.isEmpty, head.form != .absolute { return .invalidHost }
         for index in head.host where !bytes[index].isAuthorityByte { return .invalidHost }
-        guard head.form == .absolute else { return nil }
+        guard head.form == .absolute || head.form == .authority else { return nil }
         // RFC 9112 §3.2.2 lets the target win; two answers to "which host" are how requests get smuggled.
-        guard head.host.count == head.targetAuthority.count else { return .hostMismatch }
+        guard head.host.count == head.targetAuthority.count || isTargetWithoutPort(bytes) else { return .hostMismatch }
         for offset in 0..<head.host.count {
             let (a, b) = (bytes[head.host.lowerBound + offset], bytes[head.targetAuthority.lowerBound + offset])
             guard a.asciiLowercased == b.asciiLowercased else { return .hostMismatch }

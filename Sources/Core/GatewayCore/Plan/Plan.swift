@@ -83,11 +83,14 @@ package struct ListenerPlan: Hashable, Sendable {
 
     package var address: Address
     package var tls: TLS?
+    /// Takes CONNECT for hosts that routes lead to, with certificates of the local authority.
+    package var intercepts: Bool
     package var span: SourceSpan
 
-    package init(address: Address, tls: TLS? = nil, span: SourceSpan) {
+    package init(address: Address, tls: TLS? = nil, intercepts: Bool = false, span: SourceSpan) {
         self.address = address
         self.tls = tls
+        self.intercepts = intercepts
         self.span = span
     }
 }
@@ -252,5 +255,13 @@ package struct CredentialPlan: Sendable {
         self.strategy = strategy
         self.policy = policy
         self.span = span
+    }
+}
+
+extension Plan {
+    /// The hosts in whose place the gateway answers: those of upstreams with TLS, where a listener intercepts.
+    package var interceptedHosts: [String] {
+        guard listeners.contains(where: \.intercepts) else { return [] }
+        return Set(routes.map(\.upstream).filter { $0.scheme == .https }.map(\.host)).sorted()
     }
 }

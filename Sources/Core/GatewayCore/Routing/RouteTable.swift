@@ -227,6 +227,21 @@ package struct RouteTable: Sendable {
         return best?.route.map { .upstream($0) }
     }
 
+    /// Whether routes lead to that server, whatever the path.
+    package func hasUpstream(
+        _ bytes: borrowing Span<UInt8>,
+        scheme: Origin.Scheme,
+        host: Range<Int>,
+        port: Int
+    ) -> Bool {
+        guard let candidates = upstreams[Self.hash(bytes, host)] else { return false }
+        for candidate in candidates
+        where candidate.scheme == scheme && candidate.port == port && bytes.equalsLowercased(host, candidate.host) {
+            return true
+        }
+        return false
+    }
+
     /// Whether `host` (without port) is a name that some route answers to.
     package func knowsHost(_ bytes: borrowing Span<UInt8>, _ host: Range<Int>) -> Bool {
         hostEntry(bytes, host) != nil

@@ -15,9 +15,18 @@ struct RequestJudge: Sendable {
     func judge(as client: String?) async -> RequestJudgement? {
         var judgement = RequestJudgement(request, arrival: arrival)
         judgement.idField = shared.configuration.requestIDHeader
-        let identity = arrival.listener.identity
+        var identity = arrival.listener.identity
         if request.contentLength == nil {
             judgement.remarks.append("The size of the content is not known here: it is taken as chunked.")
+        }
+        if arrival.form == .connect {
+            switch judgeConnect(on: identity) {
+            case .success(let origin): identity = identity.intercepting(origin)
+            case .failure(let refused):
+                judgement.problem = refused.problem
+                judgement.disclosesNames = refused.disclosesNames
+                return judgement
+            }
         }
         let bytes = headBytes
         var decoder = RequestHeadDecoder(maxBytes: shared.limits.headerBytes, maxFields: shared.limits.headerFields)
@@ -49,7 +58,38 @@ struct RequestJudge: Sendable {
         }
     }
 
-    private var headBytes: [UInt8] { Array(arrival.head(of: request, contentLength: request.contentLength).utf8) }
+    /// Behind a CONNECT, those of the request inside.
+    private var headBytes: [UInt8] {
+        let length = request.contentLength
+        let isInside = arrival.form == .connect
+        let head =
+            isInside
+            ? arrival.interceptedHead(of: request, contentLength: length)
+            : arrival.head(of: request, contentLength: length)
+        return Array(head.utf8)
+    }
+
+    /// Why no request comes behind a CONNECT.
+    private struct RefusedConnect: Error {
+        let problem: GatewayProblem
+        let disclosesNames: Bool
+    }
+
+    private func judgeConnect(on identity: ListenerIdentity) -> Result<InterceptedOrigin, RefusedConnect> {
+        var connect = request
+        connect.content = []
+        let bytes = Array(arrival.head(of: connect, contentLength: nil).utf8)
+        var decoder = RequestHeadDecoder(maxBytes: shared.limits.headerBytes, maxFields: shared.limits.headerFields)
+        if let problem = Self.decode(bytes, &decoder, shared.limits) {
+            let disclosesNames = shared.authorizer.disclosesNames(to: nil, on: identity)
+            return .failure(RefusedConnect(problem: problem, disclosesNames: disclosesNames))
+        }
+        switch shared.authorizer.decideConnect(decoder.head, bytes.span, on: identity) {
+        case .intercept(let origin): return .success(origin)
+        case .refused(let refusal):
+            return .failure(RefusedConnect(problem: refusal.problem, disclosesNames: refusal.disclosesNames))
+        }
+    }
 
     private static func decode(
         _ bytes: [UInt8],
@@ -134,7 +174,10 @@ extension ProxyServer {
         listeners: [ArrivalListener]? = nil
     ) async -> RequestJudgement? {
         let listeners =
-            listeners ?? bound.map { ArrivalListener(address: $0.address, port: $0.port, isTLS: $0.isTLS) }
+            listeners
+            ?? bound.map {
+                ArrivalListener(address: $0.address, port: $0.port, isTLS: $0.isTLS, intercepts: $0.intercepts)
+            }
         // A reload may come in between.
         for _ in 0..<3 {
             guard let shared = await workers.ask({ $0.shared }) else { return nil }

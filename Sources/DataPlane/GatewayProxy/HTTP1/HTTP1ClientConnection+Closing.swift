@@ -31,7 +31,7 @@ extension HTTP1ClientConnection {
             phase = .closed
             writer.closeAtOnce()
         // What waits here may be more requests, the last of which says whether the client still reads.
-        case .head, .exchange, .tunnel: process()
+        case .head, .exchange, .tunnel, .opening: process()
         case .finishing, .cutting: break
         }
     }
@@ -48,6 +48,7 @@ extension HTTP1ClientConnection {
             if hasLeft { leaveClient() }
         case .tunnel: if reader.isEmpty { exchange?.clientClosedOutput() }
         case .head: if reader.isEmpty { closeAfterWrites(lingering: false) }
+        case .opening: closeNow()
         case .finishing, .lingering, .cutting, .closed: break
         }
     }

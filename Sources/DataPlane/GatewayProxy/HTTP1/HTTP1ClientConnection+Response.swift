@@ -167,7 +167,8 @@ extension HTTP1ClientConnection: ClientStream {
         let bytes = request.bytes
         let form = ProblemAnswer.Form(
             prefersText: hasHead && AcceptRule.prefersText(request.decoder.head, bytes.readableBytesUInt8Span),
-            omitsBody: request.decoder.head.isHead
+            omitsBody: request.decoder.head.isHead,
+            explainsInReasonPhrase: hasHead && request.decoder.head.form == .authority
         )
         let response = ProblemResponse(answer: shared.answer(problem, to: subject, in: form), closes: closes)
         stage.append { response.write(at: shared.clock.now().wall, into: &$0) }

@@ -8,8 +8,9 @@ import NIOTLS
 ///
 /// Has what belongs to a connection: pipelining, pausing, half-close, reuse and the ways to end. Decides nothing about a request.
 /// Lives on one event loop.
-final class HTTP1ClientConnection: ChannelDuplexHandler, DeadlineKeeper {
+final class HTTP1ClientConnection: ChannelDuplexHandler, RemovableChannelHandler, DeadlineKeeper {
     typealias InboundIn = ByteBuffer
+    typealias InboundOut = ByteBuffer
     typealias OutboundIn = ByteBuffer
     typealias OutboundOut = ByteBuffer
 
@@ -19,6 +20,8 @@ final class HTTP1ClientConnection: ChannelDuplexHandler, DeadlineKeeper {
         /// The exchange says what is read.
         case exchange
         case tunnel
+        /// CONNECT was taken: what follows is for TLS, which is made ready.
+        case opening
         /// The last response is on its way to the client; what still comes is thrown away.
         case finishing
         /// The last response is written; what still comes is thrown away until the client closes.
@@ -178,6 +181,15 @@ final class HTTP1ClientConnection: ChannelDuplexHandler, DeadlineKeeper {
         context.fireChannelWritabilityChanged()
     }
 
+    /// Another handler takes the connection from here on.
+    func hand(over context: ChannelHandlerContext) {
+        places.giveBack(to: shared)
+        configuration.unregister(self)
+        phase = .closed
+        clock.end()
+        timer.cancel()
+    }
+
     // MARK: Reading
 
     func read(context: ChannelHandlerContext) {
@@ -189,6 +201,7 @@ final class HTTP1ClientConnection: ChannelDuplexHandler, DeadlineKeeper {
         // A client that sends requests but reads no answers would fill the memory with them.
         case .head: isWritable
         case .finishing, .lingering, .cutting, .closed: true
+        case .opening: false
         case .tunnel: reader.isEmpty && exchange?.intake == .content
         case .exchange: mayReadAhead || wantsInputOfExchange
         }
@@ -223,6 +236,7 @@ final class HTTP1ClientConnection: ChannelDuplexHandler, DeadlineKeeper {
             case .head: goesOn = isWritable && readHead()
             case .exchange: goesOn = readContent()
             case .tunnel: goesOn = readTunnel()
+            case .opening: goesOn = false
             case .finishing, .cutting, .closed: reader.dropAll()
             case .lingering:
                 reader.dropAll()
@@ -284,6 +298,7 @@ final class HTTP1ClientConnection: ChannelDuplexHandler, DeadlineKeeper {
     }
 
     func authorize() {
+        if request.decoder.head.form == .authority { return connect() }
         keepsAlive = request.decoder.head.clientKeepsAlive && !isEnding && !shared.isDraining
         let bytes = request.bytes
         let id = configuration.nextRequestID()

@@ -7,7 +7,7 @@ struct ProblemResponse {
     let closes: Bool
 
     func write(at time: UnixTime, into out: inout ByteBuffer) {
-        var head = "HTTP/1.1 \(answer.status) \(reasonPhrase)\r\nDate: \(time.httpDate)\r\n"
+        var head = "HTTP/1.1 \(answer.status) \(answer.reasonPhrase ?? reasonPhrase)\r\nDate: \(time.httpDate)\r\n"
         for field in answer.fields { head += "\(field.name): \(field.value)\r\n" }
         head += closes ? "Connection: close\r\n\r\n" : "\r\n"
         out.writeString(head)

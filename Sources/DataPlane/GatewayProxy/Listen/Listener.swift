@@ -57,6 +57,7 @@ final class Listener: Sendable {
         /// Whether who was let in by these settings would be let in by `other`, as far as the listener decides that.
         func admitsLike(_ other: Settings) -> Bool {
             plan.address == other.plan.address && (plan.tls == nil) == (other.plan.tls == nil)
+                && plan.intercepts == other.plan.intercepts
                 && clientCAs == other.clientCAs
         }
 
@@ -77,7 +78,12 @@ final class Listener: Sendable {
 
     var bound: BoundListener {
         let plan = settings.withLock { $0.plan }
-        return BoundListener(address: plan.address, port: channel.localAddress?.port, isTLS: plan.tls != nil)
+        return BoundListener(
+            address: plan.address,
+            port: channel.localAddress?.port,
+            isTLS: plan.tls != nil,
+            intercepts: plan.intercepts
+        )
     }
 
     /// Accepts with `new` from now on.

@@ -11,6 +11,8 @@ final class ProxyState: Sendable {
     let viaName: String
     /// Tells the request ids of this run from those of another.
     let run: UInt32
+    /// nil where no listener intercepts.
+    let interception: InterceptionTLS?
     /// Of clients with limits, by name. A reload that does not change the limits of a client keeps its counts.
     private let usages = Mutex<[String: ClientUsage]>([:])
     /// Of request heads that are not whole yet.
@@ -25,8 +27,10 @@ final class ProxyState: Sendable {
         observer: any ExchangeObserver,
         logger: Logger,
         limits: Limits,
-        workers: Int
+        workers: Int,
+        authority: (any LeafAuthority)? = nil
     ) {
+        interception = authority.map { InterceptionTLS(authority: $0, clock: clock) }
         headMemory = HeadMemory(limit: limits.headMemory, workers: workers)
         self.clock = clock
         self.observer = observer

@@ -62,11 +62,14 @@ extension PlanSummary.Listener: PlanSummaryItem {
     var text: String {
         if let unix {
             let users = (allowUsers ?? []).map { String($0) }
-            return users.isEmpty ? "unix \(unix)" : "unix \(unix), allow_users \(PlanSummary.list(users))"
+            let place = users.isEmpty ? "unix \(unix)" : "unix \(unix), allow_users \(PlanSummary.list(users))"
+            return place + intercepting
         }
         let tls = tls ? (clientCertificates ? ", tls with client certificates" : ", tls") : ""
-        return "\(address ?? "")\(tls)"
+        return "\(address ?? "")\(tls)\(intercepting)"
     }
+
+    private var intercepting: String { intercepts == true ? ", intercept" : "" }
 }
 
 extension PlanSummary.ClientLimits {

@@ -8,6 +8,8 @@ package struct PlanSummary: Hashable, Sendable, Codable {
         package var allowUsers: [UInt32]?
         package var tls: Bool
         package var clientCertificates: Bool
+        /// nil for a listener that does not.
+        package var intercepts: Bool?
     }
 
     /// Of a client that has any.
@@ -179,6 +181,7 @@ extension PlanSummary.Listener {
         self.init(plan.address)
         tls = plan.tls != nil
         clientCertificates = plan.tls?.clientCAPath != nil
+        if plan.intercepts { intercepts = true }
     }
 
     init(_ place: ListenerPlan.Address) {

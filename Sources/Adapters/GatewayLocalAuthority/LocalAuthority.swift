@@ -1,0 +1,153 @@
+package import Crypto
+import Foundation
+package import GatewayCore
+import GatewayFiles
+import SwiftASN1
+import Synchronization
+import X509
+
+/// Signs certificates for the hosts of routes, so that programs of this machine that trust it take the gateway for these hosts.
+///
+/// Its keys can sign for nothing else: a root signs one intermediate for each host, which is constrained to that host, and the key of
+/// the root is thrown away. A host that is new gets a second root beside the first.
+package final class LocalAuthority: LeafAuthority {
+    /// Of a root, when the configuration names no other.
+    package static let life: Duration = .seconds(90 * 86_400)
+    /// Before it ends, a root has a successor, which people have to trust first.
+    package static let overlap: Duration = .seconds(14 * 86_400)
+
+    private struct Signer: Sendable {
+        let endsAt: UnixTime
+        let certificate: Certificate
+        let der: [UInt8]
+        let key: P256.Signing.PrivateKey
+    }
+
+    private struct State {
+        /// nil before it was read.
+        var stored: AuthorityFile.Content?
+        /// By host, the one first that ends first.
+        var signers: [String: [Signer]] = [:]
+    }
+
+    private let file: AuthorityFile
+    private let clock: any GatewayClock
+    private let state = Mutex(State())
+
+    /// Reads nothing, and signs for no host before ``cover(_:)``.
+    ///
+    /// - Parameters:
+    ///   - stateDirectory: Its files are in the folder `ca`, which is made with the first certificate.
+    ///   - key: Seals the keys that stay.
+    package init(stateDirectory: String, key: SymmetricKey, clock: any GatewayClock) {
+        file = AuthorityFile(folder: stateDirectory + "/ca", key: key)
+        self.clock = clock
+    }
+
+    /// Where the certificates are that people have to trust, in PEM.
+    package static func bundlePath(in stateDirectory: String) -> String { stateDirectory + "/ca/ca.pem" }
+
+    /// Makes sure that the authority can sign for these hosts. To be repeated daily: certificates end.
+    ///
+    /// - Throws: ``LeafError`` that names the file and what to do.
+    /// - Returns: The hosts for which a new root was made, which nobody trusts yet.
+    @discardableResult
+    package func cover(_ hosts: [String]) throws(LeafError) -> [String] {
+        guard !hosts.isEmpty else { return [] }
+        let now = clock.now().wall
+        do {
+            return try state.withLock { state in
+                var stored = try state.stored ?? file.read()
+                let valid = stored.roots.filter { $0.endsAt > now }
+                let held = Set(valid.filter { $0.endsAt > now + Self.overlap }.flatMap { $0.intermediates.keys })
+                let missing = Set(hosts.map { $0.lowercased() }).subtracting(held).sorted()
+                let isChanged = !missing.isEmpty || valid.count < stored.roots.count
+                stored.roots = valid
+                if !missing.isEmpty { stored.roots.append(try Self.root(for: missing, at: now)) }
+                if isChanged { try file.write(stored) }
+                try file.writeBundle(of: stored)
+                state.signers = try Self.signers(of: stored)
+                state.stored = stored
+                return missing
+            }
+        } catch let error as LeafError {
+            throw error
+        } catch {
+            throw LeafError("the local authority in \(file.folder) cannot be used: \(error)")
+        }
+    }
+
+    package func leaf(for host: String) throws(LeafError) -> LeafCertificate {
+        guard let signer = signer(of: host) else { throw LeafError("the local authority may not sign for \(host)") }
+        let key = P256.Signing.PrivateKey()
+        do {
+            let now = clock.now().wall
+            let leaf = try AuthorityCertificates.leaf(
+                for: host,
+                key,
+                signedBy: (signer.certificate, signer.key),
+                at: now
+            )
+            let end = UnixTime(seconds: Int64(leaf.notValidAfter.timeIntervalSince1970))
+            return LeafCertificate(
+                chain: [try Self.der(leaf), signer.der],
+                privateKey: Secret(key.pemRepresentation),
+                renewsAt: now + (end - now) / 2
+            )
+        } catch {
+            throw LeafError("no certificate for \(host) can be made: \(error)")
+        }
+    }
+
+    /// What signs for a host; nil where nothing may.
+    func signer(of host: String) -> (certificate: Certificate, key: P256.Signing.PrivateKey, der: [UInt8])? {
+        let now = clock.now().wall
+        let found = state.withLock { $0.signers[host]?.first { $0.endsAt > now } }
+        return found.map { ($0.certificate, $0.key, $0.der) }
+    }
+
+    /// One for each host, under a root whose key nobody has afterwards.
+    private static func root(for hosts: [String], at now: UnixTime) throws -> AuthorityFile.Root {
+        let key = P256.Signing.PrivateKey()
+        let certificate = try AuthorityCertificates.root(key, from: now, for: life)
+        var intermediates: [String: AuthorityFile.Intermediate] = [:]
+        for host in hosts {
+            let own = P256.Signing.PrivateKey()
+            let signed = try AuthorityCertificates.intermediate(for: host, own, signedBy: (certificate, key))
+            intermediates[host] = AuthorityFile.Intermediate(
+                certificate: Data(try der(signed)),
+                key: own.rawRepresentation
+            )
+        }
+        return AuthorityFile.Root(
+            certificate: Data(try der(certificate)),
+            endsAt: now + life,
+            intermediates: intermediates
+        )
+    }
+
+    /// The oldest root that still holds is what programs trust already.
+    private static func signers(of stored: AuthorityFile.Content) throws -> [String: [Signer]] {
+        var signers: [String: [Signer]] = [:]
+        for root in stored.roots {
+            for (host, intermediate) in root.intermediates {
+                signers[host, default: []]
+                    .append(
+                        Signer(
+                            endsAt: root.endsAt,
+                            certificate: try Certificate(derEncoded: Array(intermediate.certificate)),
+                            der: Array(intermediate.certificate),
+                            key: try P256.Signing.PrivateKey(rawRepresentation: intermediate.key)
+                        )
+                    )
+            }
+        }
+        return signers
+    }
+
+    private static func der(_ certificate: Certificate) throws -> [UInt8] {
+        var serializer = DER.Serializer()
+        try serializer.serialize(certificate)
+        return serializer.serializedBytes
+    }
+}

@@ -1,0 +1,30 @@
+/// The server that a client has asked for by CONNECT, and in whose place the gateway answers on that connection.
+package final class InterceptedOrigin: Sendable {
+    /// In lower case, without a port.
+    package let host: String
+    package let port: Int
+    let hostBytes: [UInt8]
+    /// As a browser writes it.
+    private let origin: [UInt8]
+    /// The value of the field that proved who the client is; nil when none did. It counts for each request of the connection, as
+    /// long as the configuration knows it.
+    let proof: [UInt8]?
+
+    package init(host: String, port: Int, proof: [UInt8]? = nil) {
+        self.host = host.lowercased()
+        self.port = port
+        self.proof = proof
+        hostBytes = Array(self.host.utf8)
+        let name = self.host.contains(":") ? "[\(self.host)]" : self.host
+        origin = Array("https://\(name)\(port == Origin.Scheme.https.defaultPort ? "" : ":\(port)")".utf8)
+    }
+
+    func isOrigin(_ value: Range<Int>, of bytes: borrowing Span<UInt8>) -> Bool {
+        bytes.equalsLowercased(value, origin)
+    }
+
+    /// Whether a request on the connection is for this server. `Host` leaves out the port of `https`.
+    func isNamed(by authority: Authority, in bytes: borrowing Span<UInt8>) -> Bool {
+        (authority.port ?? Origin.Scheme.https.defaultPort) == port && bytes.equalsLowercased(authority.host, hostBytes)
+    }
+}

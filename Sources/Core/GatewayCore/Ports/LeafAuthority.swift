@@ -1,0 +1,29 @@
+/// The local authority, as far as the data plane asks it.
+package protocol LeafAuthority: Sendable {
+    /// A certificate for exactly this host. Takes some hundred microseconds, so it is not called on an event loop.
+    ///
+    /// - Throws: ``LeafError`` for a host that the authority may not sign for.
+    func leaf(for host: String) throws(LeafError) -> LeafCertificate
+}
+
+/// A certificate of the local authority, with its key.
+package struct LeafCertificate: Sendable {
+    /// DER: that of the host, then that of its issuer.
+    package let chain: [[UInt8]]
+    /// PEM.
+    package let privateKey: Secret
+    /// When to ask for another one.
+    package let renewsAt: UnixTime
+
+    package init(chain: [[UInt8]], privateKey: Secret, renewsAt: UnixTime) {
+        self.chain = chain
+        self.privateKey = privateKey
+        self.renewsAt = renewsAt
+    }
+}
+
+/// Why there is no certificate for a host.
+package struct LeafError: Error, Sendable, CustomStringConvertible {
+    package let description: String
+    package init(_ description: String) { self.description = description }
+}

@@ -1,0 +1,73 @@
+import GatewayCore
+import NIOCore
+import NIOSSL
+
+/// CONNECT: the client asks for a connection to a server, and speaks TLS with the gateway in its place.
+extension HTTP1ClientConnection {
+    func connect() {
+        // What the client has sent behind it is for another protocol, whatever the answer is.
+        keepsAlive = false
+        guard !isEnding, !shared.isDraining else { return refuse(Self.ending) }
+        let bytes = request.bytes
+        switch shared.authorizer.decideConnect(request.decoder.head, bytes.readableBytesUInt8Span, on: identity) {
+        case .refused(let refusal): refuse(refusal.problem, id: nil, refusal)
+        case .intercept(let origin):
+            guard let interception = shared.state.interception, let loop = context?.eventLoop else {
+                return refuse(GatewayProblem(.overloaded, "The gateway has no local authority."))
+            }
+            phase = .opening
+            setDeadline(timeouts.header)
+            let wait = NIOLoopBound(self, eventLoop: loop)
+            interception.context(for: origin.host, on: loop)
+                .whenComplete { wait.value.take($0, inPlaceOf: origin) }
+        }
+    }
+
+    private func take(_ result: Result<NIOSSLContext, any Error>, inPlaceOf origin: InterceptedOrigin) {
+        guard phase == .opening else { return }
+        switch result {
+        case .failure(let error):
+            refuse(GatewayProblem(.overloaded, "There is no certificate for \(origin.host): \(error)"))
+        case .success where isEnding: refuse(Self.ending)
+        case .success(let tls):
+            writer.send(Self.established)
+            writer.afterWrites { [self] in begin(tls, inPlaceOf: origin) }
+        }
+    }
+
+    /// What the client has sent behind its CONNECT belongs to TLS.
+    private func begin(_ tls: NIOSSLContext, inPlaceOf origin: InterceptedOrigin) {
+        guard phase == .opening, let context else { return }
+        // Who was let in by settings that a reload has replaced is let in no more.
+        guard !isEnding else { return closeNow() }
+        let rest = reader.takeAll()
+        hand(over: context)
+        let inner = HTTP1ClientConnection(
+            configuration: configuration.worker.current ?? configuration,
+            listener: identity.intercepting(origin),
+            listenerNumber: listenerNumber,
+            hasDirectSocket: false
+        )
+        let pipeline = context.pipeline.syncOperations
+        do {
+            let server = NIOSSLServerHandler(context: tls)
+            try pipeline.addHandler(server, position: .after(self))
+            try pipeline.addHandler(inner, position: .after(server))
+        } catch {
+            return context.close(promise: nil)
+        }
+        if rest.readableBytes > 0 {
+            context.fireChannelRead(wrapInboundOut(rest))
+            context.fireChannelReadComplete()
+        }
+        pipeline.removeHandler(context: context, promise: nil)
+        context.channel.read()
+    }
+
+    private static let ending = GatewayProblem(
+        .overloaded,
+        "This connection ends, because the listener has changed or the gateway stops. Connect again.",
+        retryAfter: .seconds(1)
+    )
+    private static let established = ByteBuffer(string: "HTTP/1.1 200 Connection Established\r\n\r\n")
+}

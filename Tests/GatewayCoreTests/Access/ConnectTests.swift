@@ -1,0 +1,118 @@
+import GatewayCore
+import Testing
+
+@Suite("CONNECT", .timeLimit(.minutes(5)))
+struct ConnectTests {
+    private static func connect(_ target: String = "up.example:443", _ fields: String...) -> String {
+        "CONNECT \(target) HTTP/1.1\r\nHost: \(target)\r\n" + fields.map { "\($0)\r\n" }.joined() + "\r\n"
+    }
+
+    private static func problem(_ decision: RequestAuthorizer.ConnectDecision?) -> GatewayProblem? {
+        guard case .refused(let refusal)? = decision else { return nil }
+        return refusal.problem
+    }
+
+    private func fixture(clients: [String] = []) -> AuthorizerFixture {
+        AuthorizerFixture([AuthorizerFixture.route("open")], clients: clients)
+    }
+
+    @Test func aHostThatARouteLeadsToIsIntercepted() throws {
+        guard case .intercept(let origin)? = fixture().connect(Self.connect("UP.example:443")) else {
+            Issue.record("it was refused")
+            return
+        }
+        #expect((origin.host, origin.port) == ("up.example", 443))
+    }
+
+    @Test(arguments: ["other.example:443", "up.example:8443", "up.example.evil:443", "open.localhost:443"])
+    func anyOtherIsRefused(_ target: String) {
+        #expect(Self.problem(fixture().connect(Self.connect(target)))?.kind == .noRoute)
+    }
+
+    @Test func aListenerThatDoesNotInterceptNamesTheKey() {
+        let problem = Self.problem(fixture().connect(Self.connect(), intercepts: false))
+        #expect(problem?.kind == .methodRefused && problem?.detail.contains("intercept: true") == true)
+    }
+
+    @Test(
+        arguments: [
+            ("Proxy-Authorization: Bearer laptop-token", nil), ("Proxy-Authorization: Basic eDpsYXB0b3AtdG9rZW4=", nil),
+            ("Proxy-Authorization: Bearer wrong", .proxyAuthRequired), ("X-A: b", .proxyAuthRequired),
+            ("Authorization: Bearer laptop-token", .proxyAuthRequired),
+        ] as [(String, ProblemKind?)]
+    )
+    func theClientProvesItselfAsToAProxy(_ field: String, _ kind: ProblemKind?) {
+        #expect(Self.problem(fixture(clients: ["laptop"]).connect(Self.connect("up.example:443", field)))?.kind == kind)
+    }
+
+    // MARK: Requests on the connection
+
+    private static func get(_ host: String, _ path: String = "/a", _ fields: String...) -> String {
+        "GET \(path) HTTP/1.1\r\nHost: \(host)\r\n" + fields.map { "\($0)\r\n" }.joined() + "\r\n"
+    }
+
+    private func kind(_ request: String, clients: [String] = [], proof: String? = nil) -> ProblemKind? {
+        let origin = InterceptedOrigin(host: "up.example", port: 443, proof: proof.map { Array($0.utf8) })
+        let decision = fixture(clients: clients).decide(request, inPlaceOf: origin)
+        switch consume decision {
+        case .refused(let refusal)?: return refusal.problem.kind
+        case .admitted?: return nil
+        case nil: return .requestRefused
+        }
+    }
+
+    @Test(
+        arguments: [
+            ("up.example", nil), ("UP.example:443", nil), ("up.example:80", .misdirected),
+            ("other.example", .misdirected),
+            ("localhost:8080", .misdirected), ("open.localhost", .misdirected),
+        ] as [(String, ProblemKind?)]
+    )
+    func aRequestIsForTheHostOfTheConnect(_ host: String, _ expected: ProblemKind?) {
+        #expect(kind(Self.get(host)) == expected)
+    }
+
+    @Test func anAbsoluteTargetIsForThatHostAndTLS() {
+        #expect(kind(Self.get("up.example", "https://up.example/a")) == nil)
+        #expect(kind(Self.get("up.example", "http://up.example/a")) == .misdirected)
+        #expect(kind(Self.get("other.example", "https://other.example/a")) == .misdirected)
+    }
+
+    @Test func theProofOfTheConnectCountsForEachRequest() {
+        #expect(kind(Self.get("up.example"), clients: ["laptop"], proof: "Bearer laptop-token") == nil)
+        // As after a reload that has removed the client.
+        #expect(kind(Self.get("up.example"), clients: ["other"], proof: "Bearer laptop-token") == .clientAuthRequired)
+        let inside = Self.get("up.example", "/a", "Authorization: Bearer laptop-token")
+        #expect(kind(inside, clients: ["laptop"]) == .clientAuthRequired, "fields of a request are the upstream's")
+    }
+
+    /// A page of another origin must not act with the credential.
+    @Test(
+        arguments: [
+            ("Origin: https://evil.example", .originRefused), ("Origin: null", .originRefused),
+            ("Sec-Fetch-Site: cross-site", .originRefused), ("Origin: https://up.example", nil),
+            ("Origin: https://up.example:443", .originRefused), ("Origin: http://up.example", .originRefused),
+            ("Sec-Fetch-Site: same-origin", nil),
+        ] as [(String, ProblemKind?)]
+    )
+    func onlyPagesOfThatHostMayCall(_ field: String, _ expected: ProblemKind?) {
+        #expect(kind(Self.get("up.example", "/a", field)) == expected)
+    }
+
+    @Test(arguments: [("Authorization: Bearer laptop-token", true), ("Authorization: Bearer of-the-upstream", false)])
+    func aTokenOfAClientDoesNotReachTheUpstream(_ field: String, _ isStripped: Bool) {
+        let origin = InterceptedOrigin(host: "up.example", port: 443, proof: Array("Bearer laptop-token".utf8))
+        let request = Self.get("up.example", "/a", field)
+        guard case .admitted(let admitted)? = fixture(clients: ["laptop"]).decide(request, inPlaceOf: origin) else {
+            Issue.record("it was refused")
+            return
+        }
+        #expect(admitted.stripsAuthorization == isStripped && admitted.client == "laptop")
+    }
+
+    @Test func onAConnectionThatWasTakenNoOtherOneIs() {
+        let origin = InterceptedOrigin(host: "up.example", port: 443)
+        let problem = Self.problem(fixture().connect(Self.connect(), inPlaceOf: origin))
+        #expect(problem?.kind == .methodRefused)
+    }
+}

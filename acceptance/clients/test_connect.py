@@ -1,0 +1,372 @@
+"""HTTPS through the gateway: clients that use it as their proxy, send CONNECT, and trust its local authority."""
+
+import asyncio
+import json
+import os
+import socket
+import ssl
+import subprocess
+import threading
+import urllib.request
+
+import aiohttp
+import httpx
+import pytest
+import requests
+from cryptography import x509
+from harness import debian, processes
+from harness.configs import CANARY
+from harness.tls import nginx_over_tls
+
+TOKEN = "token-of-the-laptop-1"
+
+
+@pytest.fixture(scope="session")
+def named_upstream(tmp_path_factory, certificate_authority):
+    """nginx with TLS for the name localhost; wants the canary as its bearer token."""
+    certificate, key = certificate_authority.issue("named", "DNS:localhost,IP:127.0.0.1")
+    nginx = nginx_over_tls(tmp_path_factory.mktemp("nginx"), certificate, key, f"Bearer {CANARY}")
+    yield nginx
+    nginx.stop()
+
+
+def port_of(url):
+    return int(url.rsplit(":", 1)[1])
+
+
+@pytest.fixture
+def configured(named_upstream, certificate_authority):
+    def configured(**more):
+        tls = {"ca": str(certificate_authority.certificate)}
+        upstream = f"https://localhost:{port_of(named_upstream.url)}"
+        return {
+            "credentials": {"canary": {"strategy": "bearer", "token": CANARY}},
+            "routes": {"named": {"upstream": upstream, "auth": "canary", "tls": tls}},
+            **more,
+        }
+
+    return configured
+
+
+def listener(intercept=True):
+    return {"address": f"127.0.0.1:{processes.free_port()}", **({"intercept": True} if intercept else {})}
+
+
+@pytest.fixture
+def intercepting(start_gateway, configured):
+    def start(**more):
+        place = listener()
+        gateway = start_gateway(configured(**more), listeners=[place])
+        gateway.proxy = f"http://{place['address']}"
+        gateway.proxy_listeners = [place]
+        gateway.ca = gateway.run("ca", "show", "--path").stdout.strip()
+        gateway.target = configured()["routes"]["named"]["upstream"]
+        return gateway
+
+    return start
+
+
+def curl(gateway, *words, proxy=None, url=None):
+    command = ["curl", "-sS", "-i", "--http1.1", "-x", proxy or gateway.proxy, "--cacert", gateway.ca, *words, url or gateway.target + "/x"]
+    return subprocess.run(command, capture_output=True, text=True, timeout=30, env=processes.environment())
+
+
+def test_curl_gets_the_credential(intercepting):
+    gateway = intercepting()
+    done = curl(gateway)
+    assert done.returncode == 0 and "HTTP/1.1 200 OK" in done.stdout and "GET /x" in done.stdout, done
+    assert "Gateway-Request-Id" in done.stdout
+
+
+def with_requests(gateway, path):
+    with requests.Session() as session:
+        # The environment's own bundle would win.
+        session.trust_env = False
+        session.proxies, session.verify = {"https": gateway.proxy}, gateway.ca
+        answers = [session.post(f"{gateway.target}{path}", data=b"x" * 100_000, timeout=20) for _ in range(3)]
+    return answers[-1].status_code, answers[-1].text
+
+
+def with_urllib(gateway, path):
+    context = ssl.create_default_context(cafile=gateway.ca)
+    handlers = urllib.request.ProxyHandler({"https": gateway.proxy}), urllib.request.HTTPSHandler(context=context)
+    with urllib.request.build_opener(*handlers).open(f"{gateway.target}{path}", data=b"x", timeout=20) as answer:
+        return answer.status, answer.read().decode()
+
+
+def with_httpx(gateway, path):
+    context = ssl.create_default_context(cafile=gateway.ca)
+    with httpx.Client(proxy=gateway.proxy, verify=context, trust_env=False, timeout=20) as client:
+        answer = client.post(f"{gateway.target}{path}", content=b"x")
+    return answer.status_code, answer.text
+
+
+def with_aiohttp(gateway, path):
+    async def post():
+        context = ssl.create_default_context(cafile=gateway.ca)
+        async with aiohttp.ClientSession() as session:
+            async with session.post(f"{gateway.target}{path}", data=b"x", proxy=gateway.proxy, ssl=context) as answer:
+                return answer.status, await answer.text()
+
+    return asyncio.run(post())
+
+
+@pytest.mark.parametrize("client", [with_requests, with_urllib, with_httpx, with_aiohttp])
+def test_a_client_of_python_gets_it(intercepting, client):
+    status, text = client(intercepting(), "/post/7")
+    assert status == 200 and "POST /post/7" in text
+
+
+@pytest.fixture
+def git_server(tmp_path, certificate_authority):
+    certificate, key = certificate_authority.issue("git", "DNS:localhost,IP:127.0.0.1")
+    secure = ("--certfile", str(certificate), "--keyfile", str(key))
+    values = {"GIT_PROJECT_ROOT": str(tmp_path / "root"), "GIT_USER": "robot", "GIT_PASSWORD": CANARY}
+    server = debian.gunicorn(tmp_path / "server", "git_server:application", *secure, **values)
+    yield server
+    server.stop()
+
+
+def test_git_clones_and_pushes(git_server, start_gateway, certificate_authority, tmp_path):
+    """With the variables that git reads."""
+
+    def git(*words, cwd=tmp_path, **more):
+        clean = processes.environment(GIT_CONFIG_NOSYSTEM="1", HOME=str(tmp_path), GIT_TERMINAL_PROMPT="0", **more)
+        options = ("-c", "user.name=Test", "-c", "user.email=test@example.com", "-c", "init.defaultBranch=main")
+        done = subprocess.run(["git", *options, *words], cwd=cwd, env=clean, capture_output=True, text=True, timeout=60)
+        assert done.returncode == 0, done
+        return done.stdout
+
+    git("init", "--bare", "root/project.git")
+    git("config", "http.receivepack", "true", cwd=tmp_path / "root/project.git")
+    upstream = f"https://localhost:{port_of(git_server.url)}"
+    auth = {"strategy": "basic", "username": "robot", "password": CANARY}
+    route = {"upstream": upstream, "auth": auth, "tls": {"ca": str(certificate_authority.certificate)}}
+    place = listener()
+    gateway = start_gateway({"routes": {"git": route}}, listeners=[place])
+    ca = gateway.run("ca", "show", "--path").stdout.strip()
+    proxy = {"HTTPS_PROXY": f"http://{place['address']}", "GIT_SSL_CAINFO": ca}
+    git("clone", f"{upstream}/project.git", "work", **proxy)
+    (tmp_path / "work/file").write_bytes(os.urandom(3 << 20))
+    git("add", "file", cwd=tmp_path / "work")
+    git("commit", "-m", "one", cwd=tmp_path / "work")
+    git("push", "origin", "HEAD:main", cwd=tmp_path / "work", **proxy)
+    assert "one" in git("log", "--oneline", "main", cwd=tmp_path / "root/project.git")
+
+
+def test_explain_looks_into_the_connection(intercepting):
+    gateway = intercepting()
+    done = gateway.run("explain", "--json", f"curl -x {gateway.proxy} {gateway.target}/x")
+    assert done.returncode == 0, done
+    said = json.loads(done.stdout)
+    assert said["route"]["name"] == "named" and said.get("refusal") is None, said
+    refused = gateway.run("explain", f"curl -x {gateway.proxy} https://elsewhere.test/")
+    assert "No route leads to https://elsewhere.test:443" in refused.stdout, refused
+
+
+def test_many_connections_at_once(intercepting):
+    """Each connection has a handshake of its own; the certificate of the host is made once."""
+    gateway = intercepting()
+    found, errors = [], []
+
+    def one():
+        try:
+            with inside(gateway, tunnel(gateway)) as secure:
+                found.append(secure.getpeercert(binary_form=True))
+                assert ask(gateway, secure).startswith(b"HTTP/1.1 200 ")
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=one) for _ in range(50)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    assert not errors and len(found) == 50 and len(set(found)) == 1, errors[:3]
+
+
+def test_a_host_without_a_route_is_refused_with_what_to_do(intercepting):
+    gateway = intercepting()
+    done = curl(gateway, url="https://elsewhere.test/")
+    assert done.returncode == 56 and "404 No route leads to https://elsewhere.test:443" in done.stdout + done.stderr, done
+
+
+def test_a_listener_that_does_not_intercept_says_which_key(start_gateway, configured):
+    gateway = start_gateway(configured())
+    with socket.create_connection(("127.0.0.1", gateway.port), timeout=10) as wire:
+        wire.sendall(b"CONNECT localhost:443 HTTP/1.1\r\nHost: localhost:443\r\n\r\n")
+        answer = wire.recv(4096)
+    assert answer.startswith(b"HTTP/1.1 405 ") and b"intercept: true" in answer.split(b"\r\n")[0], answer
+
+
+def test_the_client_proves_itself_on_the_connect(intercepting):
+    gateway = intercepting(access={"clients": {"laptop": {"token": TOKEN}}})
+    assert "407 " in curl(gateway).stdout
+    assert "407 " in curl(gateway, proxy=gateway.proxy.replace("//", "//laptop:wrong@")).stdout
+    good = gateway.proxy.replace("//", f"//laptop:{TOKEN}@")
+    done = curl(gateway, proxy=good)
+    assert "HTTP/1.1 200 OK" in done.stdout, done
+    # What a request has inside is the upstream's, and the gateway's credential takes its place.
+    assert "HTTP/1.1 200 OK" in curl(gateway, "-H", "Authorization: Bearer of-the-client", proxy=good).stdout
+
+
+def tunnel(gateway, proof=None):
+    """A connection on which CONNECT was answered."""
+    wire = socket.create_connection(("127.0.0.1", int(gateway.proxy.rsplit(":", 1)[1])), timeout=10)
+    name = f"localhost:{gateway.target.rsplit(':', 1)[1]}"
+    proof = f"Proxy-Authorization: Bearer {proof}\r\n" if proof else ""
+    wire.sendall(f"CONNECT {name} HTTP/1.1\r\nHost: {name}\r\n{proof}\r\n".encode())
+    answer = wire.recv(4096)
+    assert answer.startswith(b"HTTP/1.1 200 ") and answer.endswith(b"\r\n\r\n"), answer
+    return wire
+
+
+def inside(gateway, wire, name="localhost"):
+    context = ssl.create_default_context(cafile=gateway.ca)
+    context.verify_flags |= ssl.VERIFY_X509_STRICT
+    return context.wrap_socket(wire, server_hostname=name)
+
+
+def ask(gateway, secure, host=None):
+    host = host or f"localhost:{gateway.target.rsplit(':', 1)[1]}"
+    secure.sendall(f"GET /y HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())
+    return secure.recv(65536)
+
+
+def test_another_name_inside_is_refused(intercepting):
+    gateway = intercepting()
+    with inside(gateway, tunnel(gateway)) as secure:
+        assert ask(gateway, secure).startswith(b"HTTP/1.1 200 ")
+        assert ask(gateway, secure, "elsewhere.test").startswith(b"HTTP/1.1 421 ")
+    with tunnel(gateway) as wire, pytest.raises((ssl.SSLError, ConnectionError)):
+        inside(gateway, wire, "elsewhere.test")
+
+
+def test_a_client_that_a_reload_removes_asks_no_more_on_its_connection(intercepting, configured):
+    clients = {"laptop": {"token": TOKEN}, "other": {"token": "token-of-another-2"}}
+    gateway = intercepting(access={"clients": clients})
+    with inside(gateway, tunnel(gateway, TOKEN)) as secure:
+        assert ask(gateway, secure).startswith(b"HTTP/1.1 200 ")
+        gateway.configure(configured(access={"clients": {"other": clients["other"]}}), gateway.proxy_listeners)
+        assert gateway.run("reload").returncode == 0
+        assert not ask(gateway, secure).startswith(b"HTTP/1.1 200 ")
+
+
+def test_bytes_behind_the_connect_belong_to_tls(intercepting):
+    """Some clients send their hello at once."""
+    gateway = intercepting()
+    context = ssl.create_default_context(cafile=gateway.ca)
+    incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+    session = context.wrap_bio(incoming, outgoing, server_hostname="localhost")
+    with pytest.raises(ssl.SSLWantReadError):
+        session.do_handshake()
+    name = f"localhost:{gateway.target.rsplit(':', 1)[1]}"
+    with socket.create_connection(("127.0.0.1", int(gateway.proxy.rsplit(":", 1)[1])), timeout=10) as wire:
+        wire.sendall(f"CONNECT {name} HTTP/1.1\r\nHost: {name}\r\n\r\n".encode() + outgoing.read())
+        answer = b""
+        while b"\r\n\r\n" not in answer:
+            answer += wire.recv(4096)
+        incoming.write(answer.split(b"\r\n\r\n", 1)[1])
+        while True:
+            try:
+                session.do_handshake()
+                break
+            except ssl.SSLWantReadError:
+                if pending := outgoing.read():
+                    wire.sendall(pending)
+                incoming.write(wire.recv(65536))
+        assert session.version() == "TLSv1.3"
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        "CONNECT localhost HTTP/1.1\r\nHost: localhost",
+        "CONNECT localhost:443 HTTP/1.1\r\nHost: elsewhere:443",
+        "CONNECT localhost:443 HTTP/1.1\r\nHost: localhost:443\r\nContent-Length: 4",
+        "CONNECT localhost:443 HTTP/1.1\r\nHost: localhost:443\r\nTransfer-Encoding: chunked",
+        "CONNECT https://localhost:443/ HTTP/1.1\r\nHost: localhost:443",
+        "CONNECT /x HTTP/1.1\r\nHost: localhost",
+        "CONNECT user@localhost:443 HTTP/1.1\r\nHost: localhost:443",
+        "GET localhost:443 HTTP/1.1\r\nHost: localhost:443",
+    ],
+)
+def test_a_malformed_connect_is_refused(intercepting, head):
+    gateway = intercepting()
+    with socket.create_connection(("127.0.0.1", int(gateway.proxy.rsplit(":", 1)[1])), timeout=10) as wire:
+        wire.sendall(head.encode() + b"\r\n\r\n")
+        assert wire.recv(4096).startswith(b"HTTP/1.1 400 ")
+
+
+def test_the_authority_can_sign_for_the_routes_host_alone(intercepting):
+    gateway = intercepting()
+    [root] = x509.load_pem_x509_certificates(open(gateway.ca, "rb").read())
+    assert root.extensions.get_extension_for_class(x509.BasicConstraints).value.path_length == 1
+    with inside(gateway, tunnel(gateway)) as secure:
+        leaf = x509.load_der_x509_certificate(secure.getpeercert(binary_form=True))
+    names = leaf.extensions.get_extension_for_class(x509.SubjectAlternativeName)
+    assert names.critical and names.value.get_values_for_type(x509.DNSName) == ["localhost"]
+    life = leaf.not_valid_after_utc - leaf.not_valid_before_utc
+    assert life.days <= 7
+    sealed = (gateway.folder / "state" / "ca" / "authority").read_bytes()
+    assert b"PRIVATE KEY" not in sealed and oct(os.stat(gateway.folder / "state" / "ca" / "authority").st_mode)[-3:] == "600"
+
+
+def test_a_restart_keeps_the_authority(intercepting):
+    gateway = intercepting()
+    before = open(gateway.ca).read()
+    gateway.stop()
+    gateway.start()
+    assert open(gateway.ca).read() == before
+    assert "HTTP/1.1 200 OK" in curl(gateway).stdout
+    assert json.loads(gateway.run("audit", "query", "--json", "--failed").stdout or "[]") is not None
+
+
+def refused_connect(gateway, *fields, behind=b""):
+    """What comes until the connection ends."""
+    with socket.create_connection(("127.0.0.1", int(gateway.proxy.rsplit(":", 1)[1])), timeout=10) as wire:
+        lines = "".join(field + "\r\n" for field in fields)
+        wire.sendall(f"CONNECT elsewhere.test:443 HTTP/1.1\r\nHost: elsewhere.test:443\r\n{lines}\r\n".encode() + behind)
+        answer = b""
+        while part := wire.recv(65536):
+            answer += part
+    return answer
+
+
+def test_bytes_behind_a_refused_connect_are_no_requests(intercepting):
+    gateway = intercepting()
+    target = gateway.target.removeprefix("https://")
+    smuggled = f"GET https://{target}/smuggled HTTP/1.1\r\nHost: {target}\r\n\r\n".encode()
+    answer = refused_connect(gateway, behind=smuggled)
+    assert answer.startswith(b"HTTP/1.1 404 ") and answer.count(b"HTTP/1.1 ") == 1, answer
+
+
+def test_a_page_of_another_origin_may_not_call(intercepting):
+    gateway = intercepting()
+    for field, status in {"Origin: https://evil.test": 403, "Sec-Fetch-Site: cross-site": 403, f"Origin: {gateway.target}": 200}.items():
+        assert f"HTTP/1.1 {status} " in curl(gateway, "-X", "POST", "-H", field).stdout
+
+
+def test_a_connect_that_is_completed_after_its_listener_has_changed_is_refused(intercepting, configured):
+    gateway = intercepting()
+    name = f"localhost:{gateway.target.rsplit(':', 1)[1]}"
+    with socket.create_connection(("127.0.0.1", int(gateway.proxy.rsplit(":", 1)[1])), timeout=10) as wire:
+        wire.sendall(f"CONNECT {name} HTTP/1.1\r\nHost: {name}\r\n".encode())
+        [place] = gateway.proxy_listeners
+        gateway.configure(configured(), [{"address": place["address"]}])
+        done = gateway.run("reload")
+        assert done.returncode == 0 and "listeners.proxy" in done.stdout, done
+        wire.sendall(b"\r\n")
+        answer = b""
+        while part := wire.recv(65536):
+            answer += part
+    assert answer.startswith(b"HTTP/1.1 503 ") or answer.startswith(b"HTTP/1.1 405 "), answer
+
+
+def test_a_removed_bundle_is_written_again(intercepting):
+    gateway = intercepting()
+    before = open(gateway.ca).read()
+    os.unlink(gateway.ca)
+    gateway.stop()
+    gateway.start()
+    assert open(gateway.ca).read() == before
