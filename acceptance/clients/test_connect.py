@@ -15,7 +15,7 @@ import pytest
 import requests
 from cryptography import x509
 from harness import debian, processes
-from harness.configs import CANARY
+from harness.configs import BEARER, CANARY
 from harness.tls import nginx_over_tls
 
 TOKEN = "token-of-the-laptop-1"
@@ -40,8 +40,7 @@ def configured(named_upstream, certificate_authority):
         tls = {"ca": str(certificate_authority.certificate)}
         upstream = f"https://localhost:{port_of(named_upstream.url)}"
         return {
-            "credentials": {"canary": {"strategy": "bearer", "token": CANARY}},
-            "routes": {"named": {"upstream": upstream, "auth": "canary", "tls": tls}},
+            "routes": {"named": {"upstream": upstream, "auth": BEARER, "tls": tls}},
             **more,
         }
 
