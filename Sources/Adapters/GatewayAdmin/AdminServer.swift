@@ -78,7 +78,7 @@ package actor AdminServer {
                     channel.close(promise: nil)
                     return channel.eventLoop.makeFailedFuture(PeerRefused())
                 }
-                // Whoever may not connect pushes nobody out.
+                // A peer that may not connect must not close the connection of another.
                 limit.admit(channel)
                 return connection.setup(channel: channel, logger: logger).map(AcceptedConnection.init)
             }

@@ -3,7 +3,7 @@ import Synchronization
 
 /// How many clients a listener has at once, so that the descriptors are the proxy's.
 ///
-/// The oldest connection gives way to one that comes. Otherwise whoever stays connected would keep operators out.
+/// The oldest connection gives way to one that comes. Otherwise clients that stay connected would keep operators out.
 final class ConnectionLimit: Sendable {
     private struct Connections {
         var open: [Int: any Channel] = [:]

@@ -16,8 +16,8 @@ extension AuditReader {
     /// The rows about a request, by the gateway's id or the client's, oldest first.
     ///
     /// - Parameters:
-    ///   - newest: So many rows of each table are looked at, the newest ones: no column of an id has an index.
-    ///   - limit: So many of them are returned.
+    ///   - newest: The number of rows of each table that are read, newest first. No column of an id has an index.
+    ///   - limit: The maximum number of them that is returned.
     package func request(
         _ id: String,
         newest: Int,

@@ -50,7 +50,7 @@ package final class LocalAuthority: LeafAuthority {
     /// Makes sure that the authority can sign for these hosts. To be repeated daily: certificates end.
     ///
     /// - Throws: ``LeafError`` that names the file and what to do.
-    /// - Returns: The hosts for which a new root was made, which nobody trusts yet.
+    /// - Returns: The hosts for which a new root was made. Clients do not trust it yet.
     @discardableResult
     package func cover(_ hosts: [String]) throws(LeafError) -> [String] {
         guard !hosts.isEmpty else { return [] }
@@ -106,7 +106,7 @@ package final class LocalAuthority: LeafAuthority {
         return found.map { ($0.certificate, $0.key, $0.der) }
     }
 
-    /// One for each host, under a root whose key nobody has afterwards.
+    /// One for each host, under a root whose key is not kept.
     private static func root(for hosts: [String], at now: UnixTime) throws -> AuthorityFile.Root {
         let key = P256.Signing.PrivateKey()
         let certificate = try AuthorityCertificates.root(key, from: now, for: life)

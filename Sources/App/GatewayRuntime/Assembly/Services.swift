@@ -45,19 +45,19 @@ struct AuthorityService: Service {
 
     func run() async throws {
         await cancelWhenGracefulShutdown {
-            while (try? await clock.sleep(for: Self.interval)) != nil { renew() }
+            while (try? await clock.sleep(for: Self.interval)) != nil { await renew() }
         }
     }
 
-    private func renew() {
-        do throws(LeafError) {
-            let hosts = try authority.cover(live.state.plan.interceptedHosts)
-            guard !hosts.isEmpty else { return }
+    private func renew() async {
+        switch await authority.coverInTime(live.state.plan.interceptedHosts) {
+        case .success(let hosts) where hosts.isEmpty: break
+        case .success(let hosts):
             logger.warning(
                 "New certificates of the local authority have to be trusted",
                 metadata: ["hosts": "\(hosts.joined(separator: " "))", "command": "authgateway ca show"]
             )
-        } catch {
+        case .failure(let error):
             logger.error("The local authority cannot be renewed", metadata: ["reason": "\(error.description)"])
         }
     }

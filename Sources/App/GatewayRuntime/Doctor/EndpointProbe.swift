@@ -7,7 +7,7 @@ import NIOPosix
 
 /// Connects to every upstream and every authority of a plan, side by side.
 struct EndpointProbe: Sendable {
-    /// So many at a time: each may take a thread for its name.
+    /// The number of probes at a time: each may take a thread for its name.
     private static let atOnce = 16
 
     /// Connected to once, even if several routes or credentials use it.

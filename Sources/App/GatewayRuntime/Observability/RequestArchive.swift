@@ -3,7 +3,7 @@ import GatewayCore
 
 /// Finds what became of the requests of an id: among those in memory, and in the audit log.
 struct RequestArchive: Sendable {
-    /// So many rows of each table are read through. No column of an id has an index.
+    /// The number of rows of each table that are read. No column of an id has an index.
     private static let newestRows = 500_000
     private static let maximumRows = 200
     private static let deadline: Duration = .seconds(3)

@@ -7,9 +7,9 @@ import Synchronization
 final class RequestTelemetry: Sendable {
     /// More requests between two exports are counted and not kept.
     static let spanLimit = 8192
-    /// So many of them may be of requests that were not let in, or that no route was meant for: anybody can send those.
+    /// How many of them may be of refused requests, or of those without a route: every client can send those.
     static let strangerLimit = 1024
-    /// So many kinds of requests are told apart on one event loop; all others are one kind.
+    /// The number of kinds of requests on one event loop; all others are one kind.
     static let kindLimit = 1000
 
     /// What the duration of a request is counted by.

@@ -161,11 +161,15 @@ final class Reloader: Service {
         return await announce(report)
     }
 
-    /// - Parameter hosts: Those that programs have to trust first.
-    private static func warning(of hosts: [String]) -> String {
-        guard !hosts.isEmpty else { return "" }
-        return "New certificates of the local authority have to be trusted for \(hosts.joined(separator: ", ")): "
-            + "authgateway ca show\n"
+    /// After what the reload takes away is gone, which must not wait for a certificate.
+    private func coverHosts(of plan: Plan) async -> String {
+        switch await parts.authority.coverInTime(plan.interceptedHosts) {
+        case .success(let hosts) where hosts.isEmpty: return ""
+        case .success(let hosts):
+            return "New certificates of the local authority have to be trusted for \(hosts.joined(separator: ", ")): "
+                + "authgateway ca show\n"
+        case .failure(let error): return "Hosts that are new cannot be intercepted: \(error.description)\n"
+        }
     }
 
     private func apply(_ file: ConfigurationFile, _ cause: ReloadReport.Cause) async -> ReloadReport {
@@ -186,7 +190,6 @@ final class Reloader: Service {
         let sources = parts.makeSources(plan, live.sources)
         let prepared: PreparedReload
         do {
-            report.warnings += Self.warning(of: try parts.authority.cover(plan.interceptedHosts))
             let configuration = parts.makeConfiguration(plan, sources)
             prepared = try await parts.proxy.prepare(configuration, listeners: plan.listeners)
         } catch {
@@ -207,6 +210,7 @@ final class Reloader: Service {
         if let warning = ProxyServer.warning(of: late, that: "it serves the new configuration") {
             report.warnings += "\(warning)\n"
         }
+        report.warnings += await coverHosts(of: plan)
         for keeper in sources.keepers(keptFrom: live.sources) { keeper.reloaded() }
         for keeper in live.sources.keepers(notIn: sources) { keeper.retire() }
         for keepers in live.sources.perSubjectKeepers(notIn: sources) { keepers.retire() }

@@ -10,7 +10,7 @@ final class AuditChainCheck: Sendable {
     /// A gateway that runs for a moment only does without.
     static let delay: Duration = .seconds(30)
     static let interval: Duration = .seconds(86_400)
-    /// A disk that does not answer keeps nobody from stopping.
+    /// A disk that does not answer must not delay the stop.
     static let limit: Duration = .seconds(600)
 
     struct Result: Hashable, Sendable {

@@ -1,6 +1,6 @@
 /// Whether a password that all subjects of a credential share may be sent. Directories lock accounts.
 package struct SharedPassword: Sendable {
-    /// So many subjects in turn are refused before a password that has worked counts as refused: one of them may have been removed.
+    /// The number of refusals in turn after which a password that has worked counts as refused. One subject may have been removed.
     package static let tolerated = 3
 
     /// Why it is not sent, until an operator's call for one of the subjects has brought a token.

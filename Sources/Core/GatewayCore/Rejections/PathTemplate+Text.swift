@@ -29,7 +29,7 @@ extension PathTemplate {
     private static func isLeftOut(_ bytes: borrowing Span<UInt8>, _ word: Range<Int>) -> Bool {
         guard word.count <= maximumWordLength else { return true }
         var (digits, humps, isCapital) = (0, 0, true)
-        var (consonants, mostConsonants) = (0, 0)
+        var (consonants, longestRun) = (0, 0)
         for index in word {
             let byte = bytes[index]
             // Encoded text, an e-mail address, or what no path has.
@@ -39,11 +39,11 @@ extension PathTemplate {
             isCapital = byte &- 0x41 < 26
             if isCapital, !wasCapital { humps += 1 }
             consonants = isConsonant(byte) ? consonants + 1 : 0
-            mostConsonants = max(mostConsonants, consonants)
+            longestRun = max(longestRun, consonants)
         }
         if digits > 0, isIdentifier(bytes, word, digits: digits) { return true }
         // Random letters change their case far more often than names do, and names have vowels.
-        if word.count >= 12, humps * 4 >= word.count || mostConsonants >= 6 { return true }
+        if word.count >= 12, humps * 4 >= word.count || longestRun >= 6 { return true }
         return word.count >= 20 && (digits > 0 || humps * 5 >= word.count)
     }
 

@@ -260,7 +260,7 @@ struct RecipeGrant: TokenGrant {
         let isRedirect = (300..<400).contains(reply.status)
         let redirect = isRedirect ? "; a redirect is never followed: list it as success if it is one" : ""
         let detail = "\(refusal(reply, step, flow, index))\(redirect): check the recipe and its secrets."
-        // Many forms redirect whoever they do not let in.
+        // Many forms answer a refused login with a redirect.
         let isRefusedForm = isRedirect && flow == "acquire" && step.request.names.contains { secrets[$0] != nil }
         // Among the secrets may be a password, and directories lock accounts.
         let mayRefusePassword = !secrets.isEmpty && RefreshError(reply) != .configuration || isRefusedForm
