@@ -89,7 +89,7 @@ enum FolderTable {
         ],
         ["Plan": ["Observability", "State"]],
         [
-            "Reload": ["Configuration", "Console", "Observability", "Plan", "State"],
+            "Reload": ["Configuration", "Console", "Observability", "Plan", "Secrets", "State"],
             "Vending": ["Observability", "Plan"],
         ],
         [

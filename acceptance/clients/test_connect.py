@@ -369,3 +369,19 @@ def test_a_removed_bundle_is_written_again(intercepting):
     gateway.stop()
     gateway.start()
     assert open(gateway.ca).read() == before
+
+
+def test_a_reload_withdraws_although_no_certificate_can_be_made(intercepting, configured):
+    clients = {"laptop": {"token": TOKEN}, "other": {"token": "token-of-another-2"}}
+    gateway = intercepting(access={"clients": clients})
+    with inside(gateway, tunnel(gateway, TOKEN)) as secure:
+        assert ask(gateway, secure).startswith(b"HTTP/1.1 200 ")
+        folder = gateway.folder / "state" / "ca"
+        folder.rename(folder.with_name("away"))
+        folder.write_text("no folder")
+        config = configured(access={"clients": {"other": clients["other"]}})
+        config["routes"]["new"] = {"upstream": "https://new.test", "auth": BEARER}
+        gateway.configure(config, gateway.proxy_listeners)
+        done = gateway.run("reload")
+        assert done.returncode == 0 and "cannot be intercepted" in done.stdout + done.stderr, done
+        assert not ask(gateway, secure).startswith(b"HTTP/1.1 200 ")

@@ -12,7 +12,8 @@ extension LocalAuthority {
         }
         switch result {
         case .success(let covered): return covered
-        case .failure(let failure): return .failure(LeafError("the local authority is not written in time (\(failure))"))
+        case .failure(let failure):
+            return .failure(LeafError("the local authority is not written in time (\(failure))"))
         }
     }
 }
