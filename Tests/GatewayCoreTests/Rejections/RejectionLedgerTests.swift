@@ -11,6 +11,8 @@ struct RejectionLedgerTests {
         let generation: Int
         var client: String? = "a"
         var isConfirmed = false
+        /// The token of this generation is the second one that the same request tried, and it was accepted.
+        var isAcceptedAgain = false
         /// nil where the token of this generation is the second one that the same request tried.
         var decision: RejectionLedger.RejectionDecision?
     }
@@ -25,6 +27,10 @@ struct RejectionLedgerTests {
         var ledger = RejectionLedger()
         for (number, line) in transcript.lines.enumerated() {
             let (key, now) = (ledgerKey(line.path), second(line.second))
+            guard !line.isAcceptedAgain else {
+                ledger.accepted(key, generation: line.generation)
+                continue
+            }
             guard let expected = line.decision else {
                 ledger.rejectedAgain(key, generation: line.generation, at: now)
                 continue
@@ -78,7 +84,25 @@ private func again(_ path: String, _ generation: Int, at second: Int) -> Line {
     Line(second: second, path: path, generation: generation)
 }
 
+private func acceptedAgain(_ path: String, _ generation: Int) -> Line {
+    Line(second: 0, path: path, generation: generation, isAcceptedAgain: true)
+}
+
 private let transcripts: [Transcript] = [
+    Transcript(
+        testDescription: "a path that accepted the newer token rejects the next one: that counts at once",
+        lines: [
+            rejected("/x", 1, at: 0, .counts), acceptedAgain("/x", 2), rejected("/x", 3, at: 1, .counts),
+            again("/x", 4, at: 1), acceptedAgain("/x", 4), rejected("/x", 5, at: 2, .suppressed),
+        ]
+    ),
+    Transcript(
+        testDescription: "that another path accepted the newer token, or this one the old token, ends no pause",
+        lines: [
+            rejected("/x", 1, at: 0, .counts), acceptedAgain("/y", 2), acceptedAgain("/x", 1),
+            rejected("/x", 3, at: 1, .suppressed),
+        ]
+    ),
     Transcript(
         testDescription: "a revocation counts at once, and late rejections of the same token cost nothing",
         lines: [rejected("/x", 1, at: 0, .counts)]

@@ -12,6 +12,7 @@
 ///   one, and two such paths would end each other's pauses without end.
 /// - The pause begins with the rejection that counts, not only with the second rejection. A client that leaves before that
 ///   one, or whose content was too long to be held, has no other renewal either.
+/// - The pause ends when the newer token is accepted there: the older one was invalid, as it said.
 /// - All that counts is paid for by the client whose request it was. That bounds what a client can cause with ever new paths,
 ///   or with a path that answers 2xx and 401 in turn. A client that has spent its budget takes nothing from others: a probe
 ///   that it could not pay for is left to them.
@@ -124,6 +125,15 @@ package struct RejectionLedger: Sendable {
         entry.generation = generation
         entry.probeAt = now + entry.pause
         entries[key] = entry
+    }
+
+    /// The request whose rejection counted was sent again with a newer token, of this generation, and was accepted.
+    ///
+    /// So the older token was invalid, and the path does not reject every token: its next rejection counts at once.
+    package mutating func accepted(_ key: Key, generation: Int) {
+        newest = max(newest, generation)
+        guard let entry = entries[key], entry.awaitsOutcome, generation > entry.generation else { return }
+        entries[key] = nil
     }
 
     /// nil for a template whose probe has been due for so long that the next rejection is like its first.

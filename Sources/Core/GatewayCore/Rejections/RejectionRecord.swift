@@ -50,4 +50,8 @@ package final class RejectionRecord: Sendable {
     package func rejectedAgain(_ key: RejectionLedger.Key, generation: Int, at now: MonotonicTime) {
         ledger.withLock { $0.rejectedAgain(key, generation: generation, at: now) }
     }
+
+    package func accepted(_ key: RejectionLedger.Key, generation: Int) {
+        ledger.withLock { $0.accepted(key, generation: generation) }
+    }
 }

@@ -67,9 +67,12 @@ extension ExchangeDriver {
     }
 
     func confirm() {
-        guard route.rejections != nil, isAuthorized else { return }
+        guard let rejections = route.rejections, isAuthorized else { return }
         let request = client.request.bytes
         route.accepted(client.request.decoder.head, request.readableBytesUInt8Span)
+        guard rules.wasReplayed, let credential else { return }
+        let key = rejections.key(Int(route.number), client.request.decoder.head, request.readableBytesUInt8Span)
+        rejections.accepted(key, generation: credential.generation)
     }
 
     /// A path that rejects every token must not cause a renewal with each request.
