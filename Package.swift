@@ -43,6 +43,10 @@ let certificates: [Target.Dependency] = [
     .product(name: "SwiftASN1", package: "swift-asn1"),
 ]
 let nioHTTP1: Target.Dependency = .product(name: "NIOHTTP1", package: "swift-nio")
+let nioHTTP2: [Target.Dependency] = [
+    .product(name: "NIOHTTP2", package: "swift-nio-http2"),
+    .product(name: "NIOHPACK", package: "swift-nio-http2"),
+]
 let nio: [Target.Dependency] = [
     .product(name: "NIOCore", package: "swift-nio"),
     .product(name: "NIOPosix", package: "swift-nio"),
@@ -59,7 +63,6 @@ let package = Package(
     ],
     dependencies: [
         .package(url: "https://github.com/apple/swift-argument-parser", exact: "1.8.2"),
-        // Imported nowhere here: it fixes the version that other packages bring.
         .package(url: "https://github.com/apple/swift-asn1", exact: "1.7.4"),
         .package(url: "https://github.com/apple/swift-certificates", exact: "1.21.1"),
         .package(url: "https://github.com/apple/swift-collections", exact: "1.6.0"),
@@ -68,6 +71,7 @@ let package = Package(
         .package(url: "https://github.com/apple/swift-log", exact: "1.16.2"),
         .package(url: "https://github.com/apple/swift-metrics", exact: "2.13.0"),
         .package(url: "https://github.com/apple/swift-nio", exact: "2.101.2"),
+        .package(url: "https://github.com/apple/swift-nio-http2", exact: "1.46.0"),
         .package(url: "https://github.com/apple/swift-nio-ssl", exact: "2.37.6"),
         .package(url: "https://github.com/groue/GRDB.swift", exact: "7.10.0"),
         .package(url: "https://github.com/hummingbird-project/hummingbird", exact: "2.28.1"),
@@ -95,7 +99,7 @@ let package = Package(
         target("GatewayAudit", in: "Adapters", ["GatewayCore", crypto, logging] + storage),
         target("GatewayLocalAuthority", in: "Adapters", ["GatewayCore", "GatewayFiles", crypto] + certificates),
         target("GatewayAdmin", in: "Adapters", ["GatewayCore", logging] + hummingbird + nio),
-        target("GatewayProxy", in: "DataPlane", ["GatewayCore", "GatewayFiles", logging] + nio),
+        target("GatewayProxy", in: "DataPlane", ["GatewayCore", "GatewayFiles", logging] + nioHTTP2 + nio),
 
         // Part of the program: local authorities and upstreams for a first run, for demonstrations and for tests.
         target(
@@ -148,7 +152,7 @@ let package = Package(
         ),
         tests(
             "GatewayProxyTests",
-            ["GatewayProxy", "GatewayTesting", .product(name: "NIOEmbedded", package: "swift-nio")] + nio
+            ["GatewayProxy", "GatewayTesting", .product(name: "NIOEmbedded", package: "swift-nio")] + nioHTTP2 + nio
         ),
         tests(
             "DifferentialTests",

@@ -18,7 +18,8 @@ enum ImportTable {
         "GatewayLocalAuthority": ["GatewayCore", "GatewayFiles", "Crypto", "X509", "SwiftASN1", "Synchronization"]
             + foundation + platform,
         "GatewayAdmin": adapter + ["Hummingbird", "HummingbirdCore", "HTTPTypes", "NIOCore", "NIOPosix"],
-        "GatewayProxy": ["GatewayCore", "GatewayFiles", "Logging", "Synchronization"] + nio + platform,
+        "GatewayProxy": ["GatewayCore", "GatewayFiles", "Logging", "Synchronization", "NIOHTTP2", "NIOHPACK"] + nio
+            + platform,
 
         // Ships in the program, and is asked over sockets only.
         "GatewaySandbox": adapter + [
