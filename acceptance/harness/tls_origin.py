@@ -13,7 +13,7 @@ class TLSOrigin:
     Each request is in `seen` with its method, host, path, and whether it had the credential.
     """
 
-    def __init__(self, certificate, key, port, answers):
+    def __init__(self, certificate, key, port, answers, address="127.0.0.1"):
         self.answers = answers
         self.seen = []
         origin = self
@@ -58,7 +58,7 @@ class TLSOrigin:
             def handle_error(self, *_):
                 pass
 
-        self.server = Server(("127.0.0.1", port), Handler)
+        self.server = Server((address, port), Handler)
         threading.Thread(target=self.server.serve_forever, args=(0.05,), daemon=True).start()
 
     def stop(self):
