@@ -10,6 +10,8 @@ package struct ResponseHead: ~Copyable, Sendable {
     /// How long the upstream keeps the connection without a request, where it says so: `Keep-Alive: timeout=5`.
     package internal(set) var keepAliveSeconds: Int?
     package internal(set) var hasDate = false
+    /// Of a gRPC response without messages: its status stands in the head.
+    package internal(set) var grpcStatus: Int?
     package internal(set) var end = 0
 
     init() {}

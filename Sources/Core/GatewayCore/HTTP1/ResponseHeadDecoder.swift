@@ -72,11 +72,13 @@ package struct ResponseHeadDecoder: ~Copyable, Sendable {
         var isChunked = false
         head.keepAliveSeconds = nil
         head.hasDate = false
+        head.grpcStatus = nil
         for index in head.section.fields.indices {
             let field = head.section.fields[index]
             switch field.kind {
             case .connection: head.options.add(bytes, field.value)
             case .date: head.hasDate = true
+            case .grpcStatus: head.grpcStatus = FieldSection.contentLength(bytes, field.value)
             case .keepAlive: head.keepAliveSeconds = Self.keepAliveSeconds(bytes, field.value)
             case .contentLength:
                 guard contentLength == nil else { return .duplicateContentLength }

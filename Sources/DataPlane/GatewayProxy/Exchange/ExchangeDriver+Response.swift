@@ -42,7 +42,7 @@ extension ExchangeDriver {
     }
 
     func responseFacts(_ head: borrowing ResponseHead, _ bytes: ByteBuffer) -> ResponseFacts {
-        if (200..<300).contains(head.status) {
+        if (200..<300).contains(head.status), head.grpcStatus != GRPCStatus.unauthenticated.rawValue {
             confirm()
             return ResponseFacts(status: head.status)
         }
