@@ -71,6 +71,8 @@ package struct PlanSummary: Hashable, Sendable, Codable {
         package var allow: [Allow]?
         package var clients: [String]?
         package var pins: [String]?
+        /// nil for HTTP/1.1.
+        package var `protocol`: String?
         package var plaintext: Bool
     }
 
@@ -244,6 +246,7 @@ extension PlanSummary.Route {
             ? nil : plan.allow.map { PlanSummary.Allow(methods: $0.methods, path: $0.path.description) }
         clients = plan.clients
         pins = plan.tls.pins.isEmpty ? nil : plan.tls.pins.map(\.description)
+        `protocol` = plan.upstreamProtocol == .http1 ? nil : plan.upstreamProtocol.rawValue
         plaintext = plan.upstream.scheme == .http
     }
 }
