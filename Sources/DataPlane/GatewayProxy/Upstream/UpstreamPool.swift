@@ -18,6 +18,10 @@ final class UpstreamPool {
     private var state: PoolState
     /// By ``ConnectionID/index``.
     private var connections: [HTTP1UpstreamConnection?] = []
+    /// Those that carry many requests, likewise.
+    private var sharedConnections: [HTTP2UpstreamConnection?] = []
+    /// Why the last attempt to open a connection failed: for those that waited for the same one.
+    private var lastFailure: GatewayProblem?
     private var waiting: [WaiterTicket: ConnectionRequest] = [:]
     /// While the budget knows this pool. Keeps the pool alive.
     private var handle: ConnectionBudget.PoolHandle?
@@ -35,6 +39,7 @@ final class UpstreamPool {
             idleTimeout: shared.limits.idleTimeout
         )
         rules.maximumAge = shared.limits.connectionMaxAge
+        rules.opensOneAtATime = target.version != .http1
         state = PoolState(rules, budget.leases)
     }
 
@@ -47,13 +52,18 @@ final class UpstreamPool {
         id.index < connections.count ? connections[id.index] : nil
     }
 
+    private func sharedConnection(_ id: ConnectionID) -> HTTP2UpstreamConnection? {
+        id.index < sharedConnections.count ? sharedConnections[id.index] : nil
+    }
+
     // MARK: Idle connections
 
     /// A connection that was open a moment ago; it may still end on first use. None while other requests wait for one, and none
     /// for a client that is over its share.
     ///
     /// - Parameter mayRepeat: The request may be sent again if the connection turns out to have ended.
-    func takeIdle(for name: String?, mayRepeat: Bool) -> HTTP1UpstreamConnection? {
+    func takeIdle(for name: String?, mayRepeat: Bool) -> (any UpstreamStream)? {
+        if let id = state.takeStream(at: now), let shared = sharedConnection(id) { return shared.makeStream() }
         let client = state.client(name)
         while let id = state.next(for: client), let candidate = connection(id) {
             let action = state.take(
@@ -109,7 +119,35 @@ final class UpstreamPool {
     }
 
     func closeIdle() {
-        while let id = state.nextToClose() { connection(id)?.close() }
+        while let id = state.nextToClose() {
+            connection(id)?.close()
+            sharedConnection(id)?.close()
+        }
+    }
+
+    // MARK: Streams
+
+    /// The request of a stream is over.
+    func streamEnded(_ connection: HTTP2UpstreamConnection) {
+        var answer = state.streamEnded(connection.id, situation)
+        if case .offer = answer {
+            guard !yieldsConnection(isIdle: false) else { return connection.close() }
+            answer = state.putBack(connection.id, wasOffered: true, situation)
+        }
+        switch answer {
+        case .goOn(let servesLater): if servesLater { serveLater() }
+        case .rest(let end, let servesLater):
+            connection.rest(until: NIODeadline(end))
+            if servesLater { serveLater() }
+        case .close, .offer: connection.close()
+        }
+    }
+
+    func streamLimitChanged(_ id: ConnectionID, to limit: Int) { run(state.streamLimitChanged(id, to: limit, situation)) }
+
+    /// The upstream takes no more streams on the connection.
+    func retire(_ connection: HTTP2UpstreamConnection) {
+        if state.retireConnection(connection.id) { connection.close() }
     }
 
     // MARK: Private connections
@@ -140,8 +178,12 @@ final class UpstreamPool {
         for owner: PrivateConnection? = nil,
         _ done: @escaping Done
     ) -> WaiterTicket? {
-        let request = ConnectionRequest(self, for: owner, done)
         let isPrivate = owner != nil
+        if isFresh, !isPrivate, let id = state.takeUrgentStream(at: now), let shared = sharedConnection(id) {
+            done(.success(shared.makeStream()))
+            return nil
+        }
+        let request = ConnectionRequest(self, for: owner, done)
         run(state.connect(client: client, isUrgent: isFresh, isPrivate: isPrivate, situation), for: request)
         return request.ticket
     }
@@ -174,26 +216,70 @@ final class UpstreamPool {
     private func dial(_ id: ConnectionID, for request: ConnectionRequest?) {
         dialer.dial(for: self) { [self] result in
             switch result {
-            case .success(let connection): dialled(connection, id, for: request)
+            case .success(.connection(let connection)): dialled(connection, id, for: request)
+            case .success(.negotiation(let negotiation)): dialled(negotiation, id, for: request)
             case .failure(let problem):
+                lastFailure = problem
                 connectionEnded(id)
                 request?.finish(.failure(problem))
             }
         }
     }
 
+    private func keep(_ connection: HTTP1UpstreamConnection, _ id: ConnectionID) {
+        while connections.count <= id.index { connections.append(nil) }
+        connections[id.index] = connection
+    }
+
+    private func keep(_ connection: HTTP2UpstreamConnection, _ id: ConnectionID) {
+        while sharedConnections.count <= id.index { sharedConnections.append(nil) }
+        sharedConnections[id.index] = connection
+    }
+
+    private var jitter: UInt64 {
+        var random = SystemRandomNumberGenerator()
+        return random.next()
+    }
+
+    private func dialled(_ negotiation: UpstreamNegotiation, _ id: ConnectionID, for request: ConnectionRequest?) {
+        let isOpen = negotiation.begin(as: id) { [self] result in negotiated(result, id, for: request) }
+        guard !isOpen else { return }
+        lastFailure = HTTP1UpstreamConnection.lost
+        connectionEnded(id)
+        request?.finish(.failure(HTTP1UpstreamConnection.lost))
+    }
+
+    private func negotiated(
+        _ result: Result<UpstreamNegotiation.Outcome, GatewayProblem>,
+        _ id: ConnectionID,
+        for request: ConnectionRequest?
+    ) {
+        switch result {
+        case .failure(let problem):
+            // Its end follows.
+            lastFailure = problem
+            request?.finish(.failure(problem))
+        case .success(.http1(let connection)):
+            keep(connection, id)
+            let step = state.openedAlone(id, jitter: jitter, situation)
+            request?.finish(.success(connection))
+            run(step)
+        case .success(.http2(let connection)):
+            keep(connection, id)
+            let step = state.openedShared(id, streamLimit: connection.streamLimit, jitter: jitter, situation)
+            request?.finish(.success(connection.makeStream()))
+            run(step)
+        }
+    }
+
     private func dialled(_ connection: HTTP1UpstreamConnection, _ id: ConnectionID, for request: ConnectionRequest?) {
         if connection.begin(as: id, of: request?.owner) {
-            while connections.count <= id.index { connections.append(nil) }
-            connections[id.index] = connection
+            keep(connection, id)
         } else {
             connectionEnded(id)
         }
         connection.whenReady(origin: target.origin) { [self] result in
-            if case .success = result {
-                var random = SystemRandomNumberGenerator()
-                state.opened(id, jitter: random.next(), at: now)
-            }
+            if case .success = result { state.opened(id, jitter: jitter, at: now) }
             request?.finish(result)
         }
     }
@@ -201,6 +287,7 @@ final class UpstreamPool {
     /// The connection is closed, or could not be opened. Its place is free.
     func connectionEnded(_ id: ConnectionID) {
         if connection(id)?.id == id { connections[id.index] = nil }
+        if sharedConnection(id)?.id == id { sharedConnections[id.index] = nil }
         run(state.ended(id, situation))
     }
 
@@ -230,7 +317,7 @@ final class UpstreamPool {
         case .leaveBudget: if let handle = handle.take() { budget.leave(handle) }
         case .serveLater: serveLater()
         case .spareLater(let pause): spareLater(pause)
-        case .close(let id): connection(id)?.abandon(isCut: false)
+        case .close(let id): close(id)
         case .lease(let id, let ticket): lease(id, to: takeWaiting(ticket))
         case .dial(let id, let ticket): dial(id, for: ticket.map(takeWaiting) ?? newcomer)
         case .wait(let ticket): wait(ticket, newcomer)
@@ -238,16 +325,23 @@ final class UpstreamPool {
             wait(ticket, newcomer)
             refuse(takeWaiting(displaced), .displaced)
         case .refuse(let ticket, let reason): refuse(takeWaiting(ticket), reason)
+        case .fail(let ticket): takeWaiting(ticket)?.finish(.failure(lastFailure ?? HTTP1UpstreamConnection.lost))
         case .refuseNewcomer(let reason): refuse(newcomer, reason)
         }
         return state.next(situation)
+    }
+
+    private func close(_ id: ConnectionID) {
+        connection(id)?.abandon(isCut: false)
+        sharedConnection(id)?.close()
     }
 
     /// Closes a connection that has ended, or has brought bytes that were not asked for.
     ///
     /// - Returns: Whether it can be used.
     private func look(at id: ConnectionID) -> Bool {
-        guard let connection = connection(id) else { return false }
+        // One with HTTP/2 always reads, so its end is known.
+        guard let connection = connection(id) else { return sharedConnection(id)?.isOpen ?? false }
         guard connection.isOpen, !connection.hasInput else {
             connection.abandon(isCut: false)
             return false
@@ -256,8 +350,11 @@ final class UpstreamPool {
     }
 
     private func lease(_ id: ConnectionID, to request: ConnectionRequest?) {
-        guard let connection = connection(id) else { return }
-        request?.finish(.success(connection))
+        if let connection = connection(id) {
+            request?.finish(.success(connection))
+        } else if let shared = sharedConnection(id) {
+            request?.finish(.success(shared.makeStream()))
+        }
     }
 
     private func serveLater() {
