@@ -138,12 +138,13 @@ struct HTTP2RequestHeadTests {
 
     @Test func trailersAreCheckedAsFieldsAre() {
         var trailers = HTTP2Trailers()
-        #expect(trailers.add("x-sum", "1") == nil)
-        #expect(trailers.add(":status", "200") == .unknownPseudoField)
-        #expect(trailers.add("Transfer-Encoding", "1") == .invalidName)
-        #expect(trailers.add("connection", "x") == .connectionField)
+        let results = [
+            trailers.add("x-sum", "1"), trailers.add(":status", "200"), trailers.add("Transfer-Encoding", "1"),
+            trailers.add("connection", "x"),
+        ]
+        #expect(results == [nil, .unknownPseudoField, .invalidName, .connectionField])
         var good = HTTP2Trailers()
-        #expect(good.add("x-sum", "1") == nil)
+        _ = good.add("x-sum", "1")
         #expect(String(decoding: good.section(), as: UTF8.self) == "x-sum: 1\r\n\r\n")
     }
 

@@ -50,6 +50,7 @@ final class ExchangeDriver {
         case complete
     }
 
+    /// - Parameter contentIsFramed: The request comes in HTTP/1.
     init(
         _ id: RequestID,
         _ head: borrowing RequestHead,
@@ -57,6 +58,7 @@ final class ExchangeDriver {
         admitted: consuming RequestAuthorizer.Admitted,
         client: any ClientStream,
         configuration: WorkerConfiguration,
+        contentIsFramed: Bool = true,
         at now: MonotonicTime
     ) {
         // Patterns, not `==`: that is a call through a table into another module.
@@ -84,7 +86,7 @@ final class ExchangeDriver {
         self.admitted = admitted
         self.client = client
         self.configuration = configuration
-        content = RequestContent(head.framing)
+        content = RequestContent(head.framing, isFramed: contentIsFramed)
         guard let trace = configuration.beginTrace(head, bytes) else { return }
         record.trace = trace
         record.isTLS = client.isTLS

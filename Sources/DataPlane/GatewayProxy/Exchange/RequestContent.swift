@@ -13,9 +13,14 @@ struct RequestContent {
     private(set) var form = ContentForm.wire
     /// Follows the chunks; nil where the length is known.
     private var chunks: ChunkDecoder?
+    /// It comes with the framing of HTTP/1.
+    private let isFramed: Bool
 
-    init(_ framing: BodyFraming) {
-        if case .chunked = framing { chunks = ChunkDecoder() }
+    init(_ framing: BodyFraming, isFramed: Bool) {
+        self.isFramed = isFramed
+        guard case .chunked = framing else { return }
+        chunks = ChunkDecoder()
+        if !isFramed { form = .content }
     }
 
     var isChunked: Bool { chunks != nil }
@@ -61,7 +66,7 @@ struct RequestContent {
 
     /// The chunks were found valid where they were read.
     private mutating func unframed(_ wire: ByteBuffer) -> ByteBuffer {
-        guard isChunked else { return wire }
+        guard isChunked, isFramed else { return wire }
         var content = ByteBuffer()
         let bytes = wire.readableBytesUInt8Span
         _ = chunks?.feed(bytes, from: 0) { run in

@@ -121,8 +121,8 @@ final class WorkerConfiguration {
 
     // MARK: Connections
 
-    func register(_ connection: HTTP1ClientConnection) { worker.connections[ObjectIdentifier(connection)] = connection }
-    func unregister(_ connection: HTTP1ClientConnection) { worker.connections[ObjectIdentifier(connection)] = nil }
+    func register(_ connection: any ClientConnection) { worker.connections[ObjectIdentifier(connection)] = connection }
+    func unregister(_ connection: any ClientConnection) { worker.connections[ObjectIdentifier(connection)] = nil }
 
     func closeIdle() {
         for pool in pools { pool.closeIdle() }

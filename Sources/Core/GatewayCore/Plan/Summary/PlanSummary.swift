@@ -165,6 +165,7 @@ extension PlanSummary {
             "head_memory": ConfigUnits.text(bytes: limits.headMemory),
             "connections": String(limits.connections),
             "connections_per_address": limits.connectionsPerAddress.map { String($0) } ?? "none",
+            "streams_per_connection": String(limits.streamsPerConnection),
             "pending_per_route": String(limits.pendingPerRoute),
             "connections_per_upstream": String(limits.connectionsPerUpstream),
             "pending_per_upstream": String(limits.pendingPerUpstream),
