@@ -26,6 +26,7 @@ extension HTTP2UpstreamConnection {
         let id = nextID
         nextID = id.advanced(by: 2)
         stream.id = id
+        stream.sendWindow = SendWindow(peerStreamWindow)
         streams[id] = stream
         write(id, .headers(.init(headers: head, endStream: stream.outgoing.endsHere())))
     }

@@ -145,7 +145,9 @@ final class HTTP2UpstreamConnection: ChannelInboundHandler, DeadlineKeeper {
         peerStreamWindow = size
         // The library refuses settings that are too large.
         for stream in streams.values { _ = stream.sendWindow.grow(by: delta) }
-        for stream in Array(streams.values) where delta > 0 { sendContent(of: stream) }
+        guard delta > 0 else { return }
+        for stream in Array(streams.values) { sendContent(of: stream) }
+        flush()
     }
 
     // MARK: Streams
@@ -339,8 +341,10 @@ final class HTTP2UpstreamConnection: ChannelInboundHandler, DeadlineKeeper {
     /// With TLS the upstream's close_notify would be waited for, in a place that others may need.
     func close() {
         guard phase != .closed else { return }
-        if phase == .open { write(.rootStream, .goAway(lastStreamID: .rootStream, errorCode: .noError, opaqueData: nil)) }
+        let wasOpen = phase == .open
+        // First: what is written can fail, and leads back to here.
         phase = .closed
+        if wasOpen { write(.rootStream, .goAway(lastStreamID: .rootStream, errorCode: .noError, opaqueData: nil)) }
         context?.flush()
         guard let channel = context?.channel else { return }
         let tls = try? channel.pipeline.syncOperations.context(handlerType: NIOSSLClientHandler.self)
