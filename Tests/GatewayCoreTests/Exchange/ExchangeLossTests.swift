@@ -55,7 +55,7 @@ struct ExchangeLossTests {
                 """
         ),
         Script(
-            testDescription: "a POST that the upstream refused to look at is sent again with its content, four times in all",
+            testDescription: "a POST that the upstream refused to look at is sent again with its content, three times",
             isRenewable: false,
             text: """
                 pool: later; client: POST, body 3 -> connect; pool: stream -> send, body 3; \

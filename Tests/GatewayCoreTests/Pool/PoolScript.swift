@@ -48,7 +48,8 @@ struct PoolScript: ~Copyable {
         case "reconnect": return pool.takeUrgentStream(at: now).map { "lease \(name($0))" } ?? "none"
         case "ends": return text(pool.streamEnded(connection(argument), situation))
         case "goaway": return pool.retireConnection(connection(argument)) ? "close" : ""
-        case "shared": return run(pool.openedShared(connection(argument), streamLimit: number(words), jitter: 0, situation))
+        case "shared":
+            return run(pool.openedShared(connection(argument), streamLimit: number(words), jitter: 0, situation))
         case "alone": return run(pool.openedAlone(connection(argument), jitter: 0, situation))
         case "limit": return run(pool.streamLimitChanged(connection(argument), to: number(words), situation))
         case "back": return back(connection(argument), words)

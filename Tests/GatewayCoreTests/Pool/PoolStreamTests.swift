@@ -132,7 +132,7 @@ struct PoolStreamTests {
                 """
         ),
         Transcript(
-            testDescription: "a request that lost its connection takes a stream of another one, before those that wait",
+            testDescription: "a request that lost its connection takes a stream before those that wait",
             text: """
                 connect a    -> ask
                 granted      -> dial c1
@@ -155,7 +155,8 @@ struct PoolStreamTests {
 
     private static let ends: [Transcript] = [
         Transcript(
-            testDescription: "after GOAWAY the streams end, no other one begins, and the last one closes the connection",
+            testDescription:
+                "after GOAWAY the streams end, no other one begins, and the last one closes the connection",
             text: """
                 connect a    -> ask
                 granted      -> dial c1

@@ -46,7 +46,8 @@ extension PoolState {
     }
 
     /// The upstream allows another number of streams.
-    package mutating func streamLimitChanged(_ id: ConnectionID, to limit: Int, _ situation: PoolSituation) -> PoolStep {
+    package mutating func streamLimitChanged(_ id: ConnectionID, to limit: Int, _ situation: PoolSituation) -> PoolStep
+    {
         guard isKnown(id), connections[id.index].streams != nil else { return .nothing }
         let limit = allowed(limit)
         connections[id.index].streams?.limit = limit

@@ -33,20 +33,20 @@ final class HTTP2UpstreamConnection: ChannelInboundHandler, DeadlineKeeper {
     let buffers: SpareBuffers
     private let clock: LoopClock
     private let timeouts: Timeouts
-    private let timer: DeadlineTimer
+    let timer: DeadlineTimer
     private(set) var context: ChannelHandlerContext?
-    private(set) var phase = Phase.opening
+    var phase = Phase.opening
     private var ready: Ready?
     // Streams.
     var streams: [HTTP2StreamID: HTTP2UpstreamStream] = [:]
     var nextID = HTTP2StreamID(1)
     private var hasCarried = false
     /// The upstream takes no more streams.
-    private(set) var isRetired = false
+    var isRetired = false
     // What is sent.
     /// The initial window of each stream, as the upstream's settings have it.
-    private(set) var peerStreamWindow = SendWindow.initial
-    private(set) var maximumFrame = 16_384
+    var peerStreamWindow = SendWindow.initial
+    var maximumFrame = 16_384
     var sendWindow = SendWindow()
     /// Streams that wait for room on the connection, in turn.
     var waiting: [HTTP2UpstreamStream] = []
@@ -115,40 +115,10 @@ final class HTTP2UpstreamConnection: ChannelInboundHandler, DeadlineKeeper {
 
     func handlerRemoved(context: ChannelHandlerContext) { self.context = nil }
 
-    private func settle(_ result: Result<HTTP2UpstreamConnection, GatewayProblem>) { ready.take()?(result) }
-
-    private func receive(_ settings: HTTP2Settings) {
-        var streamLimit: Int?
-        for setting in settings {
-            switch setting.parameter {
-            case .maxConcurrentStreams: streamLimit = setting.value
-            case .maxFrameSize: maximumFrame = setting.value
-            case .initialWindowSize: changeStreamWindow(to: setting.value)
-            default: break
-            }
-        }
-        guard phase == .opening else {
-            if let streamLimit { pool.streamLimitChanged(id, to: streamLimit) }
-            return
-        }
-        self.streamLimit = streamLimit ?? .max
-        phase = .open
-        timer.clear()
-        settle(.success(self))
-    }
+    func settle(_ result: Result<HTTP2UpstreamConnection, GatewayProblem>) { ready.take()?(result) }
 
     /// What the upstream's first settings allow.
-    private(set) var streamLimit = Int.max
-
-    private func changeStreamWindow(to size: Int) {
-        let delta = size - peerStreamWindow
-        peerStreamWindow = size
-        // The library refuses settings that are too large.
-        for stream in streams.values { _ = stream.sendWindow.grow(by: delta) }
-        guard delta > 0 else { return }
-        for stream in Array(streams.values) { sendContent(of: stream) }
-        flush()
-    }
+    var streamLimit = Int.max
 
     // MARK: Streams
 
@@ -177,7 +147,7 @@ final class HTTP2UpstreamConnection: ChannelInboundHandler, DeadlineKeeper {
     }
 
     /// The library knows the stream no more: nothing is sent on it.
-    private func forget(_ stream: HTTP2UpstreamStream, _ id: HTTP2StreamID) {
+    func forget(_ stream: HTTP2UpstreamStream, _ id: HTTP2StreamID) {
         streams[id] = nil
         stream.isClosed = true
     }
@@ -236,28 +206,6 @@ final class HTTP2UpstreamConnection: ChannelInboundHandler, DeadlineKeeper {
         case .windowUpdate(let increment): grow(frame.streamID, by: increment)
         case .goAway(let last, _, _): receiveGoAway(last)
         default: break
-        }
-    }
-
-    private func receive(_ data: HTTP2Frame.FramePayload.Data, on id: HTTP2StreamID) {
-        guard let stream = streams[id], case .byteBuffer(let bytes) = data.data else { return }
-        let size = bytes.readableBytes + (data.paddingBytes.map { $0 + 1 } ?? 0)
-        _ = receiveWindow.receive(size)
-        _ = stream.receiveWindow.receive(size)
-        stream.receive(.content(bytes, size: size, isLast: data.endStream))
-    }
-
-    private func receiveReset(_ code: HTTP2ErrorCode, on id: HTTP2StreamID) {
-        guard let stream = streams[id] else { return }
-        forget(stream, id)
-        stream.lose(isRefused: code == .refusedStream)
-    }
-
-    private func receiveGoAway(_ last: HTTP2StreamID) {
-        retire()
-        for (id, stream) in streams where id > last {
-            forget(stream, id)
-            stream.lose(isRefused: true)
         }
     }
 
@@ -332,7 +280,7 @@ final class HTTP2UpstreamConnection: ChannelInboundHandler, DeadlineKeeper {
     // MARK: Closing
 
     /// No other stream begins.
-    private func retire() {
+    func retire() {
         guard !isRetired else { return }
         isRetired = true
         pool.retire(self)

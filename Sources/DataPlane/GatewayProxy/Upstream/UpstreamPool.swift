@@ -8,20 +8,20 @@ import NIOCore
 final class UpstreamPool {
     typealias Done = (Result<any UpstreamStream, GatewayProblem>) -> Void
 
-    private let target: UpstreamTarget
+    let target: UpstreamTarget
     private let budget: ConnectionBudget
     private let loop: any EventLoop
-    private let clock: LoopClock
+    let clock: LoopClock
     private let connectTimeout: Duration
     let deadlines: DeadlineQueue
     let dialer: Dialer
-    private var state: PoolState
+    var state: PoolState
     /// By ``ConnectionID/index``.
-    private var connections: [HTTP1UpstreamConnection?] = []
+    var connections: [HTTP1UpstreamConnection?] = []
     /// Those that carry many requests, likewise.
-    private var sharedConnections: [HTTP2UpstreamConnection?] = []
+    var sharedConnections: [HTTP2UpstreamConnection?] = []
     /// Why the last attempt to open a connection failed: for those that waited for the same one.
-    private var lastFailure: GatewayProblem?
+    var lastFailure: GatewayProblem?
     private var waiting: [WaiterTicket: ConnectionRequest] = [:]
     /// While the budget knows this pool. Keeps the pool alive.
     private var handle: ConnectionBudget.PoolHandle?
@@ -45,14 +45,14 @@ final class UpstreamPool {
 
     var key: UpstreamTarget.Key { target.key }
 
-    private var now: MonotonicTime { MonotonicTime(clock.now) }
-    private var situation: PoolSituation { PoolSituation(now: now, othersWait: budget.isWaitedFor) }
+    var now: MonotonicTime { MonotonicTime(clock.now) }
+    var situation: PoolSituation { PoolSituation(now: now, othersWait: budget.isWaitedFor) }
 
-    private func connection(_ id: ConnectionID) -> HTTP1UpstreamConnection? {
+    func connection(_ id: ConnectionID) -> HTTP1UpstreamConnection? {
         id.index < connections.count ? connections[id.index] : nil
     }
 
-    private func sharedConnection(_ id: ConnectionID) -> HTTP2UpstreamConnection? {
+    func sharedConnection(_ id: ConnectionID) -> HTTP2UpstreamConnection? {
         id.index < sharedConnections.count ? sharedConnections[id.index] : nil
     }
 
@@ -125,31 +125,6 @@ final class UpstreamPool {
         }
     }
 
-    // MARK: Streams
-
-    /// The request of a stream is over.
-    func streamEnded(_ connection: HTTP2UpstreamConnection) {
-        var answer = state.streamEnded(connection.id, situation)
-        if case .offer = answer {
-            guard !yieldsConnection(isIdle: false) else { return connection.close() }
-            answer = state.putBack(connection.id, wasOffered: true, situation)
-        }
-        switch answer {
-        case .goOn(let servesLater): if servesLater { serveLater() }
-        case .rest(let end, let servesLater):
-            connection.rest(until: NIODeadline(end))
-            if servesLater { serveLater() }
-        case .close, .offer: connection.close()
-        }
-    }
-
-    func streamLimitChanged(_ id: ConnectionID, to limit: Int) { run(state.streamLimitChanged(id, to: limit, situation)) }
-
-    /// The upstream takes no more streams on the connection.
-    func retire(_ connection: HTTP2UpstreamConnection) {
-        if state.retireConnection(connection.id) { connection.close() }
-    }
-
     // MARK: Private connections
 
     /// The request of the private connection is over.
@@ -211,92 +186,12 @@ final class UpstreamPool {
         request?.finish(.failure(reason.problem(target.origin, connectTimeout: connectTimeout)))
     }
 
-    // MARK: Connections
-
-    private func dial(_ id: ConnectionID, for request: ConnectionRequest?) {
-        dialer.dial(for: self) { [self] result in
-            switch result {
-            case .success(.connection(let connection)): dialled(connection, id, for: request)
-            case .success(.negotiation(let negotiation)): dialled(negotiation, id, for: request)
-            case .failure(let problem):
-                lastFailure = problem
-                connectionEnded(id)
-                request?.finish(.failure(problem))
-            }
-        }
-    }
-
-    private func keep(_ connection: HTTP1UpstreamConnection, _ id: ConnectionID) {
-        while connections.count <= id.index { connections.append(nil) }
-        connections[id.index] = connection
-    }
-
-    private func keep(_ connection: HTTP2UpstreamConnection, _ id: ConnectionID) {
-        while sharedConnections.count <= id.index { sharedConnections.append(nil) }
-        sharedConnections[id.index] = connection
-    }
-
-    private var jitter: UInt64 {
-        var random = SystemRandomNumberGenerator()
-        return random.next()
-    }
-
-    private func dialled(_ negotiation: UpstreamNegotiation, _ id: ConnectionID, for request: ConnectionRequest?) {
-        let isOpen = negotiation.begin(as: id) { [self] result in negotiated(result, id, for: request) }
-        guard !isOpen else { return }
-        lastFailure = HTTP1UpstreamConnection.lost
-        connectionEnded(id)
-        request?.finish(.failure(HTTP1UpstreamConnection.lost))
-    }
-
-    private func negotiated(
-        _ result: Result<UpstreamNegotiation.Outcome, GatewayProblem>,
-        _ id: ConnectionID,
-        for request: ConnectionRequest?
-    ) {
-        switch result {
-        case .failure(let problem):
-            // Its end follows.
-            lastFailure = problem
-            request?.finish(.failure(problem))
-        case .success(.http1(let connection)):
-            keep(connection, id)
-            let step = state.openedAlone(id, jitter: jitter, situation)
-            request?.finish(.success(connection))
-            run(step)
-        case .success(.http2(let connection)):
-            keep(connection, id)
-            let step = state.openedShared(id, streamLimit: connection.streamLimit, jitter: jitter, situation)
-            request?.finish(.success(connection.makeStream()))
-            run(step)
-        }
-    }
-
-    private func dialled(_ connection: HTTP1UpstreamConnection, _ id: ConnectionID, for request: ConnectionRequest?) {
-        if connection.begin(as: id, of: request?.owner) {
-            keep(connection, id)
-        } else {
-            connectionEnded(id)
-        }
-        connection.whenReady(origin: target.origin) { [self] result in
-            if case .success = result { state.opened(id, jitter: jitter, at: now) }
-            request?.finish(result)
-        }
-    }
-
-    /// The connection is closed, or could not be opened. Its place is free.
-    func connectionEnded(_ id: ConnectionID) {
-        if connection(id)?.id == id { connections[id.index] = nil }
-        if sharedConnection(id)?.id == id { sharedConnections[id.index] = nil }
-        run(state.ended(id, situation))
-    }
-
     // MARK: Steps
 
     /// Does one step after the other. Requests that are served meanwhile may call this pool.
     ///
     /// - Parameter newcomer: The request that has just come.
-    private func run(_ first: PoolStep, for newcomer: ConnectionRequest? = nil) {
+    func run(_ first: PoolStep, for newcomer: ConnectionRequest? = nil) {
         var step = first
         while step != .nothing { step = perform(step, newcomer) }
     }
@@ -357,7 +252,7 @@ final class UpstreamPool {
         }
     }
 
-    private func serveLater() {
+    func serveLater() {
         loop.assumeIsolated().execute { [self] in run(state.serve(situation)) }
     }
 
@@ -375,7 +270,7 @@ final class UpstreamPool {
         return new
     }
 
-    private func yieldsConnection(isIdle: Bool) -> Bool {
+    func yieldsConnection(isIdle: Bool) -> Bool {
         guard let handle else { return false }
         return budget.yieldConnection(by: handle, isIdle: isIdle)
     }

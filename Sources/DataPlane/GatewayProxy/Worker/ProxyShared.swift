@@ -77,7 +77,8 @@ final class ProxyShared: Sendable {
         pendingPerRoute = max(1, configuration.limits.pendingPerRoute / workers)
         pendingPerUpstream = max(1, configuration.limits.pendingPerUpstream / workers)
         var targets = UpstreamTargets(of: configuration)
-        targetOfRoute = try configuration.routes.map { route throws(ListenerError) in try targets.index(of: route.plan) }
+        targetOfRoute = try configuration.routes.map { route throws(ListenerError) in try targets.index(of: route.plan)
+        }
         upgradeTargetOfRoute = try configuration.routes.map { route throws(ListenerError) in
             try targets.indexInHTTP1(of: route.plan)
         }
