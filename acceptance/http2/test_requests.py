@@ -28,6 +28,7 @@ def test_a_request_gets_the_credential(client, origin):
     assert (answer.status, bytes(answer.body)) == (200, b"hello from the origin\n")
     request = origin.last()
     assert request.line == "GET /x HTTP/1.1" and request.value("authorization") == f"Bearer {CANARY}"
+    assert request.value("via").startswith("2.0 ")
     assert request.value("accept") == "text/plain" and request.framing == "none"
     assert answer.value("gateway-request-id") and answer.value("date") and answer.value("content-length") == "22"
     assert not answer.value("connection") and not answer.value("transfer-encoding")
