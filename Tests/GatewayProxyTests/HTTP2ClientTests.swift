@@ -141,6 +141,13 @@ struct HTTP2ClientTests {
         #expect(code == Self.enhanceYourCalm)
     }
 
+    @Test func malformedRequestsEndTheConnection() async throws {
+        let code = try await flooded { client in
+            for _ in 0..<1000 { try client.begin(RawHTTP2Client.head("GET", "x")) }
+        }
+        #expect(code == Self.enhanceYourCalm)
+    }
+
     @Test func emptyContentEndsTheConnection() async throws {
         let code = try await flooded { client in
             let stream = try client.begin(RawHTTP2Client.head("POST"), isLast: false)

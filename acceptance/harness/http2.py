@@ -45,6 +45,10 @@ class Client:
                 normalize_outbound_headers=False,
             )
         )
+        # The library takes nothing more behind a GOAWAY, although streams that were begun go on (RFC 9113 section 6.8).
+        is_open, goaway = h2.connection.ConnectionState.CLIENT_OPEN, h2.connection.ConnectionInputs.RECV_GOAWAY
+        machine = self.h2.state_machine
+        machine._transitions = {**machine._transitions, (is_open, goaway): (None, is_open)}
         self.responses = collections.defaultdict(Response)
         self.held = set()
         self.settings = None

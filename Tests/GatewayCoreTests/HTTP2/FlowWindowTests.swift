@@ -63,6 +63,15 @@ struct FlowWindowTests {
         }
     }
 
+    @Test func faultsAreCountedForAWhile() {
+        var budget = FaultBudget()
+        var results: [Bool] = []
+        for _ in 0...FaultBudget.maximum { results.append(budget.spend(at: MonotonicTime(nanoseconds: 0))) }
+        #expect(results.dropLast().allSatisfy { $0 } && results.last == false)
+        let isForgiven = budget.spend(at: MonotonicTime(nanoseconds: 31_000_000_000))
+        #expect(isForgiven)
+    }
+
     @Test(arguments: [
         (BodyFraming.length(5), [5], true), (.length(5), [2, 3], true), (.length(5), [2, 2], false),
         (.length(5), [2, 4], false), (.none, [0], true), (.none, [1], false), (.chunked, [1, 100], true),

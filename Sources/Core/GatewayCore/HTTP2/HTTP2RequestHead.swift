@@ -65,7 +65,10 @@ package struct HTTP2RequestHead: Sendable {
         }
         var head = HTTP2FieldLines(behind: Array("\(method) \(target) HTTP/1.1\r\n".utf8))
         for host in try hostLines() { head.append(lines: Array("host: \(host)\r\n".utf8)) }
-        if hasContent, contentLength == nil { head.append(lines: Array("transfer-encoding: chunked\r\n".utf8)) }
+        // What follows a CONNECT is no content.
+        if hasContent, contentLength == nil, method != "CONNECT" {
+            head.append(lines: Array("transfer-encoding: chunked\r\n".utf8))
+        }
         fields.end()
         head.append(lines: fields.bytes)
         return head.bytes

@@ -70,7 +70,8 @@ extension ExchangeDriver {
                 isTLS: client.isTLS
             )
         }
-        let end = shared.requestEnd.line(isHTTP10: client.request.decoder.head.isHTTP10)
+        let request = client.request
+        let end = shared.requestEnd.line(isHTTP10: request.decoder.head.isHTTP10, isHTTP2: request.isHTTP2)
         return stream.sendHead(client.request.decoder.head, bytes, by: writer, end: end)
     }
 

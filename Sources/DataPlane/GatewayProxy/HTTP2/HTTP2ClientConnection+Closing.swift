@@ -60,7 +60,14 @@ extension HTTP2ClientConnection {
         writer.closeOutput()
     }
 
-    /// The library has told the client which rule it broke.
+    /// A stream was reset for what the client has done.
+    func countFault() {
+        guard !faults.spend(at: shared.clock.monotonic()), phase != .lingering, phase != .closed else { return }
+        write(.goAway(lastStreamID: lastStream, errorCode: .enhanceYourCalm, opaqueData: nil), on: .rootStream)
+        broken()
+    }
+
+    /// The client was told which rule it broke.
     func broken() {
         guard phase != .lingering, phase != .closed else { return }
         endStreams()

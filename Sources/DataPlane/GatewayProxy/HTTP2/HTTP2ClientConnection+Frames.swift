@@ -24,7 +24,8 @@ extension HTTP2ClientConnection {
         if let stream = streams[id] { return stream.receive(trailers: fields, isLast: isLast) }
         lastStream = max(lastStream, id)
         guard phase == .open || phase == .announcing, streams.count < configuration.limits.streamsPerConnection else {
-            return write(.rstStream(.refusedStream), on: id)
+            write(.rstStream(.refusedStream), on: id)
+            return countFault()
         }
         takeConfiguration()
         timer.clear()

@@ -40,6 +40,7 @@ final class HTTP2ClientConnection: ChannelDuplexHandler, DeadlineKeeper, ClientC
     var lastStream = HTTP2StreamID.rootStream
     var flow: HTTP2ConnectionFlow
     var watch = TransferWatch()
+    var faults = FaultBudget()
     /// Under ``shared``.
     var clientCache = ClientAuthenticationCache()
     private var places: ConnectionPlaces

@@ -118,7 +118,7 @@ extension HTTP2ClientStream {
     private func broke(_ reason: HTTP2Malformation, _ data: ByteBuffer?) {
         if let data { drop(data.readableBytes) }
         connection.shared.logger.debug("HTTP/2 stream reset", metadata: ["gateway.error": "\(reason.rawValue)"])
-        reset(.protocolError)
+        resetForFault()
     }
 
     /// Gives the exchange what it takes; called whenever either has changed.
@@ -190,7 +190,7 @@ extension HTTP2ClientStream {
     /// A malformed request gets no answer: a client that sends it does not know what HTTP is (RFC 9113 section 8.1.1).
     private func refuse(malformed reason: HTTP2Malformation) {
         observe(GatewayProblem(.requestRefused, "The HTTP/2 request is malformed: \(reason.rawValue)."), nil, nil)
-        reset(.protocolError)
+        resetForFault()
     }
 
     /// Answers a request that no exchange has begun for.

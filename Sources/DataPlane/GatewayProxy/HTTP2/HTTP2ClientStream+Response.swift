@@ -221,7 +221,8 @@ extension HTTP2ClientStream: ClientStream {
     /// has left (RFC 9113 section 8.1).
     private func promiseOfEnd() -> EventLoopPromise<Void>? {
         hasSentEnd = true
-        timer.clear()
+        // For what the library still holds of it.
+        setDeadline(connection.timeouts.response)
         guard !hasEnded, let loop = connection.context?.eventLoop else { return nil }
         let promise = loop.makePromise(of: Void.self)
         promise.futureResult.assumeIsolated().whenComplete { [self] _ in

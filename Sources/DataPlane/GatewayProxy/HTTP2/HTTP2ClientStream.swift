@@ -56,7 +56,8 @@ final class HTTP2ClientStream: DeadlineKeeper {
         timer = DeadlineTimer(queue: configuration.worker.deadlines)
         request = RequestMessage(
             RequestHeadDecoder(maxBytes: limits.headerBytes, maxFields: limits.headerFields),
-            empty
+            empty,
+            isHTTP2: true
         )
         incoming = empty
         outgoing = empty
@@ -68,6 +69,12 @@ final class HTTP2ClientStream: DeadlineKeeper {
     var configuration: WorkerConfiguration { exchange?.configuration ?? connection.configuration }
 
     // MARK: End
+
+    /// The client has broken a rule that concerns this stream alone.
+    func resetForFault() {
+        reset(.protocolError)
+        connection.countFault()
+    }
 
     /// Ends the stream with an error, whatever is under way.
     func reset(_ code: HTTP2ErrorCode) {
