@@ -24,6 +24,7 @@ def test_http2_by_prior_knowledge(make_http2_origin, start):
     gateway = start(origin, "http2")
     answer = requests.get(gateway.url + "/api/x?y=1", headers={"X-Own": "Mine", "TE": "trailers"}, timeout=20)
     assert (answer.status_code, answer.text) == (200, "ok")
+    assert answer.headers["Via"].startswith("2.0 ")
     [stream] = origin.requests
     names = [name for name, _ in stream.fields]
     assert names[:4] == [":method", ":scheme", ":path", ":authority"]

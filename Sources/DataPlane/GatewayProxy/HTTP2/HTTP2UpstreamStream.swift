@@ -58,7 +58,8 @@ final class HTTP2UpstreamStream: UpstreamStream {
         self.isReused = isReused
         decoder = ResponseHeadDecoder(
             maxBytes: connection.limits.headerBytes,
-            maxFields: connection.limits.headerFields
+            maxFields: connection.limits.headerFields,
+            isHTTP2: true
         )
     }
 
