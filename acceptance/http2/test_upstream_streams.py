@@ -282,7 +282,7 @@ def test_settings_and_pings_without_end_close_the_connection(make_http2_origin, 
         assert get(gateway).text == "ok"
         connection = origin.connections[-1]
         for _ in range(50):
-            connection.raw(flood * 100)
+            connection.raw(flood * 400)
         wait_until(connection.ended.is_set)
     assert get(gateway).text == "ok"
 

@@ -91,14 +91,27 @@ final class HTTP2UpstreamConnection: ChannelInboundHandler, DeadlineKeeper {
             HTTP2Setting(parameter: .enablePush, value: 0),
             HTTP2Setting(parameter: .maxConcurrentStreams, value: 0),
             HTTP2Setting(parameter: .initialWindowSize, value: streamWindow),
-            HTTP2Setting(parameter: .maxHeaderListSize, value: limits.headerBytes),
+            HTTP2Setting(parameter: .maxHeaderListSize, value: HTTP2Configuration.headerList(limits)),
         ]
         // Both are judged where the fields are read (HTTP2ResponseHead, DeclaredLength).
         connection.headerBlockValidation = .disabled
         connection.contentLengthValidation = .disabled
+        let headerFrames = HTTP2Configuration.headerList(limits) / HTTP2Configuration.frameSize
+        connection.maximumSequentialContinuationFrames = max(5, headerFrames + 1)
         connection.maximumSequentialEmptyDataFrames = 16
+        // What comes for one that was reset may be on its way.
+        connection.maximumRecentlyResetStreams = 1000
         connection.maximumBufferedControlFrames = 1000
-        return NIOHTTP2Handler(mode: .client, connectionConfiguration: connection)
+        // Servers measure the way with PING, and reset each stream whose request they did not want whole: in 30 s a busy
+        // connection brings more of both than the library allows.
+        connection.controlFrameRateLimit.maximumCount = 10_000
+        var stream = NIOHTTP2Handler.StreamConfiguration()
+        stream.streamResetFrameRateLimit.maximumCount = 10_000
+        return NIOHTTP2Handler(
+            mode: .client,
+            connectionConfiguration: connection,
+            streamConfiguration: stream
+        )
     }
 
     // MARK: Opening

@@ -10,8 +10,18 @@ extension HTTP2UpstreamStream {
     func receive(_ arrival: Arrival) {
         guard phase != .over, !hasArrived else { return }
         hasArrived = arrival.isLast
-        guard arrivals.isEmpty, takes(arrival) else { return arrivals.append(arrival.copied) }
+        guard arrivals.isEmpty, takes(arrival) else { return append(arrival) }
         handle(arrival)
+    }
+
+    /// Content that waits is joined: a byte in each frame would take a hundred times its size.
+    private func append(_ arrival: Arrival) {
+        guard case .content(let bytes, let size, let isLast) = arrival,
+            case .content(var waiting, let waitingSize, _)? = arrivals.last
+        else { return arrivals.append(arrival.copied) }
+        arrivals.removeLast()
+        waiting.writeImmutableBuffer(bytes)
+        arrivals.append(.content(waiting, size: waitingSize + size, isLast: isLast))
     }
 
     private func takes(_ arrival: Arrival) -> Bool {
