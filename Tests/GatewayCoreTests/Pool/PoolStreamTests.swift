@@ -129,6 +129,12 @@ struct PoolStreamTests {
                 stream       -> none
                 ends c1      -> rest 60000ms
                 stream       -> none
+                connect b    -> ask
+                granted      -> dial c2
+                connect c    -> wait w1
+                shared c2 0  -> later
+                turn         -> ask
+                granted      -> dial c3 for w1
                 """
         ),
         Transcript(

@@ -148,7 +148,7 @@ extension PoolState {
             waiters.pop(ticket)
             return .lease(id, to: ticket)
         }
-        if !waiter.needsNew, let slot = idle.last {
+        if !waiter.needsNew, let slot = idle.last, connections[Int(slot)].streams?.hasRoom ?? true {
             let id = ConnectionID(slot: slot, number: connections[Int(slot)].number)
             // Always looked at: the request may not be one that can be sent again.
             let action = take(for: .uncounted, mayRepeat: false, isOpen: true, mayHaveInput: true, at: situation.now)
