@@ -27,6 +27,7 @@ enum FolderTable {
         ],
         [
             "HTTP1": ["Addresses", "HTTP", "Text"],
+            "HTTP2": ["HTTP", "Text", "Time"],
             "Rejections": ["HTTP", "Text", "Time"],
             "Tracing": ["HTTP", "Text", "Time"],
         ],

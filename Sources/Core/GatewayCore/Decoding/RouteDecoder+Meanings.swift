@@ -55,6 +55,11 @@ extension RouteDecoder {
             "How the upstream's certificate is checked, and the certificate that is shown to it.",
             example: "ca: corp-ca.pem\nserver_name: api.internal"
         ),
+        "protocol": KeyMeaning(
+            "The version of HTTP that the upstream is spoken to in. auto takes HTTP/2 where the upstream offers it with TLS.",
+            default: "http1",
+            example: "auto"
+        ),
     ]
 }
 

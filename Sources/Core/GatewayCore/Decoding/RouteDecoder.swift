@@ -55,6 +55,10 @@ enum RouteDecoder {
         let cookies = fields.choice("cookies", of: CookiePolicy.self)
         let allowsConnectionAuth = fields.bool("connection_auth") ?? false
         let tls = RouteTLS.decode(fields, of: upstream)
+        let upstreamProtocol = fields.choice("protocol", of: UpstreamProtocol.self) ?? .http1
+        if allowsConnectionAuth, upstreamProtocol == .http2 {
+            fields.error("protocol", "NTLM and Negotiate need HTTP/1.1: remove this, or \"connection_auth\"")
+        }
         guard let upstream, let auth else { return nil }
         let plan = RoutePlan(
             name: name,
@@ -71,6 +75,7 @@ enum RouteDecoder {
             endpoints: auth.credential.map { credentials.endpoints(of: $0, at: upstream) } ?? [],
             clients: allowedClients,
             tls: tls,
+            upstreamProtocol: upstreamProtocol,
             span: span
         )
         if plan.allowsConnectionAuth, !plan.forwardsAuthorization {

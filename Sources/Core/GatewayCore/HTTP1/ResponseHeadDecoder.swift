@@ -12,9 +12,11 @@ package struct ResponseHeadDecoder: ~Copyable, Sendable {
     private var hasStatusLine = false
     private var scanned = 0
 
-    package init(maxBytes: Int, maxFields: Int) {
+    /// - Parameter isHTTP2: The heads come by HTTP/2.
+    package init(maxBytes: Int, maxFields: Int, isHTTP2: Bool = false) {
         self.maxBytes = maxBytes
         self.maxFields = maxFields
+        head.isHTTP2 = isHTTP2
     }
 
     package mutating func reset() {

@@ -89,6 +89,7 @@ package struct RoutePlan: Hashable, Sendable {
     /// nil lets in every client that the listener lets in.
     package var clients: [String]?
     package var tls: TLS
+    package var upstreamProtocol: UpstreamProtocol
     package var span: SourceSpan
 
     /// - Parameter cookies: nil takes the default of such a route.
@@ -108,6 +109,7 @@ package struct RoutePlan: Hashable, Sendable {
         endpoints: [AuthorityEndpoint] = [],
         clients: [String]? = nil,
         tls: TLS = TLS(),
+        upstreamProtocol: UpstreamProtocol = .http1,
         span: SourceSpan
     ) {
         self.name = name
@@ -125,6 +127,7 @@ package struct RoutePlan: Hashable, Sendable {
         self.endpoints = endpoints
         self.clients = clients
         self.tls = tls
+        self.upstreamProtocol = upstreamProtocol
         self.span = span
     }
 }

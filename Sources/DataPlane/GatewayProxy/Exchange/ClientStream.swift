@@ -13,10 +13,13 @@ enum ContentForm {
 final class RequestMessage {
     var decoder: RequestHeadDecoder
     var bytes: ByteBuffer
+    /// It came in HTTP/2; the bytes were written for the decoder.
+    let isHTTP2: Bool
 
-    init(_ decoder: consuming RequestHeadDecoder, _ bytes: ByteBuffer) {
+    init(_ decoder: consuming RequestHeadDecoder, _ bytes: ByteBuffer, isHTTP2: Bool = false) {
         self.decoder = decoder
         self.bytes = bytes
+        self.isHTTP2 = isHTTP2
     }
 }
 

@@ -165,11 +165,11 @@ extension ExchangeDriver {
         leave()
     }
 
-    /// - Parameter trailers: With the empty line that ends them.
-    func receive(responseTrailers trailers: ByteBuffer) {
+    /// - Parameter trailers: With the empty line that ends them; nil where there are none.
+    func receive(responseTrailers trailers: ByteBuffer?) {
         enter()
         defer { leave() }
-        passed(trailers.readableBytes)
+        passed(trailers?.readableBytes ?? 0)
         client.sendEnd(trailers: trailers)
     }
 

@@ -53,7 +53,11 @@ struct DepartureDraft: Sendable {
             requestIDHeader: shared.configuration.requestIDHeader,
             now: shared.clock.monotonic()
         )
-        let state = WorkerRoute(route: compiled, pool: configuration.routes[match.route].state.pool)
+        let state = WorkerRoute(
+            route: compiled,
+            pool: configuration.routes[match.route].state.pool,
+            upgradePool: configuration.routes[match.route].state.upgradePool
+        )
         return CredentialedRoute(state, credential: credential?.masked, of: credential?.source)
     }
 

@@ -101,7 +101,7 @@ extension HTTP1ClientConnection: ClientStream {
 
     func sendEnd(trailers: ByteBuffer?) {
         if sendsChunks {
-            stage.appendLastChunk()
+            stage.appendLastChunk(trailers)
         } else if let trailers, !request.decoder.head.isHTTP10 {
             stage.send(trailers)
         }

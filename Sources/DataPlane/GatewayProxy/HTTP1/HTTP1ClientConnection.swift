@@ -8,7 +8,7 @@ import NIOTLS
 ///
 /// Has what belongs to a connection: pipelining, pausing, half-close, reuse and the ways to end. Decides nothing about a request.
 /// Lives on one event loop.
-final class HTTP1ClientConnection: ChannelDuplexHandler, RemovableChannelHandler, DeadlineKeeper {
+final class HTTP1ClientConnection: ChannelDuplexHandler, RemovableChannelHandler, DeadlineKeeper, ClientConnection {
     typealias InboundIn = ByteBuffer
     typealias InboundOut = ByteBuffer
     typealias OutboundIn = ByteBuffer
@@ -57,6 +57,8 @@ final class HTTP1ClientConnection: ChannelDuplexHandler, RemovableChannelHandler
     var keepsAlive = true
     /// The content of the response comes without framing, and the client gets it in chunks.
     var sendsChunks = false
+    /// No request has come before.
+    var isFirst = true
     /// The request at hand, or the one whose head is coming, is the last.
     var isEnding = false
     var clientHasClosedOutput = false
@@ -155,7 +157,10 @@ final class HTTP1ClientConnection: ChannelDuplexHandler, RemovableChannelHandler
     }
 
     func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
-        if case .handshakeCompleted? = event as? TLSUserEvent { isOpening = false }
+        if case .handshakeCompleted(let negotiated)? = event as? TLSUserEvent {
+            isOpening = false
+            if negotiated == ApplicationProtocol.http2 { becomeHTTP2() }
+        }
         if case .inputClosed? = event as? ChannelEvent { clientClosedOutput() }
         context.fireUserInboundEventTriggered(event)
     }
@@ -183,11 +188,18 @@ final class HTTP1ClientConnection: ChannelDuplexHandler, RemovableChannelHandler
 
     /// Another handler takes the connection from here on.
     func hand(over context: ChannelHandlerContext) {
+        var places = handPlaces(over: context)
         places.giveBack(to: shared)
+    }
+
+    /// The same, where it goes on with the places that the connection has.
+    func handPlaces(over context: ChannelHandlerContext) -> ConnectionPlaces {
+        defer { places = ConnectionPlaces() }
         configuration.unregister(self)
         phase = .closed
         clock.end()
         timer.cancel()
+        return places
     }
 
     // MARK: Reading
@@ -264,6 +276,9 @@ final class HTTP1ClientConnection: ChannelDuplexHandler, RemovableChannelHandler
                 setDeadline(timeouts.header)
             }
             return false
+        case .refused(.versionNotSupported) where beginsHTTP2():
+            becomeHTTP2()
+            return false
         case .refused(let reason):
             releaseHead()
             refuse(reason.problem("The request was", under: configuration.limits))
@@ -298,6 +313,7 @@ final class HTTP1ClientConnection: ChannelDuplexHandler, RemovableChannelHandler
     }
 
     func authorize() {
+        isFirst = false
         if request.decoder.head.form == .authority { return connect() }
         keepsAlive = request.decoder.head.clientKeepsAlive && !isEnding && !shared.isDraining
         let bytes = request.bytes

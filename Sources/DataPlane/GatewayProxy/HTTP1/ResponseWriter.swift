@@ -63,7 +63,7 @@ final class ResponseWriter: Sendable {
             }
             if knowsChunks, case .untilClose = head.framing { cursor.write("Transfer-Encoding: chunked\r\n") }
             if !head.isInformational || head.status == 101 {
-                cursor.write(tail.line(isHTTP10: head.isHTTP10))
+                cursor.write(tail.line(isHTTP10: head.isHTTP10, isHTTP2: head.isHTTP2))
                 if sendsProxyStatus {
                     cursor.copy(head.statusAndReason.lowerBound..<head.statusAndReason.lowerBound + 3)
                     cursor.write("\r\n")

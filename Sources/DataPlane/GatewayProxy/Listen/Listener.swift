@@ -225,7 +225,7 @@ final class Listener: Sendable {
         )
         configuration.minimumTLSVersion = .tlsv12
         configuration.shutdownTimeout = Timeouts.tlsShutdown
-        configuration.applicationProtocols = ["http/1.1"]
+        configuration.applicationProtocols = ApplicationProtocol.served
         if let clientCAs {
             configuration.trustRoots = .certificates(clientCAs)
             configuration.certificateVerification = .noHostnameVerification

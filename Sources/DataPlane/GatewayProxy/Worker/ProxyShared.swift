@@ -26,6 +26,8 @@ final class ProxyShared: Sendable {
     /// One for each distinct upstream, and which of them a route uses.
     let targets: [UpstreamTarget]
     let targetOfRoute: [Int]
+    /// The same upstreams in HTTP/1.1, for requests that want another protocol (RFC 9110 section 7.8): HTTP/2 has no Upgrade.
+    let upgradeTargetOfRoute: [Int]
     /// An event loop's part of these limits.
     let pendingPerRoute: Int
     let pendingPerUpstream: Int
@@ -74,7 +76,13 @@ final class ProxyShared: Sendable {
         requestEnd = ViaLines(name: viaName, then: "\r\n")
         pendingPerRoute = max(1, configuration.limits.pendingPerRoute / workers)
         pendingPerUpstream = max(1, configuration.limits.pendingPerUpstream / workers)
-        (targets, targetOfRoute) = try Self.targets(of: configuration)
+        var targets = UpstreamTargets(of: configuration)
+        targetOfRoute = try configuration.routes.map { route throws(ListenerError) in try targets.index(of: route.plan)
+        }
+        upgradeTargetOfRoute = try configuration.routes.map { route throws(ListenerError) in
+            try targets.indexInHTTP1(of: route.plan)
+        }
+        self.targets = targets.all
     }
 
     var isDraining: Bool { state.isDraining }
@@ -126,27 +134,5 @@ final class ProxyShared: Sendable {
             sendsProxyStatus: sendsProxyStatus,
             form: form
         )
-    }
-
-    private static func targets(of configuration: ProxyConfiguration) throws -> ([UpstreamTarget], [Int]) {
-        let clients = configuration.access.clients.map(\.name)
-        var targets: [UpstreamTarget] = []
-        var known: [UpstreamTarget.Key: Int] = [:]
-        var indices: [Int] = []
-        for route in configuration.routes.map(\.plan) {
-            let key = UpstreamTarget.Key(route)
-            if let index = known[key] {
-                indices.append(index)
-            } else {
-                known[key] = targets.count
-                indices.append(targets.count)
-                let budget = ConnectionBudget(
-                    maximum: configuration.limits.connectionsPerUpstream,
-                    clients: clients
-                )
-                targets.append(try UpstreamTarget(route, key: key, budget: budget, sha256: configuration.sha256))
-            }
-        }
-        return (targets, indices)
     }
 }

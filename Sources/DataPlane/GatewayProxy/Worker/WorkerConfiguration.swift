@@ -35,7 +35,11 @@ final class WorkerConfiguration {
         let pools = shared.targets.map { byKey[$0.key] ?? UpstreamPool(target: $0, worker: worker, shared: shared) }
         self.pools = pools
         routes = shared.routes.map { route in
-            let state = WorkerRoute(route: route, pool: pools[shared.targetOfRoute[route.index]])
+            let state = WorkerRoute(
+                route: route,
+                pool: pools[shared.targetOfRoute[route.index]],
+                upgradePool: pools[shared.upgradeTargetOfRoute[route.index]]
+            )
             return CredentialedRoute(state, credential: nil, of: route.source)
         }
         old?.retire(keeping: pools)
@@ -117,8 +121,8 @@ final class WorkerConfiguration {
 
     // MARK: Connections
 
-    func register(_ connection: HTTP1ClientConnection) { worker.connections[ObjectIdentifier(connection)] = connection }
-    func unregister(_ connection: HTTP1ClientConnection) { worker.connections[ObjectIdentifier(connection)] = nil }
+    func register(_ connection: any ClientConnection) { worker.connections[ObjectIdentifier(connection)] = connection }
+    func unregister(_ connection: any ClientConnection) { worker.connections[ObjectIdentifier(connection)] = nil }
 
     func closeIdle() {
         for pool in pools { pool.closeIdle() }

@@ -116,6 +116,7 @@ extension PlanSummary.Route: PlanSummaryItem {
         add("headers.forwarded", headers?.forwarded)
         add("cookies", cookies)
         add("connection_auth", connectionAuth ? "true" : nil)
+        add("protocol", `protocol`)
         for rule in allow ?? [] {
             add("allow", "\(rule.methods.isEmpty ? "any method" : rule.methods.joined(separator: ", ")) \(rule.path)")
         }

@@ -71,6 +71,8 @@ package struct PlanSummary: Hashable, Sendable, Codable {
         package var allow: [Allow]?
         package var clients: [String]?
         package var pins: [String]?
+        /// nil for HTTP/1.1.
+        package var `protocol`: String?
         package var plaintext: Bool
     }
 
@@ -163,6 +165,7 @@ extension PlanSummary {
             "head_memory": ConfigUnits.text(bytes: limits.headMemory),
             "connections": String(limits.connections),
             "connections_per_address": limits.connectionsPerAddress.map { String($0) } ?? "none",
+            "streams_per_connection": String(limits.streamsPerConnection),
             "pending_per_route": String(limits.pendingPerRoute),
             "connections_per_upstream": String(limits.connectionsPerUpstream),
             "pending_per_upstream": String(limits.pendingPerUpstream),
@@ -244,6 +247,7 @@ extension PlanSummary.Route {
             ? nil : plan.allow.map { PlanSummary.Allow(methods: $0.methods, path: $0.path.description) }
         clients = plan.clients
         pins = plan.tls.pins.isEmpty ? nil : plan.tls.pins.map(\.description)
+        `protocol` = plan.upstreamProtocol == .http1 ? nil : plan.upstreamProtocol.rawValue
         plaintext = plan.upstream.scheme == .http
     }
 }
