@@ -19,6 +19,7 @@ enum FolderTable {
             "Secrets": ["Text"],
         ],
         [
+            "Clients": ["Addresses", "Secrets", "Text"],
             "Config": ["Addresses", "Secrets", "Text"],
             "Connections": ["Errors", "Text", "Time"],
             "HTTP": ["Errors", "Text"],
@@ -56,8 +57,8 @@ enum FolderTable {
                 "Addresses", "Auth", "Credentials", "Errors", "HTTP", "Plan", "Routing", "Secrets", "Text", "Time",
             ],
             "Ports": [
-                "Audit", "Auth", "Config", "Credentials", "Errors", "Exchange", "Plan", "Secrets", "Text", "Time",
-                "Tokens", "Traffic",
+                "Audit", "Auth", "Clients", "Config", "Credentials", "Errors", "Exchange", "Plan", "Secrets", "Text",
+                "Time", "Tokens", "Traffic",
             ],
             "Schema": ["Auth", "Config", "Decoding", "Secrets", "Text"],
             "Telemetry": ["Addresses", "Errors", "Exchange", "Text", "Time", "Tokens", "Tracing"],
@@ -81,6 +82,7 @@ enum FolderTable {
         [
             "Anchor": ["Secrets"],
             "Console": ["State"],
+            "Programs": ["Secrets"],
         ],
         [
             "Configuration": ["Console", "Secrets", "Time"],
@@ -106,8 +108,8 @@ enum FolderTable {
         ],
         [
             "Commands": [
-                "Anchor", "Assembly", "Configuration", "Console", "Observability", "Operator", "Plan", "Secrets",
-                "State", "Storage", "Time",
+                "Anchor", "Assembly", "Configuration", "Console", "Observability", "Operator", "Plan", "Programs",
+                "Secrets", "State", "Storage", "Time",
             ]
         ],
         [

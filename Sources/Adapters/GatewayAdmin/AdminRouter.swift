@@ -18,6 +18,10 @@ struct AdminRouter: Sendable {
         router.get("/metrics") { _, _ in
             AdminResponse.text(await options.metrics(), type: "text/plain; version=0.0.4; charset=utf-8")
         }
+        router.get("/proxy.pac") { _, _ in
+            let script = ProxyAutoConfig(await options.control.overview().proxy)
+            return AdminResponse.text(script.text, type: ProxyAutoConfig.contentType)
+        }
         router.get("/api/overview") { _, _ in AdminResponse.json(await options.control.overview()) }
         router.get("/api/routes") { _, _ in AdminResponse.json(await options.control.routes()) }
         router.get("/api/traffic") { _, _ in AdminResponse.json(await options.control.traffic()) }

@@ -83,12 +83,14 @@ struct AuthorityFile: Sendable {
         }
         let text = Array((roots.joined(separator: "\n") + "\n").utf8)
         do throws(PrivateFile.Failure) {
-            guard try PrivateFile.readSecret(bundlePath, limit: Self.limit) != text else { return }
-            try PrivateFile.replace(bundlePath, with: text)
+            if try PrivateFile.readSecret(bundlePath, limit: Self.limit) != text {
+                try PrivateFile.replace(bundlePath, with: text)
+            }
         } catch {
             throw LeafError(
                 "the certificates of the local authority, \(bundlePath), cannot be written: \(error.reason)"
             )
         }
+        try ClientTrustFiles(authorityFolder: folder).renew(own: String(decoding: text, as: UTF8.self))
     }
 }

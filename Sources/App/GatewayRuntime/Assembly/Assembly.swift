@@ -125,7 +125,7 @@ struct Assembly: Sendable {
                         clockSkew: { clocks.skewSeconds(of: $0) },
                         traffic: { observer.traffic(of: $0, at: $1) },
                         startedAt: startedAt,
-                        listeners: { proxy.bound.map(\.text) }
+                        listeners: { proxy.bound }
                     ),
                     withdraw: { await proxy.withdraw($0) }
                 )

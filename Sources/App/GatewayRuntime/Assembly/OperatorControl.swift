@@ -1,4 +1,5 @@
 import GatewayCore
+import GatewayProxy
 import GatewayStrategies
 import GatewayTokenKeeper
 
@@ -18,7 +19,7 @@ struct OperatorControl: GatewayControl {
         /// nil where no gateway runs.
         var startedAt: UnixTime?
         /// Where clients find the gateway.
-        var listeners: @Sendable () -> [String] = { [] }
+        var listeners: @Sendable () -> [BoundListener] = { [] }
     }
 
     private let plan: Plan
@@ -159,9 +160,10 @@ struct OperatorControl: GatewayControl {
             configurationLoadedAt: loadedAt.rfc3339,
             auditChain: check.map { $0.breach == nil ? .intact : .broken } ?? .notVerified,
             auditVerifiedAt: check?.at.rfc3339,
-            listeners: seen.listeners(),
+            listeners: seen.listeners().map(\.text),
             requiresClientToken: plan.access.asksForClients,
-            clients: plan.access.clients.map(\.name)
+            clients: plan.access.clients.map(\.name),
+            proxy: ProxyOffer(plan, bound: seen.listeners())
         )
     }
 

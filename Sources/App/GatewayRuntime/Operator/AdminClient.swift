@@ -35,6 +35,8 @@ struct AdminClient: Sendable {
 
     func routes() async throws(CommandFailure) -> [RouteStatus] { try await get("/api/routes") }
 
+    func overview() async throws(CommandFailure) -> GatewayOverview { try await get("/api/overview") }
+
     func expirations() async throws(CommandFailure) -> [Expiration] { try await get("/api/endings") }
 
     func readiness() async throws(CommandFailure) -> Readiness {
