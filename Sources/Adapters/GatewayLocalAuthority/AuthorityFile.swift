@@ -21,6 +21,11 @@ struct AuthorityFile: Sendable {
 
         var endsAt: UnixTime { UnixTime(milliseconds: endsAtMilliseconds) }
 
+        /// A key that signs for any host does not stay where the configuration wants constraints.
+        func isAllowed(by plan: LocalAuthorityPlan) -> Bool {
+            !plan.isConstrained || intermediates[LocalAuthorityPlan.anyHost] == nil
+        }
+
         init(certificate: Data, endsAt: UnixTime, intermediates: [String: Intermediate]) {
             self.certificate = certificate
             endsAtMilliseconds = endsAt.milliseconds
