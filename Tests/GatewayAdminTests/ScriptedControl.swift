@@ -70,6 +70,11 @@ final class ScriptedControl: GatewayControl {
         return .success(KeyRotationReport(tokens: 2, file: "/state/token.key.encryption"))
     }
 
+    func rotateAuthority() async -> Result<AuthorityRotationReport, GatewayProblem> {
+        actions.withLock { $0.append("rotate authority") }
+        return .success(AuthorityRotationReport(scopes: ["api.box.com"], file: "/state/ca/ca.pem"))
+    }
+
     func servedPlan() async -> ServedPlan? { nil }
 
     func token(_ credential: String) async -> Result<TokenStatus, GatewayProblem> {

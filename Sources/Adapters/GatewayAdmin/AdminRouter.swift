@@ -29,6 +29,7 @@ struct AdminRouter: Sendable {
         AdminTokens(options: options).routes(on: router)
         router.post("/api/reload") { request, _ in await reload(request) }
         router.post("/api/key/rotate") { request, _ in await rotateKey(request) }
+        router.post("/api/ca/rotate") { request, _ in await rotateAuthority(request) }
         router.get("/api/plan") { request, _ in await servedPlan(request) }
         if let logins = options.logins { AdminLogins(control: logins, authorization: authorization).routes(on: router) }
         if let vending = options.vending {
@@ -58,6 +59,14 @@ struct AdminRouter: Sendable {
     private func rotateKey(_ request: Request) async -> Response {
         if let refusal = authorization.refusal(of: request) { return refusal }
         switch await options.control.rotateKey() {
+        case .success(let report): return AdminResponse.json(report)
+        case .failure(let problem): return AdminResponse.problem(problem)
+        }
+    }
+
+    private func rotateAuthority(_ request: Request) async -> Response {
+        if let refusal = authorization.refusal(of: request) { return refusal }
+        switch await options.control.rotateAuthority() {
         case .success(let report): return AdminResponse.json(report)
         case .failure(let problem): return AdminResponse.problem(problem)
         }

@@ -93,6 +93,12 @@ struct AdminClient: Sendable {
         return try decode(body)
     }
 
+    func rotateAuthority() async throws(CommandFailure) -> AuthorityRotationReport {
+        let (status, body) = try await sendAuthorized("POST", "/api/ca/rotate")
+        guard status == 200 else { throw refusal(body) }
+        return try decode(body)
+    }
+
     func servedPlan() async throws(CommandFailure) -> ServedPlan {
         let (status, body) = try await sendAuthorized("GET", "/api/plan")
         guard status == 200 else { throw refusal(body) }
