@@ -19,7 +19,7 @@ enum FolderTable {
             "Secrets": ["Text"],
         ],
         [
-            "Clients": ["Addresses", "Secrets", "Text"],
+            "Clients": ["Addresses", "Secrets", "Text", "Time"],
             "Config": ["Addresses", "Secrets", "Text"],
             "Connections": ["Errors", "Text", "Time"],
             "HTTP": ["Errors", "Text"],
@@ -69,7 +69,7 @@ enum FolderTable {
                 "Tokens",
             ]
         ],
-        ["Doctor": ["Addresses", "Config", "Errors", "Plan", "Ports", "Text", "Time", "Tokens"]],
+        ["Doctor": ["Addresses", "Clients", "Config", "Errors", "Plan", "Ports", "Text", "Time", "Tokens"]],
     ]
 
     private static let runtime: [Layer] = [

@@ -392,7 +392,7 @@ def test_a_terminal_is_not_shown_the_token(serving):
 def test_the_pac_names_the_proxy_of_routes(serving, target):
     import requests
 
-    gateway = serving(routes={"a": {"upstream": target, "auth": BEARER}, "b": {"upstream": "http://plain.test", "auth": "none"}})
+    gateway = serving(routes={"a": {"upstream": target, "auth": BEARER}, "b": {"upstream": "http://plain.test", "auth": "none", "allow_plaintext": True}})
     answer = requests.get(f"{gateway.admin_url}/proxy.pac", timeout=10)
     assert answer.headers["Content-Type"] == "application/x-ns-proxy-autoconfig" and CANARY not in answer.text
     urls = [f"{target}/", target.upper() + "/a?b", "http://plain.test/x", "https://plain.test/", "https://localhost/", "ftp://x/"]

@@ -68,7 +68,7 @@ package struct ClientTrustFiles: Sendable {
             )
         } catch {
             throw LeafError(
-                "the folder \(folder) for the certificates of clients cannot be created: \(error.localizedDescription)"
+                "the folder \(folder) for the certificates of clients cannot be created"
             )
         }
     }

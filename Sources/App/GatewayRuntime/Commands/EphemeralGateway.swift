@@ -8,6 +8,7 @@ import Synchronization
 struct EphemeralGateway: Sendable {
     /// How long requests may go on that the program has left behind.
     private static let drain: Duration = .seconds(1)
+    private static let startLimit: Duration = .seconds(20)
 
     let configuration: String
     /// Whose place the program takes.
@@ -35,6 +36,7 @@ struct EphemeralGateway: Sendable {
             throw error
         }
         let running = Task { () -> CommandFailure? in
+            defer { log.end() }
             do throws(CommandFailure) {
                 try await gateway.run()
                 return nil
@@ -50,6 +52,7 @@ struct EphemeralGateway: Sendable {
             }
             let proof = token.map { ClientEnvironment.Proof(client: $0.client, token: $0.token) }
             let access = try ClientAccess(endpoint, proof: proof, hosts: offer.hosts, stateDirectory: folder)
+            try await Self.wait(for: gateway, log)
             if let status = Self.interruption(signals) {
                 result = .success(status)
             } else {
@@ -64,6 +67,15 @@ struct EphemeralGateway: Sendable {
             if case .success(0) = result { result = .failure(failure) }
         }
         return try result.get()
+    }
+
+    /// A gateway that is told to stop before it has started does not stop.
+    private static func wait(for gateway: Gateway, _ log: LogTail) async throws(CommandFailure) {
+        let deadline = ContinuousClock.now + startLimit
+        while !gateway.isServing {
+            guard !log.hasEnded, .now < deadline else { throw CommandFailure(.failed, "the gateway does not start") }
+            try? await Task.sleep(for: .milliseconds(2))
+        }
     }
 
     // MARK: The plan
@@ -165,8 +177,9 @@ struct EphemeralGateway: Sendable {
     }
 }
 
-/// The last lines of a log that is shown on a failure only.
+/// The last lines of a log that is shown on a failure only, and whether more can come.
 private final class LogTail: Sendable {
+    private let isAtEnd = Atomic(false)
     private static let limit = 64 << 10
     private let text = Mutex("")
 
@@ -177,5 +190,7 @@ private final class LogTail: Sendable {
         }
     }
 
+    var hasEnded: Bool { isAtEnd.load(ordering: .relaxed) }
+    func end() { isAtEnd.store(true, ordering: .relaxed) }
     func show() { Console.writeError(text.withLock { $0 }) }
 }

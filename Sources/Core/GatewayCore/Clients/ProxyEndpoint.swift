@@ -10,6 +10,12 @@ package struct ProxyEndpoint: Hashable, Sendable, Codable {
     /// Whether requests need a client token here.
     package var requiresClientToken: Bool
 
+    /// As the admin API names them.
+    private enum CodingKeys: String, CodingKey {
+        case host, port, intercepts, requiresClientToken
+        case isTLS = "tls"
+    }
+
     package init(host: String, port: Int, isTLS: Bool, intercepts: Bool, requiresClientToken: Bool) {
         self.host = host
         self.port = port
