@@ -87,7 +87,13 @@ struct EphemeralGateway: Sendable {
         let span = plan.listeners.first?.span ?? SourceSpan(file: 0, line: 1, column: 1)
         plan.stateDirectory = folder
         plan.listeners = [ListenerPlan(address: .tcp(host: "127.0.0.1", port: 0), intercepts: true, span: span)]
-        plan.admin = AdminPlan(address: .unix(path: "\(folder)/admin.sock", allowedUsers: []))
+        let socket = "\(folder)/admin.sock"
+        // The system takes no longer path; TMPDIR may be one.
+        let isShort = socket.utf8.count <= 103
+        plan.admin = AdminPlan(
+            address: isShort ? .unix(path: socket, allowedUsers: []) : .tcp(host: "127.0.0.1", port: 0),
+            requiresToken: true
+        )
         plan.audit.path = "\(folder)/audit.sqlite"
         plan.audit.anchor = nil
         plan.tokens = TokenPlan(
