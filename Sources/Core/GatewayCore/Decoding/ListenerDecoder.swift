@@ -69,6 +69,18 @@ enum ListenerDecoder {
         }
     }
 
+    /// CONNECT is taken for `https` upstreams: without one the authority is not even made.
+    static func warnAboutNothingToIntercept(_ plan: Plan, _ fields: ConfigFields) {
+        guard plan.interceptedHosts.isEmpty else { return }
+        for (index, listener) in plan.listeners.enumerated() where listener.intercepts {
+            fields.context.warning(
+                "intercepts nothing: no route leads to an https:// upstream",
+                at: listener.span,
+                path: fields.path.appending("listeners").appending("proxy").appending(index).appending("intercept")
+            )
+        }
+    }
+
     private static func tls(_ fields: ConfigFields) -> ListenerPlan.TLS? {
         fields.explain(tlsMeanings)
         let certificate = fields.requiredFilePath("certificate")

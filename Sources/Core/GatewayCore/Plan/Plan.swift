@@ -14,6 +14,8 @@ package struct Plan: Sendable {
     package var limits: Limits
     /// nil: nothing is exported.
     package var telemetry: TelemetryPlan?
+    /// Of the certificates for intercepted hosts.
+    package var localAuthority = LocalAuthorityPlan()
     /// Named credentials first, in file order, then those written inside routes (named `routes.<route>`) and those that
     /// a route switched to another subject (`box-service[user:42]`). A weaker token that is vended stands behind the named
     /// ones (`box-service[vend]`).

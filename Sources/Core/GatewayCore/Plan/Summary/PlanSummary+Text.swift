@@ -18,7 +18,7 @@ extension PlanSummary {
             page.line("require_client", requireClient)
             page.line("allow_origins", Self.list(allowOrigins))
         }
-        let sections = [("audit", audit), ("tokens", tokens), ("limits", limits), ("telemetry", telemetry)]
+        let sections = [("audit", audit), ("tokens", tokens), ("limits", limits), ("telemetry", telemetry), ("ca", ca)]
         for (heading, values) in sections where !values.isEmpty {
             page.heading(heading)
             page.indented { page in

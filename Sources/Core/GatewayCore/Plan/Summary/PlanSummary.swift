@@ -91,6 +91,8 @@ package struct PlanSummary: Hashable, Sendable, Codable {
     package var limits: [String: String]
     /// Empty where nothing is exported.
     package var telemetry: [String: String]
+    /// Empty where nothing is intercepted.
+    package var ca: [String: String]
     package var credentials: [Credential]
     package var routes: [Route]
 
@@ -132,6 +134,7 @@ extension PlanSummary {
         tokens["previous_encryption_key"] = plan.tokens.previousEncryptionKey.map(Self.shown)
         limits = Self.limits(plan.limits)
         telemetry = plan.telemetry.map(Self.telemetry) ?? [:]
+        ca = plan.interceptedHosts.isEmpty ? [:] : Self.localAuthority(plan.localAuthority)
         credentials = plan.credentials.enumerated().map { index, credential in
             Credential(credential, in: plan, routes: plan.routes.filter { $0.credential == index }.map(\.name))
         }
@@ -152,6 +155,13 @@ extension PlanSummary {
             "metrics": String(plan.metricsInterval != nil),
             "metrics_interval": plan.metricsInterval.map { ConfigUnits.text($0) } ?? "",
         ].filter { !$0.value.isEmpty }
+    }
+
+    private static func localAuthority(_ plan: LocalAuthorityPlan) -> [String: String] {
+        [
+            "permit": "[\(plan.permit.joined(separator: ", "))]", "constrain": String(plan.isConstrained),
+            "days": String(plan.days),
+        ]
     }
 
     private static func limits(_ limits: Limits) -> [String: String] {
