@@ -53,7 +53,7 @@ package final class RequestAuthorizer: Sendable {
         }
     }
 
-    let table: RouteTable
+    package let table: RouteTable
     private let matchPaths: [String]
     let clients: ClientAuthenticator
     let access: AccessPlan

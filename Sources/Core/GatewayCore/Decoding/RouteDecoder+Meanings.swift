@@ -46,6 +46,10 @@ extension RouteDecoder {
             default: "drop beside a credential, pass with auth: none",
             example: "pass"
         ),
+        "rewrite": KeyMeaning(
+            "What of the upstream's own URLs is turned into URLs of the gateway.",
+            example: "links: false"
+        ),
         "connection_auth": KeyMeaning(
             "Lets clients authenticate their connection with NTLM or Negotiate. For routes with auth: none.",
             default: "false",

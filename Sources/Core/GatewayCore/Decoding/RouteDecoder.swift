@@ -53,6 +53,7 @@ enum RouteDecoder {
             asUser: auth?.asUser
         )
         let cookies = fields.choice("cookies", of: CookiePolicy.self)
+        let rewritesLinks = RouteRewrite.decode(fields)
         let allowsConnectionAuth = fields.bool("connection_auth") ?? false
         let tls = RouteTLS.decode(fields, of: upstream)
         guard let upstream, let auth else { return nil }
@@ -66,6 +67,7 @@ enum RouteDecoder {
             asUser: auth.asUser,
             headers: headers,
             cookies: cookies,
+            rewritesLinks: rewritesLinks,
             allowsConnectionAuth: allowsConnectionAuth,
             allow: allow,
             endpoints: auth.credential.map { credentials.endpoints(of: $0, at: upstream) } ?? [],

@@ -203,6 +203,7 @@ extension Explanation.Departure {
         case .owned: "the route sets or removes it"
         case .nominated: "Connection names it"
         case .trace: "the gateway continues the trace"
+        case .link: "the upstream's URL takes the place of the gateway's (rewrite.links)"
         }
     }
 }

@@ -23,6 +23,7 @@ package enum FieldKind: UInt8, Sendable {
     case contentLength
     case cookie
     case date
+    case destination
     case expect
     /// One of ``ForwardedPolicy/names``.
     case forwarded
@@ -50,7 +51,7 @@ package enum FieldKind: UInt8, Sendable {
     package var isHopByHop: Bool {
         switch self {
         case .connection, .keepAlive, .proxyConnection, .proxyAuthenticate, .proxyAuthorization, .te, .upgrade: true
-        case .other, .authorization, .contentLength, .cookie, .date, .expect, .forwarded, .host, .origin,
+        case .other, .authorization, .contentLength, .cookie, .date, .destination, .expect, .forwarded, .host, .origin,
             .secFetchSite, .setCookie, .transferEncoding, .uriReference, .via, .wwwAuthenticate, .xRequestID:
             false
         }
@@ -60,7 +61,7 @@ package enum FieldKind: UInt8, Sendable {
     package var cannotBeNominated: Bool {
         switch self {
         case .contentLength, .transferEncoding, .host, .authorization, .expect: true
-        case .other, .connection, .cookie, .date, .forwarded, .keepAlive, .origin, .proxyAuthenticate,
+        case .other, .connection, .cookie, .date, .destination, .forwarded, .keepAlive, .origin, .proxyAuthenticate,
             .proxyAuthorization, .proxyConnection, .secFetchSite, .setCookie, .te, .upgrade, .uriReference, .via,
             .wwwAuthenticate, .xRequestID:
             false
@@ -99,7 +100,9 @@ package enum FieldKind: UInt8, Sendable {
                 ? .connection
                 : bytes.isToken(name, "keep-alive")
                     ? .keepAlive : bytes.isToken(name, "set-cookie") ? .setCookie : .other
-        case 11: bytes.equalsLowercased(name, "set-cookie2") ? .setCookie : .other
+        case 11:
+            bytes.isToken(name, "destination")
+                ? .destination : bytes.equalsLowercased(name, "set-cookie2") ? .setCookie : .other
         case 12: bytes.isToken(name, "x-request-id") ? .xRequestID : .other
         case 13: bytes.isToken(name, "authorization") ? .authorization : .other
         case 14:

@@ -10,6 +10,9 @@ package struct ResponseHead: ~Copyable, Sendable {
     /// How long the upstream keeps the connection without a request, where it says so: `Keep-Alive: timeout=5`.
     package internal(set) var keepAliveSeconds: Int?
     package internal(set) var hasDate = false
+    /// Some field has URIs (``FieldKind/uriReference``).
+    package internal(set) var hasLinks = false
+    package internal(set) var hasCookies = false
     package internal(set) var end = 0
 
     init() {}

@@ -77,6 +77,8 @@ package struct RoutePlan: Hashable, Sendable {
     package var asUser: String?
     package var headers: Headers
     package var cookies: CookiePolicy
+    /// nil rewrites links where the request finds the route by its path.
+    package var rewritesLinks: Bool?
     /// Clients may authenticate their connection to the upstream (``ConnectionAuthentication``).
     ///
     /// An upstream connection then belongs to one client connection and is never pooled.
@@ -103,6 +105,7 @@ package struct RoutePlan: Hashable, Sendable {
         asUser: String? = nil,
         headers: Headers = Headers(),
         cookies: CookiePolicy? = nil,
+        rewritesLinks: Bool? = nil,
         allowsConnectionAuth: Bool = false,
         allow: [Allow] = [],
         endpoints: [AuthorityEndpoint] = [],
@@ -120,6 +123,7 @@ package struct RoutePlan: Hashable, Sendable {
         self.asUser = asUser
         self.headers = headers
         self.cookies = cookies ?? .standard(injectsCredential: credential != nil)
+        self.rewritesLinks = rewritesLinks
         self.allowsConnectionAuth = allowsConnectionAuth
         self.allow = allow
         self.endpoints = endpoints

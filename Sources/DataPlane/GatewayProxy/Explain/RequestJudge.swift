@@ -176,7 +176,13 @@ extension ProxyServer {
         let listeners =
             listeners
             ?? bound.map {
-                ArrivalListener(address: $0.address, port: $0.port, isTLS: $0.isTLS, intercepts: $0.intercepts)
+                ArrivalListener(
+                    address: $0.address,
+                    port: $0.port,
+                    isTLS: $0.isTLS,
+                    intercepts: $0.intercepts,
+                    publicURL: $0.publicURL
+                )
             }
         // A reload may come in between.
         for _ in 0..<3 {

@@ -6,6 +6,7 @@ extension HTTP1ClientConnection: ClientStream {
     var clientAddress: String? { context?.channel.remoteAddress?.ipAddress }
     var peer: String { clientAddress ?? (identity.reach == .unix ? "unix" : "unknown") }
     var isTLS: Bool { !hasDirectSocket }
+    var publicURL: GatewayURL? { identity.publicURL }
     var hasUnreadContent: Bool { !reader.isEmpty }
     var untakenBytes: Int { writer.untakenBytes() }
 
@@ -25,6 +26,7 @@ extension HTTP1ClientConnection: ClientStream {
         _ head: borrowing ResponseHead,
         _ bytes: ByteBuffer,
         by route: CredentialedRoute,
+        _ terms: ResponseFieldRules.Terms,
         id: RequestID
     ) {
         // One that does not fit is dropped: it is only advice.
@@ -36,6 +38,7 @@ extension HTTP1ClientConnection: ClientStream {
                 persistence: .implied,
                 knowsChunks: true,
                 rules: route.responseFields,
+                terms: terms,
                 tokenNote: nil,
                 date: nil,
                 into: &staged
@@ -47,6 +50,7 @@ extension HTTP1ClientConnection: ClientStream {
         _ head: borrowing ResponseHead,
         _ bytes: ByteBuffer,
         by route: CredentialedRoute,
+        _ terms: ResponseFieldRules.Terms,
         id: RequestID,
         tokenNote: String?,
         requestIsComplete: Bool
@@ -72,6 +76,7 @@ extension HTTP1ClientConnection: ClientStream {
                 persistence: persistence,
                 knowsChunks: !isHTTP10,
                 rules: route.responseFields,
+                terms: terms,
                 tokenNote: tokenNote,
                 date: date,
                 into: &staged

@@ -46,16 +46,17 @@ final class ResponseWriter: Sendable {
         persistence: Persistence,
         knowsChunks: Bool,
         rules: ResponseFieldRules,
+        terms: ResponseFieldRules.Terms,
         tokenNote: String?,
         date: UnixTime?,
         into out: inout ByteBuffer
     ) -> Outcome {
-        let own = tail.count + requestIDStart.count + (tokenNote?.utf8.count ?? 0)
+        let own = tail.count + requestIDStart.count + (tokenNote?.utf8.count ?? 0) + terms.room
         var dropsCookies = false
         let isWritten = HeadCursor.append(to: &out, from: source, capacity: head.end + own + Self.wording) { cursor in
             cursor.write("HTTP/1.1 ")
             writeStatus(head, &cursor)
-            dropsCookies = writeFields(head, source, knowsChunks: knowsChunks, rules, &cursor)
+            dropsCookies = writeFields(head, source, knowsChunks: knowsChunks, rules, terms, &cursor)
             if dropsCookies {
                 cursor.write("Gateway-Note: ")
                 cursor.write(text: CookiePolicy.note)
@@ -120,12 +121,13 @@ final class ResponseWriter: Sendable {
         _ source: ByteBuffer,
         knowsChunks: Bool,
         _ rules: ResponseFieldRules,
+        _ terms: ResponseFieldRules.Terms,
         _ cursor: inout HeadCursor
     ) -> Bool {
         let bytes = source.readableBytesUInt8Span
         var dropsCookies = false
         var index = 0
-        while let piece = rules.next(of: head, bytes, knowsChunks: knowsChunks, from: &index) {
+        while let piece = rules.next(of: head, bytes, knowsChunks: knowsChunks, links: terms.links, from: &index) {
             switch piece {
             case .kept(let kept): cursor.copy(head.section.lines(kept))
             case .rewritten(let field, let value):

@@ -10,6 +10,7 @@ package struct PlanSummary: Hashable, Sendable, Codable {
         package var clientCertificates: Bool
         /// nil for a listener that does not.
         package var intercepts: Bool?
+        package var publicUrl: String?
     }
 
     /// Of a client that has any.
@@ -67,6 +68,8 @@ package struct PlanSummary: Hashable, Sendable, Codable {
         package var asUser: String?
         package var headers: Headers?
         package var cookies: String
+        /// nil: for requests that find the route by its path.
+        package var rewritesLinks: Bool?
         package var connectionAuth: Bool
         package var allow: [Allow]?
         package var clients: [String]?
@@ -182,6 +185,7 @@ extension PlanSummary.Listener {
         tls = plan.tls != nil
         clientCertificates = plan.tls?.clientCAPath != nil
         if plan.intercepts { intercepts = true }
+        publicUrl = plan.publicURL?.text
     }
 
     init(_ place: ListenerPlan.Address) {
@@ -238,6 +242,7 @@ extension PlanSummary.Route {
             )
         }
         cookies = plan.cookies.rawValue
+        rewritesLinks = plan.rewritesLinks
         connectionAuth = plan.allowsConnectionAuth
         allow =
             plan.allow.isEmpty

@@ -1,0 +1,29 @@
+import GatewayCore
+import NIOCore
+
+/// URLs of the upstream and of the gateway.
+extension ExchangeDriver {
+    func responseTerms(_ head: borrowing ResponseHead, _ bytes: ByteBuffer) -> ResponseFieldRules.Terms {
+        var terms = ResponseFieldRules.Terms()
+        guard head.hasLinks || head.hasCookies, let links = linkRewriter(),
+            let room = links.room(for: head, bytes.readableBytesUInt8Span)
+        else { return terms }
+        terms.links = links
+        terms.room = room
+        return terms
+    }
+
+    /// nil where the client's links are the upstream's.
+    func linkRewriter() -> LinkRewriter? {
+        guard compiled.plan.rewritesLinks(admitted.match) else { return nil }
+        let bytes = client.request.bytes
+        return LinkRewriter(
+            client.request.decoder.head,
+            bytes.readableBytesUInt8Span,
+            admitted.match,
+            of: shared.links,
+            publicURL: client.publicURL,
+            isTLS: client.isTLS
+        )
+    }
+}
