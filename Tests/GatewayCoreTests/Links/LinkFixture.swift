@@ -35,7 +35,9 @@ struct LinkFixture: Sendable {
     /// - Returns: nil where the request cannot be read or finds no route.
     func rewriter() -> LinkRewriter? {
         let table = RouteTable(routes)
-        return HeadText.request(Array("\(line)\r\nHost: \(host)\r\n\r\n".utf8)) { head, bytes -> LinkRewriter? in
+        return HeadText.request(Array("\(line)\r\n\(host.isEmpty ? "" : "Host: \(host)\r\n")\r\n".utf8)) {
+            head,
+            bytes -> LinkRewriter? in
             var name = head.host
             while !name.isEmpty, bytes[name.upperBound - 1] != UInt8(ascii: ":"), host.contains(":") {
                 name = name.lowerBound..<name.upperBound - 1

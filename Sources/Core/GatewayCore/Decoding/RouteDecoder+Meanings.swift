@@ -37,6 +37,11 @@ extension RouteDecoder {
             default: "all",
             example: "[laptop, ci]"
         ),
+        "allow_origins": KeyMeaning(
+            "The origins of web pages that may call the route from a browser (CORS).",
+            default: "those of access.allow_origins",
+            example: "[https://app.example.com]"
+        ),
         "headers": KeyMeaning(
             "Header fields that are set on the requests or removed from them.",
             example: "set: {X-Tenant: acme}\nremove: [X-Debug]"

@@ -45,6 +45,7 @@ enum RouteDecoder {
         let allow = RouteAccess.allow(fields)
         fields.refuseNothing(behind: "clients", hint: "to let in every client")
         let allowedClients = RouteAccess.clients(fields, known: clients)
+        let allowedOrigins = fields.has("allow_origins") ? AccessDecoder.origins(fields) : nil
         let credential = auth?.credential.map { credentials.plans[$0] }
         let headers = RouteHeaders.decode(
             fields,
@@ -72,6 +73,7 @@ enum RouteDecoder {
             allow: allow,
             endpoints: auth.credential.map { credentials.endpoints(of: $0, at: upstream) } ?? [],
             clients: allowedClients,
+            allowedOrigins: allowedOrigins,
             tls: tls,
             span: span
         )

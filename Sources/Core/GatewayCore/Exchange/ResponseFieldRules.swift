@@ -6,6 +6,8 @@ package struct ResponseFieldRules: Sendable {
     private let policy: ResponsePolicy
     /// The field that names the request, in lower case, `_` read as `-`: only the gateway writes it. Empty where it writes none.
     private let requestIDName: [UInt8]
+    /// The gateway tells browsers which pages may call; what the upstream says of that is dropped.
+    private let answersPages: Bool
 
     /// Lower-case names of fields that no trailer of the response may have.
     package var namesKeptFromTrailers: [[UInt8]] {
@@ -28,12 +30,24 @@ package struct ResponseFieldRules: Sendable {
         package var links: LinkRewriter?
         /// How many bytes more than the upstream's the head may have for them.
         package var room = 0
+        /// Lines that tell the browser of a page what the page may read; empty where no page of another origin may call.
+        package var crossOrigin: [UInt8] = []
+        /// The page may read all fields of the response, whatever they are.
+        package var exposesFields = false
 
         package init() {}
     }
 
-    /// - Parameter requestIDHeader: The field that the gateway names the request in; nil where it does not.
-    package init(credentialNames: [[UInt8]], requestIDHeader: String? = nil, policy: ResponsePolicy) {
+    /// - Parameters:
+    ///   - requestIDHeader: The field that the gateway names the request in; nil where it does not.
+    ///   - answersPages: Pages of other origins may call the route.
+    package init(
+        credentialNames: [[UInt8]],
+        requestIDHeader: String? = nil,
+        answersPages: Bool = false,
+        policy: ResponsePolicy
+    ) {
+        self.answersPages = answersPages
         self.credentialNames = credentialNames
         requestIDName = (requestIDHeader?.utf8).map { $0.map(\.asciiDashed) } ?? []
         self.policy = policy
@@ -99,6 +113,7 @@ package struct ResponseFieldRules: Sendable {
         case .contentLength: return head.status >= 200 && head.status != 204
         // An upstream that echoes the request's credential.
         case .authorization: return false
+        case .accessControl where answersPages: return false
         default:
             if field.kind.isHopByHop { return false }
             // The length first: few fields have it.

@@ -18,6 +18,8 @@ package struct HeadField: Hashable, Sendable {
 /// Fields that the gateway acts upon; everything else is carried unread.
 package enum FieldKind: UInt8, Sendable {
     case other
+    /// `Access-Control-…` (CORS).
+    case accessControl
     case authorization
     case connection
     case contentLength
@@ -51,7 +53,8 @@ package enum FieldKind: UInt8, Sendable {
     package var isHopByHop: Bool {
         switch self {
         case .connection, .keepAlive, .proxyConnection, .proxyAuthenticate, .proxyAuthorization, .te, .upgrade: true
-        case .other, .authorization, .contentLength, .cookie, .date, .destination, .expect, .forwarded, .host, .origin,
+        case .other, .accessControl, .authorization, .contentLength, .cookie, .date, .destination, .expect, .forwarded,
+            .host, .origin,
             .secFetchSite, .setCookie, .transferEncoding, .uriReference, .via, .wwwAuthenticate, .xRequestID:
             false
         }
@@ -61,7 +64,8 @@ package enum FieldKind: UInt8, Sendable {
     package var cannotBeNominated: Bool {
         switch self {
         case .contentLength, .transferEncoding, .host, .authorization, .expect: true
-        case .other, .connection, .cookie, .date, .destination, .forwarded, .keepAlive, .origin, .proxyAuthenticate,
+        case .other, .accessControl, .connection, .cookie, .date, .destination, .forwarded, .keepAlive, .origin,
+            .proxyAuthenticate,
             .proxyAuthorization, .proxyConnection, .secFetchSite, .setCookie, .te, .upgrade, .uriReference, .via,
             .wwwAuthenticate, .xRequestID:
             false
@@ -70,6 +74,8 @@ package enum FieldKind: UInt8, Sendable {
 
     /// Fields of answers with URIs that may repeat the query of the request, in lower case.
     package static let uriReferenceNames = ["content-location", "link", "location", "refresh"].map { Array($0.utf8) }
+
+    private static let crossOrigin: StaticString = "access-control-"
 
     /// - Parameter name: In lower case.
     package static func isForwarded(_ name: [UInt8]) -> Bool { classify(name.span, name.indices) == .forwarded }
@@ -132,6 +138,9 @@ package enum FieldKind: UInt8, Sendable {
         case 19: bytes.isToken(name, "proxy-authorization") ? .proxyAuthorization : .other
         case 20: bytes.isToken(name, "x-forwarded-protocol") ? .forwarded : .other
         case 24: bytes.isToken(name, "x-original-forwarded-for") ? .forwarded : .other
+        case 22...:
+            bytes.equalsLowercased(name.prefix(crossOrigin.utf8CodeUnitCount), crossOrigin)
+                ? .accessControl : .other
         default: .other
         }
     }

@@ -90,4 +90,5 @@ package struct FieldPresence: OptionSet, Sendable {
     package static let requestID = FieldPresence(rawValue: 1 << 5)
     package static let secondAuthorization = FieldPresence(rawValue: 1 << 6)
     package static let destination = FieldPresence(rawValue: 1 << 7)
+    package static let accessControl = FieldPresence(rawValue: 1 << 8)
 }

@@ -93,7 +93,7 @@ package struct ResponseHeadDecoder: ~Copyable, Sendable {
                     bytes.equalsLowercased(field.value, "chunked")
                 else { return .invalidTransferEncoding }
                 isChunked = true
-            case .other, .authorization, .cookie, .destination, .expect, .forwarded, .host, .origin,
+            case .other, .accessControl, .authorization, .cookie, .destination, .expect, .forwarded, .host, .origin,
                 .proxyAuthenticate, .proxyAuthorization, .proxyConnection, .secFetchSite, .te, .upgrade, .via,
                 .wwwAuthenticate, .xRequestID:
                 break

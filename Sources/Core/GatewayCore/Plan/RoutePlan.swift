@@ -90,6 +90,8 @@ package struct RoutePlan: Hashable, Sendable {
     package var endpoints: [AuthorityEndpoint]
     /// nil lets in every client that the listener lets in.
     package var clients: [String]?
+    /// Browser origins that may call, as `Origin` spells them; nil takes those of ``AccessPlan``.
+    package var allowedOrigins: [String]?
     package var tls: TLS
     package var span: SourceSpan
 
@@ -110,6 +112,7 @@ package struct RoutePlan: Hashable, Sendable {
         allow: [Allow] = [],
         endpoints: [AuthorityEndpoint] = [],
         clients: [String]? = nil,
+        allowedOrigins: [String]? = nil,
         tls: TLS = TLS(),
         span: SourceSpan
     ) {
@@ -128,9 +131,15 @@ package struct RoutePlan: Hashable, Sendable {
         self.allow = allow
         self.endpoints = endpoints
         self.clients = clients
+        self.allowedOrigins = allowedOrigins
         self.tls = tls
         self.span = span
     }
+}
+
+extension AccessPlan {
+    /// Browser origins that may call the route.
+    package func allowedOrigins(on route: RoutePlan) -> [String] { route.allowedOrigins ?? allowedOrigins }
 }
 
 extension RoutePlan {

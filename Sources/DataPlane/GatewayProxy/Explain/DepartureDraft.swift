@@ -70,6 +70,7 @@ struct DepartureDraft: Sendable {
             route: route,
             upstream: template,
             requestIDHeader: shared.configuration.requestIDHeader,
+            answersPages: false,
             now: shared.clock.monotonic()
         )
         let state = WorkerRoute(route: compiled, pool: configuration.routes[match.route].state.pool)

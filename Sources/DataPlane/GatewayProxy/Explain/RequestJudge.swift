@@ -51,6 +51,10 @@ struct RequestJudge: Sendable {
             judgement.disclosesNames = refusal.disclosesNames
             judgement.route = refusal.route.map { shared.routes[$0].plan }
             return judgement
+        case .preflight(let preflight):
+            judgement.disclosesNames = shared.authorizer.disclosesNames(to: nil, on: identity)
+            judgement.route = preflight.route.map { shared.routes[$0].plan }
+            return judgement
         case .admitted(let admitted):
             judgement.disclosesNames = admitted.disclosesNames
             judgement.route = shared.routes[admitted.match.route].plan

@@ -32,6 +32,7 @@ extension HTTP1ClientConnection {
         )
         switch consume decision {
         case .refused: return false
+        case .preflight: return false
         case .admitted(let admitted):
             return exchange.goes(by: shared.routes[admitted.match.route], as: admitted.client)
         }

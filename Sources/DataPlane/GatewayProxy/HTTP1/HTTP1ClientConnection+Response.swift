@@ -175,7 +175,28 @@ extension HTTP1ClientConnection: ClientStream {
             omitsBody: request.decoder.head.isHead,
             explainsInReasonPhrase: hasHead && request.decoder.head.form == .authority
         )
-        let response = ProblemResponse(answer: shared.answer(problem, to: subject, in: form), closes: closes)
+        var answer = shared.answer(problem, to: subject, in: form)
+        if hasHead, problem.kind != .originRefused {
+            answer = answer.with(
+                shared.authorizer.crossOriginFields(request.decoder.head, bytes.readableBytesUInt8Span, on: identity)
+            )
+        }
+        send(answer, closes: closes)
+    }
+
+    /// Answers the browser of a page without an exchange.
+    func answer(_ preflight: Preflight, id: RequestID) {
+        let framing = request.decoder.head.framing
+        configuration.observe(preflight, of: request, id: id, isTLS: isTLS)
+        let named = configuration.shared.configuration.requestIDHeader.map {
+            [ProblemAnswer.Field(name: $0, value: id.description)]
+        }
+        let closes = !keepsAlive || framing != .none || request.decoder.head.isHTTP10
+        send(preflight.answer.with(named ?? []), closes: closes)
+    }
+
+    private func send(_ answer: ProblemAnswer, closes: Bool) {
+        let response = ProblemResponse(answer: answer, closes: closes)
         stage.append { response.write(at: shared.clock.now().wall, into: &$0) }
         flush()
         if closes { closeAfterWrites(lingering: true) } else { becomeReady() }

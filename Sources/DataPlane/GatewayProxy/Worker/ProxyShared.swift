@@ -51,6 +51,7 @@ final class ProxyShared: Sendable {
                 route: route,
                 upstream: known,
                 requestIDHeader: configuration.requestIDHeader,
+                answersPages: !configuration.access.allowedOrigins(on: route.plan).isEmpty,
                 now: now
             )
         }

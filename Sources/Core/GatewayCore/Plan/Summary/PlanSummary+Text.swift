@@ -124,6 +124,7 @@ extension PlanSummary.Route: PlanSummaryItem {
         }
         add("tls.pin", pins.map(PlanSummary.list))
         add("clients", clients.map(PlanSummary.list))
+        add("allow_origins", allowOrigins.map(PlanSummary.list))
         return facts
     }
 }

@@ -73,6 +73,7 @@ package struct PlanSummary: Hashable, Sendable, Codable {
         package var connectionAuth: Bool
         package var allow: [Allow]?
         package var clients: [String]?
+        package var allowOrigins: [String]?
         package var pins: [String]?
         package var plaintext: Bool
     }
@@ -248,6 +249,7 @@ extension PlanSummary.Route {
             plan.allow.isEmpty
             ? nil : plan.allow.map { PlanSummary.Allow(methods: $0.methods, path: $0.path.description) }
         clients = plan.clients
+        allowOrigins = plan.allowedOrigins
         pins = plan.tls.pins.isEmpty ? nil : plan.tls.pins.map(\.description)
         plaintext = plan.upstream.scheme == .http
     }

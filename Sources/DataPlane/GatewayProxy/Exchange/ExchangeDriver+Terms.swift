@@ -1,10 +1,14 @@
 import GatewayCore
 import NIOCore
 
-/// URLs of the upstream and of the gateway.
+/// What differs between the responses of a route: URLs, and what a page may read.
 extension ExchangeDriver {
     func responseTerms(_ head: borrowing ResponseHead, _ bytes: ByteBuffer) -> ResponseFieldRules.Terms {
         var terms = ResponseFieldRules.Terms()
+        if let grant = admitted.crossOrigin {
+            terms.crossOrigin = grant.lines
+            terms.exposesFields = grant.exposesFields
+        }
         guard head.hasLinks || head.hasCookies, let links = linkRewriter(),
             let room = links.room(for: head, bytes.readableBytesUInt8Span)
         else { return terms }
