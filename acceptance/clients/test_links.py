@@ -62,8 +62,8 @@ def test_github_pages_through_the_gateway(start_gateway, origin):
 
     origin.answer = answer
     gateway = start_gateway({"routes": {"github": {"upstream": origin.url + "/v3", "auth": BEARER}}})
-    client = github.Github(base_url=f"{gateway.url}/github", retry=None)
-    issues = client.get_repo("a/b", lazy=True).get_issues()
+    client = github.Github(base_url=f"{gateway.url}/github", retry=None, lazy=True)
+    issues = client.get_repo("a/b").get_issues()
     assert [issue.title for issue in issues] == ["issue 1", "issue 2", "issue 3"]
 
 
@@ -211,7 +211,8 @@ def test_cadaver_moves_and_copies(reached, served, tmp_path, short_folder):
     files = short_folder / "files"
     (files / "dav").mkdir(parents=True)
     opened(files)
-    server = served(apache, "robot", CANARY, {"/dav": f"DAV On\nDavLockDB {files}/locks"}, modules=("dav_fs",))
+    locks = f"DavLockDB {files}/locks"
+    server = served(apache, "robot", CANARY, {"/dav": "DAV On"}, modules=("dav_fs",), more=(locks,))
     (server.folder / "dav").symlink_to(files / "dav")
     url, *_ = reached(server, False)
     (tmp_path / "one").write_text("one\n", encoding="ascii")

@@ -7,11 +7,11 @@ import pathlib
 from . import processes
 from .debian import Server
 
-MODULES = ("mpm_event", "authn_core", "authn_file", "authz_core", "authz_user", "auth_basic", "unixd", "dav")
+MODULES = ("mpm_event", "authn_core", "authn_file", "authz_core", "authz_user", "auth_basic", "dav")
 
 
-def apache(folder, user, password, locations, modules=(), certificate=None, key=None):
-    """`locations` are the directives of each location, by its path."""
+def apache(folder, user, password, locations, modules=(), more=(), certificate=None, key=None):
+    """`locations` are the directives of each location, by its path; `more` are those of the server."""
     folder = pathlib.Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     port = processes.free_port()
@@ -36,6 +36,7 @@ def apache(folder, user, password, locations, modules=(), certificate=None, key=
                 "User nobody",
                 "Group nogroup",
                 secure,
+                *more,
                 *(f"<Location {path}>\n{directives}\n{guard}\n</Location>" for path, directives in locations.items()),
             ]
         )
