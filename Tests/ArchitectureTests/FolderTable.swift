@@ -50,8 +50,13 @@ enum FolderTable {
                 "Addresses", "Audit", "Auth", "Config", "Credentials", "HTTP", "Plan", "Secrets", "Text", "Time",
                 "Tokens",
             ],
-            "Exchange": ["Audit", "Credentials", "Errors", "HTTP", "Plan", "Rejections", "Text", "Time", "Tracing"],
             "Routing": ["Addresses", "Plan", "Text"],
+        ],
+        ["Links": ["Addresses", "HTTP", "Plan", "Routing", "Text"]],
+        [
+            "Exchange": [
+                "Audit", "Credentials", "Errors", "HTTP", "Links", "Plan", "Rejections", "Text", "Time", "Tracing",
+            ]
         ],
         [
             "Access": [

@@ -37,6 +37,11 @@ extension RouteDecoder {
             default: "all",
             example: "[laptop, ci]"
         ),
+        "allow_origins": KeyMeaning(
+            "The origins of web pages that may call the route from a browser (CORS).",
+            default: "those of access.allow_origins",
+            example: "[https://app.example.com]"
+        ),
         "headers": KeyMeaning(
             "Header fields that are set on the requests or removed from them.",
             example: "set: {X-Tenant: acme}\nremove: [X-Debug]"
@@ -45,6 +50,10 @@ extension RouteDecoder {
             "Whether Cookie and Set-Cookie are forwarded.",
             default: "drop beside a credential, pass with auth: none",
             example: "pass"
+        ),
+        "rewrite": KeyMeaning(
+            "What of the upstream's own URLs is turned into URLs of the gateway.",
+            example: "links: false"
         ),
         "connection_auth": KeyMeaning(
             "Lets clients authenticate their connection with NTLM or Negotiate. For routes with auth: none.",

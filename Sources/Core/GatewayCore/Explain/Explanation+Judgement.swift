@@ -24,12 +24,14 @@ extension Explanation {
 
     private static func outcome(of judgement: RequestJudgement) -> Outcome {
         guard judgement.problem == nil else { return .refused }
+        if judgement.trace.reasons.last == .preflightAnswered { return .answered }
         if case .awaited? = judgement.credential?.answer { return .waits }
         return .forwarded
     }
 
     private func verdict(of judgement: RequestJudgement) -> String {
         if let refusal { return "Would be refused: \(refusal.status) \(refusal.code): \(refusal.detail)" }
+        if outcome == .answered { return "Would be answered by the gateway: the page may send the request." }
         let place = "Would be forwarded to \(destination(of: judgement))"
         guard let credential else { return "\(place) without a credential." }
         guard outcome == .waits else { return "\(place) with credential \(credential.name)." }
@@ -203,6 +205,7 @@ extension Explanation.Departure {
         case .owned: "the route sets or removes it"
         case .nominated: "Connection names it"
         case .trace: "the gateway continues the trace"
+        case .link: "the upstream's URL takes the place of the gateway's (rewrite.links)"
         }
     }
 }

@@ -5,6 +5,8 @@ package struct Explanation: Hashable, Sendable, Codable {
         /// It is forwarded once there is a credential.
         case waits
         case refused
+        /// By the gateway itself.
+        case answered
     }
 
     /// Where the answer comes from.

@@ -14,6 +14,9 @@ package struct ResponseHead: ~Copyable, Sendable {
     package internal(set) var hasDate = false
     /// Of a gRPC response without messages: its status stands in the head.
     package internal(set) var grpcStatus: Int?
+    /// Some field has URIs (``FieldKind/uriReference``).
+    package internal(set) var hasLinks = false
+    package internal(set) var hasCookies = false
     package internal(set) var end = 0
 
     init() {}

@@ -87,12 +87,21 @@ package struct ListenerPlan: Hashable, Sendable {
     package var tls: TLS?
     /// Takes CONNECT for hosts that routes lead to, with certificates of the local authority.
     package var intercepts: Bool
+    /// Where clients see it, behind a proxy that ends their TLS. nil: where `Host` says.
+    package var publicURL: GatewayURL?
     package var span: SourceSpan
 
-    package init(address: Address, tls: TLS? = nil, intercepts: Bool = false, span: SourceSpan) {
+    package init(
+        address: Address,
+        tls: TLS? = nil,
+        intercepts: Bool = false,
+        publicURL: GatewayURL? = nil,
+        span: SourceSpan
+    ) {
         self.address = address
         self.tls = tls
         self.intercepts = intercepts
+        self.publicURL = publicURL
         self.span = span
     }
 }

@@ -63,6 +63,9 @@ extension ExchangeDriver {
         var writer = requestWriter()
         writer.trace = route.requestFields.ownsTraceParent ? nil : record.trace
         let bytes = client.request.bytes
+        if client.request.decoder.head.present.contains(.destination), let links = linkRewriter() {
+            writer.rewriteDestination(of: client.request.decoder.head, bytes, with: links)
+        }
         if route.addsForwarded {
             writer.forwarded = compiled.forwarded.lines(
                 client: client.clientAddress,

@@ -118,6 +118,7 @@ extension ExchangeDriver {
                 head,
                 bytes,
                 by: route,
+                responseTerms(head, bytes),
                 id: record.requestID,
                 tokenNote: tokenNote,
                 requestIsComplete: rules.requestIsComplete
@@ -144,7 +145,8 @@ extension ExchangeDriver {
         let isWaitedFor = rules.phase == .responding || rules.awaitsContinue && !client.hasUnreadContent
         let step = rules.handle(.informational(status: head.status))
         if isWaitedFor { followDeadline() }
-        if step == .passInformational { client.sendInformational(head, bytes, by: route, id: record.requestID) }
+        guard step == .passInformational else { return }
+        client.sendInformational(head, bytes, by: route, responseTerms(head, bytes), id: record.requestID)
     }
 
     /// Takes the first `count` bytes of `buffer`, unless they are so many that ``receive(content:)`` is better.

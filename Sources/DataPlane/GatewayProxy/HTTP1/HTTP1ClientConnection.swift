@@ -329,6 +329,7 @@ final class HTTP1ClientConnection: ChannelDuplexHandler, RemovableChannelHandler
         switch consume decision {
         case .refused(let refusal): refuse(refusal.problem, id: id, refusal)
         case .admitted(let admitted): begin(id, admitted)
+        case .preflight(let preflight): answer(preflight, id: id)
         }
     }
 

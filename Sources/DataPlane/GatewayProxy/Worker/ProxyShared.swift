@@ -6,6 +6,7 @@ final class ProxyShared: Sendable {
     let state: ProxyState
     let routes: [CompiledRoute]
     let authorizer: RequestAuthorizer
+    let links: LinkTable
     /// Of clients with limits, by name.
     private let usages: [String: ClientUsage]
     /// Clients are told apart.
@@ -52,6 +53,7 @@ final class ProxyShared: Sendable {
                 route: route,
                 upstream: known,
                 requestIDHeader: configuration.requestIDHeader,
+                answersPages: !configuration.access.allowedOrigins(on: route.plan).isEmpty,
                 now: now
             )
         }
@@ -68,6 +70,7 @@ final class ProxyShared: Sendable {
             viaName: viaName,
             sha256: configuration.sha256
         )
+        links = LinkTable(served.map(\.plan), table: authorizer.table)
         usages = state.usages(of: configuration.access.clients)
         hasClients = !configuration.access.clients.isEmpty
         self.configuration = configuration

@@ -119,6 +119,25 @@ final class WorkerConfiguration {
         shared.observer.finished(record)
     }
 
+    /// The same for a browser that was answered in the place of the upstream.
+    func observe(_ preflight: Preflight, of request: RequestMessage, id: RequestID, isTLS: Bool) {
+        let bytes = request.bytes
+        let span = bytes.readableBytesUInt8Span
+        var record = ExchangeRecord(
+            requestID: id,
+            clientRequestID: ClientRequestID.read(from: request.decoder.head, span),
+            worker: worker.number,
+            route: preflight.route.map { shared.routes[$0].number },
+            client: nil,
+            method: request.decoder.head.methodName(span),
+            status: preflight.answer.status,
+            startedAt: shared.clock.monotonic()
+        )
+        record.trace = beginTrace(request.decoder.head, span)
+        record.isTLS = isTLS
+        shared.observer.finished(record)
+    }
+
     // MARK: Connections
 
     func register(_ connection: any ClientConnection) { worker.connections[ObjectIdentifier(connection)] = connection }

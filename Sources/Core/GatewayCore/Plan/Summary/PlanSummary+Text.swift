@@ -69,7 +69,9 @@ extension PlanSummary.Listener: PlanSummaryItem {
         return "\(address ?? "")\(tls)\(intercepting)"
     }
 
-    private var intercepting: String { intercepts == true ? ", intercept" : "" }
+    private var intercepting: String {
+        (intercepts == true ? ", intercept" : "") + (publicUrl.map { ", public_url \($0)" } ?? "")
+    }
 }
 
 extension PlanSummary.ClientLimits {
@@ -115,6 +117,7 @@ extension PlanSummary.Route: PlanSummaryItem {
         if let headers, !headers.remove.isEmpty { add("headers.remove", PlanSummary.list(headers.remove)) }
         add("headers.forwarded", headers?.forwarded)
         add("cookies", cookies)
+        add("rewrite.links", rewritesLinks.map { "\($0)" })
         add("connection_auth", connectionAuth ? "true" : nil)
         add("protocol", `protocol`)
         for rule in allow ?? [] {
@@ -122,6 +125,7 @@ extension PlanSummary.Route: PlanSummaryItem {
         }
         add("tls.pin", pins.map(PlanSummary.list))
         add("clients", clients.map(PlanSummary.list))
+        add("allow_origins", allowOrigins.map(PlanSummary.list))
         return facts
     }
 }

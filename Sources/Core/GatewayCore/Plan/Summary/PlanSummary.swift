@@ -10,6 +10,7 @@ package struct PlanSummary: Hashable, Sendable, Codable {
         package var clientCertificates: Bool
         /// nil for a listener that does not.
         package var intercepts: Bool?
+        package var publicUrl: String?
     }
 
     /// Of a client that has any.
@@ -67,9 +68,12 @@ package struct PlanSummary: Hashable, Sendable, Codable {
         package var asUser: String?
         package var headers: Headers?
         package var cookies: String
+        /// nil: for requests that find the route by its path.
+        package var rewritesLinks: Bool?
         package var connectionAuth: Bool
         package var allow: [Allow]?
         package var clients: [String]?
+        package var allowOrigins: [String]?
         package var pins: [String]?
         /// nil for HTTP/1.1.
         package var `protocol`: String?
@@ -195,6 +199,7 @@ extension PlanSummary.Listener {
         tls = plan.tls != nil
         clientCertificates = plan.tls?.clientCAPath != nil
         if plan.intercepts { intercepts = true }
+        publicUrl = plan.publicURL?.text
     }
 
     init(_ place: ListenerPlan.Address) {
@@ -251,11 +256,13 @@ extension PlanSummary.Route {
             )
         }
         cookies = plan.cookies.rawValue
+        rewritesLinks = plan.rewritesLinks
         connectionAuth = plan.allowsConnectionAuth
         allow =
             plan.allow.isEmpty
             ? nil : plan.allow.map { PlanSummary.Allow(methods: $0.methods, path: $0.path.description) }
         clients = plan.clients
+        allowOrigins = plan.allowedOrigins
         pins = plan.tls.pins.isEmpty ? nil : plan.tls.pins.map(\.description)
         `protocol` = plan.upstreamProtocol == .http1 ? nil : plan.upstreamProtocol.rawValue
         plaintext = plan.upstream.scheme == .http
