@@ -24,12 +24,17 @@ extension Explanation {
 
     private static func outcome(of judgement: RequestJudgement) -> Outcome {
         guard judgement.problem == nil else { return .refused }
+        if judgement.tunnel != nil { return .tunnelled }
         if case .awaited? = judgement.credential?.answer { return .waits }
         return .forwarded
     }
 
     private func verdict(of judgement: RequestJudgement) -> String {
         if let refusal { return "Would be refused: \(refusal.status) \(refusal.code): \(refusal.detail)" }
+        if let tunnel = judgement.tunnel {
+            return
+                "Would be passed to \(tunnel) as it is, without a credential: no route leads there (connect.unrouted: tunnel)."
+        }
         let place = "Would be forwarded to \(destination(of: judgement))"
         guard let credential else { return "\(place) without a credential." }
         guard outcome == .waits else { return "\(place) with credential \(credential.name)." }

@@ -63,6 +63,7 @@ final class ProxyShared: Sendable {
                 )
             },
             access: configuration.access,
+            connect: configuration.connect,
             viaName: viaName,
             sha256: configuration.sha256
         )

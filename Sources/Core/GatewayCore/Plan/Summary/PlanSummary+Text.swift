@@ -69,7 +69,15 @@ extension PlanSummary.Listener: PlanSummaryItem {
         return "\(address ?? "")\(tls)\(intercepting)"
     }
 
-    private var intercepting: String { intercepts == true ? ", intercept" : "" }
+    private var intercepting: String { (intercepts == true ? ", intercept" : "") + (connect?.text ?? "") }
+}
+
+extension PlanSummary.Connect {
+    fileprivate var text: String {
+        let servers = allow.isEmpty ? "every public server" : PlanSummary.list(allow)
+        return
+            ", \(unrouted) to \(servers) at \(ports.count == 1 ? "port" : "ports") \(PlanSummary.list(ports.map(String.init)))"
+    }
 }
 
 extension PlanSummary.ClientLimits {
