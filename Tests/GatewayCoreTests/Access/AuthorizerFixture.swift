@@ -2,14 +2,15 @@ import GatewayCore
 
 /// Asks a ``RequestAuthorizer`` about a request that is written as text.
 struct AuthorizerFixture {
-    private let authorizer: RequestAuthorizer
+    let authorizer: RequestAuthorizer
 
     /// - Parameter clients: Names; the token of a client is `NAME-token`.
     init(
         _ routes: [RoutePlan],
         clients: [String] = [],
         origins: [String] = [],
-        requireClient: AccessPlan.RequireClient = .auto
+        requireClient: AccessPlan.RequireClient = .auto,
+        connect: [ListenerPlan.Address: ConnectPlan] = [:]
     ) {
         let known = clients.map { AccessPlan.Client(name: $0, proof: .token(Secret("\($0)-token"))) }
         authorizer = RequestAuthorizer(
@@ -21,6 +22,7 @@ struct AuthorizerFixture {
                 )
             },
             access: AccessPlan(clients: known, allowedOrigins: origins, requireClient: requireClient),
+            connect: connect,
             viaName: "authgateway",
             sha256: { $0 }
         )
@@ -73,12 +75,19 @@ struct AuthorizerFixture {
     func connect(
         _ request: String,
         intercepts: Bool = true,
-        inPlaceOf origin: InterceptedOrigin? = nil
+        inPlaceOf origin: InterceptedOrigin? = nil,
+        at address: ListenerPlan.Address? = nil
     ) -> RequestAuthorizer.ConnectDecision? {
         var decoder = RequestHeadDecoder(maxBytes: 10_000, maxFields: 100)
         let bytes = Array(request.utf8)
         guard case .head = decoder.decode(bytes.span) else { return nil }
-        let listener = ListenerIdentity(reach: .loopback, port: 8080, intercepts: intercepts, intercepted: origin)
+        let listener = ListenerIdentity(
+            reach: .loopback,
+            port: 8080,
+            intercepts: intercepts,
+            intercepted: origin,
+            address: address
+        )
         return authorizer.decideConnect(decoder.head, bytes.span, on: listener)
     }
 

@@ -16,6 +16,8 @@ package struct ListenerIdentity: Sendable {
     package let intercepts: Bool
     /// Of a connection on which CONNECT was taken.
     package let intercepted: InterceptedOrigin?
+    /// Finds what the configuration says of it.
+    let address: ListenerPlan.Address?
 
     /// Where clients see the listener, where the configuration says so.
     package let publicURL: GatewayURL?
@@ -25,13 +27,15 @@ package struct ListenerIdentity: Sendable {
         port: Int?,
         intercepts: Bool = false,
         publicURL: GatewayURL? = nil,
-        intercepted: InterceptedOrigin? = nil
+        intercepted: InterceptedOrigin? = nil,
+        address: ListenerPlan.Address? = nil
     ) {
         self.reach = reach
         self.port = port
         self.intercepts = intercepts
         self.publicURL = publicURL
         self.intercepted = intercepted
+        self.address = address
     }
 
     /// The same listener for a connection on which CONNECT was taken.
@@ -41,18 +45,17 @@ package struct ListenerIdentity: Sendable {
             port: port,
             intercepts: intercepts,
             publicURL: publicURL,
-            intercepted: origin
+            intercepted: origin,
+            address: address
         )
     }
 
     package init(_ plan: ListenerPlan, boundPort: Int?) {
         switch plan.address {
-        case .unix:
-            self.init(reach: .unix, port: nil, intercepts: plan.intercepts, publicURL: plan.publicURL)
+        case .unix: self.init(plan, reach: .unix, port: nil)
         case .tcp(let host, _):
             let isLoopback = Origin(scheme: .http, host: host, port: 80).isLoopback
-            let reach: Reach = isLoopback ? .loopback : .network
-            self.init(reach: reach, port: boundPort, intercepts: plan.intercepts, publicURL: plan.publicURL)
+            self.init(plan, reach: isLoopback ? .loopback : .network, port: boundPort)
         }
     }
 }
@@ -65,5 +68,15 @@ extension AccessPlan {
         case .false: reach == .network
         case .auto: reach == .network || (reach == .loopback && !clients.isEmpty)
         }
+    }
+
+    private init(_ plan: ListenerPlan, reach: Reach, port: Int?) {
+        self.init(
+            reach: reach,
+            port: port,
+            intercepts: plan.intercepts,
+            publicURL: plan.publicURL,
+            address: plan.address
+        )
     }
 }

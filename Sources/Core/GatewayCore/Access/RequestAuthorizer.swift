@@ -60,6 +60,7 @@ package final class RequestAuthorizer: Sendable {
     private let matchPaths: [String]
     let clients: ClientAuthenticator
     let access: AccessPlan
+    let connect: [ListenerPlan.Address: ConnectPlan]
     private let hostRule: HostRule
     /// For requests that find no route.
     let originRule: OriginRule
@@ -71,10 +72,13 @@ package final class RequestAuthorizer: Sendable {
     /// How strict those gates are that ask nothing else; nil for the others. Most routes are found here, side by side.
     private let plainGates: [CanonicalPath.Strictness?]
 
-    /// - Parameter viaName: How the gateway calls itself in `Via`.
+    /// - Parameters:
+    ///   - connect: By the listener's address; none of them takes a connection to a server without a route.
+    ///   - viaName: How the gateway calls itself in `Via`.
     package init(
         routes: [Route],
         access: AccessPlan,
+        connect: [ListenerPlan.Address: ConnectPlan] = [:],
         viaName: String,
         sha256: @escaping @Sendable ([UInt8]) -> [UInt8]
     ) {
@@ -85,6 +89,7 @@ package final class RequestAuthorizer: Sendable {
         subjects = routes.map(\.subject)
         clients = ClientAuthenticator(access.clients, sha256: sha256)
         self.access = access
+        self.connect = connect
         hostRule = HostRule(table: table)
         loopRule = LoopRule(viaName: viaName)
         gates = plans.map(RouteGate.init)
@@ -190,7 +195,7 @@ package final class RequestAuthorizer: Sendable {
         .refused(refusal(problem, on: listener, route: route, client: client))
     }
 
-    func refusal(
+    package func refusal(
         _ problem: GatewayProblem,
         on listener: ListenerIdentity,
         route: Int? = nil,

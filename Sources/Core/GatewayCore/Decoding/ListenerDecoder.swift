@@ -36,6 +36,7 @@ enum ListenerDecoder {
         fields.explain(interceptMeanings)
         let intercepts = fields.bool("intercept") ?? false
         let publicURL = PublicURL.decode(fields)
+        let connect = fields.fields("connect").map { self.connect($0, intercepts: intercepts) } ?? ConnectPlan()
         switch (fields.has("address"), fields.has("unix")) {
         case (true, false):
             let tls = fields.fields("tls").flatMap(self.tls)
@@ -60,12 +61,19 @@ enum ListenerDecoder {
                 tls: tls,
                 intercepts: intercepts,
                 publicURL: publicURL,
+                connect: connect,
                 span: span
             )
         case (false, true):
             if fields.has("tls") { fields.error("tls", "is for addresses only, not for unix sockets") }
             guard let place = unix(fields), let span = fields.node("unix")?.span else { return nil }
-            return ListenerPlan(address: place, intercepts: intercepts, publicURL: publicURL, span: span)
+            return ListenerPlan(
+                address: place,
+                intercepts: intercepts,
+                publicURL: publicURL,
+                connect: connect,
+                span: span
+            )
         case (false, false) where !fields.unknownKeys.filter({ $0 != "tls" && $0 != "allow_users" }).isEmpty:
             fields.know("tls", "allow_users")
             return nil

@@ -25,6 +25,7 @@ extension Explanation {
     private static func outcome(of judgement: RequestJudgement) -> Outcome {
         guard judgement.problem == nil else { return .refused }
         if judgement.trace.reasons.last == .preflightAnswered { return .answered }
+        if judgement.tunnel != nil { return .tunnelled }
         if case .awaited? = judgement.credential?.answer { return .waits }
         return .forwarded
     }
@@ -32,6 +33,10 @@ extension Explanation {
     private func verdict(of judgement: RequestJudgement) -> String {
         if let refusal { return "Would be refused: \(refusal.status) \(refusal.code): \(refusal.detail)" }
         if outcome == .answered { return "Would be answered by the gateway: the page may send the request." }
+        if let tunnel = judgement.tunnel {
+            return
+                "Would be passed to \(tunnel) as it is, without a credential: no route leads there (connect.unrouted: tunnel)."
+        }
         let place = "Would be forwarded to \(destination(of: judgement))"
         guard let credential else { return "\(place) without a credential." }
         guard outcome == .waits else { return "\(place) with credential \(credential.name)." }

@@ -6,6 +6,11 @@ struct ExplanationSteps {
     init(_ judgement: RequestJudgement, credential: String?) {
         self.judgement = judgement
         for reason in judgement.trace.reasons { add(reason) }
+        if let tunnel = judgement.tunnel {
+            add("connect", "\(tunnel) may be reached without a route, if its addresses may be dialled")
+            if let problem = judgement.problem { add("limits", problem.detail, passes: false) }
+            return
+        }
         let isAdmitted = judgement.trace.reasons.last == .admitted
         if judgement.trace.reasons.isEmpty, let problem = judgement.problem {
             add("request", problem.detail, passes: false)

@@ -89,6 +89,7 @@ package struct ListenerPlan: Hashable, Sendable {
     package var intercepts: Bool
     /// Where clients see it, behind a proxy that ends their TLS. nil: where `Host` says.
     package var publicURL: GatewayURL?
+    package var connect: ConnectPlan
     package var span: SourceSpan
 
     package init(
@@ -96,12 +97,14 @@ package struct ListenerPlan: Hashable, Sendable {
         tls: TLS? = nil,
         intercepts: Bool = false,
         publicURL: GatewayURL? = nil,
+        connect: ConnectPlan = ConnectPlan(),
         span: SourceSpan
     ) {
         self.address = address
         self.tls = tls
         self.intercepts = intercepts
         self.publicURL = publicURL
+        self.connect = connect
         self.span = span
     }
 }
@@ -270,6 +273,11 @@ package struct CredentialPlan: Sendable {
 }
 
 extension Plan {
+    /// By the listener's address. Of listeners that ask for any free port, and differ, all refuse.
+    package var connect: [ListenerPlan.Address: ConnectPlan] {
+        Dictionary(listeners.map { ($0.address, $0.connect) }) { $0 == $1 ? $0 : ConnectPlan() }
+    }
+
     /// The hosts in whose place the gateway answers: those of upstreams with TLS, where a listener intercepts.
     package var interceptedHosts: [String] {
         guard listeners.contains(where: \.intercepts) else { return [] }

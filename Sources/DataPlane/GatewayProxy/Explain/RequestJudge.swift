@@ -21,7 +21,11 @@ struct RequestJudge: Sendable {
         }
         if arrival.form == .connect {
             switch judgeConnect(on: identity) {
-            case .success(let origin): identity = identity.intercepting(origin)
+            case .success(.intercept(let origin)): identity = identity.intercepting(origin)
+            case .success(.tunnel(let destination)):
+                judgement.tunnel = destination.authority
+                judgement.problem = shared.usage(of: destination.client)?.outlook(at: shared.clock.monotonic())
+                return judgement
             case .failure(let refused):
                 judgement.problem = refused.problem
                 judgement.disclosesNames = refused.disclosesNames
@@ -79,7 +83,12 @@ struct RequestJudge: Sendable {
         let disclosesNames: Bool
     }
 
-    private func judgeConnect(on identity: ListenerIdentity) -> Result<InterceptedOrigin, RefusedConnect> {
+    private enum TakenConnect {
+        case intercept(InterceptedOrigin)
+        case tunnel(TunnelDestination)
+    }
+
+    private func judgeConnect(on identity: ListenerIdentity) -> Result<TakenConnect, RefusedConnect> {
         var connect = request
         connect.content = []
         let bytes = Array(arrival.head(of: connect, contentLength: nil).utf8)
@@ -89,7 +98,8 @@ struct RequestJudge: Sendable {
             return .failure(RefusedConnect(problem: problem, disclosesNames: disclosesNames))
         }
         switch shared.authorizer.decideConnect(decoder.head, bytes.span, on: identity) {
-        case .intercept(let origin): return .success(origin)
+        case .intercept(let origin): return .success(.intercept(origin))
+        case .tunnel(let destination): return .success(.tunnel(destination))
         case .refused(let refusal):
             return .failure(RefusedConnect(problem: refusal.problem, disclosesNames: refusal.disclosesNames))
         }

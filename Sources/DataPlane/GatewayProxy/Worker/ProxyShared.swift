@@ -67,6 +67,7 @@ final class ProxyShared: Sendable {
                 )
             },
             access: configuration.access,
+            connect: configuration.connect,
             viaName: viaName,
             sha256: configuration.sha256
         )

@@ -70,7 +70,15 @@ extension PlanSummary.Listener: PlanSummaryItem {
     }
 
     private var intercepting: String {
-        (intercepts == true ? ", intercept" : "") + (publicUrl.map { ", public_url \($0)" } ?? "")
+        (intercepts == true ? ", intercept" : "") + (connect?.text ?? "") + (publicUrl.map { ", public_url \($0)" } ?? "")
+    }
+}
+
+extension PlanSummary.Connect {
+    fileprivate var text: String {
+        let servers = allow.isEmpty ? "every public server" : PlanSummary.list(allow)
+        return
+            ", \(unrouted) to \(servers) at \(ports.count == 1 ? "port" : "ports") \(PlanSummary.list(ports.map(String.init)))"
     }
 }
 

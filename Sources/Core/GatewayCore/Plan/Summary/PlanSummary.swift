@@ -11,6 +11,14 @@ package struct PlanSummary: Hashable, Sendable, Codable {
         /// nil for a listener that does not.
         package var intercepts: Bool?
         package var publicUrl: String?
+        /// nil for a listener that refuses servers without a route.
+        package var connect: Connect?
+    }
+
+    package struct Connect: Hashable, Sendable, Codable {
+        package var unrouted: String
+        package var allow: [String]
+        package var ports: [Int]
     }
 
     /// Of a client that has any.
@@ -200,6 +208,12 @@ extension PlanSummary.Listener {
         clientCertificates = plan.tls?.clientCAPath != nil
         if plan.intercepts { intercepts = true }
         publicUrl = plan.publicURL?.text
+        guard plan.connect.unrouted == .tunnel else { return }
+        connect = PlanSummary.Connect(
+            unrouted: plan.connect.unrouted.rawValue,
+            allow: plan.connect.allow.map(\.description),
+            ports: plan.connect.ports
+        )
     }
 
     init(_ place: ListenerPlan.Address) {
