@@ -58,6 +58,16 @@ package struct ListenerIdentity: Sendable {
             self.init(plan, reach: isLoopback ? .loopback : .network, port: boundPort)
         }
     }
+
+    private init(_ plan: ListenerPlan, reach: Reach, port: Int?) {
+        self.init(
+            reach: reach,
+            port: port,
+            intercepts: plan.intercepts,
+            publicURL: plan.publicURL,
+            address: plan.address
+        )
+    }
 }
 
 extension AccessPlan {
@@ -68,15 +78,5 @@ extension AccessPlan {
         case .false: reach == .network
         case .auto: reach == .network || (reach == .loopback && !clients.isEmpty)
         }
-    }
-
-    private init(_ plan: ListenerPlan, reach: Reach, port: Int?) {
-        self.init(
-            reach: reach,
-            port: port,
-            intercepts: plan.intercepts,
-            publicURL: plan.publicURL,
-            address: plan.address
-        )
     }
 }
