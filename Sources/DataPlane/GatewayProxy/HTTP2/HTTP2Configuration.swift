@@ -25,6 +25,8 @@ enum HTTP2Configuration {
         ]
         // HTTP2RequestHead has all rules, and says which one was broken.
         configuration.headerBlockValidation = .disabled
+        // Some clients write content that is empty.
+        configuration.maximumSequentialEmptyDataFrames = 10
         // What comes for one that was reset may be on its way.
         configuration.maximumRecentlyResetStreams = max(32, limits.streamsPerConnection)
         configuration.maximumSequentialContinuationFrames = max(5, headerList(limits) / frameSize + 1)
