@@ -52,6 +52,8 @@ class Sent:
             self.fields.append(("content-length", str(len(self.body) + wrong * choice.choice([0, 0, 0, 1, -1, 100]))))
         if choice.random() < 0.02 * wrong:
             choice.shuffle(self.fields)
+        # A field may have taken the place of one that was left out.
+        self.method = dict(self.fields).get(":method")
 
     def pseudo(self, choice, wrong):
         fields = [
