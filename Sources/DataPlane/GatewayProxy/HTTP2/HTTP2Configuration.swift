@@ -22,6 +22,7 @@ enum HTTP2Configuration {
             HTTP2Setting(parameter: .maxConcurrentStreams, value: limits.streamsPerConnection),
             HTTP2Setting(parameter: .initialWindowSize, value: streamWindow),
             HTTP2Setting(parameter: .maxHeaderListSize, value: headerList(limits)),
+            HTTP2Setting(parameter: .enableConnectProtocol, value: 1),
         ]
         // HTTP2RequestHead has all rules, and says which one was broken.
         configuration.headerBlockValidation = .disabled
