@@ -45,6 +45,8 @@ extension HTTP2ClientStream: ClientStream {
         tokenNote: String?,
         requestIsComplete: Bool
     ) -> ContentForm? {
+        // Any 2xx opens the tunnel (RFC 9110 section 9.3.6), and this one has none behind it.
+        guard !isWebSocket || !(200..<300).contains(head.status) else { return nil }
         let date = head.hasDate ? nil : configuration.shared.clock.now().wall
         guard let (fields, outcome) = write(head, bytes, by: route, id: id, tokenNote: tokenNote, date: date) else {
             return nil
@@ -78,7 +80,7 @@ extension HTTP2ClientStream: ClientStream {
             into: &text
         )
         if case .tooLong = outcome { return nil }
-        return (HTTP2Messages.response(text), outcome)
+        return (HTTP2Messages.response(text, opensWebSocket: isWebSocket && head.status == 101), outcome)
     }
 
     // MARK: Content
@@ -127,11 +129,14 @@ extension HTTP2ClientStream: ClientStream {
 
     /// The exchange is over, and what waits to be sent is the rest of the response.
     private func end() {
+        let wasTunnel = isTunnel
         isComplete = true
         leaveExchange()
         send()
         connection.flush()
-        guard !hasSentEnd, !isClosed else { return }
+        guard !isClosed else { return }
+        // Of a tunnel whose client has not ended its side.
+        guard !wasTunnel || !hasSentEnd || hasEnded else { return reset(.noError) }
         setDeadline(connection.timeouts.response)
     }
 
@@ -147,6 +152,7 @@ extension HTTP2ClientStream: ClientStream {
     private func leaveExchange() {
         exchange = nil
         isDelivered = true
+        (isTunnel, isWebSocket) = (false, false)
         timer.clear()
         dropIncoming()
     }
@@ -223,7 +229,7 @@ extension HTTP2ClientStream: ClientStream {
         hasSentEnd = true
         // For what the library still holds of it.
         setDeadline(connection.timeouts.response)
-        guard !hasEnded, let loop = connection.context?.eventLoop else { return nil }
+        guard !hasEnded, !isTunnel, let loop = connection.context?.eventLoop else { return nil }
         let promise = loop.makePromise(of: Void.self)
         promise.futureResult.assumeIsolated().whenComplete { [self] _ in
             if !hasEnded { reset(.noError) }
@@ -239,7 +245,14 @@ extension HTTP2ClientStream: ClientStream {
 
     // MARK: Tunnel
 
-    // No request of HTTP/2 offers an upgrade, so that no response switches protocols.
-    func beginTunnel() {}
-    func closeOutput() {}
+    func beginTunnel() {
+        isTunnel = true
+        isDelivered = false
+        process()
+    }
+
+    func closeOutput() {
+        isComplete = true
+        flush()
+    }
 }
