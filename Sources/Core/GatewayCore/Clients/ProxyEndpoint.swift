@@ -61,7 +61,8 @@ package struct ProxyOffer: Hashable, Sendable, Codable {
     /// Their hosts, each once and sorted.
     package var hosts: [String] {
         let origins = origins.compactMap { text -> Origin? in
-            guard let end = text.firstRange(of: "://"), let scheme = Origin.Scheme(rawValue: String(text[..<end.lowerBound]))
+            guard let end = text.firstRange(of: "://"),
+                let scheme = Origin.Scheme(rawValue: String(text[..<end.lowerBound]))
             else { return nil }
             return Origin(scheme: scheme, authority: String(text[end.upperBound...]))
         }
