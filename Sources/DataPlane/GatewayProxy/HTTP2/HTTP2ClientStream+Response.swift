@@ -80,7 +80,8 @@ extension HTTP2ClientStream: ClientStream {
             into: &text
         )
         if case .tooLong = outcome { return nil }
-        return (HTTP2Messages.response(text, opensWebSocket: isWebSocket && head.status == 101), outcome)
+        let fields = HTTP2Messages.response(text, opensWebSocket: isWebSocket && head.status == 101)
+        return fields.map { ($0, outcome) }
     }
 
     // MARK: Content
