@@ -23,7 +23,8 @@ extension HTTP2ClientConnection {
     private func receive(_ fields: HPACKHeaders, isLast: Bool, on id: HTTP2StreamID) {
         if let stream = streams[id] { return stream.receive(trailers: fields, isLast: isLast) }
         lastStream = max(lastStream, id)
-        guard phase == .open || phase == .announcing, streams.count < configuration.limits.streamsPerConnection else {
+        guard phase == .open || phase == .announcing else { return write(.rstStream(.refusedStream), on: id) }
+        guard streams.count < maximumStreams else {
             write(.rstStream(.refusedStream), on: id)
             return countFault()
         }
