@@ -16,6 +16,7 @@ import requests
 from cryptography import x509
 from harness import debian, processes
 from harness.configs import BEARER, CANARY
+from harness.https_clients import GIT
 from harness.tls import nginx_over_tls
 
 TOKEN = "token-of-the-laptop-1"
@@ -159,7 +160,7 @@ def test_git_clones_and_pushes(git_server, start_gateway, certificate_authority,
     place = listener()
     gateway = start_gateway({"routes": {"git": route}}, listeners=[place])
     ca = gateway.run("ca", "show", "--path").stdout.strip()
-    proxy = {"HTTPS_PROXY": f"http://{place['address']}", "GIT_SSL_CAINFO": ca}
+    proxy = {"HTTPS_PROXY": f"http://{place['address']}", **dict.fromkeys(GIT.trust, ca)}
     git("clone", f"{upstream}/project.git", "work", **proxy)
     (tmp_path / "work/file").write_bytes(os.urandom(3 << 20))
     git("add", "file", cwd=tmp_path / "work")

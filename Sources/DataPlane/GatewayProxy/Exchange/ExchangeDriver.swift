@@ -93,6 +93,10 @@ final class ExchangeDriver {
     }
 
     var shared: ProxyShared { configuration.shared }
+    /// HTTP/2 has no Upgrade (RFC 9113 section 8.6), so a request that wants one goes by HTTP/1.1.
+    var pool: UpstreamPool {
+        client.request.decoder.head.wantsUpgrade ? route.state.upgradePool : route.pool
+    }
     var compiled: CompiledRoute { route.state.route }
     var source: (any CredentialSource)? { admitted.chosen ?? compiled.source }
     var credential: Credential? { isAuthorized ? route.credential : nil }

@@ -57,7 +57,10 @@ struct RequestContent {
     }
 
     /// The copy is sent; what comes from now on follows it.
-    mutating func resumeBehindCopy() {
+    mutating func resumeBehindCopy() { sendUnframed() }
+
+    /// What comes from now on is sent as content.
+    mutating func sendUnframed() {
         if isChunked { form = .content }
     }
 

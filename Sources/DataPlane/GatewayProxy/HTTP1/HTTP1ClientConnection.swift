@@ -22,6 +22,8 @@ final class HTTP1ClientConnection: ChannelDuplexHandler, RemovableChannelHandler
         case tunnel
         /// CONNECT was taken: what follows is for TLS, which is made ready.
         case opening
+        /// CONNECT was admitted: the connection to its server is made.
+        case dialling
         /// The last response is on its way to the client; what still comes is thrown away.
         case finishing
         /// The last response is written; what still comes is thrown away until the client closes.
@@ -197,7 +199,7 @@ final class HTTP1ClientConnection: ChannelDuplexHandler, RemovableChannelHandler
         // A client that sends requests but reads no answers would fill the memory with them.
         case .head: isWritable
         case .finishing, .lingering, .cutting, .closed: true
-        case .opening: false
+        case .opening, .dialling: false
         case .tunnel: reader.isEmpty && exchange?.intake == .content
         case .exchange: mayReadAhead || wantsInputOfExchange
         }
@@ -232,7 +234,7 @@ final class HTTP1ClientConnection: ChannelDuplexHandler, RemovableChannelHandler
             case .head: goesOn = isWritable && readHead()
             case .exchange: goesOn = readContent()
             case .tunnel: goesOn = readTunnel()
-            case .opening: goesOn = false
+            case .opening, .dialling: goesOn = false
             case .finishing, .cutting, .closed: reader.dropAll()
             case .lingering:
                 reader.dropAll()
@@ -313,6 +315,7 @@ final class HTTP1ClientConnection: ChannelDuplexHandler, RemovableChannelHandler
         switch consume decision {
         case .refused(let refusal): refuse(refusal.problem, id: id, refusal)
         case .admitted(let admitted): begin(id, admitted)
+        case .preflight(let preflight): answer(preflight, id: id)
         }
     }
 

@@ -50,6 +50,12 @@ extension HTTP1ClientConnection {
 
     // MARK: Handing over
 
+    /// They count for the handler that takes the connection.
+    func handOverPlaces() -> ConnectionPlaces {
+        defer { places = ConnectionPlaces() }
+        return places
+    }
+
     /// Another handler takes the connection from here on.
     func hand(over context: ChannelHandlerContext) {
         var places = handPlaces(over: context)
@@ -58,11 +64,10 @@ extension HTTP1ClientConnection {
 
     /// The same, where it goes on with the places that the connection has.
     func handPlaces(over context: ChannelHandlerContext) -> ConnectionPlaces {
-        defer { places = ConnectionPlaces() }
         configuration.unregister(self)
         phase = .closed
         clock.end()
         timer.cancel()
-        return places
+        return handOverPlaces()
     }
 }

@@ -9,6 +9,7 @@ extension HTTP2ClientStream: ClientStream {
     var clientAddress: String? { connection.context?.channel.remoteAddress?.ipAddress }
     var peer: String { clientAddress ?? (connection.identity.reach == .unix ? "unix" : "unknown") }
     var isTLS: Bool { connection.isTLS }
+    var publicURL: GatewayURL? { connection.identity.publicURL }
     var hasUnreadContent: Bool { input.bytes.readableBytes > 0 || input.hasEnded && !input.isDelivered }
     var isWritable: Bool { !output.isFull && !isClosed }
     /// What the client's windows, or its connection, have no room for.
@@ -30,10 +31,11 @@ extension HTTP2ClientStream: ClientStream {
         _ head: borrowing ResponseHead,
         _ bytes: ByteBuffer,
         by route: CredentialedRoute,
+        _ terms: ResponseFieldRules.Terms,
         id: RequestID
     ) {
         // One that does not fit is dropped: it is only advice.
-        guard let (fields, _) = write(head, bytes, by: route, id: id, tokenNote: nil, date: nil) else { return }
+        guard let (fields, _) = write(head, bytes, by: route, terms, id: id, tokenNote: nil, date: nil) else { return }
         connection.write(.headers(.init(headers: fields)), on: self.id)
     }
 
@@ -41,6 +43,7 @@ extension HTTP2ClientStream: ClientStream {
         _ head: borrowing ResponseHead,
         _ bytes: ByteBuffer,
         by route: CredentialedRoute,
+        _ terms: ResponseFieldRules.Terms,
         id: RequestID,
         tokenNote: String?,
         requestIsComplete: Bool
@@ -48,7 +51,8 @@ extension HTTP2ClientStream: ClientStream {
         // Any 2xx opens the tunnel (RFC 9110 section 9.3.6), and this one has none behind it.
         guard !isWebSocket || !(200..<300).contains(head.status) else { return nil }
         let date = head.hasDate ? nil : configuration.shared.clock.now().wall
-        guard let (fields, outcome) = write(head, bytes, by: route, id: id, tokenNote: tokenNote, date: date) else {
+        guard let (fields, outcome) = write(head, bytes, by: route, terms, id: id, tokenNote: tokenNote, date: date)
+        else {
             return nil
         }
         if case .writtenWithoutCookies = outcome, route.state.route.isFirstDroppedCookie() {
@@ -62,6 +66,7 @@ extension HTTP2ClientStream: ClientStream {
         _ head: borrowing ResponseHead,
         _ bytes: ByteBuffer,
         by route: CredentialedRoute,
+        _ terms: ResponseFieldRules.Terms,
         id: RequestID,
         tokenNote: String?,
         date: UnixTime?
@@ -75,6 +80,7 @@ extension HTTP2ClientStream: ClientStream {
             persistence: .implied,
             knowsChunks: true,
             rules: route.responseFields,
+            terms: terms,
             tokenNote: tokenNote,
             date: date,
             into: &text
@@ -115,15 +121,12 @@ extension HTTP2ClientStream: ClientStream {
     func finish(requestIsComplete: Bool) { end() }
 
     func respond(with problem: GatewayProblem, as subject: ProblemSubject, requestIsComplete: Bool) {
-        let shared = configuration.shared
-        let hasHead = request.bytes.readableBytes > 0
-        let bytes = request.bytes
-        let form = ProblemAnswer.Form(
-            prefersText: hasHead && AcceptRule.prefersText(request.decoder.head, bytes.readableBytesUInt8Span),
-            omitsBody: request.decoder.head.isHead
-        )
-        let answer = shared.answer(problem, to: subject, in: form)
-        output.head = HTTP2Messages.response(answer, at: shared.clock.now().wall)
+        send(configuration.shared.answer(problem, to: subject, of: request, on: connection.identity, isHTTP2: true))
+    }
+
+    /// Answers without an exchange, or in its place.
+    func send(_ answer: ProblemAnswer) {
+        output.head = HTTP2Messages.response(answer, at: configuration.shared.clock.now().wall)
         output.bytes = ByteBuffer(bytes: answer.body)
         end()
     }

@@ -35,7 +35,7 @@ enum HTTP2Configuration {
     }
 
     /// A list counts 32 bytes more for each field (RFC 9113 section 6.5.2), so that the decoder of heads refuses first. It answers.
-    private static func headerList(_ limits: Limits) -> Int { limits.headerBytes + 32 * limits.headerFields }
+    static func headerList(_ limits: Limits) -> Int { limits.headerBytes + 32 * limits.headerFields }
 }
 
 /// Sees whether the library has ended the connection because the client broke a rule.

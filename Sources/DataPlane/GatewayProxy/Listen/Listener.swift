@@ -57,7 +57,7 @@ final class Listener: Sendable {
         /// Whether who was let in by these settings would be let in by `other`, as far as the listener decides that.
         func admitsLike(_ other: Settings) -> Bool {
             plan.address == other.plan.address && (plan.tls == nil) == (other.plan.tls == nil)
-                && plan.intercepts == other.plan.intercepts
+                && plan.intercepts == other.plan.intercepts && plan.publicURL == other.plan.publicURL
                 && clientCAs == other.clientCAs
         }
 
@@ -82,7 +82,8 @@ final class Listener: Sendable {
             address: plan.address,
             port: channel.localAddress?.port,
             isTLS: plan.tls != nil,
-            intercepts: plan.intercepts
+            intercepts: plan.intercepts,
+            publicURL: plan.publicURL
         )
     }
 

@@ -16,6 +16,7 @@ final class Worker {
     var requests: UInt64 = 0
     var traceNumbers = TraceNumbers(seed: .random(in: .min ... .max))
     var connections: [ObjectIdentifier: any ClientConnection] = [:]
+    var tunnels: [ObjectIdentifier: BlindTunnel] = [:]
     private var endingTunnels: [ObjectIdentifier: EndingTunnel] = [:]
 
     init(number: Int, loop: any EventLoop, shared: ProxyShared) {
@@ -40,6 +41,7 @@ final class Worker {
         }
         for connection in Array(connections.values) { connection.followReload(withdrawal) }
         endTunnels { $0.isOver(by: withdrawal) }
+        for tunnel in Array(tunnels.values) { tunnel.followReload(to: shared) }
     }
 
     /// Whether the request would go the same way under the configuration of the last reload.
@@ -57,6 +59,7 @@ final class Worker {
         )
         switch consume decision {
         case .refused: return false
+        case .preflight: return false
         case .admitted(let admitted):
             return exchange.goes(by: shared.routes[admitted.match.route], as: admitted.client)
         }
@@ -117,6 +120,7 @@ final class Worker {
         for connection in Array(connections.values) where listeners.contains(connection.listenerNumber) {
             connection.drain()
         }
+        for tunnel in Array(tunnels.values) where listeners.contains(tunnel.listenerNumber) { tunnel.cut() }
     }
 
     /// Ends exchanges that go with one of these credentials.
@@ -132,6 +136,7 @@ final class Worker {
 
     func closeAll() {
         for connection in Array(connections.values) { connection.stop() }
+        for tunnel in Array(tunnels.values) { tunnel.cut() }
         current?.closeIdle()
         current = nil
     }

@@ -10,6 +10,15 @@ package struct PlanSummary: Hashable, Sendable, Codable {
         package var clientCertificates: Bool
         /// nil for a listener that does not.
         package var intercepts: Bool?
+        package var publicUrl: String?
+        /// nil for a listener that refuses servers without a route.
+        package var connect: Connect?
+    }
+
+    package struct Connect: Hashable, Sendable, Codable {
+        package var unrouted: String
+        package var allow: [String]
+        package var ports: [Int]
     }
 
     /// Of a client that has any.
@@ -67,10 +76,15 @@ package struct PlanSummary: Hashable, Sendable, Codable {
         package var asUser: String?
         package var headers: Headers?
         package var cookies: String
+        /// nil: for requests that find the route by its path.
+        package var rewritesLinks: Bool?
         package var connectionAuth: Bool
         package var allow: [Allow]?
         package var clients: [String]?
+        package var allowOrigins: [String]?
         package var pins: [String]?
+        /// nil for HTTP/1.1.
+        package var `protocol`: String?
         package var plaintext: Bool
     }
 
@@ -89,6 +103,8 @@ package struct PlanSummary: Hashable, Sendable, Codable {
     package var limits: [String: String]
     /// Empty where nothing is exported.
     package var telemetry: [String: String]
+    /// Empty where nothing is intercepted.
+    package var ca: [String: String]
     package var credentials: [Credential]
     package var routes: [Route]
 
@@ -130,6 +146,7 @@ extension PlanSummary {
         tokens["previous_encryption_key"] = plan.tokens.previousEncryptionKey.map(Self.shown)
         limits = Self.limits(plan.limits)
         telemetry = plan.telemetry.map(Self.telemetry) ?? [:]
+        ca = plan.interceptedHosts.isEmpty ? [:] : Self.localAuthority(plan.localAuthority)
         credentials = plan.credentials.enumerated().map { index, credential in
             Credential(credential, in: plan, routes: plan.routes.filter { $0.credential == index }.map(\.name))
         }
@@ -150,6 +167,13 @@ extension PlanSummary {
             "metrics": String(plan.metricsInterval != nil),
             "metrics_interval": plan.metricsInterval.map { ConfigUnits.text($0) } ?? "",
         ].filter { !$0.value.isEmpty }
+    }
+
+    private static func localAuthority(_ plan: LocalAuthorityPlan) -> [String: String] {
+        [
+            "permit": "[\(plan.permit.joined(separator: ", "))]", "constrain": String(plan.isConstrained),
+            "days": String(plan.days),
+        ]
     }
 
     private static func limits(_ limits: Limits) -> [String: String] {
@@ -183,6 +207,13 @@ extension PlanSummary.Listener {
         tls = plan.tls != nil
         clientCertificates = plan.tls?.clientCAPath != nil
         if plan.intercepts { intercepts = true }
+        publicUrl = plan.publicURL?.text
+        guard plan.connect.unrouted == .tunnel else { return }
+        connect = PlanSummary.Connect(
+            unrouted: plan.connect.unrouted.rawValue,
+            allow: plan.connect.allow.map(\.description),
+            ports: plan.connect.ports
+        )
     }
 
     init(_ place: ListenerPlan.Address) {
@@ -239,12 +270,15 @@ extension PlanSummary.Route {
             )
         }
         cookies = plan.cookies.rawValue
+        rewritesLinks = plan.rewritesLinks
         connectionAuth = plan.allowsConnectionAuth
         allow =
             plan.allow.isEmpty
             ? nil : plan.allow.map { PlanSummary.Allow(methods: $0.methods, path: $0.path.description) }
         clients = plan.clients
+        allowOrigins = plan.allowedOrigins
         pins = plan.tls.pins.isEmpty ? nil : plan.tls.pins.map(\.description)
+        `protocol` = plan.upstreamProtocol == .http1 ? nil : plan.upstreamProtocol.rawValue
         plaintext = plan.upstream.scheme == .http
     }
 }
