@@ -1,6 +1,7 @@
 import Foundation
 import GatewayCore
 import GatewayFiles
+import Glibc
 import Logging
 import Synchronization
 
@@ -165,11 +166,27 @@ struct EphemeralGateway: Sendable {
         return nil
     }
 
+    private static let prefix = "authgateway-exec-"
+
+    /// What a process has left that was killed. Nobody holds its lock, and it is not one that is just being made.
+    private static func removeAbandoned(in base: String) {
+        let manager = FileManager.default
+        for name in (try? manager.contentsOfDirectory(atPath: base)) ?? [] where name.hasPrefix(prefix) {
+            let path = base + name
+            guard let values = try? manager.attributesOfItem(atPath: path),
+                let changed = values[.modificationDate] as? Date, changed.timeIntervalSinceNow < -600,
+                FileStatus.owner(of: path) == geteuid(), !StateDirectory.isHeld(path)
+            else { continue }
+            try? manager.removeItem(atPath: path)
+        }
+    }
+
     private static func makeFolder() throws(CommandFailure) -> String {
         let parent = FileManager.default.temporaryDirectory.path(percentEncoded: false)
         let base = parent.hasSuffix("/") ? parent : parent + "/"
+        removeAbandoned(in: base)
         var random = SystemRandomNumberGenerator()
-        let folder = "\(base)authgateway-exec-\(Hexadecimal.random(bytes: 8, from: &random))"
+        let folder = "\(base)\(prefix)\(Hexadecimal.random(bytes: 8, from: &random))"
         do {
             try FileManager.default.createDirectory(
                 atPath: folder,
