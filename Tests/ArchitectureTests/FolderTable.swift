@@ -28,6 +28,7 @@ enum FolderTable {
         ],
         [
             "HTTP1": ["Addresses", "HTTP", "Text"],
+            "HTTP2": ["HTTP", "Text", "Time"],
             "Rejections": ["HTTP", "Text", "Time"],
             "Tracing": ["HTTP", "Text", "Time"],
         ],
@@ -49,8 +50,13 @@ enum FolderTable {
                 "Addresses", "Audit", "Auth", "Config", "Credentials", "HTTP", "Plan", "Secrets", "Text", "Time",
                 "Tokens",
             ],
-            "Exchange": ["Audit", "Credentials", "Errors", "HTTP", "Plan", "Rejections", "Text", "Time", "Tracing"],
             "Routing": ["Addresses", "Plan", "Text"],
+        ],
+        ["Links": ["Addresses", "HTTP", "Plan", "Routing", "Text"]],
+        [
+            "Exchange": [
+                "Audit", "Credentials", "Errors", "HTTP", "Links", "Plan", "Rejections", "Text", "Time", "Tracing",
+            ]
         ],
         [
             "Access": [

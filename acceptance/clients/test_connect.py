@@ -78,6 +78,21 @@ def test_curl_gets_the_credential(intercepting):
     assert "Gateway-Request-Id" in done.stdout
 
 
+def test_http2_inside(intercepting):
+    """Agreed on by ALPN behind the CONNECT, of which the credential of the proxy is the client's."""
+    gateway = intercepting(access={"clients": {"laptop": {"token": TOKEN}}})
+    words = ["--http2", "-x", gateway.proxy.replace("//", f"//laptop:{TOKEN}@"), "--cacert", gateway.ca, gateway.target + "/x"]
+    done = subprocess.run(["curl", "-sS", "-i", *words], capture_output=True, text=True, timeout=30, env=processes.environment())
+    assert done.returncode == 0 and "HTTP/2 200" in done.stdout and "GET /x" in done.stdout, done
+    context = ssl.create_default_context(cafile=gateway.ca)
+    proxy = httpx.Proxy(gateway.proxy, auth=("laptop", TOKEN))
+    with httpx.Client(http1=False, http2=True, verify=context, proxy=proxy) as client:
+        answers = [client.get(gateway.target + "/x") for _ in range(3)]
+        other = client.get(gateway.target + "/x", headers={"Host": "other.test"})
+    assert {(answer.status_code, answer.http_version) for answer in answers} == {(200, "HTTP/2")}
+    assert other.status_code == 421
+
+
 def with_requests(gateway, path):
     with requests.Session() as session:
         # The environment's own bundle would win.

@@ -30,6 +30,10 @@ package struct ProxyRoute: Sendable {
 package struct ProxyConfiguration: Sendable {
     package var routes: [ProxyRoute]
     package var access: AccessPlan
+    /// By the listener's address.
+    package var connect: [ListenerPlan.Address: ConnectPlan]
+    /// What the observer is told that a request without a route took; nil: nothing.
+    package var unroutedNumber: Int?
     package var limits: Limits
     package var sendsProxyStatus: Bool
     /// The field that names each request in its answer; nil sends none.
@@ -42,6 +46,8 @@ package struct ProxyConfiguration: Sendable {
     package init(
         routes: [ProxyRoute],
         access: AccessPlan,
+        connect: [ListenerPlan.Address: ConnectPlan] = [:],
+        unroutedNumber: Int? = nil,
         limits: Limits,
         sendsProxyStatus: Bool = true,
         requestIDHeader: String? = nil,
@@ -50,6 +56,8 @@ package struct ProxyConfiguration: Sendable {
     ) {
         self.routes = routes
         self.access = access
+        self.connect = connect
+        self.unroutedNumber = unroutedNumber
         self.limits = limits
         self.sendsProxyStatus = sendsProxyStatus
         self.requestIDHeader = requestIDHeader

@@ -2,10 +2,16 @@ import GatewayCore
 
 /// Asks a ``RequestAuthorizer`` about a request that is written as text.
 struct AuthorizerFixture {
-    private let authorizer: RequestAuthorizer
+    let authorizer: RequestAuthorizer
 
     /// - Parameter clients: Names; the token of a client is `NAME-token`.
-    init(_ routes: [RoutePlan], clients: [String] = [], requireClient: AccessPlan.RequireClient = .auto) {
+    init(
+        _ routes: [RoutePlan],
+        clients: [String] = [],
+        origins: [String] = [],
+        requireClient: AccessPlan.RequireClient = .auto,
+        connect: [ListenerPlan.Address: ConnectPlan] = [:]
+    ) {
         let known = clients.map { AccessPlan.Client(name: $0, proof: .token(Secret("\($0)-token"))) }
         authorizer = RequestAuthorizer(
             routes: routes.map { plan in
@@ -15,7 +21,8 @@ struct AuthorizerFixture {
                     selection: nil
                 )
             },
-            access: AccessPlan(clients: known, allowedOrigins: [], requireClient: requireClient),
+            access: AccessPlan(clients: known, allowedOrigins: origins, requireClient: requireClient),
+            connect: connect,
             viaName: "authgateway",
             sha256: { $0 }
         )
@@ -68,12 +75,19 @@ struct AuthorizerFixture {
     func connect(
         _ request: String,
         intercepts: Bool = true,
-        inPlaceOf origin: InterceptedOrigin? = nil
+        inPlaceOf origin: InterceptedOrigin? = nil,
+        at address: ListenerPlan.Address? = nil
     ) -> RequestAuthorizer.ConnectDecision? {
         var decoder = RequestHeadDecoder(maxBytes: 10_000, maxFields: 100)
         let bytes = Array(request.utf8)
         guard case .head = decoder.decode(bytes.span) else { return nil }
-        let listener = ListenerIdentity(reach: .loopback, port: 8080, intercepts: intercepts, intercepted: origin)
+        let listener = ListenerIdentity(
+            reach: .loopback,
+            port: 8080,
+            intercepts: intercepts,
+            intercepted: origin,
+            address: address
+        )
         return authorizer.decideConnect(decoder.head, bytes.span, on: listener)
     }
 
@@ -107,6 +121,26 @@ struct AuthorizerFixture {
         case .admitted(let admitted)?: admitted
         default: nil
         }
+    }
+
+    /// nil where the request is not the question of a browser.
+    func preflight(_ request: String, on reach: ListenerIdentity.Reach = .loopback) -> Preflight? {
+        switch decide(request, on: reach) {
+        case .preflight(let preflight)?: preflight
+        default: nil
+        }
+    }
+
+    /// Fields of an answer of the gateway's own to such a request.
+    func crossOriginFields(_ request: String) -> [ProblemAnswer.Field] {
+        var decoder = RequestHeadDecoder(maxBytes: 10_000, maxFields: 100)
+        let bytes = Array(request.utf8)
+        guard case .head = decoder.decode(bytes.span) else { return [] }
+        return authorizer.crossOriginFields(
+            decoder.head,
+            bytes.span,
+            on: ListenerIdentity(reach: .loopback, port: 8080)
+        )
     }
 
     /// nil where the request is admitted.

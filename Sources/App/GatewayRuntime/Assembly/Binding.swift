@@ -47,7 +47,12 @@ struct Binding {
         sources: CredentialSources,
         observer: TrafficObserver
     ) -> ProxyConfiguration {
-        configuration(of: plan, sources: sources, tracing: observer.telemetry?.sampling) { route in
+        configuration(
+            of: plan,
+            sources: sources,
+            tracing: observer.telemetry?.sampling,
+            unroutedNumber: observer.number(of: TrafficObserver.unrouted)
+        ) { route in
             let number = observer.number(of: route.name)
             observer.telemetry?.name(number, route)
             return number
@@ -56,11 +61,13 @@ struct Binding {
 
     /// - Parameters:
     ///   - tracing: As it was at the start: there is what exports the spans.
+    ///   - unroutedNumber: What the observer knows requests without a route by.
     ///   - number: What the observer knows a route by.
     static func configuration(
         of plan: Plan,
         sources: CredentialSources,
         tracing: TraceSampling? = nil,
+        unroutedNumber: Int? = nil,
         number: (RoutePlan) -> Int
     ) -> ProxyConfiguration {
         let routes = plan.routes.map { route in
@@ -75,6 +82,8 @@ struct Binding {
         return ProxyConfiguration(
             routes: routes,
             access: plan.access,
+            connect: plan.connect,
+            unroutedNumber: unroutedNumber,
             limits: plan.limits,
             sendsProxyStatus: plan.sendsProxyStatus,
             requestIDHeader: plan.requestIDHeader,

@@ -14,6 +14,7 @@ struct AccessLog: Sendable {
         ]
         if let id = record.clientRequestID { data["client_request_id"] = "\(id)" }
         if let route = record.route.flatMap(name) { data["route"] = "\(route)" }
+        if let destination = record.destination { data["destination"] = "\(destination)" }
         if let client = record.client { data["client"] = "\(client)" }
         if let problem = record.problem { data["problem"] = "\(problem.rawValue)" }
         if let credential = record.credential {

@@ -3,6 +3,8 @@ extension RequestAuthorizer {
     package enum ConnectDecision: Sendable {
         /// The gateway answers in the place of that server.
         case intercept(InterceptedOrigin)
+        /// Bytes pass as they are, if the server has an address that may be dialled.
+        case tunnel(TunnelDestination)
         case refused(Refusal)
     }
 
@@ -16,11 +18,32 @@ extension RequestAuthorizer {
             return .refused(refusal(GatewayProblem(.requestRefused, "The target is no host and port."), on: listener))
         }
         let proof = head.first(.proxyAuthorization).map { bytes.array($0.value) }
+        return decideConnect(to: bytes.string(authority.host).lowercased(), port: port, proof: proof, on: listener)
+    }
+
+    /// Whether the client would get the same tunnel now: a reload has come.
+    package func stillAdmits(_ tunnel: TunnelDestination, on listener: ListenerIdentity) -> Bool {
+        let decision = decideConnect(to: tunnel.host, port: tunnel.port, proof: tunnel.proof, on: listener)
+        guard case .tunnel(let new) = decision, new.client == tunnel.client, let dialled = tunnel.dialled else {
+            return false
+        }
+        return new.admits(dialled.address, isOwn: dialled.isOwn)
+    }
+
+    /// - Parameters:
+    ///   - host: In lower case, without brackets.
+    ///   - proof: The value of the field that says who the client is.
+    private func decideConnect(
+        to host: String,
+        port: Int,
+        proof: [UInt8]?,
+        on listener: ListenerIdentity
+    ) -> ConnectDecision {
         let evidence = proof.map { clients.evidence(proof: $0) } ?? ClientAuthenticator.Evidence()
         guard evidence.client != nil || !access.requiresClient(on: listener.reach) else {
             return .refused(refusal(evidence.refusal(isProxyRequest: true), on: listener))
         }
-        let host = bytes.string(authority.host)
+        let proof = evidence.client == nil ? nil : proof
         guard listener.intercepted == nil else {
             let problem = GatewayProblem(.methodRefused, "CONNECT is refused on a connection on which one was taken.")
             return .refused(refusal(problem, on: listener, client: evidence.client))
@@ -28,13 +51,15 @@ extension RequestAuthorizer {
         guard listener.intercepts else {
             return .refused(refusal(Self.notIntercepting, on: listener, client: evidence.client))
         }
-        guard table.hasUpstream(bytes, scheme: .https, host: authority.host, port: port) else {
-            let detail =
-                "No route leads to https://\(bytes.string(head.targetAuthority)). Add one, or do not use this proxy for it."
-            let problem = GatewayProblem(.noRoute, detail)
+        let name = Array(host.utf8)
+        if table.hasUpstream(name.span, scheme: .https, host: name.indices, port: port) {
+            return .intercept(InterceptedOrigin(host: host, port: port, proof: proof))
+        }
+        let plan = listener.address.flatMap { connect[$0] } ?? ConnectPlan()
+        if let problem = plan.refusal(host: host, port: port) {
             return .refused(refusal(problem, on: listener, client: evidence.client))
         }
-        return .intercept(InterceptedOrigin(host: host, port: port, proof: evidence.client == nil ? nil : proof))
+        return .tunnel(TunnelDestination(host: host, port: port, client: evidence.client, proof: proof, plan: plan))
     }
 
     private static let notIntercepting = GatewayProblem(

@@ -6,6 +6,7 @@ package final class RequestAuthorizer: Sendable {
     package enum Decision: ~Copyable, Sendable {
         case admitted(Admitted)
         case refused(Refusal)
+        case preflight(Preflight)
     }
 
     package struct Admitted: Sendable {
@@ -17,6 +18,8 @@ package final class RequestAuthorizer: Sendable {
         package let reach: ListenerIdentity.Reach
         /// Where the route leaves the choice to the request; nil otherwise.
         package let chosen: (any CredentialSource)?
+        /// What the response says to the browser of a page; nil where no page of another origin may call the route.
+        package let crossOrigin: CrossOriginGrant?
         /// Whether a later refusal may name routes, credentials and strategies (``NameDisclosure``).
         package let disclosesNames: Bool
     }
@@ -53,12 +56,15 @@ package final class RequestAuthorizer: Sendable {
         }
     }
 
-    let table: RouteTable
+    package let table: RouteTable
     private let matchPaths: [String]
     let clients: ClientAuthenticator
     let access: AccessPlan
+    let connect: [ListenerPlan.Address: ConnectPlan]
     private let hostRule: HostRule
-    private let originRule: OriginRule
+    /// For requests that find no route.
+    let originRule: OriginRule
+    let originRules: [OriginRule]
     private let loopRule: LoopRule
     private let places: [ClientAuthenticator.Places]
     private let subjects: [SubjectRule?]
@@ -66,10 +72,13 @@ package final class RequestAuthorizer: Sendable {
     /// How strict those gates are that ask nothing else; nil for the others. Most routes are found here, side by side.
     private let plainGates: [CanonicalPath.Strictness?]
 
-    /// - Parameter viaName: How the gateway calls itself in `Via`.
+    /// - Parameters:
+    ///   - connect: By the listener's address; none of them takes a connection to a server without a route.
+    ///   - viaName: How the gateway calls itself in `Via`.
     package init(
         routes: [Route],
         access: AccessPlan,
+        connect: [ListenerPlan.Address: ConnectPlan] = [:],
         viaName: String,
         sha256: @escaping @Sendable ([UInt8]) -> [UInt8]
     ) {
@@ -80,11 +89,21 @@ package final class RequestAuthorizer: Sendable {
         subjects = routes.map(\.subject)
         clients = ClientAuthenticator(access.clients, sha256: sha256)
         self.access = access
+        self.connect = connect
         hostRule = HostRule(table: table)
         loopRule = LoopRule(viaName: viaName)
         gates = plans.map(RouteGate.init)
         plainGates = gates.map { $0.isPlain ? $0.strictness : nil }
-        originRule = OriginRule(allowedOrigins: access.allowedOrigins.map { Array($0.lowercased().utf8) })
+        originRule = OriginRule(
+            policy: CrossOriginPolicy(access.allowedOrigins, allowsCredentials: false),
+            isOfRoute: false
+        )
+        originRules = plans.map { plan in
+            OriginRule(
+                policy: CrossOriginPolicy(access.allowedOrigins(on: plan), allowsCredentials: plan.cookies == .pass),
+                isOfRoute: plan.allowedOrigins != nil
+            )
+        }
     }
 
     /// - Parameters:
@@ -119,14 +138,21 @@ package final class RequestAuthorizer: Sendable {
             if isAbsolute { trace?.compare(nil, for: head, bytes, authority) }
             return refuse(problem, on: listener)
         }
-        if let problem = originRule.refusal(head, bytes) {
-            trace?.add(.originRefused)
-            return refuse(problem, on: listener)
-        }
         let match = upstream ?? table.find(bytes, host: authority.host, path: head.path)
+        var grant: CrossOriginGrant?
+        if let decision = judgePage(head, bytes, match, on: listener, &grant, &trace) { return decision }
         trace?.add(match.map { .routeFound(name: gates[$0.route].name, by: $0.way) } ?? .routeNotFound)
         trace?.compare(match, for: head, bytes, authority)
-        return authenticate(head, bytes, match: match, isProxyRequest: upstream != nil, on: listener, &cache, &trace)
+        return authenticate(
+            head,
+            bytes,
+            match: match,
+            isProxyRequest: upstream != nil,
+            grant,
+            on: listener,
+            &cache,
+            &trace
+        )
     }
 
     /// Of a request on a connection whose CONNECT was taken. Routes are found as by an absolute target.
@@ -146,10 +172,6 @@ package final class RequestAuthorizer: Sendable {
             let detail = "This connection was opened for \(origin.host):\(origin.port) (CONNECT)."
             return refuse(GatewayProblem(.misdirected, detail), on: listener)
         }
-        if let problem = originRule.refusal(head, bytes, own: origin) {
-            trace?.add(.originRefused)
-            return refuse(problem, on: listener)
-        }
         let match = table.findUpstream(
             bytes,
             scheme: .https,
@@ -157,9 +179,11 @@ package final class RequestAuthorizer: Sendable {
             port: origin.port,
             path: head.path
         )
+        var grant: CrossOriginGrant?
+        if let decision = judgePage(head, bytes, match, on: listener, &grant, &trace) { return decision }
         trace?.add(match.map { .routeFound(name: gates[$0.route].name, by: $0.way) } ?? .routeNotFound)
         trace?.compare(match, for: head, bytes, authority)
-        return authenticate(head, bytes, match: match, isProxyRequest: false, on: listener, &cache, &trace)
+        return authenticate(head, bytes, match: match, isProxyRequest: false, grant, on: listener, &cache, &trace)
     }
 
     private func refuse(
@@ -171,7 +195,7 @@ package final class RequestAuthorizer: Sendable {
         .refused(refusal(problem, on: listener, route: route, client: client))
     }
 
-    func refusal(
+    package func refusal(
         _ problem: GatewayProblem,
         on listener: ListenerIdentity,
         route: Int? = nil,
@@ -199,6 +223,7 @@ package final class RequestAuthorizer: Sendable {
         _ bytes: borrowing Span<UInt8>,
         match: RouteTable.Match?,
         isProxyRequest: Bool,
+        _ grant: CrossOriginGrant?,
         on listener: ListenerIdentity,
         _ cache: inout ClientAuthenticationCache,
         _ trace: inout AuthorizationTrace?
@@ -223,7 +248,7 @@ package final class RequestAuthorizer: Sendable {
         if let problem = forbid(evidence.client, match, head, bytes, &trace) {
             return refuse(problem, on: listener, route: match.route, client: evidence.client)
         }
-        return choose(head, bytes, match, evidence, on: listener, &trace)
+        return choose(head, bytes, match, evidence, grant, on: listener, &trace)
     }
 
     /// On a connection whose CONNECT was taken, the fields of a request are for the upstream.
@@ -287,6 +312,7 @@ package final class RequestAuthorizer: Sendable {
         _ bytes: borrowing Span<UInt8>,
         _ match: RouteTable.Match,
         _ evidence: ClientAuthenticator.Evidence,
+        _ grant: CrossOriginGrant?,
         on listener: ListenerIdentity,
         _ trace: inout AuthorizationTrace?
     ) -> Decision {
@@ -315,6 +341,7 @@ package final class RequestAuthorizer: Sendable {
                 stripsAuthorization: evidence.usesAuthorization,
                 reach: listener.reach,
                 chosen: chosen,
+                crossOrigin: grant,
                 disclosesNames: disclosesNames(to: evidence.client, on: listener)
             )
         )

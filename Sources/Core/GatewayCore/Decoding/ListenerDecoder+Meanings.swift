@@ -52,7 +52,33 @@ extension ListenerDecoder {
                 + " of the local authority (authgateway ca show), and requests get their credential.",
             default: "false",
             example: "true"
-        )
+        ),
+        "connect": KeyMeaning(
+            "What becomes of servers that no route leads to.",
+            default: "{unrouted: refuse}",
+            example: "unrouted: tunnel\nallow: [\"*.example.com\"]"
+        ),
+    ]
+
+    static let connectMeanings: [String: KeyMeaning] = [
+        "unrouted": KeyMeaning(
+            "tunnel passes the bytes of a CONNECT as they are, without a credential. refuse answers with what to do.",
+            default: "refuse",
+            example: "tunnel"
+        ),
+        "allow": KeyMeaning(
+            "The servers that may be reached: hosts, names below one, addresses and networks. Empty: every server at public"
+                + " addresses. Other addresses are dialled for a host or network that is named here, and not for *.NAME.",
+            default: "[]",
+            type: "list of hosts, addresses and networks",
+            example: "[\"*.example.com\", intranet.example.com, 10.1.0.0/16]"
+        ),
+        "ports": KeyMeaning(
+            "The ports that may be reached.",
+            default: "[443]",
+            type: "list of ports",
+            example: "[443, 8443]"
+        ),
     ]
 
     static let tlsMeanings: [String: KeyMeaning] = [

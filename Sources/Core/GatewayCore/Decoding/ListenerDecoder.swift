@@ -35,6 +35,8 @@ enum ListenerDecoder {
         fields.explain(tlsOfListener)
         fields.explain(interceptMeanings)
         let intercepts = fields.bool("intercept") ?? false
+        let publicURL = PublicURL.decode(fields)
+        let connect = fields.fields("connect").map { self.connect($0, intercepts: intercepts) } ?? ConnectPlan()
         switch (fields.has("address"), fields.has("unix")) {
         case (true, false):
             let tls = fields.fields("tls").flatMap(self.tls)
@@ -54,11 +56,24 @@ enum ListenerDecoder {
                     "reachable from other machines without TLS: tokens and content can be read on the way; \(advice)"
                 )
             }
-            return ListenerPlan(address: .tcp(host: host, port: port), tls: tls, intercepts: intercepts, span: span)
+            return ListenerPlan(
+                address: .tcp(host: host, port: port),
+                tls: tls,
+                intercepts: intercepts,
+                publicURL: publicURL,
+                connect: connect,
+                span: span
+            )
         case (false, true):
             if fields.has("tls") { fields.error("tls", "is for addresses only, not for unix sockets") }
             guard let place = unix(fields), let span = fields.node("unix")?.span else { return nil }
-            return ListenerPlan(address: place, intercepts: intercepts, span: span)
+            return ListenerPlan(
+                address: place,
+                intercepts: intercepts,
+                publicURL: publicURL,
+                connect: connect,
+                span: span
+            )
         case (false, false) where !fields.unknownKeys.filter({ $0 != "tls" && $0 != "allow_users" }).isEmpty:
             fields.know("tls", "allow_users")
             return nil

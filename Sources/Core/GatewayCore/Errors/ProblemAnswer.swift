@@ -51,6 +51,11 @@ package struct ProblemAnswer: Hashable, Sendable {
     package struct Field: Hashable, Sendable {
         package let name: String
         package let value: String
+
+        package init(name: String, value: String) {
+            self.name = name
+            self.value = value
+        }
     }
 
     package let status: Int
@@ -99,6 +104,26 @@ package struct ProblemAnswer: Hashable, Sendable {
             Field(name: "Content-Length", value: String(body.utf8.count)),
             Field(name: "Cache-Control", value: "no-store"),
         ]
+    }
+
+    /// An answer that is no problem, without content.
+    package init(status: Int, fields: [Field]) {
+        self.status = status
+        self.fields = fields
+        reasonPhrase = nil
+        body = []
+    }
+
+    /// The same with more fields.
+    package func with(_ fields: [Field]) -> ProblemAnswer {
+        ProblemAnswer(status: status, reasonPhrase: reasonPhrase, fields: self.fields + fields, body: body)
+    }
+
+    private init(status: Int, reasonPhrase: String?, fields: [Field], body: [UInt8]) {
+        self.status = status
+        self.reasonPhrase = reasonPhrase
+        self.fields = fields
+        self.body = body
     }
 
     private static let maximumPhrase = 200

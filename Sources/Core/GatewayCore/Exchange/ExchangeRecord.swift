@@ -11,6 +11,8 @@ package struct ExchangeRecord: ~Copyable, Sendable {
     package var route: Int?
     package var client: String?
     package var method: String
+    /// Host and port that the client has named, where no route leads there; nil otherwise.
+    package var destination: String?
     /// What the client was answered; 0 when nothing was sent.
     package var status: Int
     /// Set when the gateway answered by itself.

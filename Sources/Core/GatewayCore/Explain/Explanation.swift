@@ -4,7 +4,11 @@ package struct Explanation: Hashable, Sendable, Codable {
         case forwarded
         /// It is forwarded once there is a credential.
         case waits
+        /// Bytes pass to a server that no route leads to, if its addresses may be dialled.
+        case tunnelled
         case refused
+        /// By the gateway itself.
+        case answered
     }
 
     /// Where the answer comes from.

@@ -6,6 +6,11 @@ struct ExplanationSteps {
     init(_ judgement: RequestJudgement, credential: String?) {
         self.judgement = judgement
         for reason in judgement.trace.reasons { add(reason) }
+        if let tunnel = judgement.tunnel {
+            add("connect", "\(tunnel) may be reached without a route, if its addresses may be dialled")
+            if let problem = judgement.problem { add("limits", problem.detail, passes: false) }
+            return
+        }
         let isAdmitted = judgement.trace.reasons.last == .admitted
         if judgement.trace.reasons.isEmpty, let problem = judgement.problem {
             add("request", problem.detail, passes: false)
@@ -30,6 +35,9 @@ struct ExplanationSteps {
         case .routeNotFound: add("route", "none of \(judgement.trace.routes.count) matches", passes: false)
         case .hostRefused: add("host", detail, passes: false)
         case .originRefused: add("origin", detail, passes: false)
+        case .originAllowed(let origin): add("origin", "pages of \(origin) may call (allow_origins)")
+        case .preflightAnswered:
+            add("preflight", "the gateway answers the browser, before it asks for a client and without the upstream")
         case .client(let name, let presentedToken): add("client", client(name, presentedToken))
         case .clientRequired(let key): add("client", "a known client is required (\(key))", passes: false)
         case .clientAllowed:

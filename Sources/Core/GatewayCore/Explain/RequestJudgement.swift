@@ -69,6 +69,8 @@ package struct RequestJudgement: Sendable {
     /// Whether that answer names routes, credentials and strategies.
     package var disclosesNames = false
     package var route: RoutePlan?
+    /// Host and port to which bytes pass as they are, where no route leads there.
+    package var tunnel: String?
     package var credential: CredentialUse?
     package var departure: Departure?
     package var remarks: [String] = []

@@ -239,6 +239,8 @@ package struct RequestHeadDecoder: ~Copyable, Sendable {
             case .authorization:
                 head.present.insert(head.present.contains(.authorization) ? .secondAuthorization : .authorization)
             case .proxyAuthorization: head.present.insert(.proxyAuthorization)
+            case .accessControl: head.present.insert(.accessControl)
+            case .destination: head.present.insert(.destination)
             case .origin: head.present.insert(.origin)
             case .secFetchSite: head.present.insert(.secFetchSite)
             case .via: head.present.insert(.via)

@@ -87,12 +87,24 @@ package struct ListenerPlan: Hashable, Sendable {
     package var tls: TLS?
     /// Takes CONNECT for hosts that routes lead to, with certificates of the local authority.
     package var intercepts: Bool
+    /// Where clients see it, behind a proxy that ends their TLS. nil: where `Host` says.
+    package var publicURL: GatewayURL?
+    package var connect: ConnectPlan
     package var span: SourceSpan
 
-    package init(address: Address, tls: TLS? = nil, intercepts: Bool = false, span: SourceSpan) {
+    package init(
+        address: Address,
+        tls: TLS? = nil,
+        intercepts: Bool = false,
+        publicURL: GatewayURL? = nil,
+        connect: ConnectPlan = ConnectPlan(),
+        span: SourceSpan
+    ) {
         self.address = address
         self.tls = tls
         self.intercepts = intercepts
+        self.publicURL = publicURL
+        self.connect = connect
         self.span = span
     }
 }
@@ -261,6 +273,11 @@ package struct CredentialPlan: Sendable {
 }
 
 extension Plan {
+    /// By the listener's address. Of listeners that ask for any free port, and differ, all refuse.
+    package var connect: [ListenerPlan.Address: ConnectPlan] {
+        Dictionary(listeners.map { ($0.address, $0.connect) }) { $0 == $1 ? $0 : ConnectPlan() }
+    }
+
     /// The hosts in whose place the gateway answers: those of upstreams with TLS, where a listener intercepts.
     package var interceptedHosts: [String] {
         guard listeners.contains(where: \.intercepts) else { return [] }

@@ -21,7 +21,11 @@ struct RequestJudge: Sendable {
         }
         if arrival.form == .connect {
             switch judgeConnect(on: identity) {
-            case .success(let origin): identity = identity.intercepting(origin)
+            case .success(.intercept(let origin)): identity = identity.intercepting(origin)
+            case .success(.tunnel(let destination)):
+                judgement.tunnel = destination.authority
+                judgement.problem = shared.usage(of: destination.client)?.outlook(at: shared.clock.monotonic())
+                return judgement
             case .failure(let refused):
                 judgement.problem = refused.problem
                 judgement.disclosesNames = refused.disclosesNames
@@ -51,6 +55,10 @@ struct RequestJudge: Sendable {
             judgement.disclosesNames = refusal.disclosesNames
             judgement.route = refusal.route.map { shared.routes[$0].plan }
             return judgement
+        case .preflight(let preflight):
+            judgement.disclosesNames = shared.authorizer.disclosesNames(to: nil, on: identity)
+            judgement.route = preflight.route.map { shared.routes[$0].plan }
+            return judgement
         case .admitted(let admitted):
             judgement.disclosesNames = admitted.disclosesNames
             judgement.route = shared.routes[admitted.match.route].plan
@@ -75,7 +83,12 @@ struct RequestJudge: Sendable {
         let disclosesNames: Bool
     }
 
-    private func judgeConnect(on identity: ListenerIdentity) -> Result<InterceptedOrigin, RefusedConnect> {
+    private enum TakenConnect {
+        case intercept(InterceptedOrigin)
+        case tunnel(TunnelDestination)
+    }
+
+    private func judgeConnect(on identity: ListenerIdentity) -> Result<TakenConnect, RefusedConnect> {
         var connect = request
         connect.content = []
         let bytes = Array(arrival.head(of: connect, contentLength: nil).utf8)
@@ -85,7 +98,8 @@ struct RequestJudge: Sendable {
             return .failure(RefusedConnect(problem: problem, disclosesNames: disclosesNames))
         }
         switch shared.authorizer.decideConnect(decoder.head, bytes.span, on: identity) {
-        case .intercept(let origin): return .success(origin)
+        case .intercept(let origin): return .success(.intercept(origin))
+        case .tunnel(let destination): return .success(.tunnel(destination))
         case .refused(let refusal):
             return .failure(RefusedConnect(problem: refusal.problem, disclosesNames: refusal.disclosesNames))
         }
@@ -176,7 +190,13 @@ extension ProxyServer {
         let listeners =
             listeners
             ?? bound.map {
-                ArrivalListener(address: $0.address, port: $0.port, isTLS: $0.isTLS, intercepts: $0.intercepts)
+                ArrivalListener(
+                    address: $0.address,
+                    port: $0.port,
+                    isTLS: $0.isTLS,
+                    intercepts: $0.intercepts,
+                    publicURL: $0.publicURL
+                )
             }
         // A reload may come in between.
         for _ in 0..<3 {

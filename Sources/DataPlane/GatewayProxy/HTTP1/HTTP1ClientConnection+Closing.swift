@@ -31,7 +31,7 @@ extension HTTP1ClientConnection {
             phase = .closed
             writer.closeAtOnce()
         // What waits here may be more requests, the last of which says whether the client still reads.
-        case .head, .exchange, .tunnel, .opening: process()
+        case .head, .exchange, .tunnel, .opening, .dialling: process()
         case .finishing, .cutting: break
         }
     }
@@ -49,6 +49,8 @@ extension HTTP1ClientConnection {
         case .tunnel: if reader.isEmpty { exchange?.clientClosedOutput() }
         case .head: if reader.isEmpty { closeAfterWrites(lingering: false) }
         case .opening: closeNow()
+        // It may have sent all that the server is to get.
+        case .dialling: break
         case .finishing, .lingering, .cutting, .closed: break
         }
     }

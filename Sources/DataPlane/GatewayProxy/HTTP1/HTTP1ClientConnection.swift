@@ -8,7 +8,7 @@ import NIOTLS
 ///
 /// Has what belongs to a connection: pipelining, pausing, half-close, reuse and the ways to end. Decides nothing about a request.
 /// Lives on one event loop.
-final class HTTP1ClientConnection: ChannelDuplexHandler, RemovableChannelHandler, DeadlineKeeper {
+final class HTTP1ClientConnection: ChannelDuplexHandler, RemovableChannelHandler, DeadlineKeeper, ClientConnection {
     typealias InboundIn = ByteBuffer
     typealias InboundOut = ByteBuffer
     typealias OutboundIn = ByteBuffer
@@ -22,6 +22,8 @@ final class HTTP1ClientConnection: ChannelDuplexHandler, RemovableChannelHandler
         case tunnel
         /// CONNECT was taken: what follows is for TLS, which is made ready.
         case opening
+        /// CONNECT was admitted: the connection to its server is made.
+        case dialling
         /// The last response is on its way to the client; what still comes is thrown away.
         case finishing
         /// The last response is written; what still comes is thrown away until the client closes.
@@ -57,6 +59,8 @@ final class HTTP1ClientConnection: ChannelDuplexHandler, RemovableChannelHandler
     var keepsAlive = true
     /// The content of the response comes without framing, and the client gets it in chunks.
     var sendsChunks = false
+    /// No request has come before.
+    var isFirst = true
     /// The request at hand, or the one whose head is coming, is the last.
     var isEnding = false
     var clientHasClosedOutput = false
@@ -155,7 +159,10 @@ final class HTTP1ClientConnection: ChannelDuplexHandler, RemovableChannelHandler
     }
 
     func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
-        if case .handshakeCompleted? = event as? TLSUserEvent { isOpening = false }
+        if case .handshakeCompleted(let negotiated)? = event as? TLSUserEvent {
+            isOpening = false
+            if negotiated == ApplicationProtocol.http2 { becomeHTTP2() }
+        }
         if case .inputClosed? = event as? ChannelEvent { clientClosedOutput() }
         context.fireUserInboundEventTriggered(event)
     }
@@ -181,13 +188,27 @@ final class HTTP1ClientConnection: ChannelDuplexHandler, RemovableChannelHandler
         context.fireChannelWritabilityChanged()
     }
 
+    /// They count for the handler that takes the connection.
+    func handOverPlaces() -> ConnectionPlaces {
+        let taken = places
+        places = ConnectionPlaces()
+        return taken
+    }
+
     /// Another handler takes the connection from here on.
     func hand(over context: ChannelHandlerContext) {
+        var places = handPlaces(over: context)
         places.giveBack(to: shared)
+    }
+
+    /// The same, where it goes on with the places that the connection has.
+    func handPlaces(over context: ChannelHandlerContext) -> ConnectionPlaces {
+        defer { places = ConnectionPlaces() }
         configuration.unregister(self)
         phase = .closed
         clock.end()
         timer.cancel()
+        return places
     }
 
     // MARK: Reading
@@ -201,7 +222,7 @@ final class HTTP1ClientConnection: ChannelDuplexHandler, RemovableChannelHandler
         // A client that sends requests but reads no answers would fill the memory with them.
         case .head: isWritable
         case .finishing, .lingering, .cutting, .closed: true
-        case .opening: false
+        case .opening, .dialling: false
         case .tunnel: reader.isEmpty && exchange?.intake == .content
         case .exchange: mayReadAhead || wantsInputOfExchange
         }
@@ -236,7 +257,7 @@ final class HTTP1ClientConnection: ChannelDuplexHandler, RemovableChannelHandler
             case .head: goesOn = isWritable && readHead()
             case .exchange: goesOn = readContent()
             case .tunnel: goesOn = readTunnel()
-            case .opening: goesOn = false
+            case .opening, .dialling: goesOn = false
             case .finishing, .cutting, .closed: reader.dropAll()
             case .lingering:
                 reader.dropAll()
@@ -263,6 +284,9 @@ final class HTTP1ClientConnection: ChannelDuplexHandler, RemovableChannelHandler
             } else if request.decoder.isWithinHead, !wasWithinHead {
                 setDeadline(timeouts.header)
             }
+            return false
+        case .refused(.versionNotSupported) where beginsHTTP2():
+            becomeHTTP2()
             return false
         case .refused(let reason):
             releaseHead()
@@ -298,6 +322,7 @@ final class HTTP1ClientConnection: ChannelDuplexHandler, RemovableChannelHandler
     }
 
     func authorize() {
+        isFirst = false
         if request.decoder.head.form == .authority { return connect() }
         keepsAlive = request.decoder.head.clientKeepsAlive && !isEnding && !shared.isDraining
         let bytes = request.bytes
@@ -313,6 +338,7 @@ final class HTTP1ClientConnection: ChannelDuplexHandler, RemovableChannelHandler
         switch consume decision {
         case .refused(let refusal): refuse(refusal.problem, id: id, refusal)
         case .admitted(let admitted): begin(id, admitted)
+        case .preflight(let preflight): answer(preflight, id: id)
         }
     }
 

@@ -57,7 +57,7 @@ final class Listener: Sendable {
         /// Whether who was let in by these settings would be let in by `other`, as far as the listener decides that.
         func admitsLike(_ other: Settings) -> Bool {
             plan.address == other.plan.address && (plan.tls == nil) == (other.plan.tls == nil)
-                && plan.intercepts == other.plan.intercepts
+                && plan.intercepts == other.plan.intercepts && plan.publicURL == other.plan.publicURL
                 && clientCAs == other.clientCAs
         }
 
@@ -82,7 +82,8 @@ final class Listener: Sendable {
             address: plan.address,
             port: channel.localAddress?.port,
             isTLS: plan.tls != nil,
-            intercepts: plan.intercepts
+            intercepts: plan.intercepts,
+            publicURL: plan.publicURL
         )
     }
 
@@ -225,7 +226,7 @@ final class Listener: Sendable {
         )
         configuration.minimumTLSVersion = .tlsv12
         configuration.shutdownTimeout = Timeouts.tlsShutdown
-        configuration.applicationProtocols = ["http/1.1"]
+        configuration.applicationProtocols = ApplicationProtocol.served
         if let clientCAs {
             configuration.trustRoots = .certificates(clientCAs)
             configuration.certificateVerification = .noHostnameVerification

@@ -11,6 +11,7 @@ extension HTTP1ClientConnection {
         let bytes = request.bytes
         switch shared.authorizer.decideConnect(request.decoder.head, bytes.readableBytesUInt8Span, on: identity) {
         case .refused(let refusal): refuse(refusal.problem, id: nil, refusal)
+        case .tunnel(let destination): openTunnel(to: destination)
         case .intercept(let origin):
             guard let interception = shared.state.interception, let loop = context?.eventLoop else {
                 return refuse(GatewayProblem(.overloaded, "The gateway has no local authority."))
@@ -64,10 +65,10 @@ extension HTTP1ClientConnection {
         context.channel.read()
     }
 
-    private static let ending = GatewayProblem(
+    static let ending = GatewayProblem(
         .overloaded,
         "This connection ends, because the listener has changed or the gateway stops. Connect again.",
         retryAfter: .seconds(1)
     )
-    private static let established = ByteBuffer(string: "HTTP/1.1 200 Connection Established\r\n\r\n")
+    static let established = ByteBuffer(string: "HTTP/1.1 200 Connection Established\r\n\r\n")
 }

@@ -86,7 +86,7 @@ final class InterceptionTLS: Sendable {
         )
         configuration.minimumTLSVersion = .tlsv12
         configuration.shutdownTimeout = Timeouts.tlsShutdown
-        configuration.applicationProtocols = ["http/1.1"]
+        configuration.applicationProtocols = ApplicationProtocol.served
         // The certificate is that of the CONNECT, so another name is another server's.
         configuration.sslContextCallback = { client, answer in
             if let name = client.serverHostname, name.lowercased() != host {

@@ -6,6 +6,7 @@ final class ProxyShared: Sendable {
     let state: ProxyState
     let routes: [CompiledRoute]
     let authorizer: RequestAuthorizer
+    let links: LinkTable
     /// Of clients with limits, by name.
     private let usages: [String: ClientUsage]
     /// Clients are told apart.
@@ -26,6 +27,8 @@ final class ProxyShared: Sendable {
     /// One for each distinct upstream, and which of them a route uses.
     let targets: [UpstreamTarget]
     let targetOfRoute: [Int]
+    /// The same upstreams in HTTP/1.1, for requests that want another protocol (RFC 9110 section 7.8): HTTP/2 has no Upgrade.
+    let upgradeTargetOfRoute: [Int]
     /// An event loop's part of these limits.
     let pendingPerRoute: Int
     let pendingPerUpstream: Int
@@ -50,6 +53,7 @@ final class ProxyShared: Sendable {
                 route: route,
                 upstream: known,
                 requestIDHeader: configuration.requestIDHeader,
+                answersPages: !configuration.access.allowedOrigins(on: route.plan).isEmpty,
                 now: now
             )
         }
@@ -63,9 +67,11 @@ final class ProxyShared: Sendable {
                 )
             },
             access: configuration.access,
+            connect: configuration.connect,
             viaName: viaName,
             sha256: configuration.sha256
         )
+        links = LinkTable(served.map(\.plan), table: authorizer.table)
         usages = state.usages(of: configuration.access.clients)
         hasClients = !configuration.access.clients.isEmpty
         self.configuration = configuration
@@ -74,7 +80,13 @@ final class ProxyShared: Sendable {
         requestEnd = ViaLines(name: viaName, then: "\r\n")
         pendingPerRoute = max(1, configuration.limits.pendingPerRoute / workers)
         pendingPerUpstream = max(1, configuration.limits.pendingPerUpstream / workers)
-        (targets, targetOfRoute) = try Self.targets(of: configuration)
+        var targets = UpstreamTargets(of: configuration)
+        targetOfRoute = try configuration.routes.map { route throws(ListenerError) in try targets.index(of: route.plan)
+        }
+        upgradeTargetOfRoute = try configuration.routes.map { route throws(ListenerError) in
+            try targets.indexInHTTP1(of: route.plan)
+        }
+        self.targets = targets.all
     }
 
     var isDraining: Bool { state.isDraining }
@@ -126,27 +138,5 @@ final class ProxyShared: Sendable {
             sendsProxyStatus: sendsProxyStatus,
             form: form
         )
-    }
-
-    private static func targets(of configuration: ProxyConfiguration) throws -> ([UpstreamTarget], [Int]) {
-        let clients = configuration.access.clients.map(\.name)
-        var targets: [UpstreamTarget] = []
-        var known: [UpstreamTarget.Key: Int] = [:]
-        var indices: [Int] = []
-        for route in configuration.routes.map(\.plan) {
-            let key = UpstreamTarget.Key(route)
-            if let index = known[key] {
-                indices.append(index)
-            } else {
-                known[key] = targets.count
-                indices.append(targets.count)
-                let budget = ConnectionBudget(
-                    maximum: configuration.limits.connectionsPerUpstream,
-                    clients: clients
-                )
-                targets.append(try UpstreamTarget(route, key: key, budget: budget, sha256: configuration.sha256))
-            }
-        }
-        return (targets, indices)
     }
 }

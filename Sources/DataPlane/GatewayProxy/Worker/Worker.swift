@@ -15,7 +15,8 @@ final class Worker {
     private(set) var current: WorkerConfiguration?
     var requests: UInt64 = 0
     var traceNumbers = TraceNumbers(seed: .random(in: .min ... .max))
-    var connections: [ObjectIdentifier: HTTP1ClientConnection] = [:]
+    var connections: [ObjectIdentifier: any ClientConnection] = [:]
+    var tunnels: [ObjectIdentifier: BlindTunnel] = [:]
     private var endingTunnels: [ObjectIdentifier: EndingTunnel] = [:]
 
     init(number: Int, loop: any EventLoop, shared: ProxyShared) {
@@ -40,6 +41,27 @@ final class Worker {
         }
         for connection in Array(connections.values) { connection.followReload(withdrawal) }
         endTunnels { $0.isOver(by: withdrawal) }
+        for tunnel in Array(tunnels.values) { tunnel.followReload(to: shared) }
+    }
+
+    /// Whether the request would go the same way under the configuration of the last reload.
+    func stillAdmits(_ exchange: ExchangeDriver, _ request: RequestMessage, on listener: ListenerIdentity) -> Bool {
+        guard let shared = current?.shared else { return false }
+        var cache = ClientAuthenticationCache()
+        var trace: AuthorizationTrace?
+        let bytes = request.bytes
+        let decision = shared.authorizer.decide(
+            request.decoder.head,
+            bytes.readableBytesUInt8Span,
+            on: listener,
+            cache: &cache,
+            trace: &trace
+        )
+        switch consume decision {
+        case .refused, .preflight: return false
+        case .admitted(let admitted):
+            return exchange.goes(by: shared.routes[admitted.match.route], as: admitted.client)
+        }
     }
 
     // MARK: Tunnels whose client has left
@@ -97,6 +119,7 @@ final class Worker {
         for connection in Array(connections.values) where listeners.contains(connection.listenerNumber) {
             connection.drain()
         }
+        for tunnel in Array(tunnels.values) where listeners.contains(tunnel.listenerNumber) { tunnel.cut() }
     }
 
     /// Ends exchanges that go with one of these credentials.
@@ -112,6 +135,7 @@ final class Worker {
 
     func closeAll() {
         for connection in Array(connections.values) { connection.stop() }
+        for tunnel in Array(tunnels.values) { tunnel.cut() }
         current?.closeIdle()
         current = nil
     }

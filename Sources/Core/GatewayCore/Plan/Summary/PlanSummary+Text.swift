@@ -69,7 +69,17 @@ extension PlanSummary.Listener: PlanSummaryItem {
         return "\(address ?? "")\(tls)\(intercepting)"
     }
 
-    private var intercepting: String { intercepts == true ? ", intercept" : "" }
+    private var intercepting: String {
+        (intercepts == true ? ", intercept" : "") + (connect?.text ?? "") + (publicUrl.map { ", public_url \($0)" } ?? "")
+    }
+}
+
+extension PlanSummary.Connect {
+    fileprivate var text: String {
+        let servers = allow.isEmpty ? "every public server" : PlanSummary.list(allow)
+        return
+            ", \(unrouted) to \(servers) at \(ports.count == 1 ? "port" : "ports") \(PlanSummary.list(ports.map(String.init)))"
+    }
 }
 
 extension PlanSummary.ClientLimits {
@@ -115,12 +125,15 @@ extension PlanSummary.Route: PlanSummaryItem {
         if let headers, !headers.remove.isEmpty { add("headers.remove", PlanSummary.list(headers.remove)) }
         add("headers.forwarded", headers?.forwarded)
         add("cookies", cookies)
+        add("rewrite.links", rewritesLinks.map { "\($0)" })
         add("connection_auth", connectionAuth ? "true" : nil)
+        add("protocol", `protocol`)
         for rule in allow ?? [] {
             add("allow", "\(rule.methods.isEmpty ? "any method" : rule.methods.joined(separator: ", ")) \(rule.path)")
         }
         add("tls.pin", pins.map(PlanSummary.list))
         add("clients", clients.map(PlanSummary.list))
+        add("allow_origins", allowOrigins.map(PlanSummary.list))
         return facts
     }
 }

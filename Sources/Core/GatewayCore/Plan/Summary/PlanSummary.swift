@@ -10,6 +10,15 @@ package struct PlanSummary: Hashable, Sendable, Codable {
         package var clientCertificates: Bool
         /// nil for a listener that does not.
         package var intercepts: Bool?
+        package var publicUrl: String?
+        /// nil for a listener that refuses servers without a route.
+        package var connect: Connect?
+    }
+
+    package struct Connect: Hashable, Sendable, Codable {
+        package var unrouted: String
+        package var allow: [String]
+        package var ports: [Int]
     }
 
     /// Of a client that has any.
@@ -67,10 +76,15 @@ package struct PlanSummary: Hashable, Sendable, Codable {
         package var asUser: String?
         package var headers: Headers?
         package var cookies: String
+        /// nil: for requests that find the route by its path.
+        package var rewritesLinks: Bool?
         package var connectionAuth: Bool
         package var allow: [Allow]?
         package var clients: [String]?
+        package var allowOrigins: [String]?
         package var pins: [String]?
+        /// nil for HTTP/1.1.
+        package var `protocol`: String?
         package var plaintext: Bool
     }
 
@@ -173,6 +187,7 @@ extension PlanSummary {
             "head_memory": ConfigUnits.text(bytes: limits.headMemory),
             "connections": String(limits.connections),
             "connections_per_address": limits.connectionsPerAddress.map { String($0) } ?? "none",
+            "streams_per_connection": String(limits.streamsPerConnection),
             "pending_per_route": String(limits.pendingPerRoute),
             "connections_per_upstream": String(limits.connectionsPerUpstream),
             "pending_per_upstream": String(limits.pendingPerUpstream),
@@ -192,6 +207,13 @@ extension PlanSummary.Listener {
         tls = plan.tls != nil
         clientCertificates = plan.tls?.clientCAPath != nil
         if plan.intercepts { intercepts = true }
+        publicUrl = plan.publicURL?.text
+        guard plan.connect.unrouted == .tunnel else { return }
+        connect = PlanSummary.Connect(
+            unrouted: plan.connect.unrouted.rawValue,
+            allow: plan.connect.allow.map(\.description),
+            ports: plan.connect.ports
+        )
     }
 
     init(_ place: ListenerPlan.Address) {
@@ -248,12 +270,15 @@ extension PlanSummary.Route {
             )
         }
         cookies = plan.cookies.rawValue
+        rewritesLinks = plan.rewritesLinks
         connectionAuth = plan.allowsConnectionAuth
         allow =
             plan.allow.isEmpty
             ? nil : plan.allow.map { PlanSummary.Allow(methods: $0.methods, path: $0.path.description) }
         clients = plan.clients
+        allowOrigins = plan.allowedOrigins
         pins = plan.tls.pins.isEmpty ? nil : plan.tls.pins.map(\.description)
+        `protocol` = plan.upstreamProtocol == .http1 ? nil : plan.upstreamProtocol.rawValue
         plaintext = plan.upstream.scheme == .http
     }
 }

@@ -1,0 +1,69 @@
+/// Which servers without a route a client may reach.
+extension ConnectPlan {
+    /// Why no connection to that server is made; nil where its addresses decide.
+    ///
+    /// - Parameter host: In lower case, without a port.
+    func refusal(host: String, port: Int) -> GatewayProblem? {
+        guard unrouted == .tunnel else {
+            return Self.noRoute(host, port, "Add one, or do not use this proxy for it.")
+        }
+        guard ports.contains(port) else {
+            return Self.noRoute(host, port, "Port \(port) is not among connect.ports of this listener.")
+        }
+        if let address = IPAddress(host) {
+            return admits(address, of: host, isOwn: false) ? nil : Self.prohibited(host)
+        }
+        let mayAdmit =
+            allow.isEmpty
+            || allow.contains { destination in
+                if case .network = destination { return true }
+                return destination.names(host)
+            }
+        return mayAdmit ? nil : Self.noRoute(host, port, "connect.allow of this listener does not name it.")
+    }
+
+    /// Whether that address may be dialled for that server.
+    ///
+    /// A name below another, and a name that nothing asks for, must not lead to this machine and its network: the name's owner
+    /// says what it leads to.
+    ///
+    /// - Parameters:
+    ///   - host: In lower case.
+    ///   - isOwn: This machine has it.
+    package func admits(_ address: IPAddress, of host: String, isOwn: Bool) -> Bool {
+        var isNamed = allow.isEmpty
+        for destination in allow {
+            switch destination {
+            case .host(let name): if name == Self.name(host) { return true }
+            case .network(let network): if network.contains(address) { return true }
+            case .namesBelow: isNamed = isNamed || destination.names(host)
+            }
+        }
+        return isNamed && !isOwn && PublicAddress.contains(address)
+    }
+
+    /// Without the dot that ends a name of the root.
+    fileprivate static func name(_ host: String) -> String { host.hasSuffix(".") ? String(host.dropLast()) : host }
+
+    private static func noRoute(_ host: String, _ port: Int, _ advice: String) -> GatewayProblem {
+        let name = host.contains(":") ? "[\(host)]" : host
+        return GatewayProblem(.noRoute, "No route leads to https://\(name):\(port). \(advice)")
+    }
+
+    /// - Parameter host: It is, or resolves to, an address that it must not have.
+    package static func prohibited(_ host: String) -> GatewayProblem {
+        let detail = "The address of \(host) is not public. To allow it, name it in connect.allow of this listener."
+        return GatewayProblem(.destinationProhibited, detail)
+    }
+}
+
+extension ConnectPlan.Destination {
+    /// Whether it names that host, whatever the addresses.
+    fileprivate func names(_ host: String) -> Bool {
+        switch self {
+        case .host(let name): name == ConnectPlan.name(host)
+        case .namesBelow(let suffix): suffix.isEmpty || ConnectPlan.name(host).hasSuffix(suffix)
+        case .network: false
+        }
+    }
+}

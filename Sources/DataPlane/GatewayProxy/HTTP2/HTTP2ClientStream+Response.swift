@@ -1,0 +1,245 @@
+import GatewayCore
+import Logging
+import NIOCore
+import NIOHPACK
+import NIOHTTP2
+
+/// From the exchange to the client.
+extension HTTP2ClientStream: ClientStream {
+    var clientAddress: String? { connection.context?.channel.remoteAddress?.ipAddress }
+    var peer: String { clientAddress ?? (connection.identity.reach == .unix ? "unix" : "unknown") }
+    var isTLS: Bool { connection.isTLS }
+    var hasUnreadContent: Bool { incoming.readableBytes > 0 || hasEnded && !isDelivered }
+    var isWritable: Bool { !isFull && !isClosed }
+    /// What the client's windows, or its connection, have no room for.
+    var untakenBytes: Int { outgoing.readableBytes }
+
+    func resumeRequest() { process() }
+
+    func privateConnection(to pool: UpstreamPool, for client: String?) -> PrivateConnection {
+        if let privateConnection, privateConnection.serves(pool, client) { return privateConnection }
+        privateConnection.take()?.close()
+        let new = PrivateConnection(to: pool, for: client)
+        privateConnection = new
+        return new
+    }
+
+    // MARK: Head
+
+    func sendInformational(
+        _ head: borrowing ResponseHead,
+        _ bytes: ByteBuffer,
+        by route: CredentialedRoute,
+        id: RequestID
+    ) {
+        // One that does not fit is dropped: it is only advice.
+        guard let (fields, _) = write(head, bytes, by: route, id: id, tokenNote: nil, date: nil) else { return }
+        connection.write(.headers(.init(headers: fields)), on: self.id)
+    }
+
+    func sendHead(
+        _ head: borrowing ResponseHead,
+        _ bytes: ByteBuffer,
+        by route: CredentialedRoute,
+        id: RequestID,
+        tokenNote: String?,
+        requestIsComplete: Bool
+    ) -> ContentForm? {
+        let date = head.hasDate ? nil : configuration.shared.clock.now().wall
+        guard let (fields, outcome) = write(head, bytes, by: route, id: id, tokenNote: tokenNote, date: date) else {
+            return nil
+        }
+        if case .writtenWithoutCookies = outcome, route.state.route.isFirstDroppedCookie() {
+            configuration.shared.logger.warning("\(CookiePolicy.warning(route: route.state.route.plan.name))")
+        }
+        stagedHead = fields
+        return .content
+    }
+
+    private func write(
+        _ head: borrowing ResponseHead,
+        _ bytes: ByteBuffer,
+        by route: CredentialedRoute,
+        id: RequestID,
+        tokenNote: String?,
+        date: UnixTime?
+    ) -> (HPACKHeaders, ResponseWriter.Outcome)? {
+        var text = configuration.buffers.take()
+        defer { configuration.buffers.giveBack(text) }
+        let outcome = route.responseWriter.write(
+            head,
+            bytes,
+            id: id,
+            persistence: .implied,
+            knowsChunks: true,
+            rules: route.responseFields,
+            tokenNote: tokenNote,
+            date: date,
+            into: &text
+        )
+        if case .tooLong = outcome { return nil }
+        return (HTTP2Messages.response(text), outcome)
+    }
+
+    // MARK: Content
+
+    func stageContent(_ count: Int, of buffer: inout ByteBuffer) -> Bool { false }
+
+    func sendContent(_ bytes: ByteBuffer) {
+        guard !isClosed, bytes.readableBytes > 0 else { return }
+        if outgoing.readableBytes == 0 {
+            // Few bytes must not keep a large buffer while the client takes nothing.
+            let isWasteful = bytes.readableBytes < bytes.storageCapacity / 4
+            outgoing = isWasteful ? ByteBuffer(buffer: bytes) : bytes
+        } else {
+            outgoing.discardReadBytes()
+            outgoing.writeImmutableBuffer(bytes)
+        }
+        if outgoing.readableBytes >= Self.maximumStaged { send() }
+        isFull = outgoing.readableBytes >= Self.highWaterMark
+    }
+
+    func sendEnd(trailers: ByteBuffer?) {
+        endTrailers = trailers.flatMap(HTTP2Messages.trailers)
+        isComplete = true
+    }
+
+    func flush() {
+        send()
+        connection.flush()
+    }
+
+    func finish(requestIsComplete: Bool) { end() }
+
+    func respond(with problem: GatewayProblem, as subject: ProblemSubject, requestIsComplete: Bool) {
+        let shared = configuration.shared
+        let hasHead = request.bytes.readableBytes > 0
+        let bytes = request.bytes
+        let form = ProblemAnswer.Form(
+            prefersText: hasHead && AcceptRule.prefersText(request.decoder.head, bytes.readableBytesUInt8Span),
+            omitsBody: request.decoder.head.isHead
+        )
+        let answer = shared.answer(problem, to: subject, in: form)
+        stagedHead = HTTP2Messages.response(answer, at: shared.clock.now().wall)
+        outgoing = ByteBuffer(bytes: answer.body)
+        end()
+    }
+
+    /// The exchange is over, and what waits to be sent is the rest of the response.
+    private func end() {
+        isComplete = true
+        leaveExchange()
+        send()
+        connection.flush()
+        guard !hasSentEnd, !isClosed else { return }
+        setDeadline(connection.timeouts.response)
+    }
+
+    func cut(within limit: TimeAmount?) {
+        leaveExchange()
+        guard !isClosed else { return }
+        isCutting = true
+        send()
+        guard !isClosed else { return }
+        setDeadline(limit ?? connection.timeouts.response)
+    }
+
+    private func leaveExchange() {
+        exchange = nil
+        isDelivered = true
+        timer.clear()
+        dropIncoming()
+    }
+
+    private static let maximumStaged = 32_768
+    private static let highWaterMark = 65_536
+    private static let lowWaterMark = 32_768
+
+    // MARK: Sending
+
+    /// The client lets this stream send more, or less.
+    func windowGrew(by increment: Int) {
+        // The library has refused windows that are too large.
+        _ = sending.grow(by: increment)
+        send()
+    }
+
+    /// Sends what the windows allow.
+    ///
+    /// - Parameter frames: At most so many with content.
+    func send(frames: Int = .max) {
+        guard !isClosed, !isSending else { return }
+        isSending = true
+        sendHead()
+        var rest = frames
+        while outgoing.readableBytes > 0, sending.available > 0, rest > 0, connection.maySend() {
+            sendContentFrame()
+            rest -= 1
+        }
+        if outgoing.readableBytes == 0 { sendEndOrReset() } else { waitForConnection() }
+        isSending = false
+        guard isFull, outgoing.readableBytes < Self.lowWaterMark else { return }
+        isFull = false
+        exchange?.clientBecameWritable()
+    }
+
+    private func sendHead() {
+        guard let head = stagedHead.take() else { return }
+        let isLast = isComplete && outgoing.readableBytes == 0 && endTrailers == nil
+        let promise = isLast ? promiseOfEnd() : nil
+        connection.write(.headers(.init(headers: head, endStream: isLast)), on: id, promise: promise)
+    }
+
+    private func sendContentFrame() {
+        let count = min(
+            outgoing.readableBytes,
+            HTTP2Configuration.frameSize,
+            sending.available,
+            connection.flow.sending.available
+        )
+        guard let part = outgoing.readSlice(length: count) else { return }
+        let isLast = isComplete && outgoing.readableBytes == 0 && endTrailers == nil
+        let promise = isLast ? promiseOfEnd() : nil
+        sending.spend(count)
+        connection.write(.data(.init(data: .byteBuffer(part), endStream: isLast)), on: id, promise: promise)
+        connection.spend(count)
+    }
+
+    private func sendEndOrReset() {
+        if isCutting { return reset(.internalError) }
+        guard isComplete, !hasSentEnd, !isClosed else { return }
+        let promise = promiseOfEnd()
+        if let fields = endTrailers.take() {
+            connection.write(.headers(.init(headers: fields, endStream: true)), on: id, promise: promise)
+        } else {
+            let empty = ByteBuffer()
+            connection.write(.data(.init(data: .byteBuffer(empty), endStream: true)), on: id, promise: promise)
+        }
+    }
+
+    /// The end of the response is about to be written. A client that still sends its request is told to stop, once the response
+    /// has left (RFC 9113 section 8.1).
+    private func promiseOfEnd() -> EventLoopPromise<Void>? {
+        hasSentEnd = true
+        // For what the library still holds of it.
+        setDeadline(connection.timeouts.response)
+        guard !hasEnded, let loop = connection.context?.eventLoop else { return nil }
+        let promise = loop.makePromise(of: Void.self)
+        promise.futureResult.assumeIsolated().whenComplete { [self] _ in
+            if !hasEnded { reset(.noError) }
+        }
+        return promise
+    }
+
+    private func waitForConnection() {
+        guard sending.available > 0, !isWaiting else { return }
+        isWaiting = true
+        connection.flow.waiting.append(self)
+    }
+
+    // MARK: Tunnel
+
+    // No request of HTTP/2 offers an upgrade, so that no response switches protocols.
+    func beginTunnel() {}
+    func closeOutput() {}
+}

@@ -1,0 +1,125 @@
+import GatewayCore
+import NIOCore
+import NIOHPACK
+import NIOHTTP2
+
+/// One stream of an HTTP/2 connection: brings one request to its exchange, and takes the response.
+final class HTTP2ClientStream: DeadlineKeeper {
+    let id: HTTP2StreamID
+    let connection: HTTP2ClientConnection
+    let request: RequestMessage
+    var exchange: ExchangeDriver?
+    let timer: DeadlineTimer
+    var watch = TransferWatch()
+    var isClosed = false
+
+    // MARK: Request
+
+    /// Of the content; what waits for the exchange is held.
+    var receiving: ReceiveWindow
+    var incoming: ByteBuffer
+    var trailers: [UInt8]?
+    var declared = DeclaredLength(.none)
+    var isChunked = false
+    /// The client has ended its side.
+    var hasEnded = false
+    /// The exchange has the end of the request.
+    var isDelivered = false
+    var isProcessing = false
+    /// For routes with `connection_auth: true`, which are refused before they use it.
+    var privateConnection: PrivateConnection?
+
+    // MARK: Response
+
+    /// Leaves with the first content.
+    var stagedHead: HPACKHeaders?
+    var outgoing: ByteBuffer
+    var sending: SendWindow
+    var endTrailers: HPACKHeaders?
+    /// The exchange has ended the response.
+    var isComplete = false
+    var hasSentEnd = false
+    /// The response is broken: it is reset when what there is of it was sent.
+    var isCutting = false
+    /// So much waits to be sent that the upstream is read no further.
+    var isFull = false
+    /// Is in the queue of the connection.
+    var isWaiting = false
+    var isSending = false
+
+    init(_ id: HTTP2StreamID, on connection: HTTP2ClientConnection) {
+        self.id = id
+        self.connection = connection
+        let configuration = connection.configuration
+        let limits = configuration.limits
+        let empty = configuration.buffers.empty
+        timer = DeadlineTimer(queue: configuration.worker.deadlines)
+        request = RequestMessage(
+            RequestHeadDecoder(maxBytes: limits.headerBytes, maxFields: limits.headerFields),
+            empty,
+            isHTTP2: true
+        )
+        incoming = empty
+        outgoing = empty
+        sending = SendWindow(connection.flow.initialSending)
+        receiving = ReceiveWindow(target: HTTP2Configuration.streamWindow, size: connection.flow.initialReceiving)
+    }
+
+    /// That of the exchange, which keeps what it began with.
+    var configuration: WorkerConfiguration { exchange?.configuration ?? connection.configuration }
+
+    // MARK: End
+
+    /// The client has broken a rule that concerns this stream alone.
+    func resetForFault() {
+        reset(.protocolError)
+        connection.countFault()
+    }
+
+    /// Ends the stream with an error, whatever is under way.
+    func reset(_ code: HTTP2ErrorCode) {
+        guard !isClosed else { return }
+        connection.flushNow()
+        connection.write(.rstStream(code), on: id)
+        connection.flush()
+        // The library tells of the end, unless the connection is lost.
+        connection.streamClosed(id)
+    }
+
+    /// Both sides have ended, the stream was reset, or the connection is lost.
+    func closed() {
+        guard !isClosed else { return }
+        isClosed = true
+        timer.cancel()
+        dropIncoming()
+        outgoing = connection.configuration.buffers.empty
+        privateConnection.take()?.close()
+        exchange.take()?.clientLeft(isCut: true)
+    }
+
+    func dropIncoming() {
+        connection.flow.receiving.take(incoming.readableBytes)
+        receiving.take(incoming.readableBytes)
+        incoming = connection.configuration.buffers.empty
+    }
+
+    // MARK: Deadline
+
+    func setDeadline(_ amount: TimeAmount) {
+        watch.reset()
+        timer.set(connection.clock.now + amount, for: self)
+    }
+
+    func clearDeadline() { timer.clear() }
+
+    func deadlinePassed() {
+        if let exchange { return exchange.deadlinePassed() }
+        // The rest of the response waits for the client.
+        let now = TransferProgress(untakenByClient: untakenBytes, untakenByUpstream: 0, responseSent: nil)
+        if watch.hasMoved(now, by: { last, now in now.clientTakes(since: last) }) {
+            timer.set(connection.clock.now + connection.timeouts.response, for: self)
+        } else {
+            reset(isCutting ? .internalError : .cancel)
+        }
+    }
+}

@@ -1,0 +1,168 @@
+import GatewayCore
+import NIOCore
+
+/// A connection of a client to a server that no route leads to: bytes pass as they are, without a credential.
+///
+/// Begins with the CONNECT, and is reported when it is over. Lives on one event loop.
+final class BlindTunnel: DeadlineKeeper {
+    private enum Phase {
+        case dialling
+        case open
+        case over
+    }
+
+    private(set) var destination: TunnelDestination
+    private let listener: ListenerIdentity
+    let listenerNumber: Int
+    private let configuration: WorkerConfiguration
+    private let place: RequestPlace
+    private var phase = Phase.dialling
+    private var record: ExchangeRecord
+    /// nil for a client without limits.
+    private var usage: ClientUsage?
+    private var places = ConnectionPlaces()
+    private var client: TunnelEnd?
+    private var upstream: TunnelEnd?
+    private let timer: DeadlineTimer
+    private var watch = TransferWatch()
+
+    /// - Parameter usage: The client's, which has counted this request.
+    init(
+        to destination: TunnelDestination,
+        of client: HTTP1ClientConnection,
+        countedBy usage: ClientUsage?
+    ) {
+        self.destination = destination
+        self.usage = usage
+        listener = client.identity
+        listenerNumber = client.listenerNumber
+        configuration = client.configuration
+        timer = DeadlineTimer(queue: configuration.worker.deadlines)
+        let bytes = client.request.bytes
+        let span = bytes.readableBytesUInt8Span
+        place = RequestPlace(client.request.decoder.head, span, peer: client.peer)
+        record = ExchangeRecord(
+            requestID: configuration.nextRequestID(),
+            clientRequestID: ClientRequestID.read(from: client.request.decoder.head, span),
+            worker: configuration.worker.number,
+            route: configuration.shared.configuration.unroutedNumber,
+            client: destination.client,
+            method: client.request.decoder.head.methodName(span),
+            startedAt: configuration.shared.clock.monotonic()
+        )
+        record.destination = destination.authority
+        record.trace = configuration.beginTrace(client.request.decoder.head, span)
+        record.isTLS = client.isTLS
+    }
+
+    var requestID: RequestID { record.requestID }
+    private var shared: ProxyShared { configuration.shared }
+
+    // MARK: Phases
+
+    /// Whether the client would get this tunnel under the configuration that is in use now.
+    ///
+    /// - Parameter dialled: Where it leads.
+    func mayOpen(to dialled: TunnelDestination.Dialled) -> Bool {
+        destination.dialled = dialled
+        guard let current = configuration.worker.current?.shared else { return false }
+        return isAdmitted(by: current)
+    }
+
+    func open(between client: TunnelEnd, and upstream: TunnelEnd, places: ConnectionPlaces) {
+        phase = .open
+        self.places = places
+        (self.client, self.upstream) = (client, upstream)
+        record.status = 200
+        record.wasSent = true
+        client.join(upstream, in: self)
+        upstream.join(client, in: self)
+        configuration.worker.tunnels[ObjectIdentifier(self)] = self
+        setDeadline()
+    }
+
+    /// There is no tunnel after all.
+    ///
+    /// - Parameter problem: nil where the client has left.
+    func fail(with problem: GatewayProblem?) {
+        guard phase == .dialling else { return }
+        if let problem {
+            note(problem, isCut: false)
+            record.status = problem.kind.status
+        }
+        end()
+    }
+
+    /// A reload has come.
+    func followReload(to shared: ProxyShared) {
+        guard !isAdmitted(by: shared) else { return }
+        let reason = ExchangeProblem.excluded
+        cut(
+            because: reason.problem(
+                upstream: destination.authority,
+                credential: nil,
+                responseTimeout: configuration.limits.responseTimeout
+            )
+        )
+    }
+
+    private func isAdmitted(by shared: ProxyShared) -> Bool {
+        shared.authorizer.stillAdmits(destination, on: listener)
+    }
+
+    /// - Parameter problem: nil for what belongs to tunnels: an end is lost, or nothing has passed for long.
+    func cut(because problem: GatewayProblem? = nil) {
+        guard phase == .open else { return }
+        if let problem { note(problem, isCut: true) }
+        let ends = [client.take(), upstream.take()]
+        end()
+        for end in ends { end?.cut() }
+    }
+
+    private func note(_ problem: GatewayProblem, isCut: Bool) {
+        record.problem = problem.kind
+        record.failure = RequestFailure(problem, isCut: isCut, place: place)
+    }
+
+    private func end() {
+        phase = .over
+        timer.cancel()
+        configuration.worker.tunnels[ObjectIdentifier(self)] = nil
+        places.giveBack(to: shared)
+        usage.take()?.end()
+        record.finishedAt = shared.clock.monotonic()
+        shared.observer.finished(record)
+    }
+
+    // MARK: Ends
+
+    func passed(_ count: Int, from end: TunnelEnd) {
+        if end === client { record.bytesReceived += count } else { record.bytesSent += count }
+        setDeadline()
+    }
+
+    /// - Parameter isCut: The other end must not take it for a normal end.
+    func lost(_ end: TunnelEnd, isCut: Bool) {
+        guard phase == .open else { return }
+        if isCut { return cut() }
+        if end === client { client = nil } else { upstream = nil }
+        if client == nil, upstream == nil { self.end() }
+    }
+
+    // MARK: Deadline
+
+    private func setDeadline() {
+        watch.reset()
+        timer.set(configuration.clock.now + configuration.timeouts.response, for: self)
+    }
+
+    func deadlinePassed() {
+        let progress = TransferProgress(
+            untakenByClient: client?.writer.untakenBytes() ?? 0,
+            untakenByUpstream: upstream?.writer.untakenBytes() ?? 0,
+            responseSent: record.bytesSent
+        )
+        guard watch.hasMoved(progress, by: { last, now in now.tunnelMoves(since: last) }) else { return cut() }
+        timer.set(configuration.clock.now + configuration.timeouts.response, for: self)
+    }
+}

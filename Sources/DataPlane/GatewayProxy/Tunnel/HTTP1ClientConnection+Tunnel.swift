@@ -1,0 +1,61 @@
+import GatewayCore
+import NIOCore
+
+/// CONNECT to a server that no route leads to.
+extension HTTP1ClientConnection {
+    func openTunnel(to destination: TunnelDestination) {
+        guard let loop = context?.eventLoop else { return }
+        let usage = shared.usage(of: destination.client)
+        if let problem = usage?.refusal(at: shared.clock.monotonic()) {
+            return refuse(problem, shared.authorizer.refusal(problem, on: identity, client: destination.client))
+        }
+        phase = .dialling
+        // The answer of the dialler comes before.
+        setDeadline(timeouts.connect + timeouts.linger)
+        let tunnel = BlindTunnel(to: destination, of: self, countedBy: usage)
+        TunnelDialer(to: destination, on: loop, within: timeouts.connect)
+            .dial { [self] result in
+                switch result {
+                case .success(let connection): begin(tunnel, on: connection)
+                case .failure(let problem): fail(tunnel, with: problem)
+                }
+            }
+    }
+
+    private func fail(_ tunnel: BlindTunnel, with problem: GatewayProblem) {
+        guard phase == .dialling else { return tunnel.fail(with: nil) }
+        let subject = ProblemSubject(
+            requestID: tunnel.requestID,
+            disclosesNames: shared.authorizer.disclosesNames(to: tunnel.destination.client, on: identity)
+        )
+        tunnel.fail(with: problem)
+        respond(with: problem, as: subject, requestIsComplete: true)
+    }
+
+    private func begin(_ tunnel: BlindTunnel, on connection: TunnelDialer.Connection) {
+        guard phase == .dialling, let context, !isEnding, connection.channel.isActive,
+            tunnel.mayOpen(to: connection.dialled)
+        else {
+            connection.end.cut()
+            return fail(tunnel, with: Self.ending)
+        }
+        let client = TunnelEnd(hasDirectSocket: hasDirectSocket)
+        let pipeline = context.pipeline.syncOperations
+        do {
+            try pipeline.addHandler(client, position: .after(self))
+        } catch {
+            connection.end.cut()
+            return fail(tunnel, with: Self.ending)
+        }
+        writer.send(Self.established)
+        let rest = reader.takeAll()
+        tunnel.open(between: client, and: connection.end, places: handOverPlaces())
+        hand(over: context)
+        if rest.readableBytes > 0 { context.fireChannelRead(wrapInboundOut(rest)) }
+        if clientHasClosedOutput { client.inputEnded() }
+        let channel = context.channel
+        pipeline.removeHandler(context: context, promise: nil)
+        channel.read()
+        connection.end.resumeReading()
+    }
+}

@@ -1,0 +1,134 @@
+import GatewayCore
+import NIOCore
+import NIOSSL
+
+/// One of the two connections of a ``BlindTunnel``: passes what it reads to the other one, as fast as that takes it.
+final class TunnelEnd: ChannelDuplexHandler {
+    typealias InboundIn = ByteBuffer
+    typealias OutboundIn = ByteBuffer
+    typealias OutboundOut = ByteBuffer
+
+    let writer = SocketWriter()
+    /// TLS is not in the pipeline.
+    private let hasDirectSocket: Bool
+    private var context: ChannelHandlerContext?
+    private var tunnel: BlindTunnel?
+    private var other: TunnelEnd?
+    private var isWritable = true
+    private var pendingRead = false
+    /// The peer has said that it sends no more.
+    private(set) var inputHasEnded = false
+    /// The other end sends no more: first the last of it is on its way, then that is said, too.
+    private var outputIsEnding = false
+    private var outputHasEnded = false
+    /// Lost, closed, or to be closed.
+    private(set) var isOver = false
+
+    init(hasDirectSocket: Bool) { self.hasDirectSocket = hasDirectSocket }
+
+    /// From now on bytes pass.
+    func join(_ other: TunnelEnd, in tunnel: BlindTunnel) {
+        self.tunnel = tunnel
+        self.other = other
+        isWritable = context?.channel.isWritable ?? false
+    }
+
+    // MARK: Channel events
+
+    func handlerAdded(context: ChannelHandlerContext) {
+        self.context = context
+        writer.open(context, hasDirectSocket: hasDirectSocket)
+    }
+
+    func handlerRemoved(context: ChannelHandlerContext) {
+        self.context = nil
+        writer.close()
+    }
+
+    func read(context: ChannelHandlerContext) {
+        if wantsInput { context.read() } else { pendingRead = true }
+    }
+
+    /// A peer that is not read from is not heard to leave either, so one that is over is read from.
+    private var wantsInput: Bool { isOver || (other?.isWritable ?? false) }
+
+    func resumeReading() {
+        guard pendingRead, wantsInput else { return }
+        pendingRead = false
+        writer.read()
+    }
+
+    func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+        guard !isOver, let tunnel, let other else { return }
+        let bytes = unwrapInboundIn(data)
+        tunnel.passed(bytes.readableBytes, from: self)
+        other.writer.send(bytes)
+    }
+
+    func channelWritabilityChanged(context: ChannelHandlerContext) {
+        isWritable = context.channel.isWritable
+        if isWritable { other?.resumeReading() }
+        context.fireChannelWritabilityChanged()
+    }
+
+    func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
+        if case .inputClosed? = event as? ChannelEvent { inputEnded() }
+        context.fireUserInboundEventTriggered(event)
+    }
+
+    func channelInactive(context: ChannelHandlerContext) {
+        let endedWell = inputHasEnded && outputHasEnded
+        isOver = true
+        isWritable = false
+        let tunnel = leave()
+        tunnel?.lost(self, isCut: !endedWell)
+        context.fireChannelInactive()
+    }
+
+    func errorCaught(context: ChannelHandlerContext, error: any Error) {
+        // A TLS close without close_notify may be a cut.
+        if inputHasEnded, error as? NIOSSLError == .uncleanShutdown { return }
+        if let tunnel { tunnel.cut() } else { cut() }
+    }
+
+    // MARK: Ends
+
+    /// The peer sends no more, and may still read.
+    func inputEnded() {
+        guard !inputHasEnded else { return }
+        inputHasEnded = true
+        other?.endOutput()
+        if outputHasEnded { close() }
+    }
+
+    private func endOutput() {
+        guard !outputIsEnding else { return }
+        outputIsEnding = true
+        // Closing drops what has not left yet.
+        writer.afterWrites { [self] in outputEnded() }
+    }
+
+    private func outputEnded() {
+        outputHasEnded = true
+        if inputHasEnded { close() } else { writer.closeOutput() }
+    }
+
+    private func close() {
+        writer.closeConnection()
+        if !hasDirectSocket { writer.closeAtOnce() }
+    }
+
+    /// Ends the connection so that the peer cannot take it for a normal end.
+    func cut() {
+        guard !isOver else { return }
+        isOver = true
+        _ = leave()
+        writer.reset()
+    }
+
+    /// The tunnel and its ends hold each other.
+    private func leave() -> BlindTunnel? {
+        other = nil
+        return tunnel.take()
+    }
+}
