@@ -87,7 +87,10 @@ struct EphemeralGateway: Sendable {
         try copyLocks(locks, to: CredentialLocks.path(in: folder))
         let span = plan.listeners.first?.span ?? SourceSpan(file: 0, line: 1, column: 1)
         plan.stateDirectory = folder
-        plan.listeners = [ListenerPlan(address: .tcp(host: "127.0.0.1", port: 0), intercepts: true, span: span)]
+        // What the configuration lets pass without a credential; without such a listener, what is public on port 443.
+        let connect = plan.listeners.map(\.connect).first { $0.unrouted == .tunnel } ?? ConnectPlan(unrouted: .tunnel)
+        let address = ListenerPlan.Address.tcp(host: "127.0.0.1", port: 0)
+        plan.listeners = [ListenerPlan(address: address, intercepts: true, connect: connect, span: span)]
         let socket = "\(folder)/admin.sock"
         // The system takes no longer path; TMPDIR may be one.
         let isShort = socket.utf8.count <= 103
