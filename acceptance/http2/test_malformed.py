@@ -42,7 +42,9 @@ MALFORMED = {
     "late pseudo field": [(":method", "GET"), ("x", "1"), *changed(method=None)],
     "host that differs": [*changed(), ("host", "other")],
     "length without content": [*changed(), ("content-length", "5")],
-    "protocol": [*changed(method="CONNECT"), (":protocol", "websocket")],
+    "protocol without CONNECT": [(":protocol", "websocket"), *changed()],
+    "unknown protocol": [(":protocol", "other"), *changed(method="CONNECT")],
+    "connect with a path": changed(method="CONNECT"),
 }
 
 

@@ -129,6 +129,14 @@ def test_a_reset_ends_one_request_alone(make_http2_origin, start):
     assert len(origin.connections) == 1
 
 
+def test_an_upstream_that_wants_http1_for_a_request_says_so(make_http2_origin, start):
+    origin = make_http2_origin()
+    origin.respond = lambda stream: stream.reset(ErrorCodes.HTTP_1_1_REQUIRED)
+    answer = get(start(origin))
+    assert answer.status_code == 502 and answer.json()["code"] == "upstream-invalid-response"
+    assert "Set protocol of the route to http1." in answer.json()["detail"]
+
+
 def test_a_reset_in_the_content_cuts_the_response(make_http2_origin, start):
     origin = make_http2_origin()
 

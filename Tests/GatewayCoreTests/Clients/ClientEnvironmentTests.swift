@@ -11,7 +11,11 @@ struct ClientEnvironmentTests {
         intercepts: true,
         requiresClientToken: false
     )
-    private let trust = ClientEnvironment.Trust(bundle: "/s/ca/trust/bundle.pem", own: "/s/ca/ca.pem", javaStore: "/s/j s.p12")
+    private let trust = ClientEnvironment.Trust(
+        bundle: "/s/ca/trust/bundle.pem",
+        own: "/s/ca/ca.pem",
+        javaStore: "/s/j s.p12"
+    )
 
     private func values(
         proof: ClientEnvironment.Proof? = nil,
@@ -45,7 +49,10 @@ struct ClientEnvironmentTests {
     @Test func theTokenIsInTheURLAndNotInWhatJavaPrints() {
         let values = values(proof: .init(client: "lap top", token: Secret("a/b@c")))
         #expect(values["HTTPS_PROXY"] == "http://lap%20top:a%2Fb%40c@127.0.0.1:8082")
-        #expect(values["JAVA_TOOL_OPTIONS"]?.contains("a/b") == false && values["JAVA_TOOL_OPTIONS"]?.contains("%40") == false)
+        #expect(
+            values["JAVA_TOOL_OPTIONS"]?.contains("a/b") == false
+                && values["JAVA_TOOL_OPTIONS"]?.contains("%40") == false
+        )
     }
 
     @Test func withoutInterceptedHostsNothingIsTrustedAnew() {
@@ -55,7 +62,9 @@ struct ClientEnvironmentTests {
     }
 
     @Test func whatTheEnvironmentSaidStays() {
-        let values = values(["NODE_EXTRA_CA_CERTS": "/corp.pem", "JAVA_TOOL_OPTIONS": "-Xmx1g", "no_proxy": "corp.test"])
+        let values = values([
+            "NODE_EXTRA_CA_CERTS": "/corp.pem", "JAVA_TOOL_OPTIONS": "-Xmx1g", "no_proxy": "corp.test",
+        ])
         #expect(values["NODE_EXTRA_CA_CERTS"] == trust.bundle && values["DENO_CERT"] == trust.own)
         #expect(values["JAVA_TOOL_OPTIONS"]?.hasPrefix("-Xmx1g -Dhttp.proxyHost") == true)
         #expect(values["NO_PROXY"] == "localhost,127.0.0.1,::1,corp.test")
@@ -65,7 +74,8 @@ struct ClientEnvironmentTests {
 
     @Test(
         arguments: [
-            ("*", ""), ("example", ""), (".example", ""), ("*.example", ""), ("API.example", ""), ("api.example:443", ""),
+            ("*", ""), ("example", ""), (".example", ""), ("*.example", ""), ("API.example", ""),
+            ("api.example:443", ""),
             ("other", ",other"), ("pi.example", ",pi.example"), ("10.0.0.0/8 x", ",10.0.0.0/8,x"),
         ]
     )
@@ -76,13 +86,18 @@ struct ClientEnvironmentTests {
     }
 
     @Test func eachFormatQuotesItsOwnWay() throws {
-        let variables = [("A", "x y'$z\"\\"), ("B", "plain/1")].map { ClientEnvironment.Variable(name: $0.0, value: $0.1) }
+        let variables = [("A", "x y'$z\"\\"), ("B", "plain/1")].map {
+            ClientEnvironment.Variable(name: $0.0, value: $0.1)
+        }
         #expect(EnvironmentFormat.sh.text(variables) == "export A='x y'\\''$z\"\\'\nexport B=plain/1\n")
         #expect(EnvironmentFormat.dotenv.text(variables) == "A=\"x y'\\$z\\\"\\\\\"\nB='plain/1'\n")
         #expect(EnvironmentFormat.docker.text(variables) == "A=x y'$z\"\\\nB=plain/1\n")
         #expect(EnvironmentFormat.json.text(variables) == "{\n  \"A\": \"x y'$z\\\"\\\\\",\n  \"B\": \"plain/1\"\n}\n")
         let lines = [ClientEnvironment.Variable(name: "A", value: "x\ny")]
         #expect(EnvironmentFormat.docker.text(lines) == nil)
-        #expect(EnvironmentFormat.dotenv.text(lines) == "A=\"x\\ny\"\n" && EnvironmentFormat.sh.text(lines) == "export A='x\ny'\n")
+        #expect(
+            EnvironmentFormat.dotenv.text(lines) == "A=\"x\\ny\"\n"
+                && EnvironmentFormat.sh.text(lines) == "export A='x\ny'\n"
+        )
     }
 }

@@ -54,6 +54,27 @@ struct HTTP2RequestHeadTests {
         #expect(try head(Self.get + crumbs).hasSuffix("x: y\r\ncookie: a=1; b=2\r\n\r\n"))
     }
 
+    @Test func anExtendedConnectIsAnUpgrade() throws {
+        let start = [H2Field(":method", "CONNECT"), H2Field(":protocol", "websocket")] + Self.get.dropFirst()
+        var request = HTTP2RequestHead()
+        for field in start { _ = request.add(field.name, field.value) }
+        #expect(request.asksForWebSocket)
+        let bytes = try request.head(hasContent: true) { "a2V5" }
+        let text = String(decoding: bytes, as: UTF8.self)
+        #expect(
+            text == "GET /x?y=1 HTTP/1.1\r\nhost: a.test\r\nconnection: Upgrade\r\nupgrade: websocket\r\n"
+                + "sec-websocket-key: a2V5\r\n\r\n"
+        )
+        var decoder = RequestHeadDecoder(maxBytes: 4096, maxFields: 20)
+        guard case .head = decoder.decode(bytes.span), decoder.head.wantsUpgrade else {
+            Issue.record("the decoder sees no upgrade")
+            return
+        }
+        #expect(throws: HTTP2Malformation.unknownProtocol) {
+            try head([start[0], H2Field(":protocol", "other")] + Self.get.dropFirst())
+        }
+    }
+
     @Test func hostThatAgreesIsWrittenOnce() throws {
         let text = try head(Self.get + [H2Field("host", "A.test")])
         #expect(text == "GET /x?y=1 HTTP/1.1\r\nhost: a.test\r\n\r\n")
@@ -88,7 +109,7 @@ struct HTTP2RequestHeadTests {
         ([H2Field("te", "trailers, gzip")], .invalidTE),
         ([H2Field(":path", "/")], .duplicatePseudoField),
         ([H2Field(":status", "200")], .unknownPseudoField),
-        ([H2Field(":protocol", "websocket")], .unknownPseudoField),
+        ([H2Field(":protocol", "websocket")], .unknownProtocol),
         ([H2Field("x", "1"), H2Field(":authority", "b.test")], .latePseudoField),
         ([H2Field("host", "b.test")], .hostMismatch),
         ([H2Field("content-length", "5")], .contentLengthMismatch),

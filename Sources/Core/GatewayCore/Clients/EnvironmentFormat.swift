@@ -17,7 +17,9 @@ package enum EnvironmentFormat: String, CaseIterable, Sendable {
         case .dotenv:
             return variables.map { "\($0.name)=\(Self.dotenv($0.value))\n" }.joined()
         case .docker:
-            guard !variables.contains(where: { $0.value.unicodeScalars.contains { $0.value < 0x20 } }) else { return nil }
+            guard !variables.contains(where: { $0.value.unicodeScalars.contains { $0.value < 0x20 } }) else {
+                return nil
+            }
             return variables.map { "\($0.name)=\($0.value)\n" }.joined()
         case .json:
             let members = variables.map { "  \(JSONString.quoted($0.name)): \(JSONString.quoted($0.value))" }

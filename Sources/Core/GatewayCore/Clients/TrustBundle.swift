@@ -13,7 +13,8 @@ package enum TrustBundle {
         let known = Set(certificates(in: own))
         var seen: Set<String> = known
         var text = ""
-        for certificate in earlier.flatMap({ certificates(in: beforeMark($0)) }) where seen.insert(certificate).inserted {
+        for certificate in earlier.flatMap({ certificates(in: beforeMark($0)) }) where seen.insert(certificate).inserted
+        {
             text += pem(certificate)
         }
         return text + added(own)

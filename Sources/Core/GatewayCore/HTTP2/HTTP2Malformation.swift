@@ -12,6 +12,7 @@ package enum HTTP2Malformation: String, Hashable, Sendable, Error {
     case invalidMethod = "the method is not a token"
     case invalidScheme = ":scheme is neither http nor https"
     case invalidPath = ":path is neither a path nor *"
+    case unknownProtocol = ":protocol is not websocket, or not in a CONNECT"
     case invalidStatus = ":status has not three digits"
     case hostMismatch = "Host and :authority disagree"
     case contentLengthMismatch = "Content-Length and the content disagree"

@@ -8,11 +8,16 @@ package struct HTTP2RequestHead: Sendable {
     private var scheme: String?
     private var authority: String?
     private var path: String?
+    private var protocolName: String?
     private var hosts: [String] = []
     private var contentLength: String?
+    private var hasWebSocketKey = false
     private var hasFields = false
 
     package init() {}
+
+    /// An extended CONNECT (RFC 8441). For HTTP/1 it is an upgrade, and the stream is its tunnel.
+    package var asksForWebSocket: Bool { method == "CONNECT" && protocolName == "websocket" }
 
     /// Takes the next field, in the order in which they came.
     ///
@@ -26,6 +31,7 @@ package struct HTTP2RequestHead: Sendable {
             return HTTP2FieldLines.check(bytes.span, value: bytes.indices)
         }
         if name == "content-length" { contentLength = value }
+        if name == "sec-websocket-key" { hasWebSocketKey = true }
         return fields.add(name, value)
     }
 
@@ -38,6 +44,7 @@ package struct HTTP2RequestHead: Sendable {
         case ":scheme": return Self.set(&scheme, value)
         case ":authority": return Self.set(&authority, value)
         case ":path": return Self.set(&path, value)
+        case ":protocol": return Self.set(&protocolName, value)
         default: return .unknownPseudoField
         }
     }
@@ -52,11 +59,18 @@ package struct HTTP2RequestHead: Sendable {
     ///   - hasContent: The stream goes on behind the fields.
     ///   - mustBeTLS: The connection stands for an `https` server. A request for another scheme then has an absolute target,
     ///     which tells the authorizer of it.
+    ///   - webSocketKey: HTTP/1 wants one of each WebSocket (RFC 6455 section 4.1); HTTP/2 has none.
     /// - Returns: The whole head.
     package consuming func head(
         hasContent: Bool,
-        mustBeTLS: Bool = false
+        mustBeTLS: Bool = false,
+        webSocketKey: () -> String = { "" }
     ) throws(HTTP2Malformation) -> [UInt8] {
+        if asksForWebSocket {
+            guard contentLength == nil else { throw .contentLengthMismatch }
+            return try webSocketHead(mustBeTLS: mustBeTLS, key: webSocketKey)
+        }
+        guard protocolName == nil else { throw .unknownProtocol }
         guard let method else { throw .missingPseudoField }
         guard FieldSyntax.isToken(method) else { throw .invalidMethod }
         let target = try target(method, mustBeTLS: mustBeTLS)
@@ -69,6 +83,20 @@ package struct HTTP2RequestHead: Sendable {
         if hasContent, contentLength == nil, method != "CONNECT" {
             head.append(lines: Array("transfer-encoding: chunked\r\n".utf8))
         }
+        fields.end()
+        head.append(lines: fields.bytes)
+        return head.bytes
+    }
+
+    private consuming func webSocketHead(
+        mustBeTLS: Bool,
+        key: () -> String
+    ) throws(HTTP2Malformation) -> [UInt8] {
+        let target = try target("GET", mustBeTLS: mustBeTLS)
+        var head = HTTP2FieldLines(behind: Array("GET \(target) HTTP/1.1\r\n".utf8))
+        for host in try hostLines() { head.append(lines: Array("host: \(host)\r\n".utf8)) }
+        head.append(lines: Array("connection: Upgrade\r\nupgrade: websocket\r\n".utf8))
+        if !hasWebSocketKey { head.append(lines: Array("sec-websocket-key: \(key())\r\n".utf8)) }
         fields.end()
         head.append(lines: fields.bytes)
         return head.bytes

@@ -169,30 +169,14 @@ extension HTTP1ClientConnection: ClientStream {
         let hasHead = request.bytes.readableBytes > 0
         let isDubious = problem.kind.leavesConnectionDubious
         let closes = isDubious || !keepsAlive || !requestIsComplete || !hasHead || request.decoder.head.isHTTP10
-        let bytes = request.bytes
-        let form = ProblemAnswer.Form(
-            prefersText: hasHead && AcceptRule.prefersText(request.decoder.head, bytes.readableBytesUInt8Span),
-            omitsBody: request.decoder.head.isHead,
-            explainsInReasonPhrase: hasHead && request.decoder.head.form == .authority
-        )
-        var answer = shared.answer(problem, to: subject, in: form)
-        if hasHead, problem.kind != .originRefused {
-            answer = answer.with(
-                shared.authorizer.crossOriginFields(request.decoder.head, bytes.readableBytesUInt8Span, on: identity)
-            )
-        }
-        send(answer, closes: closes)
+        send(shared.answer(problem, to: subject, of: request, on: identity), closes: closes)
     }
 
     /// Answers the browser of a page without an exchange.
     func answer(_ preflight: Preflight, id: RequestID) {
         let framing = request.decoder.head.framing
-        configuration.observe(preflight, of: request, id: id, isTLS: isTLS)
-        let named = configuration.shared.configuration.requestIDHeader.map {
-            [ProblemAnswer.Field(name: $0, value: id.description)]
-        }
-        let closes = !keepsAlive || framing != .none || request.decoder.head.isHTTP10
-        send(preflight.answer.with(named ?? []), closes: closes)
+        let answer = configuration.answer(preflight, of: request, id: id, isTLS: isTLS)
+        send(answer, closes: !keepsAlive || framing != .none || request.decoder.head.isHTTP10)
     }
 
     private func send(_ answer: ProblemAnswer, closes: Bool) {

@@ -93,7 +93,7 @@ extension HTTP2ClientConnection {
         let ended = streams.values
         streams = [:]
         flow.waiting = []
-        for stream in ended { stream.closed() }
+        for stream in ended { stream.closed(isCut: true) }
     }
 
     func closeNow() {

@@ -44,9 +44,9 @@ extension HTTP2ClientConnection {
         stream.receive(bytes, padding: padding, isLast: data.endStream)
     }
 
-    func streamClosed(_ id: HTTP2StreamID) {
+    func streamClosed(_ id: HTTP2StreamID, isCut: Bool) {
         guard let stream = streams.removeValue(forKey: id) else { return }
-        stream.closed()
+        stream.closed(isCut: isCut)
         creditConnection()
         flush()
         guard streams.isEmpty else { return }

@@ -121,7 +121,7 @@ final class HTTP2ClientConnection: ChannelDuplexHandler, DeadlineKeeper, ClientC
         switch event {
         case let event as NIOHTTP2WindowUpdatedEvent:
             if event.streamID == .rootStream, let size = event.inboundWindowSize { flow.receiving.change(to: size) }
-        case let event as StreamClosedEvent: streamClosed(event.streamID)
+        case let event as StreamClosedEvent: streamClosed(event.streamID, isCut: event.reason != nil)
         case let event as NIOHTTP2BulkStreamWindowChangeEvent: windowsChanged(by: event.delta)
         case is NIOHTTP2StreamCreatedEvent: break
         default:

@@ -13,7 +13,7 @@ extension HTTP2ClientStream {
         let bytes: [UInt8]
         do throws(HTTP2Malformation) {
             let mustBeTLS = connection.identity.intercepted != nil
-            bytes = try HTTP2Messages.requestHead(fields, hasContent: hasContent, mustBeTLS: mustBeTLS)
+            (bytes, isWebSocket) = try HTTP2Messages.requestHead(fields, hasContent: hasContent, mustBeTLS: mustBeTLS)
         } catch {
             return refuse(malformed: error)
         }
@@ -26,7 +26,7 @@ extension HTTP2ClientStream {
         request.bytes = ByteBuffer(bytes: bytes)
         let framing = request.decoder.head.framing
         isChunked = if case .chunked = framing { true } else { false }
-        declared = DeclaredLength(framing)
+        declared = DeclaredLength(isWebSocket ? .untilClose : framing)
         if case .none = framing { isDelivered = true }
         authorize()
     }
@@ -48,6 +48,7 @@ extension HTTP2ClientStream {
         )
         switch consume decision {
         case .refused(let refusal): refuse(refusal.problem, id: id, refusal)
+        case .preflight(let preflight): send(configuration.answer(preflight, of: request, id: id, isTLS: isTLS))
         case .admitted(let admitted):
             // What authenticates a connection cannot share it with other streams. Clients then come back with HTTP/1.1.
             guard !configuration.routes[admitted.match.route].usesPrivateConnection else {
@@ -86,7 +87,7 @@ extension HTTP2ClientStream {
         receiving.take(padding)
         hasEnded = isLast
         guard declared.take(data.readableBytes, isLast: isLast) else { return broke(.contentLengthMismatch, data) }
-        guard exchange != nil, !isDelivered else { return drop(data.readableBytes) }
+        guard exchange != nil, !isDelivered || isWebSocket else { return drop(data.readableBytes) }
         if incoming.readableBytes == 0, exchange?.intake == .content {
             incoming = data
         } else {
@@ -144,12 +145,14 @@ extension HTTP2ClientStream {
         incoming = connection.configuration.buffers.empty
         connection.flow.receiving.take(bytes.readableBytes)
         receiving.take(bytes.readableBytes)
+        guard !isTunnel else { return exchange.receive(tunnelled: bytes) }
         isDelivered = hasEnded && !isChunked
         exchange.receive(bytes, length: bytes.readableBytes, isLast: isDelivered)
     }
 
     private func deliverEnd(to exchange: ExchangeDriver) {
         isDelivered = true
+        guard !isTunnel else { return exchange.clientClosedOutput() }
         guard isChunked else {
             // A body of known length has no trailers in HTTP/1.
             return exchange.receive(connection.configuration.buffers.empty, length: 0, isLast: true)

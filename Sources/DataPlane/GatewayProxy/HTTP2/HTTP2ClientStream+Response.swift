@@ -9,6 +9,7 @@ extension HTTP2ClientStream: ClientStream {
     var clientAddress: String? { connection.context?.channel.remoteAddress?.ipAddress }
     var peer: String { clientAddress ?? (connection.identity.reach == .unix ? "unix" : "unknown") }
     var isTLS: Bool { connection.isTLS }
+    var publicURL: GatewayURL? { connection.identity.publicURL }
     var hasUnreadContent: Bool { incoming.readableBytes > 0 || hasEnded && !isDelivered }
     var isWritable: Bool { !isFull && !isClosed }
     /// What the client's windows, or its connection, have no room for.
@@ -30,10 +31,11 @@ extension HTTP2ClientStream: ClientStream {
         _ head: borrowing ResponseHead,
         _ bytes: ByteBuffer,
         by route: CredentialedRoute,
+        _ terms: ResponseFieldRules.Terms,
         id: RequestID
     ) {
         // One that does not fit is dropped: it is only advice.
-        guard let (fields, _) = write(head, bytes, by: route, id: id, tokenNote: nil, date: nil) else { return }
+        guard let (fields, _) = write(head, bytes, by: route, terms, id: id, tokenNote: nil, date: nil) else { return }
         connection.write(.headers(.init(headers: fields)), on: self.id)
     }
 
@@ -41,12 +43,16 @@ extension HTTP2ClientStream: ClientStream {
         _ head: borrowing ResponseHead,
         _ bytes: ByteBuffer,
         by route: CredentialedRoute,
+        _ terms: ResponseFieldRules.Terms,
         id: RequestID,
         tokenNote: String?,
         requestIsComplete: Bool
     ) -> ContentForm? {
+        // Any 2xx opens the tunnel (RFC 9110 section 9.3.6), and this one has none behind it.
+        guard !isWebSocket || !(200..<300).contains(head.status) else { return nil }
         let date = head.hasDate ? nil : configuration.shared.clock.now().wall
-        guard let (fields, outcome) = write(head, bytes, by: route, id: id, tokenNote: tokenNote, date: date) else {
+        guard let (fields, outcome) = write(head, bytes, by: route, terms, id: id, tokenNote: tokenNote, date: date)
+        else {
             return nil
         }
         if case .writtenWithoutCookies = outcome, route.state.route.isFirstDroppedCookie() {
@@ -60,6 +66,7 @@ extension HTTP2ClientStream: ClientStream {
         _ head: borrowing ResponseHead,
         _ bytes: ByteBuffer,
         by route: CredentialedRoute,
+        _ terms: ResponseFieldRules.Terms,
         id: RequestID,
         tokenNote: String?,
         date: UnixTime?
@@ -73,12 +80,13 @@ extension HTTP2ClientStream: ClientStream {
             persistence: .implied,
             knowsChunks: true,
             rules: route.responseFields,
+            terms: terms,
             tokenNote: tokenNote,
             date: date,
             into: &text
         )
         if case .tooLong = outcome { return nil }
-        return (HTTP2Messages.response(text), outcome)
+        return (HTTP2Messages.response(text, opensWebSocket: isWebSocket && head.status == 101), outcome)
     }
 
     // MARK: Content
@@ -112,26 +120,26 @@ extension HTTP2ClientStream: ClientStream {
     func finish(requestIsComplete: Bool) { end() }
 
     func respond(with problem: GatewayProblem, as subject: ProblemSubject, requestIsComplete: Bool) {
-        let shared = configuration.shared
-        let hasHead = request.bytes.readableBytes > 0
-        let bytes = request.bytes
-        let form = ProblemAnswer.Form(
-            prefersText: hasHead && AcceptRule.prefersText(request.decoder.head, bytes.readableBytesUInt8Span),
-            omitsBody: request.decoder.head.isHead
-        )
-        let answer = shared.answer(problem, to: subject, in: form)
-        stagedHead = HTTP2Messages.response(answer, at: shared.clock.now().wall)
+        send(configuration.shared.answer(problem, to: subject, of: request, on: connection.identity, isHTTP2: true))
+    }
+
+    /// Answers without an exchange, or in its place.
+    func send(_ answer: ProblemAnswer) {
+        stagedHead = HTTP2Messages.response(answer, at: configuration.shared.clock.now().wall)
         outgoing = ByteBuffer(bytes: answer.body)
         end()
     }
 
     /// The exchange is over, and what waits to be sent is the rest of the response.
     private func end() {
+        let wasTunnel = isTunnel
         isComplete = true
         leaveExchange()
         send()
         connection.flush()
-        guard !hasSentEnd, !isClosed else { return }
+        guard !isClosed else { return }
+        // Of a tunnel whose client has not ended its side.
+        guard !wasTunnel || !hasSentEnd || hasEnded else { return reset(.noError) }
         setDeadline(connection.timeouts.response)
     }
 
@@ -147,6 +155,7 @@ extension HTTP2ClientStream: ClientStream {
     private func leaveExchange() {
         exchange = nil
         isDelivered = true
+        (isTunnel, isWebSocket) = (false, false)
         timer.clear()
         dropIncoming()
     }
@@ -223,7 +232,7 @@ extension HTTP2ClientStream: ClientStream {
         hasSentEnd = true
         // For what the library still holds of it.
         setDeadline(connection.timeouts.response)
-        guard !hasEnded, let loop = connection.context?.eventLoop else { return nil }
+        guard !hasEnded, !isTunnel, let loop = connection.context?.eventLoop else { return nil }
         let promise = loop.makePromise(of: Void.self)
         promise.futureResult.assumeIsolated().whenComplete { [self] _ in
             if !hasEnded { reset(.noError) }
@@ -239,7 +248,14 @@ extension HTTP2ClientStream: ClientStream {
 
     // MARK: Tunnel
 
-    // No request of HTTP/2 offers an upgrade, so that no response switches protocols.
-    func beginTunnel() {}
-    func closeOutput() {}
+    func beginTunnel() {
+        isTunnel = true
+        isDelivered = false
+        process()
+    }
+
+    func closeOutput() {
+        isComplete = true
+        flush()
+    }
 }

@@ -21,6 +21,10 @@ final class HTTP2ClientStream: DeadlineKeeper {
     var trailers: [UInt8]?
     var declared = DeclaredLength(.none)
     var isChunked = false
+    /// It asks for a WebSocket.
+    var isWebSocket = false
+    /// What follows in both directions is no HTTP.
+    var isTunnel = false
     /// The client has ended its side.
     var hasEnded = false
     /// The exchange has the end of the request.
@@ -83,18 +87,23 @@ final class HTTP2ClientStream: DeadlineKeeper {
         connection.write(.rstStream(code), on: id)
         connection.flush()
         // The library tells of the end, unless the connection is lost.
-        connection.streamClosed(id)
+        connection.streamClosed(id, isCut: true)
     }
 
     /// Both sides have ended, the stream was reset, or the connection is lost.
-    func closed() {
+    ///
+    /// - Parameter isCut: Not because both sides have ended.
+    func closed(isCut: Bool) {
         guard !isClosed else { return }
         isClosed = true
         timer.cancel()
+        let exchange = exchange.take()
+        // What the client of a tunnel sent last may not have left yet.
+        let isFinished = isTunnel && !isCut && exchange?.finishTunnel(incoming) ?? false
         dropIncoming()
         outgoing = connection.configuration.buffers.empty
         privateConnection.take()?.close()
-        exchange.take()?.clientLeft(isCut: true)
+        exchange?.clientLeft(isCut: isCut && !isFinished)
     }
 
     func dropIncoming() {

@@ -22,9 +22,12 @@ enum HTTP2Configuration {
             HTTP2Setting(parameter: .maxConcurrentStreams, value: limits.streamsPerConnection),
             HTTP2Setting(parameter: .initialWindowSize, value: streamWindow),
             HTTP2Setting(parameter: .maxHeaderListSize, value: headerList(limits)),
+            HTTP2Setting(parameter: .enableConnectProtocol, value: 1),
         ]
         // HTTP2RequestHead has all rules, and says which one was broken.
         configuration.headerBlockValidation = .disabled
+        // Some clients write content that is empty.
+        configuration.maximumSequentialEmptyDataFrames = 10
         // What comes for one that was reset may be on its way.
         configuration.maximumRecentlyResetStreams = max(32, limits.streamsPerConnection)
         configuration.maximumSequentialContinuationFrames = max(5, headerList(limits) / frameSize + 1)

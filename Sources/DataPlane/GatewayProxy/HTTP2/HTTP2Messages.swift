@@ -9,12 +9,23 @@ enum HTTP2Messages {
         _ fields: HPACKHeaders,
         hasContent: Bool,
         mustBeTLS: Bool
-    ) throws(HTTP2Malformation) -> [UInt8] {
+    ) throws(HTTP2Malformation) -> (bytes: [UInt8], asksForWebSocket: Bool) {
         var head = HTTP2RequestHead()
         for (name, value, _) in fields {
             if let reason = head.add(name, value) { throw reason }
         }
-        return try head.head(hasContent: hasContent, mustBeTLS: mustBeTLS)
+        let asksForWebSocket = head.asksForWebSocket
+        return (
+            try head.head(hasContent: hasContent, mustBeTLS: mustBeTLS, webSocketKey: webSocketKey), asksForWebSocket
+        )
+    }
+
+    /// 16 random bytes in Base64 (RFC 6455 section 4.1). The answer to it is the upstream's, and HTTP/2 clients ask for none.
+    private static func webSocketKey() -> String {
+        let digits = Array("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/".utf8)
+        // Of the last digit, two bits belong to the 16 bytes.
+        let key = (0..<21).map { _ in digits[Int.random(in: 0..<64)] } + [digits[16 * Int.random(in: 0..<4)]]
+        return String(decoding: key, as: UTF8.self) + "=="
     }
 
     /// - Returns: The section with its empty line.
@@ -26,14 +37,17 @@ enum HTTP2Messages {
         return trailers.section()
     }
 
-    /// - Parameter head: Of a response of HTTP/1, whole and valid.
-    static func response(_ head: ByteBuffer) -> HPACKHeaders {
+    /// - Parameters:
+    ///   - head: Of a response of HTTP/1, whole and valid.
+    ///   - opensWebSocket: A 101, which HTTP/2 does not have (RFC 8441 section 5).
+    static func response(_ head: ByteBuffer, opensWebSocket: Bool = false) -> HPACKHeaders {
         let bytes = head.readableBytesUInt8Span
         var fields = HPACKHeaders()
         fields.reserveCapacity(16)
         let status = "HTTP/1.1 ".utf8.count
-        fields.add(name: ":status", value: bytes.string(status..<status + 3))
+        fields.add(name: ":status", value: opensWebSocket ? "200" : bytes.string(status..<status + 3))
         add(bytes, from: HTTP2Fields.start(bytes), to: &fields)
+        if opensWebSocket { fields.remove(name: "sec-websocket-accept") }
         return fields
     }
 

@@ -49,6 +49,9 @@ extension HTTP2UpstreamConnection {
     func receiveReset(_ code: HTTP2ErrorCode, on id: HTTP2StreamID) {
         guard let stream = streams[id] else { return }
         forget(stream, id)
+        guard code != .http11Required || stream.phase != .head else {
+            return stream.fail("It wants HTTP/1.1 for this request. Set protocol of the route to http1.")
+        }
         stream.lose(isRefused: code == .refusedStream)
     }
 

@@ -31,8 +31,8 @@ final class HTTP2UpstreamConnection: ChannelInboundHandler, DeadlineKeeper {
     let origin: Origin
     let limits: Limits
     let buffers: SpareBuffers
-    private let clock: LoopClock
-    private let timeouts: Timeouts
+    let clock: LoopClock
+    let timeouts: Timeouts
     let timer: DeadlineTimer
     private(set) var context: ChannelHandlerContext?
     var phase = Phase.opening
@@ -58,8 +58,8 @@ final class HTTP2UpstreamConnection: ChannelInboundHandler, DeadlineKeeper {
     /// Something was sent to their clients in this read.
     private var unflushed: [HTTP2UpstreamStream] = []
     /// Whether the connection still lives was asked, and there was no answer yet.
-    private var isProbing = false
-    private var restsUntil: NIODeadline?
+    var isProbing = false
+    var restsUntil: NIODeadline?
 
     init(
         pool: UpstreamPool,
@@ -165,44 +165,6 @@ final class HTTP2UpstreamConnection: ChannelInboundHandler, DeadlineKeeper {
         stream.isClosed = true
     }
 
-    // MARK: Rest
-
-    /// It has no streams, and is closed at `end`.
-    func rest(until end: NIODeadline) {
-        restsUntil = end
-        if !isProbing { timer.set(end, for: self) }
-    }
-
-    /// The upstream was silent for long: if it does not answer this either, the connection is dead.
-    func probe() {
-        guard phase == .open, !isProbing else { return }
-        isProbing = true
-        write(.rootStream, .ping(HTTP2PingData(withInteger: 0), ack: false))
-        flush()
-        setDeadline(timeouts.connect)
-    }
-
-    private func setDeadline(_ amount: TimeAmount) { timer.set(clock.now + amount, for: self) }
-
-    private func upstreamLives() {
-        isProbing = false
-        if let restsUntil { timer.set(restsUntil, for: self) } else { timer.clear() }
-    }
-
-    func deadlinePassed() {
-        switch phase {
-        case .opening:
-            let detail = "\(origin) did not begin HTTP/2 in time."
-            settle(.failure(GatewayProblem(.upstreamTimeout, detail, hopError: .connectionTimeout)))
-            close()
-        case .open where isProbing: close()
-        case .open:
-            pool.removeIdle(id)
-            close()
-        case .closed: break
-        }
-    }
-
     // MARK: Channel events
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
@@ -290,28 +252,6 @@ final class HTTP2UpstreamConnection: ChannelInboundHandler, DeadlineKeeper {
         close()
     }
 
-    // MARK: Closing
-
-    /// No other stream begins.
-    func retire() {
-        guard !isRetired else { return }
-        isRetired = true
-        pool.retire(self)
-    }
-
-    /// With TLS the upstream's close_notify would be waited for, in a place that others may need.
-    func close() {
-        guard phase != .closed else { return }
-        let wasOpen = phase == .open
-        // First: what is written can fail, and leads back to here.
-        phase = .closed
-        if wasOpen { write(.rootStream, .goAway(lastStreamID: .rootStream, errorCode: .noError, opaqueData: nil)) }
-        context?.flush()
-        guard let channel = context?.channel else { return }
-        let tls = try? channel.pipeline.syncOperations.context(handlerType: NIOSSLClientHandler.self)
-        if let tls { tls.close(promise: nil) } else { channel.close(promise: nil) }
-    }
-
     // MARK: Writing
 
     func write(_ id: HTTP2StreamID, _ payload: HTTP2Frame.FramePayload) {
@@ -322,13 +262,5 @@ final class HTTP2UpstreamConnection: ChannelInboundHandler, DeadlineKeeper {
     func flush() {
         guard !isReading else { return needsFlush = true }
         context?.flush()
-    }
-}
-
-extension GatewayProblem {
-    /// The route says `http2`, and the upstream does something else.
-    static func speaksNoHTTP2(_ origin: Origin) -> GatewayProblem {
-        let detail = "\(origin) does not speak HTTP/2. Set protocol of the route to auto or http1."
-        return GatewayProblem(.upstreamUnreachable, detail, hopError: .protocolError)
     }
 }

@@ -1,5 +1,6 @@
 import GatewayCore
 import Logging
+import NIOCore
 
 /// What every event loop shares under one configuration: immutable, replaced whole by a reload.
 final class ProxyShared: Sendable {
@@ -122,8 +123,33 @@ final class ProxyShared: Sendable {
         )
     }
 
-    /// What a client is told of a problem with its request.
-    func answer(_ problem: GatewayProblem, to subject: ProblemSubject, in form: ProblemAnswer.Form) -> ProblemAnswer {
+    /// What a client is told of a problem with its request. Browsers show it to pages that may call.
+    func answer(
+        _ problem: GatewayProblem,
+        to subject: ProblemSubject,
+        of request: RequestMessage,
+        on listener: ListenerIdentity,
+        isHTTP2: Bool = false
+    ) -> ProblemAnswer {
+        let bytes = request.bytes
+        let hasHead = bytes.readableBytes > 0
+        let form = ProblemAnswer.Form(
+            prefersText: hasHead && AcceptRule.prefersText(request.decoder.head, bytes.readableBytesUInt8Span),
+            omitsBody: request.decoder.head.isHead,
+            explainsInReasonPhrase: hasHead && request.decoder.head.form == .authority,
+            isGRPC: hasHead && isHTTP2 && GRPCStatus.isCall(request.decoder.head, bytes.readableBytesUInt8Span)
+        )
+        let answer = answer(problem, to: subject, in: form)
+        guard hasHead, problem.kind != .originRefused else { return answer }
+        let named = authorizer.crossOriginFields(request.decoder.head, bytes.readableBytesUInt8Span, on: listener)
+        return answer.with(named)
+    }
+
+    private func answer(
+        _ problem: GatewayProblem,
+        to subject: ProblemSubject,
+        in form: ProblemAnswer.Form
+    ) -> ProblemAnswer {
         ProblemAnswer(
             problem,
             requestID: subject.requestID.description,

@@ -58,7 +58,8 @@ final class Worker {
             trace: &trace
         )
         switch consume decision {
-        case .refused, .preflight: return false
+        case .refused: return false
+        case .preflight: return false
         case .admitted(let admitted):
             return exchange.goes(by: shared.routes[admitted.match.route], as: admitted.client)
         }

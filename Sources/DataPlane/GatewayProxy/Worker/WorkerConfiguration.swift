@@ -119,8 +119,8 @@ final class WorkerConfiguration {
         shared.observer.finished(record)
     }
 
-    /// The same for a browser that was answered in the place of the upstream.
-    func observe(_ preflight: Preflight, of request: RequestMessage, id: RequestID, isTLS: Bool) {
+    /// What a browser is told in the place of the upstream; the observer sees it, too.
+    func answer(_ preflight: Preflight, of request: RequestMessage, id: RequestID, isTLS: Bool) -> ProblemAnswer {
         let bytes = request.bytes
         let span = bytes.readableBytesUInt8Span
         var record = ExchangeRecord(
@@ -136,6 +136,8 @@ final class WorkerConfiguration {
         record.trace = beginTrace(request.decoder.head, span)
         record.isTLS = isTLS
         shared.observer.finished(record)
+        guard let header = shared.configuration.requestIDHeader else { return preflight.answer }
+        return preflight.answer.with([ProblemAnswer.Field(name: header, value: id.description)])
     }
 
     // MARK: Connections

@@ -70,7 +70,8 @@ extension PlanSummary.Listener: PlanSummaryItem {
     }
 
     private var intercepting: String {
-        (intercepts == true ? ", intercept" : "") + (connect?.text ?? "") + (publicUrl.map { ", public_url \($0)" } ?? "")
+        (intercepts == true ? ", intercept" : "") + (connect?.text ?? "")
+            + (publicUrl.map { ", public_url \($0)" } ?? "")
     }
 }
 
