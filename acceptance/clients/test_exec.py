@@ -183,6 +183,17 @@ def test_a_program_that_is_killed_leaves_nothing(serving, tmp_path):
     processes.end(process)
 
 
+def test_what_a_killed_one_has_left_is_removed(serving, tmp_path):
+    gateway = serving(start=False)
+    abandoned, recent = tmp_path / "authgateway-exec-0000", tmp_path / "authgateway-exec-1111"
+    for folder in abandoned, recent:
+        folder.mkdir()
+        (folder / "gateway.lock").write_text("1\n")
+    os.utime(abandoned, (1, 1))
+    assert execute(gateway, "true", options=("--ephemeral",), TMPDIR=str(tmp_path)).returncode == 0
+    assert not abandoned.exists() and recent.exists()
+
+
 def test_a_key_of_the_terminal_is_told_once(serving):
     """Program and gateway are in the terminal's process group, so both are told of Ctrl-C."""
     gateway = serving(start=False)

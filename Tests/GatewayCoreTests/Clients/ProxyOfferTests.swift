@@ -14,6 +14,9 @@ struct ProxyOfferTests {
             endpoint("0.0.0.0", 4), endpoint("::1", 5),
         ]
         #expect(ProxyOffer(endpoints: all).choice == .endpoint(all[3]))
+        var tunnelling = all[4]
+        tunnelling.tunnelsUnrouted = true
+        #expect(ProxyOffer(endpoints: all + [tunnelling]).choice == .endpoint(tunnelling))
         #expect(all[3].url() == "http://127.0.0.1:4" && all[4].url(user: "a:b") == "http://a:b@[::1]:5")
         guard case .none(let advice) = ProxyOffer(endpoints: Array(all.prefix(2))).choice else {
             Issue.record("an endpoint that cannot be used was taken")

@@ -13,6 +13,7 @@ extension ProxyOffer {
                 port: listener.port ?? port,
                 isTLS: listener.isTLS,
                 intercepts: listener.intercepts,
+                tunnelsUnrouted: plan.connect[listener.address]?.unrouted == .tunnel,
                 requiresClientToken: plan.access.requiresClient(on: reach)
             )
         }

@@ -1,6 +1,7 @@
 import Foundation
 import GatewayCore
 import GatewayFiles
+import Glibc
 import Logging
 import Synchronization
 
@@ -86,7 +87,10 @@ struct EphemeralGateway: Sendable {
         try copyLocks(locks, to: CredentialLocks.path(in: folder))
         let span = plan.listeners.first?.span ?? SourceSpan(file: 0, line: 1, column: 1)
         plan.stateDirectory = folder
-        plan.listeners = [ListenerPlan(address: .tcp(host: "127.0.0.1", port: 0), intercepts: true, span: span)]
+        // What the configuration lets pass without a credential; without such a listener, what is public on port 443.
+        let connect = plan.listeners.map(\.connect).first { $0.unrouted == .tunnel } ?? ConnectPlan(unrouted: .tunnel)
+        let address = ListenerPlan.Address.tcp(host: "127.0.0.1", port: 0)
+        plan.listeners = [ListenerPlan(address: address, intercepts: true, connect: connect, span: span)]
         let socket = "\(folder)/admin.sock"
         // The system takes no longer path; TMPDIR may be one.
         let isShort = socket.utf8.count <= 103
@@ -165,11 +169,27 @@ struct EphemeralGateway: Sendable {
         return nil
     }
 
+    private static let prefix = "authgateway-exec-"
+
+    /// What a process has left that was killed. Nobody holds its lock, and it is not one that is just being made.
+    private static func removeAbandoned(in base: String) {
+        let manager = FileManager.default
+        for name in (try? manager.contentsOfDirectory(atPath: base)) ?? [] where name.hasPrefix(prefix) {
+            let path = base + name
+            guard let values = try? manager.attributesOfItem(atPath: path),
+                let changed = values[.modificationDate] as? Date, changed.timeIntervalSinceNow < -600,
+                FileStatus.owner(of: path) == geteuid(), !StateDirectory.isHeld(path)
+            else { continue }
+            try? manager.removeItem(atPath: path)
+        }
+    }
+
     private static func makeFolder() throws(CommandFailure) -> String {
         let parent = FileManager.default.temporaryDirectory.path(percentEncoded: false)
         let base = parent.hasSuffix("/") ? parent : parent + "/"
+        removeAbandoned(in: base)
         var random = SystemRandomNumberGenerator()
-        let folder = "\(base)authgateway-exec-\(Hexadecimal.random(bytes: 8, from: &random))"
+        let folder = "\(base)\(prefix)\(Hexadecimal.random(bytes: 8, from: &random))"
         do {
             try FileManager.default.createDirectory(
                 atPath: folder,

@@ -43,6 +43,9 @@ package struct ExecOperation: Sendable {
             source: source,
             advice: "\nor let this command run one of its own for as long as the program runs: --ephemeral"
         )
+        if !access.endpoint.tunnelsUnrouted, Console.isErrorTerminal {
+            Console.writeError("authgateway: \(ProxyOffer.refusalNotice)\n")
+        }
         descriptors.closeOthersInPrograms()
         return report(ForegroundProgram.replaceProcess(command, environment: environment(access)))
     }

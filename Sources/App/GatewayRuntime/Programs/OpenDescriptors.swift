@@ -8,7 +8,9 @@ struct OpenDescriptors: Sendable {
     /// Those that are open now.
     static var current: OpenDescriptors {
         let names = (try? FileManager.default.contentsOfDirectory(atPath: "/dev/fd")) ?? []
-        return OpenDescriptors(numbers: Set(names.compactMap { Int32($0) }))
+        // That of the folder itself is closed by now.
+        let numbers = names.compactMap { Int32($0) }.filter { fcntl($0, F_GETFD) >= 0 }
+        return OpenDescriptors(numbers: Set(numbers))
     }
 
     /// Of what was opened since, a program gets nothing.

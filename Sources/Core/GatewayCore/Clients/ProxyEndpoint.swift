@@ -7,20 +7,30 @@ package struct ProxyEndpoint: Hashable, Sendable, Codable {
     package var isTLS: Bool
     /// Takes CONNECT for hosts of routes.
     package var intercepts: Bool
+    /// Passes CONNECT for hosts without a route, where `connect.allow` permits it.
+    package var tunnelsUnrouted: Bool
     /// Whether requests need a client token here.
     package var requiresClientToken: Bool
 
     /// As the admin API names them.
     private enum CodingKeys: String, CodingKey {
-        case host, port, intercepts, requiresClientToken
+        case host, port, intercepts, tunnelsUnrouted, requiresClientToken
         case isTLS = "tls"
     }
 
-    package init(host: String, port: Int, isTLS: Bool, intercepts: Bool, requiresClientToken: Bool) {
+    package init(
+        host: String,
+        port: Int,
+        isTLS: Bool,
+        intercepts: Bool,
+        tunnelsUnrouted: Bool = false,
+        requiresClientToken: Bool
+    ) {
         self.host = host
         self.port = port
         self.isTLS = isTLS
         self.intercepts = intercepts
+        self.tunnelsUnrouted = tunnelsUnrouted
         self.requiresClientToken = requiresClientToken
     }
 
@@ -72,7 +82,9 @@ package struct ProxyOffer: Hashable, Sendable, Codable {
     /// For a program of this machine: it intercepts, is on loopback and speaks plain HTTP, which all clients can.
     package var choice: Choice {
         let local = endpoints.filter(\.origin.isLoopback)
-        if let found = local.first(where: { $0.intercepts && !$0.isTLS }) { return .endpoint(found) }
+        let usable = local.filter { $0.intercepts && !$0.isTLS }
+        // A program asks for more than the hosts of routes.
+        if let found = usable.first(where: \.tunnelsUnrouted) ?? usable.first { return .endpoint(found) }
         let reason =
             local.contains(where: \.intercepts)
             ? "the listener with intercept: true on loopback has tls, and most programs cannot use that as their proxy"
@@ -87,5 +99,10 @@ package struct ProxyOffer: Hashable, Sendable, Codable {
             proxy:
               - address: 127.0.0.1:8082
                 intercept: true
+                connect: {unrouted: tunnel}
         """
+
+    /// What `exec` says of a listener that refuses hosts without a route.
+    package static let refusalNotice =
+        "Requests for hosts without a route are refused; listeners.proxy[].connect: {unrouted: tunnel} lets them pass."
 }
