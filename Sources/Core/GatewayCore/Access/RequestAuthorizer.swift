@@ -64,6 +64,8 @@ package final class RequestAuthorizer: Sendable {
     /// For requests that find no route.
     let originRule: OriginRule
     let originRules: [OriginRule]
+    /// Pages of some other origin may call some route.
+    private let answersPages: Bool
     private let loopRule: LoopRule
     private let places: [ClientAuthenticator.Places]
     private let subjects: [SubjectRule?]
@@ -99,6 +101,7 @@ package final class RequestAuthorizer: Sendable {
                 isOfRoute: plan.allowedOrigins != nil
             )
         }
+        answersPages = originRules.contains { !$0.policy.isEmpty }
     }
 
     /// - Parameters:
@@ -135,7 +138,11 @@ package final class RequestAuthorizer: Sendable {
         }
         let match = upstream ?? table.find(bytes, host: authority.host, path: head.path)
         var grant: CrossOriginGrant?
-        if let decision = judgePage(head, bytes, match, on: listener, &grant, &trace) { return decision }
+        if answersPages || head.mayBeOfPage,
+            let decision = judgePage(head, bytes, match, on: listener, &grant, &trace)
+        {
+            return decision
+        }
         trace?.add(match.map { .routeFound(name: gates[$0.route].name, by: $0.way) } ?? .routeNotFound)
         trace?.compare(match, for: head, bytes, authority)
         return authenticate(
@@ -175,7 +182,11 @@ package final class RequestAuthorizer: Sendable {
             path: head.path
         )
         var grant: CrossOriginGrant?
-        if let decision = judgePage(head, bytes, match, on: listener, &grant, &trace) { return decision }
+        if answersPages || head.mayBeOfPage,
+            let decision = judgePage(head, bytes, match, on: listener, &grant, &trace)
+        {
+            return decision
+        }
         trace?.add(match.map { .routeFound(name: gates[$0.route].name, by: $0.way) } ?? .routeNotFound)
         trace?.compare(match, for: head, bytes, authority)
         return authenticate(head, bytes, match: match, isProxyRequest: false, grant, on: listener, &cache, &trace)
