@@ -70,7 +70,7 @@ HTTP/1.1 299 Whatever You Say
 x-Second: b
 ETAG: W/"a"
 date: Sun, 06 Nov 1994 08:49:37 GMT
-Set-Cookie: a=b; Path=/
+Set-Cookie: a=b; Path=/api
 CONTENT-LENGTH: 2
 x-Second:   a\t
 set-cookie: c=d

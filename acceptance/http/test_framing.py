@@ -24,7 +24,7 @@ def gateway(origin, start_gateway):
 @pytest.mark.parametrize(
     "interim",
     [
-        b"HTTP/1.1 103 Early Hints\r\nLink: </style.css>; rel=preload\r\n\r\n",
+        b"HTTP/1.1 103 Early Hints\r\nLink: <style.css>; rel=preload\r\n\r\n",
         b"HTTP/1.1 100 Continue\r\n\r\n",
         b"HTTP/1.1 102 Processing\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: <a>; rel=preload\r\n\r\n",
     ],

@@ -209,3 +209,13 @@ def test_the_preface_must_come_first(served):
         while part := connection.recv(65536):
             received += part
     assert received.startswith(b"HTTP/1.1 200 ") and b"HTTP/1.1 505 " in received
+
+
+def test_a_response_head_that_fits_in_no_frame(served, make_origin):
+    """Its stream is reset, and the connection goes on."""
+    sizes = iter([10_000, 20_000, 10])
+    origin = make_origin(lambda request: response(200, b"ok", f"X-Long: {'a' * next(sizes)}"))
+    with contextlib.closing(served(plain_config(origin)).client()) as client:
+        answers = [client.finish(client.begin()) for _ in range(3)]
+    assert [answer.status for answer in answers] == [200, None, 200]
+    assert answers[1].reset is not None and len(answers[0].value("x-long")) == 10_000

@@ -63,6 +63,15 @@ struct FlowWindowTests {
         }
     }
 
+    @Test(arguments: [
+        ("a", 16_000, true), ("a", 16_384, false), ("{", 5400, true), ("{", 5500, false), ("é", 2040, true),
+    ])
+    func aBlockFitsInAFrame(_ character: Character, _ count: Int, _ fits: Bool) {
+        var size = HTTP2BlockSize()
+        size.add("x", String(repeating: character, count: count))
+        #expect(size.fits == fits)
+    }
+
     @Test func faultsAreCountedForAWhile() {
         var budget = FaultBudget()
         var results: [Bool] = []

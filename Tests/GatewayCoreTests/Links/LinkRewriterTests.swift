@@ -109,6 +109,19 @@ struct LinkRewriterTests {
         #expect(fixture.destination("http://gw.example:8080/api/a") == "unchanged")
     }
 
+    /// The proxy before the gateway passes the name on by which the route is found.
+    @Test func theHostOfARouteIsWhatClientsSeeOfIt() {
+        var fixture = LinkFixture([LinkFixture.route("api", hosts: ["api.example"])])
+        (fixture.line, fixture.host) = ("GET /items HTTP/1.1", "api.example")
+        fixture.publicURL = GatewayURL(
+            origin: Origin(scheme: .https, authority: "front.example"),
+            path: Array("/gw".utf8)
+        )
+        #expect(fixture.location("https://up.example/a") == "https://api.example/a")
+        #expect(fixture.destination("https://api.example/a") == "https://up.example/a")
+        #expect(fixture.destination("https://front.example/gw/a") == "unchanged")
+    }
+
     @Test func theSchemeIsTheListeners() {
         var fixture = LinkFixture()
         (fixture.isTLS, fixture.host) = (true, "gw.example")

@@ -65,10 +65,12 @@ package final class RequestAuthorizer: Sendable {
     /// For requests that find no route.
     let originRule: OriginRule
     let originRules: [OriginRule]
+    /// Pages of some other origin may call some route.
+    let answersPages: Bool
     private let loopRule: LoopRule
     private let places: [ClientAuthenticator.Places]
     private let subjects: [SubjectRule?]
-    private let gates: [RouteGate]
+    let gates: [RouteGate]
     /// How strict those gates are that ask nothing else; nil for the others. Most routes are found here, side by side.
     private let plainGates: [CanonicalPath.Strictness?]
 
@@ -104,6 +106,7 @@ package final class RequestAuthorizer: Sendable {
                 isOfRoute: plan.allowedOrigins != nil
             )
         }
+        answersPages = originRules.contains { !$0.policy.isEmpty }
     }
 
     /// - Parameters:
@@ -140,7 +143,11 @@ package final class RequestAuthorizer: Sendable {
         }
         let match = upstream ?? table.find(bytes, host: authority.host, path: head.path)
         var grant: CrossOriginGrant?
-        if let decision = judgePage(head, bytes, match, on: listener, &grant, &trace) { return decision }
+        if answersPages || head.mayBeOfPage,
+            let decision = judgePage(head, bytes, match, on: listener, &grant, &trace)
+        {
+            return decision
+        }
         trace?.add(match.map { .routeFound(name: gates[$0.route].name, by: $0.way) } ?? .routeNotFound)
         trace?.compare(match, for: head, bytes, authority)
         return authenticate(
@@ -155,38 +162,7 @@ package final class RequestAuthorizer: Sendable {
         )
     }
 
-    /// Of a request on a connection whose CONNECT was taken. Routes are found as by an absolute target.
-    private func decide(
-        _ head: borrowing RequestHead,
-        _ bytes: borrowing Span<UInt8>,
-        inPlaceOf origin: InterceptedOrigin,
-        on listener: ListenerIdentity,
-        _ cache: inout ClientAuthenticationCache,
-        _ trace: inout AuthorizationTrace?
-    ) -> Decision {
-        let isAbsolute = head.form == .absolute
-        guard let authority = Authority(bytes, isAbsolute ? head.targetAuthority : head.host),
-            origin.isNamed(by: authority, in: bytes), !isAbsolute || head.asksForTLS(bytes)
-        else {
-            trace?.add(.hostRefused)
-            let detail = "This connection was opened for \(origin.host):\(origin.port) (CONNECT)."
-            return refuse(GatewayProblem(.misdirected, detail), on: listener)
-        }
-        let match = table.findUpstream(
-            bytes,
-            scheme: .https,
-            host: authority.host,
-            port: origin.port,
-            path: head.path
-        )
-        var grant: CrossOriginGrant?
-        if let decision = judgePage(head, bytes, match, on: listener, &grant, &trace) { return decision }
-        trace?.add(match.map { .routeFound(name: gates[$0.route].name, by: $0.way) } ?? .routeNotFound)
-        trace?.compare(match, for: head, bytes, authority)
-        return authenticate(head, bytes, match: match, isProxyRequest: false, grant, on: listener, &cache, &trace)
-    }
-
-    private func refuse(
+    func refuse(
         _ problem: GatewayProblem,
         on listener: ListenerIdentity,
         route: Int? = nil,
@@ -218,7 +194,7 @@ package final class RequestAuthorizer: Sendable {
 
     // MARK: Client
 
-    private func authenticate(
+    func authenticate(
         _ head: borrowing RequestHead,
         _ bytes: borrowing Span<UInt8>,
         match: RouteTable.Match?,

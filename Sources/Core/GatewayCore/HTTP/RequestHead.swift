@@ -69,6 +69,9 @@ package struct RequestHead: ~Copyable, Sendable {
         form == .absolute && bytes[targetAuthority.lowerBound - "s://".utf8.count].asciiLowercased == 0x73
     }
 
+    /// A browser says where it comes from.
+    package var mayBeOfPage: Bool { !present.isDisjoint(with: [.origin, .secFetchSite]) }
+
     package func first(_ kind: FieldKind) -> HeadField? { section.fields.first { $0.kind == kind } }
 
     /// nil where there is none, or more than one.

@@ -29,8 +29,10 @@ package final class LinkRewriter: Sendable {
         let authority = head.form == .absolute ? head.targetAuthority : head.host
         let name = Authority(bytes, authority)
         host = name.map { bytes.array($0.host) } ?? []
-        let scheme: Origin.Scheme = isTLS ? .https : .http
-        gateway = publicURL ?? GatewayURL(origin: Origin(scheme: scheme, authority: bytes.string(authority)))
+        let scheme = publicURL?.origin?.scheme ?? (isTLS ? .https : .http)
+        let named = GatewayURL(origin: Origin(scheme: scheme, authority: bytes.string(authority)))
+        // Another name would not find the routes of a host.
+        gateway = table.knowsHost(host) ? named : publicURL ?? named
         let own = isByHost ? [] : table.places[match.route].prefix
         forwarded = bytes.array(min(head.path.lowerBound + own.count, head.path.upperBound)..<head.path.upperBound)
         prefix = gateway.path + own

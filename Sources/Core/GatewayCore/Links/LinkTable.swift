@@ -47,6 +47,9 @@ package final class LinkTable: Sendable {
         }
     }
 
+    /// Whether routes have this host name.
+    func knowsHost(_ host: [UInt8]) -> Bool { table.knowsHost(host.span, host.indices) }
+
     func peers(of route: Int) -> [Int] { peers[route] }
 
     /// The route that a client's request for that path finds.

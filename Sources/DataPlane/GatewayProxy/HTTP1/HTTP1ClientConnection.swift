@@ -73,7 +73,7 @@ final class HTTP1ClientConnection: ChannelDuplexHandler, RemovableChannelHandler
     private var pendingRead = false
     private var isProcessing = false
     private var hasOpened = false
-    private var places = ConnectionPlaces()
+    var places = ConnectionPlaces()
 
     var shared: ProxyShared { configuration.shared }
     var timeouts: Timeouts { configuration.timeouts }
@@ -186,29 +186,6 @@ final class HTTP1ClientConnection: ChannelDuplexHandler, RemovableChannelHandler
             process()
         }
         context.fireChannelWritabilityChanged()
-    }
-
-    /// They count for the handler that takes the connection.
-    func handOverPlaces() -> ConnectionPlaces {
-        let taken = places
-        places = ConnectionPlaces()
-        return taken
-    }
-
-    /// Another handler takes the connection from here on.
-    func hand(over context: ChannelHandlerContext) {
-        var places = handPlaces(over: context)
-        places.giveBack(to: shared)
-    }
-
-    /// The same, where it goes on with the places that the connection has.
-    func handPlaces(over context: ChannelHandlerContext) -> ConnectionPlaces {
-        defer { places = ConnectionPlaces() }
-        configuration.unregister(self)
-        phase = .closed
-        clock.end()
-        timer.cancel()
-        return places
     }
 
     // MARK: Reading

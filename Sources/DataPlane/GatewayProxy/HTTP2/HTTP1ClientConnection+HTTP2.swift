@@ -47,4 +47,27 @@ extension HTTP1ClientConnection {
         pipeline.removeHandler(context: context, promise: nil)
         context.channel.read()
     }
+
+    // MARK: Handing over
+
+    /// They count for the handler that takes the connection.
+    func handOverPlaces() -> ConnectionPlaces {
+        defer { places = ConnectionPlaces() }
+        return places
+    }
+
+    /// Another handler takes the connection from here on.
+    func hand(over context: ChannelHandlerContext) {
+        var places = handPlaces(over: context)
+        places.giveBack(to: shared)
+    }
+
+    /// The same, where it goes on with the places that the connection has.
+    func handPlaces(over context: ChannelHandlerContext) -> ConnectionPlaces {
+        configuration.unregister(self)
+        phase = .closed
+        clock.end()
+        timer.cancel()
+        return handOverPlaces()
+    }
 }

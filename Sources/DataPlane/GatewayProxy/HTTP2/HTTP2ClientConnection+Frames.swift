@@ -23,7 +23,8 @@ extension HTTP2ClientConnection {
     private func receive(_ fields: HPACKHeaders, isLast: Bool, on id: HTTP2StreamID) {
         if let stream = streams[id] { return stream.receive(trailers: fields, isLast: isLast) }
         lastStream = max(lastStream, id)
-        guard phase == .open || phase == .announcing, streams.count < configuration.limits.streamsPerConnection else {
+        guard phase == .open || phase == .announcing else { return write(.rstStream(.refusedStream), on: id) }
+        guard streams.count < maximumStreams else {
             write(.rstStream(.refusedStream), on: id)
             return countFault()
         }
@@ -83,7 +84,7 @@ extension HTTP2ClientConnection {
     /// The client has taken note of our settings.
     func windowsChanged(by delta: Int) {
         flow.initialReceiving += delta
-        for stream in streams.values { stream.receiving.change(by: delta) }
+        for stream in streams.values { stream.input.window.change(by: delta) }
     }
 
     /// Lets the client send more where enough of what it has sent is taken.
@@ -111,7 +112,7 @@ extension HTTP2ClientConnection {
         flow.waiting = []
         while let stream = waiting.first, maySend() {
             waiting.removeFirst()
-            stream.isWaiting = false
+            stream.output.isWaiting = false
             stream.send(frames: 1)
             waiting += flow.waiting
             flow.waiting = []

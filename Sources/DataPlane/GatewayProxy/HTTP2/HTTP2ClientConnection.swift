@@ -35,6 +35,8 @@ final class HTTP2ClientConnection: ChannelDuplexHandler, DeadlineKeeper, ClientC
     let clock: LoopClock
     let timer: DeadlineTimer
     let failures: HTTP2FailureWatch
+    /// What the client was told: a reload does not change that.
+    let maximumStreams: Int
     var phase = Phase.opening
     var streams: [HTTP2StreamID: HTTP2ClientStream] = [:]
     var lastStream = HTTP2StreamID.rootStream
@@ -68,6 +70,7 @@ final class HTTP2ClientConnection: ChannelDuplexHandler, DeadlineKeeper, ClientC
         self.places = places
         self.failures = failures
         identity = listener
+        maximumStreams = configuration.limits.streamsPerConnection
         clock = configuration.clock
         timer = DeadlineTimer(queue: configuration.worker.deadlines)
         flow = HTTP2ConnectionFlow(receiving: HTTP2Configuration.connectionWindow(configuration.limits))

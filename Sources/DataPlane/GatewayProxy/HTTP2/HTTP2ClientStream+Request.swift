@@ -9,7 +9,7 @@ extension HTTP2ClientStream {
     // MARK: Head
 
     func begin(_ fields: HPACKHeaders, hasContent: Bool) {
-        hasEnded = !hasContent
+        input.hasEnded = !hasContent
         let bytes: [UInt8]
         do throws(HTTP2Malformation) {
             let mustBeTLS = connection.identity.intercepted != nil
@@ -25,9 +25,9 @@ extension HTTP2ClientStream {
         }
         request.bytes = ByteBuffer(bytes: bytes)
         let framing = request.decoder.head.framing
-        isChunked = if case .chunked = framing { true } else { false }
-        declared = DeclaredLength(isWebSocket ? .untilClose : framing)
-        if case .none = framing { isDelivered = true }
+        input.isChunked = if case .chunked = framing { true } else { false }
+        input.declared = DeclaredLength(isWebSocket ? .untilClose : framing)
+        if case .none = framing { input.isDelivered = true }
         authorize()
     }
 
@@ -83,36 +83,38 @@ extension HTTP2ClientStream {
     // MARK: Content
 
     func receive(_ data: ByteBuffer, padding: Int, isLast: Bool) {
-        _ = receiving.receive(data.readableBytes + padding)
-        receiving.take(padding)
-        hasEnded = isLast
-        guard declared.take(data.readableBytes, isLast: isLast) else { return broke(.contentLengthMismatch, data) }
-        guard exchange != nil, !isDelivered || isWebSocket else { return drop(data.readableBytes) }
-        if incoming.readableBytes == 0, exchange?.intake == .content {
-            incoming = data
+        _ = input.window.receive(data.readableBytes + padding)
+        input.window.take(padding)
+        input.hasEnded = isLast
+        guard input.declared.take(data.readableBytes, isLast: isLast) else {
+            return broke(.contentLengthMismatch, data)
+        }
+        guard exchange != nil, !input.isDelivered || isWebSocket else { return drop(data.readableBytes) }
+        if input.bytes.readableBytes == 0, exchange?.intake == .content {
+            input.bytes = data
         } else {
             // A slice would keep the whole of the buffer that it came in.
-            incoming.writeImmutableBuffer(data)
+            input.bytes.writeImmutableBuffer(data)
         }
         process()
     }
 
     func receive(trailers fields: HPACKHeaders, isLast: Bool) {
-        hasEnded = isLast
+        input.hasEnded = isLast
         do throws(HTTP2Malformation) {
             guard isLast else { throw .unfinishedTrailers }
-            guard declared.take(0, isLast: true) else { throw .contentLengthMismatch }
-            trailers = try HTTP2Messages.trailers(fields)
+            guard input.declared.take(0, isLast: true) else { throw .contentLengthMismatch }
+            input.trailers = try HTTP2Messages.trailers(fields)
         } catch {
             return broke(error, nil)
         }
-        if exchange != nil, !isDelivered { process() }
+        if exchange != nil, !input.isDelivered { process() }
     }
 
     /// Nobody takes it any more.
     private func drop(_ count: Int) {
         connection.flow.receiving.take(count)
-        receiving.take(count)
+        input.window.take(count)
         creditStream()
     }
 
@@ -124,40 +126,40 @@ extension HTTP2ClientStream {
 
     /// Gives the exchange what it takes; called whenever either has changed.
     func process() {
-        guard !isProcessing else { return }
-        isProcessing = true
-        while let exchange, !isDelivered, exchange.intake == .content {
-            if incoming.readableBytes > 0 {
+        guard !input.isProcessing else { return }
+        input.isProcessing = true
+        while let exchange, !input.isDelivered, exchange.intake == .content {
+            if input.bytes.readableBytes > 0 {
                 deliver(to: exchange)
-            } else if hasEnded {
+            } else if input.hasEnded {
                 deliverEnd(to: exchange)
             } else {
                 break
             }
         }
-        isProcessing = false
+        input.isProcessing = false
         creditStream()
         connection.touch(self)
     }
 
     private func deliver(to exchange: ExchangeDriver) {
-        let bytes = incoming
-        incoming = connection.configuration.buffers.empty
+        let bytes = input.bytes
+        input.bytes = connection.configuration.buffers.empty
         connection.flow.receiving.take(bytes.readableBytes)
-        receiving.take(bytes.readableBytes)
+        input.window.take(bytes.readableBytes)
         guard !isTunnel else { return exchange.receive(tunnelled: bytes) }
-        isDelivered = hasEnded && !isChunked
-        exchange.receive(bytes, length: bytes.readableBytes, isLast: isDelivered)
+        input.isDelivered = input.hasEnded && !input.isChunked
+        exchange.receive(bytes, length: bytes.readableBytes, isLast: input.isDelivered)
     }
 
     private func deliverEnd(to exchange: ExchangeDriver) {
-        isDelivered = true
+        input.isDelivered = true
         guard !isTunnel else { return exchange.clientClosedOutput() }
-        guard isChunked else {
+        guard input.isChunked else {
             // A body of known length has no trailers in HTTP/1.
             return exchange.receive(connection.configuration.buffers.empty, length: 0, isLast: true)
         }
-        guard let trailers else { return exchange.receive(trailers: Self.noTrailers) }
+        guard let trailers = input.trailers else { return exchange.receive(trailers: Self.noTrailers) }
         let limits = exchange.configuration.limits
         var section = TrailerSection(maxBytes: limits.headerBytes, maxFields: limits.headerFields)
         switch section.read(trailers.span, forbidden: exchange.namesKeptFromUpstream) {
@@ -172,7 +174,7 @@ extension HTTP2ClientStream {
     func flushRequest() { exchange?.flushRequest() }
 
     private func creditStream() {
-        guard !hasEnded, !isClosed, let increment = receiving.credit() else { return }
+        guard !input.hasEnded, !isClosed, let increment = input.window.credit() else { return }
         connection.write(.windowUpdate(windowSizeIncrement: increment), on: id)
         connection.flush()
     }
@@ -206,7 +208,7 @@ extension HTTP2ClientStream {
             disclosesNames: refusal?.disclosesNames
                 ?? shared.authorizer.disclosesNames(to: nil, on: connection.identity)
         )
-        respond(with: problem, as: subject, requestIsComplete: hasEnded)
+        respond(with: problem, as: subject, requestIsComplete: input.hasEnded)
     }
 
     @discardableResult

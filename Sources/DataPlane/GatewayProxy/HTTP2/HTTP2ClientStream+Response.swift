@@ -10,10 +10,10 @@ extension HTTP2ClientStream: ClientStream {
     var peer: String { clientAddress ?? (connection.identity.reach == .unix ? "unix" : "unknown") }
     var isTLS: Bool { connection.isTLS }
     var publicURL: GatewayURL? { connection.identity.publicURL }
-    var hasUnreadContent: Bool { incoming.readableBytes > 0 || hasEnded && !isDelivered }
-    var isWritable: Bool { !isFull && !isClosed }
+    var hasUnreadContent: Bool { input.bytes.readableBytes > 0 || input.hasEnded && !input.isDelivered }
+    var isWritable: Bool { !output.isFull && !isClosed }
     /// What the client's windows, or its connection, have no room for.
-    var untakenBytes: Int { outgoing.readableBytes }
+    var untakenBytes: Int { output.bytes.readableBytes }
 
     func resumeRequest() { process() }
 
@@ -58,7 +58,7 @@ extension HTTP2ClientStream: ClientStream {
         if case .writtenWithoutCookies = outcome, route.state.route.isFirstDroppedCookie() {
             configuration.shared.logger.warning("\(CookiePolicy.warning(route: route.state.route.plan.name))")
         }
-        stagedHead = fields
+        output.head = fields
         return .content
     }
 
@@ -86,7 +86,8 @@ extension HTTP2ClientStream: ClientStream {
             into: &text
         )
         if case .tooLong = outcome { return nil }
-        return (HTTP2Messages.response(text, opensWebSocket: isWebSocket && head.status == 101), outcome)
+        let fields = HTTP2Messages.response(text, opensWebSocket: isWebSocket && head.status == 101)
+        return fields.map { ($0, outcome) }
     }
 
     // MARK: Content
@@ -95,21 +96,21 @@ extension HTTP2ClientStream: ClientStream {
 
     func sendContent(_ bytes: ByteBuffer) {
         guard !isClosed, bytes.readableBytes > 0 else { return }
-        if outgoing.readableBytes == 0 {
+        if output.bytes.readableBytes == 0 {
             // Few bytes must not keep a large buffer while the client takes nothing.
             let isWasteful = bytes.readableBytes < bytes.storageCapacity / 4
-            outgoing = isWasteful ? ByteBuffer(buffer: bytes) : bytes
+            output.bytes = isWasteful ? ByteBuffer(buffer: bytes) : bytes
         } else {
-            outgoing.discardReadBytes()
-            outgoing.writeImmutableBuffer(bytes)
+            output.bytes.discardReadBytes()
+            output.bytes.writeImmutableBuffer(bytes)
         }
-        if outgoing.readableBytes >= Self.maximumStaged { send() }
-        isFull = outgoing.readableBytes >= Self.highWaterMark
+        if output.bytes.readableBytes >= Self.maximumStaged { send() }
+        output.isFull = output.bytes.readableBytes >= Self.highWaterMark
     }
 
     func sendEnd(trailers: ByteBuffer?) {
-        endTrailers = trailers.flatMap(HTTP2Messages.trailers)
-        isComplete = true
+        output.trailers = trailers.flatMap(HTTP2Messages.trailers)
+        output.isComplete = true
     }
 
     func flush() {
@@ -125,28 +126,28 @@ extension HTTP2ClientStream: ClientStream {
 
     /// Answers without an exchange, or in its place.
     func send(_ answer: ProblemAnswer) {
-        stagedHead = HTTP2Messages.response(answer, at: configuration.shared.clock.now().wall)
-        outgoing = ByteBuffer(bytes: answer.body)
+        output.head = HTTP2Messages.response(answer, at: configuration.shared.clock.now().wall)
+        output.bytes = ByteBuffer(bytes: answer.body)
         end()
     }
 
     /// The exchange is over, and what waits to be sent is the rest of the response.
     private func end() {
         let wasTunnel = isTunnel
-        isComplete = true
+        output.isComplete = true
         leaveExchange()
         send()
         connection.flush()
         guard !isClosed else { return }
         // Of a tunnel whose client has not ended its side.
-        guard !wasTunnel || !hasSentEnd || hasEnded else { return reset(.noError) }
+        guard !wasTunnel || !output.hasSentEnd || input.hasEnded else { return reset(.noError) }
         setDeadline(connection.timeouts.response)
     }
 
     func cut(within limit: TimeAmount?) {
         leaveExchange()
         guard !isClosed else { return }
-        isCutting = true
+        output.isCutting = true
         send()
         guard !isClosed else { return }
         setDeadline(limit ?? connection.timeouts.response)
@@ -154,7 +155,7 @@ extension HTTP2ClientStream: ClientStream {
 
     private func leaveExchange() {
         exchange = nil
-        isDelivered = true
+        input.isDelivered = true
         (isTunnel, isWebSocket) = (false, false)
         timer.clear()
         dropIncoming()
@@ -169,7 +170,7 @@ extension HTTP2ClientStream: ClientStream {
     /// The client lets this stream send more, or less.
     func windowGrew(by increment: Int) {
         // The library has refused windows that are too large.
-        _ = sending.grow(by: increment)
+        _ = output.window.grow(by: increment)
         send()
     }
 
@@ -177,48 +178,48 @@ extension HTTP2ClientStream: ClientStream {
     ///
     /// - Parameter frames: At most so many with content.
     func send(frames: Int = .max) {
-        guard !isClosed, !isSending else { return }
-        isSending = true
+        guard !isClosed, !output.isSending else { return }
+        output.isSending = true
         sendHead()
         var rest = frames
-        while outgoing.readableBytes > 0, sending.available > 0, rest > 0, connection.maySend() {
+        while output.bytes.readableBytes > 0, output.window.available > 0, rest > 0, connection.maySend() {
             sendContentFrame()
             rest -= 1
         }
-        if outgoing.readableBytes == 0 { sendEndOrReset() } else { waitForConnection() }
-        isSending = false
-        guard isFull, outgoing.readableBytes < Self.lowWaterMark else { return }
-        isFull = false
+        if output.bytes.readableBytes == 0 { sendEndOrReset() } else { waitForConnection() }
+        output.isSending = false
+        guard output.isFull, output.bytes.readableBytes < Self.lowWaterMark else { return }
+        output.isFull = false
         exchange?.clientBecameWritable()
     }
 
     private func sendHead() {
-        guard let head = stagedHead.take() else { return }
-        let isLast = isComplete && outgoing.readableBytes == 0 && endTrailers == nil
+        guard let head = output.head.take() else { return }
+        let isLast = output.isComplete && output.bytes.readableBytes == 0 && output.trailers == nil
         let promise = isLast ? promiseOfEnd() : nil
         connection.write(.headers(.init(headers: head, endStream: isLast)), on: id, promise: promise)
     }
 
     private func sendContentFrame() {
         let count = min(
-            outgoing.readableBytes,
+            output.bytes.readableBytes,
             HTTP2Configuration.frameSize,
-            sending.available,
+            output.window.available,
             connection.flow.sending.available
         )
-        guard let part = outgoing.readSlice(length: count) else { return }
-        let isLast = isComplete && outgoing.readableBytes == 0 && endTrailers == nil
+        guard let part = output.bytes.readSlice(length: count) else { return }
+        let isLast = output.isComplete && output.bytes.readableBytes == 0 && output.trailers == nil
         let promise = isLast ? promiseOfEnd() : nil
-        sending.spend(count)
+        output.window.spend(count)
         connection.write(.data(.init(data: .byteBuffer(part), endStream: isLast)), on: id, promise: promise)
         connection.spend(count)
     }
 
     private func sendEndOrReset() {
-        if isCutting { return reset(.internalError) }
-        guard isComplete, !hasSentEnd, !isClosed else { return }
+        if output.isCutting { return reset(.internalError) }
+        guard output.isComplete, !output.hasSentEnd, !isClosed else { return }
         let promise = promiseOfEnd()
-        if let fields = endTrailers.take() {
+        if let fields = output.trailers.take() {
             connection.write(.headers(.init(headers: fields, endStream: true)), on: id, promise: promise)
         } else {
             let empty = ByteBuffer()
@@ -229,20 +230,20 @@ extension HTTP2ClientStream: ClientStream {
     /// The end of the response is about to be written. A client that still sends its request is told to stop, once the response
     /// has left (RFC 9113 section 8.1).
     private func promiseOfEnd() -> EventLoopPromise<Void>? {
-        hasSentEnd = true
+        output.hasSentEnd = true
         // For what the library still holds of it.
         setDeadline(connection.timeouts.response)
-        guard !hasEnded, !isTunnel, let loop = connection.context?.eventLoop else { return nil }
+        guard !input.hasEnded, !isTunnel, let loop = connection.context?.eventLoop else { return nil }
         let promise = loop.makePromise(of: Void.self)
         promise.futureResult.assumeIsolated().whenComplete { [self] _ in
-            if !hasEnded { reset(.noError) }
+            if !input.hasEnded { reset(.noError) }
         }
         return promise
     }
 
     private func waitForConnection() {
-        guard sending.available > 0, !isWaiting else { return }
-        isWaiting = true
+        guard output.window.available > 0, !output.isWaiting else { return }
+        output.isWaiting = true
         connection.flow.waiting.append(self)
     }
 
@@ -250,12 +251,12 @@ extension HTTP2ClientStream: ClientStream {
 
     func beginTunnel() {
         isTunnel = true
-        isDelivered = false
+        input.isDelivered = false
         process()
     }
 
     func closeOutput() {
-        isComplete = true
+        output.isComplete = true
         flush()
     }
 }

@@ -13,43 +13,52 @@ final class HTTP2ClientStream: DeadlineKeeper {
     var watch = TransferWatch()
     var isClosed = false
 
-    // MARK: Request
-
-    /// Of the content; what waits for the exchange is held.
-    var receiving: ReceiveWindow
-    var incoming: ByteBuffer
-    var trailers: [UInt8]?
-    var declared = DeclaredLength(.none)
-    var isChunked = false
     /// It asks for a WebSocket.
     var isWebSocket = false
     /// What follows in both directions is no HTTP.
     var isTunnel = false
-    /// The client has ended its side.
-    var hasEnded = false
-    /// The exchange has the end of the request.
-    var isDelivered = false
-    var isProcessing = false
+    var input: Input
+    var output: Output
     /// For routes with `connection_auth: true`, which are refused before they use it.
     var privateConnection: PrivateConnection?
 
-    // MARK: Response
+    /// The request on its way to the exchange.
+    struct Input {
+        /// Of the content; what waits for the exchange is held.
+        var window: ReceiveWindow
+        /// Wait for the exchange.
+        var bytes: ByteBuffer
+        /// With the empty line that ends them.
+        var trailers: [UInt8]?
+        var declared = DeclaredLength(.none)
+        /// Its length is not known.
+        var isChunked = false
+        /// The client has ended its side.
+        var hasEnded = false
+        /// The exchange has the end of it.
+        var isDelivered = false
+        var isProcessing = false
+    }
 
-    /// Leaves with the first content.
-    var stagedHead: HPACKHeaders?
-    var outgoing: ByteBuffer
-    var sending: SendWindow
-    var endTrailers: HPACKHeaders?
-    /// The exchange has ended the response.
-    var isComplete = false
-    var hasSentEnd = false
-    /// The response is broken: it is reset when what there is of it was sent.
-    var isCutting = false
-    /// So much waits to be sent that the upstream is read no further.
-    var isFull = false
-    /// Is in the queue of the connection.
-    var isWaiting = false
-    var isSending = false
+    /// The response on its way to the client.
+    struct Output {
+        var window: SendWindow
+        /// Leaves with the first content.
+        var head: HPACKHeaders?
+        /// Wait for the windows.
+        var bytes: ByteBuffer
+        var trailers: HPACKHeaders?
+        /// The exchange has ended it.
+        var isComplete = false
+        var hasSentEnd = false
+        /// It is broken: the stream is reset when what there is of it was sent.
+        var isCutting = false
+        /// So much waits that the upstream is read no further.
+        var isFull = false
+        /// The stream is in the queue of the connection.
+        var isWaiting = false
+        var isSending = false
+    }
 
     init(_ id: HTTP2StreamID, on connection: HTTP2ClientConnection) {
         self.id = id
@@ -63,10 +72,11 @@ final class HTTP2ClientStream: DeadlineKeeper {
             empty,
             isHTTP2: true
         )
-        incoming = empty
-        outgoing = empty
-        sending = SendWindow(connection.flow.initialSending)
-        receiving = ReceiveWindow(target: HTTP2Configuration.streamWindow, size: connection.flow.initialReceiving)
+        output = Output(window: SendWindow(connection.flow.initialSending), bytes: empty)
+        input = Input(
+            window: ReceiveWindow(target: HTTP2Configuration.streamWindow, size: connection.flow.initialReceiving),
+            bytes: empty
+        )
     }
 
     /// That of the exchange, which keeps what it began with.
@@ -99,17 +109,17 @@ final class HTTP2ClientStream: DeadlineKeeper {
         timer.cancel()
         let exchange = exchange.take()
         // What the client of a tunnel sent last may not have left yet.
-        let isFinished = isTunnel && !isCut && exchange?.finishTunnel(incoming) ?? false
+        let isFinished = isTunnel && !isCut && exchange?.finishTunnel(input.bytes) ?? false
         dropIncoming()
-        outgoing = connection.configuration.buffers.empty
+        output.bytes = connection.configuration.buffers.empty
         privateConnection.take()?.close()
         exchange?.clientLeft(isCut: isCut && !isFinished)
     }
 
     func dropIncoming() {
-        connection.flow.receiving.take(incoming.readableBytes)
-        receiving.take(incoming.readableBytes)
-        incoming = connection.configuration.buffers.empty
+        connection.flow.receiving.take(input.bytes.readableBytes)
+        input.window.take(input.bytes.readableBytes)
+        input.bytes = connection.configuration.buffers.empty
     }
 
     // MARK: Deadline
@@ -128,7 +138,7 @@ final class HTTP2ClientStream: DeadlineKeeper {
         if watch.hasMoved(now, by: { last, now in now.clientTakes(since: last) }) {
             timer.set(connection.clock.now + connection.timeouts.response, for: self)
         } else {
-            reset(isCutting ? .internalError : .cancel)
+            reset(output.isCutting ? .internalError : .cancel)
         }
     }
 }

@@ -40,31 +40,36 @@ enum HTTP2Messages {
     /// - Parameters:
     ///   - head: Of a response of HTTP/1, whole and valid.
     ///   - opensWebSocket: A 101, which HTTP/2 does not have (RFC 8441 section 5).
-    static func response(_ head: ByteBuffer, opensWebSocket: Bool = false) -> HPACKHeaders {
+    /// - Returns: nil where it is too long for a frame.
+    static func response(_ head: ByteBuffer, opensWebSocket: Bool = false) -> HPACKHeaders? {
         let bytes = head.readableBytesUInt8Span
         var fields = HPACKHeaders()
         fields.reserveCapacity(16)
         let status = "HTTP/1.1 ".utf8.count
         fields.add(name: ":status", value: opensWebSocket ? "200" : bytes.string(status..<status + 3))
-        add(bytes, from: HTTP2Fields.start(bytes), to: &fields)
+        guard add(bytes, from: HTTP2Fields.start(bytes), to: &fields) else { return nil }
         if opensWebSocket { fields.remove(name: "sec-websocket-accept") }
         return fields
     }
 
     /// - Parameter section: Of HTTP/1, with its empty line.
-    /// - Returns: nil where it has no field.
+    /// - Returns: nil where it has no field, or is too long for a frame.
     static func trailers(_ section: ByteBuffer) -> HPACKHeaders? {
         guard section.readableBytes > 2 else { return nil }
         var fields = HPACKHeaders()
-        add(section.readableBytesUInt8Span, from: 0, to: &fields)
+        guard add(section.readableBytesUInt8Span, from: 0, to: &fields) else { return nil }
         return fields.isEmpty ? nil : fields
     }
 
-    private static func add(_ bytes: borrowing Span<UInt8>, from start: Int, to fields: inout HPACKHeaders) {
+    /// - Returns: Whether all of it fits in a frame.
+    private static func add(_ bytes: borrowing Span<UInt8>, from start: Int, to fields: inout HPACKHeaders) -> Bool {
+        var size = HTTP2BlockSize()
         HTTP2Fields.read(bytes, from: start) { name, value in
             // Its value must not stay in the table of the connection (RFC 7541 section 7.1.3).
             fields.add(name: name, value: value, indexing: name == "set-cookie" ? .neverIndexed : .indexable)
+            size.add(name, value)
         }
+        return size.fits
     }
 
     static func response(_ answer: ProblemAnswer, at time: UnixTime) -> HPACKHeaders {

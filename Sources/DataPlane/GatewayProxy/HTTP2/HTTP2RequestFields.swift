@@ -26,7 +26,7 @@ struct HTTP2RequestFields {
     }
 
     /// - Parameter written: A whole head of HTTP/1.1.
-    /// - Returns: nil where that is not one.
+    /// - Returns: nil where that is not one, or is too long for a frame.
     func read(_ written: ByteBuffer) -> HPACKHeaders? {
         let bytes = written.readableBytesUInt8Span
         let start = HTTP2Fields.start(bytes)
@@ -37,13 +37,17 @@ struct HTTP2RequestFields {
         fields.add(name: ":method", value: String(line[0]))
         fields.add(name: ":scheme", value: scheme.rawValue)
         fields.add(name: ":path", value: String(line[1]), indexing: hasSecretTarget ? .neverIndexed : .indexable)
+        var size = HTTP2BlockSize()
+        size.add(":path", String(line[1]))
         HTTP2Fields.read(bytes, from: start) { name, value in
+            size.add(name, value)
             // It is the first line, so the fields of HTTP/2 itself stand together.
             let name = name == "host" ? ":authority" : name
             fields.add(name: name, value: value, indexing: indexing(name))
         }
         if takesTrailers { fields.add(name: "te", value: "trailers") }
-        return fields
+        size.add(":method:scheme", line[0] + "https te: trailers")
+        return size.fits ? fields : nil
     }
 
     /// A compressed credential could be guessed bit by bit from the length of what is sent (RFC 7541 section 7.1).
@@ -52,11 +56,15 @@ struct HTTP2RequestFields {
         return isSecret ? .neverIndexed : .indexable
     }
 
-    /// - Parameter section: Trailers of HTTP/1, with the empty line.
+    /// - Parameter section: Trailers of HTTP/1, with the empty line. Those that are too long for a frame are dropped.
     static func read(trailers section: ByteBuffer) -> HPACKHeaders {
         var fields = HPACKHeaders()
-        HTTP2Fields.read(section.readableBytesUInt8Span, from: 0) { fields.add(name: $0, value: $1) }
-        return fields
+        var size = HTTP2BlockSize()
+        HTTP2Fields.read(section.readableBytesUInt8Span, from: 0) { name, value in
+            fields.add(name: name, value: value)
+            size.add(name, value)
+        }
+        return size.fits ? fields : HPACKHeaders()
     }
 }
 

@@ -58,6 +58,7 @@ extension HTTP2UpstreamConnection {
         let wasOpen = phase == .open
         // First: what is written can fail, and leads back to here.
         phase = .closed
+        retire()
         if wasOpen { write(.rootStream, .goAway(lastStreamID: .rootStream, errorCode: .noError, opaqueData: nil)) }
         context?.flush()
         guard let channel = context?.channel else { return }

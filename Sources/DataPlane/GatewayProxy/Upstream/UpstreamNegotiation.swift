@@ -144,7 +144,9 @@ final class UpstreamNegotiation: ChannelInboundHandler, RemovableChannelHandler,
     private func becomeHTTP2(_ context: ChannelHandlerContext, _ id: ConnectionID, _ done: @escaping Done) throws {
         let connection = dialer.makeHTTP2Connection(of: pool, id) { done($0.map { .http2($0) }) }
         let frames = HTTP2UpstreamConnection.frameHandler(connection.limits)
-        try context.pipeline.syncOperations.addHandlers([frames, connection], position: .after(self))
+        // One by one: of several that are added behind another the last would be added first, and write frames to nobody.
+        try context.pipeline.syncOperations.addHandler(frames, position: .after(self))
+        try context.pipeline.syncOperations.addHandler(connection, position: .after(frames))
         leave(context)
     }
 
