@@ -67,7 +67,8 @@ HTTPX = "import httpx, sys; print(httpx.get(sys.argv[1], timeout=20).raise_for_s
 NODE = """
 const http = require('http'), https = require('https'), tls = require('tls');
 const proxy = new URL(process.env.HTTPS_PROXY), url = new URL(process.argv[1]);
-http.request({ host: proxy.hostname, port: proxy.port, method: 'CONNECT', path: url.host }).on('connect', (_, socket) => {
+const to = { host: proxy.hostname, port: proxy.port, method: 'CONNECT', path: url.host, headers: { Host: url.host } };
+http.request(to).on('connect', (_, socket) => {
   const createConnection = () => tls.connect({ socket, servername: url.hostname });
   https.get(url, { createConnection }, (answer) => answer.pipe(process.stdout));
 }).end();

@@ -25,6 +25,10 @@ enum ForegroundProgram {
     static func replaceProcess(_ command: [String], environment: [String: String]) -> Failure {
         // Libraries of this process ignore it; programs expect that it ends them.
         _ = signal(SIGPIPE, SIG_DFL)
+        // Threads of a pool take no signals, and the program would have that from this one.
+        var none = sigset_t()
+        unsafe sigemptyset(&none)
+        unsafe pthread_sigmask(SIG_SETMASK, &none, nil)
         let code = SpawnedProgram.withCStrings(command) { argv in
             SpawnedProgram.withCStrings(environment.map { "\($0.key)=\($0.value)" }) { envp in
                 unsafe execute.map { execute in

@@ -20,9 +20,10 @@ package struct ProxyExceptions: Hashable, Sendable {
     /// For `NO_PROXY`.
     package var text: String { hosts.joined(separator: ",") }
 
-    /// For `http.nonProxyHosts` of Java.
+    /// For `http.nonProxyHosts` of Java, which adds all names of loopback to any list that is not empty.
     package var javaText: String {
-        hosts.map { $0.hasPrefix(".") ? "*" + $0 : $0.contains(":") ? "[\($0)]" : $0 }.joined(separator: "|")
+        guard Self.local.allSatisfy(hosts.contains) else { return "" }
+        return hosts.map { $0.hasPrefix(".") ? "*" + $0 : $0.contains(":") ? "[\($0)]" : $0 }.joined(separator: "|")
     }
 
     /// Clients differ in what an entry covers; this is the most that one of them takes it for.
