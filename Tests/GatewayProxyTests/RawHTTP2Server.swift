@@ -38,7 +38,7 @@ final class RawHTTP2Server {
     }
 
     func answer(_ text: String, stream: UInt32) throws {
-        try head(stream: stream)
+        try head([(":status", "200"), ("content-length", "\(text.utf8.count)")], stream: stream)
         content(text, stream: stream)
     }
 

@@ -34,6 +34,7 @@ class Stream:
         self.trailers = None
         self.is_complete = False
         self.is_reset = False
+        self.is_over = False
         self.waiting = bytearray()
         self.end = None
 
@@ -50,6 +51,8 @@ class Stream:
 
     def head(self, status, *fields, end=False):
         self.connection.h2.send_headers(self.number, [(":status", str(status)), *fields], end_stream=end)
+        if end:
+            self.ended()
 
     def answer(self, status=200, body=b"", fields=(), trailers=None):
         """Sends the body as the windows allow."""
@@ -73,16 +76,23 @@ class Stream:
             is_last = not self.waiting and self.end == []
             connection.send_data(self.number, part, end_stream=is_last)
             if is_last:
-                self.end = None
+                self.ended()
         if not self.waiting and self.end is not None and not self.is_reset:
             if self.end:
                 connection.send_headers(self.number, self.end, end_stream=True)
             else:
                 connection.end_stream(self.number)
-            self.end = None
+            self.ended()
+
+    def ended(self):
+        self.end = None
+        if not self.is_over:
+            self.is_over = True
+            self.connection.open -= 1
 
     def reset(self, code):
         self.connection.h2.reset_stream(self.number, code)
+        self.ended()
 
 
 class Connection:
@@ -102,7 +112,8 @@ class Connection:
 
     def run(self):
         with self.lock:
-            self.h2.local_settings.update(self.origin.settings)
+            # In the first SETTINGS, not behind it.
+            self.h2.local_settings = h2.settings.Settings(client=False, initial_values=self.origin.settings)
             self.h2.initiate_connection()
             self.origin.connected(self)
             self.flush()
@@ -145,13 +156,11 @@ class Connection:
             case h2.events.StreamEnded():
                 stream = self.streams[event.stream_id]
                 stream.is_complete = True
-                self.open -= 1
                 self.origin.respond(stream)
             case h2.events.StreamReset():
                 stream = self.streams[event.stream_id]
                 stream.is_reset = True
-                if not stream.is_complete:
-                    self.open -= 1
+                stream.ended()
                 self.origin.resets.append((event.stream_id, event.error_code))
             case h2.events.WindowUpdated() | h2.events.RemoteSettingsChanged():
                 for stream in list(self.streams.values()):

@@ -46,7 +46,7 @@ def test_a_credential_is_never_indexed(make_http2_origin, start):
 @pytest.mark.parametrize("protocol", ["auto", "http2"])
 def test_http2_that_the_upstream_chooses(make_secure_http2_origin, start, protocol):
     origin = make_secure_http2_origin("h2", "http/1.1")
-    gateway = start(origin, protocol)
+    gateway = start(origin, protocol, workers=1)
     for _ in range(3):
         assert requests.get(gateway.url + "/api/x", timeout=20).text == "ok"
     assert [connection.protocol for connection in origin.connections] == ["h2"]

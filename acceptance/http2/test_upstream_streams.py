@@ -122,7 +122,7 @@ def test_a_reset_ends_one_request_alone(make_http2_origin, start):
     gateway = start(origin)
     with concurrent.futures.ThreadPoolExecutor(1) as pool:
         other = pool.submit(get, gateway)
-        wait_until(lambda: held)
+        wait_until(lambda: held, 20, "the upstream sees it")
         answer = requests.post(gateway.url + "/api/reset", timeout=20)
         assert answer.status_code == 502 and answer.json()["code"] == "upstream-unreachable"
         assert other.result().text == "ok"
@@ -158,8 +158,8 @@ def test_a_client_that_leaves_cancels_its_stream(make_http2_origin, start):
     gateway = start(origin)
     with socket.create_connection(("127.0.0.1", gateway.port), 15) as client:
         client.sendall(f"GET /api/x HTTP/1.1\r\nHost: 127.0.0.1:{gateway.port}\r\n\r\n".encode())
-        wait_until(lambda: origin.requests)
-    wait_until(lambda: origin.resets)
+        wait_until(lambda: origin.requests, 20, "the upstream sees it")
+    wait_until(lambda: origin.resets, 20, "the upstream sees it")
     assert origin.resets == [(1, ErrorCodes.CANCEL)]
     origin.respond = lambda stream: stream.answer(200, b"ok")
     assert get(gateway).text == "ok" and len(origin.connections) == 1
@@ -173,17 +173,18 @@ def test_an_answer_before_the_end_of_the_request(make_http2_origin, start):
         head = f"POST /api/x HTTP/1.1\r\nHost: 127.0.0.1:{gateway.port}\r\nContent-Length: 1000000\r\n\r\n"
         client.sendall(head.encode() + b"x" * 1000)
         assert client.recv(65536).startswith(b"HTTP/1.1 413 ")
-    wait_until(lambda: origin.resets)
+    wait_until(lambda: origin.resets, 20, "the upstream sees it")
     origin.began = lambda stream: None
     assert get(gateway).text == "ok" and len(origin.connections) == 1
 
 
 def test_goaway_in_the_middle_of_a_load_fails_no_request(make_http2_origin, start):
     origin = make_http2_origin()
-    count = itertools.count(1)
 
     def respond(stream):
-        if next(count) % 25 == 0:
+        streams = stream.connection.streams
+        earlier = [other for number, other in streams.items() if number < stream.number]
+        if len(streams) >= 25 and all(other.is_complete for other in earlier):
             # Those that come behind it are not looked at.
             stream.connection.h2.close_connection(last_stream_id=stream.number)
             stream.connection.raw(stream.connection.h2.data_to_send())
@@ -235,7 +236,7 @@ def test_a_slow_client_stops_its_stream_and_no_other(make_http2_origin, start):
         client.sendall(
             f"GET /api/big HTTP/1.1\r\nHost: 127.0.0.1:{gateway.port}\r\nConnection: close\r\n\r\n".encode()
         )
-        wait_until(lambda: origin.requests)
+        wait_until(lambda: origin.requests, 20, "the upstream sees it")
         time.sleep(0.5)
         [big] = origin.requests
         assert len(big.waiting) > size // 2, "the upstream was not told to send all of it"
@@ -274,7 +275,7 @@ def test_a_silent_connection_is_asked_whether_it_lives(make_http2_origin, start)
     connection.lock.acquire()
     try:
         assert get(gateway).status_code == 504
-        wait_until(lambda: get(gateway).status_code == 200)
+        wait_until(lambda: get(gateway).status_code == 200, 20, "the upstream sees it")
     finally:
         connection.lock.release()
     assert len(origin.connections) == 2
@@ -291,7 +292,7 @@ def test_settings_and_pings_without_end_close_the_connection(make_http2_origin, 
         connection = origin.connections[-1]
         for _ in range(50):
             connection.raw(flood * 400)
-        wait_until(connection.ended.is_set)
+        wait_until(connection.ended.is_set, 20, "the connection ends")
     assert get(gateway).text == "ok"
 
 
