@@ -40,9 +40,9 @@ def target(secure_upstream):
 def serving(make_gateway, target, certificate_authority):
     """A gateway with a listener that intercepts; not started with `start=False`."""
 
-    def make(start=True, intercept=True, **more):
+    def make(start=True, intercept=True, connect=None, **more):
         route = {"upstream": target, "auth": BEARER, "tls": {"ca": str(certificate_authority.certificate)}}
-        place = {"address": f"127.0.0.1:{processes.free_port()}", "intercept": intercept}
+        place = {"address": f"127.0.0.1:{processes.free_port()}", "intercept": intercept, **({"connect": connect} if connect else {})}
         gateway = make_gateway({"routes": {"secure": route}, **more}, listeners=[place])
         gateway.place = place
         return gateway.start() if start else gateway
@@ -245,6 +245,19 @@ def test_a_listener_that_intercepts_is_needed(serving):
     gateway = serving(intercept=False)
     done = execute(gateway, "true")
     assert done.returncode == 3 and "intercept: true" in done.stderr and "listeners:" in done.stderr, done
+
+
+@pytest.mark.parametrize("options", [(), ("--ephemeral",)], ids=["running", "ephemeral"])
+def test_a_host_without_a_route_is_reached_without_a_credential(serving, target, certificate_authority, options):
+    routes = {"api": {"upstream": "https://api.example.test", "auth": BEARER}}
+    port = int(target.rsplit(":", 1)[1])
+    connect = {"unrouted": "tunnel", "allow": ["localhost", "127.0.0.0/8"], "ports": [port]}
+    show = ["curl", "-sS", "-o", "/dev/null", "-w", "%{http_connect} %{http_code}", "--noproxy", "", f"{target}/x"]
+    trusted = str(certificate_authority.certificate)
+    done = execute(serving(start=not options, routes=routes, connect=connect), *show, options=options, CURL_CA_BUNDLE=trusted)
+    assert done.stdout == "200 401", done
+    if not options:
+        assert execute(serving(routes=routes), *show).stdout == "404 000"
 
 
 def test_a_log_is_shown_on_a_failure_only(serving, tmp_path):
