@@ -53,7 +53,7 @@ extension RouteDecoder {
         ),
         "rewrite": KeyMeaning(
             "What of the upstream's own URLs is turned into URLs of the gateway.",
-            example: "links: false"
+            example: "{links: false}"
         ),
         "connection_auth": KeyMeaning(
             "Lets clients authenticate their connection with NTLM or Negotiate. For routes with auth: none.",
