@@ -124,10 +124,11 @@ def test_broken_trailers_of_a_request_never_end_it(shared, trailers, status, is_
         assert b"HTTP/1.1 " not in client.to_end(), "what followed was not served"
     wait(recorder.over, 5, "the origin's connection is closed")
     [wire] = origin.wires
-    # Where one read brings all of it, the connection to the origin ends unused.
-    is_judged_first = not is_late and len(trailers) < 1000
-    assert recorder.bodies == [b"" if is_judged_first else b"2\r\nhi\r\n0\r\n"], wire.received
-    assert wire.received == b"" or not is_judged_first and wire.received.endswith(b"\r\n\r\n" + recorder.bodies[0])
+    # Where one read brings all of it, the connection to the origin ends unused; the first request of a worker comes in parts.
+    may_be_unused = not is_late and len(trailers) < 1000
+    cut = b"2\r\nhi\r\n0\r\n"
+    assert recorder.bodies == [cut] or may_be_unused and recorder.bodies == [b""], wire.received
+    assert wire.received.endswith(b"\r\n\r\n" + cut) or may_be_unused and wire.received == b""
 
 
 def test_broken_trailers_behind_an_answer_that_has_begun_cut_it(shared):
