@@ -45,6 +45,12 @@ struct ConnectTests {
         #expect(Self.problem(fixture(clients: ["laptop"]).connect(Self.connect("up.example:443", field)))?.kind == kind)
     }
 
+    @Test func twoProofsAreRefused() {
+        let fields = ["Proxy-Authorization: Bearer laptop-token", "Proxy-Authorization: Bearer laptop-token"]
+        let request = Self.connect("up.example:443", fields[0], fields[1])
+        #expect(Self.problem(fixture(clients: ["laptop"]).connect(request))?.kind == .requestRefused)
+    }
+
     // MARK: Requests on the connection
 
     private static func get(_ host: String, _ path: String = "/a", _ fields: String...) -> String {

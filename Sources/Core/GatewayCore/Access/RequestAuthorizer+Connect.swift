@@ -18,6 +18,10 @@ extension RequestAuthorizer {
             return .refused(refusal(GatewayProblem(.requestRefused, "The target is no host and port."), on: listener))
         }
         let proof = head.first(.proxyAuthorization).map { bytes.array($0.value) }
+        guard head.section.fields.count(where: { $0.kind == .proxyAuthorization }) <= 1 else {
+            let problem = GatewayProblem(.requestRefused, "It has more than one Proxy-Authorization.")
+            return .refused(refusal(problem, on: listener))
+        }
         return decideConnect(to: bytes.string(authority.host).lowercased(), port: port, proof: proof, on: listener)
     }
 

@@ -55,6 +55,7 @@ package final class RequestAuthorizer: Sendable {
 
     let table: RouteTable
     private let matchPaths: [String]
+    let names: [String]
     let clients: ClientAuthenticator
     let access: AccessPlan
     let connect: [ListenerPlan.Address: ConnectPlan]
@@ -79,7 +80,8 @@ package final class RequestAuthorizer: Sendable {
     ) {
         let plans = routes.map(\.plan)
         table = RouteTable(plans)
-        matchPaths = plans.map(\.matchPath)
+        matchPaths = plans.filter { !$0.matchesAll }.map(\.matchPath)
+        names = plans.map(\.name)
         places = routes.map(\.places)
         subjects = routes.map(\.subject)
         clients = ClientAuthenticator(access.clients, sha256: sha256)
@@ -110,19 +112,35 @@ package final class RequestAuthorizer: Sendable {
             trace?.add(.hostRefused)
             return refuse(GatewayProblem(.requestRefused, "The Host is not a host name."), on: listener)
         }
-        let upstream =
-            isAbsolute
-            ? table.findUpstream(
+        var upstream: RouteTable.Match?
+        var shared: SharedUpstream?
+        if isAbsolute {
+            let scheme: Origin.Scheme = head.asksForTLS(bytes) ? .https : .http
+            switch table.findUpstream(
                 bytes,
-                scheme: head.asksForTLS(bytes) ? .https : .http,
+                scheme: scheme,
                 host: authority.host,
                 port: authority.port,
                 path: head.path
-            ) : nil
+            ) {
+            case .none: break
+            case .one(let route): upstream = .upstream(route)
+            case .shared(let found):
+                shared = found
+                let client = client(of: head, bytes, on: listener, &cache, trace)
+                upstream = found.route(for: client.client).map { .upstream($0) }
+            }
+        }
         if upstream == nil, let problem = hostRule.refusal(bytes, authority, head, on: listener) {
             trace?.add(.hostRefused)
             if isAbsolute { trace?.compare(nil, for: head, bytes, authority) }
-            return refuse(problem, on: listener)
+            guard let shared else { return refuse(problem, on: listener) }
+            return refuse(
+                shared,
+                client(of: head, bytes, on: listener, &cache, trace),
+                isProxyRequest: true,
+                on: listener
+            )
         }
         if let problem = originRule.refusal(head, bytes) {
             trace?.add(.originRefused)
@@ -155,19 +173,25 @@ package final class RequestAuthorizer: Sendable {
             trace?.add(.originRefused)
             return refuse(problem, on: listener)
         }
-        let match = table.findUpstream(
-            bytes,
-            scheme: .https,
-            host: authority.host,
-            port: origin.port,
-            path: head.path
-        )
+        var match: RouteTable.Match?
+        switch table.findUpstream(bytes, scheme: .https, host: authority.host, port: origin.port, path: head.path) {
+        case .none: break
+        case .one(let route): match = .upstream(route)
+        case .shared(let shared):
+            let client = client(of: head, bytes, on: listener, &cache, trace)
+            match = shared.route(for: client.client).map { .upstream($0) }
+            if match == nil {
+                trace?.add(.hostRefused)
+                trace?.compare(nil, for: head, bytes, authority)
+                return refuse(shared, client, isProxyRequest: false, on: listener)
+            }
+        }
         trace?.add(match.map { .routeFound(name: gates[$0.route].name, by: $0.way) } ?? .routeNotFound)
         trace?.compare(match, for: head, bytes, authority)
         return authenticate(head, bytes, match: match, isProxyRequest: false, on: listener, &cache, &trace)
     }
 
-    private func refuse(
+    func refuse(
         _ problem: GatewayProblem,
         on listener: ListenerIdentity,
         route: Int? = nil,
@@ -232,7 +256,7 @@ package final class RequestAuthorizer: Sendable {
     }
 
     /// On a connection whose CONNECT was taken, the fields of a request are for the upstream.
-    private func evidence(
+    func evidence(
         of head: borrowing RequestHead,
         _ bytes: borrowing Span<UInt8>,
         _ match: RouteTable.Match?,

@@ -117,6 +117,9 @@ extension PlanSummary.Route: PlanSummaryItem {
         add("upstream", plaintext ? "\(upstream) (plaintext)" : upstream)
         add("path", path)
         add("hosts", PlanSummary.list(hosts))
+        add("match.all", matchesAll.map(String.init))
+        add("match.upstream_path", upstreamPath)
+        add("match.default", isDefault.map(String.init))
         add("credential", credential ?? "none")
         add("as_user", asUser)
         if let headers, !headers.set.isEmpty { add("headers.set", PlanSummary.list(headers.set)) }
