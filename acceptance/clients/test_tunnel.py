@@ -190,6 +190,25 @@ def test_a_megabyte_of_tls_passes_as_it_is(tunnelling, tmp_path, certificate_aut
         nginx.stop()
 
 
+def test_the_proxy_may_speak_tls(start_gateway, origin, certificate_authority):
+    certificate, key = certificate_authority.issue("proxy", "DNS:localhost,IP:127.0.0.1")
+    place = {**listener([origin.port]), "tls": {"certificate": str(certificate), "private_key": {"file": str(key)}}}
+    gateway = start_gateway(ROUTE, listeners=[place])
+    gateway.place = place
+    context = ssl.create_default_context(cafile=certificate_authority.certificate)
+    wire = context.wrap_socket(dial(gateway), server_hostname="localhost")
+    wire.sendall(head(f"127.0.0.1:{origin.port}"))
+    assert wire.recv(4096).startswith(b"HTTP/1.1 200 ")
+    upstream = origin.accept()
+    data = bytes(range(256)) * 8192
+    threading.Thread(target=lambda: (upstream.sendall(data), upstream.shutdown(socket.SHUT_WR)), daemon=True).start()
+    assert read(wire, len(data)) == data and wire.recv(10) == b""
+    wire.sendall(b"behind the end of the server")
+    assert read(upstream, 28) == b"behind the end of the server"
+    wire.close()
+    assert ended(upstream)
+
+
 @pytest.mark.parametrize(
     ("allow", "target", "status", "words"),
     [
