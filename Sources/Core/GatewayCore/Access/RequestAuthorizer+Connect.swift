@@ -25,6 +25,18 @@ extension RequestAuthorizer {
         return decideConnect(to: bytes.string(authority.host).lowercased(), port: port, proof: proof, on: listener)
     }
 
+    /// The server in whose place the gateway answers a client that has named it in its TLS hello; nil where no route leads there.
+    package func origin(named name: String, on listener: ListenerIdentity) -> InterceptedOrigin? {
+        let host = Array(name.lowercased().utf8)
+        let ports = table.upstreamPorts(host.span, scheme: .https, host: host.indices)
+        guard
+            let port = [listener.port, Origin.Scheme.https.defaultPort, ports.min()].compactMap(\.self).first(
+                where: ports.contains
+            )
+        else { return nil }
+        return InterceptedOrigin(host: name, port: port, listenerPort: listener.port)
+    }
+
     /// Whether the client would get the same tunnel now: a reload has come.
     package func stillAdmits(_ tunnel: TunnelDestination, on listener: ListenerIdentity) -> Bool {
         let decision = decideConnect(to: tunnel.host, port: tunnel.port, proof: tunnel.proof, on: listener)

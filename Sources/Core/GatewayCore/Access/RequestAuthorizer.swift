@@ -166,7 +166,8 @@ package final class RequestAuthorizer: Sendable {
             origin.isNamed(by: authority, in: bytes), !isAbsolute || head.asksForTLS(bytes)
         else {
             trace?.add(.hostRefused)
-            let detail = "This connection was opened for \(origin.host):\(origin.port) (CONNECT)."
+            let way = origin.listenerPort == nil ? "CONNECT" : "the name in the TLS hello"
+            let detail = "This connection was opened for \(origin.host):\(origin.port) (\(way))."
             return refuse(GatewayProblem(.misdirected, detail), on: listener)
         }
         if let problem = originRule.refusal(head, bytes, own: origin) {
@@ -264,7 +265,7 @@ package final class RequestAuthorizer: Sendable {
         _ cache: inout ClientAuthenticationCache
     ) -> ClientAuthenticator.Evidence {
         if clients.isEmpty { return ClientAuthenticator.Evidence() }
-        if let origin = listener.intercepted {
+        if let origin = listener.intercepted, origin.listenerPort == nil {
             return clients.evidence(of: origin, in: head, bytes, cache: &cache)
         }
         return clients.evidence(in: head, bytes, places: match.map { places[$0.route] }, cache: &cache)

@@ -55,13 +55,18 @@ enum ListenerDecoder {
                     "reachable from other machines without TLS: tokens and content can be read on the way; \(advice)"
                 )
             }
-            return ListenerPlan(
+            var plan = ListenerPlan(
                 address: .tcp(host: host, port: port),
                 tls: tls,
                 intercepts: intercepts,
                 connect: connect,
                 span: span
             )
+            plan.usesLocalAuthority = fields.fields("tls")?.has("ca") ?? false
+            if plan.usesLocalAuthority, intercepts {
+                fields.error("intercept", "is for CONNECT, which a listener with \"tls: {ca: local}\" does not take")
+            }
+            return plan
         case (false, true):
             if fields.has("tls") { fields.error("tls", "is for addresses only, not for unix sockets") }
             guard let place = unix(fields), let span = fields.node("unix")?.span else { return nil }
@@ -78,13 +83,22 @@ enum ListenerDecoder {
 
     private static func tls(_ fields: ConfigFields) -> ListenerPlan.TLS? {
         fields.explain(tlsMeanings)
+        let authority = fields.word("ca", of: ["local"])
+        if authority != nil || fields.has("ca") {
+            for key in ["certificate", "private_key", "client_ca"] where fields.has(key) {
+                fields.error(key, "has no place beside \"ca: local\", which makes the certificates")
+            }
+            fields.know("certificate", "private_key", "client_ca")
+            fields.refuseUnknownKeys()
+            return nil
+        }
         let certificate = fields.requiredFilePath("certificate")
         let key = fields.requiredSecretText("private_key")
         fields.refuseNothing(behind: "client_ca", hint: "to ask clients for no certificate")
-        let authority = fields.filePath("client_ca")
+        let clientCA = fields.filePath("client_ca")
         fields.refuseUnknownKeys()
         guard let certificate, let key else { return nil }
-        return ListenerPlan.TLS(certificatePath: certificate, privateKey: key, clientCAPath: authority)
+        return ListenerPlan.TLS(certificatePath: certificate, privateKey: key, clientCAPath: clientCA)
     }
 
     static func admin(_ fields: ConfigFields) -> AdminPlan? {

@@ -16,7 +16,7 @@ package struct ArrivalListener: Hashable, Sendable {
     /// As the configuration has it.
     package init(_ plan: ListenerPlan) {
         let port: Int? = if case .tcp(_, let port) = plan.address { port } else { nil }
-        self.init(address: plan.address, port: port, isTLS: plan.tls != nil, intercepts: plan.intercepts)
+        self.init(address: plan.address, port: port, isTLS: plan.speaksTLS, intercepts: plan.intercepts)
     }
 
     package var identity: ListenerIdentity {

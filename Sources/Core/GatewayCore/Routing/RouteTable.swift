@@ -243,6 +243,16 @@ package struct RouteTable: Sendable {
         return candidates[index].shared.single.map { .one($0) } ?? .shared(candidates[index].shared)
     }
 
+    /// The ports at which routes lead to that host.
+    package func upstreamPorts(_ bytes: borrowing Span<UInt8>, scheme: Origin.Scheme, host: Range<Int>) -> Set<Int> {
+        var ports: Set<Int> = []
+        for candidate in upstreams[Self.hash(bytes, host)] ?? []
+        where candidate.scheme == scheme && bytes.equalsLowercased(host, candidate.host) {
+            ports.insert(candidate.port)
+        }
+        return ports
+    }
+
     /// Whether routes lead to that server, whatever the path.
     package func hasUpstream(
         _ bytes: borrowing Span<UInt8>,

@@ -65,7 +65,11 @@ extension PlanSummary.Listener: PlanSummaryItem {
             let place = users.isEmpty ? "unix \(unix)" : "unix \(unix), allow_users \(PlanSummary.list(users))"
             return place + intercepting
         }
-        let tls = tls ? (clientCertificates ? ", tls with client certificates" : ", tls") : ""
+        let tls =
+            tls
+            ? (clientCertificates
+                ? ", tls with client certificates"
+                : usesLocalAuthority == true ? ", tls of the local authority" : ", tls") : ""
         return "\(address ?? "")\(tls)\(intercepting)"
     }
 

@@ -10,6 +10,8 @@ package struct PlanSummary: Hashable, Sendable, Codable {
         package var clientCertificates: Bool
         /// nil for a listener that does not.
         package var intercepts: Bool?
+        /// nil for one with a certificate of its own, or none.
+        package var usesLocalAuthority: Bool?
         /// nil for a listener that refuses servers without a route.
         package var connect: Connect?
     }
@@ -198,7 +200,8 @@ extension PlanSummary {
 extension PlanSummary.Listener {
     package init(_ plan: ListenerPlan) {
         self.init(plan.address)
-        tls = plan.tls != nil
+        tls = plan.speaksTLS
+        if plan.usesLocalAuthority { usesLocalAuthority = true }
         clientCertificates = plan.tls?.clientCAPath != nil
         if plan.intercepts { intercepts = true }
         guard plan.connect.unrouted == .tunnel else { return }
