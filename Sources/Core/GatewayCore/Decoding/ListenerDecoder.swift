@@ -83,21 +83,21 @@ enum ListenerDecoder {
 
     private static func tls(_ fields: ConfigFields) -> ListenerPlan.TLS? {
         fields.explain(tlsMeanings)
-        let authority = fields.word("ca", of: ["local"])
-        if authority != nil || fields.has("ca") {
-            for key in ["certificate", "private_key", "client_ca"] where fields.has(key) {
-                fields.error(key, "has no place beside \"ca: local\", which makes the certificates")
-            }
-            fields.know("certificate", "private_key", "client_ca")
-            fields.refuseUnknownKeys()
-            return nil
-        }
-        let certificate = fields.requiredFilePath("certificate")
-        let key = fields.requiredSecretText("private_key")
+        let usesLocalAuthority = fields.word("ca", of: ["local"]) != nil || fields.has("ca")
+        let certificate = fields.filePath("certificate")
+        let key = fields.has("private_key") ? fields.requiredSecretText("private_key") : nil
         fields.refuseNothing(behind: "client_ca", hint: "to ask clients for no certificate")
         let clientCA = fields.filePath("client_ca")
+        for name in ["certificate", "private_key", "client_ca"] where usesLocalAuthority && fields.has(name) {
+            fields.error(name, "has no place beside \"ca: local\", which makes the certificates")
+        }
+        if !usesLocalAuthority {
+            // The value of a misspelt key may be the secret.
+            if !fields.has("private_key") { fields.hidesUnknownValues = true }
+            for name in ["certificate", "private_key"] where !fields.has(name) { fields.missing(name, orAnother: true) }
+        }
         fields.refuseUnknownKeys()
-        guard let certificate, let key else { return nil }
+        guard !usesLocalAuthority, let certificate, let key else { return nil }
         return ListenerPlan.TLS(certificatePath: certificate, privateKey: key, clientCAPath: clientCA)
     }
 
