@@ -24,6 +24,13 @@ SCENARIOS = {
     "64k": (32, "/64k", 0),
     "10m": (4, "/10m", 0),
 }
+# Of HTTP/2, as h2load has it: connections, streams of each at a time, and path.
+HTTP2_SCENARIOS = {
+    "8x32": (8, 32, "/json"),
+    "8x4": (8, 4, "/json"),
+    "32x1": (32, 1, "/json"),
+    "1x1 100m": (1, 1, "/100m"),
+}
 #: The gateway knows its client by it, and replaces it; the others replace it only.
 CLIENT_TOKEN = "brought-by-the-client"
 UNITS = {"us": 1, "ms": 1e3, "s": 1e6}
@@ -77,6 +84,33 @@ def wrk_figures(text):
     count = int(re.search(r"(\d+) requests in", text)[1])
     rate = float(re.search(r"Requests/sec:\s+([\d.]+)", text)[1])
     return {"count": count, "rate": rate, "p50": latency(50), "p99": latency(99)}
+
+
+def h2load(port, scenario, seconds, pin=()):
+    """Over plaintext, by prior knowledge."""
+    connections, streams, path = HTTP2_SCENARIOS[scenario]
+    words = ["h2load", "-t1", f"-c{connections}", f"-m{streams}", "-D", f"{seconds}s", "--window-bits=24", "--connection-window-bits=26"]
+    words += ["-H", f"authorization: Bearer {CLIENT_TOKEN}", f"http://127.0.0.1:{port}{path}"]
+    text = subprocess.run([*pin, *words], capture_output=True, text=True, check=True).stdout
+    done, good = int(re.search(r"(\d+) done", text)[1]), int(re.search(r"(\d+) 2xx", text)[1])
+    # What was on its way at the end counts as failed.
+    if not good or done - good > connections * streams:
+        raise SystemExit(f"not every request was answered well: {text}")
+    mean = re.search(r"time for request:\s+\S+\s+(\S+?)(us|ms|s)\s+(\S+?)(us|ms|s)", text)
+    worst, middle = float(mean[1]) * UNITS[mean[2]], float(mean[3]) * UNITS[mean[4]]
+    return {"count": good, "rate": good / seconds, "mean": middle, "max": worst}
+
+
+def http2_one_by_one(served, scenario, seconds, pin=()):
+    """As ``in_turn``, but one after the other: h2load has no turns."""
+    results = {}
+    for name, (pid, port) in served.items():
+        reset_peak(pid)
+        before = cpu_seconds(pid)
+        results[name] = figures = h2load(port, scenario, seconds, pin)
+        figures["cpu"] = (cpu_seconds(pid) - before) / figures["count"] * 1e6
+        figures["memory"] = memory(pid, "VmHWM")
+    return results
 
 
 def in_turn(served, scenario, seconds, pin=(), scripts=None):

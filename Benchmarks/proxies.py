@@ -66,11 +66,13 @@ def run_quietly(*words):
 class Stage:
     """A folder with everybody's configuration, and the processes that were started from it."""
 
-    def __init__(self, folder, gateways, tls=False, workers=1):
+    def __init__(self, folder, gateways, tls=False, workers=1, http2_clients=False, http2_upstream=False):
+        """With HTTP/2, over plaintext and by prior knowledge, the proxies speak nothing else on that side."""
         self.folder = pathlib.Path(folder)
         self.gateways = gateways
         self.tls = tls
         self.workers = workers
+        self.http2_clients, self.http2_upstream = http2_clients, http2_upstream
         self.scheme = "https" if tls else "http"
         self.binaries = binaries()
         self.upstream_port = free_port()
@@ -144,7 +146,7 @@ class Stage:
     def write_all(self):
         self.certificates()
         (self.folder / "www").mkdir()
-        for name, size in (("64k", 65536), ("10m", 10485760)):
+        for name, size in (("64k", 65536), ("10m", 10485760), ("100m", 104857600)):
             (self.folder / "www" / name).write_bytes(os.urandom(size))
         self.folder.chmod(0o755)
         self.write_upstream()
@@ -190,7 +192,7 @@ class Stage:
             f"""sendfile on; tcp_nopush on; default_type application/json; map_hash_bucket_size 128;
               map $http_authorization $welcome {{ default 0; "Bearer {TOKEN}" 1; }}
               server {{
-                listen 127.0.0.1:{self.upstream_port} {"ssl" if self.tls else ""} backlog=4096;
+                listen 127.0.0.1:{self.upstream_port} {"ssl" if self.tls else ""} {"http2" if self.http2_upstream else ""} backlog=4096;
                 ssl_certificate {self.folder}/cert.pem; ssl_certificate_key {self.folder}/key.pem; ssl_protocols TLSv1.3;
                 if ($welcome = 0) {{ return 401 "not welcome"; }}
                 location = /json {{ return 200 '{{"items": [{items}]}}'; }}
@@ -217,7 +219,8 @@ class Stage:
             f"""proxy_buffers 16 64k; proxy_buffer_size 64k; proxy_busy_buffers_size 128k; proxy_max_temp_file_size 0;
               upstream up {{ server 127.0.0.1:{self.upstream_port}; keepalive 512; keepalive_requests 1000000000; }}
               server {{
-                listen 127.0.0.1:{port} backlog=4096;
+                listen 127.0.0.1:{port} {"http2" if self.http2_clients else ""} backlog=4096;
+                http2_max_concurrent_streams 256;
                 {locations}
               }}""",
         )
@@ -236,12 +239,12 @@ defaults
   timeout server 600s
   http-reuse always
 frontend f
-  bind 127.0.0.1:{self.ports.get("haproxy", 0)}
+  bind 127.0.0.1:{self.ports.get("haproxy", 0)}{" proto h2" if self.http2_clients else ""}
   default_backend b
 backend b
   http-request set-header Authorization "Bearer {TOKEN}"
   http-request set-header Host 127.0.0.1:{self.upstream_port}
-  server s 127.0.0.1:{self.upstream_port} {secured if self.tls else ""}
+  server s 127.0.0.1:{self.upstream_port} {secured if self.tls else ""}{" proto h2" if self.http2_upstream else ""}
 """,
         )
 
@@ -283,6 +286,11 @@ http://127.0.0.1:{self.ports.get("caddy", 0)} {{
         common_tls_context:
           tls_params: {{tls_minimum_protocol_version: TLSv1_3, tls_maximum_protocol_version: TLSv1_3}}
           validation_context: {{trusted_ca: {{filename: {self.folder}/ca.pem}}}}"""
+        http2 = f"""
+    typed_extension_protocol_options:
+      envoy.extensions.upstreams.http.v3.HttpProtocolOptions:
+        "@type": {types}.upstreams.http.v3.HttpProtocolOptions
+        explicit_http_config: {{http2_protocol_options: {{}}}}"""
         address = "{address: {socket_address: {address: 127.0.0.1, port_value: %d}}}" % self.upstream_port
         self.write(
             "envoy.yaml",
@@ -296,7 +304,7 @@ http://127.0.0.1:{self.ports.get("caddy", 0)} {{
         typed_config:
           "@type": {types}.filters.network.http_connection_manager.v3.HttpConnectionManager
           stat_prefix: i
-          codec_type: HTTP1
+          codec_type: {"HTTP2" if self.http2_clients else "HTTP1"}
           generate_request_id: false
           route_config:
             virtual_hosts:
@@ -323,7 +331,7 @@ http://127.0.0.1:{self.ports.get("caddy", 0)} {{
     type: STATIC
     connect_timeout: 5s
     circuit_breakers: {{thresholds: [{{max_connections: 8192, max_pending_requests: 8192, max_requests: 8192}}]}}
-    load_assignment: {{cluster_name: up, endpoints: [{{lb_endpoints: [{{endpoint: {address}}}]}}]}}{secured if self.tls else ""}
+    load_assignment: {{cluster_name: up, endpoints: [{{lb_endpoints: [{{endpoint: {address}}}]}}]}}{secured if self.tls else ""}{http2 if self.http2_upstream else ""}
 """,
         )
 
@@ -334,6 +342,7 @@ http://127.0.0.1:{self.ports.get("caddy", 0)} {{
         routes = routes or f"""bench: {{match: {{path: /}}, auth: {{strategy: bearer, token: "{TOKEN}"}}, {rules}, TO}}
   other: {{match: {{path: /other}}, auth: {{strategy: bearer, token: "{TOKEN}"}}, {rules}, TO}}"""
         target = f"upstream: '{self.scheme}://127.0.0.1:{self.upstream_port}'" + (f", {secured}" if secured else "")
+        target += ", protocol: http2" if self.http2_upstream else ""
         self.write(
             f"{name}.yaml",
             f"""version: 1

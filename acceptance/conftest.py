@@ -21,6 +21,7 @@ from harness.authority import Authority
 from harness.configs import CANARY, plain_config
 from harness.clock import fake_clock
 from harness.gateway import Gateway
+from harness.http2_origin import HTTP2Origin, server_context
 from harness.marks import ALL_TESTS, marks_by_name
 from harness.names import NameServer, private_network
 from harness.origin import RecordingOrigin
@@ -145,6 +146,31 @@ def make_origin():
 @pytest.fixture
 def origin(make_origin):
     return make_origin()
+
+
+@pytest.fixture
+def make_http2_origin():
+    """Starts origins that speak HTTP/2, by prior knowledge or over TLS when they are given a context for that."""
+    made = []
+
+    def make(*arguments, **options):
+        made.append(HTTP2Origin(*arguments, **options))
+        return made[-1]
+
+    yield make
+    for origin in made:
+        origin.stop()
+
+
+@pytest.fixture
+def make_secure_http2_origin(make_http2_origin, certificate_authority):
+    """The same with TLS; it offers these protocols."""
+
+    def make(*protocols, **options):
+        certificate, key = certificate_authority.issue("http2", "IP:127.0.0.1,DNS:upstream.test")
+        return make_http2_origin(server_context(certificate, key, *protocols), **options)
+
+    return make
 
 
 @pytest.fixture

@@ -19,6 +19,7 @@ enum FolderTable {
             "Secrets": ["Text"],
         ],
         [
+            "Clients": ["Addresses", "Secrets", "Text", "Time"],
             "Config": ["Addresses", "Secrets", "Text"],
             "Connections": ["Errors", "Text", "Time"],
             "HTTP": ["Errors", "Text"],
@@ -27,6 +28,7 @@ enum FolderTable {
         ],
         [
             "HTTP1": ["Addresses", "HTTP", "Text"],
+            "HTTP2": ["HTTP", "Text", "Time"],
             "Rejections": ["HTTP", "Text", "Time"],
             "Tracing": ["HTTP", "Text", "Time"],
         ],
@@ -48,16 +50,21 @@ enum FolderTable {
                 "Addresses", "Audit", "Auth", "Config", "Credentials", "HTTP", "Plan", "Secrets", "Text", "Time",
                 "Tokens",
             ],
-            "Exchange": ["Audit", "Credentials", "Errors", "HTTP", "Plan", "Rejections", "Text", "Time", "Tracing"],
             "Routing": ["Addresses", "Plan", "Text"],
+        ],
+        ["Links": ["Addresses", "HTTP", "Plan", "Routing", "Text"]],
+        [
+            "Exchange": [
+                "Audit", "Credentials", "Errors", "HTTP", "Links", "Plan", "Rejections", "Text", "Time", "Tracing",
+            ]
         ],
         [
             "Access": [
                 "Addresses", "Auth", "Credentials", "Errors", "HTTP", "Plan", "Routing", "Secrets", "Text", "Time",
             ],
             "Ports": [
-                "Audit", "Auth", "Config", "Credentials", "Errors", "Exchange", "Plan", "Secrets", "Text", "Time",
-                "Tokens", "Traffic",
+                "Audit", "Auth", "Clients", "Config", "Credentials", "Errors", "Exchange", "Plan", "Secrets", "Text",
+                "Time", "Tokens", "Traffic",
             ],
             "Schema": ["Auth", "Config", "Decoding", "Secrets", "Text"],
             "Telemetry": ["Addresses", "Errors", "Exchange", "Text", "Time", "Tokens", "Tracing"],
@@ -68,7 +75,7 @@ enum FolderTable {
                 "Tokens",
             ]
         ],
-        ["Doctor": ["Addresses", "Config", "Errors", "Plan", "Ports", "Text", "Time", "Tokens"]],
+        ["Doctor": ["Addresses", "Clients", "Config", "Errors", "Plan", "Ports", "Text", "Time", "Tokens"]],
     ]
 
     private static let runtime: [Layer] = [
@@ -81,6 +88,7 @@ enum FolderTable {
         [
             "Anchor": ["Secrets"],
             "Console": ["State"],
+            "Programs": ["Secrets"],
         ],
         [
             "Configuration": ["Console", "Secrets", "Time"],
@@ -106,8 +114,8 @@ enum FolderTable {
         ],
         [
             "Commands": [
-                "Anchor", "Assembly", "Configuration", "Console", "Observability", "Operator", "Plan", "Secrets",
-                "State", "Storage", "Time",
+                "Anchor", "Assembly", "Configuration", "Console", "Observability", "Operator", "Plan", "Programs",
+                "Secrets", "State", "Storage", "Time",
             ]
         ],
         [

@@ -35,6 +35,14 @@ struct AdminServerTests {
         }
     }
 
+    @Test func aBrowserIsToldWhichRequestsGoThroughTheGateway() async throws {
+        try await withServer(control) { (port: Int) async throws in
+            let script = try await get("/proxy.pac", port)
+            #expect(script.status == .ok && script.type == ProxyAutoConfig.contentType)
+            #expect(script.text.contains(#""https://api.box.com:443": "PROXY 127.0.0.1:8082""#))
+        }
+    }
+
     @Test func clientsThatStayKeepNobodyOut() async throws {
         try await withServer(control) { (port: Int) async throws in
             var clients: [any Channel] = []

@@ -25,7 +25,8 @@ struct PageTests {
                 configurationDigest: "8a04c3",
                 configurationLoadedAt: "2026-11-25T12:13:02.000Z",
                 listeners: ["http://127.0.0.1:8080"],
-                clients: ["ci"]
+                clients: ["ci"],
+                proxy: ProxyOffer()
             ),
             readiness: readiness,
             routes: routes,

@@ -42,7 +42,19 @@ final class ScriptedControl: GatewayControl {
             configurationDigest: "8a04c3",
             configurationLoadedAt: "2026-11-25T11:59:00.000Z",
             listeners: ["http://127.0.0.1:8080"],
-            clients: ["ci"]
+            clients: ["ci"],
+            proxy: ProxyOffer(
+                endpoints: [
+                    ProxyEndpoint(
+                        host: "127.0.0.1",
+                        port: 8082,
+                        isTLS: false,
+                        intercepts: true,
+                        requiresClientToken: false
+                    )
+                ],
+                origins: ["https://api.box.com"]
+            )
         )
     }
 
@@ -56,6 +68,11 @@ final class ScriptedControl: GatewayControl {
     func rotateKey() async -> Result<KeyRotationReport, GatewayProblem> {
         actions.withLock { $0.append("rotate key") }
         return .success(KeyRotationReport(tokens: 2, file: "/state/token.key.encryption"))
+    }
+
+    func rotateAuthority() async -> Result<AuthorityRotationReport, GatewayProblem> {
+        actions.withLock { $0.append("rotate authority") }
+        return .success(AuthorityRotationReport(scopes: ["api.box.com"], file: "/state/ca/ca.pem"))
     }
 
     func servedPlan() async -> ServedPlan? { nil }

@@ -105,7 +105,7 @@ struct LocalAuthorityTests {
         let authority = open()
         try authority.cover(["api.example"])
         let issuer = try chain(authority, "api.example").issuer
-        clock.advance(by: LocalAuthority.life - LocalAuthority.overlap)
+        clock.advance(by: .seconds(90 * 86_400) - LocalAuthority.overlap)
         #expect(try authority.cover(["api.example"]) == ["api.example"])
         #expect(try chain(authority, "api.example").issuer == issuer)
         clock.advance(by: LocalAuthority.overlap)
@@ -113,6 +113,40 @@ struct LocalAuthorityTests {
         #expect(try authority.cover(["api.example"]).isEmpty)
         #expect(try chain(authority, "api.example").issuer != issuer)
         #expect(try roots().count == 1)
+    }
+
+    @Test func aPermittedSuffixNeedsNoNewTrust() throws {
+        let plan = LocalAuthorityPlan(permit: ["box.example"])
+        let authority = open()
+        #expect(
+            try authority.cover(["api.box.example", "other.example"], as: plan) == ["box.example", "other.example"]
+        )
+        #expect(try authority.cover(["new.box.example", "box.example"], as: plan).isEmpty)
+        let issuer = try chain(authority, "new.box.example").issuer
+        #expect(try issuer.extensions.nameConstraints.map { Array($0.permittedDNSDomains) } == ["box.example"])
+        #expect(throws: LeafError.self) { try authority.leaf(for: "notbox.example") }
+    }
+
+    @Test func withoutConstraintsOneIssuerSignsForAll() throws {
+        let authority = open()
+        let open = LocalAuthorityPlan(isConstrained: false, days: 1)
+        #expect(try authority.cover(["api.example"], as: open) == ["*"])
+        #expect(try authority.cover(["api.example", "new.example"], as: open).isEmpty)
+        #expect(try chain(authority, "new.example").issuer.extensions.nameConstraints == nil)
+        // A key that signs for any host does not stay.
+        #expect(try authority.cover(["api.example"]) == ["api.example"])
+        #expect(try roots().count == 1)
+        #expect(throws: LeafError.self) { try authority.leaf(for: "new.example") }
+    }
+
+    @Test func aRotationEndsWhatWasBefore() throws {
+        let authority = open()
+        try authority.cover(["api.example"])
+        let (root, issuer, generation) = (try roots(), try chain(authority, "api.example").issuer, authority.generation)
+        #expect(try authority.rotate(["api.example"], as: LocalAuthorityPlan(days: 2)) == ["api.example"])
+        #expect(try roots().count == 1 && roots() != root && authority.generation != generation)
+        let new = try chain(authority, "api.example").issuer
+        #expect(new != issuer && new.notValidAfter < issuer.notValidAfter)
     }
 
     @Test func anAddressIsNoName() throws {

@@ -96,9 +96,11 @@ final class RawConnection: @unchecked Sendable {
         }
     }
 
-    func read(count: Int) -> String? {
+    func read(count: Int) -> String? { readBytes(count).map { String(decoding: $0, as: UTF8.self) } }
+
+    func readBytes(_ count: Int) -> [UInt8]? {
         while buffered.count < count { guard receive() else { return nil } }
-        return String(decoding: take(count), as: UTF8.self)
+        return take(count)
     }
 
     /// Everything up to the end.

@@ -188,6 +188,25 @@ struct WithdrawalTests {
         }
     }
 
+    @Test func aStreamOfHTTP2IsCutAndItsConnectionGoesOn() async throws {
+        let origin = try RawOrigin { connection, _, _ in
+            _ = connection.readMessage()
+            connection.send("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nabc")
+            _ = connection.read(count: 1)
+        }
+        let source = LockableSource()
+        try await withProxy(origin, source: source) { proxy in
+            let client = try RawHTTP2Client(port: proxy.port)
+            defer { client.close() }
+            let stream = try client.begin()
+            #expect(try client.response(stream, until: 3).text == "abc")
+            source.lock()
+            try #expect(proxy.withdraw(source) == [])
+            #expect(try client.response(stream).reset == 2)
+            #expect(try client.response(try client.begin()).status == "503")
+        }
+    }
+
     @Test func otherCredentialsAreNotTouched() async throws {
         let mayGoOn = Atomic(false)
         let origin = try RawOrigin { connection, _, _ in

@@ -105,6 +105,7 @@ struct ConfigKeyTests {
         #expect(with.tokens == without.tokens, "\(written)")
         #expect(with.limits == without.limits, "\(written)")
         #expect(with.telemetry == without.telemetry, "\(written)")
+        #expect(with.localAuthority == without.localAuthority, "\(written)")
     }
 
     // MARK: Search

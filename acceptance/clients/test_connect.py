@@ -16,6 +16,7 @@ import requests
 from cryptography import x509
 from harness import debian, processes
 from harness.configs import BEARER, CANARY
+from harness.https_clients import GIT
 from harness.tls import nginx_over_tls
 
 TOKEN = "token-of-the-laptop-1"
@@ -75,6 +76,21 @@ def test_curl_gets_the_credential(intercepting):
     done = curl(gateway)
     assert done.returncode == 0 and "HTTP/1.1 200 OK" in done.stdout and "GET /x" in done.stdout, done
     assert "Gateway-Request-Id" in done.stdout
+
+
+def test_http2_inside(intercepting):
+    """Agreed on by ALPN behind the CONNECT, of which the credential of the proxy is the client's."""
+    gateway = intercepting(access={"clients": {"laptop": {"token": TOKEN}}})
+    words = ["--http2", "-x", gateway.proxy.replace("//", f"//laptop:{TOKEN}@"), "--cacert", gateway.ca, gateway.target + "/x"]
+    done = subprocess.run(["curl", "-sS", "-i", *words], capture_output=True, text=True, timeout=30, env=processes.environment())
+    assert done.returncode == 0 and "HTTP/2 200" in done.stdout and "GET /x" in done.stdout, done
+    context = ssl.create_default_context(cafile=gateway.ca)
+    proxy = httpx.Proxy(gateway.proxy, auth=("laptop", TOKEN))
+    with httpx.Client(http1=False, http2=True, verify=context, proxy=proxy) as client:
+        answers = [client.get(gateway.target + "/x") for _ in range(3)]
+        other = client.get(gateway.target + "/x", headers={"Host": "other.test"})
+    assert {(answer.status_code, answer.http_version) for answer in answers} == {(200, "HTTP/2")}
+    assert other.status_code == 421
 
 
 def with_requests(gateway, path):
@@ -144,7 +160,7 @@ def test_git_clones_and_pushes(git_server, start_gateway, certificate_authority,
     place = listener()
     gateway = start_gateway({"routes": {"git": route}}, listeners=[place])
     ca = gateway.run("ca", "show", "--path").stdout.strip()
-    proxy = {"HTTPS_PROXY": f"http://{place['address']}", "GIT_SSL_CAINFO": ca}
+    proxy = {"HTTPS_PROXY": f"http://{place['address']}", **dict.fromkeys(GIT.trust, ca)}
     git("clone", f"{upstream}/project.git", "work", **proxy)
     (tmp_path / "work/file").write_bytes(os.urandom(3 << 20))
     git("add", "file", cwd=tmp_path / "work")

@@ -21,6 +21,8 @@ SPELLINGS = {
     "decoded": SECRET,
     "capital letters": urllib.parse.quote(SECRET.upper(), safe=""),
 }
+#: Links are another matter (test_links.py).
+UNCHANGED = {"rewrite": {"links": False}}
 #: Where it stands; S is the secret.
 PLACES = {
     "the parameter": "/y?a=1&key=S&b=2",
@@ -56,8 +58,8 @@ def auth(**changes):
 def gateway(standing_recorder, make_module_gateway):
     """With a route whose credential is in the query, and one without a credential."""
     routes = {
-        "api": {"upstream": standing_recorder.url, "auth": auth()},
-        "open": {"upstream": standing_recorder.url, "auth": "none"},
+        "api": {"upstream": standing_recorder.url, "auth": auth(), **UNCHANGED},
+        "open": {"upstream": standing_recorder.url, "auth": "none", **UNCHANGED},
     }
     return make_module_gateway({"routes": routes}).start()
 
@@ -140,7 +142,7 @@ def test_nor_does_an_answer_that_opens_a_tunnel(make_script, start_gateway):
         wire.send(f"HTTP/1.1 101 Switching Protocols\r\n{fields}\r\n".encode())
         wire.to_end()
 
-    gateway = start_gateway({"routes": {"api": {"upstream": make_script(steps).url, "auth": auth()}}})
+    gateway = start_gateway({"routes": {"api": {"upstream": make_script(steps).url, "auth": auth(), **UNCHANGED}}})
     with connect(gateway.port) as client:
         client.send(get(gateway, "Connection: Upgrade", "Upgrade: chat"))
         head = client.head()
@@ -156,7 +158,7 @@ def test_a_token_that_is_renewed_is_not_repeated_whichever_it_is(token_server, m
         "acquire": [{"method": "GET", "url": token_server.url + "/token", "outputs": {"token": "/access_token"}}],
         "apply": {"query": "key"},
     }
-    config = {"credentials": {"me": recipe}, "routes": {"api": {"upstream": repeating.url, "auth": "me"}}}
+    config = {"credentials": {"me": recipe}, "routes": {"api": {"upstream": repeating.url, "auth": "me", **UNCHANGED}}}
     gateway = start_gateway(config)
     for number in (1, 2):
         answer = ask(gateway)

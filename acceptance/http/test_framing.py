@@ -24,9 +24,9 @@ def gateway(origin, start_gateway):
 @pytest.mark.parametrize(
     "interim",
     [
-        b"HTTP/1.1 103 Early Hints\r\nLink: </style.css>; rel=preload\r\n\r\n",
+        b"HTTP/1.1 103 Early Hints\r\nLink: <style.css>; rel=preload\r\n\r\n",
         b"HTTP/1.1 100 Continue\r\n\r\n",
-        b"HTTP/1.1 102 Processing\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </a>; rel=preload\r\n\r\n",
+        b"HTTP/1.1 102 Processing\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: <a>; rel=preload\r\n\r\n",
     ],
 )
 def test_interim_responses_come_before_the_final_one_and_at_once(against, interim):
@@ -54,7 +54,7 @@ def test_interim_responses_come_before_the_final_one_and_at_once(against, interi
 
 
 def test_an_interim_response_is_not_sent_to_a_client_of_1_0(against):
-    gateway, _ = against(answering(b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n" + OK))
+    gateway, _ = against(answering(b"HTTP/1.1 103 Early Hints\r\nLink: <a>\r\n\r\n" + OK))
     answer = raw.exchange(gateway.port, get(gateway, version="1.0"))
     assert (answer.status, answer.body) == (200, b"ok") and b"Early" not in answer.data
 

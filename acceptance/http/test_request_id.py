@@ -60,7 +60,7 @@ def test_an_interim_answer_has_none_and_a_tunnel_has_one(start_gateway, make_scr
         if b"Upgrade: echo" in head:
             wire.send(b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")
         else:
-            wire.send(b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n" + OK)
+            wire.send(b"HTTP/1.1 103 Early Hints\r\nLink: <a>\r\n\r\n" + OK)
         wire.to_end()
 
     gateway = start_gateway(config(make_script(steps)))

@@ -46,14 +46,14 @@ def test_a_field_of_the_hop_to_the_origin_stays_there(shared, name):
 
 
 def test_the_same_holds_for_interim_answers_and_for_a_switch(shared):
-    interim = b"HTTP/1.1 103 Early Hints\r\nConnection: X-Hop\r\nX-Hop: a\r\nKeep-Alive: timeout=5\r\nLink: </a>\r\n\r\n"
+    interim = b"HTTP/1.1 103 Early Hints\r\nConnection: X-Hop\r\nX-Hop: a\r\nKeep-Alive: timeout=5\r\nLink: <a>\r\n\r\n"
     switch = (
         b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade, X-Hop\r\nUpgrade: echo\r\nX-Hop: a\r\nKeep-Alive: a\r\n\r\n"
     )
     gateway, _ = shared(answering(interim + switch))
     with connect(gateway.port) as client:
         client.send(get(gateway, "Connection: Upgrade", "Upgrade: echo"))
-        assert client.head() == b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n"
+        assert client.head() == b"HTTP/1.1 103 Early Hints\r\nLink: <a>\r\n\r\n"
         head = client.head()
         assert head.startswith(b"HTTP/1.1 101 ") and b"\r\nUpgrade: echo\r\n" in head
         assert b"\r\nConnection: Upgrade\r\n" in head and b"x-hop" not in head.lower() and b"keep-alive" not in head.lower()
@@ -98,7 +98,7 @@ BROKEN_FIELDS = {
 
 
 @pytest.mark.parametrize("field", BROKEN_FIELDS.values(), ids=[name.replace(" ", "-") for name in BROKEN_FIELDS])
-@pytest.mark.parametrize("interim", [b"", b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n"], ids=["final", "after-103"])
+@pytest.mark.parametrize("interim", [b"", b"HTTP/1.1 103 Early Hints\r\nLink: <a>\r\n\r\n"], ids=["final", "after-103"])
 def test_a_broken_field_of_an_answer_is_a_502(shared, field, interim):
     head, body, client, _ = answered(shared, interim + b"HTTP/1.1 200 OK\r\n" + field + BODY)
     if interim:
@@ -189,7 +189,7 @@ def test_a_broken_status_line_is_a_502(shared, line):
 # Heads that are too large
 
 
-@pytest.mark.parametrize("interim", [b"", b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n"], ids=["final", "after-103"])
+@pytest.mark.parametrize("interim", [b"", b"HTTP/1.1 103 Early Hints\r\nLink: <a>\r\n\r\n"], ids=["final", "after-103"])
 @pytest.mark.parametrize(
     "fields",
     [b"X-A: " + b"a" * 2100 + b"\r\n", b"".join(b"X-%d: a\r\n" % number for number in range(21)), b"X-A: a" * 50_000],
@@ -233,7 +233,7 @@ def test_what_a_broken_answer_left_is_nobodys_answer(shared):
 @pytest.mark.parametrize("fields", [b"X-Api-Key: CANARY-5f2c9a\r\n", b"x-api-key: another\r\n", b"X_API_key: CANARY-5f2c9a\r\n"])
 def test_a_field_that_carries_the_credential_does_not_come_back(origin, make_script, start_gateway, fields):
     """An origin that echoes what it was asked with, in its head, before it and behind its content."""
-    early = b"HTTP/1.1 103 Early Hints\r\n" + fields + b"Link: </a>\r\n\r\n"
+    early = b"HTTP/1.1 103 Early Hints\r\n" + fields + b"Link: <a>\r\n\r\n"
     final = b"HTTP/1.1 200 OK\r\nX-First: 1\r\n" + fields + b"X-Last: 2\r\nTransfer-Encoding: chunked\r\n\r\n"
     script = make_script(answering(early + final + b"2\r\nok\r\n0\r\n" + fields + b"X-Sum: 1\r\n\r\n"))
     auth = {"strategy": "header", "name": "X-Api-Key", "value": "CANARY-5f2c9a"}

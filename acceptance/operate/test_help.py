@@ -157,7 +157,7 @@ def test_each_example_can_be_typed():
 
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 #: Options of other programs that the documents name.
-FOREIGN = {"--unix-socket", "--pinnedpubkey"}
+FOREIGN = {"--unix-socket", "--pinnedpubkey", "--network", "--env-file"}
 
 
 def spans(document):

@@ -18,6 +18,10 @@ struct AdminRouter: Sendable {
         router.get("/metrics") { _, _ in
             AdminResponse.text(await options.metrics(), type: "text/plain; version=0.0.4; charset=utf-8")
         }
+        router.get("/proxy.pac") { _, _ in
+            let script = ProxyAutoConfig(await options.control.overview().proxy)
+            return AdminResponse.text(script.text, type: ProxyAutoConfig.contentType)
+        }
         router.get("/api/overview") { _, _ in AdminResponse.json(await options.control.overview()) }
         router.get("/api/routes") { _, _ in AdminResponse.json(await options.control.routes()) }
         router.get("/api/traffic") { _, _ in AdminResponse.json(await options.control.traffic()) }
@@ -25,6 +29,7 @@ struct AdminRouter: Sendable {
         AdminTokens(options: options).routes(on: router)
         router.post("/api/reload") { request, _ in await reload(request) }
         router.post("/api/key/rotate") { request, _ in await rotateKey(request) }
+        router.post("/api/ca/rotate") { request, _ in await rotateAuthority(request) }
         router.get("/api/plan") { request, _ in await servedPlan(request) }
         if let logins = options.logins { AdminLogins(control: logins, authorization: authorization).routes(on: router) }
         if let vending = options.vending {
@@ -54,6 +59,14 @@ struct AdminRouter: Sendable {
     private func rotateKey(_ request: Request) async -> Response {
         if let refusal = authorization.refusal(of: request) { return refusal }
         switch await options.control.rotateKey() {
+        case .success(let report): return AdminResponse.json(report)
+        case .failure(let problem): return AdminResponse.problem(problem)
+        }
+    }
+
+    private func rotateAuthority(_ request: Request) async -> Response {
+        if let refusal = authorization.refusal(of: request) { return refusal }
+        switch await options.control.rotateAuthority() {
         case .success(let report): return AdminResponse.json(report)
         case .failure(let problem): return AdminResponse.problem(problem)
         }

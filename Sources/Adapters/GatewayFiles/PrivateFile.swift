@@ -49,9 +49,9 @@ package enum PrivateFile {
     }
 
     /// Replaces what is at `path`: readers see the old content or the new one, after a crash too.
-    package static func replace(_ path: String, with content: [UInt8]) throws(Failure) {
+    package static func replace(_ path: String, with content: [UInt8], mode: UInt32 = 0o600) throws(Failure) {
         let temporary = temporary(for: path)
-        try write(content, toNew: temporary)
+        try write(content, toNew: temporary, mode: mode)
         guard unsafe rename(temporary, path) == 0 else {
             let code = errno
             _ = remove(temporary)
@@ -117,8 +117,8 @@ package enum PrivateFile {
     }
 
     /// The content is on the disk when this returns.
-    private static func write(_ content: [UInt8], toNew path: String) throws(Failure) {
-        let file = unsafe open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0o600)
+    private static func write(_ content: [UInt8], toNew path: String, mode: UInt32 = 0o600) throws(Failure) {
+        let file = unsafe open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, mode_t(mode))
         guard file >= 0 else { throw opening(errno) }
         guard Descriptor.writeAll(content, to: file), fsync(file) == 0 else {
             let code = errno

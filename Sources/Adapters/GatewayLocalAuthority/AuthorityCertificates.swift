@@ -45,7 +45,7 @@ enum AuthorityCertificates {
         signedBy root: (certificate: Certificate, key: P256.Signing.PrivateKey)
     ) throws -> Certificate {
         let key = Certificate.PrivateKey(key)
-        let constraints = try constraints(of: host)
+        let isAny = host == LocalAuthorityPlan.anyHost
         return try Certificate(
             version: .v3,
             serialNumber: Certificate.SerialNumber(),
@@ -55,7 +55,7 @@ enum AuthorityCertificates {
             issuer: root.certificate.subject,
             subject: try DistinguishedName {
                 OrganizationName("AuthGateway")
-                CommonName("AuthGateway for \(host.prefix(40)) \(identifier())")
+                CommonName("AuthGateway for \(isAny ? "any host" : String(host.prefix(40))) \(identifier())")
             },
             signatureAlgorithm: .ecdsaWithSHA256,
             extensions: try Certificate.Extensions {
@@ -64,7 +64,7 @@ enum AuthorityCertificates {
                 try ExtendedKeyUsage([.serverAuth])
                 SubjectKeyIdentifier(hash: key.publicKey)
                 try issuer(root.certificate)
-                Critical(constraints)
+                if !isAny { Critical(try constraints(of: host)) }
             },
             issuerPrivateKey: Certificate.PrivateKey(root.key)
         )

@@ -21,6 +21,11 @@ struct AuthorityFile: Sendable {
 
         var endsAt: UnixTime { UnixTime(milliseconds: endsAtMilliseconds) }
 
+        /// A key that signs for any host does not stay where the configuration wants constraints.
+        func isAllowed(by plan: LocalAuthorityPlan) -> Bool {
+            !plan.isConstrained || intermediates[LocalAuthorityPlan.anyHost] == nil
+        }
+
         init(certificate: Data, endsAt: UnixTime, intermediates: [String: Intermediate]) {
             self.certificate = certificate
             endsAtMilliseconds = endsAt.milliseconds
@@ -83,12 +88,14 @@ struct AuthorityFile: Sendable {
         }
         let text = Array((roots.joined(separator: "\n") + "\n").utf8)
         do throws(PrivateFile.Failure) {
-            guard try PrivateFile.readSecret(bundlePath, limit: Self.limit) != text else { return }
-            try PrivateFile.replace(bundlePath, with: text)
+            if try PrivateFile.readSecret(bundlePath, limit: Self.limit) != text {
+                try PrivateFile.replace(bundlePath, with: text)
+            }
         } catch {
             throw LeafError(
                 "the certificates of the local authority, \(bundlePath), cannot be written: \(error.reason)"
             )
         }
+        try ClientTrustFiles(authorityFolder: folder).renew(own: String(decoding: text, as: UTF8.self))
     }
 }

@@ -11,8 +11,6 @@ import X509
 /// Its keys can sign for nothing else: a root signs one intermediate for each host, which is constrained to that host, and the key of
 /// the root is thrown away. A host that is new gets a second root beside the first.
 package final class LocalAuthority: LeafAuthority {
-    /// Of a root, when the configuration names no other.
-    package static let life: Duration = .seconds(90 * 86_400)
     /// Before it ends, a root has a successor, which people have to trust first.
     package static let overlap: Duration = .seconds(14 * 86_400)
 
@@ -28,11 +26,13 @@ package final class LocalAuthority: LeafAuthority {
         var stored: AuthorityFile.Content?
         /// By host, the one first that ends first.
         var signers: [String: [Signer]] = [:]
+        var plan = LocalAuthorityPlan()
     }
 
     private let file: AuthorityFile
     private let clock: any GatewayClock
     private let state = Mutex(State())
+    private let rotations = Atomic(0)
 
     /// Reads nothing, and signs for no host before ``cover(_:)``.
     ///
@@ -50,24 +50,50 @@ package final class LocalAuthority: LeafAuthority {
     /// Makes sure that the authority can sign for these hosts. To be repeated daily: certificates end.
     ///
     /// - Throws: ``LeafError`` that names the file and what to do.
-    /// - Returns: The hosts for which a new root was made. Clients do not trust it yet.
+    /// - Returns: The hosts and suffixes for which a new root was made. Clients do not trust it yet.
     @discardableResult
-    package func cover(_ hosts: [String]) throws(LeafError) -> [String] {
-        guard !hosts.isEmpty else { return [] }
+    package func cover(
+        _ hosts: [String],
+        as plan: LocalAuthorityPlan = LocalAuthorityPlan()
+    ) throws(LeafError) -> [String] {
+        try cover(hosts, as: plan, keepsRoots: true)
+    }
+
+    /// Makes a new authority in the place of the present one, which signs for nothing any more.
+    ///
+    /// - Returns: The hosts and suffixes that clients do not trust it for yet.
+    package func rotate(_ hosts: [String], as plan: LocalAuthorityPlan) throws(LeafError) -> [String] {
+        let covered = try cover(hosts, as: plan, keepsRoots: false)
+        rotations.add(1, ordering: .sequentiallyConsistent)
+        return covered
+    }
+
+    /// Certificates that were made before it has changed are not to be used.
+    package var generation: Int { rotations.load(ordering: .relaxed) }
+
+    private func cover(
+        _ hosts: [String],
+        as plan: LocalAuthorityPlan,
+        keepsRoots: Bool
+    ) throws(LeafError) -> [String] {
+        let scopes = plan.scopes(for: hosts)
+        guard !scopes.isEmpty else { return [] }
         let now = clock.now().wall
         do {
             return try state.withLock { state in
                 var stored = try state.stored ?? file.read()
-                let valid = stored.roots.filter { $0.endsAt > now }
-                let held = Set(valid.filter { $0.endsAt > now + Self.overlap }.flatMap { $0.intermediates.keys })
-                let missing = Set(hosts.map { $0.lowercased() }).subtracting(held).sorted()
+                let valid = keepsRoots ? stored.roots.filter { $0.endsAt > now && $0.isAllowed(by: plan) } : []
+                let overlap = min(Self.overlap, .seconds(86_400 * plan.days / 3))
+                let held = Set(valid.filter { $0.endsAt > now + overlap }.flatMap { $0.intermediates.keys })
+                let missing = scopes.subtracting(held).sorted()
                 let isChanged = !missing.isEmpty || valid.count < stored.roots.count
                 stored.roots = valid
-                if !missing.isEmpty { stored.roots.append(try Self.root(for: missing, at: now)) }
+                if !missing.isEmpty { stored.roots.append(try Self.root(for: missing, at: now, days: plan.days)) }
                 if isChanged { try file.write(stored) }
                 try file.writeBundle(of: stored)
                 state.signers = try Self.signers(of: stored)
                 state.stored = stored
+                state.plan = plan
                 return missing
             }
         } catch let error as LeafError {
@@ -102,12 +128,18 @@ package final class LocalAuthority: LeafAuthority {
     /// What signs for a host; nil where nothing may.
     func signer(of host: String) -> (certificate: Certificate, key: P256.Signing.PrivateKey, der: [UInt8])? {
         let now = clock.now().wall
-        let found = state.withLock { $0.signers[host]?.first { $0.endsAt > now } }
+        let found = state.withLock { state -> Signer? in
+            for scope in state.plan.scopes(of: host) {
+                if let signer = state.signers[scope]?.first(where: { $0.endsAt > now }) { return signer }
+            }
+            return nil
+        }
         return found.map { ($0.certificate, $0.key, $0.der) }
     }
 
     /// One for each host, under a root whose key is not kept.
-    private static func root(for hosts: [String], at now: UnixTime) throws -> AuthorityFile.Root {
+    private static func root(for hosts: [String], at now: UnixTime, days: Int) throws -> AuthorityFile.Root {
+        let life = Duration.seconds(days * 86_400)
         let key = P256.Signing.PrivateKey()
         let certificate = try AuthorityCertificates.root(key, from: now, for: life)
         var intermediates: [String: AuthorityFile.Intermediate] = [:]

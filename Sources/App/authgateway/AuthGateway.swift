@@ -14,6 +14,7 @@ struct AuthGateway: AsyncParsableCommand {
               authgateway status          what the gateway's credentials are doing
               authgateway explain URL     what would become of a request, and why
               authgateway audit tail -f   watch token events as they happen
+              authgateway exec -- CMD     run a program with the gateway as its proxy
 
             Exit codes: 0 done, 1 failed, 2 wrong usage, 3 configuration, 4 gateway not
             reachable, 5 audit log broken.
@@ -22,7 +23,7 @@ struct AuthGateway: AsyncParsableCommand {
         subcommands: [
             RunCommand.self, CheckCommand.self, DoctorCommand.self, PlanCommand.self, ReloadCommand.self,
             RoutesCommand.self, StatusCommand.self, ExplainCommand.self, LoginCommand.self, LogoutCommand.self,
-            TokenCommand.self, KeyCommand.self, AuthorityCommand.self,
+            TokenCommand.self, KeyCommand.self, AuthorityCommand.self, ExecCommand.self, EnvCommand.self,
             AuditCommand.self,
             ConfigCommand.self, SandboxCommand.self, VersionCommand.self,
         ]

@@ -11,12 +11,20 @@ package struct BoundListener: Hashable, Sendable {
     package let port: Int?
     package let isTLS: Bool
     package let intercepts: Bool
+    package let publicURL: GatewayURL?
 
-    package init(address: ListenerPlan.Address, port: Int?, isTLS: Bool, intercepts: Bool = false) {
+    package init(
+        address: ListenerPlan.Address,
+        port: Int?,
+        isTLS: Bool,
+        intercepts: Bool = false,
+        publicURL: GatewayURL? = nil
+    ) {
         self.address = address
         self.port = port
         self.isTLS = isTLS
         self.intercepts = intercepts
+        self.publicURL = publicURL
     }
 }
 

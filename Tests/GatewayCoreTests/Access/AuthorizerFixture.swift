@@ -8,6 +8,7 @@ struct AuthorizerFixture {
     init(
         _ routes: [RoutePlan],
         clients: [String] = [],
+        origins: [String] = [],
         requireClient: AccessPlan.RequireClient = .auto,
         connect: [ListenerPlan.Address: ConnectPlan] = [:]
     ) {
@@ -20,7 +21,7 @@ struct AuthorizerFixture {
                     selection: nil
                 )
             },
-            access: AccessPlan(clients: known, allowedOrigins: [], requireClient: requireClient),
+            access: AccessPlan(clients: known, allowedOrigins: origins, requireClient: requireClient),
             connect: connect,
             viaName: "authgateway",
             sha256: { $0 }
@@ -120,6 +121,26 @@ struct AuthorizerFixture {
         case .admitted(let admitted)?: admitted
         default: nil
         }
+    }
+
+    /// nil where the request is not the question of a browser.
+    func preflight(_ request: String, on reach: ListenerIdentity.Reach = .loopback) -> Preflight? {
+        switch decide(request, on: reach) {
+        case .preflight(let preflight)?: preflight
+        default: nil
+        }
+    }
+
+    /// Fields of an answer of the gateway's own to such a request.
+    func crossOriginFields(_ request: String) -> [ProblemAnswer.Field] {
+        var decoder = RequestHeadDecoder(maxBytes: 10_000, maxFields: 100)
+        let bytes = Array(request.utf8)
+        guard case .head = decoder.decode(bytes.span) else { return [] }
+        return authorizer.crossOriginFields(
+            decoder.head,
+            bytes.span,
+            on: ListenerIdentity(reach: .loopback, port: 8080)
+        )
     }
 
     /// nil where the request is admitted.

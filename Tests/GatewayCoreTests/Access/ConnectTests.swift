@@ -101,6 +101,7 @@ struct ConnectTests {
         switch consume decision {
         case .refused(let refusal)?: return refusal.problem.kind
         case .admitted?: return nil
+        case .preflight?: return nil
         case nil: return .requestRefused
         }
     }

@@ -59,6 +59,7 @@ struct SharedUpstreamTests {
         switch consume decision {
         case .admitted(let admitted)?: return routes[admitted.match.route].name
         case .refused(let refusal)?: return "\(refusal.problem.kind.status) \(refusal.problem.detail)"
+        case .preflight?: return "204"
         case nil: return "400"
         }
     }

@@ -47,6 +47,39 @@ struct ProblemAnswerTests {
         #expect(value(nil) == [])
     }
 
+    // MARK: gRPC
+
+    @Test(
+        arguments: [
+            (.clientAuthRequired, "16"), (.proxyAuthRequired, "16"), (.upstreamUnreachable, "14"),
+            (.routeForbidden, "7"), (.reauthorizationRequired, "14"), (.credentialMisconfigured, "14"),
+            (.noRoute, "12"), (.internalError, "13"), (.clientLimitReached, "8"),
+        ] as [(ProblemKind, String)]
+    )
+    func aCallOfGRPCGetsAStatusOfGRPC(_ kind: ProblemKind, _ status: String) {
+        let answer = Self.answer(GatewayProblem(kind, "100% \u{2014}"), form: .init(isGRPC: true))
+        #expect(answer.status == 200 && answer.body.isEmpty && Self.value("grpc-status", of: answer) == status)
+        #expect(Self.value("grpc-message", of: answer) == "100%25 %E2%80%94")
+        #expect(Self.value("Content-Type", of: answer) == "application/grpc")
+        #expect(Self.value("WWW-Authenticate", of: answer) == nil)
+    }
+
+    /// A gateway that stands before this one would renew a token that is good.
+    @Test(arguments: ProblemKind.allCases)
+    func onlyAClientWithoutProofIsUnauthenticated(_ kind: ProblemKind) {
+        let isUnauthenticated = GRPCStatus(kind) == .unauthenticated
+        #expect(isUnauthenticated == (kind == .clientAuthRequired || kind == .proxyAuthRequired))
+    }
+
+    @Test(arguments: [
+        ("application/grpc", true), ("Application/GRPC+proto", true), ("application/grpc;a=b", true),
+        ("application/grpc-web", false), ("application/grpcx", false), ("application/json", false), ("", false),
+    ])
+    func theTypeOfTheContentMakesACall(_ type: String, _ isCall: Bool) {
+        let found = HeadText.request(["Content-Type: \(type)"]) { GRPCStatus.isCall($0, $1) }
+        #expect(found == isCall)
+    }
+
     // MARK: Fields
 
     @Test(

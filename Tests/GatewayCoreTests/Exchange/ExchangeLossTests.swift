@@ -55,6 +55,24 @@ struct ExchangeLossTests {
                 """
         ),
         Script(
+            testDescription: "a POST that the upstream refused to look at is sent again with its content, three times",
+            isRenewable: false,
+            text: """
+                pool: later; client: POST, body 3 -> connect; pool: stream -> send, body 3; \
+                upstream: refuses -> connect; pool: stream -> send again, body 3; \
+                upstream: refuses -> connect; pool: stream -> send again, body 3; \
+                upstream: refuses -> connect; pool: stream -> send again, body 3; \
+                upstream: refuses -> refuse: upstreamRefused
+                """
+        ),
+        Script(
+            testDescription: "a POST in the middle of its content goes on behind what was sent again",
+            text: """
+                pool: later; client: POST, part 3 -> connect; pool: stream -> send, body 3; \
+                upstream: refuses -> connect; pool: stream -> send again, body 3; client: body 4 -> body 4
+                """
+        ),
+        Script(
             testDescription: "a POST that may have been read is not",
             text: "client: POST, body 3 -> send, body 3; upstream: lost -> refuse: upstreamClosedEarly"
         ),

@@ -121,6 +121,7 @@ struct ExchangeScript: ~Copyable {
         switch words[0] {
         case "later": connectionIsAtHand = false
         case "failed": handle(.connectionFailed)
+        case "stream": handle(.connected(isReused: true, mayRefuse: true))
         default: handle(.connected(isReused: words[0] == "idle"))
         }
     }
@@ -131,6 +132,8 @@ struct ExchangeScript: ~Copyable {
         case "lost":
             let loss = ConnectionLoss(hasAnswered: words.contains("midway"), isUnprocessed: words.contains("unread"))
             handle(.upstreamLost(loss))
+        case "refuses":
+            handle(.upstreamLost(ConnectionLoss(hasAnswered: false, isUnprocessed: false, isRefused: true)))
         case "errs": handle(.responseInvalid)
         default: head(Int(words[0]) ?? 0, words)
         }

@@ -41,6 +41,17 @@ struct RetryPolicyTests {
         #expect(repeated == 5)
     }
 
+    /// The upstream says that nothing was done (RFC 9113 section 8.7), so the method does not matter.
+    @Test(arguments: [0, 1, 2, 3, 4], [true, false])
+    func whatWasRefusedIsRepeatedThreeTimes(times: Int, isHeld: Bool) {
+        var attempt = attempt(idempotent: false, held: isHeld, reconnected: true, reused: false)
+        attempt.timesRefused = times
+        let loss = ConnectionLoss(hasAnswered: false, isUnprocessed: false, isRefused: true)
+        #expect(RetryPolicy.sendsAgain(attempt, after: loss) == (isHeld && times < 3))
+        attempt.isLast = true
+        #expect(!RetryPolicy.sendsAgain(attempt, after: loss))
+    }
+
     private typealias Rejected = (ResponseFacts.Rejection, held: Bool, replayed: Bool, RetryPolicy.RetryDecision)
 
     private static let rejections: [Rejected] = [

@@ -52,6 +52,26 @@ struct TokenRejectionTests {
         )
     }
 
+    // MARK: gRPC
+
+    @Test(arguments: [
+        ("16", [401], true), ("16", [403], false), ("0", [401], false), ("7", [401], false), ("016", [401], true),
+        ("x", [401], false), ("", [401], false), ("116", [401], false),
+    ])
+    func theStatusUnauthenticatedOfGRPCIsOne(_ status: String, _ retryOn: [Int], _ isRejection: Bool) {
+        let fields = ["Content-Type: application/grpc", "grpc-status: \(status)"]
+        let judged = HeadText.response(200, fields) { head, bytes in
+            TokenRejection.judge(
+                head,
+                bytes,
+                retryOn: retryOn,
+                credential: Self.credential(),
+                of: Source(isRenewable: true)
+            )
+        }
+        #expect(judged == (isRejection ? .token(isRenewable: true) : ResponseFacts.Rejection.none))
+    }
+
     // MARK: Challenges
 
     @Test(arguments: [

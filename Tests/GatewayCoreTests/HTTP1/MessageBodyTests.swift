@@ -97,4 +97,14 @@ struct MessageBodyTests {
         #expect(String(decoding: output, as: UTF8.self) == "X-Ok: 1\r\nX-Also: 2\r\n\r\n")
         #expect(consumed == text.utf8.count - 4)
     }
+
+    @Test func theStatusOfGRPCIsATrailer() {
+        var section = TrailerSection(maxBytes: 1024, maxFields: 10)
+        let text = "grpc-message: \r\ngrpc-status: 0\r\n\r\n"
+        guard case .complete(let output, _) = section.read(Array(text.utf8).span, forbidden: []) else {
+            Issue.record("the section is complete")
+            return
+        }
+        #expect(String(decoding: output, as: UTF8.self) == text)
+    }
 }

@@ -44,6 +44,14 @@ struct PoolScript: ~Copyable {
         case "retire": pool.retire()
         case "open": pool.opened(connection(argument), jitter: words.count > 2 ? .max : 0, at: now)
         case "take": return take(words)
+        case "stream": return pool.takeStream(at: now).map { "lease \(name($0))" } ?? "none"
+        case "reconnect": return pool.takeUrgentStream(at: now).map { "lease \(name($0))" } ?? "none"
+        case "ends": return text(pool.streamEnded(connection(argument), situation))
+        case "goaway": return pool.retireConnection(connection(argument)) ? "close" : ""
+        case "shared":
+            return run(pool.openedShared(connection(argument), streamLimit: number(words), jitter: 0, situation))
+        case "alone": return run(pool.openedAlone(connection(argument), jitter: 0, situation))
+        case "limit": return run(pool.streamLimitChanged(connection(argument), to: number(words), situation))
         case "back": return back(connection(argument), words)
         case "keep": return keep(connection(argument), words)
         case "again": pool.takePrivate(connection(argument))
@@ -119,6 +127,7 @@ struct PoolScript: ~Copyable {
         case .offer: return "offer"
         case .rest(let until, let servesLater):
             return "rest \((until - now).wholeMilliseconds)ms" + (servesLater ? ", later" : "")
+        case .goOn(let servesLater): return servesLater ? "go on, later" : "go on"
         }
     }
 
@@ -137,6 +146,7 @@ struct PoolScript: ~Copyable {
         case .displace(let displaced, let waiter): return "wait \(name(waiter)), refuse \(name(displaced))"
         case .refuseNewcomer(let reason): return "refuse: \(reason)"
         case .refuse(let waiter, let reason): return "refuse \(name(waiter)): \(reason)"
+        case .fail(let waiter): return "fail \(name(waiter))"
         case .look(let connection): return "look at \(name(connection))"
         case .lease(let connection, let waiter): return "lease \(name(connection)) to \(name(waiter))"
         case .serveLater: return "later"
@@ -163,6 +173,8 @@ struct PoolScript: ~Copyable {
 
     private func connection(_ name: String) -> ConnectionID { connections[(Int(name.dropFirst()) ?? 1) - 1] }
     private func waiter(_ name: String) -> WaiterTicket { waiters[(Int(name.dropFirst()) ?? 1) - 1] }
+
+    private func number(_ words: [String]) -> Int { words.last.flatMap { Int($0) } ?? 0 }
 
     private func time(_ text: String) -> MonotonicTime {
         let number = Int(text.prefix { $0.isNumber }) ?? 0

@@ -106,7 +106,7 @@ final class PoolWorld {
             pool.waiters[ticket] = newcomer
             refuse(displaced, pool)
         case .refuseNewcomer: refused += 1
-        case .refuse(let ticket, _): refuse(ticket, pool)
+        case .refuse(let ticket, _), .fail(let ticket): refuse(ticket, pool)
         // A third of them have ended unnoticed.
         case .look(let id):
             lease(id, pool, endsUnnoticed: id.number % 3 == 2)
@@ -245,6 +245,7 @@ final class PoolWorld {
             if servesLater { tasks.append((pool, .serve)) }
         case .close: pools[pool].connections[id] = .closing
         case .offer: complain("offered twice")
+        case .goOn: complain("a connection without streams goes on")
         }
     }
 

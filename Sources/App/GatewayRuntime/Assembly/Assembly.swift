@@ -25,6 +25,7 @@ struct Assembly: Sendable {
     let reloader: Reloader?
     let logins: LoginDesk
     let observer: TrafficObserver
+    let readiness: ReadinessState
     /// In the order in which they start; they stop in the opposite one.
     let services: [any Service]
 
@@ -88,6 +89,7 @@ struct Assembly: Sendable {
         )
         self.observer = observer
         let readiness = ReadinessState()
+        self.readiness = readiness
         let refreshMetrics: @Sendable () async -> Void
         let binding = Binding(plan: plan, options: options, group: group, clock: clock)
         do throws(CommandFailure) {
@@ -125,7 +127,7 @@ struct Assembly: Sendable {
                         clockSkew: { clocks.skewSeconds(of: $0) },
                         traffic: { observer.traffic(of: $0, at: $1) },
                         startedAt: startedAt,
-                        listeners: { proxy.bound.map(\.text) }
+                        listeners: { proxy.bound }
                     ),
                     withdraw: { await proxy.withdraw($0) }
                 )

@@ -22,7 +22,7 @@ struct Binding {
         authority: LocalAuthority
     ) throws(CommandFailure) -> ProxyServer {
         do throws(LeafError) {
-            try authority.cover(plan.interceptedHosts)
+            try authority.cover(plan.interceptedHosts, as: plan.localAuthority)
         } catch {
             throw CommandFailure(.failed, error.description)
         }

@@ -45,6 +45,9 @@ package final class Gateway: Sendable {
     package var admin: BoundListener { assembly.adminPlace }
     package var control: any GatewayControl { assembly.makeControl() }
 
+    /// Whether ``run()`` has come to where requests are taken.
+    package var isServing: Bool { assembly.readiness.phase == .serving }
+
     /// Serves until ``stop()`` or a signal, drains, and closes everything.
     package func run() async throws(CommandFailure) {
         do throws(CommandFailure) {

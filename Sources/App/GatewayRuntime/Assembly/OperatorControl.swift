@@ -1,4 +1,7 @@
+import GatewayAudit
 import GatewayCore
+import GatewayLocalAuthority
+import GatewayProxy
 import GatewayStrategies
 import GatewayTokenKeeper
 
@@ -18,7 +21,7 @@ struct OperatorControl: GatewayControl {
         /// nil where no gateway runs.
         var startedAt: UnixTime?
         /// Where clients find the gateway.
-        var listeners: @Sendable () -> [String] = { [] }
+        var listeners: @Sendable () -> [BoundListener] = { [] }
     }
 
     private let plan: Plan
@@ -159,9 +162,10 @@ struct OperatorControl: GatewayControl {
             configurationLoadedAt: loadedAt.rfc3339,
             auditChain: check.map { $0.breach == nil ? .intact : .broken } ?? .notVerified,
             auditVerifiedAt: check?.at.rfc3339,
-            listeners: seen.listeners(),
+            listeners: seen.listeners().map(\.text),
             requiresClientToken: plan.access.asksForClients,
-            clients: plan.access.clients.map(\.name)
+            clients: plan.access.clients.map(\.name),
+            proxy: ProxyOffer(plan, bound: seen.listeners())
         )
     }
 
@@ -217,6 +221,29 @@ struct OperatorControl: GatewayControl {
     func rotateKey() async -> Result<KeyRotationReport, GatewayProblem> {
         guard let rotation = storage.keyRotation else { return .failure(KeyRotation.noStore) }
         return await rotation.rotate()
+    }
+
+    func rotateAuthority() async -> Result<AuthorityRotationReport, GatewayProblem> {
+        guard !plan.interceptedHosts.isEmpty else {
+            return .failure(GatewayProblem(.requestRefused, "No host is intercepted, so there is no local authority."))
+        }
+        let event = TokenEvent(at: clock.now().wall, name: .authorityRotated, trigger: .operator)
+        do throws(AuditError) {
+            try await storage.audit.record(event)
+        } catch {
+            guard plan.audit.onFailure != .block else {
+                return .failure(GatewayProblem(.auditUnavailable, "The event cannot be recorded: \(error.reason)."))
+            }
+        }
+        switch await storage.authority.rotateInTime(plan) {
+        case .success(let scopes):
+            let file = LocalAuthority.bundlePath(in: plan.stateDirectory)
+            return .success(AuthorityRotationReport(scopes: scopes, file: file))
+        case .failure(let error):
+            return .failure(
+                GatewayProblem(.internalError, "The local authority was not replaced: \(error.description).")
+            )
+        }
     }
 
     func servedPlan() async -> ServedPlan? { reloader?.servedPlan() }

@@ -50,7 +50,7 @@ struct AuthorityService: Service {
     }
 
     private func renew() async {
-        switch await authority.coverInTime(live.state.plan.interceptedHosts) {
+        switch await authority.coverInTime(live.state.plan) {
         case .success(let hosts) where hosts.isEmpty: break
         case .success(let hosts):
             logger.warning(

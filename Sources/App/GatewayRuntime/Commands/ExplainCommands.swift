@@ -104,7 +104,7 @@ package struct ExplainCommands: Sendable {
     private func painted(_ explanation: Explanation) -> String {
         let color: TextStyle.Color =
             switch explanation.outcome {
-            case .forwarded, .tunnelled: .green
+            case .forwarded, .answered, .tunnelled: .green
             case .waits: .yellow
             case .refused: .red
             }

@@ -35,6 +35,9 @@ package enum Console {
 
     package static func exit(_ status: ExitStatus) -> Never { Glibc.exit(status.rawValue) }
 
+    /// With the exit status of another program.
+    package static func exit(code: Int32) -> Never { Glibc.exit(code) }
+
     static func environment(_ name: String) -> String? { unsafe getenv(name).map { unsafe String(cString: $0) } }
 
     private static func isSet(_ name: String) -> Bool { environment(name).map { !$0.isEmpty } ?? false }

@@ -85,7 +85,13 @@ package struct DoctorOperation: Sendable {
         return StorageProbe(plan: plan).fileFindings()
             + GatewayRule.findings(of: running.observation, stateDirectory: plan.stateDirectory)
             + plan.listeners.map(listeners.finding) + [listeners.finding(of: plan.admin)]
-            + ExpirationRule.findings(of: PlanExpirations(plan).expirations(at: now))
+            + ExpirationRule.findings(of: PlanExpirations(plan).expirations(at: now)) + authority(of: plan, at: now)
+    }
+
+    private func authority(of plan: Plan, at now: UnixTime) -> [DoctorFinding] {
+        let trust = try? TrustProbe(stateDirectory: plan.stateDirectory).look()
+        let isIntercepting = !plan.interceptedHosts.isEmpty
+        return LocalAuthorityRule.finding(of: trust, isIntercepting: isIntercepting, at: now).map { [$0] } ?? []
     }
 
     private func endpoints(of plan: Plan) async -> [DoctorFinding] {

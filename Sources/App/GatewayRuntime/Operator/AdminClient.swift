@@ -35,6 +35,8 @@ struct AdminClient: Sendable {
 
     func routes() async throws(CommandFailure) -> [RouteStatus] { try await get("/api/routes") }
 
+    func overview() async throws(CommandFailure) -> GatewayOverview { try await get("/api/overview") }
+
     func expirations() async throws(CommandFailure) -> [Expiration] { try await get("/api/endings") }
 
     func readiness() async throws(CommandFailure) -> Readiness {
@@ -87,6 +89,12 @@ struct AdminClient: Sendable {
 
     func rotateKey() async throws(CommandFailure) -> KeyRotationReport {
         let (status, body) = try await sendAuthorized("POST", "/api/key/rotate")
+        guard status == 200 else { throw refusal(body) }
+        return try decode(body)
+    }
+
+    func rotateAuthority() async throws(CommandFailure) -> AuthorityRotationReport {
+        let (status, body) = try await sendAuthorized("POST", "/api/ca/rotate")
         guard status == 200 else { throw refusal(body) }
         return try decode(body)
     }

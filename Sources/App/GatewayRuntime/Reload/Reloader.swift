@@ -163,7 +163,7 @@ final class Reloader: Service {
 
     /// After what the reload takes away is gone, which must not wait for a certificate.
     private func coverHosts(of plan: Plan) async -> String {
-        switch await parts.authority.coverInTime(plan.interceptedHosts) {
+        switch await parts.authority.coverInTime(plan) {
         case .success(let hosts) where hosts.isEmpty: return ""
         case .success(let hosts):
             return "New certificates of the local authority have to be trusted for \(hosts.joined(separator: ", ")): "

@@ -254,7 +254,7 @@ enum SpawnedProgram {
     }
 
     /// The strings as C expects them, for the time of the call.
-    @safe private static func withCStrings<Result>(
+    @safe static func withCStrings<Result>(
         _ strings: [String],
         _ body: (UnsafeMutablePointer<UnsafeMutablePointer<CChar>?>) -> Result
     ) -> Result {

@@ -8,6 +8,9 @@ package struct AuthorizationTrace: Sendable {
         case routeNotFound
         case hostRefused
         case originRefused
+        /// A page of another origin may call: one that is listed.
+        case originAllowed(String)
+        case preflightAnswered
         /// - Parameter name: nil where no client is known.
         case client(name: String?, presentedToken: Bool)
         case clientRequired(by: String)

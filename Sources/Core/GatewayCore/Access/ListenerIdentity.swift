@@ -19,33 +19,54 @@ package struct ListenerIdentity: Sendable {
     /// Finds what the configuration says of it.
     let address: ListenerPlan.Address?
 
+    /// Where clients see the listener, where the configuration says so.
+    package let publicURL: GatewayURL?
+
     package init(
         reach: Reach,
         port: Int?,
         intercepts: Bool = false,
+        publicURL: GatewayURL? = nil,
         intercepted: InterceptedOrigin? = nil,
         address: ListenerPlan.Address? = nil
     ) {
         self.reach = reach
         self.port = port
         self.intercepts = intercepts
+        self.publicURL = publicURL
         self.intercepted = intercepted
         self.address = address
     }
 
     /// The same listener for a connection on which CONNECT was taken.
     package func intercepting(_ origin: InterceptedOrigin) -> ListenerIdentity {
-        ListenerIdentity(reach: reach, port: port, intercepts: intercepts, intercepted: origin, address: address)
+        ListenerIdentity(
+            reach: reach,
+            port: port,
+            intercepts: intercepts,
+            publicURL: publicURL,
+            intercepted: origin,
+            address: address
+        )
     }
 
     package init(_ plan: ListenerPlan, boundPort: Int?) {
         switch plan.address {
-        case .unix: self.init(reach: .unix, port: nil, intercepts: plan.intercepts, address: plan.address)
+        case .unix: self.init(plan, reach: .unix, port: nil)
         case .tcp(let host, _):
             let isLoopback = Origin(scheme: .http, host: host, port: 80).isLoopback
-            let reach: Reach = isLoopback ? .loopback : .network
-            self.init(reach: reach, port: boundPort, intercepts: plan.intercepts, address: plan.address)
+            self.init(plan, reach: isLoopback ? .loopback : .network, port: boundPort)
         }
+    }
+
+    private init(_ plan: ListenerPlan, reach: Reach, port: Int?) {
+        self.init(
+            reach: reach,
+            port: port,
+            intercepts: plan.intercepts,
+            publicURL: plan.publicURL,
+            address: plan.address
+        )
     }
 }
 

@@ -78,6 +78,48 @@ extension RequestAuthorizer {
         return .tunnel(TunnelDestination(host: host, port: port, client: evidence.client, proof: proof, plan: plan))
     }
 
+    /// Of a request on a connection whose CONNECT was taken. Routes are found as by an absolute target.
+    func decide(
+        _ head: borrowing RequestHead,
+        _ bytes: borrowing Span<UInt8>,
+        inPlaceOf origin: InterceptedOrigin,
+        on listener: ListenerIdentity,
+        _ cache: inout ClientAuthenticationCache,
+        _ trace: inout AuthorizationTrace?
+    ) -> Decision {
+        let isAbsolute = head.form == .absolute
+        guard let authority = Authority(bytes, isAbsolute ? head.targetAuthority : head.host),
+            origin.isNamed(by: authority, in: bytes), !isAbsolute || head.asksForTLS(bytes)
+        else {
+            trace?.add(.hostRefused)
+            let way = origin.listenerPort == nil ? "CONNECT" : "the name in the TLS hello"
+            let detail = "This connection was opened for \(origin.host):\(origin.port) (\(way))."
+            return refuse(GatewayProblem(.misdirected, detail), on: listener)
+        }
+        var match: RouteTable.Match?
+        switch table.findUpstream(bytes, scheme: .https, host: authority.host, port: origin.port, path: head.path) {
+        case .none: break
+        case .one(let route): match = .upstream(route)
+        case .shared(let shared):
+            let client = client(of: head, bytes, on: listener, &cache, trace)
+            match = shared.route(for: client.client).map { .upstream($0) }
+            if match == nil {
+                trace?.add(.hostRefused)
+                trace?.compare(nil, for: head, bytes, authority)
+                return refuse(shared, client, isProxyRequest: false, on: listener)
+            }
+        }
+        var grant: CrossOriginGrant?
+        if answersPages || head.mayBeOfPage,
+            let decision = judgePage(head, bytes, match, on: listener, &grant, &trace)
+        {
+            return decision
+        }
+        trace?.add(match.map { .routeFound(name: gates[$0.route].name, by: $0.way) } ?? .routeNotFound)
+        trace?.compare(match, for: head, bytes, authority)
+        return authenticate(head, bytes, match: match, isProxyRequest: false, grant, on: listener, &cache, &trace)
+    }
+
     private static let notIntercepting = GatewayProblem(
         .methodRefused,
         "CONNECT is refused on this listener (listeners.proxy: intercept: true). Without it ask for an http:// URL by http_proxy, "

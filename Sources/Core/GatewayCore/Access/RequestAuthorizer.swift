@@ -6,6 +6,7 @@ package final class RequestAuthorizer: Sendable {
     package enum Decision: ~Copyable, Sendable {
         case admitted(Admitted)
         case refused(Refusal)
+        case preflight(Preflight)
     }
 
     package struct Admitted: Sendable {
@@ -17,6 +18,8 @@ package final class RequestAuthorizer: Sendable {
         package let reach: ListenerIdentity.Reach
         /// Where the route leaves the choice to the request; nil otherwise.
         package let chosen: (any CredentialSource)?
+        /// What the response says to the browser of a page; nil where no page of another origin may call the route.
+        package let crossOrigin: CrossOriginGrant?
         /// Whether a later refusal may name routes, credentials and strategies (``NameDisclosure``).
         package let disclosesNames: Bool
     }
@@ -53,18 +56,22 @@ package final class RequestAuthorizer: Sendable {
         }
     }
 
-    let table: RouteTable
+    package let table: RouteTable
     private let matchPaths: [String]
     let names: [String]
     let clients: ClientAuthenticator
     let access: AccessPlan
     let connect: [ListenerPlan.Address: ConnectPlan]
     private let hostRule: HostRule
-    private let originRule: OriginRule
+    /// For requests that find no route.
+    let originRule: OriginRule
+    let originRules: [OriginRule]
+    /// Pages of some other origin may call some route.
+    let answersPages: Bool
     private let loopRule: LoopRule
     private let places: [ClientAuthenticator.Places]
     private let subjects: [SubjectRule?]
-    private let gates: [RouteGate]
+    let gates: [RouteGate]
     /// How strict those gates are that ask nothing else; nil for the others. Most routes are found here, side by side.
     private let plainGates: [CanonicalPath.Strictness?]
 
@@ -91,7 +98,17 @@ package final class RequestAuthorizer: Sendable {
         loopRule = LoopRule(viaName: viaName)
         gates = plans.map(RouteGate.init)
         plainGates = gates.map { $0.isPlain ? $0.strictness : nil }
-        originRule = OriginRule(allowedOrigins: access.allowedOrigins.map { Array($0.lowercased().utf8) })
+        originRule = OriginRule(
+            policy: CrossOriginPolicy(access.allowedOrigins, allowsCredentials: false),
+            isOfRoute: false
+        )
+        originRules = plans.map { plan in
+            OriginRule(
+                policy: CrossOriginPolicy(access.allowedOrigins(on: plan), allowsCredentials: plan.cookies == .pass),
+                isOfRoute: plan.allowedOrigins != nil
+            )
+        }
+        answersPages = originRules.contains { !$0.policy.isEmpty }
     }
 
     /// - Parameters:
@@ -142,54 +159,25 @@ package final class RequestAuthorizer: Sendable {
                 on: listener
             )
         }
-        if let problem = originRule.refusal(head, bytes) {
-            trace?.add(.originRefused)
-            return refuse(problem, on: listener)
-        }
         let match = upstream ?? table.find(bytes, host: authority.host, path: head.path)
-        trace?.add(match.map { .routeFound(name: gates[$0.route].name, by: $0.way) } ?? .routeNotFound)
-        trace?.compare(match, for: head, bytes, authority)
-        return authenticate(head, bytes, match: match, isProxyRequest: upstream != nil, on: listener, &cache, &trace)
-    }
-
-    /// Of a request on a connection whose CONNECT was taken. Routes are found as by an absolute target.
-    private func decide(
-        _ head: borrowing RequestHead,
-        _ bytes: borrowing Span<UInt8>,
-        inPlaceOf origin: InterceptedOrigin,
-        on listener: ListenerIdentity,
-        _ cache: inout ClientAuthenticationCache,
-        _ trace: inout AuthorizationTrace?
-    ) -> Decision {
-        let isAbsolute = head.form == .absolute
-        guard let authority = Authority(bytes, isAbsolute ? head.targetAuthority : head.host),
-            origin.isNamed(by: authority, in: bytes), !isAbsolute || head.asksForTLS(bytes)
-        else {
-            trace?.add(.hostRefused)
-            let way = origin.listenerPort == nil ? "CONNECT" : "the name in the TLS hello"
-            let detail = "This connection was opened for \(origin.host):\(origin.port) (\(way))."
-            return refuse(GatewayProblem(.misdirected, detail), on: listener)
-        }
-        if let problem = originRule.refusal(head, bytes, own: origin) {
-            trace?.add(.originRefused)
-            return refuse(problem, on: listener)
-        }
-        var match: RouteTable.Match?
-        switch table.findUpstream(bytes, scheme: .https, host: authority.host, port: origin.port, path: head.path) {
-        case .none: break
-        case .one(let route): match = .upstream(route)
-        case .shared(let shared):
-            let client = client(of: head, bytes, on: listener, &cache, trace)
-            match = shared.route(for: client.client).map { .upstream($0) }
-            if match == nil {
-                trace?.add(.hostRefused)
-                trace?.compare(nil, for: head, bytes, authority)
-                return refuse(shared, client, isProxyRequest: false, on: listener)
-            }
+        var grant: CrossOriginGrant?
+        if answersPages || head.mayBeOfPage,
+            let decision = judgePage(head, bytes, match, on: listener, &grant, &trace)
+        {
+            return decision
         }
         trace?.add(match.map { .routeFound(name: gates[$0.route].name, by: $0.way) } ?? .routeNotFound)
         trace?.compare(match, for: head, bytes, authority)
-        return authenticate(head, bytes, match: match, isProxyRequest: false, on: listener, &cache, &trace)
+        return authenticate(
+            head,
+            bytes,
+            match: match,
+            isProxyRequest: upstream != nil,
+            grant,
+            on: listener,
+            &cache,
+            &trace
+        )
     }
 
     func refuse(
@@ -224,11 +212,12 @@ package final class RequestAuthorizer: Sendable {
 
     // MARK: Client
 
-    private func authenticate(
+    func authenticate(
         _ head: borrowing RequestHead,
         _ bytes: borrowing Span<UInt8>,
         match: RouteTable.Match?,
         isProxyRequest: Bool,
+        _ grant: CrossOriginGrant?,
         on listener: ListenerIdentity,
         _ cache: inout ClientAuthenticationCache,
         _ trace: inout AuthorizationTrace?
@@ -253,7 +242,7 @@ package final class RequestAuthorizer: Sendable {
         if let problem = forbid(evidence.client, match, head, bytes, &trace) {
             return refuse(problem, on: listener, route: match.route, client: evidence.client)
         }
-        return choose(head, bytes, match, evidence, on: listener, &trace)
+        return choose(head, bytes, match, evidence, grant, on: listener, &trace)
     }
 
     /// On a connection whose CONNECT was taken, the fields of a request are for the upstream.
@@ -317,6 +306,7 @@ package final class RequestAuthorizer: Sendable {
         _ bytes: borrowing Span<UInt8>,
         _ match: RouteTable.Match,
         _ evidence: ClientAuthenticator.Evidence,
+        _ grant: CrossOriginGrant?,
         on listener: ListenerIdentity,
         _ trace: inout AuthorizationTrace?
     ) -> Decision {
@@ -345,6 +335,7 @@ package final class RequestAuthorizer: Sendable {
                 stripsAuthorization: evidence.usesAuthorization,
                 reach: listener.reach,
                 chosen: chosen,
+                crossOrigin: grant,
                 disclosesNames: disclosesNames(to: evidence.client, on: listener)
             )
         )

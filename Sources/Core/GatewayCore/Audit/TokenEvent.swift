@@ -37,6 +37,7 @@ package struct TokenEvent: Hashable, Sendable {
         case requestFailed = "request_failed"
         case keyRotating = "key_rotating"
         case keyRotated = "key_rotated"
+        case authorityRotated = "authority_rotated"
         /// The first row of a log that was begun because its database was gone.
         case auditRecreated = "audit_recreated"
     }

@@ -86,11 +86,16 @@ enum AccessDecoder {
         }
     }
 
-    private static func origins(_ fields: ConfigFields) -> [String] {
+    /// Of `access`, or of a route.
+    static func origins(_ fields: ConfigFields) -> [String] {
         var origins: [String] = []
         for (node, path) in fields.elements("allow_origins") ?? [] {
-            guard case .scalar(let scalar) = node.content, let origin = origin(scalar.text) else {
-                let advice = "expected a browser origin such as https://app.example.com"
+            let text = if case .scalar(let scalar) = node.content { scalar.text } else { "" }
+            guard let origin = origin(text) else {
+                let advice =
+                    text == "*" || text == "null"
+                    ? "names no page; name each origin, such as https://app.example.com"
+                    : "expected a browser origin such as https://app.example.com"
                 fields.context.error(advice, at: node.span, path: path)
                 continue
             }

@@ -55,6 +55,11 @@ extension LimitsDecoder {
             default: "no limit",
             example: "256"
         ),
+        "streams_per_connection": count(
+            "Maximum number of requests at the same time on one HTTP/2 connection of a client.",
+            \.streamsPerConnection,
+            example: "250"
+        ),
         "connections_per_upstream": count(
             "Maximum number of connections to one upstream, over all workers.",
             \.connectionsPerUpstream,

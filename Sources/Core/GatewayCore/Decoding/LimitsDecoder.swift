@@ -23,6 +23,7 @@ enum LimitsDecoder {
         size("head_memory", \.headMemory, (1 << 20)...(1 << 36))
         count("connections", \.connections, 1...1_000_000)
         limits.connectionsPerAddress = fields.integer("connections_per_address", in: 1...1_000_000)
+        count("streams_per_connection", \.streamsPerConnection, 1...10_000)
         count("pending_per_route", \.pendingPerRoute, 1...1_000_000)
         count("connections_per_upstream", \.connectionsPerUpstream, 1...1_000_000)
         count("pending_per_upstream", \.pendingPerUpstream, 1...1_000_000)

@@ -35,6 +35,7 @@ enum ListenerDecoder {
         fields.explain(tlsOfListener)
         fields.explain(interceptMeanings)
         let intercepts = fields.bool("intercept") ?? false
+        let publicURL = PublicURL.decode(fields)
         let connect = fields.fields("connect").map { self.connect($0, intercepts: intercepts) } ?? ConnectPlan()
         switch (fields.has("address"), fields.has("unix")) {
         case (true, false):
@@ -59,6 +60,7 @@ enum ListenerDecoder {
                 address: .tcp(host: host, port: port),
                 tls: tls,
                 intercepts: intercepts,
+                publicURL: publicURL,
                 connect: connect,
                 span: span
             )
@@ -70,7 +72,13 @@ enum ListenerDecoder {
         case (false, true):
             if fields.has("tls") { fields.error("tls", "is for addresses only, not for unix sockets") }
             guard let place = unix(fields), let span = fields.node("unix")?.span else { return nil }
-            return ListenerPlan(address: place, intercepts: intercepts, connect: connect, span: span)
+            return ListenerPlan(
+                address: place,
+                intercepts: intercepts,
+                publicURL: publicURL,
+                connect: connect,
+                span: span
+            )
         case (false, false) where !fields.unknownKeys.filter({ $0 != "tls" && $0 != "allow_users" }).isEmpty:
             fields.know("tls", "allow_users")
             return nil
@@ -78,6 +86,18 @@ enum ListenerDecoder {
             fields.know("tls", "allow_users")
             fields.error("a listener has exactly one of address and unix")
             return nil
+        }
+    }
+
+    /// CONNECT is taken for `https` upstreams: without one the authority is not even made.
+    static func warnAboutNothingToIntercept(_ plan: Plan, _ fields: ConfigFields) {
+        guard plan.interceptedHosts.isEmpty else { return }
+        for (index, listener) in plan.listeners.enumerated() where listener.intercepts {
+            fields.context.warning(
+                "intercepts nothing: no route leads to an https:// upstream",
+                at: listener.span,
+                path: fields.path.appending("listeners").appending("proxy").appending(index).appending("intercept")
+            )
         }
     }
 

@@ -21,3 +21,21 @@ package struct OperatorPlan: Sendable {
         tokens = StateDecoder.tokens(fields.fields("tokens"), stateDirectory: stateDirectory)
     }
 }
+
+/// What the configuration says of the token of a client.
+package enum ConfiguredClientToken: Sendable {
+    case token(Secret)
+    /// `token_sha256`: the configuration does not hold the token.
+    case digest
+    /// There is no such client, or what it has is no token; the context of the document may say more.
+    case none
+
+    package init(of client: String, in document: ConfigDocument, context: ConfigContext) {
+        let clients = ConfigFields(document.root, path: .root, context: context)?.fields("access")?.fields("clients")
+        guard let own = clients?.fields(client) else {
+            self = .none
+            return
+        }
+        self = own.has("token_sha256") ? .digest : own.secret("token").map { .token($0) } ?? .none
+    }
+}

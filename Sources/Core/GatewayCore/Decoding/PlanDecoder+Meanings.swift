@@ -50,6 +50,10 @@ extension PlanDecoder {
             "Maximum sizes, numbers and times of requests and connections.",
             example: "header_bytes: 64KiB\nresponse_timeout: 2m"
         ),
+        "ca": KeyMeaning(
+            "The local authority, which signs certificates for hosts of routes where a listener has intercept: true.",
+            example: "permit: [box.com]\ndays: 30"
+        ),
         "telemetry": KeyMeaning(
             "Where spans and metrics are exported to (OpenTelemetry). Without it nothing is.",
             example: "otlp: http://127.0.0.1:4318\nsampling: 10%"

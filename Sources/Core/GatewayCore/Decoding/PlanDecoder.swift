@@ -43,6 +43,7 @@ package enum PlanDecoder {
         let audit = StateDecoder.audit(fields.fields("audit"), stateDirectory: stateDirectory)
         let tokens = StateDecoder.tokens(fields.fields("tokens"), stateDirectory: stateDirectory)
         let limits = LimitsDecoder.decode(fields.fields("limits"))
+        let localAuthority = LocalAuthorityDecoder.decode(fields.fields("ca"))
         let telemetry = TelemetryDecoder.decode(fields.fields("telemetry"))
         let clients = access.clients.map(\.name)
         var credentials = CredentialDecoder(catalog: catalog, context: fields.context, clients: clients)
@@ -64,6 +65,8 @@ package enum PlanDecoder {
             routes: routes
         )
         plan.telemetry = telemetry
+        plan.localAuthority = localAuthority
+        ListenerDecoder.warnAboutNothingToIntercept(plan, fields)
         return plan
     }
 

@@ -37,6 +37,11 @@ extension RouteDecoder {
             default: "all",
             example: "[laptop, ci]"
         ),
+        "allow_origins": KeyMeaning(
+            "The origins of web pages that may call the route from a browser (CORS).",
+            default: "those of access.allow_origins",
+            example: "[https://app.example.com]"
+        ),
         "headers": KeyMeaning(
             "Header fields that are set on the requests or removed from them.",
             example: "set: {X-Tenant: acme}\nremove: [X-Debug]"
@@ -46,6 +51,10 @@ extension RouteDecoder {
             default: "drop beside a credential, pass with auth: none",
             example: "pass"
         ),
+        "rewrite": KeyMeaning(
+            "What of the upstream's own URLs is turned into URLs of the gateway.",
+            example: "links: false"
+        ),
         "connection_auth": KeyMeaning(
             "Lets clients authenticate their connection with NTLM or Negotiate. For routes with auth: none.",
             default: "false",
@@ -54,6 +63,11 @@ extension RouteDecoder {
         "tls": KeyMeaning(
             "How the upstream's certificate is checked, and the certificate that is shown to it.",
             example: "ca: corp-ca.pem\nserver_name: api.internal"
+        ),
+        "protocol": KeyMeaning(
+            "The version of HTTP that the upstream is spoken to in. auto takes HTTP/2 where the upstream offers it with TLS.",
+            default: "http1",
+            example: "auto"
         ),
     ]
 }

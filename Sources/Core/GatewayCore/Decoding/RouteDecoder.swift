@@ -49,6 +49,7 @@ enum RouteDecoder {
         let allow = RouteAccess.allow(fields)
         fields.refuseNothing(behind: "clients", hint: "to let in every client")
         let allowedClients = RouteAccess.clients(fields, known: clients)
+        let allowedOrigins = fields.has("allow_origins") ? AccessDecoder.origins(fields) : nil
         let credential = auth?.credential.map { credentials.plans[$0] }
         let headers = RouteHeaders.decode(
             fields,
@@ -57,8 +58,13 @@ enum RouteDecoder {
             asUser: auth?.asUser
         )
         let cookies = fields.choice("cookies", of: CookiePolicy.self)
+        let rewritesLinks = RouteRewrite.decode(fields)
         let allowsConnectionAuth = fields.bool("connection_auth") ?? false
         let tls = RouteTLS.decode(fields, of: upstream)
+        let upstreamProtocol = fields.choice("protocol", of: UpstreamProtocol.self) ?? .http1
+        if allowsConnectionAuth, upstreamProtocol == .http2 {
+            fields.error("protocol", "NTLM and Negotiate need HTTP/1.1: remove this, or \"connection_auth\"")
+        }
         guard let upstream, let auth else { return nil }
         let plan = RoutePlan(
             name: name,
@@ -73,11 +79,14 @@ enum RouteDecoder {
             asUser: auth.asUser,
             headers: headers,
             cookies: cookies,
+            rewritesLinks: rewritesLinks,
             allowsConnectionAuth: allowsConnectionAuth,
             allow: allow,
             endpoints: auth.credential.map { credentials.endpoints(of: $0, at: upstream) } ?? [],
             clients: allowedClients,
+            allowedOrigins: allowedOrigins,
             tls: tls,
+            upstreamProtocol: upstreamProtocol,
             span: span
         )
         if plan.allowsConnectionAuth, !plan.forwardsAuthorization {

@@ -32,17 +32,30 @@ package struct ProblemAnswer: Hashable, Sendable {
         package var omitsBody: Bool
         /// To CONNECT: of its answer, clients show the reason phrase at most.
         package var explainsInReasonPhrase: Bool
+        /// The request is a call of gRPC (``GRPCStatus/isCall(_:_:)``): what happened is a status of gRPC.
+        package var isGRPC: Bool
 
-        package init(prefersText: Bool = false, omitsBody: Bool = false, explainsInReasonPhrase: Bool = false) {
+        package init(
+            prefersText: Bool = false,
+            omitsBody: Bool = false,
+            explainsInReasonPhrase: Bool = false,
+            isGRPC: Bool = false
+        ) {
             self.prefersText = prefersText
             self.omitsBody = omitsBody
             self.explainsInReasonPhrase = explainsInReasonPhrase
+            self.isGRPC = isGRPC
         }
     }
 
     package struct Field: Hashable, Sendable {
         package let name: String
         package let value: String
+
+        package init(name: String, value: String) {
+            self.name = name
+            self.value = value
+        }
     }
 
     package let status: Int
@@ -66,27 +79,51 @@ package struct ProblemAnswer: Hashable, Sendable {
     ) {
         let names = disclosesNames ? names : Names()
         let problem = disclosesNames ? problem : problem.withoutNames
-        let body = Self.document(problem, requestID: requestID, names, prefersText: form.prefersText)
-        let mediaType = form.prefersText ? "text/plain; charset=utf-8" : ProblemDocument.mediaType
-        var fields = [
-            Field(name: "Content-Type", value: mediaType),
-            Field(name: "Content-Length", value: String(body.utf8.count)),
-            Field(name: "Cache-Control", value: "no-store"),
-        ]
+        let body =
+            form.isGRPC ? "" : Self.document(problem, requestID: requestID, names, prefersText: form.prefersText)
+        var fields = form.isGRPC ? GRPCStatus.fields(of: problem) : Self.fields(of: body, isText: form.prefersText)
         if let requestIDHeader { fields.append(Field(name: requestIDHeader, value: requestID)) }
         if sendsProxyStatus {
             let upstream = problem.kind.concernsUpstream ? names.upstream : nil
             let member = ProxyStatus.member(nextHop: problem.nextHop ?? upstream)
             fields.append(Field(name: "Proxy-Status", value: "\(member); error=\(problem.proxyStatusError)"))
         }
-        if let field = problem.requiredField { fields.append(field) }
+        if !form.isGRPC, let field = problem.requiredField { fields.append(field) }
         if let retryAfter = problem.retryAfter {
             fields.append(Field(name: "Retry-After", value: String(retryAfter.secondsRoundedUp)))
         }
-        status = problem.kind.status
+        status = form.isGRPC ? 200 : problem.kind.status
         reasonPhrase = form.explainsInReasonPhrase ? Self.phrase(problem.detail) : nil
         self.fields = fields
         self.body = form.omitsBody ? [] : Array(body.utf8)
+    }
+
+    private static func fields(of body: String, isText: Bool) -> [Field] {
+        [
+            Field(name: "Content-Type", value: isText ? "text/plain; charset=utf-8" : ProblemDocument.mediaType),
+            Field(name: "Content-Length", value: String(body.utf8.count)),
+            Field(name: "Cache-Control", value: "no-store"),
+        ]
+    }
+
+    /// An answer that is no problem, without content.
+    package init(status: Int, fields: [Field]) {
+        self.status = status
+        self.fields = fields
+        reasonPhrase = nil
+        body = []
+    }
+
+    /// The same with more fields.
+    package func with(_ fields: [Field]) -> ProblemAnswer {
+        ProblemAnswer(status: status, reasonPhrase: reasonPhrase, fields: self.fields + fields, body: body)
+    }
+
+    private init(status: Int, reasonPhrase: String?, fields: [Field], body: [UInt8]) {
+        self.status = status
+        self.reasonPhrase = reasonPhrase
+        self.fields = fields
+        self.body = body
     }
 
     private static let maximumPhrase = 200

@@ -86,7 +86,7 @@ package struct Exchange: ~Copyable, Sendable {
         case .withdrawn: withdrawn()
         case .sourceWithdrawn: end(with: .withdrawn)
         case .reloaded(let takesRight, let isAdmitted): reloaded(takesRight: takesRight, isAdmitted: isAdmitted)
-        case .connected(let isReused): connected(isReused: isReused)
+        case .connected(let isReused, let mayRefuse): connected(isReused: isReused, mayRefuse: mayRefuse)
         case .connectionFailed: phase == .connecting ? end(with: .reported) : .nothing
         case .requestContent(let isHeld, let isLast): content(isHeld: isHeld, isLast: isLast)
         case .requestInvalid: end(with: .reported)
@@ -165,8 +165,10 @@ package struct Exchange: ~Copyable, Sendable {
 
     // MARK: Connection
 
-    private mutating func connected(isReused: Bool) -> ExchangeStep {
+    private mutating func connected(isReused: Bool, mayRefuse: Bool) -> ExchangeStep {
         guard phase == .connecting else { return .nothing }
+        // A request that was refused can be sent again whatever its method, so its content is worth keeping.
+        if mayRefuse, !contentHasBegun { attempt.isHeld = true }
         attempt.isOnReusedConnection = isReused
         timesSent += 1
         phase = requestIsComplete ? .responding : .forwarding
@@ -175,12 +177,16 @@ package struct Exchange: ~Copyable, Sendable {
 
     private mutating func upstreamLost(_ loss: ConnectionLoss) -> ExchangeStep {
         guard isWithUpstream else { return .nothing }
-        if loss.isUnprocessed { timesSent -= 1 }
+        if loss.isUnprocessed || loss.isRefused { timesSent -= 1 }
         guard phase != .tunnelling, RetryPolicy.sendsAgain(attempt, after: loss) else {
-            return end(with: .upstreamClosedEarly)
+            return end(with: loss.isRefused ? .upstreamRefused : .upstreamClosedEarly)
+        }
+        phase = .connecting
+        guard !loss.isRefused else {
+            attempt.timesRefused += 1
+            return .connect(isFresh: false)
         }
         attempt.wasReconnected = true
-        phase = .connecting
         return .connect(isFresh: true)
     }
 

@@ -21,8 +21,10 @@ package enum ExchangeEvent: Hashable, Sendable {
 
     // MARK: Connection
 
-    /// - Parameter isReused: The connection has carried a request before, so the upstream may have closed it meanwhile.
-    case connected(isReused: Bool)
+    /// - Parameters:
+    ///   - isReused: The connection has carried a request before, so the upstream may have closed it meanwhile.
+    ///   - mayRefuse: The upstream can say of a request that it has not looked at it.
+    case connected(isReused: Bool, mayRefuse: Bool = false)
     case connectionFailed
 
     // MARK: Request
@@ -100,11 +102,14 @@ package struct ResponseFacts: Hashable, Sendable {
 package struct ConnectionLoss: Hashable, Sendable {
     /// A byte of the response has come.
     package var hasAnswered: Bool
-    /// Nothing of the request has left, or the upstream said that it has not looked at it.
+    /// Nothing of the request has left.
     package var isUnprocessed: Bool
+    /// The upstream said that it has not looked at the request (RFC 9113 section 8.7).
+    package var isRefused: Bool
 
-    package init(hasAnswered: Bool, isUnprocessed: Bool) {
+    package init(hasAnswered: Bool, isUnprocessed: Bool, isRefused: Bool = false) {
         self.hasAnswered = hasAnswered
         self.isUnprocessed = isUnprocessed
+        self.isRefused = isRefused
     }
 }

@@ -69,6 +69,8 @@ extension ExchangeProblem {
                 "\(upstream) closed the connection early.",
                 hopError: .connectionTerminated
             )
+        case .upstreamRefused:
+            GatewayProblem(.upstreamBusy, "\(upstream) refused the request unread.", retryAfter: .seconds(1))
         case .protocolNotOffered:
             GatewayProblem(.upgradeFailed, "\(upstream): It switched to a protocol that was not asked for.")
         case .stalled(let stall): stall.problem(responseTimeout: responseTimeout)
@@ -81,7 +83,7 @@ extension ExchangeProblem {
         // The operator is promised that responses are cut within a second.
         case .withdrawn, .excluded: .milliseconds(900)
         case .stalled(.clientStoppedReading), .stalled(.tunnelSilent): .zero
-        case .reported, .upstreamClosedEarly, .protocolNotOffered, .stalled: nil
+        case .reported, .upstreamClosedEarly, .upstreamRefused, .protocolNotOffered, .stalled: nil
         }
     }
 }

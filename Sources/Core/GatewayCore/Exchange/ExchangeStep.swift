@@ -40,6 +40,8 @@ package enum ExchangeProblem: Hashable, Sendable {
     /// A reload has taken away the client, the route or the credential.
     case excluded
     case upstreamClosedEarly
+    /// It has not looked at the request, however often that was sent.
+    case upstreamRefused
     case protocolNotOffered
     case stalled(Stall)
 }

@@ -6,6 +6,8 @@ package struct ResponseFieldRules: Sendable {
     private let policy: ResponsePolicy
     /// The field that names the request, in lower case, `_` read as `-`: only the gateway writes it. Empty where it writes none.
     private let requestIDName: [UInt8]
+    /// The gateway tells browsers which pages may call; what the upstream says of that is dropped.
+    private let answersPages: Bool
 
     /// Lower-case names of fields that no trailer of the response may have.
     package var namesKeptFromTrailers: [[UInt8]] {
@@ -22,8 +24,30 @@ package struct ResponseFieldRules: Sendable {
         case droppedCookie
     }
 
-    /// - Parameter requestIDHeader: The field that the gateway names the request in; nil where it does not.
-    package init(credentialNames: [[UInt8]], requestIDHeader: String? = nil, policy: ResponsePolicy) {
+    /// What differs between the responses of a route.
+    package struct Terms: Sendable {
+        /// nil where links stay as they are.
+        package var links: LinkRewriter?
+        /// How many bytes more than the upstream's the head may have for them.
+        package var room = 0
+        /// Lines that tell the browser of a page what the page may read; empty where no page of another origin may call.
+        package var crossOrigin: [UInt8] = []
+        /// The page may read all fields of the response, whatever they are.
+        package var exposesFields = false
+
+        package init() {}
+    }
+
+    /// - Parameters:
+    ///   - requestIDHeader: The field that the gateway names the request in; nil where it does not.
+    ///   - answersPages: Pages of other origins may call the route.
+    package init(
+        credentialNames: [[UInt8]],
+        requestIDHeader: String? = nil,
+        answersPages: Bool = false,
+        policy: ResponsePolicy
+    ) {
+        self.answersPages = answersPages
         self.credentialNames = credentialNames
         requestIDName = (requestIDHeader?.utf8).map { $0.map(\.asciiDashed) } ?? []
         self.policy = policy
@@ -33,19 +57,22 @@ package struct ResponseFieldRules: Sendable {
     ///
     /// - Parameters:
     ///   - knowsChunks: The client is sent the content in the upstream's chunks.
+    ///   - links: nil where links stay as they are.
     ///   - index: Of the field to begin with; then of the one to go on with.
     package func next(
         of head: borrowing ResponseHead,
         _ bytes: borrowing Span<UInt8>,
         knowsChunks: Bool,
+        links: LinkRewriter? = nil,
         from index: inout Int
     ) -> Piece? {
         let count = head.section.fields.count
+        let concerned = policy.concerned | (links == nil ? 0 : LinkRewriter.concerned)
         var first = index
         while index < count {
             let field = head.section.fields[index]
             let isKept = keeps(field, of: head, bytes, knowsChunks: knowsChunks)
-            if isKept, !policy.concerns(field.kind) {
+            if isKept, concerned >> UInt64(field.kind.rawValue) & 1 == 0 {
                 index &+= 1
                 continue
             }
@@ -53,13 +80,25 @@ package struct ResponseFieldRules: Sendable {
             index &+= 1
             first = index
             guard isKept else { continue }
-            switch policy.rewrite(field.kind, bytes.array(field.value)) {
+            switch rewrite(field, bytes.array(field.value), links) {
             case .unchanged: return .kept(index &- 1..<index)
             case .replaced(let value): return .rewritten(field, value: value)
             case .dropped: if field.kind == .setCookie { return .droppedCookie }
             }
         }
         return first < index ? .kept(first..<index) : nil
+    }
+
+    private func rewrite(_ field: HeadField, _ value: [UInt8], _ links: LinkRewriter?) -> FieldRewrite {
+        let rewrite = policy.rewrite(field.kind, value)
+        guard let links else { return rewrite }
+        switch rewrite {
+        case .unchanged: return links.rewrite(field.kind, name: field.name, value)
+        case .replaced(let value):
+            let again = links.rewrite(field.kind, name: field.name, value)
+            return again == .unchanged ? rewrite : again
+        case .dropped: return rewrite
+        }
     }
 
     @inline(__always)
@@ -74,6 +113,7 @@ package struct ResponseFieldRules: Sendable {
         case .contentLength: return head.status >= 200 && head.status != 204
         // An upstream that echoes the request's credential.
         case .authorization: return false
+        case .accessControl where answersPages: return false
         default:
             if field.kind.isHopByHop { return false }
             // The length first: few fields have it.

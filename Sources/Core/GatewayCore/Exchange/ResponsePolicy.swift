@@ -3,7 +3,7 @@
 package struct ResponsePolicy: Sendable {
     private let echo: CredentialEcho?
     /// A bit for each ``FieldKind`` that has to be looked at.
-    private let concerned: UInt64
+    let concerned: UInt64
 
     /// - Parameters:
     ///   - allowsConnectionAuth: The upstream connection belongs to one client connection alone.

@@ -1,6 +1,7 @@
 /// Decides when a request is sent to the upstream again.
 ///
-/// A request is sent again once because its token was rejected, and once per token because a pooled connection was lost.
+/// A request is sent again once because its token was rejected, once per token because a pooled connection was lost, and three times
+/// because the upstream refused to look at it.
 package enum RetryPolicy {
     /// What has become of the request so far.
     package struct Attempt: Hashable, Sendable {
@@ -14,6 +15,8 @@ package enum RetryPolicy {
         /// The connection was lost, and the request was sent on another one.
         package var wasReconnected = false
         package var isOnReusedConnection = false
+        /// The upstream said that it has not looked at the request.
+        package var timesRefused = 0
         /// A reload has come under which the same request would be refused.
         package var isLast = false
 
@@ -30,11 +33,13 @@ package enum RetryPolicy {
     /// A fresh connection that is lost is not replaced: the upstream is not well. A request that may have been acted upon is
     /// repeated only where its method allows that.
     package static func sendsAgain(_ attempt: Attempt, after loss: ConnectionLoss) -> Bool {
-        guard !loss.hasAnswered, !attempt.responseHasBegun, attempt.isOnReusedConnection, !attempt.wasReconnected,
-            !attempt.isLast
-        else { return false }
+        guard !loss.hasAnswered, !attempt.responseHasBegun, !attempt.isLast else { return false }
+        if loss.isRefused { return attempt.isHeld && attempt.timesRefused < maximumRefusals }
+        guard attempt.isOnReusedConnection, !attempt.wasReconnected else { return false }
         return loss.isUnprocessed || attempt.isIdempotent && attempt.isHeld
     }
+
+    private static let maximumRefusals = 3
 
     /// What happens to a response that rejects the credential.
     package enum RetryDecision: Hashable, Sendable {

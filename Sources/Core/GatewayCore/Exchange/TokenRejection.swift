@@ -2,6 +2,8 @@
 ///
 /// `error="invalid_token"` does, and so does an answer without any error code, which is what Box and most others send. Any
 /// other code (`insufficient_scope`, `invalid_request`) is about the request: a new token would change nothing.
+///
+/// Of gRPC, the status UNAUTHENTICATED is what 401 is elsewhere, where the response has no messages.
 package enum TokenRejection {
     package static func isRejection(_ head: borrowing ResponseHead, _ bytes: borrowing Span<UInt8>) -> Bool {
         var namesOtherError = false
@@ -27,7 +29,8 @@ package enum TokenRejection {
         credential: Credential?,
         of source: (any CredentialSource)?
     ) -> ResponseFacts.Rejection {
-        guard head.status >= 400, retryOn.contains(head.status), let credential, let source else { return .none }
+        let status = head.grpcStatus == GRPCStatus.unauthenticated.rawValue ? 401 : head.status
+        guard status >= 400, retryOn.contains(status), let credential, let source else { return .none }
         if let answering = source as? any ChallengeAnswering {
             let challenges = AuthChallenge.all(in: head, bytes)
             return .challenge(isAnswered: answering.answers(challenges, to: credential.generation))

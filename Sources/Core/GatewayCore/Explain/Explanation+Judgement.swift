@@ -24,6 +24,7 @@ extension Explanation {
 
     private static func outcome(of judgement: RequestJudgement) -> Outcome {
         guard judgement.problem == nil else { return .refused }
+        if judgement.trace.reasons.last == .preflightAnswered { return .answered }
         if judgement.tunnel != nil { return .tunnelled }
         if case .awaited? = judgement.credential?.answer { return .waits }
         return .forwarded
@@ -31,6 +32,7 @@ extension Explanation {
 
     private func verdict(of judgement: RequestJudgement) -> String {
         if let refusal { return "Would be refused: \(refusal.status) \(refusal.code): \(refusal.detail)" }
+        if outcome == .answered { return "Would be answered by the gateway: the page may send the request." }
         if let tunnel = judgement.tunnel {
             return
                 "Would be passed to \(tunnel) as it is, without a credential: no route leads there (connect.unrouted: tunnel)."
@@ -208,6 +210,7 @@ extension Explanation.Departure {
         case .owned: "the route sets or removes it"
         case .nominated: "Connection names it"
         case .trace: "the gateway continues the trace"
+        case .link: "the upstream's URL takes the place of the gateway's (rewrite.links)"
         }
     }
 }

@@ -7,6 +7,8 @@ package struct Explanation: Hashable, Sendable, Codable {
         /// Bytes pass to a server that no route leads to, if its addresses may be dialled.
         case tunnelled
         case refused
+        /// By the gateway itself.
+        case answered
     }
 
     /// Where the answer comes from.

@@ -35,6 +35,9 @@ struct ExplanationSteps {
         case .routeNotFound: add("route", "none of \(judgement.trace.routes.count) matches", passes: false)
         case .hostRefused: add("host", detail, passes: false)
         case .originRefused: add("origin", detail, passes: false)
+        case .originAllowed(let origin): add("origin", "pages of \(origin) may call (allow_origins)")
+        case .preflightAnswered:
+            add("preflight", "the gateway answers the browser, before it asks for a client and without the upstream")
         case .client(let name, let presentedToken): add("client", client(name, presentedToken))
         case .clientRequired(let key): add("client", "a known client is required (\(key))", passes: false)
         case .clientAllowed:

@@ -5,18 +5,32 @@ package struct ArrivalListener: Hashable, Sendable {
     package let port: Int?
     package let isTLS: Bool
     package let intercepts: Bool
+    package let publicURL: GatewayURL?
 
-    package init(address: ListenerPlan.Address, port: Int?, isTLS: Bool, intercepts: Bool = false) {
+    package init(
+        address: ListenerPlan.Address,
+        port: Int?,
+        isTLS: Bool,
+        intercepts: Bool = false,
+        publicURL: GatewayURL? = nil
+    ) {
         self.address = address
         self.port = port
         self.isTLS = isTLS
         self.intercepts = intercepts
+        self.publicURL = publicURL
     }
 
     /// As the configuration has it.
     package init(_ plan: ListenerPlan) {
         let port: Int? = if case .tcp(_, let port) = plan.address { port } else { nil }
-        self.init(address: plan.address, port: port, isTLS: plan.speaksTLS, intercepts: plan.intercepts)
+        self.init(
+            address: plan.address,
+            port: port,
+            isTLS: plan.speaksTLS,
+            intercepts: plan.intercepts,
+            publicURL: plan.publicURL
+        )
     }
 
     package var identity: ListenerIdentity {

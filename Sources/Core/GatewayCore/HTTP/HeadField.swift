@@ -18,14 +18,18 @@ package struct HeadField: Hashable, Sendable {
 /// Fields that the gateway acts upon; everything else is carried unread.
 package enum FieldKind: UInt8, Sendable {
     case other
+    /// `Access-Control-…` (CORS).
+    case accessControl
     case authorization
     case connection
     case contentLength
     case cookie
     case date
+    case destination
     case expect
     /// One of ``ForwardedPolicy/names``.
     case forwarded
+    case grpcStatus
     case host
     case keepAlive
     case origin
@@ -50,7 +54,8 @@ package enum FieldKind: UInt8, Sendable {
     package var isHopByHop: Bool {
         switch self {
         case .connection, .keepAlive, .proxyConnection, .proxyAuthenticate, .proxyAuthorization, .te, .upgrade: true
-        case .other, .authorization, .contentLength, .cookie, .date, .expect, .forwarded, .host, .origin,
+        case .other, .accessControl, .authorization, .contentLength, .cookie, .date, .destination, .expect, .forwarded,
+            .grpcStatus, .host, .origin,
             .secFetchSite, .setCookie, .transferEncoding, .uriReference, .via, .wwwAuthenticate, .xRequestID:
             false
         }
@@ -60,7 +65,8 @@ package enum FieldKind: UInt8, Sendable {
     package var cannotBeNominated: Bool {
         switch self {
         case .contentLength, .transferEncoding, .host, .authorization, .expect: true
-        case .other, .connection, .cookie, .date, .forwarded, .keepAlive, .origin, .proxyAuthenticate,
+        case .other, .accessControl, .connection, .cookie, .date, .destination, .forwarded, .grpcStatus, .keepAlive,
+            .origin, .proxyAuthenticate,
             .proxyAuthorization, .proxyConnection, .secFetchSite, .setCookie, .te, .upgrade, .uriReference, .via,
             .wwwAuthenticate, .xRequestID:
             false
@@ -69,6 +75,8 @@ package enum FieldKind: UInt8, Sendable {
 
     /// Fields of answers with URIs that may repeat the query of the request, in lower case.
     package static let uriReferenceNames = ["content-location", "link", "location", "refresh"].map { Array($0.utf8) }
+
+    private static let crossOrigin: StaticString = "access-control-"
 
     /// - Parameter name: In lower case.
     package static func isForwarded(_ name: [UInt8]) -> Bool { classify(name.span, name.indices) == .forwarded }
@@ -99,7 +107,11 @@ package enum FieldKind: UInt8, Sendable {
                 ? .connection
                 : bytes.isToken(name, "keep-alive")
                     ? .keepAlive : bytes.isToken(name, "set-cookie") ? .setCookie : .other
-        case 11: bytes.equalsLowercased(name, "set-cookie2") ? .setCookie : .other
+        case 11:
+            bytes.isToken(name, "grpc-status")
+                ? .grpcStatus
+                : bytes.isToken(name, "destination")
+                    ? .destination : bytes.equalsLowercased(name, "set-cookie2") ? .setCookie : .other
         case 12: bytes.isToken(name, "x-request-id") ? .xRequestID : .other
         case 13: bytes.isToken(name, "authorization") ? .authorization : .other
         case 14:
@@ -129,6 +141,9 @@ package enum FieldKind: UInt8, Sendable {
         case 19: bytes.isToken(name, "proxy-authorization") ? .proxyAuthorization : .other
         case 20: bytes.isToken(name, "x-forwarded-protocol") ? .forwarded : .other
         case 24: bytes.isToken(name, "x-original-forwarded-for") ? .forwarded : .other
+        case 22...:
+            bytes.equalsLowercased(name.prefix(crossOrigin.utf8CodeUnitCount), crossOrigin)
+                ? .accessControl : .other
         default: .other
         }
     }

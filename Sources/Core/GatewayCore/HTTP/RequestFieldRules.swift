@@ -16,16 +16,27 @@ package struct RequestFieldRules: Sendable {
         /// The upstream is asked before content is sent.
         package let sendsExpect: Bool
         package let trace: TraceFields
+        /// The gateway writes a `Destination` of its own.
+        package let replacesDestination: Bool
 
-        package init(stripsAuthorization: Bool, sendsExpect: Bool, trace: TraceFields = .pass) {
+        package init(
+            stripsAuthorization: Bool,
+            sendsExpect: Bool,
+            trace: TraceFields = .pass,
+            replacesDestination: Bool = false
+        ) {
             self.stripsAuthorization = stripsAuthorization
             self.sendsExpect = sendsExpect
             self.trace = trace
+            self.replacesDestination = replacesDestination
         }
     }
 
     /// The route sets or removes `traceparent` itself: the gateway writes none.
     package let ownsTraceParent: Bool
+
+    /// The route sets or removes `Destination` itself.
+    package var ownsDestination: Bool { ownedNames.contains(Array("destination".utf8)) }
 
     package init(ownedNames: [[UInt8]], keepsAuthorization: Bool, dropsCookies: Bool, dropsForwarded: Bool) {
         self.ownedNames = ownedNames
@@ -57,6 +68,8 @@ package struct RequestFieldRules: Sendable {
         case nominated
         /// The gateway continues the trace, or begins one.
         case trace
+        /// It names a place on the gateway: the upstream's name takes its place.
+        case link
     }
 
     /// Why the field is not forwarded; nil for one that is.
@@ -76,6 +89,7 @@ package struct RequestFieldRules: Sendable {
         case .expect: return head.expectsContinue && terms.sendsExpect ? nil : .expectation
         case .forwarded where dropsForwarded: return .forwardedPolicy
         case .cookie where dropsCookies: return .cookiePolicy
+        case .destination where terms.replacesDestination: return .link
         default:
             if field.kind.isHopByHop { return .hopByHop }
             if owns(field, bytes) { return .owned }

@@ -69,12 +69,21 @@ package struct RequestHead: ~Copyable, Sendable {
         form == .absolute && bytes[targetAuthority.lowerBound - "s://".utf8.count].asciiLowercased == 0x73
     }
 
+    /// A browser says where it comes from.
+    package var mayBeOfPage: Bool { !present.isDisjoint(with: [.origin, .secFetchSite]) }
+
     package func first(_ kind: FieldKind) -> HeadField? { section.fields.first { $0.kind == kind } }
+
+    /// nil where there is none, or more than one.
+    package var onlyDestination: HeadField? {
+        let fields = section.fields.filter { $0.kind == .destination }
+        return fields.count == 1 ? fields[0] : nil
+    }
 }
 
 package struct FieldPresence: OptionSet, Sendable {
-    package let rawValue: UInt8
-    package init(rawValue: UInt8) { self.rawValue = rawValue }
+    package let rawValue: UInt16
+    package init(rawValue: UInt16) { self.rawValue = rawValue }
 
     package static let authorization = FieldPresence(rawValue: 1 << 0)
     package static let proxyAuthorization = FieldPresence(rawValue: 1 << 1)
@@ -83,4 +92,6 @@ package struct FieldPresence: OptionSet, Sendable {
     package static let via = FieldPresence(rawValue: 1 << 4)
     package static let requestID = FieldPresence(rawValue: 1 << 5)
     package static let secondAuthorization = FieldPresence(rawValue: 1 << 6)
+    package static let destination = FieldPresence(rawValue: 1 << 7)
+    package static let accessControl = FieldPresence(rawValue: 1 << 8)
 }

@@ -233,12 +233,14 @@ package struct RequestHeadDecoder: ~Copyable, Sendable {
         for index in head.section.fields.indices {
             let field = head.section.fields[index]
             switch field.kind {
-            case .other, .cookie, .date, .forwarded, .keepAlive, .te, .proxyConnection, .proxyAuthenticate, .setCookie,
-                .uriReference, .wwwAuthenticate:
+            case .other, .cookie, .date, .forwarded, .grpcStatus, .keepAlive, .te, .proxyConnection, .proxyAuthenticate,
+                .setCookie, .uriReference, .wwwAuthenticate:
                 break
             case .authorization:
                 head.present.insert(head.present.contains(.authorization) ? .secondAuthorization : .authorization)
             case .proxyAuthorization: head.present.insert(.proxyAuthorization)
+            case .accessControl: head.present.insert(.accessControl)
+            case .destination: head.present.insert(.destination)
             case .origin: head.present.insert(.origin)
             case .secFetchSite: head.present.insert(.secFetchSite)
             case .via: head.present.insert(.via)

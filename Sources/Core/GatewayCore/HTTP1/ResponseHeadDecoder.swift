@@ -12,9 +12,11 @@ package struct ResponseHeadDecoder: ~Copyable, Sendable {
     private var hasStatusLine = false
     private var scanned = 0
 
-    package init(maxBytes: Int, maxFields: Int) {
+    /// - Parameter isHTTP2: The heads come by HTTP/2.
+    package init(maxBytes: Int, maxFields: Int, isHTTP2: Bool = false) {
         self.maxBytes = maxBytes
         self.maxFields = maxFields
+        head.isHTTP2 = isHTTP2
     }
 
     package mutating func reset() {
@@ -72,11 +74,17 @@ package struct ResponseHeadDecoder: ~Copyable, Sendable {
         var isChunked = false
         head.keepAliveSeconds = nil
         head.hasDate = false
+        head.grpcStatus = nil
+        head.hasLinks = false
+        head.hasCookies = false
         for index in head.section.fields.indices {
             let field = head.section.fields[index]
             switch field.kind {
             case .connection: head.options.add(bytes, field.value)
             case .date: head.hasDate = true
+            case .grpcStatus: head.grpcStatus = FieldSection.contentLength(bytes, field.value)
+            case .uriReference: head.hasLinks = true
+            case .setCookie: head.hasCookies = true
             case .keepAlive: head.keepAliveSeconds = Self.keepAliveSeconds(bytes, field.value)
             case .contentLength:
                 guard contentLength == nil else { return .duplicateContentLength }
@@ -89,9 +97,9 @@ package struct ResponseHeadDecoder: ~Copyable, Sendable {
                     bytes.equalsLowercased(field.value, "chunked")
                 else { return .invalidTransferEncoding }
                 isChunked = true
-            case .other, .authorization, .cookie, .expect, .forwarded, .host, .origin, .proxyAuthenticate,
-                .proxyAuthorization, .proxyConnection, .secFetchSite, .setCookie, .te, .upgrade, .uriReference,
-                .via, .wwwAuthenticate, .xRequestID:
+            case .other, .accessControl, .authorization, .cookie, .destination, .expect, .forwarded, .host, .origin,
+                .proxyAuthenticate, .proxyAuthorization, .proxyConnection, .secFetchSite, .te, .upgrade, .via,
+                .wwwAuthenticate, .xRequestID:
                 break
             }
         }

@@ -37,7 +37,7 @@ package struct TrailerSection: Sendable {
         // `_` is read as `-`, as some upstreams do.
         let name = bytes.array(field.name).map(\.asciiDashed)
         switch FieldKind.classify(name.span, 0..<name.count) {
-        case .other, .forwarded, .uriReference: break
+        case .other, .forwarded, .grpcStatus, .uriReference: break
         default: return false
         }
         guard !Self.never.contains(where: { name.elementsEqual($0.utf8) }), !name.starts(with: "if-".utf8) else {

@@ -16,6 +16,8 @@ package struct Limits: Hashable, Sendable {
     package var connections = 8192
     /// Of one client address; nil where any number is admitted.
     package var connectionsPerAddress: Int?
+    /// Requests at the same time on one HTTP/2 connection of a client.
+    package var streamsPerConnection = 100
     package var pendingPerRoute = 1024
     /// To one upstream with one set of TLS settings; event loops share them out among themselves.
     package var connectionsPerUpstream = 1024

@@ -14,6 +14,8 @@ package struct Plan: Sendable {
     package var limits: Limits
     /// nil: nothing is exported.
     package var telemetry: TelemetryPlan?
+    /// Of the certificates for intercepted hosts.
+    package var localAuthority = LocalAuthorityPlan()
     /// Named credentials first, in file order, then those written inside routes (named `routes.<route>`) and those that
     /// a route switched to another subject (`box-service[user:42]`). A weaker token that is vended stands behind the named
     /// ones (`box-service[vend]`).
@@ -85,6 +87,8 @@ package struct ListenerPlan: Hashable, Sendable {
     package var tls: TLS?
     /// Takes CONNECT for hosts that routes lead to, with certificates of the local authority.
     package var intercepts: Bool
+    /// Where clients see it, behind a proxy that ends their TLS. nil: where `Host` says.
+    package var publicURL: GatewayURL?
     package var connect: ConnectPlan
     /// Answers in the place of the servers that TLS clients name, with certificates of the local authority. ``tls`` is nil.
     package var usesLocalAuthority = false
@@ -94,12 +98,14 @@ package struct ListenerPlan: Hashable, Sendable {
         address: Address,
         tls: TLS? = nil,
         intercepts: Bool = false,
+        publicURL: GatewayURL? = nil,
         connect: ConnectPlan = ConnectPlan(),
         span: SourceSpan
     ) {
         self.address = address
         self.tls = tls
         self.intercepts = intercepts
+        self.publicURL = publicURL
         self.connect = connect
         self.span = span
     }

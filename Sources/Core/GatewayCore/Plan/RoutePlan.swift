@@ -83,6 +83,8 @@ package struct RoutePlan: Hashable, Sendable {
     package var asUser: String?
     package var headers: Headers
     package var cookies: CookiePolicy
+    /// nil rewrites links where the request finds the route by its path.
+    package var rewritesLinks: Bool?
     /// Clients may authenticate their connection to the upstream (``ConnectionAuthentication``).
     ///
     /// An upstream connection then belongs to one client connection and is never pooled.
@@ -94,7 +96,10 @@ package struct RoutePlan: Hashable, Sendable {
     package var endpoints: [AuthorityEndpoint]
     /// nil lets in every client that the listener lets in.
     package var clients: [String]?
+    /// Browser origins that may call, as `Origin` spells them; nil takes those of ``AccessPlan``.
+    package var allowedOrigins: [String]?
     package var tls: TLS
+    package var upstreamProtocol: UpstreamProtocol
     package var span: SourceSpan
 
     /// - Parameter cookies: nil takes the default of such a route.
@@ -112,11 +117,14 @@ package struct RoutePlan: Hashable, Sendable {
         asUser: String? = nil,
         headers: Headers = Headers(),
         cookies: CookiePolicy? = nil,
+        rewritesLinks: Bool? = nil,
         allowsConnectionAuth: Bool = false,
         allow: [Allow] = [],
         endpoints: [AuthorityEndpoint] = [],
         clients: [String]? = nil,
+        allowedOrigins: [String]? = nil,
         tls: TLS = TLS(),
+        upstreamProtocol: UpstreamProtocol = .http1,
         span: SourceSpan
     ) {
         self.name = name
@@ -132,13 +140,21 @@ package struct RoutePlan: Hashable, Sendable {
         self.asUser = asUser
         self.headers = headers
         self.cookies = cookies ?? .standard(injectsCredential: credential != nil)
+        self.rewritesLinks = rewritesLinks
         self.allowsConnectionAuth = allowsConnectionAuth
         self.allow = allow
         self.endpoints = endpoints
         self.clients = clients
+        self.allowedOrigins = allowedOrigins
         self.tls = tls
+        self.upstreamProtocol = upstreamProtocol
         self.span = span
     }
+}
+
+extension AccessPlan {
+    /// Browser origins that may call the route.
+    package func allowedOrigins(on route: RoutePlan) -> [String] { route.allowedOrigins ?? allowedOrigins }
 }
 
 extension RoutePlan {

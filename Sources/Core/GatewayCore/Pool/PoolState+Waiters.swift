@@ -28,7 +28,7 @@ extension PoolState {
     ) -> PoolStep {
         let (name, client) = (client, self.client(client))
         let newcomer = Newcomer(name: name, client: client, isUrgent: isUrgent, isPrivate: isPrivate)
-        guard isOpenToNewcomers || isUrgent, place == .none, canServe(newcomer) else { return admit(newcomer) }
+        guard isOpenToNewcomers || isUrgent, place == .none, canServe(newcomer), mayOpen else { return admit(newcomer) }
         self.newcomer = newcomer
         return askForPlace()
     }
@@ -113,6 +113,7 @@ extension PoolState {
 
     /// What is to be done next. Every step leaves the state whole, so that events can come between two steps.
     package mutating func next(_ situation: PoolSituation) -> PoolStep {
+        if failingWaiters > 0, let ticket = nextFailing() { return .fail(ticket) }
         if hasGrant || isInTurn, !waiters.isEmpty {
             let step = serveFirst(situation)
             if step != .nothing { return step }
@@ -143,7 +144,11 @@ extension PoolState {
         let first = firstWaiter
         areWaitersBlocked = first == nil
         guard let (ticket, waiter) = first else { return isInTurn ? closeKeptOfWaiters(situation) : .nothing }
-        if !waiter.needsNew, let slot = idle.last {
+        if !waiter.isPrivate, !shared.isEmpty, let id = leaseStream(at: situation.now) {
+            waiters.pop(ticket)
+            return .lease(id, to: ticket)
+        }
+        if !waiter.needsNew, let slot = idle.last, connections[Int(slot)].streams?.hasRoom ?? true {
             let id = ConnectionID(slot: slot, number: connections[Int(slot)].number)
             // Always looked at: the request may not be one that can be sent again.
             let action = take(for: .uncounted, mayRepeat: false, isOpen: true, mayHaveInput: true, at: situation.now)
@@ -154,7 +159,7 @@ extension PoolState {
             waiters.pop(ticket)
             return .dial(newConnection(for: waiter.client), for: ticket)
         }
-        if place == .none { return askForPlace() }
+        if place == .none, mayOpen { return askForPlace() }
         isInTurn = false
         guard place == .asked, hasSpare else { return .nothing }
         // Only one that needs a new connection finds an idle one here. It takes the place, and holds up no waiter behind it.
@@ -176,6 +181,7 @@ extension PoolState {
         let first = waiters.first { !$0.needsNew && canServe($0) }
         guard let (ticket, waiter) = first else { return .close(id) }
         waiters.pop(ticket)
+        if beginSharing(id.slot) { return .lease(id, to: ticket) }
         lease(id.slot, to: waiter.client)
         return .lease(id, to: ticket)
     }

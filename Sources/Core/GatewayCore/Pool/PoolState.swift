@@ -3,9 +3,9 @@
 ///
 /// The shell reports events and carries out what is returned. A connection is opening, leased, idle or kept. A lease begins with
 /// ``opened(_:jitter:at:)``, ``take(for:mayRepeat:isOpen:mayHaveInput:at:)`` or ``PoolStep/lease(_:to:)``, and ends with
-/// ``putBack(_:keepAliveSeconds:wasOffered:_:)`` or ``ended(_:_:)``. For now a connection carries one request at a time, so a
-/// connection is leased as a whole. A private connection is kept for its client between requests: see
-/// ``keepPrivate(_:keepAliveSeconds:_:)`` and ``takePrivate(_:)``.
+/// ``putBack(_:keepAliveSeconds:wasOffered:_:)`` or ``ended(_:_:)``. An HTTP/1 connection carries one request at a time, so it is
+/// leased as a whole. Of an HTTP/2 connection streams are leased: see ``openedShared(_:streamLimit:jitter:_:)``. A private
+/// connection is kept for its client between requests: see ``keepPrivate(_:keepAliveSeconds:_:)`` and ``takePrivate(_:)``.
 ///
 /// A client that has more connections in use than its share waits, although places or idle connections are left: they are for
 /// other clients (``FairShare``). It keeps its turn in the queue. All loops count in one account, ``ClientLeases``.
@@ -29,6 +29,11 @@ package struct PoolState: ~Copyable, Sendable {
         /// The same for a private connection, whose client may be about to answer a challenge.
         package var sparePrivateAfter: Duration = .seconds(2)
 
+        /// Connections may turn out to be HTTP/2: while one is being opened, no other one is, since it may carry all that wait.
+        package var opensOneAtATime = false
+        /// Requests at one time on an HTTP/2 connection, whatever the upstream allows.
+        package var maximumStreams = 100
+
         package init(maximumWaiters: Int, idleTimeout: Duration) {
             self.maximumWaiters = maximumWaiters
             self.idleTimeout = idleTimeout
@@ -40,6 +45,10 @@ package struct PoolState: ~Copyable, Sendable {
             case none
             case opening
             case leased
+            /// HTTP/2 with at least one stream, and open to more.
+            case shared
+            /// HTTP/2 with at least one stream, and not open to more.
+            case retiring
             case idle
             /// Private, and without a request.
             case kept
@@ -53,6 +62,8 @@ package struct PoolState: ~Copyable, Sendable {
         /// It is not used from then on.
         var restsUntil = MonotonicTime.never
         var endsAt = MonotonicTime.never
+        /// Of an HTTP/2 connection: its streams, and how many there may be. nil of an HTTP/1 connection.
+        var streams: Streams?
 
         /// In one access to the array.
         mutating func rest(_ phase: Phase, from now: MonotonicTime, until end: MonotonicTime) {
@@ -99,6 +110,13 @@ package struct PoolState: ~Copyable, Sendable {
     var isSparing = false
     var isSpareScheduled = false
     package internal(set) var isRetired = false
+    /// HTTP/2 connections in the phase `shared`, the oldest first.
+    var shared: [Int32] = []
+    var openingCount = 0
+    /// The last connection was an HTTP/1 connection: one that is being opened will carry one request.
+    var speaksHTTP1 = false
+    /// Waiters for whom a connection could not be opened: they waited for the one that failed.
+    var failingWaiters = 0
 
     package init(_ rules: Rules, _ leases: ClientLeases) {
         self.rules = rules
@@ -167,7 +185,7 @@ package struct PoolState: ~Copyable, Sendable {
     }
 
     @inline(__always)
-    private mutating func endLease(_ slot: Int) {
+    mutating func endLease(_ slot: Int) {
         leases.remove(connections[slot].client)
         connections[slot].client = .uncounted
     }
@@ -258,7 +276,13 @@ package struct PoolState: ~Copyable, Sendable {
     ///   opened together do not end together.
     package mutating func opened(_ id: ConnectionID, jitter: UInt64, at now: MonotonicTime) {
         guard isInPhase(.opening, id) else { return }
-        connections[id.index].phase = .leased
+        begin(id, as: .leased, jitter: jitter, at: now)
+        speaksHTTP1 = true
+    }
+
+    mutating func begin(_ id: ConnectionID, as phase: Connection.Phase, jitter: UInt64, at now: MonotonicTime) {
+        openingCount -= 1
+        connections[id.index].phase = phase
         let tenth = rules.maximumAge / 10
         connections[id.index].endsAt = now + rules.maximumAge - tenth * Int(jitter & 1023) / 1024
     }
@@ -269,13 +293,21 @@ package struct PoolState: ~Copyable, Sendable {
             connections[id.index].phase != .none
         else { return .nothing }
         removeIdle(id)
+        let wasOpening = connections[id.index].phase == .opening
+        if wasOpening { openingCount -= 1 }
+        if connections[id.index].phase == .shared { removeFromShared(id.slot) }
         endLease(id.index)
         connections[id.index].phase = .none
+        connections[id.index].streams = nil
         connections[id.index].number &+= 1
         freeSlots.append(id.slot)
         placeCount -= 1
         // Which clients are over their share may have changed.
         if leases.isShared { wantsTurn = true }
+        if rules.opensOneAtATime {
+            wantsTurn = true
+            if wasOpening, !speaksHTTP1 { failingWaiters = waiterCount }
+        }
         return .giveBackPlace
     }
 
@@ -285,41 +317,18 @@ package struct PoolState: ~Copyable, Sendable {
         if Int(slot) == connections.count { connections.append(Connection()) }
         connections[Int(slot)].phase = .opening
         connections[Int(slot)].endsAt = .never
+        openingCount += 1
         lease(slot, to: client)
         return ConnectionID(slot: slot, number: connections[Int(slot)].number)
     }
 
-    private func isInPhase(_ phase: Connection.Phase, _ id: ConnectionID) -> Bool {
+    func isInPhase(_ phase: Connection.Phase, _ id: ConnectionID) -> Bool {
         id.index < connections.count && connections[id.index].number == id.number
             && connections[id.index].phase == phase
     }
 
     private mutating func removeFromIdle(_ slot: Int32) {
         if let place = idle.lastIndex(of: slot) { idle.remove(at: place) }
-    }
-
-    // MARK: Closing
-
-    /// A reload has no use for the pool: no connection is kept beyond the requests that are under way. Close what
-    /// ``nextToClose()`` names.
-    package mutating func retire() { isRetired = true }
-
-    /// An idle or kept connection, for a shell that closes all of them.
-    package mutating func nextToClose() -> ConnectionID? {
-        hasSpare ? leaseOldest() : nil
-    }
-
-    /// The connection that has rested longest; a private one where all are.
-    mutating func leaseOldest() -> ConnectionID {
-        guard !idle.isEmpty else { return leaseKept(at: 0) }
-        return leased(idle.removeFirst())
-    }
-
-    mutating func leaseKept(at place: Int) -> ConnectionID { leased(kept.remove(at: place)) }
-
-    private mutating func leased(_ slot: Int32) -> ConnectionID {
-        connections[Int(slot)].phase = .leased
-        return ConnectionID(slot: slot, number: connections[Int(slot)].number)
     }
 }
 

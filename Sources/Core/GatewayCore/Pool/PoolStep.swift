@@ -40,6 +40,8 @@ package enum PoolReturn: Hashable, Sendable {
     /// again with `wasOffered`.
     case offer
     case close
+    /// Other requests use it.
+    case goOn(servesLater: Bool)
 }
 
 /// What the shell of a pool does next. After each step but ``nothing``, report its answer or call ``PoolState/next(_:)``.
@@ -59,6 +61,8 @@ package enum PoolStep: Hashable, Sendable {
     // MARK: Waiters
 
     case refuse(WaiterTicket, PoolRefusal)
+    /// The connection that the waiter waited for could not be opened: it fails for the same reason.
+    case fail(WaiterTicket)
     /// Look whether the connection has ended, or has brought bytes that were not asked for, and close it if so. Answer:
     /// ``PoolState/looked(isUsable:_:)``.
     case look(ConnectionID)

@@ -24,6 +24,9 @@ package protocol GatewayControl: Sendable {
     /// Replaces the key of the token store and encrypts all tokens anew. Audited.
     func rotateKey() async -> Result<KeyRotationReport, GatewayProblem>
 
+    /// Makes a new local authority in the place of the present one. Audited.
+    func rotateAuthority() async -> Result<AuthorityRotationReport, GatewayProblem>
+
     /// Reads the configuration again; returns when the new one is served, or refused.
     func reload() async -> ReloadReport
 
@@ -40,6 +43,19 @@ package struct KeyRotationReport: Hashable, Sendable, Codable {
 
     package init(tokens: Int, file: String) {
         self.tokens = tokens
+        self.file = file
+    }
+}
+
+/// What came of a rotation of the local authority.
+package struct AuthorityRotationReport: Hashable, Sendable, Codable {
+    /// The hosts and suffixes that it can sign for.
+    package var scopes: [String]
+    /// Its certificates, which have to be trusted.
+    package var file: String
+
+    package init(scopes: [String], file: String) {
+        self.scopes = scopes
         self.file = file
     }
 }

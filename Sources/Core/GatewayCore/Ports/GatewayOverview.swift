@@ -24,6 +24,8 @@ package struct GatewayOverview: Hashable, Sendable, Codable {
     package var requiresClientToken: Bool
     /// The names of `access.clients`.
     package var clients: [String]
+    /// What clients can use as their proxy.
+    package var proxy: ProxyOffer
 
     package init(
         version: String,
@@ -34,7 +36,8 @@ package struct GatewayOverview: Hashable, Sendable, Codable {
         auditVerifiedAt: String? = nil,
         listeners: [String] = [],
         requiresClientToken: Bool = false,
-        clients: [String] = []
+        clients: [String] = [],
+        proxy: ProxyOffer = ProxyOffer()
     ) {
         self.version = version
         self.startedAt = startedAt
@@ -45,5 +48,6 @@ package struct GatewayOverview: Hashable, Sendable, Codable {
         self.listeners = listeners
         self.requiresClientToken = requiresClientToken
         self.clients = clients
+        self.proxy = proxy
     }
 }

@@ -4,6 +4,9 @@ package protocol LeafAuthority: Sendable {
     ///
     /// - Throws: ``LeafError`` for a host that the authority may not sign for.
     func leaf(for host: String) throws(LeafError) -> LeafCertificate
+
+    /// Certificates that were made before it has changed are not to be used.
+    var generation: Int { get }
 }
 
 /// A certificate of the local authority, with its key.

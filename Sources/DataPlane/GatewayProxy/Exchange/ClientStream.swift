@@ -13,10 +13,13 @@ enum ContentForm {
 final class RequestMessage {
     var decoder: RequestHeadDecoder
     var bytes: ByteBuffer
+    /// It came in HTTP/2; the bytes were written for the decoder.
+    let isHTTP2: Bool
 
-    init(_ decoder: consuming RequestHeadDecoder, _ bytes: ByteBuffer) {
+    init(_ decoder: consuming RequestHeadDecoder, _ bytes: ByteBuffer, isHTTP2: Bool = false) {
         self.decoder = decoder
         self.bytes = bytes
+        self.isHTTP2 = isHTTP2
     }
 }
 
@@ -34,6 +37,8 @@ protocol ClientStream: AnyObject {
     /// The same for the log: on a unix socket, `unix`.
     var peer: String { get }
     var isTLS: Bool { get }
+    /// Where clients see the listener, where the configuration says so.
+    var publicURL: GatewayURL? { get }
     /// Content has come that the exchange has not taken yet.
     var hasUnreadContent: Bool { get }
     /// The exchange takes more of the request.
@@ -52,6 +57,7 @@ protocol ClientStream: AnyObject {
         _ head: borrowing ResponseHead,
         _ bytes: ByteBuffer,
         by route: CredentialedRoute,
+        _ terms: ResponseFieldRules.Terms,
         id: RequestID
     )
     /// - Returns: How the content has to come; nil where the head could not be written.
@@ -59,6 +65,7 @@ protocol ClientStream: AnyObject {
         _ head: borrowing ResponseHead,
         _ bytes: ByteBuffer,
         by route: CredentialedRoute,
+        _ terms: ResponseFieldRules.Terms,
         id: RequestID,
         tokenNote: String?,
         requestIsComplete: Bool

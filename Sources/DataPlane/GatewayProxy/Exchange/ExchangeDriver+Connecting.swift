@@ -137,20 +137,24 @@ extension ExchangeDriver {
 
     /// - Parameter isFresh: Never a pooled connection: the last one died under this request.
     func connect(isFresh: Bool) {
-        let pool = route.pool
+        let pool = pool
         client.clearDeadline()
         let mayRepeat = rules.mayRepeat
         let own = route.usesPrivateConnection ? client.privateConnection(to: pool, for: record.client) : nil
         guard mayRepeat || isFresh || !(own?.isBusyReading ?? pool.isBusyReading) else { return connectNextTurn() }
-        if !isFresh, let stream = takeIdle(from: own, mayRepeat: mayRepeat) { return send(on: stream) }
+        if !isFresh, let stream = takeIdle(of: pool, or: own, mayRepeat: mayRepeat) { return send(on: stream) }
         let attempt = nextAttempt()
         place = pool.connect(client: record.client, isFresh: isFresh, for: own) { [self] result in
             connected(result, attempt)
         }
     }
 
-    private func takeIdle(from own: PrivateConnection?, mayRepeat: Bool) -> HTTP1UpstreamConnection? {
-        guard let own else { return route.pool.takeIdle(for: record.client, mayRepeat: mayRepeat) }
+    private func takeIdle(
+        of pool: UpstreamPool,
+        or own: PrivateConnection?,
+        mayRepeat: Bool
+    ) -> (any UpstreamStream)? {
+        guard let own else { return pool.takeIdle(for: record.client, mayRepeat: mayRepeat) }
         return own.takeIdle()
     }
 
@@ -195,7 +199,7 @@ extension ExchangeDriver {
 
     /// Gives up the place in the queue for a connection, and asks the source again.
     func reauthorize(at now: MonotonicTime) {
-        if let place = place.take() { route.pool.leave(place) }
+        if let place = place.take() { pool.leave(place) }
         // It begins with the credential that is asked for anew.
         unsent = nil
         isAuthorized = false

@@ -52,8 +52,11 @@ extension ExchangeDriver {
     }
 
     /// The connection ended before the response did.
-    func upstreamLost(hasAnswered: Bool) {
-        upstreamCame(to: .lost(ConnectionLoss(hasAnswered: hasAnswered, isUnprocessed: false)))
+    ///
+    /// - Parameter isRefused: The upstream has not looked at the request.
+    func upstreamLost(hasAnswered: Bool, isRefused: Bool = false) {
+        let loss = ConnectionLoss(hasAnswered: hasAnswered, isUnprocessed: false, isRefused: isRefused)
+        upstreamCame(to: .lost(loss))
     }
 
     /// The end of the connection is the end of the response, or of the tunnel.
@@ -166,7 +169,7 @@ extension ExchangeDriver {
 
     func leaveUpstream(isCut: Bool) {
         if let ticket = wait.ticket { source?.cancel(ticket) }
-        if let place = place.take() { route.pool.leave(place) }
+        if let place = place.take() { pool.leave(place) }
         upstream.take()?.abandon(isCut: isCut)
     }
 

@@ -6,13 +6,22 @@ extension ExchangeDriver {
     // MARK: Request
 
     func send(on stream: any UpstreamStream) {
-        guard case .sendRequest = rules.handle(.connected(isReused: stream.isReused)) else {
+        guard case .sendRequest = rules.handle(.connected(isReused: stream.isReused, mayRefuse: stream.canRefuse))
+        else {
             return stream.abandon(isCut: false)
         }
         stream.begin(for: self, answersHead: client.request.decoder.head.isHead)
         upstream = stream
         record.wasSent = true
         reached(.connection)
+        if case .content = stream.requestForm {
+            // What an HTTP/1 connection could not send is in its framing, and is the request if nothing else is kept.
+            guard unsent.take() == nil || rules.isHolding || !rules.contentHasBegun else {
+                let loss = ConnectionLoss(hasAnswered: true, isUnprocessed: false)
+                return end(by: rules.handle(.upstreamLost(loss)))
+            }
+            content.sendUnframed()
+        }
         if let unsent = unsent.take() {
             record.trace?.sendUnsent(at: shared.clock.monotonic())
             stream.sendAgain(unsent, isChunked: content.isChunked)
@@ -54,6 +63,9 @@ extension ExchangeDriver {
         var writer = requestWriter()
         writer.trace = route.requestFields.ownsTraceParent ? nil : record.trace
         let bytes = client.request.bytes
+        if client.request.decoder.head.present.contains(.destination), let links = linkRewriter() {
+            writer.rewriteDestination(of: client.request.decoder.head, bytes, with: links)
+        }
         if route.addsForwarded {
             writer.forwarded = compiled.forwarded.lines(
                 client: client.clientAddress,
@@ -61,7 +73,8 @@ extension ExchangeDriver {
                 isTLS: client.isTLS
             )
         }
-        let end = shared.requestEnd.line(isHTTP10: client.request.decoder.head.isHTTP10)
+        let request = client.request
+        let end = shared.requestEnd.line(isHTTP10: request.decoder.head.isHTTP10, isHTTP2: request.isHTTP2)
         return stream.sendHead(client.request.decoder.head, bytes, by: writer, end: end)
     }
 

@@ -42,7 +42,7 @@ extension ExchangeDriver {
     }
 
     func responseFacts(_ head: borrowing ResponseHead, _ bytes: ByteBuffer) -> ResponseFacts {
-        if (200..<300).contains(head.status) {
+        if (200..<300).contains(head.status), head.grpcStatus != GRPCStatus.unauthenticated.rawValue {
             confirm()
             return ResponseFacts(status: head.status)
         }
@@ -118,6 +118,7 @@ extension ExchangeDriver {
                 head,
                 bytes,
                 by: route,
+                responseTerms(head, bytes),
                 id: record.requestID,
                 tokenNote: tokenNote,
                 requestIsComplete: rules.requestIsComplete
@@ -144,7 +145,8 @@ extension ExchangeDriver {
         let isWaitedFor = rules.phase == .responding || rules.awaitsContinue && !client.hasUnreadContent
         let step = rules.handle(.informational(status: head.status))
         if isWaitedFor { followDeadline() }
-        if step == .passInformational { client.sendInformational(head, bytes, by: route, id: record.requestID) }
+        guard step == .passInformational else { return }
+        client.sendInformational(head, bytes, by: route, responseTerms(head, bytes), id: record.requestID)
     }
 
     /// Takes the first `count` bytes of `buffer`, unless they are so many that ``receive(content:)`` is better.
@@ -165,11 +167,11 @@ extension ExchangeDriver {
         leave()
     }
 
-    /// - Parameter trailers: With the empty line that ends them.
-    func receive(responseTrailers trailers: ByteBuffer) {
+    /// - Parameter trailers: With the empty line that ends them; nil where there are none.
+    func receive(responseTrailers trailers: ByteBuffer?) {
         enter()
         defer { leave() }
-        passed(trailers.readableBytes)
+        passed(trailers?.readableBytes ?? 0)
         client.sendEnd(trailers: trailers)
     }
 

@@ -50,6 +50,7 @@ final class ExchangeDriver {
         case complete
     }
 
+    /// - Parameter contentIsFramed: The request comes in HTTP/1.
     init(
         _ id: RequestID,
         _ head: borrowing RequestHead,
@@ -57,6 +58,7 @@ final class ExchangeDriver {
         admitted: consuming RequestAuthorizer.Admitted,
         client: any ClientStream,
         configuration: WorkerConfiguration,
+        contentIsFramed: Bool = true,
         at now: MonotonicTime
     ) {
         // Patterns, not `==`: that is a call through a table into another module.
@@ -84,13 +86,17 @@ final class ExchangeDriver {
         self.admitted = admitted
         self.client = client
         self.configuration = configuration
-        content = RequestContent(head.framing)
+        content = RequestContent(head.framing, isFramed: contentIsFramed)
         guard let trace = configuration.beginTrace(head, bytes) else { return }
         record.trace = trace
         record.isTLS = client.isTLS
     }
 
     var shared: ProxyShared { configuration.shared }
+    /// HTTP/2 has no Upgrade (RFC 9113 section 8.6), so a request that wants one goes by HTTP/1.1.
+    var pool: UpstreamPool {
+        client.request.decoder.head.wantsUpgrade ? route.state.upgradePool : route.pool
+    }
     var compiled: CompiledRoute { route.state.route }
     var source: (any CredentialSource)? { admitted.chosen ?? compiled.source }
     var credential: Credential? { isAuthorized ? route.credential : nil }

@@ -13,9 +13,14 @@ struct RequestContent {
     private(set) var form = ContentForm.wire
     /// Follows the chunks; nil where the length is known.
     private var chunks: ChunkDecoder?
+    /// It comes with the framing of HTTP/1.
+    private let isFramed: Bool
 
-    init(_ framing: BodyFraming) {
-        if case .chunked = framing { chunks = ChunkDecoder() }
+    init(_ framing: BodyFraming, isFramed: Bool) {
+        self.isFramed = isFramed
+        guard case .chunked = framing else { return }
+        chunks = ChunkDecoder()
+        if !isFramed { form = .content }
     }
 
     var isChunked: Bool { chunks != nil }
@@ -52,13 +57,16 @@ struct RequestContent {
     }
 
     /// The copy is sent; what comes from now on follows it.
-    mutating func resumeBehindCopy() {
+    mutating func resumeBehindCopy() { sendUnframed() }
+
+    /// What comes from now on is sent as content.
+    mutating func sendUnframed() {
         if isChunked { form = .content }
     }
 
     /// The chunks were found valid where they were read.
     private mutating func unframed(_ wire: ByteBuffer) -> ByteBuffer {
-        guard isChunked else { return wire }
+        guard isChunked, isFramed else { return wire }
         var content = ByteBuffer()
         let bytes = wire.readableBytesUInt8Span
         _ = chunks?.feed(bytes, from: 0) { run in

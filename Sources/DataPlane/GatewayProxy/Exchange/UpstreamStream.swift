@@ -13,6 +13,11 @@ protocol UpstreamStream: AnyObject {
     /// Bytes that the upstream has not taken. Asks the system.
     var untakenBytes: Int { get }
 
+    /// How it takes content of a request that came in chunks.
+    var requestForm: ContentForm { get }
+    /// The upstream can say of a request that it has not looked at it.
+    var canRefuse: Bool { get }
+
     func begin(for exchange: ExchangeDriver, answersHead: Bool)
 
     // MARK: Request

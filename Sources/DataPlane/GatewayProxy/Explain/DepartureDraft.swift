@@ -23,16 +23,35 @@ struct DepartureDraft: Sendable {
         }
         var writer = RequestWriter(route: route, match: match, stripsAuthorization: stripsAuthorization)
         if route.addsForwarded { writer.forwarded = forwarded(decoder.head, route.state.route.forwarded) }
+        if decoder.head.present.contains(.destination), route.state.route.plan.rewritesLinks(match) {
+            writer.rewriteDestination(
+                of: decoder.head,
+                ByteBuffer(bytes: bytes),
+                with: links(decoder.head, configuration)
+            )
+        }
         let end = configuration.shared.requestEnd.line(isHTTP10: decoder.head.isHTTP10)
         var out = ByteBuffer()
         guard writer.write(decoder.head, ByteBuffer(bytes: bytes), end: end, into: &out) else { return nil }
         let departure = RequestJudgement.Departure(
             head: Array(out.readableBytesView),
-            dropped: dropped(decoder.head, rules),
+            dropped: dropped(decoder.head, rules, replacesDestination: !writer.destination.isEmpty),
             added: Self.fields(of: route.hostLine) + (credential?.use.fields ?? []) + Self.fields(of: route.routeLines)
-                + Self.fields(of: Array(writer.forwarded.utf8)) + Self.fields(of: end)
+                + Self.fields(of: Array(writer.forwarded.utf8))
+                + Self.fields(of: writer.destination) + Self.fields(of: end)
         )
         return .success(departure)
+    }
+
+    private func links(_ head: borrowing RequestHead, _ configuration: WorkerConfiguration) -> LinkRewriter {
+        LinkRewriter(
+            head,
+            bytes.span,
+            match,
+            of: configuration.shared.links,
+            publicURL: listener.publicURL,
+            isTLS: listener.isTLS
+        )
     }
 
     private func maskedRoute(_ configuration: WorkerConfiguration) -> CredentialedRoute {
@@ -51,9 +70,14 @@ struct DepartureDraft: Sendable {
             route: route,
             upstream: template,
             requestIDHeader: shared.configuration.requestIDHeader,
+            answersPages: false,
             now: shared.clock.monotonic()
         )
-        let state = WorkerRoute(route: compiled, pool: configuration.routes[match.route].state.pool)
+        let state = WorkerRoute(
+            route: compiled,
+            pool: configuration.routes[match.route].state.pool,
+            upgradePool: configuration.routes[match.route].state.upgradePool
+        )
         return CredentialedRoute(state, credential: credential?.masked, of: credential?.source)
     }
 
@@ -68,9 +92,14 @@ struct DepartureDraft: Sendable {
 
     private func dropped(
         _ head: borrowing RequestHead,
-        _ rules: RequestFieldRules
+        _ rules: RequestFieldRules,
+        replacesDestination: Bool
     ) -> [(name: String, reason: RequestFieldRules.DropReason)] {
-        let terms = RequestFieldRules.Terms(stripsAuthorization: stripsAuthorization, sendsExpect: true)
+        let terms = RequestFieldRules.Terms(
+            stripsAuthorization: stripsAuthorization,
+            sendsExpect: true,
+            replacesDestination: replacesDestination
+        )
         var dropped: [(name: String, reason: RequestFieldRules.DropReason)] = []
         for field in head.fields {
             guard let reason = rules.dropReason(of: field, in: head, bytes.span, terms) else { continue }

@@ -55,6 +55,10 @@ struct RequestJudge: Sendable {
             judgement.disclosesNames = refusal.disclosesNames
             judgement.route = refusal.route.map { shared.routes[$0].plan }
             return judgement
+        case .preflight(let preflight):
+            judgement.disclosesNames = shared.authorizer.disclosesNames(to: nil, on: identity)
+            judgement.route = preflight.route.map { shared.routes[$0].plan }
+            return judgement
         case .admitted(let admitted):
             judgement.disclosesNames = admitted.disclosesNames
             judgement.route = shared.routes[admitted.match.route].plan
@@ -186,7 +190,13 @@ extension ProxyServer {
         let listeners =
             listeners
             ?? bound.map {
-                ArrivalListener(address: $0.address, port: $0.port, isTLS: $0.isTLS, intercepts: $0.intercepts)
+                ArrivalListener(
+                    address: $0.address,
+                    port: $0.port,
+                    isTLS: $0.isTLS,
+                    intercepts: $0.intercepts,
+                    publicURL: $0.publicURL
+                )
             }
         // A reload may come in between.
         for _ in 0..<3 {

@@ -10,30 +10,12 @@ extension HTTP1ClientConnection {
             if phase == .head, !reader.isWithinHead { takeConfiguration() }
             return
         }
-        guard exchange.followReload(withdrawal(exchange.shared), isAdmitted: isStillAdmitted(exchange)) else { return }
+        let isAdmitted = configuration.worker.stillAdmits(exchange, request, on: identity)
+        guard exchange.followReload(withdrawal(exchange.shared), isAdmitted: isAdmitted) else { return }
         self.exchange = nil
         takeConfiguration()
         phase = .head
         authorize()
         process()
-    }
-
-    private func isStillAdmitted(_ exchange: ExchangeDriver) -> Bool {
-        guard let shared = configuration.worker.current?.shared else { return false }
-        var cache = ClientAuthenticationCache()
-        var trace: AuthorizationTrace?
-        let bytes = request.bytes
-        let decision = shared.authorizer.decide(
-            request.decoder.head,
-            bytes.readableBytesUInt8Span,
-            on: identity,
-            cache: &cache,
-            trace: &trace
-        )
-        switch consume decision {
-        case .refused: return false
-        case .admitted(let admitted):
-            return exchange.goes(by: shared.routes[admitted.match.route], as: admitted.client)
-        }
     }
 }

@@ -6,6 +6,7 @@ extension HTTP1ClientConnection: ClientStream {
     var clientAddress: String? { context?.channel.remoteAddress?.ipAddress }
     var peer: String { clientAddress ?? (identity.reach == .unix ? "unix" : "unknown") }
     var isTLS: Bool { !hasDirectSocket }
+    var publicURL: GatewayURL? { identity.publicURL }
     var hasUnreadContent: Bool { !reader.isEmpty }
     var untakenBytes: Int { writer.untakenBytes() }
 
@@ -25,6 +26,7 @@ extension HTTP1ClientConnection: ClientStream {
         _ head: borrowing ResponseHead,
         _ bytes: ByteBuffer,
         by route: CredentialedRoute,
+        _ terms: ResponseFieldRules.Terms,
         id: RequestID
     ) {
         // One that does not fit is dropped: it is only advice.
@@ -36,6 +38,7 @@ extension HTTP1ClientConnection: ClientStream {
                 persistence: .implied,
                 knowsChunks: true,
                 rules: route.responseFields,
+                terms: terms,
                 tokenNote: nil,
                 date: nil,
                 into: &staged
@@ -47,6 +50,7 @@ extension HTTP1ClientConnection: ClientStream {
         _ head: borrowing ResponseHead,
         _ bytes: ByteBuffer,
         by route: CredentialedRoute,
+        _ terms: ResponseFieldRules.Terms,
         id: RequestID,
         tokenNote: String?,
         requestIsComplete: Bool
@@ -72,6 +76,7 @@ extension HTTP1ClientConnection: ClientStream {
                 persistence: persistence,
                 knowsChunks: !isHTTP10,
                 rules: route.responseFields,
+                terms: terms,
                 tokenNote: tokenNote,
                 date: date,
                 into: &staged
@@ -101,7 +106,7 @@ extension HTTP1ClientConnection: ClientStream {
 
     func sendEnd(trailers: ByteBuffer?) {
         if sendsChunks {
-            stage.appendLastChunk()
+            stage.appendLastChunk(trailers)
         } else if let trailers, !request.decoder.head.isHTTP10 {
             stage.send(trailers)
         }
@@ -164,13 +169,18 @@ extension HTTP1ClientConnection: ClientStream {
         let hasHead = request.bytes.readableBytes > 0
         let isDubious = problem.kind.leavesConnectionDubious
         let closes = isDubious || !keepsAlive || !requestIsComplete || !hasHead || request.decoder.head.isHTTP10
-        let bytes = request.bytes
-        let form = ProblemAnswer.Form(
-            prefersText: hasHead && AcceptRule.prefersText(request.decoder.head, bytes.readableBytesUInt8Span),
-            omitsBody: request.decoder.head.isHead,
-            explainsInReasonPhrase: hasHead && request.decoder.head.form == .authority
-        )
-        let response = ProblemResponse(answer: shared.answer(problem, to: subject, in: form), closes: closes)
+        send(shared.answer(problem, to: subject, of: request, on: identity), closes: closes)
+    }
+
+    /// Answers the browser of a page without an exchange.
+    func answer(_ preflight: Preflight, id: RequestID) {
+        let framing = request.decoder.head.framing
+        let answer = configuration.answer(preflight, of: request, id: id, isTLS: isTLS)
+        send(answer, closes: !keepsAlive || framing != .none || request.decoder.head.isHTTP10)
+    }
+
+    private func send(_ answer: ProblemAnswer, closes: Bool) {
+        let response = ProblemResponse(answer: answer, closes: closes)
         stage.append { response.write(at: shared.clock.now().wall, into: &$0) }
         flush()
         if closes { closeAfterWrites(lingering: true) } else { becomeReady() }

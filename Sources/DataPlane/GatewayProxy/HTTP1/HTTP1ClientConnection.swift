@@ -8,7 +8,7 @@ import NIOTLS
 ///
 /// Has what belongs to a connection: pipelining, pausing, half-close, reuse and the ways to end. Decides nothing about a request.
 /// Lives on one event loop.
-final class HTTP1ClientConnection: ChannelDuplexHandler, RemovableChannelHandler, DeadlineKeeper {
+final class HTTP1ClientConnection: ChannelDuplexHandler, RemovableChannelHandler, DeadlineKeeper, ClientConnection {
     typealias InboundIn = ByteBuffer
     typealias InboundOut = ByteBuffer
     typealias OutboundIn = ByteBuffer
@@ -59,6 +59,8 @@ final class HTTP1ClientConnection: ChannelDuplexHandler, RemovableChannelHandler
     var keepsAlive = true
     /// The content of the response comes without framing, and the client gets it in chunks.
     var sendsChunks = false
+    /// No request has come before.
+    var isFirst = true
     /// The request at hand, or the one whose head is coming, is the last.
     var isEnding = false
     var clientHasClosedOutput = false
@@ -71,7 +73,7 @@ final class HTTP1ClientConnection: ChannelDuplexHandler, RemovableChannelHandler
     private var pendingRead = false
     private var isProcessing = false
     private var hasOpened = false
-    private var places = ConnectionPlaces()
+    var places = ConnectionPlaces()
 
     var shared: ProxyShared { configuration.shared }
     var timeouts: Timeouts { configuration.timeouts }
@@ -157,7 +159,10 @@ final class HTTP1ClientConnection: ChannelDuplexHandler, RemovableChannelHandler
     }
 
     func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
-        if case .handshakeCompleted? = event as? TLSUserEvent { isOpening = false }
+        if case .handshakeCompleted(let negotiated)? = event as? TLSUserEvent {
+            isOpening = false
+            if negotiated == ApplicationProtocol.http2 { becomeHTTP2() }
+        }
         if case .inputClosed? = event as? ChannelEvent { clientClosedOutput() }
         context.fireUserInboundEventTriggered(event)
     }
@@ -181,22 +186,6 @@ final class HTTP1ClientConnection: ChannelDuplexHandler, RemovableChannelHandler
             process()
         }
         context.fireChannelWritabilityChanged()
-    }
-
-    /// They count for the handler that takes the connection.
-    func handOverPlaces() -> ConnectionPlaces {
-        let taken = places
-        places = ConnectionPlaces()
-        return taken
-    }
-
-    /// Another handler takes the connection from here on.
-    func hand(over context: ChannelHandlerContext) {
-        places.giveBack(to: shared)
-        configuration.unregister(self)
-        phase = .closed
-        clock.end()
-        timer.cancel()
     }
 
     // MARK: Reading
@@ -273,6 +262,9 @@ final class HTTP1ClientConnection: ChannelDuplexHandler, RemovableChannelHandler
                 setDeadline(timeouts.header)
             }
             return false
+        case .refused(.versionNotSupported) where beginsHTTP2():
+            becomeHTTP2()
+            return false
         case .refused(let reason):
             releaseHead()
             refuse(reason.problem("The request was", under: configuration.limits))
@@ -307,6 +299,7 @@ final class HTTP1ClientConnection: ChannelDuplexHandler, RemovableChannelHandler
     }
 
     func authorize() {
+        isFirst = false
         if request.decoder.head.form == .authority { return connect() }
         keepsAlive = request.decoder.head.clientKeepsAlive && !isEnding && !shared.isDraining
         let bytes = request.bytes
@@ -322,6 +315,7 @@ final class HTTP1ClientConnection: ChannelDuplexHandler, RemovableChannelHandler
         switch consume decision {
         case .refused(let refusal): refuse(refusal.problem, id: id, refusal)
         case .admitted(let admitted): begin(id, admitted)
+        case .preflight(let preflight): answer(preflight, id: id)
         }
     }
 

@@ -2,6 +2,8 @@ import GatewayCore
 import NIOCore
 
 extension HTTP1UpstreamConnection: UpstreamStream {
+    var requestForm: ContentForm { .wire }
+    var canRefuse: Bool { false }
     var untakenBytes: Int { writer.untakenBytes() }
 
     func begin(for exchange: ExchangeDriver, answersHead: Bool) {

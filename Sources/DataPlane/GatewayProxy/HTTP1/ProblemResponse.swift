@@ -17,6 +17,7 @@ struct ProblemResponse {
     /// The reason phrase of the status (RFC 9110 §15).
     private var reasonPhrase: String {
         switch answer.status {
+        case 204: "No Content"
         case 400: "Bad Request"
         case 401: "Unauthorized"
         case 403: "Forbidden"

@@ -11,6 +11,8 @@ struct RequestWriter {
     var sendsExpect = true
     /// What tells where the request came from, where the route wants that told.
     var forwarded = ""
+    /// Takes the place of the client's `Destination`, with its CRLF; empty where that stays.
+    private(set) var destination: [UInt8] = []
     /// nil where `traceparent` is a field like any other.
     var trace: RequestTrace?
 
@@ -23,7 +25,7 @@ struct RequestWriter {
         into out: inout ByteBuffer
     ) -> Bool {
         // What is kept of the head is no longer than it; the rest is ours.
-        let own = route.injectedBytes + forwarded.utf8.count + end.count
+        let own = route.injectedBytes + forwarded.utf8.count + destination.count + end.count
         return HeadCursor.append(to: &out, from: source, capacity: head.end + own + Self.wording) { cursor in
             cursor.copy(head.method)
             cursor.write(0x20)
@@ -34,6 +36,7 @@ struct RequestWriter {
             cursor.write(route.routeLines)
             writeFields(head, source, &cursor)
             if !forwarded.isEmpty { cursor.write(text: forwarded) }
+            if !destination.isEmpty { cursor.write(destination) }
             if let trace, !trace.passesClients { write(trace, &cursor) }
             cursor.write(end)
         }
@@ -49,6 +52,15 @@ struct RequestWriter {
         cursor.write(0x2D)
         cursor.write(digitsOf: trace.upstreamSpan)
         cursor.write(trace.isSampled ? "-01\r\n" : "-00\r\n")
+    }
+
+    /// Of several, each stays as it is.
+    mutating func rewriteDestination(of head: borrowing RequestHead, _ source: ByteBuffer, with links: LinkRewriter) {
+        let bytes = source.readableBytesUInt8Span
+        guard !route.requestFields.ownsDestination, let field = head.onlyDestination,
+            let value = links.toUpstream(bytes.array(field.value))
+        else { return }
+        destination = Array("Destination: ".utf8) + value + [0x0D, 0x0A]
     }
 
     // MARK: Target
@@ -82,7 +94,8 @@ struct RequestWriter {
         let terms = RequestFieldRules.Terms(
             stripsAuthorization: stripsAuthorization,
             sendsExpect: sendsExpect,
-            trace: trace?.fields ?? .pass
+            trace: trace?.fields ?? .pass,
+            replacesDestination: !destination.isEmpty
         )
         var index = 0
         while let kept = route.requestFields.nextKept(of: head, bytes, terms, from: &index) {

@@ -59,7 +59,13 @@ final class ResponseStage {
         }
     }
 
-    func appendLastChunk() { append { $0.writeString("0\r\n\r\n") } }
+    /// - Parameter trailers: With the empty line that ends them; nil where there are none.
+    func appendLastChunk(_ trailers: ByteBuffer?) {
+        append { staged in
+            staged.writeString("0\r\n")
+            if let trailers { staged.writeImmutableBuffer(trailers) } else { staged.writeString("\r\n") }
+        }
+    }
 
     func flush() {
         guard staged.readableBytes > 0 else { return }

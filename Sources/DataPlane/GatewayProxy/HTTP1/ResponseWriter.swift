@@ -46,16 +46,19 @@ final class ResponseWriter: Sendable {
         persistence: Persistence,
         knowsChunks: Bool,
         rules: ResponseFieldRules,
+        terms: ResponseFieldRules.Terms,
         tokenNote: String?,
         date: UnixTime?,
         into out: inout ByteBuffer
     ) -> Outcome {
-        let own = tail.count + requestIDStart.count + (tokenNote?.utf8.count ?? 0)
+        let own =
+            tail.count + requestIDStart.count + (tokenNote?.utf8.count ?? 0) + terms.room + terms.crossOrigin.count
+            + (terms.exposesFields ? head.end + Self.exposing.utf8CodeUnitCount + requestIDStart.count : 0)
         var dropsCookies = false
         let isWritten = HeadCursor.append(to: &out, from: source, capacity: head.end + own + Self.wording) { cursor in
             cursor.write("HTTP/1.1 ")
             writeStatus(head, &cursor)
-            dropsCookies = writeFields(head, source, knowsChunks: knowsChunks, rules, &cursor)
+            dropsCookies = writeFields(head, source, knowsChunks: knowsChunks, rules, terms, &cursor)
             if dropsCookies {
                 cursor.write("Gateway-Note: ")
                 cursor.write(text: CookiePolicy.note)
@@ -63,7 +66,7 @@ final class ResponseWriter: Sendable {
             }
             if knowsChunks, case .untilClose = head.framing { cursor.write("Transfer-Encoding: chunked\r\n") }
             if !head.isInformational || head.status == 101 {
-                cursor.write(tail.line(isHTTP10: head.isHTTP10))
+                cursor.write(tail.line(isHTTP10: head.isHTTP10, isHTTP2: head.isHTTP2))
                 if sendsProxyStatus {
                     cursor.copy(head.statusAndReason.lowerBound..<head.statusAndReason.lowerBound + 3)
                     cursor.write("\r\n")
@@ -73,6 +76,8 @@ final class ResponseWriter: Sendable {
                     cursor.write(id)
                     cursor.write("\r\n")
                 }
+                if !terms.crossOrigin.isEmpty { cursor.write(terms.crossOrigin) }
+                if terms.exposesFields { writeExposed(head, source, knowsChunks: knowsChunks, rules, &cursor) }
             }
             if let date {
                 cursor.write("Date: ")
@@ -102,6 +107,39 @@ final class ResponseWriter: Sendable {
         for field in head.section.fields where field.kind == .upgrade { cursor.copy(field.line) }
     }
 
+    /// The gateway's own fields; those of the upstream follow.
+    private static let exposing: StaticString =
+        "Access-Control-Expose-Headers: Gateway-Token, Gateway-Note, Proxy-Status\r\n"
+
+    /// A star would name no field where the page's requests carry cookies, and never `Authorization`.
+    private func writeExposed(
+        _ head: borrowing ResponseHead,
+        _ source: ByteBuffer,
+        knowsChunks: Bool,
+        _ rules: ResponseFieldRules,
+        _ cursor: inout HeadCursor
+    ) {
+        cursor.write("Access-Control-Expose-Headers: Gateway-Token, Gateway-Note, Proxy-Status")
+        if !requestIDStart.isEmpty {
+            cursor.write(", ")
+            cursor.write(Array(requestIDStart.dropLast(2)))
+        }
+        let bytes = source.readableBytesUInt8Span
+        var index = 0
+        while let piece = rules.next(of: head, bytes, knowsChunks: knowsChunks, from: &index) {
+            let names: Range<Int> =
+                switch piece {
+                case .kept(let kept): kept
+                case .rewritten, .droppedCookie: index - 1..<index
+                }
+            for field in head.section.fields[names] where field.kind != .setCookie {
+                cursor.write(", ")
+                cursor.copy(field.name)
+            }
+        }
+        cursor.write("\r\n")
+    }
+
     /// Room for the words that a writer adds by itself.
     private static let wording = 224
 
@@ -120,12 +158,13 @@ final class ResponseWriter: Sendable {
         _ source: ByteBuffer,
         knowsChunks: Bool,
         _ rules: ResponseFieldRules,
+        _ terms: ResponseFieldRules.Terms,
         _ cursor: inout HeadCursor
     ) -> Bool {
         let bytes = source.readableBytesUInt8Span
         var dropsCookies = false
         var index = 0
-        while let piece = rules.next(of: head, bytes, knowsChunks: knowsChunks, from: &index) {
+        while let piece = rules.next(of: head, bytes, knowsChunks: knowsChunks, links: terms.links, from: &index) {
             switch piece {
             case .kept(let kept): cursor.copy(head.section.lines(kept))
             case .rewritten(let field, let value):

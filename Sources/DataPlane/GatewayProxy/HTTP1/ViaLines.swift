@@ -2,14 +2,16 @@
 struct ViaLines: Sendable {
     private let http11: [UInt8]
     private let http10: [UInt8]
+    private let http2: [UInt8]
 
     init(name: String, then rest: String) {
         http11 = Array("Via: 1.1 \(name)\r\n\(rest)".utf8)
         http10 = Array("Via: 1.0 \(name)\r\n\(rest)".utf8)
+        http2 = Array("Via: 2.0 \(name)\r\n\(rest)".utf8)
     }
 
     var count: Int { http11.count }
 
     @inline(__always)
-    func line(isHTTP10: Bool) -> [UInt8] { isHTTP10 ? http10 : http11 }
+    func line(isHTTP10: Bool, isHTTP2: Bool = false) -> [UInt8] { isHTTP10 ? http10 : isHTTP2 ? http2 : http11 }
 }

@@ -58,7 +58,7 @@ final class Listener: Sendable {
         func admitsLike(_ other: Settings) -> Bool {
             plan.address == other.plan.address && plan.speaksTLS == other.plan.speaksTLS
                 && plan.usesLocalAuthority == other.plan.usesLocalAuthority
-                && plan.intercepts == other.plan.intercepts
+                && plan.intercepts == other.plan.intercepts && plan.publicURL == other.plan.publicURL
                 && clientCAs == other.clientCAs
         }
 
@@ -83,7 +83,8 @@ final class Listener: Sendable {
             address: plan.address,
             port: channel.localAddress?.port,
             isTLS: plan.speaksTLS,
-            intercepts: plan.intercepts
+            intercepts: plan.intercepts,
+            publicURL: plan.publicURL
         )
     }
 
@@ -229,7 +230,7 @@ final class Listener: Sendable {
         )
         configuration.minimumTLSVersion = .tlsv12
         configuration.shutdownTimeout = Timeouts.tlsShutdown
-        configuration.applicationProtocols = ["http/1.1"]
+        configuration.applicationProtocols = ApplicationProtocol.served
         if let clientCAs {
             configuration.trustRoots = .certificates(clientCAs)
             configuration.certificateVerification = .noHostnameVerification

@@ -40,6 +40,8 @@ final class CompiledRoute: Sendable {
     /// Without a credential, what the client sends there is forwarded.
     let keepsAuthorization: Bool
     let forwarded: ForwardedPolicy
+    /// Pages of other origins may call.
+    let answersPages: Bool
     let responseWriter: ResponseWriter
     /// Of answers; nil sends none.
     let requestIDHeader: String?
@@ -55,8 +57,10 @@ final class CompiledRoute: Sendable {
         route: ProxyRoute,
         upstream: UpstreamHeaderTemplate,
         requestIDHeader: String?,
+        answersPages: Bool,
         now: MonotonicTime
     ) {
+        self.answersPages = answersPages
         self.index = index
         self.requestIDHeader = requestIDHeader
         hostLine = upstream.hostLine

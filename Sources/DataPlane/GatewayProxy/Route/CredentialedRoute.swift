@@ -66,6 +66,7 @@ final class CredentialedRoute {
         responseFields = ResponseFieldRules(
             credentialNames: own,
             requestIDHeader: route.requestIDHeader,
+            answersPages: route.answersPages,
             policy: ResponsePolicy(
                 cookies: route.plan.cookies,
                 allowsConnectionAuth: route.plan.allowsConnectionAuth,

@@ -4,13 +4,16 @@ import GatewayCore
 final class WorkerRoute {
     let route: CompiledRoute
     let pool: UpstreamPool
+    /// For requests that want another protocol.
+    let upgradePool: UpstreamPool
     /// Requests that wait for a credential, by client.
     private var waiting: [String?: Int] = [:]
     private var waitingCount = 0
 
-    init(route: CompiledRoute, pool: UpstreamPool) {
+    init(route: CompiledRoute, pool: UpstreamPool, upgradePool: UpstreamPool) {
         self.route = route
         self.pool = pool
+        self.upgradePool = upgradePool
     }
 
     /// - Parameters:

@@ -12,6 +12,8 @@ final class InterceptionTLS: Sendable {
     private struct Entry {
         let context: NIOSSLContext
         let renewsAt: UnixTime
+        /// Of the authority.
+        let generation: Int
         var lastUse: UInt64
     }
 
@@ -35,10 +37,11 @@ final class InterceptionTLS: Sendable {
     /// - Parameter host: In lower case.
     func context(for host: String, on loop: any EventLoop) -> EventLoopFuture<NIOSSLContext> {
         let now = clock.now().wall
+        let generation = authority.generation
         let promise = loop.makePromise(of: NIOSSLContext.self)
         let isFirst = state.withLock { state -> Bool in
             state.uses += 1
-            if let known = state.entries[host], known.renewsAt > now {
+            if let known = state.entries[host], known.renewsAt > now, known.generation == generation {
                 state.entries[host]?.lastUse = state.uses
                 promise.succeed(known.context)
                 return false
@@ -46,16 +49,21 @@ final class InterceptionTLS: Sendable {
             state.waiting[host, default: []].append(promise)
             return state.waiting[host]?.count == 1
         }
-        if isFirst { make(host) }
+        if isFirst { make(host, generation) }
         return promise.futureResult
     }
 
-    private func make(_ host: String) {
+    private func make(_ host: String, _ generation: Int) {
         NIOThreadPool.singleton.submit { [self] _ in
             let result = Result { try Self.context(of: try authority.leaf(for: host), host) }
             let waiting = state.withLock { state in
                 if case .success(let (context, renewsAt)) = result {
-                    state.entries[host] = Entry(context: context, renewsAt: renewsAt, lastUse: state.uses)
+                    state.entries[host] = Entry(
+                        context: context,
+                        renewsAt: renewsAt,
+                        generation: generation,
+                        lastUse: state.uses
+                    )
                     if state.entries.count > Self.capacity { Self.dropOldest(&state.entries) }
                 }
                 return state.waiting.removeValue(forKey: host) ?? []
@@ -78,7 +86,7 @@ final class InterceptionTLS: Sendable {
         )
         configuration.minimumTLSVersion = .tlsv12
         configuration.shutdownTimeout = Timeouts.tlsShutdown
-        configuration.applicationProtocols = ["http/1.1"]
+        configuration.applicationProtocols = ApplicationProtocol.served
         // The certificate is that of the CONNECT, so another name is another server's.
         configuration.sslContextCallback = { client, answer in
             if let name = client.serverHostname, name.lowercased() != host {

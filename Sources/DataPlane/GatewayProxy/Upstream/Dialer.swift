@@ -5,6 +5,12 @@ import NIOPosix
 
 /// Opens the connections of one pool.
 final class Dialer {
+    enum Dialled {
+        case connection(HTTP1UpstreamConnection)
+        /// It is not known yet what the connection speaks.
+        case negotiation(UpstreamNegotiation)
+    }
+
     private let target: UpstreamTarget
     private let loop: any EventLoop
     private let resolver: UpstreamResolver
@@ -30,10 +36,7 @@ final class Dialer {
     /// Resolved asynchronously, happy eyeballs (RFC 8305), bounded by `connect_timeout`.
     ///
     /// - Parameter done: Gets a connection whose TLS handshake may be under way. May be called before this returns.
-    func dial(
-        for pool: UpstreamPool,
-        _ done: @escaping (Result<HTTP1UpstreamConnection, GatewayProblem>) -> Void
-    ) {
+    func dial(for pool: UpstreamPool, _ done: @escaping (Result<Dialled, GatewayProblem>) -> Void) {
         let target = target
         let bound = NIOLoopBound((dialer: self, pool: pool), eventLoop: loop)
         let hasDialled = NIOLoopBoundBox(false, eventLoop: loop)
@@ -49,6 +52,9 @@ final class Dialer {
                         try channel.pipeline.syncOperations.addHandler(target.tlsHandler(context))
                     }
                     let (dialer, pool) = bound.value
+                    guard target.version == .http1 else {
+                        return try channel.pipeline.syncOperations.addHandler(dialer.makeNegotiation(for: pool))
+                    }
                     let connection = dialer.makeConnection(of: pool)
                     let allocator = dialer.receiveAllocator(for: connection)
                     try channel.syncOptions?.setOption(.recvAllocator, value: allocator)
@@ -68,12 +74,12 @@ final class Dialer {
             }
     }
 
-    private func receiveAllocator(for connection: HTTP1UpstreamConnection) -> any RecvByteBufferAllocator {
+    func receiveAllocator(for connection: HTTP1UpstreamConnection) -> any RecvByteBufferAllocator {
         // The TLS handler keeps what it reads until a record is whole.
         connection.encryptedReadWasFilled.map { WatchedReadAllocator($0) } ?? SharedReadAllocator(buffers, of: loop)
     }
 
-    private func makeConnection(of pool: UpstreamPool) -> HTTP1UpstreamConnection {
+    func makeConnection(of pool: UpstreamPool) -> HTTP1UpstreamConnection {
         HTTP1UpstreamConnection(
             pool: pool,
             hasDirectSocket: target.tlsContext == nil,
@@ -85,9 +91,33 @@ final class Dialer {
         )
     }
 
-    private func connection(on channel: any Channel) -> Result<HTTP1UpstreamConnection, GatewayProblem> {
+    private func makeNegotiation(for pool: UpstreamPool) -> UpstreamNegotiation {
+        UpstreamNegotiation(self, pool: pool, target: target, clock: clock, timeouts: timeouts)
+    }
+
+    /// - Parameter ready: Called once, when requests can be sent or never can be.
+    func makeHTTP2Connection(
+        of pool: UpstreamPool,
+        _ id: ConnectionID,
+        _ ready: @escaping HTTP2UpstreamConnection.Ready
+    ) -> HTTP2UpstreamConnection {
+        HTTP2UpstreamConnection(
+            pool: pool,
+            id: id,
+            origin: target.origin,
+            limits: limits,
+            worker: (clock, buffers),
+            timeouts: timeouts,
+            ready
+        )
+    }
+
+    private func connection(on channel: any Channel) -> Result<Dialled, GatewayProblem> {
+        let pipeline = channel.pipeline.syncOperations
         do {
-            return .success(try channel.pipeline.syncOperations.handler(type: HTTP1UpstreamConnection.self))
+            return target.version == .http1
+                ? .success(.connection(try pipeline.handler(type: HTTP1UpstreamConnection.self)))
+                : .success(.negotiation(try pipeline.handler(type: UpstreamNegotiation.self)))
         } catch {
             channel.close(promise: nil)
             return .failure(UpstreamFailure.problem(error, target.origin))

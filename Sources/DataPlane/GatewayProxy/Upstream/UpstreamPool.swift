@@ -8,16 +8,20 @@ import NIOCore
 final class UpstreamPool {
     typealias Done = (Result<any UpstreamStream, GatewayProblem>) -> Void
 
-    private let target: UpstreamTarget
+    let target: UpstreamTarget
     private let budget: ConnectionBudget
     private let loop: any EventLoop
-    private let clock: LoopClock
+    let clock: LoopClock
     private let connectTimeout: Duration
     let deadlines: DeadlineQueue
     let dialer: Dialer
-    private var state: PoolState
+    var state: PoolState
     /// By ``ConnectionID/index``.
-    private var connections: [HTTP1UpstreamConnection?] = []
+    var connections: [HTTP1UpstreamConnection?] = []
+    /// Those that carry many requests, likewise.
+    var sharedConnections: [HTTP2UpstreamConnection?] = []
+    /// Why the last attempt to open a connection failed: for those that waited for the same one.
+    var lastFailure: GatewayProblem?
     private var waiting: [WaiterTicket: ConnectionRequest] = [:]
     /// While the budget knows this pool. Keeps the pool alive.
     private var handle: ConnectionBudget.PoolHandle?
@@ -35,16 +39,21 @@ final class UpstreamPool {
             idleTimeout: shared.limits.idleTimeout
         )
         rules.maximumAge = shared.limits.connectionMaxAge
+        rules.opensOneAtATime = target.version != .http1
         state = PoolState(rules, budget.leases)
     }
 
     var key: UpstreamTarget.Key { target.key }
 
-    private var now: MonotonicTime { MonotonicTime(clock.now) }
-    private var situation: PoolSituation { PoolSituation(now: now, othersWait: budget.isWaitedFor) }
+    var now: MonotonicTime { MonotonicTime(clock.now) }
+    var situation: PoolSituation { PoolSituation(now: now, othersWait: budget.isWaitedFor) }
 
-    private func connection(_ id: ConnectionID) -> HTTP1UpstreamConnection? {
+    func connection(_ id: ConnectionID) -> HTTP1UpstreamConnection? {
         id.index < connections.count ? connections[id.index] : nil
+    }
+
+    func sharedConnection(_ id: ConnectionID) -> HTTP2UpstreamConnection? {
+        id.index < sharedConnections.count ? sharedConnections[id.index] : nil
     }
 
     // MARK: Idle connections
@@ -53,7 +62,8 @@ final class UpstreamPool {
     /// for a client that is over its share.
     ///
     /// - Parameter mayRepeat: The request may be sent again if the connection turns out to have ended.
-    func takeIdle(for name: String?, mayRepeat: Bool) -> HTTP1UpstreamConnection? {
+    func takeIdle(for name: String?, mayRepeat: Bool) -> (any UpstreamStream)? {
+        if let id = state.takeStream(at: now), let shared = sharedConnection(id) { return shared.makeStream() }
         let client = state.client(name)
         while let id = state.next(for: client), let candidate = connection(id) {
             let action = state.take(
@@ -109,7 +119,10 @@ final class UpstreamPool {
     }
 
     func closeIdle() {
-        while let id = state.nextToClose() { connection(id)?.close() }
+        while let id = state.nextToClose() {
+            connection(id)?.close()
+            sharedConnection(id)?.close()
+        }
     }
 
     // MARK: Private connections
@@ -140,8 +153,12 @@ final class UpstreamPool {
         for owner: PrivateConnection? = nil,
         _ done: @escaping Done
     ) -> WaiterTicket? {
-        let request = ConnectionRequest(self, for: owner, done)
         let isPrivate = owner != nil
+        if isFresh, !isPrivate, let id = state.takeUrgentStream(at: now), let shared = sharedConnection(id) {
+            done(.success(shared.makeStream()))
+            return nil
+        }
+        let request = ConnectionRequest(self, for: owner, done)
         run(state.connect(client: client, isUrgent: isFresh, isPrivate: isPrivate, situation), for: request)
         return request.ticket
     }
@@ -169,47 +186,12 @@ final class UpstreamPool {
         request?.finish(.failure(reason.problem(target.origin, connectTimeout: connectTimeout)))
     }
 
-    // MARK: Connections
-
-    private func dial(_ id: ConnectionID, for request: ConnectionRequest?) {
-        dialer.dial(for: self) { [self] result in
-            switch result {
-            case .success(let connection): dialled(connection, id, for: request)
-            case .failure(let problem):
-                connectionEnded(id)
-                request?.finish(.failure(problem))
-            }
-        }
-    }
-
-    private func dialled(_ connection: HTTP1UpstreamConnection, _ id: ConnectionID, for request: ConnectionRequest?) {
-        if connection.begin(as: id, of: request?.owner) {
-            while connections.count <= id.index { connections.append(nil) }
-            connections[id.index] = connection
-        } else {
-            connectionEnded(id)
-        }
-        connection.whenReady(origin: target.origin) { [self] result in
-            if case .success = result {
-                var random = SystemRandomNumberGenerator()
-                state.opened(id, jitter: random.next(), at: now)
-            }
-            request?.finish(result)
-        }
-    }
-
-    /// The connection is closed, or could not be opened. Its place is free.
-    func connectionEnded(_ id: ConnectionID) {
-        if connection(id)?.id == id { connections[id.index] = nil }
-        run(state.ended(id, situation))
-    }
-
     // MARK: Steps
 
     /// Does one step after the other. Requests that are served meanwhile may call this pool.
     ///
     /// - Parameter newcomer: The request that has just come.
-    private func run(_ first: PoolStep, for newcomer: ConnectionRequest? = nil) {
+    func run(_ first: PoolStep, for newcomer: ConnectionRequest? = nil) {
         var step = first
         while step != .nothing { step = perform(step, newcomer) }
     }
@@ -230,7 +212,7 @@ final class UpstreamPool {
         case .leaveBudget: if let handle = handle.take() { budget.leave(handle) }
         case .serveLater: serveLater()
         case .spareLater(let pause): spareLater(pause)
-        case .close(let id): connection(id)?.abandon(isCut: false)
+        case .close(let id): close(id)
         case .lease(let id, let ticket): lease(id, to: takeWaiting(ticket))
         case .dial(let id, let ticket): dial(id, for: ticket.map(takeWaiting) ?? newcomer)
         case .wait(let ticket): wait(ticket, newcomer)
@@ -238,16 +220,23 @@ final class UpstreamPool {
             wait(ticket, newcomer)
             refuse(takeWaiting(displaced), .displaced)
         case .refuse(let ticket, let reason): refuse(takeWaiting(ticket), reason)
+        case .fail(let ticket): takeWaiting(ticket)?.finish(.failure(lastFailure ?? HTTP1UpstreamConnection.lost))
         case .refuseNewcomer(let reason): refuse(newcomer, reason)
         }
         return state.next(situation)
+    }
+
+    private func close(_ id: ConnectionID) {
+        connection(id)?.abandon(isCut: false)
+        sharedConnection(id)?.close()
     }
 
     /// Closes a connection that has ended, or has brought bytes that were not asked for.
     ///
     /// - Returns: Whether it can be used.
     private func look(at id: ConnectionID) -> Bool {
-        guard let connection = connection(id) else { return false }
+        // One with HTTP/2 always reads, so its end is known.
+        guard let connection = connection(id) else { return sharedConnection(id)?.isOpen ?? false }
         guard connection.isOpen, !connection.hasInput else {
             connection.abandon(isCut: false)
             return false
@@ -256,11 +245,14 @@ final class UpstreamPool {
     }
 
     private func lease(_ id: ConnectionID, to request: ConnectionRequest?) {
-        guard let connection = connection(id) else { return }
-        request?.finish(.success(connection))
+        if let connection = connection(id) {
+            request?.finish(.success(connection))
+        } else if let shared = sharedConnection(id) {
+            request?.finish(.success(shared.makeStream()))
+        }
     }
 
-    private func serveLater() {
+    func serveLater() {
         loop.assumeIsolated().execute { [self] in run(state.serve(situation)) }
     }
 
@@ -278,7 +270,7 @@ final class UpstreamPool {
         return new
     }
 
-    private func yieldsConnection(isIdle: Bool) -> Bool {
+    func yieldsConnection(isIdle: Bool) -> Bool {
         guard let handle else { return false }
         return budget.yieldConnection(by: handle, isIdle: isIdle)
     }

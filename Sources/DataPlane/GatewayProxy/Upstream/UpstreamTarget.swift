@@ -8,18 +8,34 @@ struct UpstreamTarget: Sendable {
     struct Key: Hashable {
         let origin: Origin
         let tls: RoutePlan.TLS
+        var version: UpstreamProtocol
         /// Files that are replaced on disk make another target.
         private let files: [FileVersion?]
 
         init(_ route: RoutePlan) {
             origin = route.upstream
             tls = route.tls
+            version = Self.version(of: route)
             files = [tls.caPath, tls.certificatePath].map { $0.flatMap(FileVersion.init) }
+        }
+
+        /// The same upstream in HTTP/1.1.
+        var inHTTP1: Key {
+            var key = self
+            key.version = .http1
+            return key
+        }
+
+        /// Without TLS nothing can be chosen. NTLM and Negotiate need a connection for each client, as only HTTP/1 has them.
+        private static func version(of route: RoutePlan) -> UpstreamProtocol {
+            let cannotChoose = route.upstream.scheme == .http || route.allowsConnectionAuth
+            return route.upstreamProtocol == .auto && cannotChoose ? .http1 : route.upstreamProtocol
         }
     }
 
     let key: Key
     let origin: Origin
+    var version: UpstreamProtocol { key.version }
     let budget: ConnectionBudget
     let tlsContext: NIOSSLContext?
     /// Sent as SNI and verified; nil for addresses, whose certificate must name the address.
@@ -37,20 +53,23 @@ struct UpstreamTarget: Sendable {
         self.key = key
         self.budget = budget
         origin = route.upstream
-        tlsContext = try Self.tlsContext(route)
+        tlsContext = try Self.tlsContext(route, for: key.version)
         let host = route.upstream.host
         serverName = tlsContext == nil ? nil : route.tls.serverName ?? (Self.isAddress(host) ? nil : host)
     }
 
     /// - Returns: nil for an upstream in clear text.
     /// - Throws: ``ListenerError`` naming the route when a certificate or key cannot be used.
-    static func tlsContext(_ route: RoutePlan) throws(ListenerError) -> NIOSSLContext? {
+    static func tlsContext(
+        _ route: RoutePlan,
+        for version: UpstreamProtocol = .http1
+    ) throws(ListenerError) -> NIOSSLContext? {
         guard route.upstream.scheme == .https else { return nil }
         var configuration = TLSConfiguration.makeClientConfiguration()
         configuration.minimumTLSVersion = .tlsv12
         configuration.shutdownTimeout = Timeouts.tlsShutdown
         configuration.certificateVerification = .fullVerification
-        configuration.applicationProtocols = ["http/1.1"]
+        configuration.applicationProtocols = version.offeredNames
         do throws(TLSFiles.Problem) {
             if let path = route.tls.caPath {
                 // Only looked at here: of a bundle of TRUSTED CERTIFICATEs it would be the first one.

@@ -1,11 +1,13 @@
 import GatewayCore
 import Logging
+import NIOCore
 
 /// What every event loop shares under one configuration: immutable, replaced whole by a reload.
 final class ProxyShared: Sendable {
     let state: ProxyState
     let routes: [CompiledRoute]
     let authorizer: RequestAuthorizer
+    let links: LinkTable
     /// Of clients with limits, by name.
     private let usages: [String: ClientUsage]
     /// Clients are told apart.
@@ -26,6 +28,8 @@ final class ProxyShared: Sendable {
     /// One for each distinct upstream, and which of them a route uses.
     let targets: [UpstreamTarget]
     let targetOfRoute: [Int]
+    /// The same upstreams in HTTP/1.1, for requests that want another protocol (RFC 9110 section 7.8): HTTP/2 has no Upgrade.
+    let upgradeTargetOfRoute: [Int]
     /// An event loop's part of these limits.
     let pendingPerRoute: Int
     let pendingPerUpstream: Int
@@ -50,6 +54,7 @@ final class ProxyShared: Sendable {
                 route: route,
                 upstream: known,
                 requestIDHeader: configuration.requestIDHeader,
+                answersPages: !configuration.access.allowedOrigins(on: route.plan).isEmpty,
                 now: now
             )
         }
@@ -67,6 +72,7 @@ final class ProxyShared: Sendable {
             viaName: viaName,
             sha256: configuration.sha256
         )
+        links = LinkTable(served.map(\.plan), table: authorizer.table)
         usages = state.usages(of: configuration.access.clients)
         hasClients = !configuration.access.clients.isEmpty
         self.configuration = configuration
@@ -75,7 +81,13 @@ final class ProxyShared: Sendable {
         requestEnd = ViaLines(name: viaName, then: "\r\n")
         pendingPerRoute = max(1, configuration.limits.pendingPerRoute / workers)
         pendingPerUpstream = max(1, configuration.limits.pendingPerUpstream / workers)
-        (targets, targetOfRoute) = try Self.targets(of: configuration)
+        var targets = UpstreamTargets(of: configuration)
+        targetOfRoute = try configuration.routes.map { route throws(ListenerError) in try targets.index(of: route.plan)
+        }
+        upgradeTargetOfRoute = try configuration.routes.map { route throws(ListenerError) in
+            try targets.indexInHTTP1(of: route.plan)
+        }
+        self.targets = targets.all
     }
 
     var isDraining: Bool { state.isDraining }
@@ -111,8 +123,33 @@ final class ProxyShared: Sendable {
         )
     }
 
-    /// What a client is told of a problem with its request.
-    func answer(_ problem: GatewayProblem, to subject: ProblemSubject, in form: ProblemAnswer.Form) -> ProblemAnswer {
+    /// What a client is told of a problem with its request. Browsers show it to pages that may call.
+    func answer(
+        _ problem: GatewayProblem,
+        to subject: ProblemSubject,
+        of request: RequestMessage,
+        on listener: ListenerIdentity,
+        isHTTP2: Bool = false
+    ) -> ProblemAnswer {
+        let bytes = request.bytes
+        let hasHead = bytes.readableBytes > 0
+        let form = ProblemAnswer.Form(
+            prefersText: hasHead && AcceptRule.prefersText(request.decoder.head, bytes.readableBytesUInt8Span),
+            omitsBody: request.decoder.head.isHead,
+            explainsInReasonPhrase: hasHead && request.decoder.head.form == .authority,
+            isGRPC: hasHead && isHTTP2 && GRPCStatus.isCall(request.decoder.head, bytes.readableBytesUInt8Span)
+        )
+        let answer = answer(problem, to: subject, in: form)
+        guard hasHead, problem.kind != .originRefused else { return answer }
+        let named = authorizer.crossOriginFields(request.decoder.head, bytes.readableBytesUInt8Span, on: listener)
+        return answer.with(named)
+    }
+
+    private func answer(
+        _ problem: GatewayProblem,
+        to subject: ProblemSubject,
+        in form: ProblemAnswer.Form
+    ) -> ProblemAnswer {
         ProblemAnswer(
             problem,
             requestID: subject.requestID.description,
@@ -127,27 +164,5 @@ final class ProxyShared: Sendable {
             sendsProxyStatus: sendsProxyStatus,
             form: form
         )
-    }
-
-    private static func targets(of configuration: ProxyConfiguration) throws -> ([UpstreamTarget], [Int]) {
-        let clients = configuration.access.clients.map(\.name)
-        var targets: [UpstreamTarget] = []
-        var known: [UpstreamTarget.Key: Int] = [:]
-        var indices: [Int] = []
-        for route in configuration.routes.map(\.plan) {
-            let key = UpstreamTarget.Key(route)
-            if let index = known[key] {
-                indices.append(index)
-            } else {
-                known[key] = targets.count
-                indices.append(targets.count)
-                let budget = ConnectionBudget(
-                    maximum: configuration.limits.connectionsPerUpstream,
-                    clients: clients
-                )
-                targets.append(try UpstreamTarget(route, key: key, budget: budget, sha256: configuration.sha256))
-            }
-        }
-        return (targets, indices)
     }
 }

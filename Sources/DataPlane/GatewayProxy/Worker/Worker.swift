@@ -15,7 +15,7 @@ final class Worker {
     private(set) var current: WorkerConfiguration?
     var requests: UInt64 = 0
     var traceNumbers = TraceNumbers(seed: .random(in: .min ... .max))
-    var connections: [ObjectIdentifier: HTTP1ClientConnection] = [:]
+    var connections: [ObjectIdentifier: any ClientConnection] = [:]
     var tunnels: [ObjectIdentifier: BlindTunnel] = [:]
     /// Connections whose host is not known yet.
     var hellos: [ObjectIdentifier: TLSHello] = [:]
@@ -44,6 +44,27 @@ final class Worker {
         for connection in Array(connections.values) { connection.followReload(withdrawal) }
         endTunnels { $0.isOver(by: withdrawal) }
         for tunnel in Array(tunnels.values) { tunnel.followReload(to: shared) }
+    }
+
+    /// Whether the request would go the same way under the configuration of the last reload.
+    func stillAdmits(_ exchange: ExchangeDriver, _ request: RequestMessage, on listener: ListenerIdentity) -> Bool {
+        guard let shared = current?.shared else { return false }
+        var cache = ClientAuthenticationCache()
+        var trace: AuthorizationTrace?
+        let bytes = request.bytes
+        let decision = shared.authorizer.decide(
+            request.decoder.head,
+            bytes.readableBytesUInt8Span,
+            on: listener,
+            cache: &cache,
+            trace: &trace
+        )
+        switch consume decision {
+        case .refused: return false
+        case .preflight: return false
+        case .admitted(let admitted):
+            return exchange.goes(by: shared.routes[admitted.match.route], as: admitted.client)
+        }
     }
 
     // MARK: Tunnels whose client has left

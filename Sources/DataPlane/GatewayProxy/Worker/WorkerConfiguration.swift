@@ -35,7 +35,11 @@ final class WorkerConfiguration {
         let pools = shared.targets.map { byKey[$0.key] ?? UpstreamPool(target: $0, worker: worker, shared: shared) }
         self.pools = pools
         routes = shared.routes.map { route in
-            let state = WorkerRoute(route: route, pool: pools[shared.targetOfRoute[route.index]])
+            let state = WorkerRoute(
+                route: route,
+                pool: pools[shared.targetOfRoute[route.index]],
+                upgradePool: pools[shared.upgradeTargetOfRoute[route.index]]
+            )
             return CredentialedRoute(state, credential: nil, of: route.source)
         }
         old?.retire(keeping: pools)
@@ -115,10 +119,31 @@ final class WorkerConfiguration {
         shared.observer.finished(record)
     }
 
+    /// What a browser is told in the place of the upstream; the observer sees it, too.
+    func answer(_ preflight: Preflight, of request: RequestMessage, id: RequestID, isTLS: Bool) -> ProblemAnswer {
+        let bytes = request.bytes
+        let span = bytes.readableBytesUInt8Span
+        var record = ExchangeRecord(
+            requestID: id,
+            clientRequestID: ClientRequestID.read(from: request.decoder.head, span),
+            worker: worker.number,
+            route: preflight.route.map { shared.routes[$0].number },
+            client: nil,
+            method: request.decoder.head.methodName(span),
+            status: preflight.answer.status,
+            startedAt: shared.clock.monotonic()
+        )
+        record.trace = beginTrace(request.decoder.head, span)
+        record.isTLS = isTLS
+        shared.observer.finished(record)
+        guard let header = shared.configuration.requestIDHeader else { return preflight.answer }
+        return preflight.answer.with([ProblemAnswer.Field(name: header, value: id.description)])
+    }
+
     // MARK: Connections
 
-    func register(_ connection: HTTP1ClientConnection) { worker.connections[ObjectIdentifier(connection)] = connection }
-    func unregister(_ connection: HTTP1ClientConnection) { worker.connections[ObjectIdentifier(connection)] = nil }
+    func register(_ connection: any ClientConnection) { worker.connections[ObjectIdentifier(connection)] = connection }
+    func unregister(_ connection: any ClientConnection) { worker.connections[ObjectIdentifier(connection)] = nil }
 
     func closeIdle() {
         for pool in pools { pool.closeIdle() }

@@ -99,7 +99,7 @@ package struct PlanChange: Hashable, Sendable, Codable {
         ]
         let sections = [
             ("audit", summary.audit), ("tokens", summary.tokens), ("limits", summary.limits),
-            ("telemetry", summary.telemetry),
+            ("telemetry", summary.telemetry), ("ca", summary.ca),
         ]
         for (section, values) in sections {
             items += values.sorted { $0.key < $1.key }.map { item("\(section).\($0.key)", $0.value) }

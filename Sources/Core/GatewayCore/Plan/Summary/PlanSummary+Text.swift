@@ -18,7 +18,7 @@ extension PlanSummary {
             page.line("require_client", requireClient)
             page.line("allow_origins", Self.list(allowOrigins))
         }
-        let sections = [("audit", audit), ("tokens", tokens), ("limits", limits), ("telemetry", telemetry)]
+        let sections = [("audit", audit), ("tokens", tokens), ("limits", limits), ("telemetry", telemetry), ("ca", ca)]
         for (heading, values) in sections where !values.isEmpty {
             page.heading(heading)
             page.indented { page in
@@ -73,7 +73,10 @@ extension PlanSummary.Listener: PlanSummaryItem {
         return "\(address ?? "")\(tls)\(intercepting)"
     }
 
-    private var intercepting: String { (intercepts == true ? ", intercept" : "") + (connect?.text ?? "") }
+    private var intercepting: String {
+        (intercepts == true ? ", intercept" : "") + (connect?.text ?? "")
+            + (publicUrl.map { ", public_url \($0)" } ?? "")
+    }
 }
 
 extension PlanSummary.Connect {
@@ -130,12 +133,15 @@ extension PlanSummary.Route: PlanSummaryItem {
         if let headers, !headers.remove.isEmpty { add("headers.remove", PlanSummary.list(headers.remove)) }
         add("headers.forwarded", headers?.forwarded)
         add("cookies", cookies)
+        add("rewrite.links", rewritesLinks.map { "\($0)" })
         add("connection_auth", connectionAuth ? "true" : nil)
+        add("protocol", `protocol`)
         for rule in allow ?? [] {
             add("allow", "\(rule.methods.isEmpty ? "any method" : rule.methods.joined(separator: ", ")) \(rule.path)")
         }
         add("tls.pin", pins.map(PlanSummary.list))
         add("clients", clients.map(PlanSummary.list))
+        add("allow_origins", allowOrigins.map(PlanSummary.list))
         return facts
     }
 }

@@ -12,6 +12,7 @@ package struct PlanSummary: Hashable, Sendable, Codable {
         package var intercepts: Bool?
         /// nil for one with a certificate of its own, or none.
         package var usesLocalAuthority: Bool?
+        package var publicUrl: String?
         /// nil for a listener that refuses servers without a route.
         package var connect: Connect?
     }
@@ -83,10 +84,15 @@ package struct PlanSummary: Hashable, Sendable, Codable {
         package var asUser: String?
         package var headers: Headers?
         package var cookies: String
+        /// nil: for requests that find the route by its path.
+        package var rewritesLinks: Bool?
         package var connectionAuth: Bool
         package var allow: [Allow]?
         package var clients: [String]?
+        package var allowOrigins: [String]?
         package var pins: [String]?
+        /// nil for HTTP/1.1.
+        package var `protocol`: String?
         package var plaintext: Bool
     }
 
@@ -105,6 +111,8 @@ package struct PlanSummary: Hashable, Sendable, Codable {
     package var limits: [String: String]
     /// Empty where nothing is exported.
     package var telemetry: [String: String]
+    /// Empty where nothing is intercepted.
+    package var ca: [String: String]
     package var credentials: [Credential]
     package var routes: [Route]
 
@@ -146,6 +154,7 @@ extension PlanSummary {
         tokens["previous_encryption_key"] = plan.tokens.previousEncryptionKey.map(Self.shown)
         limits = Self.limits(plan.limits)
         telemetry = plan.telemetry.map(Self.telemetry) ?? [:]
+        ca = plan.interceptedHosts.isEmpty ? [:] : Self.localAuthority(plan.localAuthority)
         credentials = plan.credentials.enumerated().map { index, credential in
             Credential(credential, in: plan, routes: plan.routes.filter { $0.credential == index }.map(\.name))
         }
@@ -173,6 +182,13 @@ extension PlanSummary {
         ].filter { !$0.value.isEmpty }
     }
 
+    private static func localAuthority(_ plan: LocalAuthorityPlan) -> [String: String] {
+        [
+            "permit": "[\(plan.permit.joined(separator: ", "))]", "constrain": String(plan.isConstrained),
+            "days": String(plan.days),
+        ]
+    }
+
     private static func limits(_ limits: Limits) -> [String: String] {
         [
             "header_bytes": ConfigUnits.text(bytes: limits.headerBytes),
@@ -184,6 +200,7 @@ extension PlanSummary {
             "head_memory": ConfigUnits.text(bytes: limits.headMemory),
             "connections": String(limits.connections),
             "connections_per_address": limits.connectionsPerAddress.map { String($0) } ?? "none",
+            "streams_per_connection": String(limits.streamsPerConnection),
             "pending_per_route": String(limits.pendingPerRoute),
             "connections_per_upstream": String(limits.connectionsPerUpstream),
             "pending_per_upstream": String(limits.pendingPerUpstream),
@@ -204,6 +221,7 @@ extension PlanSummary.Listener {
         if plan.usesLocalAuthority { usesLocalAuthority = true }
         clientCertificates = plan.tls?.clientCAPath != nil
         if plan.intercepts { intercepts = true }
+        publicUrl = plan.publicURL?.text
         guard plan.connect.unrouted == .tunnel else { return }
         connect = PlanSummary.Connect(
             unrouted: plan.connect.unrouted.rawValue,
@@ -269,12 +287,15 @@ extension PlanSummary.Route {
             )
         }
         cookies = plan.cookies.rawValue
+        rewritesLinks = plan.rewritesLinks
         connectionAuth = plan.allowsConnectionAuth
         allow =
             plan.allow.isEmpty
             ? nil : plan.allow.map { PlanSummary.Allow(methods: $0.methods, path: $0.path.description) }
         clients = plan.clients
+        allowOrigins = plan.allowedOrigins
         pins = plan.tls.pins.isEmpty ? nil : plan.tls.pins.map(\.description)
+        `protocol` = plan.upstreamProtocol == .http1 ? nil : plan.upstreamProtocol.rawValue
         plaintext = plan.upstream.scheme == .http
     }
 }

@@ -1,0 +1,222 @@
+import Foundation
+import GatewayCore
+import GatewayFiles
+import Glibc
+import Logging
+import Synchronization
+
+/// A gateway for one program: with a state directory of its own, on free ports, gone without a trace afterwards.
+struct EphemeralGateway: Sendable {
+    /// How long requests may go on that the program has left behind.
+    private static let drain: Duration = .seconds(1)
+    private static let startLimit: Duration = .seconds(20)
+
+    let configuration: String
+    /// Whose place the program takes.
+    let client: String?
+
+    /// - Parameter body: Runs the program, and gives what to end with.
+    func run(
+        _ body: (ClientAccess, ForwardedSignals) async throws(CommandFailure) -> Int32
+    ) async throws(CommandFailure) -> Int32 {
+        let file = try ConfigurationFile(path: configuration, consequence: "nothing was started")
+        let signals = try Self.signals()
+        let folder = try Self.makeFolder()
+        // Also when a signal ends the program: it is passed on, and this process goes on to here.
+        defer { try? FileManager.default.removeItem(atPath: folder) }
+        var plan = file.plan
+        let token = try prepare(&plan, in: folder)
+        let log = LogTail()
+        var options = GatewayOptions(output: LogOutput(format: .text) { log.add($0) })
+        options.logLevel = .notice
+        let gateway: Gateway
+        do throws(CommandFailure) {
+            gateway = try await Gateway(plan: plan, options: options)
+        } catch {
+            log.show()
+            throw error
+        }
+        let running = Task { () -> CommandFailure? in
+            defer { log.end() }
+            do throws(CommandFailure) {
+                try await gateway.run()
+                return nil
+            } catch {
+                return error
+            }
+        }
+        var result: Result<Int32, CommandFailure>
+        do throws(CommandFailure) {
+            let offer = ProxyOffer(plan, bound: gateway.listeners)
+            guard case .endpoint(let endpoint) = offer.choice else {
+                throw CommandFailure(.failed, "no listener is open")
+            }
+            let proof = token.map { ClientEnvironment.Proof(client: $0.client, token: $0.token) }
+            let access = try ClientAccess(endpoint, proof: proof, hosts: offer.hosts, stateDirectory: folder)
+            try await Self.wait(for: gateway, log)
+            if let status = Self.interruption(signals) {
+                result = .success(status)
+            } else {
+                result = .success(try await body(access, signals))
+            }
+        } catch {
+            result = .failure(error)
+        }
+        await gateway.stop()
+        if let failure = await running.value {
+            log.show()
+            if case .success(0) = result { result = .failure(failure) }
+        }
+        return try result.get()
+    }
+
+    /// A gateway that is told to stop before it has started does not stop.
+    private static func wait(for gateway: Gateway, _ log: LogTail) async throws(CommandFailure) {
+        let deadline = ContinuousClock.now + startLimit
+        while !gateway.isServing {
+            guard !log.hasEnded, .now < deadline else { throw CommandFailure(.failed, "the gateway does not start") }
+            try? await Task.sleep(for: .milliseconds(2))
+        }
+    }
+
+    // MARK: The plan
+
+    /// Gives the plan its own places, and the program a token of its own in the place of the client's.
+    private func prepare(_ plan: inout Plan, in folder: String) throws(CommandFailure) -> ClientEnvironment.Proof? {
+        let locks = CredentialLocks.path(in: plan.stateDirectory)
+        try copyLocks(locks, to: CredentialLocks.path(in: folder))
+        let span = plan.listeners.first?.span ?? SourceSpan(file: 0, line: 1, column: 1)
+        plan.stateDirectory = folder
+        // What the configuration lets pass without a credential; without such a listener, what is public on port 443.
+        let connect = plan.listeners.map(\.connect).first { $0.unrouted == .tunnel } ?? ConnectPlan(unrouted: .tunnel)
+        let address = ListenerPlan.Address.tcp(host: "127.0.0.1", port: 0)
+        plan.listeners = [ListenerPlan(address: address, intercepts: true, connect: connect, span: span)]
+        let socket = "\(folder)/admin.sock"
+        // The system takes no longer path; TMPDIR may be one.
+        let isShort = socket.utf8.count <= 103
+        plan.admin = AdminPlan(
+            address: isShort ? .unix(path: socket, allowedUsers: []) : .tcp(host: "127.0.0.1", port: 0),
+            requiresToken: true
+        )
+        plan.audit.path = "\(folder)/audit.sqlite"
+        plan.audit.anchor = nil
+        plan.tokens = TokenPlan(
+            store: .memory,
+            path: "\(folder)/tokens.sqlite",
+            key: .file(path: "\(folder)/token.key")
+        )
+        plan.limits.drain = Self.drain
+        return try giveToken(&plan.access)
+    }
+
+    private func giveToken(_ access: inout AccessPlan) throws(CommandFailure) -> ClientEnvironment.Proof? {
+        let names = access.clients.map(\.name).sorted().joined(separator: ", ")
+        guard let client else {
+            guard access.requiresClient(on: .loopback) else { return nil }
+            throw CommandFailure(
+                .usage,
+                "the configuration asks for the token of a client (access.clients: \(names)); name the one whose place the "
+                    + "program takes, with --client NAME. It needs no token"
+            )
+        }
+        guard let index = access.clients.firstIndex(where: { $0.name == client }) else {
+            let known = names.isEmpty ? "names none" : "names \(names)"
+            throw CommandFailure(.usage, "there is no client \"\(LogText.clean(client))\"; access.clients \(known)")
+        }
+        var random = SystemRandomNumberGenerator()
+        let token = Secret(Hexadecimal.random(bytes: 32, from: &random))
+        access.clients[index].proof = .token(token)
+        return ClientEnvironment.Proof(client: client, token: token)
+    }
+
+    /// What an operator has locked is locked here, too.
+    private func copyLocks(_ path: String, to copy: String) throws(CommandFailure) {
+        let locks: BoundedFile
+        do throws(BoundedFile.Failure) {
+            locks = try BoundedFile.read(path, limit: 64 << 10)
+        } catch {
+            guard error != .missing else { return }
+            throw CommandFailure(
+                .failed,
+                "\(path), which lists the locked credentials, cannot be read: \(error.message)"
+            )
+        }
+        do throws(StateError) {
+            try StateFile.write(String(decoding: locks.bytes, as: UTF8.self), to: copy)
+        } catch {
+            throw CommandFailure(error)
+        }
+    }
+
+    // MARK: This process
+
+    private static func signals() throws(CommandFailure) -> ForwardedSignals {
+        do throws(ForwardedSignals.SystemFailure) {
+            return try ForwardedSignals()
+        } catch {
+            throw CommandFailure(.failed, "signals cannot be passed on: \(SystemError.text(error.code))")
+        }
+    }
+
+    /// What to end with when a signal came before the program was started.
+    private static func interruption(_ signals: ForwardedSignals) -> Int32? {
+        while let event = signals.next(milliseconds: 0) {
+            switch event {
+            case .sent(let signal), .typed(let signal): return 128 + signal
+            case .child: continue
+            }
+        }
+        return nil
+    }
+
+    private static let prefix = "authgateway-exec-"
+
+    /// What a process has left that was killed. Nobody holds its lock, and it is not one that is just being made.
+    private static func removeAbandoned(in base: String) {
+        let manager = FileManager.default
+        for name in (try? manager.contentsOfDirectory(atPath: base)) ?? [] where name.hasPrefix(prefix) {
+            let path = base + name
+            guard let values = try? manager.attributesOfItem(atPath: path),
+                let changed = values[.modificationDate] as? Date, changed.timeIntervalSinceNow < -600,
+                FileStatus.owner(of: path) == geteuid(), !StateDirectory.isHeld(path)
+            else { continue }
+            try? manager.removeItem(atPath: path)
+        }
+    }
+
+    private static func makeFolder() throws(CommandFailure) -> String {
+        let parent = FileManager.default.temporaryDirectory.path(percentEncoded: false)
+        let base = parent.hasSuffix("/") ? parent : parent + "/"
+        removeAbandoned(in: base)
+        var random = SystemRandomNumberGenerator()
+        let folder = "\(base)\(prefix)\(Hexadecimal.random(bytes: 8, from: &random))"
+        do {
+            try FileManager.default.createDirectory(
+                atPath: folder,
+                withIntermediateDirectories: false,
+                attributes: [.posixPermissions: 0o700]
+            )
+        } catch {
+            throw CommandFailure(.failed, "no folder can be made in \(base); set TMPDIR to a writable one")
+        }
+        return folder
+    }
+}
+
+/// The last lines of a log that is shown on a failure only, and whether more can come.
+private final class LogTail: Sendable {
+    private let isAtEnd = Atomic(false)
+    private static let limit = 64 << 10
+    private let text = Mutex("")
+
+    func add(_ line: String) {
+        text.withLock { text in
+            text += line
+            if text.utf8.count > Self.limit { text = String(text.suffix(Self.limit / 2)) }
+        }
+    }
+
+    var hasEnded: Bool { isAtEnd.load(ordering: .relaxed) }
+    func end() { isAtEnd.store(true, ordering: .relaxed) }
+    func show() { Console.writeError(text.withLock { $0 }) }
+}

@@ -1,0 +1,64 @@
+import GatewayCore
+import GatewayLocalAuthority
+
+/// What a program of this machine needs to use a gateway as its proxy.
+struct ClientAccess: Sendable {
+    let endpoint: ProxyEndpoint
+    let proof: ClientEnvironment.Proof?
+    let trust: ClientEnvironment.Trust?
+    /// Those that routes lead to.
+    let hosts: [String]
+
+    init(
+        _ endpoint: ProxyEndpoint,
+        proof: ClientEnvironment.Proof?,
+        hosts: [String],
+        stateDirectory: String
+    ) throws(CommandFailure) {
+        self.endpoint = endpoint
+        self.proof = proof
+        self.hosts = hosts
+        let earlier = ClientEnvironment.earlierBundles { Console.environment($0) }
+        do throws(LeafError) {
+            trust = try ClientTrustFiles(stateDirectory: stateDirectory).write(adding: earlier)
+        } catch {
+            throw CommandFailure(.failed, "\(error.description); run this as the gateway's user")
+        }
+    }
+
+    /// Of the gateway that runs with this configuration.
+    static func ofRunningGateway(
+        configuration: String,
+        source: ClientTokenSource,
+        advice: String
+    ) async throws(CommandFailure) -> ClientAccess {
+        let plan = try OperatorSettings(configuration: configuration).plan
+        // Whoever listens at the admin address of a gateway that does not run would be given the token.
+        guard StateDirectory.isHeld(plan.stateDirectory) else {
+            throw CommandFailure(
+                .unreachable,
+                "no gateway runs with \(LogText.clean(configuration)); start it with: authgateway run\(advice)"
+            )
+        }
+        let overview = try await AdminClient(plan.admin, stateDirectory: plan.stateDirectory).overview()
+        switch overview.proxy.choice {
+        case .none(let reason): throw CommandFailure(.configuration, reason)
+        case .endpoint(let endpoint):
+            let proof = try source.proof(
+                configuration: configuration,
+                clients: overview.clients,
+                isNeeded: endpoint.requiresClientToken
+            )
+            return try ClientAccess(
+                endpoint,
+                proof: proof,
+                hosts: overview.proxy.hosts,
+                stateDirectory: plan.stateDirectory
+            )
+        }
+    }
+
+    var variables: [ClientEnvironment.Variable] {
+        ClientEnvironment(endpoint, proof: proof, trust: trust, hosts: hosts) { Console.environment($0) }.variables
+    }
+}

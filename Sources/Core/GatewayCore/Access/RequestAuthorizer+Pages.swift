@@ -1,0 +1,55 @@
+/// Requests that web pages send.
+extension RequestAuthorizer {
+    /// - Parameter grant: Of a page that may call. For other requests of a route that such pages may call, what keeps caches from
+    ///   answering them with the response.
+    /// - Returns: nil where the request goes on.
+    func judgePage(
+        _ head: borrowing RequestHead,
+        _ bytes: borrowing Span<UInt8>,
+        _ match: RouteTable.Match?,
+        on listener: ListenerIdentity,
+        _ grant: inout CrossOriginGrant?,
+        _ trace: inout AuthorizationTrace?
+    ) -> Decision? {
+        let rule = rule(for: match)
+        switch rule.decide(head, bytes, own: listener.intercepted) {
+        case .passes:
+            if !rule.policy.isEmpty { grant = .unlisted }
+            return nil
+        case .refused(let problem):
+            trace?.add(.originRefused)
+            return .refused(refusal(problem, on: listener))
+        case .granted(let found):
+            trace?.add(.originAllowed(String(decoding: found.origin, as: UTF8.self)))
+            guard let preflight = Preflight(head, bytes, route: match?.route, grant: found) else {
+                grant = found
+                return nil
+            }
+            trace?.add(.preflightAnswered)
+            return .preflight(preflight)
+        }
+    }
+
+    private func rule(for match: RouteTable.Match?) -> OriginRule { match.map { originRules[$0.route] } ?? originRule }
+
+    /// What an answer of the gateway's own says to the browser of a page, so that the page can read why there is no other.
+    package func crossOriginFields(
+        _ head: borrowing RequestHead,
+        _ bytes: borrowing Span<UInt8>,
+        on listener: ListenerIdentity
+    ) -> [ProblemAnswer.Field] {
+        guard head.present.contains(.origin) else { return [] }
+        let isAbsolute = head.form == .absolute
+        guard let authority = Authority(bytes, isAbsolute ? head.targetAuthority : head.host) else { return [] }
+        let scheme: Origin.Scheme = listener.intercepted != nil || head.asksForTLS(bytes) ? .https : .http
+        let port = listener.intercepted?.port ?? authority.port
+        let upstream =
+            isAbsolute || listener.intercepted != nil
+            ? table.findUpstream(bytes, scheme: scheme, host: authority.host, port: port, path: head.path).route : nil
+        let match = upstream.map { .upstream($0) } ?? table.find(bytes, host: authority.host, path: head.path)
+        guard case .granted(let grant) = rule(for: match).decide(head, bytes, own: listener.intercepted) else {
+            return []
+        }
+        return grant.fields
+    }
+}

@@ -1,0 +1,53 @@
+/// The statuses of gRPC that the gateway gives or looks at.
+///
+/// A failure of the gateway is a response of trailers alone: `grpc-status` and `grpc-message` stand in its head, and its HTTP
+/// status is 200 (gRPC over HTTP2, "Responses").
+package enum GRPCStatus: Int, Sendable {
+    case permissionDenied = 7
+    case resourceExhausted = 8
+    case unimplemented = 12
+    case `internal` = 13
+    case unavailable = 14
+    case unauthenticated = 16
+
+    /// Only a client that did not prove itself is told UNAUTHENTICATED. A gateway that stands before this one would
+    /// take it for a rejection of its token.
+    package init(_ kind: ProblemKind) {
+        self =
+            switch kind {
+            case .clientAuthRequired, .proxyAuthRequired: .unauthenticated
+            case .routeForbidden, .originRefused: .permissionDenied
+            case .contentTooLarge, .fieldsTooLarge, .targetTooLong, .clientLimitReached: .resourceExhausted
+            case .noRoute, .misdirected, .methodRefused: .unimplemented
+            case .requestRefused, .subjectRequired, .loginFailed, .versionNotSupported, .loop, .upgradeFailed,
+                .internalError:
+                .internal
+            case .requestTimeout, .tokenEndpointUnreachable, .tokenEndpointTimeout, .tokenTemporarilyUnavailable,
+                .reauthorizationRequired, .credentialMisconfigured, .loginRequired, .staticTokenExpired,
+                .auditUnavailable, .upstreamUnreachable, .upstreamInvalidResponse, .upstreamTimeout, .upstreamBusy,
+                .destinationProhibited, .locked, .draining, .overloaded:
+                .unavailable
+            }
+    }
+
+    static func fields(of problem: GatewayProblem) -> [ProblemAnswer.Field] {
+        [
+            .init(name: "Content-Type", value: "application/grpc"),
+            .init(name: "Content-Length", value: "0"),
+            .init(name: "grpc-status", value: String(GRPCStatus(problem.kind).rawValue)),
+            .init(name: "grpc-message", value: message(problem.detail)),
+        ]
+    }
+
+    /// Percent-encoded: printable ASCII stands for itself, except for `%`.
+    private static func message(_ text: String) -> String {
+        text.utf8.reduce(into: "") { message, byte in
+            if (0x20..<0x7F).contains(byte), byte != 0x25 {
+                message.unicodeScalars.append(Unicode.Scalar(byte))
+            } else {
+                let digits = String(byte, radix: 16, uppercase: true)
+                message += byte < 16 ? "%0\(digits)" : "%\(digits)"
+            }
+        }
+    }
+}

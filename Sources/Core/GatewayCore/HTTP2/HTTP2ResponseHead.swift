@@ -1,0 +1,51 @@
+/// Writes the fields of an HTTP/2 response as one head of HTTP/1.1 (RFC 9113 section 8.3.2).
+///
+/// ``ResponseHeadDecoder`` reads that head, so that every rule about responses of HTTP/1 holds for it.
+package struct HTTP2ResponseHead: Sendable {
+    private var fields = HTTP2FieldLines(behind: Array("HTTP/1.1 000 \r\n".utf8))
+    private var status: [UInt8]?
+    private var hasFields = false
+    private var hasContentLength = false
+
+    /// Where the status stands in the first line.
+    private static let placeOfStatus = 9..<12
+
+    package init() {}
+
+    /// Takes the next field, in the order in which they came.
+    ///
+    /// - Returns: Why the response is malformed.
+    package mutating func add(_ name: String, _ value: String) -> HTTP2Malformation? {
+        guard name.utf8.first == 0x3A else {
+            hasFields = true
+            if name == "content-length" { hasContentLength = true }
+            return fields.add(name, value)
+        }
+        guard name == ":status" else { return .unknownPseudoField }
+        guard !hasFields else { return .latePseudoField }
+        guard status == nil else { return .duplicatePseudoField }
+        let digits = Array(value.utf8)
+        guard digits.count == 3, digits.allSatisfy(\.isDigit) else { return .invalidStatus }
+        // HTTP/2 has no Upgrade (RFC 9113 section 8.6).
+        guard digits != Array("101".utf8) else { return .invalidStatus }
+        status = digits
+        return nil
+    }
+
+    /// - Parameter isLast: No content follows the head.
+    /// - Returns: The whole head.
+    package consuming func head(isLast: Bool, answersHead: Bool) throws(HTTP2Malformation) -> [UInt8] {
+        guard let status else { throw .missingPseudoField }
+        // Otherwise the content would end with the connection, as HTTP/1 reads it.
+        let isEmpty = isLast && !answersHead && !hasContentLength && Self.mayHaveContent(status)
+        if isEmpty { fields.append(lines: Array("content-length: 0\r\n".utf8)) }
+        fields.end()
+        var head = fields.bytes
+        head.replaceSubrange(Self.placeOfStatus, with: status)
+        return head
+    }
+
+    private static func mayHaveContent(_ status: [UInt8]) -> Bool {
+        status[0] != 0x31 && status != Array("204".utf8) && status != Array("304".utf8)
+    }
+}

@@ -1,0 +1,82 @@
+import GatewayCore
+import NIOCore
+import NIOHPACK
+
+/// Translates between the fields of HTTP/2 and the heads of HTTP/1.1 that the rest of the gateway reads and writes.
+enum HTTP2Messages {
+    /// - Parameter hasContent: The stream goes on behind the fields.
+    static func requestHead(
+        _ fields: HPACKHeaders,
+        hasContent: Bool,
+        mustBeTLS: Bool
+    ) throws(HTTP2Malformation) -> (bytes: [UInt8], asksForWebSocket: Bool) {
+        var head = HTTP2RequestHead()
+        for (name, value, _) in fields {
+            if let reason = head.add(name, value) { throw reason }
+        }
+        let asksForWebSocket = head.asksForWebSocket
+        return (
+            try head.head(hasContent: hasContent, mustBeTLS: mustBeTLS, webSocketKey: webSocketKey), asksForWebSocket
+        )
+    }
+
+    /// 16 random bytes in Base64 (RFC 6455 section 4.1). The answer to it is the upstream's, and HTTP/2 clients ask for none.
+    private static func webSocketKey() -> String {
+        let digits = Array("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/".utf8)
+        // Of the last digit, two bits belong to the 16 bytes.
+        let key = (0..<21).map { _ in digits[Int.random(in: 0..<64)] } + [digits[16 * Int.random(in: 0..<4)]]
+        return String(decoding: key, as: UTF8.self) + "=="
+    }
+
+    /// - Returns: The section with its empty line.
+    static func trailers(_ fields: HPACKHeaders) throws(HTTP2Malformation) -> [UInt8] {
+        var trailers = HTTP2Trailers()
+        for (name, value, _) in fields {
+            if let reason = trailers.add(name, value) { throw reason }
+        }
+        return trailers.section()
+    }
+
+    /// - Parameters:
+    ///   - head: Of a response of HTTP/1, whole and valid.
+    ///   - opensWebSocket: A 101, which HTTP/2 does not have (RFC 8441 section 5).
+    /// - Returns: nil where it is too long for a frame.
+    static func response(_ head: ByteBuffer, opensWebSocket: Bool = false) -> HPACKHeaders? {
+        let bytes = head.readableBytesUInt8Span
+        var fields = HPACKHeaders()
+        fields.reserveCapacity(16)
+        let status = "HTTP/1.1 ".utf8.count
+        fields.add(name: ":status", value: opensWebSocket ? "200" : bytes.string(status..<status + 3))
+        guard add(bytes, from: HTTP2Fields.start(bytes), to: &fields) else { return nil }
+        if opensWebSocket { fields.remove(name: "sec-websocket-accept") }
+        return fields
+    }
+
+    /// - Parameter section: Of HTTP/1, with its empty line.
+    /// - Returns: nil where it has no field, or is too long for a frame.
+    static func trailers(_ section: ByteBuffer) -> HPACKHeaders? {
+        guard section.readableBytes > 2 else { return nil }
+        var fields = HPACKHeaders()
+        guard add(section.readableBytesUInt8Span, from: 0, to: &fields) else { return nil }
+        return fields.isEmpty ? nil : fields
+    }
+
+    /// - Returns: Whether all of it fits in a frame.
+    private static func add(_ bytes: borrowing Span<UInt8>, from start: Int, to fields: inout HPACKHeaders) -> Bool {
+        var size = HTTP2BlockSize()
+        HTTP2Fields.read(bytes, from: start) { name, value in
+            // Its value must not stay in the table of the connection (RFC 7541 section 7.1.3).
+            fields.add(name: name, value: value, indexing: name == "set-cookie" ? .neverIndexed : .indexable)
+            size.add(name, value)
+        }
+        return size.fits
+    }
+
+    static func response(_ answer: ProblemAnswer, at time: UnixTime) -> HPACKHeaders {
+        var fields = HPACKHeaders()
+        fields.add(name: ":status", value: String(answer.status))
+        fields.add(name: "date", value: time.httpDate)
+        for field in answer.fields { fields.add(name: field.name.lowercased(), value: field.value) }
+        return fields
+    }
+}

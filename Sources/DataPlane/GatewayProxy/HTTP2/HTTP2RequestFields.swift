@@ -1,0 +1,77 @@
+import GatewayCore
+import NIOCore
+import NIOHPACK
+
+/// Reads the head that ``RequestWriter`` has written as fields of HTTP/2: what goes upstream is the same in both versions.
+struct HTTP2RequestFields {
+    let scheme: Origin.Scheme
+    /// Names, in lower case, of fields that only the route sets: they may be secrets.
+    let secretNames: [[UInt8]]
+    /// The target has a credential in its query.
+    let hasSecretTarget: Bool
+    /// The client takes trailers (RFC 9110 section 10.1.4).
+    let takesTrailers: Bool
+
+    init(_ head: borrowing RequestHead, _ bytes: ByteBuffer, by route: CredentialedRoute, scheme: Origin.Scheme) {
+        self.scheme = scheme
+        secretNames = route.requestFields.ownedNames
+        hasSecretTarget = route.query != nil
+        let span = bytes.readableBytesUInt8Span
+        var takesTrailers = false
+        for field in head.section.fields where field.kind == .te {
+            let options = span.string(field.value).lowercased().split(separator: ",")
+            takesTrailers = takesTrailers || options.contains { $0.trimmingSpaces() == "trailers" }
+        }
+        self.takesTrailers = takesTrailers
+    }
+
+    /// - Parameter written: A whole head of HTTP/1.1.
+    /// - Returns: nil where that is not one, or is too long for a frame.
+    func read(_ written: ByteBuffer) -> HPACKHeaders? {
+        let bytes = written.readableBytesUInt8Span
+        let start = HTTP2Fields.start(bytes)
+        let line = bytes.string(0..<start - "\r\n".utf8.count).split(separator: " ")
+        guard line.count == 3 else { return nil }
+        var fields = HPACKHeaders()
+        fields.reserveCapacity(24)
+        fields.add(name: ":method", value: String(line[0]))
+        fields.add(name: ":scheme", value: scheme.rawValue)
+        fields.add(name: ":path", value: String(line[1]), indexing: hasSecretTarget ? .neverIndexed : .indexable)
+        var size = HTTP2BlockSize()
+        size.add(":path", String(line[1]))
+        HTTP2Fields.read(bytes, from: start) { name, value in
+            size.add(name, value)
+            // It is the first line, so the fields of HTTP/2 itself stand together.
+            let name = name == "host" ? ":authority" : name
+            fields.add(name: name, value: value, indexing: indexing(name))
+        }
+        if takesTrailers { fields.add(name: "te", value: "trailers") }
+        size.add(":method:scheme", line[0] + "https te: trailers")
+        return size.fits ? fields : nil
+    }
+
+    /// A compressed credential could be guessed bit by bit from the length of what is sent (RFC 7541 section 7.1).
+    private func indexing(_ name: String) -> HPACKIndexing {
+        let isSecret = name == "authorization" || secretNames.contains { $0.elementsEqual(name.utf8) }
+        return isSecret ? .neverIndexed : .indexable
+    }
+
+    /// - Parameter section: Trailers of HTTP/1, with the empty line. Those that are too long for a frame are dropped.
+    static func read(trailers section: ByteBuffer) -> HPACKHeaders {
+        var fields = HPACKHeaders()
+        var size = HTTP2BlockSize()
+        HTTP2Fields.read(section.readableBytesUInt8Span, from: 0) { name, value in
+            fields.add(name: name, value: value)
+            size.add(name, value)
+        }
+        return size.fits ? fields : HPACKHeaders()
+    }
+}
+
+extension Substring {
+    fileprivate func trimmingSpaces() -> Substring {
+        var text = drop { $0 == " " || $0 == "\t" }
+        while let last = text.last, last == " " || last == "\t" { text.removeLast() }
+        return text
+    }
+}

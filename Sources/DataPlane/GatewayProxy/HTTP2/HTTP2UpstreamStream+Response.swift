@@ -1,0 +1,184 @@
+import GatewayCore
+import NIOCore
+import NIOHPACK
+import NIOHTTP2
+
+/// From the upstream to the exchange.
+extension HTTP2UpstreamStream {
+    // MARK: Response
+
+    func receive(_ arrival: Arrival) {
+        guard phase != .over, !hasArrived else { return }
+        hasArrived = arrival.isLast
+        guard arrivals.isEmpty, takes(arrival) else { return append(arrival) }
+        handle(arrival)
+    }
+
+    /// Content that waits is joined: a byte in each frame would take a hundred times its size.
+    private func append(_ arrival: Arrival) {
+        guard case .content(let bytes, let size, let isLast) = arrival,
+            case .content(var waiting, let waitingSize, _)? = arrivals.last
+        else { return arrivals.append(arrival.copied) }
+        arrivals.removeLast()
+        waiting.writeImmutableBuffer(bytes)
+        arrivals.append(.content(waiting, size: waitingSize + size, isLast: isLast))
+    }
+
+    private func takes(_ arrival: Arrival) -> Bool {
+        switch (phase, arrival) {
+        case (.held, _): false
+        case (_, .fields): true
+        case (_, .content): exchange?.clientIsWritable ?? true
+        }
+    }
+
+    func resumeReading() {
+        guard !arrivals.isEmpty else { return }
+        process()
+    }
+
+    private func process() {
+        while phase != .over, let first = arrivals.first, takes(first) {
+            arrivals.removeFirst()
+            handle(first)
+        }
+        flushResponse()
+        if isLost, phase != .held, phase != .over, arrivals.isEmpty { lose(isRefused: false) }
+    }
+
+    private func handle(_ arrival: Arrival) {
+        switch (arrival, phase) {
+        case (_, .over): break
+        case (.fields(let fields, let isLast), .head): receiveHead(fields, isLast: isLast)
+        case (.fields(let fields, let isLast), _): receiveTrailers(fields, isLast: isLast)
+        case (.content, .head): fail("It sent content before the head of its response.")
+        case (.content(let bytes, let size, let isLast), _): receiveContent(bytes, size: size, isLast: isLast)
+        }
+    }
+
+    private func receiveHead(_ fields: HPACKHeaders, isLast: Bool) {
+        guard let exchange else { return }
+        let bytes: [UInt8]
+        do throws(HTTP2Malformation) {
+            var head = HTTP2ResponseHead()
+            for (name, value, _) in fields {
+                if let reason = head.add(name, value) { throw reason }
+            }
+            bytes = try head.head(isLast: isLast, answersHead: answersHead)
+        } catch {
+            return fail("It sent a response that is not valid HTTP: \(error.rawValue).")
+        }
+        let head = ByteBuffer(bytes: bytes)
+        decoder.reset()
+        switch decoder.decode(head.readableBytesUInt8Span, answersHead: answersHead) {
+        case .head: break
+        case .needMore: return fail("It sent a response that is not valid HTTP.")
+        case .refused(let reason): return fail("It sent a response that is not valid HTTP: \(reason.rawValue).")
+        }
+        hasReceivedHead = true
+        guard !decoder.head.isInformational else {
+            guard !isLast else { return fail("It ended the response with an informational one.") }
+            exchange.receiveInformational(decoder.head, head)
+            return connection.flushLater(self)
+        }
+        length = DeclaredLength(decoder.head.framing)
+        endsAsChunks = if case .untilClose = decoder.head.framing { true } else { false }
+        follow(exchange.receive(decoder.head, head), head, exchange)
+    }
+
+    private func follow(_ decision: ExchangeDriver.ResponseDecision, _ head: ByteBuffer, _ exchange: ExchangeDriver) {
+        // Passing the head on may have found out that the client has left.
+        guard self.exchange === exchange, phase != .over else { return }
+        switch decision {
+        case .pass:
+            phase = .body
+            connection.flushLater(self)
+            if hasArrived, arrivals.isEmpty { complete(with: nil) }
+        case .hold:
+            phase = .held
+            heldHead = head
+            flushResponse()
+            exchange.sendAgain()
+        // HTTP/2 has no Upgrade, so no response leads to a tunnel.
+        case .tunnel: fail("It switched to another protocol.")
+        case .over: break
+        }
+    }
+
+    private func receiveContent(_ bytes: ByteBuffer, size: Int, isLast: Bool) {
+        guard let exchange else { return }
+        guard length.take(bytes.readableBytes, isLast: isLast) else {
+            return fail("It sent a response whose content is not as long as it says.")
+        }
+        connection.flushLater(self)
+        var content = bytes
+        let count = content.readableBytes
+        if count > 0, !exchange.stage(count, of: &content) { exchange.receive(content: content) }
+        connection.took(size, of: self)
+        if isLast, phase != .over { complete(with: nil) }
+    }
+
+    private func receiveTrailers(_ fields: HPACKHeaders, isLast: Bool) {
+        guard let exchange else { return }
+        guard isLast, length.take(0, isLast: true) else {
+            return fail("It sent fields behind the content that do not end the response.")
+        }
+        var trailers = HTTP2Trailers()
+        for (name, value, _) in fields {
+            if let reason = trailers.add(name, value) {
+                return fail("It sent trailers that are not valid: \(reason.rawValue).")
+            }
+        }
+        let bytes = trailers.section()
+        var section = TrailerSection(maxBytes: connection.limits.headerBytes, maxFields: connection.limits.headerFields)
+        let forbidden = decoder.head.options.nominatedAsOwned + exchange.namesKeptFromClient
+        guard case .complete(let output, _) = section.read(bytes.span, forbidden: forbidden) else {
+            return fail("It sent trailers that are not valid.")
+        }
+        complete(with: ByteBuffer(bytes: output))
+    }
+
+    /// - Parameter trailers: With the empty line that ends them.
+    private func complete(with trailers: ByteBuffer?) {
+        guard let exchange else { return }
+        connection.flushLater(self)
+        // Where the length is known the client knows the end, and HTTP/1 has no place for trailers.
+        if endsAsChunks { exchange.receive(responseTrailers: trailers) }
+        exchange.responseCompleted()
+    }
+
+    func flushResponse() { exchange?.flushResponse() }
+
+    // MARK: Held responses
+
+    func passHeldResponse() {
+        guard phase == .held, let exchange else { return }
+        // What `follow` compares: the rest of the response may wait behind the head.
+        let head = heldHead
+        heldHead = ByteBuffer()
+        phase = .head
+        follow(exchange.passHeld(decoder.head, head), head, exchange)
+        process()
+    }
+
+    func dropHeldResponse(requestWasSent: Bool) {
+        guard phase == .held else { return }
+        heldHead = ByteBuffer()
+        exchange = nil
+        connection.end(self, hasArrived && outgoing.isEnded ? nil : .cancel)
+    }
+}
+
+extension HTTP2UpstreamStream.Arrival {
+    var isLast: Bool {
+        switch self {
+        case .fields(_, let isLast), .content(_, _, let isLast): isLast
+        }
+    }
+
+    /// What waits does not keep the buffer that was read into.
+    fileprivate var copied: Self {
+        guard case .content(let bytes, let size, let isLast) = self else { return self }
+        return .content(ByteBuffer(buffer: bytes), size: size, isLast: isLast)
+    }
+}

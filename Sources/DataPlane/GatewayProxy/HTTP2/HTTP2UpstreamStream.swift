@@ -1,0 +1,180 @@
+import GatewayCore
+import NIOCore
+import NIOHPACK
+import NIOHTTP2
+
+/// One request and its response on an ``HTTP2UpstreamConnection``.
+///
+/// What arrives for a client that takes no more waits here. The upstream is told that it may send more once the client has
+/// taken that, so no more waits than the window of the stream allows.
+final class HTTP2UpstreamStream: UpstreamStream {
+    enum Phase {
+        case head
+        case body
+        /// The response is held back until it is known whether the request can be sent again.
+        case held
+        case over
+    }
+
+    enum Arrival {
+        case fields(HPACKHeaders, isLast: Bool)
+        /// - Parameter size: As flow control counts it, with padding.
+        case content(ByteBuffer, size: Int, isLast: Bool)
+    }
+
+    let connection: HTTP2UpstreamConnection
+    let isReused: Bool
+    /// nil before the head has left.
+    var id: HTTP2StreamID?
+    var exchange: ExchangeDriver?
+    var phase = Phase.head
+    // What is sent.
+    var outgoing = HTTP2Outgoing()
+    var sendWindow = SendWindow(0)
+    /// Nothing more can be sent on it.
+    var isClosed = false
+    /// It is in the connection's queue of streams that wait for room.
+    var waitsForRoom = false
+    private var isFull = false
+    // What is received.
+    var answersHead = false
+    var decoder: ResponseHeadDecoder
+    var heldHead = ByteBuffer()
+    var length = DeclaredLength(.none)
+    var endsAsChunks = false
+    var arrivals: [Arrival] = []
+    /// The end of the response has come, and may be among ``arrivals``.
+    var hasArrived = false
+    var hasReceivedHead = false
+    /// The connection was lost while the response was held back, or the upstream has reset the stream.
+    var isLost = false
+    var receiveWindow = ReceiveWindow(
+        target: HTTP2UpstreamConnection.streamWindow,
+        size: HTTP2UpstreamConnection.streamWindow
+    )
+
+    init(on connection: HTTP2UpstreamConnection, isReused: Bool) {
+        self.connection = connection
+        self.isReused = isReused
+        decoder = ResponseHeadDecoder(
+            maxBytes: connection.limits.headerBytes,
+            maxFields: connection.limits.headerFields,
+            isHTTP2: true
+        )
+    }
+
+    // MARK: Request
+
+    /// Up to here content of a request waits for the window of the stream.
+    private static let maximumQueue = 65_536
+
+    var requestForm: ContentForm { .content }
+    var canRefuse: Bool { true }
+    var isWritable: Bool { outgoing.count < Self.maximumQueue }
+    /// What waits, and what the upstream has not made room for again.
+    var untakenBytes: Int { outgoing.count + max(0, connection.peerStreamWindow - sendWindow.size) }
+
+    func begin(for exchange: ExchangeDriver, answersHead: Bool) {
+        self.exchange = exchange
+        self.answersHead = answersHead
+        sendWindow = SendWindow(connection.peerStreamWindow)
+    }
+
+    func sendHead(_ head: borrowing RequestHead, _ bytes: ByteBuffer, by writer: RequestWriter, end: [UInt8]) -> Bool {
+        var written = connection.buffers.take()
+        defer { connection.buffers.giveBack(written) }
+        guard writer.write(head, bytes, end: end, into: &written) else { return false }
+        let translation = HTTP2RequestFields(head, bytes, by: writer.route, scheme: connection.scheme)
+        guard let fields = translation.read(written) else { return false }
+        outgoing.begin(fields, head.framing)
+        return true
+    }
+
+    /// A stream never has what an HTTP/1 connection could not send: the exchange writes the head anew.
+    func sendAgain(_ unsent: ByteBuffer, isChunked: Bool) {}
+
+    func sendContent(_ bytes: ByteBuffer, as form: ContentForm) {
+        guard phase != .over else { return }
+        outgoing.append(bytes)
+        if !isWritable { flush() }
+    }
+
+    func sendEnd(trailers: ByteBuffer) {
+        let fields = HTTP2RequestFields.read(trailers: trailers)
+        outgoing.end(fields.isEmpty ? nil : fields)
+    }
+
+    func flush() {
+        guard phase != .over else { return }
+        connection.send(self)
+    }
+
+    func whenSent(_ done: @escaping () -> Void) {
+        flush()
+        if id != nil, phase != .over { done() }
+    }
+
+    func takeUnsent() -> ByteBuffer? { nil }
+
+    /// Content has left, or was added.
+    func contentMoved() {
+        let wasFull = isFull
+        isFull = !isWritable
+        if wasFull, !isFull { exchange?.upstreamBecameWritable() }
+    }
+
+    // MARK: End
+
+    func release(isReusable: Bool) {
+        exchange = nil
+        // After an early response the rest of the request is not wanted.
+        connection.end(self, outgoing.isEnded ? nil : .cancel)
+    }
+
+    func returnUnused() {
+        exchange = nil
+        connection.end(self, nil)
+    }
+
+    func abandon(isCut: Bool) {
+        exchange = nil
+        if phase != .over, !hasReceivedHead, id != nil { connection.probe() }
+        connection.end(self, hasArrived && outgoing.isEnded ? nil : .cancel)
+    }
+
+    /// The response breaks a rule.
+    func fail(_ detail: String) {
+        let exchange = exchange.take()
+        connection.end(self, .protocolError)
+        exchange?.upstreamBroke(detail)
+    }
+
+    /// The upstream has reset the stream, or the connection is lost.
+    ///
+    /// - Parameter isRefused: The upstream has not looked at the request.
+    func lose(isRefused: Bool) {
+        guard phase != .over else { return }
+        // A whole response that the client has not taken yet stays whole.
+        guard !hasArrived || phase == .head else { return }
+        guard phase != .held else { return isLost = true }
+        let exchange = exchange.take()
+        connection.end(self, nil)
+        exchange?.upstreamLost(hasAnswered: hasReceivedHead, isRefused: isRefused)
+    }
+
+    /// Throws away what waits.
+    func drop() {
+        phase = .over
+        arrivals = []
+        outgoing.drop()
+    }
+
+    // MARK: Tunnel
+
+    var inputHasEnded: Bool { hasArrived }
+    func closeOutput() {}
+    func finishTunnel(_ whenEnded: @escaping () -> Void) {
+        abandon(isCut: false)
+        whenEnded()
+    }
+}

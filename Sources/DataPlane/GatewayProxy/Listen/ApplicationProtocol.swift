@@ -1,0 +1,6 @@
+/// What is agreed on by ALPN (RFC 7301).
+enum ApplicationProtocol {
+    static let http2 = "h2"
+    /// To clients, the preferred one first.
+    static let served = [http2, "http/1.1"]
+}

@@ -1,0 +1,46 @@
+import GatewayCore
+import Testing
+
+@Suite("Heads of HTTP/2 responses", .timeLimit(.minutes(5)))
+struct HTTP2ResponseHeadTests {
+    private func head(
+        _ fields: [H2Field],
+        isLast: Bool = false,
+        answersHead: Bool = false
+    ) throws(HTTP2Malformation) -> String {
+        var head = HTTP2ResponseHead()
+        for field in fields { if let reason = head.add(field.name, field.value) { throw reason } }
+        return String(decoding: try head.head(isLast: isLast, answersHead: answersHead), as: UTF8.self)
+    }
+
+    @Test func fieldsBecomeLines() throws {
+        let fields = [H2Field(":status", "201"), H2Field("location", "/x"), H2Field("set-cookie", "a=1")]
+        #expect(try head(fields) == "HTTP/1.1 201 \r\nlocation: /x\r\nset-cookie: a=1\r\n\r\n")
+    }
+
+    @Test(arguments: [("200", true, false), ("204", false, false), ("304", false, false), ("200", false, true)])
+    func theEndOfTheStreamIsTheLength(status: String, hasLength: Bool, answersHead: Bool) throws {
+        let head = try head([H2Field(":status", status)], isLast: true, answersHead: answersHead)
+        #expect(head.contains("content-length: 0") == hasLength)
+    }
+
+    private static let malformed: [([H2Field], HTTP2Malformation)] = [
+        ([H2Field("a", "b")], .missingPseudoField),
+        ([H2Field(":status", "200"), H2Field(":status", "200")], .duplicatePseudoField),
+        ([H2Field("a", "b"), H2Field(":status", "200")], .latePseudoField),
+        ([H2Field(":path", "/")], .unknownPseudoField),
+        ([H2Field(":status", "20")], .invalidStatus),
+        ([H2Field(":status", "2x0")], .invalidStatus),
+        ([H2Field(":status", "101")], .invalidStatus),
+        ([H2Field(":status", "200"), H2Field("A", "b")], .invalidName),
+        ([H2Field(":status", "200"), H2Field("a b", "b")], .invalidName),
+        ([H2Field(":status", "200"), H2Field("a", "b\r\nc: d")], .invalidValue),
+        ([H2Field(":status", "200"), H2Field("connection", "close")], .connectionField),
+        ([H2Field(":status", "200"), H2Field("transfer-encoding", "chunked")], .connectionField),
+    ]
+
+    @Test(arguments: malformed)
+    func malformedOnesAreNone(fields: [H2Field], reason: HTTP2Malformation) {
+        #expect(throws: reason) { _ = try head(fields) }
+    }
+}

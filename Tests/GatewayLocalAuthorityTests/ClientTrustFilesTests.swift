@@ -1,0 +1,78 @@
+import Crypto
+import Foundation
+import GatewayCore
+import GatewayTesting
+import Testing
+
+@testable import GatewayLocalAuthority
+
+@Suite("Files of the local authority for clients", .timeLimit(.minutes(5)))
+struct ClientTrustFilesTests {
+    private let folder: String
+    private let system: String
+    private let files: ClientTrustFiles
+    private let authority: LocalAuthority
+
+    init() throws {
+        let place = FileManager.default.temporaryDirectory.appending(path: "trust-\(UUID().uuidString)")
+        try FileManager.default.createDirectory(at: place, withIntermediateDirectories: true)
+        folder = place.path(percentEncoded: false)
+        system = folder + "/system.pem"
+        try Self.pem("AAAA").write(toFile: system, atomically: true, encoding: .utf8)
+        files = ClientTrustFiles(stateDirectory: folder, systemBundles: [folder + "/none.pem", system])
+        let key = SymmetricKey(data: [UInt8](repeating: 7, count: 32))
+        authority = LocalAuthority(stateDirectory: folder, key: key, clock: ManualClock())
+    }
+
+    private static func pem(_ text: String) -> String {
+        "-----BEGIN CERTIFICATE-----\n\(text)\n-----END CERTIFICATE-----\n"
+    }
+
+    private func certificates(_ path: String) throws -> [String] {
+        TrustBundle.certificates(in: try String(contentsOfFile: path, encoding: .utf8))
+    }
+
+    @Test func withoutAnAuthorityThereIsNothingToTrust() throws {
+        #expect(try files.write(adding: []) == nil)
+        #expect(!FileManager.default.fileExists(atPath: folder + "/ca"))
+    }
+
+    @Test func theBundleHasTheSystemsAndWhatWasNamedAndOurs() throws {
+        try authority.cover(["api.example"])
+        let own = try certificates(LocalAuthority.bundlePath(in: folder))
+        let plain = try #require(try files.write(adding: []))
+        #expect(try certificates(plain.bundle) == ["AAAA"] + own)
+        let corporate = folder + "/corporate.pem"
+        try Self.pem("BBBB").write(toFile: corporate, atomically: true, encoding: .utf8)
+        let more = try #require(try files.write(adding: [corporate, folder + "/missing.pem", plain.own, plain.bundle]))
+        #expect(try certificates(more.bundle) == ["AAAA", "BBBB"] + own && more.bundle != plain.bundle)
+        for path in [more.bundle, more.javaStore, plain.bundle] {
+            let mode = try FileManager.default.attributesOfItem(atPath: path)[.posixPermissions] as? Int
+            #expect(mode == 0o400)
+        }
+    }
+
+    @Test func aNewAuthorityReachesProgramsThatRun() throws {
+        try authority.cover(["api.example"])
+        let trust = try #require(try files.write(adding: []))
+        let store = try Data(contentsOf: URL(filePath: trust.javaStore))
+        #expect(try authority.cover(["api.example", "new.example"]) == ["new.example"])
+        #expect(try certificates(trust.bundle) == ["AAAA"] + certificates(trust.own))
+        #expect(try certificates(trust.own).count == 2)
+        #expect(try Data(contentsOf: URL(filePath: trust.javaStore)) != store)
+    }
+
+    @Test func withoutTheSystemsCertificatesAnotherFileIsNeeded() throws {
+        try authority.cover(["api.example"])
+        let lone = ClientTrustFiles(stateDirectory: folder, systemBundles: [folder + "/none.pem"])
+        #expect(throws: LeafError.self) { try lone.write(adding: []) }
+        #expect(try certificates(#require(try lone.write(adding: [system])).bundle).first == "AAAA")
+    }
+
+    @Test func anEnvironmentOfEachKindDoesNotFillTheDisk() throws {
+        try authority.cover(["api.example"])
+        for number in 0..<40 { _ = try files.write(adding: ["\(folder)/\(number).pem"]) }
+        let names = try FileManager.default.contentsOfDirectory(atPath: folder + "/ca/trust")
+        #expect(names.count { $0.hasSuffix(".pem") } == 32 && names.count { $0.hasSuffix(".p12") } == 32)
+    }
+}

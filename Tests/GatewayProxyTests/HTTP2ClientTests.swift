@@ -1,0 +1,173 @@
+import GatewayCore
+import GatewayTesting
+import Synchronization
+import Testing
+
+/// Connections of clients that speak HTTP/2, frame by frame.
+@Suite(.timeLimit(.minutes(5)))
+struct HTTP2ClientTests {
+    private typealias Kind = RawHTTP2Client.Kind
+    private static let enhanceYourCalm: UInt32 = 0xB
+
+    /// Answers each request with what it has read of it.
+    private func echo() throws -> RawOrigin {
+        try RawOrigin { connection, _, origin in
+            while let (head, body) = connection.readMessage() {
+                origin.record(head + body)
+                connection.send("HTTP/1.1 200 OK\r\nContent-Length: \(body.utf8.count)\r\n\r\n\(body)")
+            }
+        }
+    }
+
+    @Test func aRequestIsForwardedWithTheCredential() async throws {
+        try await withProxy(try echo(), source: ScriptedSource()) { proxy in
+            let client = try RawHTTP2Client(port: proxy.port)
+            defer { client.close() }
+            let stream = try client.begin(
+                RawHTTP2Client.head("PUT", "/api/x", [("content-length", "5")]),
+                isLast: false
+            )
+            client.content(Array("hello".utf8), isLast: true, stream: stream)
+            let response = try client.response(stream)
+            #expect(response.status == "200" && response.text == "hello")
+            #expect(response.fields["connection"] == nil && response.fields["date"] != nil)
+        }
+    }
+
+    @Test func streamsShareAConnection() async throws {
+        try await withProxy(try echo()) { proxy in
+            let client = try RawHTTP2Client(port: proxy.port)
+            defer { client.close() }
+            for _ in 0..<200 {
+                #expect(try client.response(try client.begin()).status == "200")
+            }
+        }
+    }
+
+    @Test func contentStaysWithinTheWindow() async throws {
+        let origin = try RawOrigin { connection, _, _ in
+            _ = connection.readMessage()
+            connection.send("HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n" + String(repeating: "x", count: 1000))
+        }
+        try await withProxy(origin) { proxy in
+            // SETTINGS_INITIAL_WINDOW_SIZE is 10.
+            let client = try RawHTTP2Client(port: proxy.port, settings: [0, 4, 0, 0, 0, 10])
+            defer { client.close() }
+            let stream = try client.begin()
+            #expect(try client.response(stream, until: 10).body.count == 10)
+            client.send(Kind.windowUpdate, stream: stream, RawHTTP2Client.bytes(20))
+            #expect(try client.response(stream, until: 20).body.count == 20)
+            // A smaller window than what was sent, and then a larger one.
+            client.send(Kind.settings, stream: 0, [0, 4, 0, 0, 0, 0])
+            client.send(Kind.settings, stream: 0, [0, 4, 0, 0, 4, 0])
+            #expect(try client.response(stream).body.count == 970)
+        }
+    }
+
+    @Test func aMalformedRequestIsReset() async throws {
+        try await withProxy(try RawOrigin { _, _, _ in }) { proxy in
+            let client = try RawHTTP2Client(port: proxy.port)
+            defer { client.close() }
+            let stream = try client.begin(RawHTTP2Client.head("GET", "/api/x", [("connection", "close")]))
+            #expect(try client.response(stream).reset == 1)
+            let refused = try client.response(try client.begin(RawHTTP2Client.head("TRACE")))
+            #expect(refused.status == "405")
+        }
+    }
+
+    @Test func aResetEndsTheUpstreamRequest() async throws {
+        let origin = try RawOrigin { connection, _, _ in
+            guard connection.readMessage() != nil else { throw RawError("no request") }
+            connection.send("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nabc")
+            try connection.readToEnd(.closed)
+        }
+        try await withProxy(origin) { proxy in
+            let client = try RawHTTP2Client(port: proxy.port)
+            defer { client.close() }
+            let stream = try client.begin()
+            #expect(try client.response(stream, until: 3).text == "abc")
+            client.send(Kind.reset, stream: stream, RawHTTP2Client.bytes(8))
+            try blockUntil("the request is over") { proxy.observer.requests.count == 1 }
+        }
+    }
+
+    @Test func aBrokenResponseIsReset() async throws {
+        let origin = try RawOrigin { connection, _, _ in
+            _ = connection.readMessage()
+            connection.send("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nabc")
+            connection.close()
+        }
+        try await withProxy(origin) { proxy in
+            let client = try RawHTTP2Client(port: proxy.port)
+            defer { client.close() }
+            let response = try client.response(try client.begin())
+            #expect(response.status == "200" && response.text == "abc" && response.reset == 2)
+        }
+    }
+
+    // MARK: Defences
+
+    /// - Returns: The code of the GOAWAY that ended the connection.
+    private func flooded(_ flood: @escaping @Sendable (RawHTTP2Client) throws -> Void) async throws -> UInt32? {
+        let code = Mutex<UInt32?>(nil)
+        try await withProxy(try echo()) { proxy in
+            let client = try RawHTTP2Client(port: proxy.port)
+            defer { client.close() }
+            try flood(client)
+            let end = client.end()
+            code.withLock { $0 = end }
+            let other = try RawHTTP2Client(port: proxy.port)
+            defer { other.close() }
+            #expect(try other.response(try other.begin()).status == "200")
+        }
+        return code.withLock { $0 }
+    }
+
+    @Test func rapidResetsEndTheConnection() async throws {
+        let code = try await flooded { client in
+            for _ in 0..<1000 {
+                let stream = try client.begin()
+                client.send(Kind.reset, stream: stream, RawHTTP2Client.bytes(8))
+            }
+        }
+        #expect(code == Self.enhanceYourCalm)
+    }
+
+    @Test(arguments: [(RawHTTP2Client.Kind.ping, 8), (RawHTTP2Client.Kind.settings, 0)])
+    func controlFramesEndTheConnection(_ kind: UInt8, _ length: Int) async throws {
+        let code = try await flooded { client in
+            for _ in 0..<1000 { client.send(kind, stream: 0, [UInt8](repeating: 0, count: length)) }
+        }
+        #expect(code == Self.enhanceYourCalm)
+    }
+
+    @Test func malformedRequestsEndTheConnection() async throws {
+        let code = try await flooded { client in
+            for _ in 0..<1000 { try client.begin(RawHTTP2Client.head("GET", "x")) }
+        }
+        #expect(code == Self.enhanceYourCalm)
+    }
+
+    @Test func emptyContentEndsTheConnection() async throws {
+        let code = try await flooded { client in
+            let stream = try client.begin(RawHTTP2Client.head("POST"), isLast: false)
+            for _ in 0..<100 { client.content([], stream: stream) }
+        }
+        #expect(code == Self.enhanceYourCalm)
+    }
+
+    @Test func continuationsEndTheConnection() async throws {
+        let code = try await flooded { client in
+            client.send(Kind.headers, flags: 1, stream: 1, try client.block(RawHTTP2Client.head()))
+            for _ in 0..<100 { client.send(Kind.continuation, stream: 1) }
+        }
+        #expect(code == Self.enhanceYourCalm)
+    }
+
+    @Test func windowsThatOverflowEndTheConnection() async throws {
+        let code = try await flooded { client in
+            client.send(Kind.windowUpdate, stream: 0, RawHTTP2Client.bytes(0x7FFF_FFFF))
+        }
+        #expect(code == 3)
+    }
+}

@@ -1,0 +1,143 @@
+import NIOCore
+import NIOHPACK
+
+/// A client that speaks HTTP/2 frame by frame, so that a test says which ones are sent.
+final class RawHTTP2Client {
+    struct Frame {
+        var kind: UInt8
+        var flags: UInt8
+        var stream: UInt32
+        var payload: [UInt8]
+
+        /// Of a RST_STREAM; of a GOAWAY it is the second number.
+        func number(_ index: Int) -> UInt32 {
+            payload[4 * index..<4 * index + 4].reduce(0) { $0 << 8 | UInt32($1) }
+        }
+
+        var endsStream: Bool { flags & 1 == 1 }
+    }
+
+    enum Kind {
+        static let data: UInt8 = 0
+        static let headers: UInt8 = 1
+        static let reset: UInt8 = 3
+        static let settings: UInt8 = 4
+        static let ping: UInt8 = 6
+        static let goAway: UInt8 = 7
+        static let windowUpdate: UInt8 = 8
+        static let continuation: UInt8 = 9
+    }
+
+    /// What has come of one response.
+    struct Response {
+        var status = ""
+        var fields: [String: String] = [:]
+        var body: [UInt8] = []
+        var reset: UInt32?
+        var text: String { String(decoding: body, as: UTF8.self) }
+    }
+
+    let connection: RawConnection
+    private var encoder = HPACKEncoder(allocator: ByteBufferAllocator())
+    private var decoder = HPACKDecoder(allocator: ByteBufferAllocator())
+    private var nextStream: UInt32 = 1
+
+    /// - Parameter settings: Payload of the client's SETTINGS.
+    init(port: Int, settings: [UInt8] = []) throws {
+        connection = try RawConnection(port: port)
+        connection.send("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")
+        send(Kind.settings, stream: 0, settings)
+        send(Kind.settings, flags: 1, stream: 0)
+    }
+
+    func close() { connection.close() }
+
+    // MARK: Sending
+
+    func send(_ kind: UInt8, flags: UInt8 = 0, stream: UInt32, _ payload: [UInt8] = []) {
+        let length = payload.count
+        let head = [UInt8(length >> 16 & 0xFF), UInt8(length >> 8 & 0xFF), UInt8(length & 0xFF), kind, flags]
+        connection.send(head + Self.bytes(stream) + payload)
+    }
+
+    static func bytes(_ number: UInt32) -> [UInt8] {
+        [UInt8(number >> 24), UInt8(number >> 16 & 0xFF), UInt8(number >> 8 & 0xFF), UInt8(number & 0xFF)]
+    }
+
+    func block(_ fields: [(String, String)]) throws -> [UInt8] {
+        var buffer = ByteBuffer()
+        try encoder.encode(headers: HPACKHeaders(fields), to: &buffer)
+        return Array(buffer.readableBytesView)
+    }
+
+    static func head(_ method: String = "GET", _ path: String = "/api/x", _ more: [(String, String)] = []) -> [(
+        String, String
+    )] {
+        [(":method", method), (":scheme", "http"), (":authority", "localhost"), (":path", path)] + more
+    }
+
+    /// - Returns: The number of its stream.
+    @discardableResult
+    func begin(_ fields: [(String, String)] = head(), isLast: Bool = true) throws -> UInt32 {
+        let stream = nextStream
+        nextStream += 2
+        send(Kind.headers, flags: isLast ? 5 : 4, stream: stream, try block(fields))
+        return stream
+    }
+
+    func content(_ bytes: [UInt8], isLast: Bool = false, stream: UInt32) {
+        send(Kind.data, flags: isLast ? 1 : 0, stream: stream, bytes)
+    }
+
+    // MARK: Reading
+
+    /// - Returns: nil when the connection has ended.
+    func next() -> Frame? {
+        guard let head = connection.readBytes(9) else { return nil }
+        let length = head[0..<3].reduce(0) { $0 << 8 | Int($1) }
+        guard let payload = length == 0 ? [] : connection.readBytes(length) else { return nil }
+        let stream = head[5..<9].reduce(0) { $0 << 8 | UInt32($1) } & 0x7FFF_FFFF
+        return Frame(kind: head[3], flags: head[4], stream: stream, payload: payload)
+    }
+
+    func next(_ kind: UInt8, stream: UInt32 = 0) throws -> Frame {
+        while let frame = next() {
+            if frame.kind == kind, frame.stream == stream { return frame }
+        }
+        throw RawError("the connection has ended before frame \(kind)")
+    }
+
+    /// Reads until the stream has ended, or has brought `count` bytes of content.
+    func response(_ stream: UInt32, until count: Int = .max) throws -> Response {
+        var response = Response()
+        while response.body.count < count, let frame = next() {
+            if frame.kind == Kind.headers {
+                var block = ByteBuffer(bytes: frame.payload)
+                let fields = try decoder.decodeHeaders(from: &block)
+                guard frame.stream == stream else { continue }
+                for (name, value, _) in fields { response.fields[name] = value }
+                response.status = response.fields[":status"] ?? response.status
+            }
+            guard frame.stream == stream else { continue }
+            switch frame.kind {
+            case Kind.data: response.body += frame.payload
+            case Kind.reset:
+                response.reset = frame.number(0)
+                return response
+            default: break
+            }
+            if frame.kind != Kind.windowUpdate, frame.endsStream { return response }
+        }
+        guard response.body.count >= count else { throw RawError("the connection has ended within a response") }
+        return response
+    }
+
+    /// The code of the GOAWAY that ends the connection; nil where it ends without one.
+    func end() -> UInt32? {
+        var code: UInt32?
+        while let frame = next() {
+            if frame.kind == Kind.goAway { code = frame.number(1) }
+        }
+        return code
+    }
+}

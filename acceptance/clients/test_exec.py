@@ -1,0 +1,413 @@
+"""Programs that `exec` runs with the gateway as their proxy, and the variables that `env` prints for them."""
+
+import json
+import os
+import pathlib
+import pty
+import select
+import shlex
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from harness import debian, processes
+from harness.configs import BEARER, CANARY
+from harness.gateway import BINARY
+from harness.tls import nginx_over_tls
+
+TOKEN = "token-of-the-laptop-1"
+#: Before its other words, a child says which process it is.
+SHOW = "import os, sys; print(os.getpid(), flush=True);"
+
+
+@pytest.fixture(scope="session")
+def secure_upstream(tmp_path_factory, certificate_authority):
+    """nginx with TLS for the name localhost; wants the canary as its bearer token."""
+    certificate, key = certificate_authority.issue("exec", "DNS:localhost,IP:127.0.0.1")
+    nginx = nginx_over_tls(tmp_path_factory.mktemp("nginx"), certificate, key, f"Bearer {CANARY}")
+    yield nginx
+    nginx.stop()
+
+
+@pytest.fixture
+def target(secure_upstream):
+    return f"https://localhost:{secure_upstream.url.rsplit(':', 1)[1]}"
+
+
+@pytest.fixture
+def serving(make_gateway, target, certificate_authority):
+    """A gateway with a listener that intercepts; not started with `start=False`."""
+
+    def make(start=True, intercept=True, **more):
+        route = {"upstream": target, "auth": BEARER, "tls": {"ca": str(certificate_authority.certificate)}}
+        place = {"address": f"127.0.0.1:{processes.free_port()}", "intercept": intercept}
+        gateway = make_gateway({"routes": {"secure": route}, **more}, listeners=[place])
+        gateway.place = place
+        return gateway.start() if start else gateway
+
+    return make
+
+
+def execute(gateway, *words, options=(), **changes):
+    command = [BINARY, "exec", "--config", str(gateway.file), *options, "--", *map(str, words)]
+    given = changes.pop("input", None)
+    clean = processes.environment(**changes)
+    return subprocess.run(command, cwd=gateway.folder, env=clean, capture_output=True, text=True, timeout=90, input=given)
+
+
+def answered(done, path="/x"):
+    assert done.returncode == 0 and f"GET {path}" in done.stdout, done
+
+
+REQUESTS = "import requests, sys; r = requests.get(sys.argv[1], timeout=20); r.raise_for_status(); print(r.text)"
+URLLIB = "import urllib.request, sys; print(urllib.request.urlopen(sys.argv[1], timeout=20).read().decode())"
+HTTPX = "import httpx, sys; print(httpx.get(sys.argv[1], timeout=20).raise_for_status().text)"
+NODE = """
+const http = require('http'), https = require('https'), tls = require('tls');
+const proxy = new URL(process.env.HTTPS_PROXY), url = new URL(process.argv[1]);
+const to = { host: proxy.hostname, port: proxy.port, method: 'CONNECT', path: url.host, headers: { Host: url.host } };
+http.request(to).on('connect', (_, socket) => {
+  const createConnection = () => tls.connect({ socket, servername: url.hostname });
+  https.get(url, { createConnection }, (answer) => answer.pipe(process.stdout));
+}).end();
+"""
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        ["curl", "-sS", "--fail"],
+        [sys.executable, "-c", REQUESTS],
+        [sys.executable, "-c", URLLIB],
+        [sys.executable, "-c", HTTPX],
+        ["node", "-e", NODE, "--"],
+    ],
+    ids=["curl", "requests", "urllib", "httpx", "node"],
+)
+@pytest.mark.parametrize("options", [(), ("--ephemeral",)], ids=["running", "ephemeral"])
+def test_a_program_gets_the_credential(serving, target, program, options):
+    gateway = serving(start=not options)
+    answered(execute(gateway, *program, f"{target}/x", options=options))
+
+
+def test_java_trusts_the_store(serving, target, tmp_path):
+    source = tmp_path / "Ask.java"
+    source.write_text(
+        """
+        import java.net.URI; import java.net.http.*;
+        public class Ask {
+          public static void main(String[] words) throws Exception {
+            var request = HttpRequest.newBuilder(URI.create(words[0])).build();
+            System.out.println(HttpClient.newHttpClient().send(request, HttpResponse.BodyHandlers.ofString()).body());
+          }
+        }""",
+        encoding="ascii",
+    )
+    gateway = serving()
+    answered(execute(gateway, "java", source, f"{target}/x"))
+
+
+def test_git_clones(serving, certificate_authority, tmp_path):
+    certificate, key = certificate_authority.issue("git-exec", "DNS:localhost,IP:127.0.0.1")
+    secure = ("--certfile", str(certificate), "--keyfile", str(key))
+    values = {"GIT_PROJECT_ROOT": str(tmp_path / "root"), "GIT_USER": "robot", "GIT_PASSWORD": CANARY}
+    subprocess.run(["git", "init", "-q", "--bare", "root/project.git"], cwd=tmp_path, check=True)
+    server = debian.gunicorn(tmp_path / "server", "git_server:application", *secure, **values)
+    try:
+        upstream = f"https://localhost:{server.url.rsplit(':', 1)[1]}"
+        auth = {"strategy": "basic", "username": "robot", "password": CANARY}
+        tls = {"ca": str(certificate_authority.certificate)}
+        gateway = serving(routes={"git": {"upstream": upstream, "auth": auth, "tls": tls}})
+        done = execute(gateway, "git", "clone", f"{upstream}/project.git", tmp_path / "work", GIT_TERMINAL_PROMPT="0")
+        assert done.returncode == 0 and (tmp_path / "work/.git").is_dir(), done
+    finally:
+        server.stop()
+
+
+# Ends
+
+
+@pytest.mark.parametrize("options, killed", [((), -signal.SIGTERM), (("--ephemeral",), 128 + signal.SIGTERM)])
+def test_the_exit_status_is_that_of_the_program(serving, options, killed):
+    gateway = serving(start=not options)
+
+    def status(*words):
+        return execute(gateway, *words, options=options).returncode
+
+    assert status("sh", "-c", "exit 7") == 7 and status("true") == 0
+    assert status("sh", "-c", "kill -TERM $$") == killed
+    assert status("/no/such/program") == 127 and status(gateway.file) == 126
+    # A pipe that nobody reads ends a program, as it does without us.
+    assert status("bash", "-c", "set -o pipefail; yes | head -1 >/dev/null") == 128 + signal.SIGPIPE
+
+
+def begin(gateway, *words, options=("--ephemeral",), **changes):
+    command = [BINARY, "exec", "--config", str(gateway.file), *options, "--", *map(str, words)]
+    clean = processes.environment(**changes)
+    return subprocess.Popen(command, cwd=gateway.folder, env=clean, stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0)
+
+
+TRAP = SHOW + (
+    "import signal, time; signal.signal(signal.SIGTERM, lambda *_: sys.exit(5));"
+    "signal.signal(signal.SIGINT, lambda *_: sys.exit(6)); signal.signal(signal.SIGUSR1, lambda *_: sys.exit(7));"
+    "print('ready', flush=True); time.sleep(60)"
+)
+
+
+@pytest.mark.parametrize("sent, status", [(signal.SIGTERM, 5), (signal.SIGINT, 6), (signal.SIGUSR1, 7)])
+@pytest.mark.parametrize("options", [(), ("--ephemeral",)], ids=["running", "ephemeral"])
+def test_signals_reach_the_program_and_nothing_stays(serving, tmp_path, options, sent, status):
+    gateway = serving(start=not options)
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    process = begin(gateway, sys.executable, "-c", TRAP, options=options, TMPDIR=str(folder))
+    child = int(processes.first_line(process, 30))
+    assert processes.first_line(process, 30) == "ready"
+    assert len(list(folder.iterdir())) == (1 if options else 0)
+    process.send_signal(sent)
+    assert process.wait(30) == status
+    assert process.stderr.read() == b""
+    assert not pathlib.Path(f"/proc/{child}").exists() and not list(folder.iterdir())
+    processes.end(process)
+
+
+def test_a_program_that_is_killed_leaves_nothing(serving, tmp_path):
+    gateway = serving(start=False)
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    process = begin(gateway, sys.executable, "-c", TRAP, TMPDIR=str(folder))
+    os.kill(int(processes.first_line(process, 30)), signal.SIGKILL)
+    assert process.wait(30) == 128 + signal.SIGKILL
+    assert not list(folder.iterdir()) and not (gateway.folder / "state").exists()
+    processes.end(process)
+
+
+def test_what_a_killed_one_has_left_is_removed(serving, tmp_path):
+    gateway = serving(start=False)
+    abandoned, recent = tmp_path / "authgateway-exec-0000", tmp_path / "authgateway-exec-1111"
+    for folder in abandoned, recent:
+        folder.mkdir()
+        (folder / "gateway.lock").write_text("1\n")
+    os.utime(abandoned, (1, 1))
+    assert execute(gateway, "true", options=("--ephemeral",), TMPDIR=str(tmp_path)).returncode == 0
+    assert not abandoned.exists() and recent.exists()
+
+
+def test_a_key_of_the_terminal_is_told_once(serving):
+    """Program and gateway are in the terminal's process group, so both are told of Ctrl-C."""
+    gateway = serving(start=False)
+    count = SHOW + (
+        "import signal, time; seen = []; signal.signal(signal.SIGINT, lambda *_: seen.append(1));"
+        "print('terminal', os.isatty(0), os.tcgetpgrp(0) == os.getpgrp(), flush=True); end = time.time() + 2\n"
+        "while time.time() < end: time.sleep(0.1)\n"
+        "print('seen', len(seen), flush=True)"
+    )
+    process, terminal = pty.fork()
+    if process == 0:
+        os.chdir(gateway.folder)
+        command = [BINARY, "exec", "--config", str(gateway.file), "--ephemeral", "--", sys.executable, "-c", count]
+        os.execve(BINARY, command, processes.environment())
+    text, deadline, typed = b"", time.monotonic() + 60, False
+    while time.monotonic() < deadline and b"seen" not in text:
+        if select.select([terminal], [], [], 1)[0]:
+            try:
+                text += os.read(terminal, 4096)
+            except OSError:
+                break
+        if b"terminal" in text and not typed:
+            os.write(terminal, b"\x03")
+            typed = True
+    assert b"True True" in text and b"seen 1" in text, text
+    assert os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) == 0
+    os.close(terminal)
+
+
+def test_files_that_the_caller_opened_reach_the_program(serving):
+    gateway = serving()
+    script = f'{shlex.quote(BINARY)} exec --config {shlex.quote(str(gateway.file))} -- sh -c "cat <&5; ls /proc/self/fd" 5<<<given'
+    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, timeout=30, env=processes.environment())
+    words = done.stdout.split()
+    assert words[0] == "given" and set(words[1:]) <= {"0", "1", "2", "3", "5"}, done
+
+
+def test_without_a_gateway_it_says_what_to_do(serving):
+    gateway = serving(start=False)
+    done = execute(gateway, "true")
+    assert done.returncode == 4 and "authgateway run" in done.stderr and "--ephemeral" in done.stderr, done
+    assert gateway.run("env").returncode == 4
+    bare = subprocess.run([BINARY, "exec", "--config", str(gateway.file)], capture_output=True, text=True, timeout=30)
+    assert bare.returncode == 2 and "behind --" in bare.stderr, bare
+
+
+def test_a_listener_that_intercepts_is_needed(serving):
+    gateway = serving(intercept=False)
+    done = execute(gateway, "true")
+    assert done.returncode == 3 and "intercept: true" in done.stderr and "listeners:" in done.stderr, done
+
+
+def test_a_log_is_shown_on_a_failure_only(serving, tmp_path):
+    gateway = serving(start=False)
+    done = execute(gateway, "true", options=("--ephemeral",))
+    assert done.returncode == 0 and done.stderr == "" and done.stdout == "", done
+    gateway.file.write_text(gateway.file.read_text().replace("https://localhost", "ftp://localhost"))
+    done = execute(gateway, "true", options=("--ephemeral",), TMPDIR=str(tmp_path))
+    assert done.returncode == 3 and "nothing was started" in done.stderr, done
+
+
+def test_what_is_locked_stays_locked(serving, target):
+    bearer = {"strategy": "bearer", "token": CANARY}
+    gateway = serving(credentials={"named": bearer})
+    (gateway.folder / "state" / "locks.json").write_text("not a list")
+    gateway.stop()
+    done = execute(gateway, "curl", "-sS", f"{target}/x", options=("--ephemeral",))
+    assert done.returncode == 1 and "locks.json" in done.stderr, done
+
+
+# Clients
+
+
+def test_a_token_is_needed_where_access_says_so(serving, target, tmp_path):
+    gateway = serving(access={"clients": {"laptop": {"token": TOKEN}}})
+    command = ["curl", "-sS", "--fail", f"{target}/x"]
+    done = execute(gateway, *command)
+    assert done.returncode == 2 and "--client laptop" in done.stderr, done
+    assert execute(gateway, *command, options=("--client", "nobody")).returncode == 2
+    answered(execute(gateway, *command, options=("--client", "laptop")))
+    file = tmp_path / "token"
+    file.write_text(TOKEN + "\n")
+    answered(execute(gateway, *command, options=("--client-token-file", str(file))))
+    answered(execute(gateway, *command, options=("--client-token-file", "-"), input=TOKEN))
+    answered(execute(gateway, *command, options=("--client-token-env", "MINE"), MINE=TOKEN))
+    missing = execute(gateway, *command, options=("--client-token-env", "MINE"))
+    assert missing.returncode == 2 and "MINE is not set" in missing.stderr, missing
+    # The program that takes the client's place needs no token.
+    answered(execute(gateway, *command, options=("--client", "laptop", "--ephemeral")))
+    refused = execute(gateway, *command, options=("--ephemeral",))
+    assert refused.returncode == 2 and "--client NAME" in refused.stderr, refused
+
+
+def test_a_digest_is_no_token(serving, target):
+    digest = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
+    gateway = serving(access={"clients": {"laptop": {"token_sha256": digest}}})
+    done = execute(gateway, "true", options=("--client", "laptop"))
+    assert done.returncode == 2 and "digest" in done.stderr and "--client-token-file" in done.stderr, done
+    answered(execute(gateway, "curl", "-sS", f"{target}/x", options=("--client", "laptop", "--client-token-env", "T"), T="test"))
+
+
+def test_a_variable_that_is_not_set_is_no_token(serving):
+    gateway = serving(access={"clients": {"laptop": {"token": "${LAPTOP_TOKEN:-a-default-of-24-bytes-1}"}}})
+    text = gateway.file.read_text().replace("${LAPTOP_TOKEN:-a-default-of-24-bytes-1}", "${LAPTOP_TOKEN}")
+    gateway.file.write_text(text)
+    done = execute(gateway, "true", options=("--client", "laptop"))
+    assert done.returncode == 2 and "not set here" in done.stderr, done
+
+
+def test_the_token_is_in_no_argument(serving):
+    gateway = serving(access={"clients": {"laptop": {"token": TOKEN}}})
+    for options in ("--client", "laptop"), ("--client", "laptop", "--ephemeral"):
+        code = SHOW + "print(os.environ['HTTPS_PROXY'], flush=True); sys.stdin.read()"
+        command = [BINARY, "exec", "--config", str(gateway.file), *options, "--", sys.executable, "-c", code]
+        process = subprocess.Popen(
+            command, bufsize=0, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=processes.environment(), cwd=gateway.folder
+        )
+        child = processes.first_line(process, 30)
+        user = processes.first_line(process, 30).split("//")[1].split("@")[0]
+        assert user.startswith("laptop:")
+        for number in child, process.pid:
+            arguments = pathlib.Path(f"/proc/{number}/cmdline").read_bytes()
+            assert user.split(":")[1].encode() not in arguments
+        process.stdin.close()
+        assert process.wait(30) == 0
+        processes.end(process)
+
+
+# Variables
+
+
+def variables(gateway, format, **changes):
+    done = gateway.run("env", "--format", format, **changes)
+    assert done.returncode == 0, done
+    return done.stdout
+
+
+def test_each_format_is_read_by_its_reader(serving, target, tmp_path):
+    gateway = serving()
+    expected = json.loads(variables(gateway, "json"))
+    assert expected["HTTPS_PROXY"] == f"http://{gateway.place['address']}" and expected["NODE_USE_ENV_PROXY"] == "1"
+    docker = dict(line.split("=", 1) for line in variables(gateway, "docker").splitlines())
+    assert docker == expected
+    clean = {"PATH": os.environ["PATH"]}
+    for name, prepare in ("sh", 'eval "$(cat "$1")"'), ("dotenv", 'set -a; . "$1"'):
+        file = tmp_path / name
+        file.write_text(variables(gateway, name))
+        script = f"{prepare}; env -0"
+        done = subprocess.run(["sh", "-c", script, "sh", file], env=clean, capture_output=True, text=True, timeout=30)
+        found = dict(entry.split("=", 1) for entry in done.stdout.split("\0") if entry)
+        assert expected.items() <= found.items(), (name, done)
+    done = subprocess.run(["curl", "-sS", f"{target}/x"], env={**clean, **expected}, capture_output=True, text=True, timeout=30)
+    answered(done)
+    assert gateway.run("env", "--format", "yaml").returncode == 2
+
+
+def test_the_bundle_has_what_was_trusted_before(serving, certificate_authority):
+    gateway = serving()
+    corporate = str(certificate_authority.certificate)
+    found = json.loads(variables(gateway, "json", SSL_CERT_FILE=corporate, NODE_EXTRA_CA_CERTS=corporate, NO_PROXY="corp.test,localhost"))
+    text = pathlib.Path(found["SSL_CERT_FILE"]).read_text()
+    own = pathlib.Path(gateway.folder / "state/ca/ca.pem").read_text()
+    body = pathlib.Path(corporate).read_text().split("-----")[2].strip()
+    assert body in text and own.split("-----")[2].strip() in text and text.count("BEGIN") > 20
+    assert oct(os.stat(found["SSL_CERT_FILE"]).st_mode)[-3:] == "400"
+    assert found["NODE_EXTRA_CA_CERTS"] == found["SSL_CERT_FILE"] and found["DENO_CERT"] == str(gateway.folder / "state/ca/ca.pem")
+    # A host of a route is not excepted.
+    assert found["NO_PROXY"] == "127.0.0.1,::1,corp.test"
+
+
+def test_a_program_that_runs_trusts_a_new_host(serving, certificate_authority, target):
+    gateway = serving()
+    found = json.loads(variables(gateway, "json"))
+    before = pathlib.Path(found["SSL_CERT_FILE"]).read_text()
+    config = json.loads(gateway.file.read_text())
+    route = {**config["routes"]["secure"], "upstream": target.replace("localhost", "127.0.0.1")}
+    config["routes"]["other"] = route
+    gateway.file.write_text(json.dumps(config))
+    assert gateway.run("reload").returncode == 0
+    assert pathlib.Path(found["SSL_CERT_FILE"]).read_text() != before
+    clean = {"PATH": os.environ["PATH"], **found, "NO_PROXY": "", "no_proxy": ""}
+    done = subprocess.run(["curl", "-sS", route["upstream"] + "/x"], env=clean, capture_output=True, text=True, timeout=30)
+    answered(done)
+
+
+def test_keytool_reads_the_trust_store(serving):
+    found = json.loads(variables(serving(), "json"))
+    store = next(word.split("=", 1)[1] for word in found["JAVA_TOOL_OPTIONS"].split() if "trustStore=" in word)
+    done = subprocess.run(
+        ["keytool", "-list", "-storetype", "PKCS12", "-keystore", store], input="\n", capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 0 and done.stdout.count("trustedCertEntry") > 20, done
+
+
+def test_a_terminal_is_not_shown_the_token(serving):
+    gateway = serving(access={"clients": {"laptop": {"token": TOKEN}}})
+    command = shlex.join([BINARY, "env", "--client", "laptop", "--config", str(gateway.file)])
+    done = subprocess.run(["script", "-qec", command, "/dev/null"], capture_output=True, text=True, timeout=30, env=processes.environment())
+    assert TOKEN not in done.stdout and "terminal" in done.stdout and done.returncode == 2, done
+    assert TOKEN in gateway.run("env", "--client", "laptop").stdout
+
+
+# Browsers
+
+
+def test_the_pac_names_the_proxy_of_routes(serving, target):
+    import requests
+
+    gateway = serving(routes={"a": {"upstream": target, "auth": BEARER}, "b": {"upstream": "http://plain.test", "auth": "none", "allow_plaintext": True}})
+    answer = requests.get(f"{gateway.admin_url}/proxy.pac", timeout=10)
+    assert answer.headers["Content-Type"] == "application/x-ns-proxy-autoconfig" and CANARY not in answer.text
+    urls = [f"{target}/", target.upper() + "/a?b", "http://plain.test/x", "https://plain.test/", "https://localhost/", "ftp://x/"]
+    script = answer.text + "process.stdout.write(JSON.stringify(process.argv.slice(1).map(u => FindProxyForURL(u, ''))))"
+    done = subprocess.run(["node", "-e", script, "--", *urls], capture_output=True, text=True, timeout=30)
+    proxy = f"PROXY {gateway.place['address']}"
+    assert json.loads(done.stdout) == [proxy, proxy, proxy, "DIRECT", "DIRECT", "DIRECT"], done

@@ -1,0 +1,47 @@
+"""Debian's Apache with WebDAV and Subversion, behind Basic authentication."""
+
+import base64
+import hashlib
+import pathlib
+
+from . import processes
+from .debian import Server
+
+MODULES = ("mpm_event", "authn_core", "authn_file", "authz_core", "authz_user", "auth_basic", "dav")
+
+
+def apache(folder, user, password, locations, modules=(), more=(), certificate=None, key=None):
+    """`locations` are the directives of each location, by its path; `more` are those of the server."""
+    folder = pathlib.Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    port = processes.free_port()
+    digest = base64.b64encode(hashlib.sha1(password.encode(), usedforsecurity=False).digest()).decode()
+    (folder / "users").write_text(f"{user}:{{SHA}}{digest}\n", encoding="ascii")
+    secure = f"SSLEngine on\nSSLCertificateFile {certificate}\nSSLCertificateKeyFile {key}" if certificate else ""
+    loaded = (*MODULES, *modules, *(("ssl",) if certificate else ()))
+    guard = f"AuthType Basic\nAuthName test\nAuthBasicProvider file\nAuthUserFile {folder}/users\nRequire valid-user"
+    (folder / "apache.conf").write_text(
+        "\n".join(
+            [
+                f"ServerRoot {folder}",
+                *(f"LoadModule {name}_module /usr/lib/apache2/modules/mod_{name}.so" for name in loaded),
+                f"Listen 127.0.0.1:{port}",
+                f"PidFile {folder}/pid",
+                f"ErrorLog {folder}/errors",
+                f"DocumentRoot {folder}",
+                "ServerName localhost",
+                "StartServers 1",
+                f"Mutex file:{folder}",
+                # Where root runs the tests.
+                "User nobody",
+                "Group nogroup",
+                secure,
+                *more,
+                *(f"<Location {path}>\n{directives}\n{guard}\n</Location>" for path, directives in locations.items()),
+            ]
+        )
+        + "\n",
+        encoding="ascii",
+    )
+    scheme = "https" if certificate else "http"
+    return Server(folder, ["apache2", "-X", "-d", folder, "-f", folder / "apache.conf"], port, scheme)

@@ -1,0 +1,124 @@
+"""What a client can do to the gateway with frames ends its connection, and no other one."""
+
+import contextlib
+import socket
+import struct
+import time
+
+import pytest
+from h2.errors import ErrorCodes
+from harness import http2
+from harness.configs import plain_config
+
+FLOOD = 2000
+
+
+@pytest.fixture
+def flooded(served):
+    """A gateway, and a client for it whose frames are made by hand."""
+    gateway = served()
+    client = gateway.client()
+    client.until(lambda: client.settings)
+    yield gateway, client
+    client.close()
+    with contextlib.closing(gateway.client()) as other:
+        assert other.ask().status == 200, "others are served"
+    assert gateway.process.poll() is None
+
+
+def head(client):
+    return client.h2.encoder.encode(client.fields())
+
+
+def assert_calmed(client, *codes):
+    ends = client.until_end()
+    assert set(ends) <= {*codes} and (ends or client.ended == "reset"), (ends, client.ended)
+
+
+def test_rapid_reset(flooded, origin):
+    """CVE-2023-44487"""
+    _, client = flooded
+    block = head(client)
+    for number in range(FLOOD):
+        stream = 2 * number + 1
+        client.send(client.frame(1, 5, stream, block) + client.frame(3, 0, stream, struct.pack(">I", ErrorCodes.CANCEL)))
+    assert_calmed(client, ErrorCodes.ENHANCE_YOUR_CALM)
+    assert origin.count() <= 250
+
+
+def test_continuation_flood(flooded):
+    _, client = flooded
+    client.send(client.frame(1, 1, 1, head(client)))
+    for _ in range(FLOOD):
+        client.send(client.frame(9, 0, 1, b""))
+    assert_calmed(client, ErrorCodes.ENHANCE_YOUR_CALM, ErrorCodes.PROTOCOL_ERROR)
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        http2.Client.frame(6, 0, 0, b"12345678"),
+        http2.Client.frame(4, 0, 0, struct.pack(">HI", 4, 65_535)),
+        http2.Client.frame(2, 0, 1, struct.pack(">IB", 0, 16)),
+    ],
+    ids=["ping", "settings", "priority"],
+)
+def test_control_frames(flooded, frame):
+    _, client = flooded
+    for _ in range(FLOOD // 100):
+        client.send(frame * 100)
+    assert_calmed(client, ErrorCodes.ENHANCE_YOUR_CALM)
+
+
+def test_empty_data(flooded):
+    _, client = flooded
+    stream = client.begin(method="POST", end=False)
+    client.send(client.frame(0, 0, stream) * FLOOD)
+    assert_calmed(client, ErrorCodes.ENHANCE_YOUR_CALM)
+
+
+def test_headers_that_expand(flooded, origin):
+    """A few bytes that stand for much: an entry of the table, named again and again."""
+    _, client = flooded
+    block = head(client) + b"\x40\x01x\x7f\xa1\x1e" + b"y" * 4000 + b"\xbe" * 4000
+    client.send(client.frame(1, 5, 1, block))
+    assert_calmed(client, ErrorCodes.COMPRESSION_ERROR, ErrorCodes.PROTOCOL_ERROR, ErrorCodes.ENHANCE_YOUR_CALM)
+    assert origin.count() == 0
+
+
+def test_windows_that_overflow(flooded):
+    _, client = flooded
+    client.send(client.frame(8, 0, 0, struct.pack(">I", 0x7FFFFFFF)))
+    assert_calmed(client, ErrorCodes.FLOW_CONTROL_ERROR)
+
+
+def test_more_than_the_window_allows(flooded):
+    _, client = flooded
+    stream = client.begin(("expect", "100-continue"), method="POST", path="/api/slow", end=False)
+    client.send(client.frame(0, 0, stream, b"x" * 16_384) * 20)
+    client.receive()
+
+
+def test_streams_beyond_the_limit(served, make_script):
+    waiting = make_script(lambda wire, number: (wire.head(), wire.is_quiet(1)))
+    with contextlib.closing(served(plain_config(waiting), streams_per_connection=4).client()) as client:
+        client.until(lambda: client.settings)
+        assert client.settings[3] == 4
+        block = head(client)
+        client.send(b"".join(client.frame(1, 5, 2 * number + 1, block) for number in range(5)))
+        ends = lambda: client.ended or client.goaways or client.responses[9].reset == ErrorCodes.REFUSED_STREAM
+        client.until(ends)
+
+
+def test_a_connection_without_requests_ends(served):
+    with contextlib.closing(served(idle_timeout="300ms").client()) as client:
+        began = time.monotonic()
+        assert client.until_end() == [ErrorCodes.NO_ERROR]
+        assert 0.2 < time.monotonic() - began < 5
+
+
+def test_a_preface_that_never_ends(served):
+    with socket.create_connection(("127.0.0.1", served(header_timeout="300ms").port), 15) as connection:
+        connection.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")
+        while connection.recv(65536):
+            pass
