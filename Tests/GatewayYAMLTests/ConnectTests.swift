@@ -34,7 +34,17 @@ struct ConnectTests {
         #expect(PlanSummary(every).text().contains("tunnel to every public server at port [443]"))
     }
 
+    @Test func aListenerMayTakeItsCertificatesFromTheLocalAuthority() throws {
+        let plan = try #require(outcome("tls: {ca: local}").plan)
+        #expect(plan.listeners[0].usesLocalAuthority && plan.listeners[0].tls == nil && plan.listeners[0].speaksTLS)
+        #expect(plan.interceptedHosts == ["api.box.com"])
+        #expect(PlanSummary(plan).text().contains("tls of the local authority"))
+    }
+
     @Test(arguments: [
+        ("tls: {ca: other}", "expected one of local"),
+        ("tls: {ca: local, certificate: cert.pem}", "has no place beside \"ca: local\""),
+        ("tls: {ca: local}, intercept: true", "is for CONNECT, which a listener with"),
         ("connect: {unrouted: tunnel}", "tunnel needs \"intercept: true\" on the same listener"),
         ("intercept: true, connect: {unrouted: pass}", "expected one of refuse, tunnel; found \"pass\""),
         ("intercept: true, connect: {unrouted: tunnel, ports: []}", "connect.ports: names no port"),

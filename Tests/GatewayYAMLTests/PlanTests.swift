@@ -250,7 +250,7 @@ struct PlanTests {
         #expect(plan.credentials[0].policy.onAuthorityFailure == .fail)
     }
 
-    @Test func routesThatShareAnUpstreamAreNotFoundByItsHost() throws {
+    @Test func routesThatShareAnUpstreamAreFoundByItsHostWhereSomethingTellsThemApart() throws {
         let plan = try plan(
             """
             version: 1
@@ -260,7 +260,10 @@ struct PlanTests {
               c: {upstream: https://upload.box.com, auth: none}
             """
         )
-        #expect(plan.routes.map(\.matchesUpstreamHost) == [false, false, true])
+        #expect(PlanSummary(plan).routes.map(\.absoluteForm) == [false, false, true])
+        var apart = plan
+        apart.routes[0].upstreamMatchPath = "/2.0"
+        #expect(PlanSummary(apart).routes.map(\.absoluteForm) == [true, true, true])
     }
 
     @Test func routesMayShareAHostThatBothOfThemName() throws {

@@ -65,7 +65,7 @@ struct SchemaTests {
         ("routes.*", ["allow", "auth", "clients", "headers", "match", "tls", "upstream"]),
         ("routes.*", ["connection_auth", "cookies"]),
         ("routes.*.headers", ["forwarded", "remove", "set"]),
-        ("listeners.proxy[].tls", ["certificate", "client_ca", "private_key"]),
+        ("listeners.proxy[].tls", ["ca", "certificate", "client_ca", "private_key"]),
     ])
     func whatIsReadOnConditionIsFound(_ path: String, _ keys: [String]) throws {
         var node = try #require(JSONValue(Array(text.utf8)))

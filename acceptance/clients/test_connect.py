@@ -401,3 +401,31 @@ def test_a_reload_withdraws_although_no_certificate_can_be_made(intercepting, co
         done = gateway.run("reload")
         assert done.returncode == 0 and "cannot be intercepted" in done.stdout + done.stderr, done
         assert not ask(gateway, secure).startswith(b"HTTP/1.1 200 ")
+
+
+def test_routes_of_one_host_are_told_apart(start_gateway, configured):
+    """By the path, by the client and by the default, behind a CONNECT."""
+    clients = {"laptop": {"token": TOKEN}, "ci": {"token": "token-of-the-ci-22"}, "other": {"token": "token-of-another-2"}}
+    whole = configured(access={"clients": clients})
+    right = whole["routes"]["named"]
+    wrong = {**right, "auth": {"strategy": "bearer", "token": "some-other-canary-value"}}
+    place = listener()
+
+    def asked(routes, path, token):
+        gateway.configure({**whole, "routes": routes}, [place])
+        assert gateway.run("reload").returncode == 0
+        proxy = f"http://laptop:{token}@{place['address']}"
+        command = ["curl", "-sS", "-i", "--http1.1", "-x", proxy, "--cacert", gateway.ca, right["upstream"] + path]
+        return subprocess.run(command, capture_output=True, text=True, timeout=30, env=processes.environment()).stdout
+
+    gateway = start_gateway(whole, listeners=[place])
+    gateway.ca = gateway.run("ca", "show", "--path").stdout.strip()
+    by_path = {"one": {**right, "match": {"upstream_path": "/2.0"}}, "two": wrong}
+    assert "HTTP/1.1 200 OK" in asked(by_path, "/2.0/x", TOKEN) and "HTTP/1.1 401 " in asked(by_path, "/x", TOKEN)
+    by_client = {"one": {**right, "clients": ["laptop"]}, "two": {**wrong, "clients": ["ci"]}}
+    assert "HTTP/1.1 200 OK" in asked(by_client, "/x", TOKEN) and "HTTP/1.1 401 " in asked(by_client, "/x", clients["ci"]["token"])
+    refused = asked(by_client, "/x", clients["other"]["token"])
+    assert "HTTP/1.1 421 " in refused and "match.default" in refused and "one, two" in refused, refused
+    by_default = {"one": {**right, "match": {"default": True}}, "two": wrong}
+    assert "HTTP/1.1 200 OK" in asked(by_default, "/x", TOKEN)
+    assert "HTTP/1.1 421 " in asked({"one": right, "two": wrong}, "/x", TOKEN)

@@ -45,6 +45,50 @@ struct ConnectTests {
         #expect(Self.problem(fixture(clients: ["laptop"]).connect(Self.connect("up.example:443", field)))?.kind == kind)
     }
 
+    // MARK: By the name in the TLS hello
+
+    @Test(arguments: [
+        ("up.example", true), ("UP.example", true), ("other.example", false), ("open.localhost", false), ("", false),
+    ])
+    func aServerWithARouteMayBeNamedInTheHello(_ name: String, _ isServed: Bool) {
+        let listener = ListenerIdentity(reach: .loopback, port: 8443)
+        let origin = fixture().authorizer.origin(named: name, on: listener)
+        #expect((origin != nil) == isServed)
+        guard isServed else { return }
+        #expect(origin?.host == "up.example" && origin?.port == 443)
+    }
+
+    @Test(
+        arguments: [
+            ("up.example", nil), ("up.example:443", nil), ("up.example:8443", nil), ("up.example:8444", .misdirected),
+            ("other.example", .misdirected),
+        ] as [(String, ProblemKind?)]
+    )
+    func theHostIsThatOfTheHello(_ host: String, _ expected: ProblemKind?) {
+        let origin = InterceptedOrigin(host: "up.example", port: 443, listenerPort: 8443)
+        let decision = fixture().decide(Self.get(host), inPlaceOf: origin)
+        switch consume decision {
+        case .refused(let refusal)?: #expect(refusal.problem.kind == expected)
+        default: #expect(expected == nil)
+        }
+    }
+
+    @Test func aClientProvesItselfInTheRequestThere() {
+        let origin = InterceptedOrigin(host: "up.example", port: 443, listenerPort: 8443)
+        let request = Self.get("up.example", "/a", "Authorization: Bearer laptop-token")
+        guard case .admitted(let admitted)? = fixture(clients: ["laptop"]).decide(request, inPlaceOf: origin) else {
+            Issue.record("it was refused")
+            return
+        }
+        #expect(admitted.client == "laptop" && admitted.stripsAuthorization)
+    }
+
+    @Test func twoProofsAreRefused() {
+        let fields = ["Proxy-Authorization: Bearer laptop-token", "Proxy-Authorization: Bearer laptop-token"]
+        let request = Self.connect("up.example:443", fields[0], fields[1])
+        #expect(Self.problem(fixture(clients: ["laptop"]).connect(request))?.kind == .requestRefused)
+    }
+
     // MARK: Requests on the connection
 
     private static func get(_ host: String, _ path: String = "/a", _ fields: String...) -> String {

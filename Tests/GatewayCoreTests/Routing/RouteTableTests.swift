@@ -96,7 +96,7 @@ struct RouteTableTests {
                 host: 0..<host.utf8.count,
                 port: port,
                 path: host.utf8.count..<bytes.count
-            )?.route
+            ).route
         }
         #expect(find("One.example", nil, "/x") == 0)
         #expect(find("one.example", 443, "/x") == 0)
@@ -146,7 +146,25 @@ struct RouteTableTests {
                 port: asked.port,
                 path: host.utf8.count..<bytes.count
             )
-        #expect(match?.route == route)
+        #expect(match.route == route)
+    }
+
+    @Test func aRouteMayAskForItsHostAndItsPath() {
+        var pair = [
+            Self.route("a", path: "/api", hosts: ["a.example"]), Self.route("b", path: "/api", hosts: ["b.example"]),
+            Self.route("other", path: "/other"),
+        ]
+        pair[0].matchesAll = true
+        pair[1].matchesAll = true
+        func find(_ host: String, _ path: String) -> RouteTable.Match? {
+            let bytes = Array((host + path).utf8)
+            return RouteTable(pair).find(bytes.span, host: 0..<host.utf8.count, path: host.utf8.count..<bytes.count)
+        }
+        #expect(find("a.example", "/api/x") == .path(0) && find("b.example", "/api") == .path(1))
+        #expect(
+            find("a.example", "/x") == nil && find("localhost", "/api/x") == nil && find("c.example", "/api") == nil
+        )
+        #expect(find("a.example", "/other/x") == .path(2))
     }
 
     @Test func aThousandRoutesAreFound() {

@@ -61,7 +61,9 @@ struct Banner {
         let token = plan.access.asksForClients ? " -H 'Authorization: Bearer CLIENT_TOKEN'" : ""
         var seen: Set<Origin> = []
         // One route of each upstream shows more than two of the same.
-        let samples = zip(plan.routes, routes).filter { $0.1.needs == nil && seen.insert($0.0.upstream).inserted }
+        let samples = zip(plan.routes, routes).filter {
+            !$0.0.matchesAll && $0.1.needs == nil && seen.insert($0.0.upstream).inserted
+        }
         let requests = samples.prefix(2).map { plan, _ in
             let path = plan.matchPath == "/" ? "" : plan.matchPath
             return "curl\(token) \(base)\(path)\(samplePath(of: plan))"

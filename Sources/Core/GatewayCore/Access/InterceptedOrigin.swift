@@ -1,4 +1,4 @@
-/// The server that a client has asked for by CONNECT, and in whose place the gateway answers on that connection.
+/// The server that a client has asked for by CONNECT, or by the name in its TLS hello, and in whose place the gateway answers on that connection.
 package final class InterceptedOrigin: Sendable {
     /// In lower case, without a port.
     package let host: String
@@ -9,8 +9,11 @@ package final class InterceptedOrigin: Sendable {
     /// The value of the field that proved who the client is; nil when none did. It counts for each request of the connection, as
     /// long as the configuration knows it.
     let proof: [UInt8]?
+    /// Of the listener that the client has taken for that server; nil behind a CONNECT.
+    let listenerPort: Int?
 
-    package init(host: String, port: Int, proof: [UInt8]? = nil) {
+    package init(host: String, port: Int, proof: [UInt8]? = nil, listenerPort: Int? = nil) {
+        self.listenerPort = listenerPort
         self.host = host.lowercased()
         self.port = port
         self.proof = proof
@@ -25,6 +28,7 @@ package final class InterceptedOrigin: Sendable {
 
     /// Whether a request on the connection is for this server. `Host` leaves out the port of `https`.
     func isNamed(by authority: Authority, in bytes: borrowing Span<UInt8>) -> Bool {
-        (authority.port ?? Origin.Scheme.https.defaultPort) == port && bytes.equalsLowercased(authority.host, hostBytes)
+        let named = authority.port ?? Origin.Scheme.https.defaultPort
+        return (named == port || named == listenerPort) && bytes.equalsLowercased(authority.host, hostBytes)
     }
 }

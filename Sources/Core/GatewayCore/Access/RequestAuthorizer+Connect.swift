@@ -18,7 +18,23 @@ extension RequestAuthorizer {
             return .refused(refusal(GatewayProblem(.requestRefused, "The target is no host and port."), on: listener))
         }
         let proof = head.first(.proxyAuthorization).map { bytes.array($0.value) }
+        guard head.section.fields.count(where: { $0.kind == .proxyAuthorization }) <= 1 else {
+            let problem = GatewayProblem(.requestRefused, "It has more than one Proxy-Authorization.")
+            return .refused(refusal(problem, on: listener))
+        }
         return decideConnect(to: bytes.string(authority.host).lowercased(), port: port, proof: proof, on: listener)
+    }
+
+    /// The server in whose place the gateway answers a client that has named it in its TLS hello; nil where no route leads there.
+    package func origin(named name: String, on listener: ListenerIdentity) -> InterceptedOrigin? {
+        let host = Array(name.lowercased().utf8)
+        let ports = table.upstreamPorts(host.span, scheme: .https, host: host.indices)
+        guard
+            let port = [listener.port, Origin.Scheme.https.defaultPort, ports.min()].compactMap(\.self).first(
+                where: ports.contains
+            )
+        else { return nil }
+        return InterceptedOrigin(host: name, port: port, listenerPort: listener.port)
     }
 
     /// Whether the client would get the same tunnel now: a reload has come.
@@ -76,16 +92,23 @@ extension RequestAuthorizer {
             origin.isNamed(by: authority, in: bytes), !isAbsolute || head.asksForTLS(bytes)
         else {
             trace?.add(.hostRefused)
-            let detail = "This connection was opened for \(origin.host):\(origin.port) (CONNECT)."
+            let way = origin.listenerPort == nil ? "CONNECT" : "the name in the TLS hello"
+            let detail = "This connection was opened for \(origin.host):\(origin.port) (\(way))."
             return refuse(GatewayProblem(.misdirected, detail), on: listener)
         }
-        let match = table.findUpstream(
-            bytes,
-            scheme: .https,
-            host: authority.host,
-            port: origin.port,
-            path: head.path
-        )
+        var match: RouteTable.Match?
+        switch table.findUpstream(bytes, scheme: .https, host: authority.host, port: origin.port, path: head.path) {
+        case .none: break
+        case .one(let route): match = .upstream(route)
+        case .shared(let shared):
+            let client = client(of: head, bytes, on: listener, &cache, trace)
+            match = shared.route(for: client.client).map { .upstream($0) }
+            if match == nil {
+                trace?.add(.hostRefused)
+                trace?.compare(nil, for: head, bytes, authority)
+                return refuse(shared, client, isProxyRequest: false, on: listener)
+            }
+        }
         var grant: CrossOriginGrant?
         if answersPages || head.mayBeOfPage,
             let decision = judgePage(head, bytes, match, on: listener, &grant, &trace)

@@ -45,8 +45,8 @@ extension RequestAuthorizer {
         let port = listener.intercepted?.port ?? authority.port
         let upstream =
             isAbsolute || listener.intercepted != nil
-            ? table.findUpstream(bytes, scheme: scheme, host: authority.host, port: port, path: head.path) : nil
-        let match = upstream ?? table.find(bytes, host: authority.host, path: head.path)
+            ? table.findUpstream(bytes, scheme: scheme, host: authority.host, port: port, path: head.path).route : nil
+        let match = upstream.map { .upstream($0) } ?? table.find(bytes, host: authority.host, path: head.path)
         guard case .granted(let grant) = rule(for: match).decide(head, bytes, own: listener.intercepted) else {
             return []
         }

@@ -58,6 +58,7 @@ package final class RequestAuthorizer: Sendable {
 
     package let table: RouteTable
     private let matchPaths: [String]
+    let names: [String]
     let clients: ClientAuthenticator
     let access: AccessPlan
     let connect: [ListenerPlan.Address: ConnectPlan]
@@ -86,7 +87,8 @@ package final class RequestAuthorizer: Sendable {
     ) {
         let plans = routes.map(\.plan)
         table = RouteTable(plans)
-        matchPaths = plans.map(\.matchPath)
+        matchPaths = plans.filter { !$0.matchesAll }.map(\.matchPath)
+        names = plans.map(\.name)
         places = routes.map(\.places)
         subjects = routes.map(\.subject)
         clients = ClientAuthenticator(access.clients, sha256: sha256)
@@ -127,19 +129,35 @@ package final class RequestAuthorizer: Sendable {
             trace?.add(.hostRefused)
             return refuse(GatewayProblem(.requestRefused, "The Host is not a host name."), on: listener)
         }
-        let upstream =
-            isAbsolute
-            ? table.findUpstream(
+        var upstream: RouteTable.Match?
+        var shared: SharedUpstream?
+        if isAbsolute {
+            let scheme: Origin.Scheme = head.asksForTLS(bytes) ? .https : .http
+            switch table.findUpstream(
                 bytes,
-                scheme: head.asksForTLS(bytes) ? .https : .http,
+                scheme: scheme,
                 host: authority.host,
                 port: authority.port,
                 path: head.path
-            ) : nil
+            ) {
+            case .none: break
+            case .one(let route): upstream = .upstream(route)
+            case .shared(let found):
+                shared = found
+                let client = client(of: head, bytes, on: listener, &cache, trace)
+                upstream = found.route(for: client.client).map { .upstream($0) }
+            }
+        }
         if upstream == nil, let problem = hostRule.refusal(bytes, authority, head, on: listener) {
             trace?.add(.hostRefused)
             if isAbsolute { trace?.compare(nil, for: head, bytes, authority) }
-            return refuse(problem, on: listener)
+            guard let shared else { return refuse(problem, on: listener) }
+            return refuse(
+                shared,
+                client(of: head, bytes, on: listener, &cache, trace),
+                isProxyRequest: true,
+                on: listener
+            )
         }
         let match = upstream ?? table.find(bytes, host: authority.host, path: head.path)
         var grant: CrossOriginGrant?
@@ -228,7 +246,7 @@ package final class RequestAuthorizer: Sendable {
     }
 
     /// On a connection whose CONNECT was taken, the fields of a request are for the upstream.
-    private func evidence(
+    func evidence(
         of head: borrowing RequestHead,
         _ bytes: borrowing Span<UInt8>,
         _ match: RouteTable.Match?,
@@ -236,7 +254,7 @@ package final class RequestAuthorizer: Sendable {
         _ cache: inout ClientAuthenticationCache
     ) -> ClientAuthenticator.Evidence {
         if clients.isEmpty { return ClientAuthenticator.Evidence() }
-        if let origin = listener.intercepted {
+        if let origin = listener.intercepted, origin.listenerPort == nil {
             return clients.evidence(of: origin, in: head, bytes, cache: &cache)
         }
         return clients.evidence(in: head, bytes, places: match.map { places[$0.route] }, cache: &cache)

@@ -184,8 +184,9 @@ package final class ConfigFields {
         reportAbsence(of: key, hint: "; remove it \(hint)")
     }
 
-    package func missing(_ key: String) {
-        context.recorder?.miss(key, of: path)
+    /// - Parameter another: Another key may stand in its place, so the schema does not require it.
+    package func missing(_ key: String, orAnother another: Bool = false) {
+        if another { know(key) } else { context.recorder?.miss(key, of: path) }
         guard !entries.contains(where: { $0.key == key }) else { return reportAbsence(of: key) }
         let diagnostic = ConfigDiagnostic(.error, "missing key \"\(key)\"", at: span, path: path)
         missed[key] = diagnostic

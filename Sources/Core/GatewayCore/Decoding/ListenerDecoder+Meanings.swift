@@ -87,6 +87,11 @@ extension ListenerDecoder {
             example: "cert.pem"
         ),
         "private_key": KeyMeaning("The key of the certificate, in PEM.", example: "{file: key.pem}"),
+        "ca": KeyMeaning(
+            "local: in the place of a certificate. Answers for the servers of routes, by the name in the TLS hello, with certificates of"
+                + " the local authority. For clients whose DNS or hosts file leads here.",
+            example: "local"
+        ),
         "client_ca": KeyMeaning(
             "The file with the authorities that a client's certificate must come from. Without it, none is asked for.",
             example: "clients-ca.pem"

@@ -56,7 +56,7 @@ enum ListenerDecoder {
                     "reachable from other machines without TLS: tokens and content can be read on the way; \(advice)"
                 )
             }
-            return ListenerPlan(
+            var plan = ListenerPlan(
                 address: .tcp(host: host, port: port),
                 tls: tls,
                 intercepts: intercepts,
@@ -64,6 +64,11 @@ enum ListenerDecoder {
                 connect: connect,
                 span: span
             )
+            plan.usesLocalAuthority = fields.fields("tls")?.has("ca") ?? false
+            if plan.usesLocalAuthority, intercepts {
+                fields.error("intercept", "is for CONNECT, which a listener with \"tls: {ca: local}\" does not take")
+            }
+            return plan
         case (false, true):
             if fields.has("tls") { fields.error("tls", "is for addresses only, not for unix sockets") }
             guard let place = unix(fields), let span = fields.node("unix")?.span else { return nil }
@@ -98,13 +103,22 @@ enum ListenerDecoder {
 
     private static func tls(_ fields: ConfigFields) -> ListenerPlan.TLS? {
         fields.explain(tlsMeanings)
-        let certificate = fields.requiredFilePath("certificate")
-        let key = fields.requiredSecretText("private_key")
+        let usesLocalAuthority = fields.word("ca", of: ["local"]) != nil || fields.has("ca")
+        let certificate = fields.filePath("certificate")
+        let key = fields.has("private_key") ? fields.requiredSecretText("private_key") : nil
         fields.refuseNothing(behind: "client_ca", hint: "to ask clients for no certificate")
-        let authority = fields.filePath("client_ca")
+        let clientCA = fields.filePath("client_ca")
+        for name in ["certificate", "private_key", "client_ca"] where usesLocalAuthority && fields.has(name) {
+            fields.error(name, "has no place beside \"ca: local\", which makes the certificates")
+        }
+        if !usesLocalAuthority {
+            // The value of a misspelt key may be the secret.
+            if !fields.has("private_key") { fields.hidesUnknownValues = true }
+            for name in ["certificate", "private_key"] where !fields.has(name) { fields.missing(name, orAnother: true) }
+        }
         fields.refuseUnknownKeys()
-        guard let certificate, let key else { return nil }
-        return ListenerPlan.TLS(certificatePath: certificate, privateKey: key, clientCAPath: authority)
+        guard !usesLocalAuthority, let certificate, let key else { return nil }
+        return ListenerPlan.TLS(certificatePath: certificate, privateKey: key, clientCAPath: clientCA)
     }
 
     static func admin(_ fields: ConfigFields) -> AdminPlan? {

@@ -84,6 +84,22 @@ extension RouteMatch {
             default: "[NAME.localhost]",
             example: "[reports.localhost, \"*.reports.example\"]"
         ),
+        "all": KeyMeaning(
+            "A request has to have one of the hosts and the path. Otherwise one of both finds the route.",
+            default: "false",
+            example: "true"
+        ),
+        "upstream_path": KeyMeaning(
+            "What the path begins with in requests for the upstream's own host: in absolute form, and behind a CONNECT. It is not"
+                + " removed.",
+            default: "the path of upstream",
+            example: "/2.0"
+        ),
+        "default": KeyMeaning(
+            "Of several routes to the same host and path, takes such requests where the client does not tell the routes apart.",
+            default: "false",
+            example: "true"
+        ),
     ]
 }
 

@@ -14,16 +14,21 @@ enum RouteDecoder {
         if fields.keys.isEmpty { root.error("routes", "names no route") }
         var conflicts = RouteConflicts()
         var routes: [RoutePlan] = []
+        var matches: [String: RouteMatch] = [:]
         for (name, entry) in fields.named() {
             let path = fields.path.appending(name)
             guard let own = fields.named(entry, path: path) else { continue }
-            let route = route(own, name: name, at: entry.keySpan, clients, &credentials, &conflicts)
+            let match = RouteMatch.decode(own, name: name, at: entry.keySpan)
+            matches[name] = match
+            conflicts.add(match, path: own.path)
+            let route = route(own, name: name, at: entry.keySpan, match, clients, &credentials)
             own.refuseUnknownKeys()
             if let route { routes.append(route) }
         }
         conflicts.report(to: fields.context)
-        for (index, isUnique) in RouteConflicts.upstreamsAreUnique(routes).enumerated() {
-            routes[index].matchesUpstreamHost = isUnique
+        RouteConflicts.reportShared(routes, matches, of: fields)
+        for (index, isFree) in RouteConflicts.upstreamsAreFree(routes).enumerated() {
+            routes[index].matchesUpstreamHost = isFree
         }
         return routes
     }
@@ -32,15 +37,14 @@ enum RouteDecoder {
         _ fields: ConfigFields,
         name: String,
         at span: SourceSpan,
+        _ match: RouteMatch,
         _ clients: [String],
-        _ credentials: inout CredentialDecoder,
-        _ conflicts: inout RouteConflicts
+        _ credentials: inout CredentialDecoder
     ) -> RoutePlan? {
         fields.explain(meanings)
         fields.hints = StandardNames.routeKeys
         let upstream = upstream(fields)
-        let match = RouteMatch.decode(fields, name: name, at: span)
-        conflicts.add(match, path: fields.path)
+        if let upstream { match.checkUpstreamPath(below: upstream.path, in: fields) }
         let auth = credentials.decodeAuth(of: fields, named: name)
         let allow = RouteAccess.allow(fields)
         fields.refuseNothing(behind: "clients", hint: "to let in every client")
@@ -68,6 +72,9 @@ enum RouteDecoder {
             upstreamPath: upstream.path,
             matchPath: match.path.value,
             matchHosts: match.hosts.map(\.value),
+            matchesAll: match.needsAll,
+            upstreamMatchPath: match.upstreamPath?.value,
+            isDefault: match.defaultSpan != nil,
             credential: auth.credential,
             asUser: auth.asUser,
             headers: headers,

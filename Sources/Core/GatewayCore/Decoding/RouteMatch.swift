@@ -9,6 +9,11 @@ struct RouteMatch {
 
     var path: Placed
     var hosts: [Placed]
+    /// A request has to have one of the hosts and the path.
+    var needsAll = false
+    /// What requests for the upstream's own host begin with; nil takes the path of `upstream`.
+    var upstreamPath: Placed?
+    var defaultSpan: SourceSpan?
 
     /// Reads `match`; what it leaves out is derived from the route's name.
     static func decode(_ route: ConfigFields, name: String, at span: SourceSpan) -> RouteMatch {
@@ -28,8 +33,28 @@ struct RouteMatch {
         if let elements = fields.elements("hosts") {
             match.hosts = elements.compactMap { host($0.node, $0.path, fields.context) }
         }
+        match.needsAll = fields.bool("all") ?? false
+        if match.needsAll, !fields.has("path") || match.hosts.isEmpty || !fields.has("hosts") {
+            fields.error("all", "needs a path and hosts beside it: a request then has to have both")
+        }
+        if let text = fields.string("upstream_path"), let node = fields.node("upstream_path") {
+            if let path = text.hasPrefix("/") ? RoutePath.canonical(text) : nil {
+                match.upstreamPath = Placed(value: path == "/" ? "" : path, span: node.span)
+            } else {
+                fields.error("upstream_path", "expected a plain path such as /2.0, without wildcards and encodings")
+            }
+        }
+        if fields.bool("default") ?? false { match.defaultSpan = fields.node("default")?.span }
         fields.refuseUnknownKeys()
         return match
+    }
+
+    /// Requests are forwarded below the path of the upstream.
+    func checkUpstreamPath(below base: String, in route: ConfigFields) {
+        guard let upstreamPath, let fields = route.fields("match") else { return }
+        guard base.isEmpty || upstreamPath.value == base || upstreamPath.value.hasPrefix(base + "/") else {
+            return fields.error("upstream_path", "must begin with the path of upstream, \(base)")
+        }
     }
 
     private static func host(_ node: ConfigNode, _ path: ConfigPath, _ context: ConfigContext) -> Placed? {
@@ -58,15 +83,24 @@ struct RouteConflicts {
 
     private var paths: [Claim] = []
     private var hosts: [Claim] = []
+    /// Of routes that ask for both, and of the others as far as they have the same host.
+    private var pairs: [Claim] = []
+    private var needingAll: Set<String> = []
 
     mutating func add(_ match: RouteMatch, path: ConfigPath) {
-        paths.append(Claim(placed: match.path, path: path))
+        for host in match.hosts {
+            let pair = "\(host.value)\(match.path.value)"
+            if match.needsAll { needingAll.insert(pair) }
+            pairs.append(Claim(placed: RouteMatch.Placed(value: pair, span: match.path.span), path: path))
+        }
         hosts.append(contentsOf: match.hosts.map { Claim(placed: $0, path: path) })
+        if !match.needsAll { paths.append(Claim(placed: match.path, path: path)) }
     }
 
     func report(to context: ConfigContext) {
         report(paths, "path", context) { _, _ in true }
         report(hosts, "host", context) { $0.isDerived || $1.isDerived }
+        report(pairs.filter { needingAll.contains($0.placed.value) }, "host and path", context) { _, _ in true }
     }
 
     private func report(
@@ -89,17 +123,46 @@ struct RouteConflicts {
         }
     }
 
-    /// For each route, whether a request in absolute form for its upstream can mean no other.
-    static func upstreamsAreUnique(_ routes: [RoutePlan]) -> [Bool] {
-        var uses: [String: Int] = [:]
+    /// For each route, whether no other one has the host of its upstream.
+    static func upstreamsAreFree(_ routes: [RoutePlan]) -> [Bool] {
         var owners: [String: Set<Int>] = [:]
         for (index, route) in routes.enumerated() {
-            uses["\(route.upstream)\(route.upstreamPath)", default: 0] += 1
             for host in route.matchHosts { owners[host, default: []].insert(index) }
         }
         return routes.enumerated().map { index, route in
-            let others = owners[route.upstream.host, default: []].subtracting([index])
-            return uses["\(route.upstream)\(route.upstreamPath)"] == 1 && others.isEmpty
+            owners[route.upstream.host, default: []].subtracting([index]).isEmpty
+        }
+    }
+
+    /// Of routes that lead to the same place, one at most is the default, and each path of their own belongs to one.
+    static func reportShared(_ routes: [RoutePlan], _ matches: [String: RouteMatch], of fields: ConfigFields) {
+        var defaults: [String: RouteMatch] = [:]
+        var paths: [String: (match: RouteMatch, route: RoutePlan)] = [:]
+        for route in routes {
+            guard let match = matches[route.name] else { continue }
+            let path = fields.path.appending(route.name).appending("match")
+            if let span = match.defaultSpan {
+                if let other = defaults[route.upstreamPlace]?.defaultSpan {
+                    let message =
+                        "another route is the default for \(route.upstreamPlace), too; tell them apart with match.upstream_path"
+                    let related = ConfigDiagnostic.Related("the other route", at: other)
+                    fields.context.error(message, at: span, path: path.appending("default"), related: related)
+                }
+                defaults[route.upstreamPlace] = match
+            }
+            guard let own = match.upstreamPath else { continue }
+            if let other = paths[route.upstreamPlace], let first = other.match.upstreamPath {
+                var shared = SharedUpstream()
+                shared.add(0, other.route)
+                shared.add(1, route)
+                guard !shared.finds(0) || !shared.finds(1) else { continue }
+                let message =
+                    "the route \(other.route.name) has the same upstream_path; tell them apart with match.upstream_path, clients or"
+                    + " match.default"
+                let related = ConfigDiagnostic.Related("the other route", at: first.span)
+                fields.context.error(message, at: own.span, path: path.appending("upstream_path"), related: related)
+            }
+            paths[route.upstreamPlace] = (match, route)
         }
     }
 }

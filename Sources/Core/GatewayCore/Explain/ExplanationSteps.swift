@@ -115,7 +115,8 @@ extension RequestJudgement {
         case .otherUpstream: return "its upstream is \(other.upstream)\(other.upstreamPath)"
         case .sharedUpstream:
             return
-                "the target is its upstream, but other routes have the same one; name it by its path \(other.matchPath)"
+                "the target is its upstream, but other routes have the same one; tell them apart with match.upstream_path, clients or"
+                + " match.default, or name it by its path \(other.matchPath)"
         case .nearerUpstream: return "the target is its upstream, but that of \(winner) is nearer"
         }
     }

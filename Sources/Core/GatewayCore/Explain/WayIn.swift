@@ -27,7 +27,7 @@ package struct ArrivalListener: Hashable, Sendable {
         self.init(
             address: plan.address,
             port: port,
-            isTLS: plan.tls != nil,
+            isTLS: plan.speaksTLS,
             intercepts: plan.intercepts,
             publicURL: plan.publicURL
         )

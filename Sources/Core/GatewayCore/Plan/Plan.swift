@@ -90,6 +90,8 @@ package struct ListenerPlan: Hashable, Sendable {
     /// Where clients see it, behind a proxy that ends their TLS. nil: where `Host` says.
     package var publicURL: GatewayURL?
     package var connect: ConnectPlan
+    /// Answers in the place of the servers that TLS clients name, with certificates of the local authority. ``tls`` is nil.
+    package var usesLocalAuthority = false
     package var span: SourceSpan
 
     package init(
@@ -272,6 +274,10 @@ package struct CredentialPlan: Sendable {
     }
 }
 
+extension ListenerPlan {
+    package var speaksTLS: Bool { tls != nil || usesLocalAuthority }
+}
+
 extension Plan {
     /// By the listener's address. Of listeners that ask for any free port, and differ, all refuse.
     package var connect: [ListenerPlan.Address: ConnectPlan] {
@@ -280,7 +286,7 @@ extension Plan {
 
     /// The hosts in whose place the gateway answers: those of upstreams with TLS, where a listener intercepts.
     package var interceptedHosts: [String] {
-        guard listeners.contains(where: \.intercepts) else { return [] }
+        guard listeners.contains(where: { $0.intercepts || $0.usesLocalAuthority }) else { return [] }
         return Set(routes.map(\.upstream).filter { $0.scheme == .https }.map(\.host)).sorted()
     }
 }

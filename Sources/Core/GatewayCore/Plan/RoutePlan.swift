@@ -1,9 +1,9 @@
 /// Where requests go and what they carry.
 ///
 /// The host chooses first (``matchHosts``, exact before wildcard), and the path is forwarded unchanged. The path
-/// chooses second (``matchPath``, the longest wins), and it is stripped. A target in absolute form may choose by the
-/// upstream's own host (``matchesUpstreamHost``). Loading has refused routes that share a path; those that share a
-/// host are told apart by their paths.
+/// chooses second (``matchPath``, the longest wins), and it is stripped. A route may ask for both (``matchesAll``). A request for the
+/// upstream's own host may choose by that (``matchesUpstreamHost``). Loading has refused routes that share a path; those that
+/// share a host are told apart by their paths.
 package struct RoutePlan: Hashable, Sendable {
     package struct TLS: Hashable, Sendable {
         /// PEM of the authorities that the upstream's certificate must come from; nil trusts the system's.
@@ -68,9 +68,15 @@ package struct RoutePlan: Hashable, Sendable {
     package var matchPath: String
     /// Lower case, exact or `*.example.com`.
     package var matchHosts: [String]
-    /// Whether a request in absolute form for the upstream's own host finds this route: false when several routes
-    /// share that upstream, because then nothing says which one is meant.
+    /// A request has to have one of the hosts and the path; otherwise one of both finds the route. The path is stripped.
+    package var matchesAll: Bool
+    /// Whether a request for the upstream's own host may find this route, in absolute form or behind a CONNECT. False where a host
+    /// that another route has is that host.
     package var matchesUpstreamHost: Bool
+    /// With what the path of such a request begins: ``upstreamPath``, or longer.
+    package var upstreamMatchPath: String
+    /// Of routes that such a request may mean (``SharedUpstream``) this one is.
+    package var isDefault: Bool
     /// The index into ``Plan/credentials``; nil forwards without authentication.
     package var credential: Int?
     /// Box's `As-User`: pinned, and stripped from what the client sent.
@@ -103,7 +109,10 @@ package struct RoutePlan: Hashable, Sendable {
         upstreamPath: String,
         matchPath: String,
         matchHosts: [String],
+        matchesAll: Bool = false,
         matchesUpstreamHost: Bool = true,
+        upstreamMatchPath: String? = nil,
+        isDefault: Bool = false,
         credential: Int?,
         asUser: String? = nil,
         headers: Headers = Headers(),
@@ -123,7 +132,10 @@ package struct RoutePlan: Hashable, Sendable {
         self.upstreamPath = upstreamPath
         self.matchPath = matchPath
         self.matchHosts = matchHosts
+        self.matchesAll = matchesAll
         self.matchesUpstreamHost = matchesUpstreamHost
+        self.upstreamMatchPath = upstreamMatchPath ?? upstreamPath
+        self.isDefault = isDefault
         self.credential = credential
         self.asUser = asUser
         self.headers = headers

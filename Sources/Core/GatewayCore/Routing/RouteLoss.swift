@@ -15,7 +15,7 @@ package struct RouteLoss: Hashable, Sendable {
         case longerPath
         /// The target is that of another upstream.
         case otherUpstream
-        /// The target is that of its upstream. Other routes have the same upstream, so none of them is meant.
+        /// The target is that of its upstream. Other routes have the same upstream, and one of them or none is meant.
         case sharedUpstream
         /// The target is that of its upstream. The other route's upstream is nearer: by its port or by a longer base path.
         case nearerUpstream
@@ -46,7 +46,7 @@ package struct RouteLoss: Hashable, Sendable {
         for (index, route) in routes.enumerated() where index != match?.route {
             let reason: Reason
             if let scheme = question.scheme, question.isForUpstream(match) {
-                reason = question.upstreamReason(of: route, scheme, hasWinner: match != nil, bytes)
+                reason = question.upstreamReason(of: route, scheme, against: winner, bytes)
             } else {
                 reason = question.reason(of: route, against: winner, bytes)
             }
@@ -77,15 +77,16 @@ struct RouteQuestion {
     func upstreamReason(
         of route: RoutePlan,
         _ scheme: Origin.Scheme,
-        hasWinner: Bool,
+        against winner: RoutePlan?,
         _ bytes: borrowing Span<UInt8>
     ) -> RouteLoss.Reason {
         var alone = route
         // Loading has set it to false where several routes have one upstream.
         alone.matchesUpstreamHost = true
         let found = RouteTable([alone]).findUpstream(bytes, scheme: scheme, host: host, port: port, path: path)
-        guard found != nil else { return .otherUpstream }
-        return hasWinner ? .nearerUpstream : .sharedUpstream
+        guard found.route != nil else { return .otherUpstream }
+        guard let winner, winner.upstreamPlace != route.upstreamPlace else { return .sharedUpstream }
+        return .nearerUpstream
     }
 
     // MARK: Host and path

@@ -84,8 +84,7 @@ package struct RouteTable: Sendable {
         let port: Int
         let scheme: Origin.Scheme
         let prefix: [UInt8]
-        /// nil when several routes share this upstream: none of them is meant more than another.
-        var route: Int?
+        var shared: SharedUpstream
 
         /// How far it is from what a target of that scheme without a port names.
         func distance(to scheme: Origin.Scheme) -> Int {
@@ -102,27 +101,30 @@ package struct RouteTable: Sendable {
 
     package init(_ routes: [RoutePlan]) {
         anyHost = PathIndex(
-            routes.enumerated().map { ($0, $1.matchPath == "/" ? [] : Array($1.matchPath.utf8)) }
+            routes.enumerated().filter { !$1.matchesAll }
+                .map { ($0, $1.matchPath == "/" ? [] : Array($1.matchPath.utf8)) }
         )
         for (index, route) in routes.enumerated() where route.matchesUpstreamHost { addUpstream(index, route) }
         addHosts(of: routes)
         wildcardHosts.sort { $0.name.count > $1.name.count }
     }
 
-    /// A host that one route names stands for it wholly, whatever the path; one that several name needs their paths too.
+    /// A host that one route names stands for it wholly, whatever the path; one that several name needs their paths too, and so does
+    /// one of a route that asks for both.
     private mutating func addHosts(of routes: [RoutePlan]) {
         var owners: [String: [Int]] = [:]
         for (index, route) in routes.enumerated() {
             for host in Set(route.matchHosts.map { $0.lowercased() }) { owners[host, default: []].append(index) }
         }
         for (host, indices) in owners {
+            let isShared = indices.count > 1 || indices.contains { routes[$0].matchesAll }
             let paths = PathIndex(
                 indices.map { index in
-                    let path = indices.count == 1 || routes[index].matchPath == "/" ? "" : routes[index].matchPath
+                    let path = !isShared || routes[index].matchPath == "/" ? "" : routes[index].matchPath
                     return (index, Array(path.utf8))
                 }
             )
-            add(paths, host: host, isShared: indices.count > 1)
+            add(paths, host: host, isShared: isShared)
         }
     }
 
@@ -140,14 +142,16 @@ package struct RouteTable: Sendable {
 
     private mutating func addUpstream(_ route: Int, _ plan: RoutePlan) {
         let host = Array(plan.upstream.host.utf8)
-        let prefix = Array(plan.upstreamPath.utf8)
+        let prefix = Array(plan.upstreamMatchPath.utf8)
         let key = Self.hash(host.span, 0..<host.count)
         let same = upstreams[key]?.firstIndex {
             $0.host == host && $0.port == plan.upstream.port && $0.scheme == plan.upstream.scheme && $0.prefix == prefix
         }
         if let same {
-            upstreams[key]?[same].route = nil
+            upstreams[key]?[same].shared.add(route, plan)
         } else {
+            var shared = SharedUpstream()
+            shared.add(route, plan)
             upstreams[key, default: []]
                 .append(
                     UpstreamEntry(
@@ -155,10 +159,20 @@ package struct RouteTable: Sendable {
                         port: plan.upstream.port,
                         scheme: plan.upstream.scheme,
                         prefix: prefix,
-                        route: route
+                        shared: shared
                     )
                 )
         }
+    }
+
+    /// What a request for a server's own host means.
+    package enum UpstreamMatch: Sendable {
+        case none
+        case one(Int)
+        /// The client tells them apart, or nothing does.
+        case shared(SharedUpstream)
+
+        package var route: Int? { if case .one(let route) = self { route } else { nil } }
     }
 
     /// How a request found its route; decides which part of its path is stripped.
@@ -193,7 +207,7 @@ package struct RouteTable: Sendable {
         return anyHost.find(bytes, path).map { .path($0) }
     }
 
-    /// The route whose upstream an absolute-form target names.
+    /// The routes whose upstream an absolute-form target names.
     ///
     /// A client asks for `http` where the gateway is to speak TLS; what it asks for by `https` is never sent in the clear.
     ///
@@ -207,10 +221,11 @@ package struct RouteTable: Sendable {
         host: Range<Int>,
         port: Int?,
         path: Range<Int>
-    ) -> Match? {
-        guard let candidates = upstreams[Self.hash(bytes, host)] else { return nil }
-        var best: (route: Int?, rank: (Int, Int))?
-        for candidate in candidates where bytes.equalsLowercased(host, candidate.host) {
+    ) -> UpstreamMatch {
+        guard let candidates = upstreams[Self.hash(bytes, host)] else { return .none }
+        var best: (index: Int?, rank: (Int, Int))?
+        for (index, candidate) in candidates.enumerated()
+        where bytes.equalsLowercased(host, candidate.host) {
             guard port == nil || port == candidate.port, scheme == .http || candidate.scheme == .https else { continue }
             guard
                 candidate.prefix.isEmpty
@@ -221,10 +236,21 @@ package struct RouteTable: Sendable {
                 // Of two that are as near none is meant more than the other.
                 if found.rank == rank { best = (nil, rank) }
             } else {
-                best = (candidate.route, rank)
+                best = (index, rank)
             }
         }
-        return best?.route.map { .upstream($0) }
+        guard let index = best?.index else { return .none }
+        return candidates[index].shared.single.map { .one($0) } ?? .shared(candidates[index].shared)
+    }
+
+    /// The ports at which routes lead to that host.
+    package func upstreamPorts(_ bytes: borrowing Span<UInt8>, scheme: Origin.Scheme, host: Range<Int>) -> Set<Int> {
+        var ports: Set<Int> = []
+        for candidate in upstreams[Self.hash(bytes, host)] ?? []
+        where candidate.scheme == scheme && bytes.equalsLowercased(host, candidate.host) {
+            ports.insert(candidate.port)
+        }
+        return ports
     }
 
     /// Whether routes lead to that server, whatever the path.

@@ -56,7 +56,8 @@ final class Listener: Sendable {
 
         /// Whether who was let in by these settings would be let in by `other`, as far as the listener decides that.
         func admitsLike(_ other: Settings) -> Bool {
-            plan.address == other.plan.address && (plan.tls == nil) == (other.plan.tls == nil)
+            plan.address == other.plan.address && plan.speaksTLS == other.plan.speaksTLS
+                && plan.usesLocalAuthority == other.plan.usesLocalAuthority
                 && plan.intercepts == other.plan.intercepts && plan.publicURL == other.plan.publicURL
                 && clientCAs == other.clientCAs
         }
@@ -81,7 +82,7 @@ final class Listener: Sendable {
         return BoundListener(
             address: plan.address,
             port: channel.localAddress?.port,
-            isTLS: plan.tls != nil,
+            isTLS: plan.speaksTLS,
             intercepts: plan.intercepts,
             publicURL: plan.publicURL
         )
@@ -199,6 +200,9 @@ final class Listener: Sendable {
         return channel.eventLoop.makeCompletedFuture {
             guard let configuration = workers.configuration(of: channel.eventLoop) else {
                 throw ListenerError("the connection belongs to no event loop of the gateway")
+            }
+            guard !settings.plan.usesLocalAuthority else {
+                return try TLSHello.add(to: channel, configuration, identity, listenerNumber: settings.number)
             }
             if let tls = settings.tls {
                 try channel.pipeline.syncOperations.addHandler(NIOSSLServerHandler(context: tls))

@@ -48,6 +48,11 @@ extension HTTP1ClientConnection {
             return fail(tunnel, with: Self.ending)
         }
         writer.send(Self.established)
+        // Sending finds out that a client has gone.
+        guard phase == .dialling, context.channel.isActive else {
+            connection.end.cut()
+            return tunnel.fail(with: nil)
+        }
         let rest = reader.takeAll()
         tunnel.open(between: client, and: connection.end, places: handOverPlaces())
         hand(over: context)

@@ -77,7 +77,9 @@ final class TunnelEnd: ChannelDuplexHandler {
     }
 
     func channelInactive(context: ChannelHandlerContext) {
-        let endedWell = inputHasEnded && outputHasEnded
+        // The library closes a connection whose output has ended, and does not say that the input has. An error is told before.
+        let endedWell = outputHasEnded && !isOver
+        if endedWell { inputEnded() }
         isOver = true
         isWritable = false
         let tunnel = leave()
@@ -98,7 +100,7 @@ final class TunnelEnd: ChannelDuplexHandler {
         guard !inputHasEnded else { return }
         inputHasEnded = true
         other?.endOutput()
-        if outputHasEnded { close() }
+        if outputHasEnded, context?.channel.isActive ?? false { close() }
     }
 
     private func endOutput() {

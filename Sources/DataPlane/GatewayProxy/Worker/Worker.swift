@@ -17,6 +17,8 @@ final class Worker {
     var traceNumbers = TraceNumbers(seed: .random(in: .min ... .max))
     var connections: [ObjectIdentifier: any ClientConnection] = [:]
     var tunnels: [ObjectIdentifier: BlindTunnel] = [:]
+    /// Connections whose host is not known yet.
+    var hellos: [ObjectIdentifier: TLSHello] = [:]
     private var endingTunnels: [ObjectIdentifier: EndingTunnel] = [:]
 
     init(number: Int, loop: any EventLoop, shared: ProxyShared) {
@@ -121,6 +123,7 @@ final class Worker {
             connection.drain()
         }
         for tunnel in Array(tunnels.values) where listeners.contains(tunnel.listenerNumber) { tunnel.cut() }
+        for hello in Array(hellos.values) where listeners.contains(hello.listenerNumber) { hello.close() }
     }
 
     /// Ends exchanges that go with one of these credentials.
@@ -131,12 +134,14 @@ final class Worker {
 
     func beginDraining() {
         for connection in Array(connections.values) { connection.drain() }
+        for hello in Array(hellos.values) { hello.close() }
         current?.closeIdle()
     }
 
     func closeAll() {
         for connection in Array(connections.values) { connection.stop() }
         for tunnel in Array(tunnels.values) { tunnel.cut() }
+        for hello in Array(hellos.values) { hello.close() }
         current?.closeIdle()
         current = nil
     }

@@ -65,7 +65,11 @@ extension PlanSummary.Listener: PlanSummaryItem {
             let place = users.isEmpty ? "unix \(unix)" : "unix \(unix), allow_users \(PlanSummary.list(users))"
             return place + intercepting
         }
-        let tls = tls ? (clientCertificates ? ", tls with client certificates" : ", tls") : ""
+        let tls =
+            tls
+            ? (clientCertificates
+                ? ", tls with client certificates"
+                : usesLocalAuthority == true ? ", tls of the local authority" : ", tls") : ""
         return "\(address ?? "")\(tls)\(intercepting)"
     }
 
@@ -120,6 +124,9 @@ extension PlanSummary.Route: PlanSummaryItem {
         add("upstream", plaintext ? "\(upstream) (plaintext)" : upstream)
         add("path", path)
         add("hosts", PlanSummary.list(hosts))
+        add("match.all", matchesAll.map(String.init))
+        add("match.upstream_path", upstreamPath)
+        add("match.default", isDefault.map(String.init))
         add("credential", credential ?? "none")
         add("as_user", asUser)
         if let headers, !headers.set.isEmpty { add("headers.set", PlanSummary.list(headers.set)) }

@@ -10,6 +10,8 @@ package struct PlanSummary: Hashable, Sendable, Codable {
         package var clientCertificates: Bool
         /// nil for a listener that does not.
         package var intercepts: Bool?
+        /// nil for one with a certificate of its own, or none.
+        package var usesLocalAuthority: Bool?
         package var publicUrl: String?
         /// nil for a listener that refuses servers without a route.
         package var connect: Connect?
@@ -72,6 +74,12 @@ package struct PlanSummary: Hashable, Sendable, Codable {
         package var hosts: [String]
         /// Whether the upstream's own host finds the route in absolute form.
         package var absoluteForm: Bool
+        /// nil where it is the path of the upstream.
+        package var upstreamPath: String?
+        /// nil for one that is not.
+        package var isDefault: Bool?
+        /// nil where the host or the path is enough.
+        package var matchesAll: Bool?
         package var credential: String?
         package var asUser: String?
         package var headers: Headers?
@@ -150,7 +158,12 @@ extension PlanSummary {
         credentials = plan.credentials.enumerated().map { index, credential in
             Credential(credential, in: plan, routes: plan.routes.filter { $0.credential == index }.map(\.name))
         }
-        routes = plan.routes.map { Route($0, credential: $0.credential.map { plan.credentials[$0].name }) }
+        let shared = SharedUpstream.all(of: plan.routes)
+        routes = plan.routes.enumerated().map { index, route in
+            var shown = Route(route, credential: route.credential.map { plan.credentials[$0].name })
+            shown.absoluteForm = shared[route.upstreamPlace]?.finds(index) ?? false
+            return shown
+        }
     }
 
     private static func shown(_ key: TokenPlan.Key) -> String {
@@ -204,7 +217,8 @@ extension PlanSummary {
 extension PlanSummary.Listener {
     package init(_ plan: ListenerPlan) {
         self.init(plan.address)
-        tls = plan.tls != nil
+        tls = plan.speaksTLS
+        if plan.usesLocalAuthority { usesLocalAuthority = true }
         clientCertificates = plan.tls?.clientCAPath != nil
         if plan.intercepts { intercepts = true }
         publicUrl = plan.publicURL?.text
@@ -260,6 +274,9 @@ extension PlanSummary.Route {
         path = plan.matchPath
         hosts = plan.matchHosts
         absoluteForm = plan.matchesUpstreamHost
+        if plan.upstreamMatchPath != plan.upstreamPath { upstreamPath = plan.upstreamMatchPath }
+        if plan.isDefault { isDefault = true }
+        if plan.matchesAll { matchesAll = true }
         self.credential = credential
         asUser = plan.asUser
         if plan.headers != RoutePlan.Headers() {

@@ -1,0 +1,131 @@
+import GatewayCore
+import NIOCore
+import NIOSSL
+import NIOTLS
+
+/// Waits for the name that a client asks for in its TLS hello, and has the gateway answer in the place of that server
+/// (`tls: {ca: local}`).
+///
+/// Counts as a connection, and gives its place to the one that serves.
+final class TLSHello: ChannelInboundHandler, RemovableChannelHandler, DeadlineKeeper {
+    typealias InboundIn = ByteBuffer
+
+    private let configuration: WorkerConfiguration
+    private let identity: ListenerIdentity
+    let listenerNumber: Int
+    private var context: ChannelHandlerContext?
+    private var places = ConnectionPlaces()
+    private let timer: DeadlineTimer
+
+    private init(_ configuration: WorkerConfiguration, _ identity: ListenerIdentity, listenerNumber: Int) {
+        self.configuration = configuration
+        self.identity = identity
+        self.listenerNumber = listenerNumber
+        timer = DeadlineTimer(queue: configuration.worker.deadlines)
+    }
+
+    static func add(
+        to channel: any Channel,
+        _ configuration: WorkerConfiguration,
+        _ identity: ListenerIdentity,
+        listenerNumber: Int
+    ) throws {
+        let hello = TLSHello(configuration, identity, listenerNumber: listenerNumber)
+        let bound = NIOLoopBound(hello, eventLoop: channel.eventLoop)
+        let reader = ByteToMessageHandler(SNIHandler { bound.value.serve($0, on: channel) })
+        try channel.pipeline.syncOperations.addHandlers([reader, hello])
+    }
+
+    // MARK: Channel events
+
+    func handlerAdded(context: ChannelHandlerContext) {
+        self.context = context
+        if context.channel.isActive { opened() }
+    }
+
+    func channelActive(context: ChannelHandlerContext) {
+        opened()
+        context.fireChannelActive()
+    }
+
+    private func opened() {
+        let worker = configuration.worker
+        guard let context, worker.hellos[ObjectIdentifier(self)] == nil else { return }
+        // There is no way to say why before the handshake.
+        guard places.take(from: configuration.shared, for: context.channel.remoteAddress) == nil else { return close() }
+        worker.hellos[ObjectIdentifier(self)] = self
+        timer.set(configuration.clock.now + configuration.timeouts.header, for: self)
+    }
+
+    func handlerRemoved(context: ChannelHandlerContext) { leave() }
+    func channelInactive(context: ChannelHandlerContext) {
+        leave()
+        context.fireChannelInactive()
+    }
+
+    func errorCaught(context: ChannelHandlerContext, error: any Error) { close() }
+
+    /// Nothing is served before the name is known.
+    func channelRead(context: ChannelHandlerContext, data: NIOAny) {}
+
+    func deadlinePassed() { close() }
+
+    func close() { context?.channel.close(promise: nil) }
+
+    private func leave() {
+        context = nil
+        timer.cancel()
+        places.giveBack(to: configuration.shared)
+        configuration.worker.hellos[ObjectIdentifier(self)] = nil
+    }
+
+    // MARK: Name
+
+    private func serve(_ name: SNIResult, on channel: any Channel) -> EventLoopFuture<Void> {
+        let loop = channel.eventLoop
+        guard context != nil, let shared = configuration.worker.current?.shared, !shared.isDraining,
+            let interception = shared.state.interception
+        else {
+            close()
+            return loop.makeSucceededVoidFuture()
+        }
+        guard case .hostname(let host) = name, let origin = shared.authorizer.origin(named: host, on: identity) else {
+            channel.writeAndFlush(ByteBuffer(bytes: Self.unrecognizedName), promise: nil)
+            close()
+            return loop.makeSucceededVoidFuture()
+        }
+        let bound = NIOLoopBound((self, channel), eventLoop: loop)
+        return interception.context(for: origin.host, on: loop)
+            .map { tls in
+                let (hello, channel) = bound.value
+                hello.begin(tls, inPlaceOf: origin, on: channel)
+            }
+            .flatMapErrorWithEventLoop { _, loop in
+                bound.value.0.close()
+                return loop.makeSucceededVoidFuture()
+            }
+    }
+
+    private func begin(_ tls: NIOSSLContext, inPlaceOf origin: InterceptedOrigin, on channel: any Channel) {
+        guard let context, let current = configuration.worker.current else { return close() }
+        let pipeline = channel.pipeline.syncOperations
+        let connection = HTTP1ClientConnection(
+            configuration: current,
+            listener: identity.intercepting(origin),
+            listenerNumber: listenerNumber,
+            hasDirectSocket: false
+        )
+        places.giveBack(to: configuration.shared)
+        do {
+            let server = NIOSSLServerHandler(context: tls)
+            try pipeline.addHandler(server, position: .after(self))
+            try pipeline.addHandler(connection, position: .after(server))
+        } catch {
+            return close()
+        }
+        pipeline.removeHandler(context: context, promise: nil)
+    }
+
+    /// A fatal alert (RFC 8446 section 6): the record, then the level and the number of the alert.
+    private static let unrecognizedName: [UInt8] = [21, 3, 3, 0, 2, 2, 112]
+}
