@@ -89,6 +89,7 @@ struct EphemeralGateway: Sendable {
         plan.stateDirectory = folder
         // What the configuration lets pass without a credential; without such a listener, what is public on port 443.
         let connect = plan.listeners.map(\.connect).first { $0.unrouted == .tunnel } ?? ConnectPlan(unrouted: .tunnel)
+        let isOpenToUsers = plan.listeners.contains { if case .tcp = $0.address { true } else { false } }
         let address = ListenerPlan.Address.tcp(host: "127.0.0.1", port: 0)
         plan.listeners = [ListenerPlan(address: address, intercepts: true, connect: connect, span: span)]
         let socket = "\(folder)/admin.sock"
@@ -106,13 +107,17 @@ struct EphemeralGateway: Sendable {
             key: .file(path: "\(folder)/token.key")
         )
         plan.limits.drain = Self.drain
-        return try giveToken(&plan.access)
+        return try giveToken(&plan.access, isOpenToUsers: isOpenToUsers)
     }
 
-    private func giveToken(_ access: inout AccessPlan) throws(CommandFailure) -> ClientEnvironment.Proof? {
+    /// - Parameter isOpenToUsers: The configuration itself lets every user of this machine connect.
+    private func giveToken(
+        _ access: inout AccessPlan,
+        isOpenToUsers: Bool
+    ) throws(CommandFailure) -> ClientEnvironment.Proof? {
         let names = access.clients.map(\.name).sorted().joined(separator: ", ")
         guard let client else {
-            guard access.requiresClient(on: .loopback) else { return nil }
+            guard access.requiresClient(on: .loopback) else { return isOpenToUsers ? nil : addClient(&access) }
             throw CommandFailure(
                 .usage,
                 "the configuration asks for the token of a client (access.clients: \(names)); name the one whose place the "
@@ -123,10 +128,22 @@ struct EphemeralGateway: Sendable {
             let known = names.isEmpty ? "names none" : "names \(names)"
             throw CommandFailure(.usage, "there is no client \"\(LogText.clean(client))\"; access.clients \(known)")
         }
-        var random = SystemRandomNumberGenerator()
-        let token = Secret(Hexadecimal.random(bytes: 32, from: &random))
+        let token = Self.newToken()
         access.clients[index].proof = .token(token)
         return ClientEnvironment.Proof(client: client, token: token)
+    }
+
+    /// A socket let only some users in; a port lets all of them in.
+    private func addClient(_ access: inout AccessPlan) -> ClientEnvironment.Proof {
+        let (name, token) = ("exec", Self.newToken())
+        access.clients.append(AccessPlan.Client(name: name, proof: .token(token)))
+        access.requireClient = .true
+        return ClientEnvironment.Proof(client: name, token: token)
+    }
+
+    private static func newToken() -> Secret {
+        var random = SystemRandomNumberGenerator()
+        return Secret(Hexadecimal.random(bytes: 32, from: &random))
     }
 
     /// What an operator has locked is locked here, too.

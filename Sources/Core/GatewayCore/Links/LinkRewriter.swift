@@ -118,7 +118,9 @@ package final class LinkRewriter: Sendable {
             let start = peer == route && isByHost ? [] : place.prefix
             let found = start + rest
             let whole = found.isEmpty ? [UInt8(ascii: "/")] : found
-            if leads(whole, to: peer) { return gateway.path + whole }
+            let full = gateway.path + whole
+            // Two slashes in front would name another server.
+            if leads(whole, to: peer), !full.starts(with: Self.networkPath) { return full }
         }
         return nil
     }
@@ -143,6 +145,8 @@ package final class LinkRewriter: Sendable {
     private static func origin(_ scheme: Origin.Scheme, _ authority: String) -> Origin? {
         Origin(scheme: scheme, authority: authority.hasSuffix(":") ? String(authority.dropLast()) : authority)
     }
+
+    private static let networkPath = Array("//".utf8)
 
     // MARK: To the upstream
 
@@ -170,6 +174,8 @@ package final class LinkRewriter: Sendable {
         let stripped = if case .host = match { 0 } else { place.prefix.count }
         let target = place.base + inside.dropFirst(stripped)
         let rewritten = (target.isEmpty ? [UInt8(ascii: "/")] : target) + reference.tail
-        return isWhole || place.origin != own.origin ? Array(place.origin.description.utf8) + rewritten : rewritten
+        // Two slashes in front would name another server.
+        let needsOrigin = isWhole || place.origin != own.origin || rewritten.starts(with: Self.networkPath)
+        return needsOrigin ? Array(place.origin.description.utf8) + rewritten : rewritten
     }
 }

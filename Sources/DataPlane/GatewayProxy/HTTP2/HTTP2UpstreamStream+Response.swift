@@ -78,10 +78,19 @@ extension HTTP2UpstreamStream {
         hasReceivedHead = true
         guard !decoder.head.isInformational else {
             guard !isLast else { return fail("It ended the response with an informational one.") }
+            informationalCount += 1
+            guard informationalCount <= Self.maximumInformational else {
+                return fail("It sent more than \(Self.maximumInformational) informational responses.")
+            }
+            // Nothing else holds the upstream back: these have no flow control, and they are only advice.
+            guard exchange.clientIsWritable else { return }
             exchange.receiveInformational(decoder.head, head)
             return connection.flushLater(self)
         }
         length = DeclaredLength(decoder.head.framing)
+        guard !isLast || length.take(0, isLast: true) else {
+            return fail("It sent a response whose content is not as long as it says.")
+        }
         endsAsChunks = if case .untilClose = decoder.head.framing { true } else { false }
         follow(exchange.receive(decoder.head, head), head, exchange)
     }

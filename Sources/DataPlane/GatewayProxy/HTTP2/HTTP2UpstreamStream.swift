@@ -46,6 +46,8 @@ final class HTTP2UpstreamStream: UpstreamStream {
     /// The end of the response has come, and may be among ``arrivals``.
     var hasArrived = false
     var hasReceivedHead = false
+    var informationalCount = 0
+    static let maximumInformational = 64
     /// The connection was lost while the response was held back, or the upstream has reset the stream.
     var isLost = false
     var receiveWindow = ReceiveWindow(

@@ -23,7 +23,9 @@ struct TunnelDialer: Sendable {
 
     /// - Parameter done: Called on the event loop, on a later turn.
     func dial(_ done: @escaping (Result<Connection, GatewayProblem>) -> Void) {
-        guard let lookup = TunnelLookup() else {
+        let isAddress = IPAddress(destination.host) != nil
+        let lookup = isAddress ? nil : TunnelLookup.begin(for: destination.client)
+        guard isAddress || lookup != nil else {
             let detail = "Too many names of other connections are being looked up."
             let problem = GatewayProblem(.overloaded, detail, retryAfter: .seconds(1))
             return loop.assumeIsolated().execute { done(.failure(problem)) }
@@ -71,16 +73,32 @@ struct TunnelDialer: Sendable {
 private final class TunnelLookup: Sendable {
     /// With two questions each, fewer than ``NameLookup`` answers at a time.
     private static let maximum = 48
-    private static let count = Atomic<Int>(0)
+    /// Of one client, so that others can open tunnels beside it. Those without a name are one client.
+    private static let maximumPerClient = 12
+    /// By client.
+    private static let running = Mutex<[String?: Int]>([:])
 
-    init?() {
-        guard Self.count.add(1, ordering: .relaxed).newValue <= Self.maximum else {
-            Self.count.subtract(1, ordering: .relaxed)
-            return nil
+    private let client: String?
+
+    private init(for client: String?) { self.client = client }
+
+    /// - Returns: nil where too many run.
+    static func begin(for client: String?) -> TunnelLookup? {
+        let isAdmitted = running.withLock { running in
+            let own = running[client, default: 0]
+            guard own < maximumPerClient, running.values.reduce(0, +) < maximum else { return false }
+            running[client] = own + 1
+            return true
         }
+        return isAdmitted ? TunnelLookup(for: client) : nil
     }
 
-    deinit { Self.count.subtract(1, ordering: .relaxed) }
+    deinit {
+        Self.running.withLock { running in
+            let rest = running[client, default: 1] - 1
+            running[client] = rest > 0 ? rest : nil
+        }
+    }
 }
 
 /// Leaves out the addresses that must not be dialled.
@@ -91,11 +109,12 @@ private final class TunnelResolver: Resolver, Sendable {
     /// Until both kinds of addresses are asked for.
     private let lookup: NIOLoopBoundBox<(lookup: TunnelLookup, isAskedOnce: Bool)?>
 
-    init(_ destination: TunnelDestination, own: Set<IPAddress>, lookup: TunnelLookup, loop: any EventLoop) {
+    /// - Parameter lookup: nil for an address, which nobody is asked for.
+    init(_ destination: TunnelDestination, own: Set<IPAddress>, lookup: TunnelLookup?, loop: any EventLoop) {
         self.destination = destination
         self.own = own
         resolver = UpstreamResolver(loop: loop)
-        self.lookup = NIOLoopBoundBox((lookup, false), eventLoop: loop)
+        self.lookup = NIOLoopBoundBox(lookup.map { ($0, false) }, eventLoop: loop)
     }
 
     func initiateAQuery(host: String, port: Int) -> EventLoopFuture<[SocketAddress]> {
