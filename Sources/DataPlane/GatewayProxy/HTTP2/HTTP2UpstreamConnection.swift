@@ -46,7 +46,7 @@ final class HTTP2UpstreamConnection: ChannelInboundHandler, DeadlineKeeper {
     // What is sent.
     /// The initial window of each stream, as the upstream's settings have it.
     var peerStreamWindow = SendWindow.initial
-    var maximumFrame = 16_384
+    var maximumFrame = HTTP2Configuration.frameSize
     var sendWindow = SendWindow()
     /// Streams that wait for room on the connection, in turn.
     var waiting: [HTTP2UpstreamStream] = []
@@ -83,36 +83,6 @@ final class HTTP2UpstreamConnection: ChannelInboundHandler, DeadlineKeeper {
 
     var isOpen: Bool { phase == .open && !isRetired }
     var scheme: Origin.Scheme { origin.scheme }
-
-    /// Frames of the connection: what the upstream may send, and what of it is too much.
-    static func frameHandler(_ limits: Limits) -> NIOHTTP2Handler {
-        var connection = NIOHTTP2Handler.ConnectionConfiguration()
-        connection.initialSettings = [
-            HTTP2Setting(parameter: .enablePush, value: 0),
-            HTTP2Setting(parameter: .maxConcurrentStreams, value: 0),
-            HTTP2Setting(parameter: .initialWindowSize, value: streamWindow),
-            HTTP2Setting(parameter: .maxHeaderListSize, value: HTTP2Configuration.headerList(limits)),
-        ]
-        // Both are judged where the fields are read (HTTP2ResponseHead, DeclaredLength).
-        connection.headerBlockValidation = .disabled
-        connection.contentLengthValidation = .disabled
-        let headerFrames = HTTP2Configuration.headerList(limits) / HTTP2Configuration.frameSize
-        connection.maximumSequentialContinuationFrames = max(5, headerFrames + 1)
-        connection.maximumSequentialEmptyDataFrames = 16
-        // What comes for one that was reset may be on its way.
-        connection.maximumRecentlyResetStreams = 1000
-        connection.maximumBufferedControlFrames = 1000
-        // Servers measure the way with PING, and reset each stream whose request they did not want whole: in 30 s a busy
-        // connection brings more of both than the library allows.
-        connection.controlFrameRateLimit.maximumCount = 10_000
-        var stream = NIOHTTP2Handler.StreamConfiguration()
-        stream.streamResetFrameRateLimit.maximumCount = 10_000
-        return NIOHTTP2Handler(
-            mode: .client,
-            connectionConfiguration: connection,
-            streamConfiguration: stream
-        )
-    }
 
     // MARK: Opening
 
