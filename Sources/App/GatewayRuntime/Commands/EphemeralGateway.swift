@@ -65,7 +65,11 @@ struct EphemeralGateway: Sendable {
         await gateway.stop()
         if let failure = await running.value {
             log.show()
-            if case .success(0) = result { result = .failure(failure) }
+            switch result {
+            // What has ended the gateway says more than that it did not start.
+            case .success(0), .failure: result = .failure(failure)
+            case .success: break
+            }
         }
         return try result.get()
     }
@@ -74,7 +78,13 @@ struct EphemeralGateway: Sendable {
     private static func wait(for gateway: Gateway, _ log: LogTail) async throws(CommandFailure) {
         let deadline = ContinuousClock.now + startLimit
         while !gateway.isServing {
-            guard !log.hasEnded, .now < deadline else { throw CommandFailure(.failed, "the gateway does not start") }
+            guard !log.hasEnded, .now < deadline else {
+                throw CommandFailure(
+                    .failed,
+                    "the gateway of the program has not started within \(startLimit.components.seconds) s; to see why, "
+                        + "run: authgateway run"
+                )
+            }
             try? await Task.sleep(for: .milliseconds(2))
         }
     }
@@ -110,18 +120,17 @@ struct EphemeralGateway: Sendable {
     }
 
     private func giveToken(_ access: inout AccessPlan) throws(CommandFailure) -> ClientEnvironment.Proof? {
-        let names = access.clients.map(\.name).sorted().joined(separator: ", ")
+        let names = access.clients.map(\.name).sorted()
         guard let client else {
             guard access.requiresClient(on: .loopback) else { return nil }
             throw CommandFailure(
                 .usage,
-                "the configuration asks for the token of a client (access.clients: \(names)); name the one whose place the "
-                    + "program takes, with --client NAME. It needs no token"
+                "the configuration asks for the token of a client (access.clients: \(names.joined(separator: ", "))); name "
+                    + "the one whose place the program takes, with --client NAME. It needs no token"
             )
         }
         guard let index = access.clients.firstIndex(where: { $0.name == client }) else {
-            let known = names.isEmpty ? "names none" : "names \(names)"
-            throw CommandFailure(.usage, "there is no client \"\(LogText.clean(client))\"; access.clients \(known)")
+            throw ClientTokenSource.unknown(client, among: names)
         }
         var random = SystemRandomNumberGenerator()
         let token = Secret(Hexadecimal.random(bytes: 32, from: &random))

@@ -21,9 +21,9 @@ final class HTTP2UpstreamConnection: ChannelInboundHandler, DeadlineKeeper {
         case closed
     }
 
-    /// What may wait for one client.
+    /// Maximum content of one response that may wait for its client.
     static let streamWindow = 262_144
-    /// So that streams whose clients take nothing do not hold up the others.
+    /// As large as all streams together: streams whose clients take nothing do not stop the others.
     private static let connectionWindow = 100 * streamWindow
 
     let pool: UpstreamPool
@@ -55,9 +55,9 @@ final class HTTP2UpstreamConnection: ChannelInboundHandler, DeadlineKeeper {
     private var needsFlush = false
     // What is received.
     var receiveWindow = ReceiveWindow(target: connectionWindow, size: SendWindow.initial)
-    /// Something was sent to their clients in this read.
+    /// Their clients are flushed at the end of this read.
     private var unflushed: [HTTP2UpstreamStream] = []
-    /// Whether the connection still lives was asked, and there was no answer yet.
+    /// A PING was sent, and its answer has not come.
     var isProbing = false
     var restsUntil: NIODeadline?
 
@@ -118,7 +118,7 @@ final class HTTP2UpstreamConnection: ChannelInboundHandler, DeadlineKeeper {
     /// - Parameter code: Tells the upstream that the stream is over before its time.
     func end(_ stream: HTTP2UpstreamStream, _ code: HTTP2ErrorCode?) {
         guard stream.phase != .over else { return }
-        take(stream.receiveWindow.held)
+        credit(stream.receiveWindow.held)
         stream.drop()
         let isClosed = stream.hasArrived && stream.outgoing.isEnded
         if let id = stream.id, streams.removeValue(forKey: id) != nil, let code, phase == .open, !isClosed {
