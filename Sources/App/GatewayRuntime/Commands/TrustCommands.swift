@@ -142,7 +142,7 @@ package struct TrustCommands: Sendable {
         switch error {
         case let error as PrivateFile.Failure: error.reason
         case let error as BoundedFile.Failure: error.message
-        default: error.localizedDescription
+        default: "its folder cannot be made"
         }
     }
 
