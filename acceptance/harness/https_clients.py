@@ -312,7 +312,7 @@ CLIENTS = [
         {},
         prepare=chromium_trust,
         proves_itself=False,
-        note="A person types the token for the proxy. The authority is in the user's NSS database: `certutil -d sql:$HOME/.pki/nssdb -A -t C,, -n authgateway -i FILE`.",
+        note="A person types the token for the proxy. The authority is in the user's NSS database: `certutil -d sql:$HOME/.pki/nssdb -A -t C,, -n local-authority -i FILE`.",
     ),
     Client("openai", python(SDKS["api.openai.com"], "openai"), HTTPS_PROXY, OPENSSL),
     Client("anthropic", python(SDKS["api.anthropic.com"], "anthropic"), HTTPS_PROXY, OPENSSL),

@@ -3,6 +3,7 @@
 import contextlib
 import socket
 import struct
+import threading
 import time
 
 import pytest
@@ -92,11 +93,22 @@ def test_windows_that_overflow(flooded):
     assert_calmed(client, ErrorCodes.FLOW_CONTROL_ERROR)
 
 
-def test_more_than_the_window_allows(flooded):
-    _, client = flooded
-    stream = client.begin(("expect", "100-continue"), method="POST", path="/api/slow", end=False)
-    client.send(client.frame(0, 0, stream, b"x" * 16_384) * 20)
-    client.receive()
+def test_more_than_the_window_allows(served, make_script):
+    """The upstream takes nothing, so the window of the stream stays as it is."""
+    done = threading.Event()
+    gateway = served(plain_config(make_script(lambda wire, number: (wire.head(), done.wait(30)))))
+    with contextlib.closing(gateway.client()) as client:
+        client.until(lambda: client.settings)
+        stream = client.begin(method="POST", end=False)
+        # More than the buffers of the system hold on both sides.
+        for _ in range(64):
+            client.send(client.frame(0, 0, stream, b"x" * 16_384) * 64)
+        while not client.ended and client.responses[stream].reset is None:
+            client.receive()
+        done.set()
+        assert client.responses[stream].reset == ErrorCodes.FLOW_CONTROL_ERROR or client.goaways == [ErrorCodes.FLOW_CONTROL_ERROR]
+    with contextlib.closing(gateway.client()) as other:
+        assert other.ask(path="/nowhere").status == 404
 
 
 def test_streams_beyond_the_limit(served, make_script):

@@ -46,9 +46,9 @@ struct AuthorityCreateCommand: AsyncParsableCommand {
             Examples:
               authgateway ca create && sudo authgateway ca install
 
-            A gateway makes it by itself when it starts. This is for who wants to install
-            it before. It needs a listener with intercept: true and a route to an https
-            upstream.
+            A gateway makes it by itself when it starts. With this command it can be
+            installed before. It needs a listener with intercept: true and a route to an
+            https upstream.
 
             Exit codes: 0 done, 1 failed, or a gateway runs, 3 configuration.
             """
@@ -70,8 +70,8 @@ struct AuthorityStatusCommand: AsyncParsableCommand {
               authgateway ca status
               authgateway exec -- authgateway ca status
 
-            Looks at the system's certificates, the trust stores of Java, and the files
-            that variables such as SSL_CERT_FILE name here. Changes nothing.
+            Looks at the certificates of the system, the trust stores of Java, and the
+            files that variables such as SSL_CERT_FILE name. Changes nothing.
 
             Exit codes: 0 done, 1 there is no authority, 3 configuration.
             """
@@ -92,9 +92,9 @@ struct AuthorityInstallCommand: AsyncParsableCommand {
             Examples:
               sudo authgateway ca install
 
-            Uses update-ca-certificates, trust or security, whichever the machine has,
-            and keytool for a Java whose trust store does not follow the system. Says
-            what it did. Only root can. Repeat it after a new host has made a new
+            Uses update-ca-certificates, trust or security, whichever the machine has.
+            Uses keytool for a Java whose trust store does not follow the system. Prints
+            what it did. Needs root. Repeat it when a new host has made a new
             certificate. Programs that `authgateway exec` starts do not need it.
 
             Exit codes: 0 done, 1 failed, 3 configuration.
@@ -117,7 +117,7 @@ struct AuthorityUninstallCommand: AsyncParsableCommand {
               sudo authgateway ca uninstall
 
             Removes all that `authgateway ca install` has installed, also certificates
-            that the authority has replaced since. Only root can.
+            that the authority has replaced since. Needs root.
 
             Exit codes: 0 done, 1 failed, 3 configuration.
             """

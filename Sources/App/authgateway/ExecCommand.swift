@@ -46,13 +46,17 @@ struct ExecCommand: AsyncParsableCommand {
             with the certificates that the machine trusts and those of the local
             authority. It needs a listener on loopback with intercept: true.
 
-            With --ephemeral it has a gateway of its own, with a state directory and a
-            port of its own, which are gone afterwards, its audit log too. Tokens are
-            fetched anew: a credential that a login gave has none there.
+            Requests to hosts without a route pass where the listener has
+            connect: {unrouted: tunnel}. Otherwise they are refused.
 
-            The exit code is that of the program; 127 where it is not found, 126 where it
-            cannot be run. With --ephemeral, signals are passed on, and 128+N tells that
-            signal N has ended it.
+            With --ephemeral it has a gateway of its own, with its own port and state
+            directory. They are gone afterwards, and so is the audit log. Tokens are
+            fetched anew: a credential that needs a login has none there.
+
+            The exit code is that of the program; 127 when it is not found, 126 when it
+            cannot be run. With --ephemeral, signals are passed on, and 128+N says that
+            signal N has ended it. Before the program runs: 1 failed, 2 usage,
+            3 configuration, 4 no gateway answers.
             """
     )
 
@@ -95,17 +99,17 @@ struct ExecCommand: AsyncParsableCommand {
 struct EnvCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "env",
-        abstract: "Print the variables that programs use the gateway with.",
+        abstract: "Print the variables with which programs use the gateway.",
         discussion: """
             Examples:
               eval "$(authgateway env)"
               authgateway env --format dotenv > .env
               authgateway env --format docker > gateway.env
 
-            Sets the proxy for all programs, and the certificates to trust: those of the
-            machine, those that variables such as SSL_CERT_FILE name now, and those of the
-            local authority. Needs a running gateway with a listener on loopback that has
-            intercept: true.
+            They name the proxy, and a file with the certificates to trust: those of the
+            machine, of the local authority, and those that variables such as
+            SSL_CERT_FILE name now. Needs a running gateway with a listener on loopback
+            that has intercept: true.
 
             With --client the token is part of the proxy's URL. Keep what is printed as
             you keep a token.

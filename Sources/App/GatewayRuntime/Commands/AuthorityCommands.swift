@@ -1,7 +1,6 @@
 import Foundation
 import GatewayCore
 import GatewayLocalAuthority
-import Logging
 
 /// What `ca …` does with the local authority itself: makes, shows and replaces it, and says who trusts it.
 package struct AuthorityCommands: Sendable {
@@ -101,13 +100,7 @@ package struct AuthorityCommands: Sendable {
                 ? "no route leads to an https:// upstream" : "no listener has intercept: true (listeners.proxy)"
             throw CommandFailure(.configuration, "there is nothing to sign for: \(reason)")
         }
-        let logger = LogOutput.standardError.logger("authgateway.audit", level: .error)
-        let storage: Storage
-        do throws(StateError) {
-            storage = try await Storage(Storage.Places(plan), clock: SystemClock(), logger: logger)
-        } catch {
-            throw CommandFailure(error)
-        }
+        let storage = try await Storage.ofStoppedGateway(Storage.Places(plan))
         let result = await work(storage.authority, plan)
         AdminToken.remove(in: plan.stateDirectory)
         await storage.close()

@@ -1,6 +1,6 @@
 import GatewayCore
 
-/// What `env` does: prints the variables that programs use the gateway with.
+/// What `env` does: prints the variables with which programs use the gateway.
 package struct EnvOperation: Sendable {
     private let configuration: String
     private let source: ClientTokenSource

@@ -7,8 +7,6 @@ import Synchronization
 
 /// A gateway for one program: with a state directory of its own, on free ports, gone without a trace afterwards.
 struct EphemeralGateway: Sendable {
-    /// How long requests may go on that the program has left behind.
-    private static let drain: Duration = .seconds(1)
     private static let startLimit: Duration = .seconds(20)
 
     let configuration: String
@@ -24,8 +22,7 @@ struct EphemeralGateway: Sendable {
         let folder = try Self.makeFolder()
         // Also when a signal ends the program: it is passed on, and this process goes on to here.
         defer { try? FileManager.default.removeItem(atPath: folder) }
-        var plan = file.plan
-        let token = try prepare(&plan, in: folder)
+        let (plan, token) = try prepare(file.plan, in: folder)
         let log = LogTail()
         var options = GatewayOptions(output: LogOutput(format: .text) { log.add($0) })
         options.logLevel = .notice
@@ -51,8 +48,7 @@ struct EphemeralGateway: Sendable {
             guard case .endpoint(let endpoint) = offer.choice else {
                 throw CommandFailure(.failed, "no listener is open")
             }
-            let proof = token.map { ClientEnvironment.Proof(client: $0.client, token: $0.token) }
-            let access = try ClientAccess(endpoint, proof: proof, hosts: offer.hosts, stateDirectory: folder)
+            let access = try ClientAccess(endpoint, proof: token, hosts: offer.hosts, stateDirectory: folder)
             try await Self.wait(for: gateway, log)
             if let status = Self.interruption(signals) {
                 result = .success(status)
@@ -65,7 +61,11 @@ struct EphemeralGateway: Sendable {
         await gateway.stop()
         if let failure = await running.value {
             log.show()
-            if case .success(0) = result { result = .failure(failure) }
+            switch result {
+            // What has ended the gateway says more than that it did not start.
+            case .success(0), .failure: result = .failure(failure)
+            case .success: break
+            }
         }
         return try result.get()
     }
@@ -74,59 +74,49 @@ struct EphemeralGateway: Sendable {
     private static func wait(for gateway: Gateway, _ log: LogTail) async throws(CommandFailure) {
         let deadline = ContinuousClock.now + startLimit
         while !gateway.isServing {
-            guard !log.hasEnded, .now < deadline else { throw CommandFailure(.failed, "the gateway does not start") }
+            guard !log.hasEnded, .now < deadline else {
+                throw CommandFailure(
+                    .failed,
+                    "the gateway of the program has not started within \(startLimit.components.seconds) s; to see why, "
+                        + "run: authgateway run"
+                )
+            }
             try? await Task.sleep(for: .milliseconds(2))
         }
     }
 
     // MARK: The plan
 
-    /// Gives the plan its own places, and the program a token of its own in the place of the client's.
-    private func prepare(_ plan: inout Plan, in folder: String) throws(CommandFailure) -> ClientEnvironment.Proof? {
-        let locks = CredentialLocks.path(in: plan.stateDirectory)
-        try copyLocks(locks, to: CredentialLocks.path(in: folder))
-        let span = plan.listeners.first?.span ?? SourceSpan(file: 0, line: 1, column: 1)
-        plan.stateDirectory = folder
-        // What the configuration lets pass without a credential; without such a listener, what is public on port 443.
-        let connect = plan.listeners.map(\.connect).first { $0.unrouted == .tunnel } ?? ConnectPlan(unrouted: .tunnel)
-        let isOpenToUsers = plan.listeners.contains { if case .tcp = $0.address { true } else { false } }
-        let address = ListenerPlan.Address.tcp(host: "127.0.0.1", port: 0)
-        plan.listeners = [ListenerPlan(address: address, intercepts: true, connect: connect, span: span)]
-        let socket = "\(folder)/admin.sock"
-        // The system takes no longer path; TMPDIR may be one.
-        let isShort = socket.utf8.count <= 103
-        plan.admin = AdminPlan(
-            address: isShort ? .unix(path: socket, allowedUsers: []) : .tcp(host: "127.0.0.1", port: 0),
-            requiresToken: true
-        )
-        plan.audit.path = "\(folder)/audit.sqlite"
-        plan.audit.anchor = nil
-        plan.tokens = TokenPlan(
-            store: .memory,
-            path: "\(folder)/tokens.sqlite",
-            key: .file(path: "\(folder)/token.key")
-        )
-        plan.limits.drain = Self.drain
-        return try giveToken(&plan.access, isOpenToUsers: isOpenToUsers)
+    /// - Returns: The plan, and what the program proves itself with.
+    private func prepare(
+        _ file: Plan,
+        in folder: String
+    ) throws(CommandFailure) -> (Plan, ClientEnvironment.Proof?) {
+        try copyLocks(CredentialLocks.path(in: file.stateDirectory), to: CredentialLocks.path(in: folder))
+        var plan = file.ephemeral(in: folder)
+        let isOpenToUsers = file.listeners.contains { if case .tcp = $0.address { true } else { false } }
+        let token = try giveToken(&plan.access, isOpenToUsers: isOpenToUsers)
+        return (plan, token)
     }
 
+    /// Gives the program a token of its own in the place of the client's.
+    ///
     /// - Parameter isOpenToUsers: The configuration itself lets every user of this machine connect.
     private func giveToken(
         _ access: inout AccessPlan,
         isOpenToUsers: Bool
     ) throws(CommandFailure) -> ClientEnvironment.Proof? {
-        let names = access.clients.map(\.name).sorted().joined(separator: ", ")
+        let names = access.clients.map(\.name).sorted()
         guard let client else {
             guard access.requiresClient(on: .loopback) else { return isOpenToUsers ? nil : addClient(&access) }
             throw CommandFailure(
                 .usage,
-                "the configuration asks for the token of a client (access.clients: \(names)); name the one whose place the "
-                    + "program takes, with --client NAME. It needs no token"
+                "the configuration asks for the token of a client (access.clients: \(names.joined(separator: ", "))); name "
+                    + "the one whose place the program takes, with --client NAME. It needs no token"
             )
         }
         guard let index = access.clients.firstIndex(where: { $0.name == client }) else {
-            let known = names.isEmpty ? "names none" : "names \(names)"
-            throw CommandFailure(.usage, "there is no client \"\(LogText.clean(client))\"; access.clients \(known)")
+            throw ClientTokenSource.unknown(client, among: names)
         }
         let token = Self.newToken()
         access.clients[index].proof = .token(token)

@@ -1,6 +1,5 @@
 import Foundation
 import GatewayCore
-import Logging
 
 /// What `key …` does: asks the running gateway, or works on its files when none runs.
 package struct KeyCommands: Sendable {
@@ -38,13 +37,7 @@ package struct KeyCommands: Sendable {
                 "\(failure.description)\nand there is no token store \(plan.tokens.path) to encrypt anew"
             )
         }
-        let logger = LogOutput.standardError.logger("authgateway.audit", level: .error)
-        let storage: Storage
-        do throws(StateError) {
-            storage = try await Storage(Storage.Places(plan), clock: SystemClock(), logger: logger)
-        } catch {
-            throw CommandFailure(error)
-        }
+        let storage = try await Storage.ofStoppedGateway(Storage.Places(plan))
         Console.writeError("No gateway runs here; this works on its files in \(LogText.clean(plan.stateDirectory)).\n")
         let result = await storage.keyRotation?.rotate() ?? .failure(KeyRotation.noStore)
         await storage.close()

@@ -111,7 +111,7 @@ package struct TrustCommands: Sendable {
                 )
                 try PrivateFile.replace(target, with: content, mode: 0o644)
             } catch {
-                throw CommandFailure(.failed, "cannot write \(target); nothing more was done")
+                throw CommandFailure(.failed, "cannot write \(target): \(Self.reason(error)); nothing more was done")
             }
             return "wrote \(target)\n"
         case .remove(let path):
@@ -134,7 +134,15 @@ package struct TrustCommands: Sendable {
             )
             try PrivateFile.replace(path, with: Array(text.utf8))
         } catch {
-            throw CommandFailure(.failed, "cannot write \(path)")
+            throw CommandFailure(.failed, "cannot write \(path): \(Self.reason(error))")
+        }
+    }
+
+    private static func reason(_ error: any Error) -> String {
+        switch error {
+        case let error as PrivateFile.Failure: error.reason
+        case let error as BoundedFile.Failure: error.message
+        default: "its folder cannot be made"
         }
     }
 

@@ -25,10 +25,7 @@ package struct ClientTokenSource: Sendable {
         clients: [String],
         isNeeded: Bool
     ) throws(CommandFailure) -> ClientEnvironment.Proof? {
-        if let client, !clients.contains(client) {
-            let known = clients.isEmpty ? "names none" : "names \(clients.sorted().joined(separator: ", "))"
-            throw CommandFailure(.usage, "there is no client \"\(LogText.clean(client))\"; access.clients \(known)")
-        }
+        if let client, !clients.contains(client) { throw Self.unknown(client, among: clients) }
         if file != nil || variable != nil {
             return ClientEnvironment.Proof(client: client ?? "client", token: try named())
         }
@@ -42,6 +39,12 @@ package struct ClientTokenSource: Sendable {
             "the listener asks for the token of a client (access.clients); name the client, and where its token is if the "
                 + "configuration does not hold it:\n  --client \(ShellWord.quoted(example)) --client-token-file FILE"
         )
+    }
+
+    /// - Parameter clients: The names of `access.clients`.
+    static func unknown(_ client: String, among clients: [String]) -> CommandFailure {
+        let known = clients.isEmpty ? "names none" : "names \(clients.sorted().joined(separator: ", "))"
+        return CommandFailure(.usage, "there is no client \"\(LogText.clean(client))\"; access.clients \(known)")
     }
 
     private func named() throws(CommandFailure) -> Secret {

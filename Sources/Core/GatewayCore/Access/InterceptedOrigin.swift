@@ -1,4 +1,4 @@
-/// The server that a client has asked for by CONNECT, or by the name in its TLS hello, and in whose place the gateway answers on that connection.
+/// The server in whose place the gateway answers on a connection. The client has named it by CONNECT, or in its TLS hello.
 package final class InterceptedOrigin: Sendable {
     /// In lower case, without a port.
     package let host: String

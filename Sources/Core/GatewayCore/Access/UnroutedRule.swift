@@ -5,7 +5,7 @@ extension ConnectPlan {
     /// - Parameter host: In lower case, without a port.
     func refusal(host: String, port: Int) -> GatewayProblem? {
         guard unrouted == .tunnel else {
-            return Self.noRoute(host, port, "Add one, or do not use this proxy for it.")
+            return Self.noRoute(host, port, "Add one, or set connect.unrouted: tunnel on this listener.")
         }
         guard ports.contains(port) else {
             return Self.noRoute(host, port, "Port \(port) is not among connect.ports of this listener.")

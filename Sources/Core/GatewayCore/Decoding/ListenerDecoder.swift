@@ -153,8 +153,9 @@ enum ListenerDecoder {
     private static func unix(_ fields: ConfigFields) -> ListenerPlan.Address? {
         let users = users(fields)
         guard let path = fields.filePath("unix") else { return nil }
-        guard path.utf8.count <= 103 else {
-            fields.error("unix", "the path of a socket has at most 103 bytes; this one has \(path.utf8.count)")
+        let maximum = ListenerPlan.Address.maximumSocketPath
+        guard path.utf8.count <= maximum else {
+            fields.error("unix", "the path of a socket has at most \(maximum) bytes; this one has \(path.utf8.count)")
             return nil
         }
         return .unix(path: path, allowedUsers: users)

@@ -41,13 +41,14 @@ package enum GRPCStatus: Int, Sendable {
 
     /// Percent-encoded: printable ASCII stands for itself, except for `%`.
     private static func message(_ text: String) -> String {
-        text.utf8.reduce(into: "") { message, byte in
-            if (0x20..<0x7F).contains(byte), byte != 0x25 {
-                message.unicodeScalars.append(Unicode.Scalar(byte))
+        var message: [UInt8] = []
+        for byte in text.utf8 {
+            if (0x20..<0x7F).contains(byte), byte != UInt8(ascii: "%") {
+                message.append(byte)
             } else {
-                let digits = String(byte, radix: 16, uppercase: true)
-                message += byte < 16 ? "%0\(digits)" : "%\(digits)"
+                PercentEncoding.append(escapeOf: byte, to: &message)
             }
         }
+        return String(decoding: message, as: UTF8.self)
     }
 }

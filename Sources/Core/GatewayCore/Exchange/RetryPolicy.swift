@@ -1,7 +1,7 @@
 /// Decides when a request is sent to the upstream again.
 ///
-/// A request is sent again once because its token was rejected, once per token because a pooled connection was lost, and three times
-/// because the upstream refused to look at it.
+/// A request is sent again once because its token was rejected, and once per token because a pooled connection was lost. It is sent
+/// again up to three times because the upstream refused to look at it.
 package enum RetryPolicy {
     /// What has become of the request so far.
     package struct Attempt: Hashable, Sendable {

@@ -72,6 +72,20 @@ package struct RequestHead: ~Copyable, Sendable {
     /// A browser says where it comes from.
     package var mayBeOfPage: Bool { !present.isDisjoint(with: [.origin, .secFetchSite]) }
 
+    /// The client takes trailers (RFC 9110 section 10.1.4).
+    package func takesTrailers(_ bytes: borrowing Span<UInt8>) -> Bool {
+        for field in section.fields where field.kind == .te {
+            var start = field.value.lowerBound
+            while start < field.value.upperBound {
+                var end = start
+                while end < field.value.upperBound, bytes[end] != 0x2C { end += 1 }
+                if bytes.equalsLowercased(bytes.trimmed(start..<end), "trailers") { return true }
+                start = end + 1
+            }
+        }
+        return false
+    }
+
     package func first(_ kind: FieldKind) -> HeadField? { section.fields.first { $0.kind == kind } }
 
     /// nil where there is none, or more than one.

@@ -54,7 +54,7 @@ package struct HTTP2FieldLines: Sendable {
         guard isLowercaseToken(bytes, name) else { return .invalidName }
         if let reason = check(bytes, value: value) { return reason }
         return switch FieldKind.classify(bytes, name) {
-        case .connection, .keepAlive, .proxyConnection, .transferEncoding, .upgrade: .connectionField
+        case let kind where kind.isForbiddenInHTTP2: .connectionField
         case .te where !bytes.equalsLowercased(value, "trailers"): .invalidTE
         default: nil
         }

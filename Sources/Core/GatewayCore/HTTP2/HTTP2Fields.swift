@@ -14,7 +14,7 @@ package enum HTTP2Fields {
             while colon < bytes.count, bytes[colon] != 0x3A { colon += 1 }
             let end = endOfLine(bytes, from: colon)
             guard colon < end else { return }
-            if !isOfConnection(bytes, line..<colon) {
+            if !FieldKind.classify(bytes, line..<colon).isForbiddenInHTTP2 {
                 body(lowercased(bytes, line..<colon), text(bytes, bytes.trimmed(colon + 1..<end)))
             }
             line = end + 2
@@ -28,13 +28,6 @@ package enum HTTP2Fields {
         var end = start
         while end < bytes.count, bytes[end] != 0x0D { end += 1 }
         return end
-    }
-
-    private static func isOfConnection(_ bytes: borrowing Span<UInt8>, _ name: Range<Int>) -> Bool {
-        switch FieldKind.classify(bytes, name) {
-        case .connection, .keepAlive, .proxyConnection, .transferEncoding, .upgrade: true
-        default: false
-        }
     }
 
     private static func lowercased(_ bytes: borrowing Span<UInt8>, _ range: Range<Int>) -> String {

@@ -77,15 +77,9 @@ package struct HTTP2RequestHead: Sendable {
         if !hasContent, let contentLength, contentLength.utf8.contains(where: { $0 != 0x30 }) {
             throw .contentLengthMismatch
         }
-        var head = HTTP2FieldLines(behind: Array("\(method) \(target) HTTP/1.1\r\n".utf8))
-        for host in try hostLines() { head.append(lines: Array("host: \(host)\r\n".utf8)) }
         // What follows a CONNECT is no content.
-        if hasContent, contentLength == nil, method != "CONNECT" {
-            head.append(lines: Array("transfer-encoding: chunked\r\n".utf8))
-        }
-        fields.end()
-        head.append(lines: fields.bytes)
-        return head.bytes
+        let isChunked = hasContent && contentLength == nil && method != "CONNECT"
+        return try written(behind: "\(method) \(target)", with: isChunked ? "transfer-encoding: chunked\r\n" : "")
     }
 
     private consuming func webSocketHead(
@@ -93,10 +87,17 @@ package struct HTTP2RequestHead: Sendable {
         key: () -> String
     ) throws(HTTP2Malformation) -> [UInt8] {
         let target = try target("GET", mustBeTLS: mustBeTLS)
-        var head = HTTP2FieldLines(behind: Array("GET \(target) HTTP/1.1\r\n".utf8))
+        let key = hasWebSocketKey ? "" : "sec-websocket-key: \(key())\r\n"
+        return try written(behind: "GET \(target)", with: "connection: Upgrade\r\nupgrade: websocket\r\n\(key)")
+    }
+
+    /// - Parameters:
+    ///   - start: Method and target.
+    ///   - lines: Fields that HTTP/2 has in another form, each with its line end.
+    private consuming func written(behind start: String, with lines: String) throws(HTTP2Malformation) -> [UInt8] {
+        var head = HTTP2FieldLines(behind: Array("\(start) HTTP/1.1\r\n".utf8))
         for host in try hostLines() { head.append(lines: Array("host: \(host)\r\n".utf8)) }
-        head.append(lines: Array("connection: Upgrade\r\nupgrade: websocket\r\n".utf8))
-        if !hasWebSocketKey { head.append(lines: Array("sec-websocket-key: \(key())\r\n".utf8)) }
+        head.append(lines: Array(lines.utf8))
         fields.end()
         head.append(lines: fields.bytes)
         return head.bytes

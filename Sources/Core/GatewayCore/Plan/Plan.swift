@@ -68,6 +68,9 @@ package struct ListenerPlan: Hashable, Sendable {
         case tcp(host: String, port: Int)
         /// Created with mode 0600. Only these peer uids may connect besides our own.
         case unix(path: String, allowedUsers: [UInt32])
+
+        /// Bytes that the system takes as the path of a socket.
+        package static let maximumSocketPath = 103
     }
 
     package struct TLS: Hashable, Sendable {

@@ -52,11 +52,15 @@ package enum PercentEncoding {
             case 0x20 where isForm:
                 bytes.append(UInt8(ascii: "+"))
             default:
-                bytes.append(UInt8(ascii: "%"))
-                bytes.append(upperHexDigit(byte >> 4))
-                bytes.append(upperHexDigit(byte & 0x0F))
+                append(escapeOf: byte, to: &bytes)
             }
         }
+    }
+
+    static func append(escapeOf byte: UInt8, to bytes: inout [UInt8]) {
+        bytes.append(UInt8(ascii: "%"))
+        bytes.append(upperHexDigit(byte >> 4))
+        bytes.append(upperHexDigit(byte & 0x0F))
     }
 
     /// What the escape at `index` stands for; nil when there is none, or it is broken.

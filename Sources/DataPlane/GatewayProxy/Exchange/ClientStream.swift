@@ -34,18 +34,15 @@ protocol ClientStream: AnyObject {
     var request: RequestMessage { get }
     /// The client's address as `Forwarded` names it; nil on a unix socket.
     var clientAddress: String? { get }
-    /// The same for the log: on a unix socket, `unix`.
-    var peer: String { get }
+    /// The listener that accepted its connection.
+    var identity: ListenerIdentity { get }
     var isTLS: Bool { get }
-    /// Where clients see the listener, where the configuration says so.
-    var publicURL: GatewayURL? { get }
     /// Content has come that the exchange has not taken yet.
     var hasUnreadContent: Bool { get }
     /// The exchange takes more of the request.
     func resumeRequest()
-    /// The upstream connection for the requests that this connection brings from this client. One to another pool, or for another
-    /// client, is closed for it.
-    func privateConnection(to pool: UpstreamPool, for client: String?) -> PrivateConnection
+    /// The upstream connection that only its requests use (`connection_auth: true`).
+    var privateConnection: PrivateConnection? { get set }
 
     // MARK: Response
 
@@ -100,6 +97,22 @@ protocol ClientStream: AnyObject {
     /// When it passes, ``ExchangeDriver/deadlinePassed()`` is called. There is one for each exchange.
     func setDeadline(_ amount: TimeAmount)
     func clearDeadline()
+}
+
+extension ClientStream {
+    /// ``clientAddress`` for the log: `unix` on a unix socket.
+    var peer: String { clientAddress ?? (identity.reach == .unix ? "unix" : "unknown") }
+    /// Where clients see the listener, where the configuration says so.
+    var publicURL: GatewayURL? { identity.publicURL }
+
+    /// The private connection for this client's requests to this pool. One to another pool, or for another client, is closed for it.
+    func privateConnection(to pool: UpstreamPool, for client: String?) -> PrivateConnection {
+        if let privateConnection, privateConnection.serves(pool, client) { return privateConnection }
+        privateConnection?.close()
+        let new = PrivateConnection(to: pool, for: client)
+        privateConnection = new
+        return new
+    }
 }
 
 /// What a problem response names beside the problem.

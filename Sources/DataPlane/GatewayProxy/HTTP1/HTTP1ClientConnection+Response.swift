@@ -4,21 +4,11 @@ import NIOCore
 
 extension HTTP1ClientConnection: ClientStream {
     var clientAddress: String? { context?.channel.remoteAddress?.ipAddress }
-    var peer: String { clientAddress ?? (identity.reach == .unix ? "unix" : "unknown") }
     var isTLS: Bool { !hasDirectSocket }
-    var publicURL: GatewayURL? { identity.publicURL }
     var hasUnreadContent: Bool { !reader.isEmpty }
     var untakenBytes: Int { writer.untakenBytes() }
 
     func resumeRequest() { process() }
-
-    func privateConnection(to pool: UpstreamPool, for client: String?) -> PrivateConnection {
-        if let privateConnection, privateConnection.serves(pool, client) { return privateConnection }
-        closePrivateConnection()
-        let new = PrivateConnection(to: pool, for: client)
-        privateConnection = new
-        return new
-    }
 
     // MARK: Response
 

@@ -53,7 +53,8 @@ final class ResponseWriter: Sendable {
     ) -> Outcome {
         let own =
             tail.count + requestIDStart.count + (tokenNote?.utf8.count ?? 0) + terms.room + terms.crossOrigin.count
-            + (terms.exposesFields ? head.end + Self.exposing.utf8CodeUnitCount + requestIDStart.count : 0)
+            + (terms.exposesFields
+                ? head.end + Self.exposing.utf8CodeUnitCount + requestIDStart.count + "\r\n".utf8.count : 0)
         var dropsCookies = false
         let isWritten = HeadCursor.append(to: &out, from: source, capacity: head.end + own + Self.wording) { cursor in
             cursor.write("HTTP/1.1 ")
@@ -109,7 +110,7 @@ final class ResponseWriter: Sendable {
 
     /// The gateway's own fields; those of the upstream follow.
     private static let exposing: StaticString =
-        "Access-Control-Expose-Headers: Gateway-Token, Gateway-Note, Proxy-Status\r\n"
+        "Access-Control-Expose-Headers: Gateway-Token, Gateway-Note, Proxy-Status"
 
     /// A star would name no field where the page's requests carry cookies, and never `Authorization`.
     private func writeExposed(
@@ -119,7 +120,7 @@ final class ResponseWriter: Sendable {
         _ rules: ResponseFieldRules,
         _ cursor: inout HeadCursor
     ) {
-        cursor.write("Access-Control-Expose-Headers: Gateway-Token, Gateway-Note, Proxy-Status")
+        cursor.write(Self.exposing)
         if !requestIDStart.isEmpty {
             cursor.write(", ")
             cursor.write(Array(requestIDStart.dropLast(2)))

@@ -30,7 +30,7 @@ extension HTTP1ClientConnection {
         let http2 = NIOHTTP2Handler(
             mode: .server,
             frameDelegate: failures,
-            connectionConfiguration: HTTP2Configuration.connection(configuration.limits)
+            connectionConfiguration: HTTP2Configuration.client(configuration.limits)
         )
         let pipeline = context.pipeline.syncOperations
         do {

@@ -81,7 +81,7 @@ extension HTTP2ClientConnection {
         closeNow()
     }
 
-    /// Nothing more comes: also no window to send in.
+    /// The client sends nothing more, so its windows do not open again.
     func clientClosedOutput() {
         guard phase != .closed else { return }
         endStreams()
@@ -116,7 +116,7 @@ extension HTTP2ClientConnection {
         }
     }
 
-    /// Whether the client takes what was written, however slowly; then it has `amount` to take more.
+    /// Whether the client has taken some of what was written. It then has `amount` to take more.
     private func clientTakes(within amount: TimeAmount) -> Bool {
         let now = TransferProgress(untakenByClient: writer.untakenBytes(), untakenByUpstream: 0, responseSent: nil)
         guard watch.hasMoved(now, by: { last, now in now.clientTakes(since: last) }) else { return false }

@@ -37,7 +37,7 @@ extension HTTP2ClientConnection {
 
     private func receive(_ data: HTTP2Frame.FramePayload.Data, on id: HTTP2StreamID) {
         guard case .byteBuffer(let bytes) = data.data else { return }
-        // The length of the padding counts, and so does the byte that tells it.
+        // Flow control counts the padding and the byte with its length (RFC 9113 section 6.1).
         let padding = data.paddingBytes.map { $0 + 1 } ?? 0
         _ = flow.receiving.receive(bytes.readableBytes + padding)
         flow.receiving.take(padding)
@@ -95,7 +95,7 @@ extension HTTP2ClientConnection {
 
     // MARK: Turns
 
-    /// Whether a stream can send content now. One that cannot for the sake of the others gets its turn.
+    /// Whether a stream can send content now. Otherwise it waits for its turn.
     func maySend() -> Bool {
         flow.sending.available > 0 && flow.waiting.isEmpty && context?.channel.isWritable ?? false
     }

@@ -43,19 +43,19 @@ final class HTTP2ClientConnection: ChannelDuplexHandler, DeadlineKeeper, ClientC
     var flow: HTTP2ConnectionFlow
     var watch = TransferWatch()
     var faults = FaultBudget()
-    /// Under ``shared``.
+    /// Of the configuration in ``shared``.
     var clientCache = ClientAuthenticationCache()
     private var places: ConnectionPlaces
     private var isReading = false
     private var hasUnflushed = false
     private var pendingRead = false
-    /// Have brought something in the read at hand.
+    /// Streams that have given their exchange something in this read.
     private var touched: [HTTP2ClientStream] = []
 
     var shared: ProxyShared { configuration.shared }
     var timeouts: Timeouts { configuration.timeouts }
 
-    /// - Parameter places: Of the connection, which has begun as one of HTTP/1.
+    /// - Parameter places: What the connection takes of the limits; it has begun as one of HTTP/1.
     init(
         configuration: WorkerConfiguration,
         listener: ListenerIdentity,

@@ -111,7 +111,7 @@ extension HTTP2ClientStream {
         if exchange != nil, !input.isDelivered { process() }
     }
 
-    /// Nobody takes it any more.
+    /// Throws away content of a request that is over. The client may send as much again.
     private func drop(_ count: Int) {
         connection.flow.receiving.take(count)
         input.window.take(count)

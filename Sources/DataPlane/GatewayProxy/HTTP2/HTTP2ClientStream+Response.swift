@@ -7,23 +7,14 @@ import NIOHTTP2
 /// From the exchange to the client.
 extension HTTP2ClientStream: ClientStream {
     var clientAddress: String? { connection.context?.channel.remoteAddress?.ipAddress }
-    var peer: String { clientAddress ?? (connection.identity.reach == .unix ? "unix" : "unknown") }
+    var identity: ListenerIdentity { connection.identity }
     var isTLS: Bool { connection.isTLS }
-    var publicURL: GatewayURL? { connection.identity.publicURL }
     var hasUnreadContent: Bool { input.bytes.readableBytes > 0 || input.hasEnded && !input.isDelivered }
     var isWritable: Bool { !output.isFull && !isClosed }
     /// What the client's windows, or its connection, have no room for.
     var untakenBytes: Int { output.bytes.readableBytes }
 
     func resumeRequest() { process() }
-
-    func privateConnection(to pool: UpstreamPool, for client: String?) -> PrivateConnection {
-        if let privateConnection, privateConnection.serves(pool, client) { return privateConnection }
-        privateConnection.take()?.close()
-        let new = PrivateConnection(to: pool, for: client)
-        privateConnection = new
-        return new
-    }
 
     // MARK: Head
 

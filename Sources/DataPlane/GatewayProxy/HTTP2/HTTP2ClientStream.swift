@@ -24,18 +24,18 @@ final class HTTP2ClientStream: DeadlineKeeper {
 
     /// The request on its way to the exchange.
     struct Input {
-        /// Of the content; what waits for the exchange is held.
+        /// Counts content that waits for the exchange as held.
         var window: ReceiveWindow
-        /// Wait for the exchange.
+        /// Content that waits for the exchange.
         var bytes: ByteBuffer
-        /// With the empty line that ends them.
+        /// As lines of HTTP/1, with the empty line that ends them.
         var trailers: [UInt8]?
         var declared = DeclaredLength(.none)
-        /// Its length is not known.
+        /// The content has no declared length, so an HTTP/1 upstream gets it in chunks.
         var isChunked = false
         /// The client has ended its side.
         var hasEnded = false
-        /// The exchange has the end of it.
+        /// The exchange has got the end of the request.
         var isDelivered = false
         var isProcessing = false
     }
@@ -45,15 +45,15 @@ final class HTTP2ClientStream: DeadlineKeeper {
         var window: SendWindow
         /// Leaves with the first content.
         var head: HPACKHeaders?
-        /// Wait for the windows.
+        /// Content that waits for the windows.
         var bytes: ByteBuffer
         var trailers: HPACKHeaders?
         /// The exchange has ended it.
         var isComplete = false
         var hasSentEnd = false
-        /// It is broken: the stream is reset when what there is of it was sent.
+        /// The response is broken: the stream is reset once what has come of it was sent.
         var isCutting = false
-        /// So much waits that the upstream is read no further.
+        /// Too much waits: the upstream is read no further.
         var isFull = false
         /// The stream is in the queue of the connection.
         var isWaiting = false

@@ -1,22 +1,22 @@
 import GatewayCore
 import NIOHTTP2
 
-/// What an HTTP/2 connection of a client allows.
+/// What HTTP/2 connections to clients and upstreams allow the peer.
 ///
-/// The library bounds what a client can make it do: frames that reset streams, PING, SETTINGS, PRIORITY, CONTINUATION and empty
-/// DATA, and errors of streams. Where one is exceeded, it ends the connection.
+/// The library bounds what a peer can make it do: frames that reset streams, PING, SETTINGS, PRIORITY, CONTINUATION and empty
+/// DATA, and errors of streams. It ends the connection of a peer that exceeds a limit.
 enum HTTP2Configuration {
     /// What a stream may hold of a request that the upstream has not taken.
     static let streamWindow = 131_072
-    /// What the payload of a frame has at most, as both ends of a connection take it from its start.
-    static let frameSize = 16_384
+    /// Maximum payload of a frame that each peer accepts without a setting (RFC 9113 section 4.2).
+    static let frameSize = HTTP2BlockSize.maximum
 
-    /// So that streams whose upstreams take nothing do not stop the others.
+    /// As large as all streams together: streams whose upstreams take nothing do not stop the others.
     static func connectionWindow(_ limits: Limits) -> Int {
         min(limits.streamsPerConnection * streamWindow, SendWindow.maximum)
     }
 
-    static func connection(_ limits: Limits) -> NIOHTTP2Handler.ConnectionConfiguration {
+    static func client(_ limits: Limits) -> NIOHTTP2Handler.ConnectionConfiguration {
         var configuration = NIOHTTP2Handler.ConnectionConfiguration()
         configuration.initialSettings = [
             HTTP2Setting(parameter: .maxConcurrentStreams, value: limits.streamsPerConnection),
@@ -28,14 +28,43 @@ enum HTTP2Configuration {
         configuration.headerBlockValidation = .disabled
         // Some clients write content that is empty.
         configuration.maximumSequentialEmptyDataFrames = 10
-        // What comes for one that was reset may be on its way.
+        // Frames of a stream that was reset may be on their way.
         configuration.maximumRecentlyResetStreams = max(32, limits.streamsPerConnection)
-        configuration.maximumSequentialContinuationFrames = max(5, headerList(limits) / frameSize + 1)
+        configuration.maximumSequentialContinuationFrames = maximumContinuationFrames(limits)
         return configuration
     }
 
-    /// A list counts 32 bytes more for each field (RFC 9113 section 6.5.2), so that the decoder of heads refuses first. It answers.
-    static func headerList(_ limits: Limits) -> Int { limits.headerBytes + 32 * limits.headerFields }
+    /// Frames of a connection to an upstream.
+    static func upstreamFrameHandler(_ limits: Limits) -> NIOHTTP2Handler {
+        var connection = NIOHTTP2Handler.ConnectionConfiguration()
+        connection.initialSettings = [
+            HTTP2Setting(parameter: .enablePush, value: 0),
+            HTTP2Setting(parameter: .maxConcurrentStreams, value: 0),
+            HTTP2Setting(parameter: .initialWindowSize, value: HTTP2UpstreamConnection.streamWindow),
+            HTTP2Setting(parameter: .maxHeaderListSize, value: headerList(limits)),
+        ]
+        // Both are judged where the fields are read (HTTP2ResponseHead, DeclaredLength).
+        connection.headerBlockValidation = .disabled
+        connection.contentLengthValidation = .disabled
+        connection.maximumSequentialContinuationFrames = maximumContinuationFrames(limits)
+        connection.maximumSequentialEmptyDataFrames = 16
+        // Frames of a stream that was reset may be on their way.
+        connection.maximumRecentlyResetStreams = 1000
+        connection.maximumBufferedControlFrames = 1000
+        // Servers measure the round trip with PING, and reset each stream whose request they did not want whole. Within 30 s, a
+        // busy connection brings more of both than the library allows.
+        connection.controlFrameRateLimit.maximumCount = 10_000
+        var stream = NIOHTTP2Handler.StreamConfiguration()
+        stream.streamResetFrameRateLimit.maximumCount = 10_000
+        return NIOHTTP2Handler(mode: .client, connectionConfiguration: connection, streamConfiguration: stream)
+    }
+
+    /// A list counts 32 bytes more for each field (RFC 9113 section 6.5.2). So the decoder of heads refuses first, and it answers.
+    private static func headerList(_ limits: Limits) -> Int { limits.headerBytes + 32 * limits.headerFields }
+
+    private static func maximumContinuationFrames(_ limits: Limits) -> Int {
+        max(5, headerList(limits) / frameSize + 1)
+    }
 }
 
 /// Sees whether the library has ended the connection because the client broke a rule.

@@ -9,20 +9,13 @@ struct HTTP2RequestFields {
     let secretNames: [[UInt8]]
     /// The target has a credential in its query.
     let hasSecretTarget: Bool
-    /// The client takes trailers (RFC 9110 section 10.1.4).
     let takesTrailers: Bool
 
     init(_ head: borrowing RequestHead, _ bytes: ByteBuffer, by route: CredentialedRoute, scheme: Origin.Scheme) {
         self.scheme = scheme
         secretNames = route.requestFields.ownedNames
         hasSecretTarget = route.query != nil
-        let span = bytes.readableBytesUInt8Span
-        var takesTrailers = false
-        for field in head.section.fields where field.kind == .te {
-            let options = span.string(field.value).lowercased().split(separator: ",")
-            takesTrailers = takesTrailers || options.contains { $0.trimmingSpaces() == "trailers" }
-        }
-        self.takesTrailers = takesTrailers
+        takesTrailers = head.takesTrailers(bytes.readableBytesUInt8Span)
     }
 
     /// - Parameter written: A whole head of HTTP/1.1.
@@ -65,13 +58,5 @@ struct HTTP2RequestFields {
             size.add(name, value)
         }
         return size.fits ? fields : HPACKHeaders()
-    }
-}
-
-extension Substring {
-    fileprivate func trimmingSpaces() -> Substring {
-        var text = drop { $0 == " " || $0 == "\t" }
-        while let last = text.last, last == " " || last == "\t" { text.removeLast() }
-        return text
     }
 }

@@ -7,7 +7,7 @@ import NIOHTTP2
 extension HTTP2UpstreamConnection {
     // MARK: Sending
 
-    /// So much content a stream sends before the next one that waits.
+    /// Maximum content that a stream sends before the next one that waits.
     private static let maximumTurn = 65_536
 
     /// Sends what the stream has, as far as there is room for it.
@@ -84,19 +84,19 @@ extension HTTP2UpstreamConnection {
 
     // MARK: Receiving
 
-    /// The client has taken what came with so many bytes of the stream.
-    func took(_ size: Int, of stream: HTTP2UpstreamStream) {
+    /// The client has taken this many bytes of the stream: the upstream may send as many again.
+    func credit(_ size: Int, of stream: HTTP2UpstreamStream) {
         guard stream.phase != .over else { return }
         stream.receiveWindow.take(size)
         if !stream.hasArrived, !stream.isClosed, let id = stream.id, let increment = stream.receiveWindow.credit() {
             write(id, .windowUpdate(windowSizeIncrement: increment))
             flush()
         }
-        take(size)
+        credit(size)
     }
 
-    /// Nothing waits any more of so many bytes.
-    func take(_ size: Int) {
+    /// Lets the upstream send as many bytes again on the connection.
+    func credit(_ size: Int) {
         receiveWindow.take(size)
         guard phase == .open, let increment = receiveWindow.credit() else { return }
         write(.rootStream, .windowUpdate(windowSizeIncrement: increment))

@@ -7,13 +7,13 @@ import NIOSSL
 extension HTTP2UpstreamConnection {
     // MARK: Rest
 
-    /// It has no streams, and is closed at `end`.
+    /// The connection has no streams, and is closed at `end`.
     func rest(until end: NIODeadline) {
         restsUntil = end
         if !isProbing { timer.set(end, for: self) }
     }
 
-    /// The upstream was silent for long: if it does not answer this either, the connection is dead.
+    /// Sends PING, because the upstream was silent for long. Without an answer, the connection is closed.
     func probe() {
         guard phase == .open, !isProbing else { return }
         isProbing = true

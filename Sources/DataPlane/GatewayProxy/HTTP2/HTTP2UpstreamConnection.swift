@@ -21,9 +21,9 @@ final class HTTP2UpstreamConnection: ChannelInboundHandler, DeadlineKeeper {
         case closed
     }
 
-    /// What may wait for one client.
+    /// Maximum content of one response that may wait for its client.
     static let streamWindow = 262_144
-    /// So that streams whose clients take nothing do not hold up the others.
+    /// As large as all streams together: streams whose clients take nothing do not stop the others.
     private static let connectionWindow = 100 * streamWindow
 
     let pool: UpstreamPool
@@ -46,7 +46,7 @@ final class HTTP2UpstreamConnection: ChannelInboundHandler, DeadlineKeeper {
     // What is sent.
     /// The initial window of each stream, as the upstream's settings have it.
     var peerStreamWindow = SendWindow.initial
-    var maximumFrame = 16_384
+    var maximumFrame = HTTP2Configuration.frameSize
     var sendWindow = SendWindow()
     /// Streams that wait for room on the connection, in turn.
     var waiting: [HTTP2UpstreamStream] = []
@@ -55,9 +55,9 @@ final class HTTP2UpstreamConnection: ChannelInboundHandler, DeadlineKeeper {
     private var needsFlush = false
     // What is received.
     var receiveWindow = ReceiveWindow(target: connectionWindow, size: SendWindow.initial)
-    /// Something was sent to their clients in this read.
+    /// Their clients are flushed at the end of this read.
     private var unflushed: [HTTP2UpstreamStream] = []
-    /// Whether the connection still lives was asked, and there was no answer yet.
+    /// A PING was sent, and its answer has not come.
     var isProbing = false
     var restsUntil: NIODeadline?
 
@@ -83,36 +83,6 @@ final class HTTP2UpstreamConnection: ChannelInboundHandler, DeadlineKeeper {
 
     var isOpen: Bool { phase == .open && !isRetired }
     var scheme: Origin.Scheme { origin.scheme }
-
-    /// Frames of the connection: what the upstream may send, and what of it is too much.
-    static func frameHandler(_ limits: Limits) -> NIOHTTP2Handler {
-        var connection = NIOHTTP2Handler.ConnectionConfiguration()
-        connection.initialSettings = [
-            HTTP2Setting(parameter: .enablePush, value: 0),
-            HTTP2Setting(parameter: .maxConcurrentStreams, value: 0),
-            HTTP2Setting(parameter: .initialWindowSize, value: streamWindow),
-            HTTP2Setting(parameter: .maxHeaderListSize, value: HTTP2Configuration.headerList(limits)),
-        ]
-        // Both are judged where the fields are read (HTTP2ResponseHead, DeclaredLength).
-        connection.headerBlockValidation = .disabled
-        connection.contentLengthValidation = .disabled
-        let headerFrames = HTTP2Configuration.headerList(limits) / HTTP2Configuration.frameSize
-        connection.maximumSequentialContinuationFrames = max(5, headerFrames + 1)
-        connection.maximumSequentialEmptyDataFrames = 16
-        // What comes for one that was reset may be on its way.
-        connection.maximumRecentlyResetStreams = 1000
-        connection.maximumBufferedControlFrames = 1000
-        // Servers measure the way with PING, and reset each stream whose request they did not want whole: in 30 s a busy
-        // connection brings more of both than the library allows.
-        connection.controlFrameRateLimit.maximumCount = 10_000
-        var stream = NIOHTTP2Handler.StreamConfiguration()
-        stream.streamResetFrameRateLimit.maximumCount = 10_000
-        return NIOHTTP2Handler(
-            mode: .client,
-            connectionConfiguration: connection,
-            streamConfiguration: stream
-        )
-    }
 
     // MARK: Opening
 
@@ -148,7 +118,7 @@ final class HTTP2UpstreamConnection: ChannelInboundHandler, DeadlineKeeper {
     /// - Parameter code: Tells the upstream that the stream is over before its time.
     func end(_ stream: HTTP2UpstreamStream, _ code: HTTP2ErrorCode?) {
         guard stream.phase != .over else { return }
-        take(stream.receiveWindow.held)
+        credit(stream.receiveWindow.held)
         stream.drop()
         let isClosed = stream.hasArrived && stream.outgoing.isEnded
         if let id = stream.id, streams.removeValue(forKey: id) != nil, let code, phase == .open, !isClosed {

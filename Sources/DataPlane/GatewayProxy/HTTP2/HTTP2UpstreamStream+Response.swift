@@ -123,7 +123,7 @@ extension HTTP2UpstreamStream {
         var content = bytes
         let count = content.readableBytes
         if count > 0, !exchange.stage(count, of: &content) { exchange.receive(content: content) }
-        connection.took(size, of: self)
+        connection.credit(size, of: self)
         if isLast, phase != .over { complete(with: nil) }
     }
 

@@ -5,8 +5,8 @@ import NIOHTTP2
 
 /// One request and its response on an ``HTTP2UpstreamConnection``.
 ///
-/// What arrives for a client that takes no more waits here. The upstream is told that it may send more once the client has
-/// taken that, so no more waits than the window of the stream allows.
+/// What arrives for a client that takes no more waits here. Once the client has taken it, the upstream is told to send more.
+/// So no more waits than the window of the stream allows.
 final class HTTP2UpstreamStream: UpstreamStream {
     enum Phase {
         case head
@@ -67,7 +67,7 @@ final class HTTP2UpstreamStream: UpstreamStream {
 
     // MARK: Request
 
-    /// Up to here content of a request waits for the window of the stream.
+    /// Maximum content of a request that waits for the windows; then the client is read no further.
     private static let maximumQueue = 65_536
 
     var requestForm: ContentForm { .content }

@@ -143,7 +143,7 @@ final class UpstreamNegotiation: ChannelInboundHandler, RemovableChannelHandler,
 
     private func becomeHTTP2(_ context: ChannelHandlerContext, _ id: ConnectionID, _ done: @escaping Done) throws {
         let connection = dialer.makeHTTP2Connection(of: pool, id) { done($0.map { .http2($0) }) }
-        let frames = HTTP2UpstreamConnection.frameHandler(connection.limits)
+        let frames = HTTP2Configuration.upstreamFrameHandler(connection.limits)
         // One by one: of several that are added behind another the last would be added first, and write frames to nobody.
         try context.pipeline.syncOperations.addHandler(frames, position: .after(self))
         try context.pipeline.syncOperations.addHandler(connection, position: .after(frames))

