@@ -167,7 +167,7 @@ def make_secure_http2_origin(make_http2_origin, certificate_authority):
     """The same with TLS; it offers these protocols."""
 
     def make(*protocols, **options):
-        certificate, key = certificate_authority.issue("http2", "IP:127.0.0.1,DNS:upstream.test")
+        certificate, key = certificate_authority.issue("http2-upstream", "IP:127.0.0.1,DNS:upstream.test")
         return make_http2_origin(server_context(certificate, key, *protocols), **options)
 
     return make

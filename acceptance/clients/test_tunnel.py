@@ -267,6 +267,7 @@ def test_the_client_proves_itself(tunnelling, origin):
     upstream.sendall(b"goes on")
     assert read(wire, 7) == b"goes on"
     wire.close()
+    upstream.close()
     processes.wait_until(lambda: connect(gateway, f"127.0.0.1:{origin.port}", TOKEN)[1].startswith(b"HTTP/1.1 200 "), 5, "a place is free")
     second.close()
 

@@ -198,6 +198,32 @@ def test_content_that_is_not_as_long_as_it_says_is_cut(make_http2_origin, start_
     assert answer.status == 502 or len(answer.body) < length
 
 
+def test_a_response_without_its_content_is_no_response(make_http2_origin, start_gateway):
+    """Otherwise the next response on the client's connection would be taken for its content."""
+    origin = make_http2_origin(validate_outbound_headers=False)
+    origin.respond = lambda stream: stream.head(200, ("content-length", "5"), end=True)
+    route = {"upstream": origin.url, "protocol": "http2", "auth": BEARER}
+    gateway = start_gateway({"routes": {"api": route}})
+    answer = requests.get(gateway.url + "/api/x", timeout=20)
+    assert answer.status_code == 502 and answer.json()["code"] == "upstream-invalid-response"
+    assert requests.head(gateway.url + "/api/x", timeout=20).headers["Content-Length"] == "5"
+
+
+def test_informational_responses_have_a_bound(make_http2_origin, start_gateway):
+    origin = make_http2_origin()
+
+    def respond(stream):
+        for _ in range(1000):
+            stream.head(103, ("link", "</a>; rel=preload"))
+        stream.answer(200, b"ok")
+
+    origin.respond = respond
+    route = {"upstream": origin.url, "protocol": "http2", "auth": BEARER}
+    gateway = start_gateway({"routes": {"api": route}})
+    answer = requests.get(gateway.url + "/api/x", timeout=20)
+    assert answer.status_code == 502 and "informational" in answer.json()["detail"]
+
+
 def test_a_request_head_that_fits_in_no_frame_breaks_no_other_request(gateway, origin):
     """The fields of others on the connection are compressed by a table that both ends share."""
     origin.respond = lambda stream: stream.answer(200, ",".join(stream.values("x-note")).encode())

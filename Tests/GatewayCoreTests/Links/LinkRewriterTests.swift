@@ -94,6 +94,18 @@ struct LinkRewriterTests {
         #expect(LinkFixture(routes).location("https://up.example/v3/a") == "http://gw.example:8080/api/v3/a")
     }
 
+    /// Two slashes in front name another server.
+    @Test func noLinkBecomesOneToAnotherServer() {
+        var fixture = LinkFixture([LinkFixture.route("api", base: "/base", path: "/")])
+        fixture.line = "GET /a HTTP/1.1"
+        for value in ["/base//evil.example/y", "https://up.example/base//evil.example/y", "/base/.//evil.example"] {
+            let found = fixture.location(value)
+            #expect(found == "unchanged" || found.hasPrefix("https://up.example/base//evil.example"), "\(found)")
+        }
+        let destination = fixture.destination("http://gw.example:8080//evil.example/x")
+        #expect(!destination.hasPrefix("//"))
+    }
+
     @Test func thePublicURLNamesTheGateway() {
         var fixture = LinkFixture()
         fixture.publicURL = GatewayURL(
