@@ -100,10 +100,10 @@ struct LinkRewriterTests {
         fixture.line = "GET /a HTTP/1.1"
         for value in ["/base//evil.example/y", "https://up.example/base//evil.example/y", "/base/.//evil.example"] {
             let found = fixture.location(value)
-            #expect(found == "unchanged" || found.hasPrefix("https://up.example/base//evil.example"), "\(found)")
+            #expect(found == "unchanged" || found?.hasPrefix("https://up.example/base/") == true, "\(value)")
         }
         let destination = fixture.destination("http://gw.example:8080//evil.example/x")
-        #expect(!destination.hasPrefix("//"))
+        #expect(destination?.hasPrefix("//") != true)
     }
 
     @Test func thePublicURLNamesTheGateway() {
