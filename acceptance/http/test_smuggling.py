@@ -60,7 +60,6 @@ REFUSED = {
     "version 2": b"GET /api/x HTTP/2.0\r\nHost: {host}\r\n\r\n",
     "version 0.9": b"GET /api/x\r\n\r\n",
     "lower case version": b"GET /api/x http/1.1\r\nHost: {host}\r\n\r\n",
-    "preface of HTTP/2": b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
     "trace": b"TRACE /api/x HTTP/1.1\r\nHost: {host}\r\n\r\n",
     "connect": b"CONNECT evil.example:443 HTTP/1.1\r\nHost: evil.example:443\r\n\r\n",
     "not HTTP": b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(200),
