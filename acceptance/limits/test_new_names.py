@@ -53,4 +53,5 @@ def test_a_thousand_new_names_delay_no_other_request(gateway, tmp_path):
     # Their certificates are there: what is left is the handshakes themselves.
     known = max(beside_handshakes() for _ in range(2))
     print(f"p99: alone {alone} us, beside handshakes {known} us, beside those of new names {new} us")
-    assert new <= 1.5 * known, (alone, known, new)
+    # Keys that the event loop made would take several of its turns as long as this each.
+    assert new <= max(1.5 * known, 10_000), (alone, known, new)
