@@ -33,7 +33,7 @@ struct ClientAccess: Sendable {
         advice: String
     ) async throws(CommandFailure) -> ClientAccess {
         let plan = try OperatorSettings(configuration: configuration).plan
-        // Whoever listens at the admin address of a gateway that does not run would be given the token.
+        // Another program at the admin address of a gateway that does not run would get the token.
         guard StateDirectory.isHeld(plan.stateDirectory) else {
             throw CommandFailure(
                 .unreachable,

@@ -167,7 +167,7 @@ extension HTTP2ClientStream: ClientStream {
 
     /// Sends what the windows allow.
     ///
-    /// - Parameter frames: At most so many with content.
+    /// - Parameter frames: How many with content are sent at most.
     func send(frames: Int = .max) {
         guard !isClosed, !output.isSending else { return }
         output.isSending = true

@@ -39,7 +39,7 @@ struct HTTP2Outgoing {
         self.trailers = trailers
     }
 
-    /// At most so many bytes of the content.
+    /// At most this number of bytes of the content.
     mutating func take(_ maximum: Int) -> ByteBuffer? {
         guard let first = content.first else { return nil }
         guard first.readableBytes > maximum else {

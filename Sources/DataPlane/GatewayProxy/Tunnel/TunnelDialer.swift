@@ -109,7 +109,7 @@ private final class TunnelResolver: Resolver, Sendable {
     /// Until both kinds of addresses are asked for.
     private let lookup: NIOLoopBoundBox<(lookup: TunnelLookup, isAskedOnce: Bool)?>
 
-    /// - Parameter lookup: nil for an address, which nobody is asked for.
+    /// - Parameter lookup: nil for an address, which needs no lookup.
     init(_ destination: TunnelDestination, own: Set<IPAddress>, lookup: TunnelLookup?, loop: any EventLoop) {
         self.destination = destination
         self.own = own

@@ -144,7 +144,7 @@ final class UpstreamNegotiation: ChannelInboundHandler, RemovableChannelHandler,
     private func becomeHTTP2(_ context: ChannelHandlerContext, _ id: ConnectionID, _ done: @escaping Done) throws {
         let connection = dialer.makeHTTP2Connection(of: pool, id) { done($0.map { .http2($0) }) }
         let frames = HTTP2Configuration.upstreamFrameHandler(connection.limits)
-        // One by one: of several that are added behind another the last would be added first, and write frames to nobody.
+        // One by one: added together, the last would come first, and its frames would find no encoder.
         try context.pipeline.syncOperations.addHandler(frames, position: .after(self))
         try context.pipeline.syncOperations.addHandler(connection, position: .after(frames))
         leave(context)
