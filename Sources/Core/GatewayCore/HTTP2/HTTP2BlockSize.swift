@@ -7,16 +7,24 @@ package struct HTTP2BlockSize: Hashable, Sendable {
     package static let maximum = 16_384
     /// An index, and two lengths of up to three bytes.
     private static let framing = 7
+    /// The longest code of a byte has 30 bits.
+    private static let longest = 4
 
-    private var bound = 0
+    private var fields = 0
+    private var bytes = 0
 
     package init() {}
 
     package mutating func add(_ name: String, _ value: String) {
-        bound += Self.framing + Self.bound(name) + Self.bound(value)
+        fields += 1
+        bytes += name.utf8.count + value.utf8.count
     }
 
-    package var fits: Bool { bound <= Self.maximum }
+    /// - Parameter texts: The names and values that were added. They are read only where their lengths leave it open.
+    package func fits(_ texts: some Sequence<String>) -> Bool {
+        if Self.framing * fields + Self.longest * bytes <= Self.maximum { return true }
+        return texts.reduce(Self.framing * fields) { $0 + Self.bound($1) } <= Self.maximum
+    }
 
     private static func bound(_ text: String) -> Int {
         var bytes = 0

@@ -228,7 +228,22 @@ extension Span<UInt8> {
         return bytes
     }
 
-    package func string(_ range: Range<Int>) -> String { String(decoding: array(range), as: UTF8.self) }
+    package func string(_ range: Range<Int>) -> String {
+        unsafe String(unsafeUninitializedCapacity: range.count) { buffer in
+            for offset in 0..<range.count { unsafe buffer[offset] = self[range.lowerBound &+ offset] }
+            return range.count
+        }
+    }
+
+    /// ASCII alone is lowered.
+    func lowercasedString(_ range: Range<Int>) -> String {
+        unsafe String(unsafeUninitializedCapacity: range.count) { buffer in
+            for offset in 0..<range.count {
+                unsafe buffer[offset] = self[range.lowerBound &+ offset].asciiLowercased
+            }
+            return range.count
+        }
+    }
 
     /// `range` without optional whitespace at either end.
     @inline(__always)

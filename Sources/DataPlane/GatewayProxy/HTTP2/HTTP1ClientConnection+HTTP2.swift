@@ -34,7 +34,9 @@ extension HTTP1ClientConnection {
         )
         let pipeline = context.pipeline.syncOperations
         do {
-            try pipeline.addHandler(http2, position: .after(self))
+            let joiner = HTTP2FrameJoiner(configuration.buffers)
+            try pipeline.addHandler(joiner, position: .after(self))
+            try pipeline.addHandler(http2, position: .after(joiner))
             try pipeline.addHandler(connection, position: .after(http2))
         } catch {
             return context.close(promise: nil)

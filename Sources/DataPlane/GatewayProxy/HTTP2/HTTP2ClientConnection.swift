@@ -8,7 +8,7 @@ import NIOHTTP2
 ///
 /// Stands behind an `NIOHTTP2Handler` without a multiplexer, and lives on one event loop. Decides nothing about a request: each
 /// ``HTTP2ClientStream`` has an exchange of its own.
-final class HTTP2ClientConnection: ChannelDuplexHandler, DeadlineKeeper, ClientConnection {
+final class HTTP2ClientConnection: ChannelDuplexHandler, DeadlineKeeper, Flushable, ClientConnection {
     typealias InboundIn = HTTP2Frame
     typealias OutboundIn = HTTP2Frame
     typealias OutboundOut = HTTP2Frame
@@ -48,6 +48,8 @@ final class HTTP2ClientConnection: ChannelDuplexHandler, DeadlineKeeper, ClientC
     private var places: ConnectionPlaces
     private var isReading = false
     private var hasUnflushed = false
+    /// It is in the worker's queue of those that flush.
+    private var isFlushDue = false
     private var pendingRead = false
     /// Streams that have given their exchange something in this read.
     private var touched: [HTTP2ClientStream] = []
@@ -193,12 +195,16 @@ final class HTTP2ClientConnection: ChannelDuplexHandler, DeadlineKeeper, ClientC
         context.write(wrapOutboundOut(HTTP2Frame(streamID: stream, payload: payload)), promise: promise)
     }
 
-    /// What was written leaves at the end of the read at hand, or now.
+    /// What was written leaves at the end of the read at hand, or when all that the loop has read is dealt with.
     func flush() {
-        if !isReading, hasUnflushed { flushNow() }
+        guard !isReading, hasUnflushed, !isFlushDue else { return }
+        isFlushDue = true
+        configuration.worker.flushes.add(self)
     }
 
     func flushNow() {
+        isFlushDue = false
+        guard hasUnflushed else { return }
         hasUnflushed = false
         flow.unflushed = 0
         context?.flush()

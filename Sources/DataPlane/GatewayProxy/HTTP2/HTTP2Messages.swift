@@ -64,12 +64,13 @@ enum HTTP2Messages {
     /// - Returns: Whether all of it fits in a frame.
     private static func add(_ bytes: borrowing Span<UInt8>, from start: Int, to fields: inout HPACKHeaders) -> Bool {
         var size = HTTP2BlockSize()
-        HTTP2Fields.read(bytes, from: start) { name, value in
+        HTTP2Fields.read(bytes, from: start) { name, value, isUnique in
             // Its value must not stay in the table of the connection (RFC 7541 section 7.1.3).
-            fields.add(name: name, value: value, indexing: name == "set-cookie" ? .neverIndexed : .indexable)
+            let isSecret = name == "set-cookie"
+            fields.add(name: name, value: value, indexing: isSecret ? .neverIndexed : isUnique ? .nonIndexable : .indexable)
             size.add(name, value)
         }
-        return size.fits
+        return size.fits(fields.texts)
     }
 
     static func response(_ answer: ProblemAnswer, at time: UnixTime) -> HPACKHeaders {
@@ -79,4 +80,9 @@ enum HTTP2Messages {
         for field in answer.fields { fields.add(name: field.name.lowercased(), value: field.value) }
         return fields
     }
+}
+
+extension HPACKHeaders {
+    /// All names and values.
+    var texts: some Sequence<String> { lazy.flatMap { [$0.name, $0.value] } }
 }

@@ -27,36 +27,36 @@ struct HTTP2RequestFields {
         guard line.count == 3 else { return nil }
         var fields = HPACKHeaders()
         fields.reserveCapacity(24)
-        fields.add(name: ":method", value: String(line[0]))
-        fields.add(name: ":scheme", value: scheme.rawValue)
-        fields.add(name: ":path", value: String(line[1]), indexing: hasSecretTarget ? .neverIndexed : .indexable)
         var size = HTTP2BlockSize()
-        size.add(":path", String(line[1]))
-        HTTP2Fields.read(bytes, from: start) { name, value in
+        func add(_ name: String, _ value: String, _ indexing: HPACKIndexing) {
             size.add(name, value)
+            fields.add(name: name, value: value, indexing: indexing)
+        }
+        add(":method", String(line[0]), .indexable)
+        add(":scheme", scheme.rawValue, .indexable)
+        add(":path", String(line[1]), hasSecretTarget ? .neverIndexed : .nonIndexable)
+        HTTP2Fields.read(bytes, from: start) { name, value, isUnique in
             // It is the first line, so the fields of HTTP/2 itself stand together.
             let name = name == "host" ? ":authority" : name
-            fields.add(name: name, value: value, indexing: indexing(name))
+            add(name, value, isSecret(name) ? .neverIndexed : isUnique ? .nonIndexable : .indexable)
         }
-        if takesTrailers { fields.add(name: "te", value: "trailers") }
-        size.add(":method:scheme", line[0] + "https te: trailers")
-        return size.fits ? fields : nil
+        if takesTrailers { add("te", "trailers", .indexable) }
+        return size.fits(fields.texts) ? fields : nil
     }
 
     /// A compressed credential could be guessed bit by bit from the length of what is sent (RFC 7541 section 7.1).
-    private func indexing(_ name: String) -> HPACKIndexing {
-        let isSecret = name == "authorization" || secretNames.contains { $0.elementsEqual(name.utf8) }
-        return isSecret ? .neverIndexed : .indexable
+    private func isSecret(_ name: String) -> Bool {
+        name == "authorization" || secretNames.contains { $0.elementsEqual(name.utf8) }
     }
 
     /// - Parameter section: Trailers of HTTP/1, with the empty line. Those that are too long for a frame are dropped.
     static func read(trailers section: ByteBuffer) -> HPACKHeaders {
         var fields = HPACKHeaders()
         var size = HTTP2BlockSize()
-        HTTP2Fields.read(section.readableBytesUInt8Span, from: 0) { name, value in
+        HTTP2Fields.read(section.readableBytesUInt8Span, from: 0) { name, value, _ in
             fields.add(name: name, value: value)
             size.add(name, value)
         }
-        return size.fits ? fields : HPACKHeaders()
+        return size.fits(fields.texts) ? fields : HPACKHeaders()
     }
 }

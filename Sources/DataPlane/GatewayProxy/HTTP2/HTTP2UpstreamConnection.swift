@@ -8,7 +8,7 @@ import NIOSSL
 ///
 /// Stands behind `NIOHTTP2Handler`, which knows frames, HPACK and the states of streams. Flow control is done here: without a
 /// channel for each stream the library sends no WINDOW_UPDATE, and would hold what exceeds the window without a limit.
-final class HTTP2UpstreamConnection: ChannelInboundHandler, DeadlineKeeper {
+final class HTTP2UpstreamConnection: ChannelInboundHandler, DeadlineKeeper, Flushable {
     typealias InboundIn = HTTP2Frame
     typealias OutboundOut = HTTP2Frame
 
@@ -53,6 +53,8 @@ final class HTTP2UpstreamConnection: ChannelInboundHandler, DeadlineKeeper {
     var isWritable = true
     private var isReading = false
     private var needsFlush = false
+    /// It is in the worker's queue of those that flush.
+    private var isFlushDue = false
     // What is received.
     var receiveWindow = ReceiveWindow(target: connectionWindow, size: SendWindow.initial)
     /// Their clients are flushed at the end of this read.
@@ -175,9 +177,7 @@ final class HTTP2UpstreamConnection: ChannelInboundHandler, DeadlineKeeper {
         let streams = unflushed
         unflushed.removeAll(keepingCapacity: true)
         for stream in streams { stream.flushResponse() }
-        guard needsFlush else { return }
-        needsFlush = false
-        context.flush()
+        if needsFlush { flushNow() }
     }
 
     /// The client gets what was sent to it when this read is dealt with.
@@ -228,9 +228,18 @@ final class HTTP2UpstreamConnection: ChannelInboundHandler, DeadlineKeeper {
         context?.write(wrapOutboundOut(HTTP2Frame(streamID: id, payload: payload)), promise: nil)
     }
 
-    /// What was written leaves now, or with all else at the end of the read.
+    /// What was written leaves at the end of the read at hand, or when all that the loop has read is dealt with.
     func flush() {
-        guard !isReading else { return needsFlush = true }
+        needsFlush = true
+        guard !isReading, !isFlushDue else { return }
+        isFlushDue = true
+        pool.flushes.add(self)
+    }
+
+    func flushNow() {
+        isFlushDue = false
+        guard needsFlush else { return }
+        needsFlush = false
         context?.flush()
     }
 }

@@ -145,7 +145,9 @@ final class UpstreamNegotiation: ChannelInboundHandler, RemovableChannelHandler,
         let connection = dialer.makeHTTP2Connection(of: pool, id) { done($0.map { .http2($0) }) }
         let frames = HTTP2Configuration.upstreamFrameHandler(connection.limits)
         // One by one: added together, the last would come first, and its frames would find no encoder.
-        try context.pipeline.syncOperations.addHandler(frames, position: .after(self))
+        let joiner = HTTP2FrameJoiner(connection.buffers)
+        try context.pipeline.syncOperations.addHandler(joiner, position: .after(self))
+        try context.pipeline.syncOperations.addHandler(frames, position: .after(joiner))
         try context.pipeline.syncOperations.addHandler(connection, position: .after(frames))
         leave(context)
     }

@@ -14,6 +14,7 @@ final class UpstreamPool {
     let clock: LoopClock
     private let connectTimeout: Duration
     let deadlines: DeadlineQueue
+    let flushes: FlushQueue
     let dialer: Dialer
     var state: PoolState
     /// By ``ConnectionID/index``.
@@ -33,6 +34,7 @@ final class UpstreamPool {
         clock = worker.clock
         connectTimeout = shared.limits.connectTimeout
         deadlines = worker.deadlines
+        flushes = worker.flushes
         dialer = Dialer(target: target, worker: worker, shared: shared)
         var rules = PoolState.Rules(
             maximumWaiters: shared.pendingPerUpstream,

@@ -8,6 +8,7 @@ final class Worker {
     let clock = LoopClock()
     let buffers = SpareBuffers()
     let deadlines: DeadlineQueue
+    let flushes: FlushQueue
     private var unfinishedHeads: UnfinishedHeads<HTTP1ClientConnection>
     /// Has the worker of a number call ``endOldHeads()``.
     var ask: (Int) -> Void = { _ in }
@@ -26,6 +27,7 @@ final class Worker {
         self.loop = loop
         unfinishedHeads = UnfinishedHeads(worker: number, memory: shared.state.headMemory)
         deadlines = DeadlineQueue(loop: loop)
+        flushes = FlushQueue(loop: loop)
         current = WorkerConfiguration(worker: self, shared: shared, replacing: nil)
     }
 

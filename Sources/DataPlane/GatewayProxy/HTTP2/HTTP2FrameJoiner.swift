@@ -1,0 +1,53 @@
+import NIOCore
+
+/// Joins the frames that are flushed together, so that few pieces go to TLS and to the socket.
+///
+/// Stands before the library's handler of frames. That writes the head and the content of each frame by themselves.
+final class HTTP2FrameJoiner: ChannelOutboundHandler {
+    typealias OutboundIn = IOData
+    typealias OutboundOut = IOData
+
+    /// More is not copied.
+    private static let largestCopy = 4096
+    /// So much is one piece: as large as a record of TLS.
+    private static let capacity = 16_384
+
+    private let buffers: SpareBuffers
+    private var joined: ByteBuffer
+
+    init(_ buffers: SpareBuffers) {
+        self.buffers = buffers
+        joined = buffers.empty
+    }
+
+    func write(context: ChannelHandlerContext, data: NIOAny, promise: EventLoopPromise<Void>?) {
+        guard case .byteBuffer(let bytes) = unwrapOutboundIn(data), bytes.readableBytes <= Self.largestCopy else {
+            writeJoined(context, nil)
+            return context.write(data, promise: promise)
+        }
+        if joined.readableBytes == 0 { joined = buffers.take() }
+        joined.writeImmutableBuffer(bytes)
+        if promise != nil || joined.readableBytes >= Self.capacity { writeJoined(context, promise) }
+    }
+
+    func flush(context: ChannelHandlerContext) {
+        let last = writeJoined(context, nil)
+        context.flush()
+        if let last { buffers.giveBack(last) }
+    }
+
+    func close(context: ChannelHandlerContext, mode: CloseMode, promise: EventLoopPromise<Void>?) {
+        writeJoined(context, nil)
+        context.close(mode: mode, promise: promise)
+    }
+
+    /// - Returns: What was written.
+    @discardableResult
+    private func writeJoined(_ context: ChannelHandlerContext, _ promise: EventLoopPromise<Void>?) -> ByteBuffer? {
+        guard joined.readableBytes > 0 else { return nil }
+        let bytes = joined
+        joined = buffers.empty
+        context.write(wrapOutboundOut(.byteBuffer(bytes)), promise: promise)
+        return bytes
+    }
+}
