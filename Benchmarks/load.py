@@ -30,6 +30,7 @@ HTTP2_SCENARIOS = {
     "8x4": (8, 4, "/json"),
     "32x1": (32, 1, "/json"),
     "1x1 100m": (1, 1, "/100m"),
+    "8x4 64k": (8, 4, "/64k"),
 }
 #: The gateway knows its client by it, and replaces it; the others replace it only.
 CLIENT_TOKEN = "brought-by-the-client"
@@ -61,15 +62,16 @@ def stolen():
     return int(total[8]) * 1000 // os.sysconf("SC_CLK_TCK")
 
 
-def wrk(port, connections, path, seconds, pin=(), script=None, arguments=()):
-    words = wrk_command(port, connections, path, seconds, pin, script, arguments)
+def wrk(port, connections, path, seconds, pin=(), script=None, arguments=(), **more):
+    words = wrk_command(port, connections, path, seconds, pin, script, arguments, **more)
     return wrk_figures(subprocess.run(words, capture_output=True, text=True, check=True).stdout)
 
 
-def wrk_command(port, connections, path, seconds, pin=(), script=None, arguments=()):
+def wrk_command(port, connections, path, seconds, pin=(), script=None, arguments=(), origin="http://127.0.0.1", fields=()):
     words = ["wrk", "-t1", f"-c{connections}", f"-d{seconds}s", "--timeout", "10s", "--latency"]
     words += ["-H", f"Authorization: Bearer {CLIENT_TOKEN}", *(["-s", str(script)] if script else [])]
-    return [*pin, *words, f"http://127.0.0.1:{port}{path}", "--", *map(str, arguments)]
+    words += [word for field in fields for word in ("-H", field)]
+    return [*pin, *words, f"{origin}:{port}{path}", "--", *map(str, arguments)]
 
 
 def wrk_figures(text):
@@ -86,11 +88,12 @@ def wrk_figures(text):
     return {"count": count, "rate": rate, "p50": latency(50), "p99": latency(99)}
 
 
-def h2load(port, scenario, seconds, pin=()):
-    """Over plaintext, by prior knowledge."""
+def h2load(port, scenario, seconds, pin=(), origin="http://127.0.0.1", body=None):
+    """Over plaintext by prior knowledge, or over TLS. With the file `body`, requests are uploads."""
     connections, streams, path = HTTP2_SCENARIOS[scenario]
     words = ["h2load", "-t1", f"-c{connections}", f"-m{streams}", "-D", f"{seconds}s", "--window-bits=24", "--connection-window-bits=26"]
-    words += ["-H", f"authorization: Bearer {CLIENT_TOKEN}", f"http://127.0.0.1:{port}{path}"]
+    words += ["-d", str(body)] if body else []
+    words += ["-H", f"authorization: Bearer {CLIENT_TOKEN}", f"{origin}:{port}{path}"]
     text = subprocess.run([*pin, *words], capture_output=True, text=True, check=True).stdout
     done, good = int(re.search(r"(\d+) done", text)[1]), int(re.search(r"(\d+) 2xx", text)[1])
     # What was on its way at the end counts as failed.

@@ -28,10 +28,10 @@ class CountedStage(proxies.Stage):
         return ["valgrind", *options, f"--callgrind-out-file={self.folder}/counts", *words]
 
 
-def instructions(binary, tls):
+def instructions(binary, **options):
     """How many instructions each function ran under the load, by its name."""
     with tempfile.TemporaryDirectory(prefix="ordering-") as folder:
-        with CountedStage(folder, {"gateway": binary}, tls) as stage:
+        with CountedStage(folder, {"gateway": binary}, **options) as stage:
             stage.start("upstream")
             pid = stage.start("gateway")
             subprocess.run(["callgrind_control", "--instr=on", str(pid)], check=True, capture_output=True)
@@ -73,9 +73,9 @@ def main():
         # Valgrind gives up where it does not know the kind of debug information.
         stripped = f"{folder}/authgateway"
         subprocess.run(["objcopy", "--strip-debug", options.gateway, stripped], check=True)
-        plain, tls = instructions(stripped, tls=False), instructions(stripped, tls=True)
-    # What only TLS needs lies behind the rest.
-    order = sorted(plain, key=lambda name: (-plain[name], name)) + sorted(tls - plain, key=lambda name: (-tls[name], name))
+        counts = [instructions(stripped, **options) for options in training.STAGES]
+    # What only TLS needs lies behind the rest, and what only HTTP/2 needs behind that.
+    order = [name for count in counts for name in sorted(count, key=lambda name: (-count[name], name))]
     names = defined(options.gateway)
     ordered = [name for name in dict.fromkeys(order) if name in names]
     if len(ordered) < 1000:

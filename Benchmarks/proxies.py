@@ -55,6 +55,7 @@ def binaries():
         "haproxy": program("haproxy", DEBIAN / "usr/sbin/haproxy"),
         "envoy": program("envoy", PEERS / "envoy/_bin/envoy"),
         "caddy": program("caddy", PEERS / "usr/bin/caddy"),
+        "mitmproxy": program("mitmdump", PEERS / "mitmproxy/bin/mitmdump"),
     }
     return {name: path for name, path in found.items() if path}
 
@@ -66,13 +67,17 @@ def run_quietly(*words):
 class Stage:
     """A folder with everybody's configuration, and the processes that were started from it."""
 
-    def __init__(self, folder, gateways, tls=False, workers=1, http2_clients=False, http2_upstream=False):
-        """With HTTP/2, over plaintext and by prior knowledge, the proxies speak nothing else on that side."""
+    def __init__(self, folder, gateways, tls=False, workers=1, http2_clients=False, http2_upstream=False, tls_clients=False):
+        """With HTTP/2, over plaintext and by prior knowledge, the proxies speak nothing else on that side.
+
+        With `tls_clients` clients speak TLS 1.3, for the host ``localhost``. Only nginx, mitmproxy and the gateway do, which makes
+        its certificate with its local authority.
+        """
         self.folder = pathlib.Path(folder)
         self.gateways = gateways
         self.tls = tls
         self.workers = workers
-        self.http2_clients, self.http2_upstream = http2_clients, http2_upstream
+        self.http2_clients, self.http2_upstream, self.tls_clients = http2_clients, http2_upstream, tls_clients
         self.scheme = "https" if tls else "http"
         self.binaries = binaries()
         self.upstream_port = free_port()
@@ -103,12 +108,25 @@ class Stage:
         if name == "upstream" or name.startswith("nginx"):
             return [nginx_binary(), "-e", str(self.folder / "start.log"), "-c", str(self.folder / f"{name}.conf")]
         binary = self.binaries[name]
-        path = str(self.folder / {"haproxy": "haproxy.cfg", "envoy": "envoy.yaml", "caddy": "Caddyfile"}[name])
+        path = str(self.folder / {"haproxy": "haproxy.cfg", "envoy": "envoy.yaml", "caddy": "Caddyfile"}.get(name, ""))
         return {
             "haproxy": [binary, "-f", path],
             "envoy": [binary, "-c", path, "--concurrency", str(self.workers), "-l", "error", "--disable-hot-restart"],
             "caddy": [binary, "run", "--config", path, "--adapter", "caddyfile"],
+            "mitmproxy": [binary, "--quiet", "--set", f"confdir={self.folder}/mitmproxy", *self.mitmproxy_options()],
         }[name]
+
+    def mitmproxy_options(self):
+        settings = {
+            "listen_host": "127.0.0.1",
+            "listen_port": self.ports["mitmproxy"],
+            "ssl_verify_upstream_trusted_ca": f"{self.folder}/ca.pem",
+            "modify_headers": f"/~q/Authorization/Bearer {TOKEN}",
+            "http2": "false",
+            "stream_large_bodies": "1",
+        }
+        options = [word for name, value in settings.items() for word in ("--set", f"{name}={value}")]
+        return ["--mode", f"reverse:{self.scheme}://localhost:{self.upstream_port}", *options]
 
     def start(self, name, more=None):
         """`more` is for the environment of a gateway."""
@@ -163,7 +181,7 @@ class Stage:
         run_quietly("openssl", "req", "-x509", *curve, "-keyout", ca_key, "-out", ca, "-days", 2, "-subj", "/CN=bench CA")
         request = ("-keyout", self.folder / "key.pem", "-out", self.folder / "leaf.csr", "-subj", "/CN=upstream.test")
         run_quietly("openssl", "req", *curve, *request)
-        extensions = self.write("leaf.ext", "subjectAltName=DNS:upstream.test\nextendedKeyUsage=serverAuth\n")
+        extensions = self.write("leaf.ext", "subjectAltName=DNS:upstream.test,DNS:localhost\nextendedKeyUsage=serverAuth\n")
         signing = ("-CA", ca, "-CAkey", ca_key, "-CAcreateserial", "-extfile", extensions, "-days", 2)
         run_quietly("openssl", "x509", "-req", "-in", self.folder / "leaf.csr", *signing, "-out", self.folder / "cert.pem")
 
@@ -219,7 +237,8 @@ class Stage:
             f"""proxy_buffers 16 64k; proxy_buffer_size 64k; proxy_busy_buffers_size 128k; proxy_max_temp_file_size 0;
               upstream up {{ server 127.0.0.1:{self.upstream_port}; keepalive 512; keepalive_requests 1000000000; }}
               server {{
-                listen 127.0.0.1:{port} {"http2" if self.http2_clients else ""} backlog=4096;
+                listen 127.0.0.1:{port} {"http2" if self.http2_clients else ""} {"ssl" if self.tls_clients else ""} backlog=4096;
+                ssl_certificate {self.folder}/cert.pem; ssl_certificate_key {self.folder}/key.pem; ssl_protocols TLSv1.3;
                 http2_max_concurrent_streams 256;
                 {locations}
               }}""",
@@ -339,9 +358,11 @@ http://127.0.0.1:{self.ports.get("caddy", 0)} {{
         """Clients are known by their tokens. Unless told otherwise there are two routes, with rules of who may do what."""
         secured = f"tls: {{ca: {self.folder}/ca.pem, server_name: upstream.test}}" if self.tls else ""
         rules = "clients: [wrk], allow: [{methods: [GET, POST], path: /**}]"
-        routes = routes or f"""bench: {{match: {{path: /}}, auth: {{strategy: bearer, token: "{TOKEN}"}}, {rules}, TO}}
-  other: {{match: {{path: /other}}, auth: {{strategy: bearer, token: "{TOKEN}"}}, {rules}, TO}}"""
-        target = f"upstream: '{self.scheme}://127.0.0.1:{self.upstream_port}'" + (f", {secured}" if secured else "")
+        first, second = ("default: true", "upstream_path: /other") if self.tls_clients else ("path: /", "path: /other")
+        routes = routes or f"""bench: {{match: {{{first}}}, auth: {{strategy: bearer, token: "{TOKEN}"}}, {rules}, TO}}
+  other: {{match: {{{second}}}, auth: {{strategy: bearer, token: "{TOKEN}"}}, {rules}, TO}}"""
+        host, listener = ("localhost", ", tls: {ca: local}") if self.tls_clients else ("127.0.0.1", "")
+        target = f"upstream: '{self.scheme}://{host}:{self.upstream_port}'" + (f", {secured}" if secured else "")
         target += ", protocol: http2" if self.http2_upstream else ""
         self.write(
             f"{name}.yaml",
@@ -349,7 +370,7 @@ http://127.0.0.1:{self.ports.get("caddy", 0)} {{
 state_directory: {self.folder}/state-{name}
 workers: {self.workers}
 listeners:
-  proxy: [{{address: "127.0.0.1:{self.ports[name]}"}}]
+  proxy: [{{address: "127.0.0.1:{self.ports[name]}"{listener}}}]
   admin: {{address: "127.0.0.1:{free_port()}"}}
 access: {{clients: {{wrk: {{token: {load.CLIENT_TOKEN}}}}}}}
 {credentials}

@@ -18,6 +18,14 @@ import proxies
 
 # A function none of whose code ran as often is none that requests spend their time in.
 LEAST = 1000
+#: What the proxy has on its two sides: HTTP/1, TLS, HTTP/2.
+STAGES = [
+    {},
+    {"tls": True},
+    {"http2_clients": True},
+    {"http2_clients": True, "http2_upstream": True},
+    {"tls": True, "tls_clients": True},
+]
 UPLOADS = """
 local bodies = {{string.rep("x", 200), string.rep("x", 3000), string.rep("x", 60000)}}
 local number = 0
@@ -35,9 +43,9 @@ end
 def train(binary, raw, seconds=4):
     """Loads the gateway with each of the kinds of requests; its counts are in the folder `raw` when it has ended."""
     os.environ["LLVM_PROFILE_FILE"] = f"{raw}/%p.profraw"
-    for tls in (False, True):
+    for options in STAGES:
         with tempfile.TemporaryDirectory(prefix="training-") as folder:
-            with proxies.Stage(folder, {"gateway": binary}, tls) as stage:
+            with proxies.Stage(folder, {"gateway": binary}, **options) as stage:
                 stage.start("upstream")
                 stage.start("gateway")
                 drive(stage, seconds)
@@ -45,6 +53,31 @@ def train(binary, raw, seconds=4):
 
 def drive(stage, seconds, paced=True):
     """Every kind of request, each for so many seconds."""
+    if stage.http2_clients:
+        drive_http2(stage, seconds)
+    elif stage.tls_clients:
+        drive_tls(stage, seconds)
+    else:
+        drive_plain(stage, seconds, paced)
+
+
+def drive_http2(stage, seconds):
+    port = stage.ports["gateway"]
+    for scenario in ("8x32", "8x4", "32x1", "8x4 64k", "1x1 100m"):
+        load.h2load(port, scenario, seconds, stage.pin_load)
+    upload = stage.write("upload", "x" * 3000)
+    load.h2load(port, "8x4", seconds, stage.pin_load, body=upload)
+
+
+def drive_tls(stage, seconds):
+    port, origin = stage.ports["gateway"], "https://localhost"
+    for path in ("/json", "/64k"):
+        load.wrk(port, 32, path, seconds, stage.pin_load, origin=origin)
+    load.wrk(port, 8, "/json", seconds, stage.pin_load, origin=origin, fields=["Connection: close"])
+    load.h2load(port, "8x4", seconds, stage.pin_load, origin)
+
+
+def drive_plain(stage, seconds, paced):
     port = stage.ports["gateway"]
     uploads = stage.write("uploads.lua", UPLOADS.format(port=port, token=load.CLIENT_TOKEN))
     for connections, path, pause in load.SCENARIOS.values():

@@ -31,8 +31,8 @@ package struct HTTP2FieldLines: Sendable {
         return nil
     }
 
-    /// - Parameter lines: Valid, each with its line end.
-    package mutating func append(lines: [UInt8]) { bytes.append(contentsOf: lines) }
+    /// - Parameter lines: Valid, each with its line end, or parts of such a line.
+    package mutating func append(_ lines: some Sequence<UInt8>) { bytes.append(contentsOf: lines) }
 
     /// Ends the section: the joined cookie, and the empty line.
     package mutating func end() {
@@ -67,7 +67,19 @@ package struct HTTP2FieldLines: Sendable {
         return !name.isEmpty
     }
 
-    static func check(_ bytes: borrowing Span<UInt8>, value: Range<Int>) -> HTTP2Malformation? {
+    static func check(_ value: String) -> HTTP2Malformation? {
+        var last: UInt8 = 0
+        for byte in value.utf8 {
+            switch byte {
+            case 0x00, 0x0A, 0x0D: return .invalidValue
+            default: last = byte
+            }
+        }
+        let isPadded = value.utf8.first?.isOptionalWhitespace == true || last.isOptionalWhitespace
+        return isPadded ? .paddedValue : nil
+    }
+
+    private static func check(_ bytes: borrowing Span<UInt8>, value: Range<Int>) -> HTTP2Malformation? {
         guard let first = value.first, let last = value.last else { return nil }
         if bytes[first].isOptionalWhitespace || bytes[last].isOptionalWhitespace { return .paddedValue }
         for index in value {

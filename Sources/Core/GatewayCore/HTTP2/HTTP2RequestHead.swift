@@ -26,9 +26,8 @@ package struct HTTP2RequestHead: Sendable {
         if name.utf8.first == 0x3A { return addPseudo(name, value) }
         hasFields = true
         if name == "host" {
-            let bytes = Array(value.utf8)
             hosts.append(value)
-            return HTTP2FieldLines.check(bytes.span, value: bytes.indices)
+            return HTTP2FieldLines.check(value)
         }
         if name == "content-length" { contentLength = value }
         if name == "sec-websocket-key" { hasWebSocketKey = true }
@@ -37,8 +36,7 @@ package struct HTTP2RequestHead: Sendable {
 
     private mutating func addPseudo(_ name: String, _ value: String) -> HTTP2Malformation? {
         guard !hasFields else { return .latePseudoField }
-        let bytes = Array(value.utf8)
-        if let reason = HTTP2FieldLines.check(bytes.span, value: bytes.indices) { return reason }
+        if let reason = HTTP2FieldLines.check(value) { return reason }
         switch name {
         case ":method": return Self.set(&method, value)
         case ":scheme": return Self.set(&scheme, value)
@@ -79,7 +77,7 @@ package struct HTTP2RequestHead: Sendable {
         }
         // What follows a CONNECT is no content.
         let isChunked = hasContent && contentLength == nil && method != "CONNECT"
-        return try written(behind: "\(method) \(target)", with: isChunked ? "transfer-encoding: chunked\r\n" : "")
+        return try written(method, target, with: isChunked ? "transfer-encoding: chunked\r\n" : "")
     }
 
     private consuming func webSocketHead(
@@ -88,18 +86,27 @@ package struct HTTP2RequestHead: Sendable {
     ) throws(HTTP2Malformation) -> [UInt8] {
         let target = try target("GET", mustBeTLS: mustBeTLS)
         let key = hasWebSocketKey ? "" : "sec-websocket-key: \(key())\r\n"
-        return try written(behind: "GET \(target)", with: "connection: Upgrade\r\nupgrade: websocket\r\n\(key)")
+        return try written("GET", target, with: "connection: Upgrade\r\nupgrade: websocket\r\n\(key)")
     }
 
-    /// - Parameters:
-    ///   - start: Method and target.
-    ///   - lines: Fields that HTTP/2 has in another form, each with its line end.
-    private consuming func written(behind start: String, with lines: String) throws(HTTP2Malformation) -> [UInt8] {
-        var head = HTTP2FieldLines(behind: Array("\(start) HTTP/1.1\r\n".utf8))
-        for host in try hostLines() { head.append(lines: Array("host: \(host)\r\n".utf8)) }
-        head.append(lines: Array(lines.utf8))
+    /// - Parameter lines: Fields that HTTP/2 has in another form, each with its line end.
+    private consuming func written(
+        _ method: String,
+        _ target: String,
+        with lines: String
+    ) throws(HTTP2Malformation) -> [UInt8] {
+        try checkHosts()
+        var head = HTTP2FieldLines()
+        for part in [method, " ", target, " HTTP/1.1\r\n"] { head.append(part.utf8) }
+        // Two that agree are one. More are left to the decoder, which refuses them.
+        if let authority {
+            head.append(host: authority)
+        } else {
+            for host in hosts { head.append(host: host) }
+        }
+        head.append(lines.utf8)
         fields.end()
-        head.append(lines: fields.bytes)
+        head.append(fields.bytes)
         return head.bytes
     }
 
@@ -119,10 +126,14 @@ package struct HTTP2RequestHead: Sendable {
         return "http://\(authority)\(path == "*" ? "" : path)"
     }
 
-    /// Two that agree are one. More are left to the decoder, which refuses them.
-    private func hostLines() throws(HTTP2Malformation) -> [String] {
-        guard let authority else { return hosts }
+    private func checkHosts() throws(HTTP2Malformation) {
+        guard let authority else { return }
         for host in hosts where host.lowercased() != authority.lowercased() { throw .hostMismatch }
-        return [authority]
+    }
+}
+
+extension HTTP2FieldLines {
+    fileprivate mutating func append(host: String) {
+        for part in ["host: ", host, "\r\n"] { append(part.utf8) }
     }
 }

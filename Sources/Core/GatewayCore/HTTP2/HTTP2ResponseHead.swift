@@ -38,7 +38,7 @@ package struct HTTP2ResponseHead: Sendable {
         guard let status else { throw .missingPseudoField }
         // Otherwise the content would end with the connection, as HTTP/1 reads it.
         let isEmpty = isLast && !answersHead && !hasContentLength && Self.mayHaveContent(status)
-        if isEmpty { fields.append(lines: Array("content-length: 0\r\n".utf8)) }
+        if isEmpty { fields.append("content-length: 0\r\n".utf8) }
         fields.end()
         var head = fields.bytes
         head.replaceSubrange(Self.placeOfStatus, with: status)
