@@ -1,11 +1,14 @@
-"""The gateway and its peers with clients of HTTP/2, in turn, in one run: what matters is the ratio.
+"""The gateway and its peers with clients of HTTP/2 or of TLS, in turn, in one run: what matters is the ratio.
 
-Usage: http2.py [--gateway PATH] [--peers nginx,haproxy,envoy] [--rounds 4] [--seconds 3] [--scenarios 8x32,8x4,32x1] [--both]
+Usage: http2.py [--gateway PATH] [--peers nginx,haproxy,envoy,mitmproxy] [--rounds 4] [--seconds 3] [--scenarios 8x32,8x4,32x1]
+                [--both | --tls]
 
-With --both the upstream speaks HTTP/2, too, which nginx cannot ask.
+With --both the upstream speaks HTTP/2, too, which nginx cannot ask. With --tls clients and upstream speak HTTP/1.1 over TLS, and
+the gateway's certificate is of its local authority.
 """
 
 import argparse
+import functools
 import statistics
 import sys
 import tempfile
@@ -13,21 +16,41 @@ import tempfile
 import load
 import proxies
 
+ORIGIN = "https://localhost"
+#: Clients of HTTP/1.1 over TLS.
+TLS_LOADS = {
+    "requests": functools.partial(load.wrk, connections=32, path="/json", origin=ORIGIN),
+    "handshakes": functools.partial(load.wrk, connections=8, path="/json", origin=ORIGIN, fields=["Connection: close"]),
+}
+
 
 def compare(gateway, scenarios, peers, rounds, seconds, both=False):
-    """The medians of the figures, and for each peer the median of the ratios of each round, by scenario and name."""
+    """With clients of HTTP/2: the medians of the figures, and of the ratios of each round, by scenario and name."""
+    options = {"http2_clients": True, "http2_upstream": both}
+    loads = {name: functools.partial(load.h2load, scenario=name, seconds=seconds) for name in scenarios}
+    return compared(gateway, loads, peers, rounds, options)
+
+
+def compare_tls(gateway, peers, rounds, seconds):
+    """The same with clients of TLS that come in another's place, as intercepted ones do."""
+    loads = {name: functools.partial(measure, seconds=seconds) for name, measure in TLS_LOADS.items()}
+    return compared(gateway, loads, peers, rounds, {"tls": True, "tls_clients": True})
+
+
+def compared(gateway, loads, peers, rounds, options):
     rows = {}
     with tempfile.TemporaryDirectory(prefix="http2-") as folder:
-        with proxies.Stage(folder, {"gateway": gateway}, http2_clients=True, http2_upstream=both) as stage:
+        with proxies.Stage(folder, {"gateway": gateway}, **options) as stage:
             names = [name for name in peers if name in stage.binaries] + ["gateway"]
             stage.start("upstream")
             served = {name: (stage.start(name), stage.ports[name]) for name in names}
             for _, port in served.values():
-                load.h2load(port, "8x32", 1, stage.pin_load)
+                next(iter(loads.values()))(port, seconds=1, pin=stage.pin_load)
             for number in range(rounds):
                 turns = dict(served.items() if number % 2 == 0 else reversed(served.items()))
-                for scenario in scenarios:
-                    for name, figures in load.http2_one_by_one(turns, scenario, seconds, stage.pin_load).items():
+                for scenario, measure in loads.items():
+                    measured = load.one_by_one(turns, functools.partial(measure, pin=stage.pin_load))
+                    for name, figures in measured.items():
                         rows.setdefault((scenario, name), []).append(figures)
     results = {}
     for (scenario, name), found in rows.items():
@@ -45,18 +68,24 @@ def words(text):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--gateway", default=str(proxies.ROOT / ".build/release/authgateway"))
-    parser.add_argument("--peers", type=words, default=["nginx", "haproxy", "envoy"])
+    parser.add_argument("--peers", type=words, default=["nginx", "haproxy", "envoy", "mitmproxy"])
     parser.add_argument("--rounds", type=int, default=4)
     parser.add_argument("--seconds", type=int, default=3)
     parser.add_argument("--scenarios", type=words, default=["8x32", "8x4", "32x1"])
     parser.add_argument("--both", action="store_true")
+    parser.add_argument("--tls", action="store_true")
     options = parser.parse_args()
-    peers = [name for name in options.peers if name != "nginx" or not options.both]
-    results = compare(options.gateway, options.scenarios, peers, options.rounds, options.seconds, options.both)
-    for (scenario, name), row in sorted(results.items(), key=lambda item: options.scenarios.index(item[0][0])):
+    able = {"nginx", "mitmproxy"} if options.tls else {"haproxy", "envoy"} if options.both else {"nginx", "haproxy", "envoy"}
+    peers = [name for name in options.peers if name in able]
+    if options.tls:
+        results = compare_tls(options.gateway, peers, options.rounds, options.seconds)
+    else:
+        results = compare(options.gateway, options.scenarios, peers, options.rounds, options.seconds, options.both)
+    for (scenario, name), row in results.items():
+        latency = f"mean {row['mean']:7.0f} us" if "mean" in row else f"p50 {row['p50']:6.0f} us"
         print(
-            f"{scenario:8} {name:8} {row['cpu']:10.1f} us/req {row['rate']:9.0f} req/s  mean {row['mean']:7.0f} us"
-            f"  peak {row['memory']:5.1f} MiB  gateway's CPU of it {row['ratio']:.2f}"
+            f"{scenario:10} {name:9} {row['cpu']:10.1f} us/req {row['rate']:9.0f} req/s  {latency}"
+            f"  peak {row['memory']:6.1f} MiB  gateway's CPU of it {row['ratio']:.2f}"
         )
 
 

@@ -30,6 +30,7 @@ HTTP2_SCENARIOS = {
     "8x4": (8, 4, "/json"),
     "32x1": (32, 1, "/json"),
     "1x1 100m": (1, 1, "/100m"),
+    "1x10 100m": (1, 10, "/100m"),
     "8x4 64k": (8, 4, "/64k"),
 }
 #: The gateway knows its client by it, and replaces it; the others replace it only.
@@ -104,13 +105,13 @@ def h2load(port, scenario, seconds, pin=(), origin="http://127.0.0.1", body=None
     return {"count": good, "rate": good / seconds, "mean": middle, "max": worst}
 
 
-def http2_one_by_one(served, scenario, seconds, pin=()):
-    """As ``in_turn``, but one after the other: h2load has no turns."""
+def one_by_one(served, measure):
+    """As ``in_turn``, but one after the other, for loads that have no turns; `measure` takes the port."""
     results = {}
     for name, (pid, port) in served.items():
         reset_peak(pid)
         before = cpu_seconds(pid)
-        results[name] = figures = h2load(port, scenario, seconds, pin)
+        results[name] = figures = measure(port)
         figures["cpu"] = (cpu_seconds(pid) - before) / figures["count"] * 1e6
         figures["memory"] = memory(pid, "VmHWM")
     return results

@@ -11,13 +11,14 @@ import subprocess
 import time
 
 import extras
+import http2
 import load
 import proxies
 from side_by_side import between, compare
 
 #: Under each load in each round. In much less, connections that are opened and first requests would be part of the p99.
 SECONDS = 4
-ORDER = ["nginx", "haproxy", "envoy", "caddy", "gateway"]
+ORDER = ["nginx", "haproxy", "envoy", "caddy", "mitmproxy", "gateway"]
 #: The release, built without the optimization profile (docs/adr/0063).
 PLAIN = "gateway without profile"
 PLAIN_TITLE = "Without the optimization profile, one worker"
@@ -48,6 +49,45 @@ def table(results, scenarios):
                     f"| {row['p50']:.0f} | {row['p99']:.0f} | {p99} | {row['memory']:.1f} |"
                 )
     return "\n".join(lines)
+
+
+OWN_HEADER = "| load | proxy | CPU µs/request | gateway's of it | requests/s | latency µs | peak MiB |\n|---|---|---|---|---|---|---|"
+OWN_WORDS = {
+    "8x32": "8 connections, 32 streams each",
+    "8x4": "8 connections, 4 streams each",
+    "32x1": "32 connections, 1 stream each",
+    "1x1 100m": "100 MB bodies, 1 connection, 1 stream",
+    "1x10 100m": "100 MB bodies, 1 connection, 10 streams",
+    "requests": "32 connections that stay",
+    "handshakes": "8 connections, a handshake for each request",
+}
+TLS_TITLE = "TLS clients, TLS upstream, a certificate of the local authority, one worker"
+
+
+def own_table(results):
+    """Of loads without turns: what the gateway needs of each peer's CPU time."""
+    lines = [OWN_HEADER]
+    for scenario in dict.fromkeys(scenario for scenario, _ in results):
+        for name in ORDER:
+            row = results.get((scenario, name))
+            if row:
+                latency = row["mean"] if "mean" in row else row["p50"]
+                lines.append(
+                    f"| {OWN_WORDS[scenario]} | {name} | {row['cpu']:.1f} | {row['ratio']:.2f} | {row['rate']:,.0f} "
+                    f"| {latency:.0f} | {row['memory']:.1f} |"
+                )
+    return "\n".join(lines)
+
+
+def own_sections(gateway, rounds):
+    """Clients of HTTP/2 and of TLS, of which not every peer has both sides."""
+    loads = ["8x32", "8x4", "32x1", "1x1 100m", "1x10 100m"]
+    one = http2.compare(gateway, loads, ["nginx", "haproxy", "envoy"], rounds, SECONDS)
+    both = http2.compare(gateway, loads[:3], ["haproxy", "envoy"], rounds, SECONDS, both=True)
+    secured = http2.compare_tls(gateway, ["nginx", "mitmproxy"], rounds, SECONDS)
+    yield "HTTP/2 clients, HTTP/1.1 upstream, one worker", own_table(one)
+    yield "HTTP/2 on both sides, one worker", own_table(both)
+    yield TLS_TITLE, own_table(secured)
 
 
 def version(name, path):
@@ -111,6 +151,7 @@ def main():
     parser.add_argument("--plain", help="the same program, built without the optimization profile")
     parser.add_argument("--only-plain", action="store_true", help="measure what that costs, and leave the rest of the document as it is")
     parser.add_argument("--rounds", type=int, default=9, help="for nginx and the gateway under each load; a third of that for the others")
+    parser.add_argument("--only-own", action="store_true", help="measure clients of HTTP/2 and TLS, and leave the rest as it is")
     parser.add_argument("--print", action="store_true", help="print, do not write the document")
     options = parser.parse_args()
     rounds = options.rounds
@@ -129,7 +170,14 @@ def main():
 
     place = proxies.ROOT / "docs/performance.md"
     if options.only_plain:
-        text = with_section(place.read_text(encoding="utf-8"), *without_profile())
+        title, loads, results = without_profile()
+        text = with_section(place.read_text(encoding="utf-8"), title, table(results, loads))
+        print(text) if options.print else place.write_text(text, encoding="utf-8")
+        return
+    if options.only_own:
+        text = place.read_text(encoding="utf-8")
+        for title, rows in own_sections(options.gateway, max(3, rounds // 2)):
+            text = with_section(text, title, rows)
         print(text) if options.print else place.write_text(text, encoding="utf-8")
         return
     sections = [
@@ -139,9 +187,12 @@ def main():
         ("Large bodies, nginx with tuned buffers", *compared(["64k", "10m"], ["nginx"])),
     ]
     measured = [results for _, _, results in sections]
+    sections = [(title, table(results, loads)) for title, loads, results in sections]
+    sections += own_sections(options.gateway, max(3, rounds // 2))
     rows = [*envoy_row(*measured), memory_row(measured[0]), *p99_rows(*measured), *extra_rows(options.gateway, rounds)]
     if options.plain:
-        sections.append(without_profile())
+        title, loads, results = without_profile()
+        sections.append((title, table(results, loads)))
     taken = (load.stolen() - stolen) / 1e3 / (time.monotonic() - began) / os.cpu_count()
     text = document(sections, rows, alone, options.gateway, rounds, before, taken)
     print(text)
@@ -149,13 +200,13 @@ def main():
         place.write_text(text, encoding="utf-8")
 
 
-def section(title, scenarios, results):
-    return ["", f"## {title}", "", table(results, scenarios)]
+def section(title, rows):
+    return ["", f"## {title}", "", rows]
 
 
-def with_section(text, title, scenarios, results):
+def with_section(text, title, rows):
     """The document with this section in place of the one of that title, or before the further figures."""
-    new = "\n".join(section(title, scenarios, results))
+    new = "\n".join(section(title, rows))
     text = re.sub(rf"\n## {re.escape(title)}\n.*?(?=\n## )", "", text, flags=re.DOTALL)
     return text.replace("\n## Further figures", f"{new}\n\n## Further figures", 1)
 
