@@ -51,11 +51,13 @@ enum HTTP2Configuration {
         // Frames of a stream that was reset may be on their way.
         connection.maximumRecentlyResetStreams = 1000
         connection.maximumBufferedControlFrames = 1000
-        // Servers measure the round trip with PING. Within 30 s, a busy connection brings more than the library allows.
-        connection.controlFrameRateLimit.maximumCount = 100_000
+        // Servers measure the round trip with PING, and a busy connection brings more than the library allows. It keeps the time of
+        // each frame that counts, so the limits are for a short while.
+        connection.controlFrameRateLimit.maximumCount = 1000
+        connection.controlFrameRateLimit.counterWindow = .seconds(1)
         var stream = NIOHTTP2Handler.StreamConfiguration()
-        // Servers reset each stream whose request they did not want whole. Each is one that was opened here.
-        stream.streamResetFrameRateLimit.maximumCount = .max
+        // Servers reset each stream whose request they did not want whole. There is no limit: each is one that was opened here.
+        stream.streamResetFrameRateLimit.counterWindow = .zero
         return NIOHTTP2Handler(mode: .client, connectionConfiguration: connection, streamConfiguration: stream)
     }
 
