@@ -1,4 +1,5 @@
 import GatewayCore
+import NIOCore
 import NIOHTTP2
 
 /// What HTTP/2 connections to clients and upstreams allow the peer.
@@ -54,10 +55,10 @@ enum HTTP2Configuration {
         // Servers measure the round trip with PING, and a busy connection brings more than the library allows. It keeps the time of
         // each frame that counts, so the limits are for a short while.
         connection.controlFrameRateLimit.maximumCount = 1000
-        connection.controlFrameRateLimit.counterWindow = .seconds(1)
+        connection.controlFrameRateLimit.windowLength = .seconds(1)
         var stream = NIOHTTP2Handler.StreamConfiguration()
         // Servers reset each stream whose request they did not want whole. There is no limit: each is one that was opened here.
-        stream.streamResetFrameRateLimit.counterWindow = .zero
+        stream.streamResetFrameRateLimit.windowLength = .zero
         return NIOHTTP2Handler(mode: .client, connectionConfiguration: connection, streamConfiguration: stream)
     }
 
