@@ -18,7 +18,7 @@ struct Assembly: Sendable {
     let proxy: ProxyServer
     let admin: AdminServer
     /// Where the admin listener answers, with its real port.
-    let adminPlace: BoundListener
+    let adminPlace: ArrivalListener
     /// For one question: it speaks of the plan that is served when it is made.
     let makeControl: @Sendable () -> OperatorControl
     /// nil when there is no file to read again.

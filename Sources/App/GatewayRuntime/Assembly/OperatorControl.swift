@@ -21,7 +21,7 @@ struct OperatorControl: GatewayControl {
         /// nil where no gateway runs.
         var startedAt: UnixTime?
         /// Where clients find the gateway.
-        var listeners: @Sendable () -> [BoundListener] = { [] }
+        var listeners: @Sendable () -> [ArrivalListener] = { [] }
     }
 
     private let plan: Plan
@@ -162,7 +162,7 @@ struct OperatorControl: GatewayControl {
             configurationLoadedAt: loadedAt.rfc3339,
             auditChain: check.map { $0.breach == nil ? .intact : .broken } ?? .notVerified,
             auditVerifiedAt: check?.at.rfc3339,
-            listeners: seen.listeners().map(\.text),
+            listeners: seen.listeners().map(\.boundText),
             requiresClientToken: plan.access.asksForClients,
             clients: plan.access.clients.map(\.name),
             proxy: ProxyOffer(plan, bound: seen.listeners())

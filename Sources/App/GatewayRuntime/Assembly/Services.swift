@@ -93,7 +93,7 @@ struct AuditFeedService: Service {
 /// Serves the admin listener; stops after the data plane, so that `/readyz` can tell of the drain.
 struct AdminService: Service {
     let server: AdminServer
-    let place: BoundListener
+    let place: ArrivalListener
     let logins: LoginDesk
 
     func run() async throws {

@@ -2,7 +2,6 @@ import AsyncHTTPClient
 import Foundation
 import GatewayCore
 import GatewayFiles
-import GatewayProxy
 import NIOCore
 import NIOHTTP1
 
@@ -233,7 +232,7 @@ struct AdminClient: Sendable {
     }
 
     /// As a person reads it.
-    private var place: String { BoundListener(address: address, port: nil, isTLS: false).text }
+    private var place: String { ArrivalListener(address: address, port: nil, isTLS: false).boundText }
 
     func decode<Value: Decodable>(_ body: ByteBuffer) throws(CommandFailure) -> Value {
         do {

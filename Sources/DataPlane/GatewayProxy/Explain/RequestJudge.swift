@@ -187,17 +187,7 @@ extension ProxyServer {
         as client: String?,
         listeners: [ArrivalListener]? = nil
     ) async -> RequestJudgement? {
-        let listeners =
-            listeners
-            ?? bound.map {
-                ArrivalListener(
-                    address: $0.address,
-                    port: $0.port,
-                    isTLS: $0.isTLS,
-                    intercepts: $0.intercepts,
-                    publicURL: $0.publicURL
-                )
-            }
+        let listeners = listeners ?? bound
         // A reload may come in between.
         for _ in 0..<3 {
             guard let shared = await workers.ask({ $0.shared }) else { return nil }

@@ -77,15 +77,8 @@ final class Listener: Sendable {
 
     var number: Int { settings.withLock { $0.number } }
 
-    var bound: BoundListener {
-        let plan = settings.withLock { $0.plan }
-        return BoundListener(
-            address: plan.address,
-            port: channel.localAddress?.port,
-            isTLS: plan.speaksTLS,
-            intercepts: plan.intercepts,
-            publicURL: plan.publicURL
-        )
+    var bound: ArrivalListener {
+        ArrivalListener(settings.withLock { $0.plan }, boundPort: channel.localAddress?.port)
     }
 
     /// Accepts with `new` from now on.
