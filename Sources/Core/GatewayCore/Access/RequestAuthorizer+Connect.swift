@@ -109,15 +109,7 @@ extension RequestAuthorizer {
                 return refuse(shared, client, isProxyRequest: false, on: listener)
             }
         }
-        var grant: CrossOriginGrant?
-        if answersPages || head.mayBeOfPage,
-            let decision = judgePage(head, bytes, match, on: listener, &grant, &trace)
-        {
-            return decision
-        }
-        trace?.add(match.map { .routeFound(name: gates[$0.route].name, by: $0.way) } ?? .routeNotFound)
-        trace?.compare(match, for: head, bytes, authority)
-        return authenticate(head, bytes, match: match, isProxyRequest: false, grant, on: listener, &cache, &trace)
+        return judge(head, bytes, match, authority, isProxyRequest: false, on: listener, &cache, &trace)
     }
 
     private static let notIntercepting = GatewayProblem(

@@ -1,18 +1,5 @@
 /// Several routes that lead to one server.
 extension RequestAuthorizer {
-    /// Who sends a request before its route is known.
-    func client(
-        of head: borrowing RequestHead,
-        _ bytes: borrowing Span<UInt8>,
-        on listener: ListenerIdentity,
-        _ cache: inout ClientAuthenticationCache,
-        _ trace: AuthorizationTrace?
-    ) -> ClientAuthenticator.Evidence {
-        var evidence = evidence(of: head, bytes, nil, on: listener, &cache)
-        if let client = trace?.assumedClient { evidence.assume(client) }
-        return evidence
-    }
-
     /// - Parameter shared: None of them is meant.
     func refuse(
         _ shared: SharedUpstream,
