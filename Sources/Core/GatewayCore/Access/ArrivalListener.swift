@@ -39,8 +39,12 @@ package struct ArrivalListener: Hashable, Sendable {
     }
 
     package var identity: ListenerIdentity {
-        let span = SourceSpan(file: 0, line: 0, column: 0)
-        return ListenerIdentity(ListenerPlan(address: address, intercepts: intercepts, span: span), boundPort: port)
+        ListenerIdentity(reach: reach, port: port, intercepts: intercepts, publicURL: publicURL, address: address)
+    }
+
+    private var reach: ListenerIdentity.Reach {
+        guard case .tcp(let host, _) = address else { return .unix }
+        return Origin(scheme: .http, host: host, port: 80).isLoopback ? .loopback : .network
     }
 
     /// As a client names it in a URL; `localhost` for a socket, which has no name of its own.
@@ -73,7 +77,7 @@ package struct ArrivalListener: Hashable, Sendable {
 
     /// Other machines reach it, perhaps by a name that the configuration does not know.
     func mayHaveName(in origin: Origin) -> Bool {
-        identity.reach == .network && origin.port == port && !origin.isLoopback
+        reach == .network && origin.port == port && !origin.isLoopback
     }
 
     func isSocket(_ path: String) -> Bool {
