@@ -149,6 +149,6 @@ struct EndpointProbe: Sendable {
 
     /// An address is no name to ask for.
     private static func serverName(of origin: Origin) -> String? {
-        origin.isIPv4 || origin.host.contains(":") ? nil : origin.host
+        origin.isAddress ? nil : origin.host
     }
 }

@@ -50,8 +50,7 @@ package struct ArrivalListener: Hashable, Sendable {
     /// As a client names it in a URL; `localhost` for a socket, which has no name of its own.
     package var authority: String {
         guard case .tcp(let host, _) = address, let port else { return "localhost" }
-        let name = Self.anyAddresses.contains(host) ? "127.0.0.1" : host
-        return name.contains(":") ? "[\(name)]:\(port)" : "\(name):\(port)"
+        return Origin.hostAndPort(Self.anyAddresses.contains(host) ? "127.0.0.1" : host, port)
     }
 
     /// A URL that leads here, or the path of the socket.
@@ -71,7 +70,7 @@ package struct ArrivalListener: Hashable, Sendable {
         guard case .tcp(let host, _) = address, origin.port == port else { return false }
         if origin.host == host.lowercased() { return true }
         let isOwn = origin.host == "localhost" || origin.isLoopbackAddress
-        guard !Self.anyAddresses.contains(host) else { return isOwn || origin.isIPv4 || origin.host.contains(":") }
+        guard !Self.anyAddresses.contains(host) else { return isOwn || origin.isAddress }
         return isOwn && Origin(scheme: .http, host: host, port: 80).isLoopback
     }
 

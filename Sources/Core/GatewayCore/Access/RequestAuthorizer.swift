@@ -84,33 +84,23 @@ package final class RequestAuthorizer: Sendable {
         if let origin = listener.intercepted {
             return decide(head, bytes, inPlaceOf: origin, on: listener, &cache, &trace)
         }
-        let isAbsolute = head.form == .absolute
-        guard let authority = Authority(bytes, isAbsolute ? head.targetAuthority : head.host) else {
+        guard let authority = authority(of: head, bytes) else {
             trace?.add(.hostRefused)
             return refuse(GatewayProblem(.requestRefused, "The Host is not a host name."), on: listener)
         }
         var upstream: RouteTable.Match?
         var shared: SharedUpstream?
-        if isAbsolute {
-            let scheme: Origin.Scheme = head.asksForTLS(bytes) ? .https : .http
-            switch table.findUpstream(
-                bytes,
-                scheme: scheme,
-                host: authority.host,
-                port: authority.port,
-                path: head.path
-            ) {
-            case .none: break
-            case .one(let route): upstream = .upstream(route)
-            case .shared(let found):
-                shared = found
-                let client = client(of: head, bytes, on: listener, &cache, trace)
-                upstream = found.route(for: client.client).map { .upstream($0) }
-            }
+        switch findUpstream(head, bytes, authority, on: listener) {
+        case .none: break
+        case .one(let route): upstream = .upstream(route)
+        case .shared(let found):
+            shared = found
+            let client = client(of: head, bytes, on: listener, &cache, trace)
+            upstream = found.route(for: client.client).map { .upstream($0) }
         }
         if upstream == nil, let problem = hostRule.refusal(bytes, authority, head, on: listener) {
             trace?.add(.hostRefused)
-            if isAbsolute { trace?.compare(nil, for: head, bytes, authority) }
+            if head.form == .absolute { trace?.compare(nil, for: head, bytes, authority) }
             guard let shared else { return refuse(problem, on: listener) }
             return refuse(
                 shared,

@@ -118,9 +118,5 @@ package struct WayIn: Hashable, Sendable {
 
 extension RequestURL {
     /// With its port, as CONNECT names it.
-    fileprivate var tunnelAuthority: String {
-        guard let origin else { return authority }
-        let name = origin.host.contains(":") ? "[\(origin.host)]" : origin.host
-        return "\(name):\(origin.port)"
-    }
+    fileprivate var tunnelAuthority: String { origin?.hostAndPort ?? authority }
 }

@@ -5,8 +5,7 @@ extension RequestHeadDecoder {
         head.expectsContinue = false
         head.present = []
         if head.options != ConnectionOptions() { head.options = ConnectionOptions() }
-        var contentLength: Int?
-        var isChunked = false
+        var declared = DeclaredFraming()
         var hasHost = false
         var hasUpgrade = false
         var offersClearTextHTTP2 = false
@@ -36,18 +35,9 @@ extension RequestHeadDecoder {
                 hasHost = true
                 head.host = field.value
             case .contentLength:
-                guard contentLength == nil else { return .duplicateContentLength }
-                guard !FieldSection.hasTabAround(bytes, field),
-                    let length = FieldSection.contentLength(bytes, field.value)
-                else { return .invalidContentLength }
-                contentLength = length
+                if let reason = declared.addContentLength(bytes, field) { return reason }
             case .transferEncoding:
-                guard !isChunked, !FieldSection.hasTabAround(bytes, field),
-                    bytes.equalsLowercased(field.value, "chunked")
-                else {
-                    return .invalidTransferEncoding
-                }
-                isChunked = true
+                if let reason = declared.addTransferEncoding(bytes, field) { return reason }
             case .expect:
                 guard bytes.equalsLowercased(field.value, "100-continue") else { return .invalidExpectation }
                 // HTTP/1.0 has no such expectation (RFC 9110 §10.1.1).
@@ -55,12 +45,10 @@ extension RequestHeadDecoder {
             }
         }
 
-        if isChunked {
-            guard contentLength == nil else { return .conflictingFraming }
-            guard !head.isHTTP10 else { return .transferEncodingInHTTP10 }
-        }
+        if let reason = declared.conflict(isHTTP10: head.isHTTP10) { return reason }
         if head.section.hasFramingLookAlike(bytes) { return .framingLookAlike }
-        head.framing = isChunked ? .chunked : contentLength.map { $0 == 0 ? .none : .length($0) } ?? .none
+        head.framing =
+            declared.isChunked ? .chunked : declared.contentLength.map { $0 == 0 ? .none : .length($0) } ?? .none
         head.wantsUpgrade = hasUpgrade && !offersClearTextHTTP2 && head.options.upgrade && !head.isHTTP10
         if !head.options.nominated.isEmpty, let reason = refuseNominations() { return reason }
         if head.form == .authority, head.framing != .none { return .connectWithContent }

@@ -106,7 +106,7 @@ extension PlanSummary.Listener {
         tls = false
         clientCertificates = false
         switch place {
-        case .tcp(let host, let port): address = Origin(scheme: .http, host: host, port: port).hostAndPort
+        case .tcp(let host, let port): address = Origin.hostAndPort(host, port)
         case .unix(let path, let users):
             unix = path
             allowUsers = users
@@ -170,9 +170,4 @@ extension PlanSummary.Route {
         `protocol` = plan.upstreamProtocol == .http1 ? nil : plan.upstreamProtocol.rawValue
         plaintext = plan.upstream.scheme == .http
     }
-}
-
-extension Origin {
-    /// With the port always, for addresses.
-    fileprivate var hostAndPort: String { host.contains(":") ? "[\(host)]:\(port)" : "\(host):\(port)" }
 }
