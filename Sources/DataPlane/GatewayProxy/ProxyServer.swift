@@ -71,7 +71,7 @@ package final class ProxyServer: Sendable {
     /// The addresses in use, with real ports.
     package var bound: [ArrivalListener] { listening.withLock { $0 }.map(\.bound) }
 
-    /// Makes ready what `configuration` needs and takes the addresses that are new; nothing changes for anybody yet.
+    /// Makes ready what `configuration` needs and takes the addresses that are new; nothing changes for clients yet.
     ///
     /// - Throws: ``ListenerError``; nothing is left open then.
     package func prepare(

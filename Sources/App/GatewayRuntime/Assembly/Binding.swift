@@ -61,8 +61,8 @@ struct Binding {
 
     /// - Parameters:
     ///   - tracing: As it was at the start: there is what exports the spans.
-    ///   - unroutedNumber: What the observer knows requests without a route by.
-    ///   - number: What the observer knows a route by.
+    ///   - unroutedNumber: The observer's number for requests without a route.
+    ///   - number: The observer's number for a route.
     static func configuration(
         of plan: Plan,
         sources: CredentialSources,

@@ -25,7 +25,7 @@ package final class Gateway: Sendable {
         logger = options.logger("gateway")
         assembly = try await Assembly(plan: plan, options: options)
         let services = assembly.services.map { service in
-            // Named by type: what a service holds is not for the log.
+            // The log names the type of a service, and not what the service holds.
             ServiceGroupConfiguration.ServiceConfiguration(service: service, serviceName: "\(type(of: service))")
         }
         var configuration = ServiceGroupConfiguration(services: services, logger: options.logger("lifecycle"))
@@ -88,7 +88,7 @@ package final class Gateway: Sendable {
         }
     }
 
-    /// Gives back what only the start needed, and what was needed once since then: first uses come soon after the start.
+    /// Gives back memory that only the start and the first requests needed.
     private static func settle() async {
         var pause = Duration.milliseconds(500)
         while (try? await Task.sleep(for: pause)) != nil {

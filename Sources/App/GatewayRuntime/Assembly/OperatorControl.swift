@@ -86,7 +86,7 @@ struct OperatorControl: GatewayControl {
         return statuses
     }
 
-    /// Without a gateway the store is looked into; beside it nobody gets a keeper, or loses one, because somebody asks.
+    /// Without a gateway the store has the answer. With one, a question neither makes nor removes a keeper.
     func token(_ name: String) async -> Result<TokenStatus, GatewayProblem> {
         if !isOffline, let (members, subject) = keepers.member(named: name) {
             return members.member(subject).map { keeper in
@@ -110,7 +110,7 @@ struct OperatorControl: GatewayControl {
         return status
     }
 
-    /// No request has asked for this token lately; what there is of it is in the store.
+    /// No request has used this token lately. All that is known about it is in the store.
     private func statusWithoutKeeper(of subject: String, in keepers: PerSubjectKeepers, _ name: String) -> TokenStatus {
         let isLocked = locks.contains(name)
         var status = TokenStatus(

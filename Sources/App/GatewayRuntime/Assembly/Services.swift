@@ -6,7 +6,7 @@ import GatewayProxy
 import Logging
 import ServiceLifecycle
 
-/// Writes usage to the audit log and prunes it; stops last, so that everybody's counts are written.
+/// Writes usage to the audit log and prunes it; stops last, so that the counts of all services are written.
 struct AuditService: Service {
     let log: SQLiteAuditLog
 

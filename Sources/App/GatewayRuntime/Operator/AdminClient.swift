@@ -132,7 +132,7 @@ struct AdminClient: Sendable {
         body: [UInt8]? = nil
     ) async throws(CommandFailure) -> (status: Int, body: ByteBuffer) {
         try requireTrustedOwner()
-        // Anybody may listen there while no gateway does: who it is, is asked without anything secret then.
+        // While no gateway runs, another program may listen there. It is asked what it is, and gets no secret.
         let isHeld = StateDirectory.isHeld(stateDirectory)
         let token = isHeld ? AdminToken.read(in: stateDirectory) : nil
         let answer = try await send(method, path, token: token, body: token == nil ? nil : body)

@@ -25,7 +25,7 @@ extension RequestAuthorizer {
 
     /// Several routes lead there.
     ///
-    /// - Parameter shared: None of them is meant.
+    /// - Parameter shared: The request and its client choose none of them.
     func refuse(
         _ shared: SharedUpstream,
         _ evidence: ClientAuthenticator.Evidence,

@@ -1,7 +1,7 @@
 /// What is said of a credential: whether it can give a token.
 package enum CredentialRule {
     package enum Observation: Hashable, Sendable {
-        /// What the configuration says is sent as it is.
+        /// The gateway sends what the configuration says.
         case fixed
         /// Each request names whose token it needs.
         case perSubject

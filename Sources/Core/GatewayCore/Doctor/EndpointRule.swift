@@ -204,7 +204,7 @@ package enum EndpointRule {
         }
     }
 
-    /// What the server shows, for a person who wants to see it.
+    /// The command that shows what the server sends.
     private static func show(_ origin: Origin) -> String {
         "openssl s_client -connect \(ShellWord.quoted(origin.hostAndPort)) </dev/null"
     }

@@ -44,8 +44,8 @@ package struct RouteTable: Sendable {
         wildcardHosts.sort { $0.name.count > $1.name.count }
     }
 
-    /// A host that one route names stands for it wholly, whatever the path; one that several name needs their paths too, and so does
-    /// one of a route that asks for both.
+    /// A host that one route names leads to it, whatever the path. Where several routes name a host, or a route asks for host and
+    /// path, their paths choose.
     private mutating func addHosts(of routes: [RoutePlan]) {
         var owners: [String: [Int]] = [:]
         for (index, route) in routes.enumerated() {
@@ -168,7 +168,7 @@ package struct RouteTable: Sendable {
             else { continue }
             let rank = (port == nil ? candidate.distance(to: scheme) : 0, -candidate.prefix.count)
             if let found = best, found.rank <= rank {
-                // Of two that are as near none is meant more than the other.
+                // Two that are equally near: nothing chooses between them.
                 if found.rank == rank { best = (nil, rank) }
             } else {
                 best = (index, rank)

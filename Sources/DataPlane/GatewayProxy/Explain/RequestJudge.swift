@@ -179,7 +179,7 @@ extension ProxyServer {
     /// What would become of a described request.
     ///
     /// - Parameters:
-    ///   - client: As whom it is judged; nil for whom its token names.
+    ///   - client: The client that sends it; nil for the one that its token names.
     ///   - listeners: Those that the gateway would have; nil for those that are open.
     /// - Returns: nil when no event loop answers in time.
     package func judge(

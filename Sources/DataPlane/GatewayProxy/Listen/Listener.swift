@@ -54,7 +54,7 @@ final class Listener: Sendable {
             if case .unix(_, let users) = plan.address { users } else { nil }
         }
 
-        /// Whether who was let in by these settings would be let in by `other`, as far as the listener decides that.
+        /// Whether `other` admits each client that these settings admit, as far as the listener decides that.
         func admitsLike(_ other: Settings) -> Bool {
             plan.address == other.plan.address && plan.speaksTLS == other.plan.speaksTLS
                 && plan.usesLocalAuthority == other.plan.usesLocalAuthority

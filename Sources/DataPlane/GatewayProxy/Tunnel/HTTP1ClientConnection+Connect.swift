@@ -39,7 +39,7 @@ extension HTTP1ClientConnection {
     /// What the client has sent behind its CONNECT belongs to TLS.
     private func begin(_ tls: NIOSSLContext, inPlaceOf origin: InterceptedOrigin) {
         guard phase == .opening, let context else { return }
-        // Who was let in by settings that a reload has replaced is let in no more.
+        // A reload has replaced the settings that admitted this client.
         guard !isEnding else { return closeNow() }
         let rest = reader.takeAll()
         hand(over: context)

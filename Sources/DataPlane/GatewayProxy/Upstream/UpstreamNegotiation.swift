@@ -4,7 +4,7 @@ import NIOHTTP2
 import NIOSSL
 import NIOTLS
 
-/// Waits until it is known what a new connection speaks, and makes it that.
+/// Waits until the protocol of a new connection is known, and puts the handlers of that protocol in its own place.
 final class UpstreamNegotiation: ChannelInboundHandler, RemovableChannelHandler, DeadlineKeeper {
     typealias InboundIn = ByteBuffer
 
