@@ -89,7 +89,7 @@ package enum CredentialRule {
             return needsPerson(name, "its token has ended, and nothing renews it", remedy, login)
         case .token(_, let renewalEnd, _):
             let rest = renewalEnd.map { ", its login ends in \(countdown($0 - now))" } ?? ""
-            return ok(name, "its token is in the store\(rest); not tried, because that would use up its refresh token")
+            return ok(name, "its token is in the store\(rest); not tried, because that would spend its refresh token")
         }
     }
 
