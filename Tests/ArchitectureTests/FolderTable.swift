@@ -71,7 +71,7 @@ enum FolderTable {
         ],
         [
             "Explain": [
-                "Access", "Addresses", "Audit", "Config", "Errors", "HTTP", "HTTP1", "Plan", "Routing", "Text", "Time",
+                "Access", "Addresses", "Audit", "Errors", "HTTP", "HTTP1", "Plan", "Routing", "Text", "Time",
                 "Tokens",
             ]
         ],

@@ -118,7 +118,7 @@ struct RunningGateway: Sendable {
         _ path: String,
         _ fields: [(String, String)] = []
     ) async throws -> Answer {
-        try await send(method, "\(gateway.admin.text)\(path)", fields)
+        try await send(method, "\(gateway.admin.boundText)\(path)", fields)
     }
 
     var adminToken: String {

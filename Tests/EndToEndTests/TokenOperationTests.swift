@@ -163,7 +163,7 @@ struct TokenOperationTests {
 
 extension RunningGateway {
     func operate(_ verb: String, _ credential: String, body: String? = nil) async throws -> Answer {
-        let url = "\(gateway.admin.text)/api/tokens/\(credential)/\(verb)"
+        let url = "\(gateway.admin.boundText)/api/tokens/\(credential)/\(verb)"
         return try await send(.POST, url, [("Authorization", "Bearer \(try adminToken)")], body: body)
     }
 }

@@ -88,7 +88,7 @@ def test_all_is_well_and_nothing_was_changed(make_gateway, authority, origin):
     assert sorted(gateway.folder.iterdir()) == before, "nothing is created"
     people = gateway.run("doctor")
     assert people.returncode == 0 and people.stdout.endswith("no problem\n") or "warning" in people.stdout
-    assert "\ncredentials\n  ok       me: a token was obtained, and forgotten again\n" in people.stdout
+    assert "\ncredentials\n  ok       me: a token was obtained and discarded\n" in people.stdout
 
 
 def test_offline_sends_nothing(make_gateway, make_origin, make_token_server):
@@ -106,8 +106,8 @@ def test_a_running_gateway_is_asked_and_not_disturbed(start_gateway, authority, 
     assert requests.get(gateway.url + "/api/x", timeout=20).status_code == 200
     tokens = authority.tokens()
     found = findings(gateway, code=0)
-    assert about(found, "ports", f"127.0.0.1:{gateway.port}")["text"] == "held by the running gateway"
-    assert about(found, "ports", f"127.0.0.1:{gateway.admin_port}")["text"] == "held by the running gateway"
+    assert about(found, "ports", f"127.0.0.1:{gateway.port}")["text"] == "in use by the running gateway"
+    assert about(found, "ports", f"127.0.0.1:{gateway.admin_port}")["text"] == "in use by the running gateway"
     texts = [one["text"] for one in found if one["group"] == "gateway"]
     assert texts == ["a gateway runs and is ready", "it serves the configuration as it is in the file"]
     assert about(found, "credentials", "me")["text"].startswith("valid, ends in ")

@@ -1,3 +1,4 @@
+import GatewayCore
 import HTTPTypes
 
 /// Decides whether a request may reach the admin listener at all.
@@ -22,7 +23,7 @@ struct AdminRequestGuard: Sendable {
             names = nil
             return
         }
-        names = ["127.0.0.1", "localhost", "[::1]", host.contains(":") ? "[\(host)]" : host]
+        names = ["127.0.0.1", "localhost", "[::1]", Origin.urlHost(host)]
     }
 
     /// - Parameters:

@@ -20,7 +20,7 @@ package struct PathPlace: Hashable, Sendable {
     /// As many symbolic links as the system follows (path_resolution(7)).
     private static let maximumLinks = 40
 
-    /// Every folder from the root to what `path` names, and that itself. Whoever may write to one of them decides what is
+    /// Every folder from the root to what `path` names, and that itself. A user who may write to one of them decides what is
     /// found at the path.
     ///
     /// Symbolic links are followed one by one; the folders that they lead through are included, and so is a link that a stranger

@@ -5,29 +5,6 @@ package import NIOPosix
 import NIOSSL
 import Synchronization
 
-/// A listener that is bound; `port` is the real one when the plan asked for port 0.
-package struct BoundListener: Hashable, Sendable {
-    package let address: ListenerPlan.Address
-    package let port: Int?
-    package let isTLS: Bool
-    package let intercepts: Bool
-    package let publicURL: GatewayURL?
-
-    package init(
-        address: ListenerPlan.Address,
-        port: Int?,
-        isTLS: Bool,
-        intercepts: Bool = false,
-        publicURL: GatewayURL? = nil
-    ) {
-        self.address = address
-        self.port = port
-        self.isTLS = isTLS
-        self.intercepts = intercepts
-        self.publicURL = publicURL
-    }
-}
-
 /// A configuration that is ready to take the place of the present one: its listeners are bound, nothing is served yet.
 package struct PreparedReload: Sendable {
     fileprivate let shared: ProxyShared
@@ -78,7 +55,7 @@ package final class ProxyServer: Sendable {
     /// Binds every listener, or none: the first failure closes the ones already bound. Nothing is accepted yet.
     ///
     /// - Throws: ``ListenerError`` that names the address and what to do.
-    package func bind(_ listeners: [ListenerPlan]) async throws -> [BoundListener] {
+    package func bind(_ listeners: [ListenerPlan]) async throws -> [ArrivalListener] {
         let opened = try await open(listeners.map { try Listener.Settings($0) })
         listening.withLock { $0 += opened }
         return opened.map(\.bound)
@@ -92,9 +69,9 @@ package final class ProxyServer: Sendable {
     // MARK: Reload
 
     /// The addresses in use, with real ports.
-    package var bound: [BoundListener] { listening.withLock { $0 }.map(\.bound) }
+    package var bound: [ArrivalListener] { listening.withLock { $0 }.map(\.bound) }
 
-    /// Makes ready what `configuration` needs and takes the addresses that are new; nothing changes for anybody yet.
+    /// Makes ready what `configuration` needs and takes the addresses that are new; nothing changes for clients yet.
     ///
     /// - Throws: ``ListenerError``; nothing is left open then.
     package func prepare(

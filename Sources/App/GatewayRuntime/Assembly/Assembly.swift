@@ -18,7 +18,7 @@ struct Assembly: Sendable {
     let proxy: ProxyServer
     let admin: AdminServer
     /// Where the admin listener answers, with its real port.
-    let adminPlace: BoundListener
+    let adminPlace: ArrivalListener
     /// For one question: it speaks of the plan that is served when it is made.
     let makeControl: @Sendable () -> OperatorControl
     /// nil when there is no file to read again.
@@ -182,7 +182,7 @@ struct Assembly: Sendable {
             refreshMetrics
         )
         services = [
-            // The last to stop: what others end with is exported, too.
+            // Stops last, so that what the others record while they stop is exported, too.
             exporter.map { [$0] } ?? [],
             storage.anchor.map { [AnchorService(anchor: $0)] } ?? [],
             [
@@ -214,7 +214,7 @@ struct Assembly: Sendable {
                     logger: options.logger("proxy")
                 ),
             ],
-            // The last to start and the first to stop: nothing is changed during a drain.
+            // Starts last and stops first, so that nothing changes during a drain.
             reloader.map { [$0] } ?? [],
         ].flatMap { $0 as [any Service] }
     }

@@ -61,8 +61,8 @@ struct Binding {
 
     /// - Parameters:
     ///   - tracing: As it was at the start: there is what exports the spans.
-    ///   - unroutedNumber: What the observer knows requests without a route by.
-    ///   - number: What the observer knows a route by.
+    ///   - unroutedNumber: The observer's number for requests without a route.
+    ///   - number: The observer's number for a route.
     static func configuration(
         of plan: Plan,
         sources: CredentialSources,
@@ -142,17 +142,17 @@ struct Binding {
     }
 
     /// - Parameter proxy: Gives its addresses back when the admin listener's cannot be had.
-    func bind(_ admin: AdminServer, closing proxy: ProxyServer) async throws(CommandFailure) -> BoundListener {
+    func bind(_ admin: AdminServer, closing proxy: ProxyServer) async throws(CommandFailure) -> ArrivalListener {
         let place = plan.admin.address
         do {
             switch place {
             case .tcp(let host, let port):
-                return BoundListener(address: place, port: try await admin.bind(host: host, port: port), isTLS: false)
+                return ArrivalListener(address: place, port: try await admin.bind(host: host, port: port), isTLS: false)
             case .unix(let path, let users):
                 try await UnixSocket.bind(path, isShared: !users.isEmpty, backlog: AdminServer.backlog) {
                     try await admin.serve($0) { UnixSocket.admits($0, users: users) }
                 }
-                return BoundListener(address: place, port: nil, isTLS: false)
+                return ArrivalListener(address: place, port: nil, isTLS: false)
             }
         } catch {
             await proxy.drain(within: .zero)

@@ -1,6 +1,6 @@
 import GatewayAudit
 package import GatewayCore
-package import GatewayProxy
+import GatewayProxy
 import GatewayTokenKeeper
 import Logging
 import NIOCore
@@ -25,7 +25,7 @@ package final class Gateway: Sendable {
         logger = options.logger("gateway")
         assembly = try await Assembly(plan: plan, options: options)
         let services = assembly.services.map { service in
-            // Named by type: what a service holds is not for the log.
+            // The log names the type of a service, and not what the service holds.
             ServiceGroupConfiguration.ServiceConfiguration(service: service, serviceName: "\(type(of: service))")
         }
         var configuration = ServiceGroupConfiguration(services: services, logger: options.logger("lifecycle"))
@@ -40,9 +40,9 @@ package final class Gateway: Sendable {
     }
 
     /// The addresses of the data plane, with real ports.
-    package var listeners: [BoundListener] { assembly.proxy.bound }
+    package var listeners: [ArrivalListener] { assembly.proxy.bound }
     /// Where the admin listener answers, with its real port.
-    package var admin: BoundListener { assembly.adminPlace }
+    package var admin: ArrivalListener { assembly.adminPlace }
     package var control: any GatewayControl { assembly.makeControl() }
 
     /// Whether ``run()`` has come to where requests are taken.
@@ -68,7 +68,7 @@ package final class Gateway: Sendable {
     package func stop() async { await group.triggerGracefulShutdown() }
 
     private func serve() async throws(CommandFailure) {
-        logger.notice("Gateway started", metadata: ["routes": "\(plan.routes.count)", "admin": "\(admin.text)"])
+        logger.notice("Gateway started", metadata: ["routes": "\(plan.routes.count)", "admin": "\(admin.boundText)"])
         let (group, signals, hangUp, logger, reloader) = (group, signals, hangUp, logger, assembly.reloader)
         do {
             try await withThrowingTaskGroup(of: Void.self) { tasks in
@@ -88,7 +88,7 @@ package final class Gateway: Sendable {
         }
     }
 
-    /// Gives back what only the start needed, and what was needed once since then: first uses come soon after the start.
+    /// Gives back memory that only the start and the first requests needed.
     private static func settle() async {
         var pause = Duration.milliseconds(500)
         while (try? await Task.sleep(for: pause)) != nil {

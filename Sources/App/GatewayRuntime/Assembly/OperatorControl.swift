@@ -21,7 +21,7 @@ struct OperatorControl: GatewayControl {
         /// nil where no gateway runs.
         var startedAt: UnixTime?
         /// Where clients find the gateway.
-        var listeners: @Sendable () -> [BoundListener] = { [] }
+        var listeners: @Sendable () -> [ArrivalListener] = { [] }
     }
 
     private let plan: Plan
@@ -86,7 +86,7 @@ struct OperatorControl: GatewayControl {
         return statuses
     }
 
-    /// Without a gateway the store is looked into; beside it nobody gets a keeper, or loses one, because somebody asks.
+    /// Without a gateway the store has the answer. With one, a question neither makes nor removes a keeper.
     func token(_ name: String) async -> Result<TokenStatus, GatewayProblem> {
         if !isOffline, let (members, subject) = keepers.member(named: name) {
             return members.member(subject).map { keeper in
@@ -110,7 +110,7 @@ struct OperatorControl: GatewayControl {
         return status
     }
 
-    /// No request has asked for this token lately; what there is of it is in the store.
+    /// No request has used this token lately. All that is known about it is in the store.
     private func statusWithoutKeeper(of subject: String, in keepers: PerSubjectKeepers, _ name: String) -> TokenStatus {
         let isLocked = locks.contains(name)
         var status = TokenStatus(
@@ -162,7 +162,7 @@ struct OperatorControl: GatewayControl {
             configurationLoadedAt: loadedAt.rfc3339,
             auditChain: check.map { $0.breach == nil ? .intact : .broken } ?? .notVerified,
             auditVerifiedAt: check?.at.rfc3339,
-            listeners: seen.listeners().map(\.text),
+            listeners: seen.listeners().map(\.boundText),
             requiresClientToken: plan.access.asksForClients,
             clients: plan.access.clients.map(\.name),
             proxy: ProxyOffer(plan, bound: seen.listeners())

@@ -1,9 +1,8 @@
 import GatewayCore
-import GatewayProxy
 
 extension ProxyOffer {
     /// What a gateway that serves this plan offers. Unix sockets are no proxies for clients.
-    init(_ plan: Plan, bound: [BoundListener]) {
+    init(_ plan: Plan, bound: [ArrivalListener]) {
         let endpoints = bound.compactMap { listener -> ProxyEndpoint? in
             guard case .tcp(let host, let port) = listener.address else { return nil }
             let reach: ListenerIdentity.Reach =

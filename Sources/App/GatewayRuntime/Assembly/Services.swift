@@ -6,7 +6,7 @@ import GatewayProxy
 import Logging
 import ServiceLifecycle
 
-/// Writes usage to the audit log and prunes it; stops last, so that everybody's counts are written.
+/// Writes usage to the audit log and prunes it; stops last, so that the counts of all services are written.
 struct AuditService: Service {
     let log: SQLiteAuditLog
 
@@ -93,7 +93,7 @@ struct AuditFeedService: Service {
 /// Serves the admin listener; stops after the data plane, so that `/readyz` can tell of the drain.
 struct AdminService: Service {
     let server: AdminServer
-    let place: BoundListener
+    let place: ArrivalListener
     let logins: LoginDesk
 
     func run() async throws {

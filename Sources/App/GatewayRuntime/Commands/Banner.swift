@@ -1,5 +1,4 @@
 import GatewayCore
-import GatewayProxy
 import GatewaySandbox
 
 /// What `run` prints when it is ready: where it listens, the routes, what each needs, and lines to paste.
@@ -12,8 +11,8 @@ struct Banner {
     private let sandbox: Sandbox.Addresses?
 
     init(gateway: Gateway, routes: [RouteStatus], sandbox: Sandbox.Addresses?) {
-        addresses = gateway.listeners.map(\.text)
-        admin = gateway.admin.text
+        addresses = gateway.listeners.map(\.boundText)
+        admin = gateway.admin.boundText
         pageNote = if case .tcp = gateway.admin.address { "  (status page)" } else { "" }
         plan = gateway.plan
         self.routes = routes
@@ -95,17 +94,6 @@ struct Banner {
         case sandbox?.duke: "/api/me"
         case sandbox?.upstream: "/echo"
         default: "/"
-        }
-    }
-}
-
-extension BoundListener {
-    /// As a URL, or the path of the socket.
-    package var text: String {
-        switch address {
-        case .tcp(let host, let port):
-            Origin(scheme: isTLS ? .https : .http, host: host, port: self.port ?? port).description
-        case .unix(let path, _): "unix:\(path)"
         }
     }
 }

@@ -100,7 +100,7 @@ struct EndpointProbe: Sendable {
         return keys.map { .authority($0.origin, $0.tls, users: users[$0] ?? []) }
     }
 
-    /// What is there as it is asks its authority for nothing but a revocation.
+    /// Whether the gateway asks the authority for tokens, and not only for revocations.
     private static func fetchesTokens(_ behavior: AuthBehavior) -> Bool {
         switch behavior {
         case .none, .fixed, .onChallenge: false
@@ -147,8 +147,8 @@ struct EndpointProbe: Sendable {
         }
     }
 
-    /// An address is no name to ask for.
+    /// TLS names no addresses in its hello (RFC 6066 section 3).
     private static func serverName(of origin: Origin) -> String? {
-        origin.isIPv4 || origin.host.contains(":") ? nil : origin.host
+        origin.isAddress ? nil : origin.host
     }
 }

@@ -2,7 +2,6 @@ import AsyncHTTPClient
 import Foundation
 import GatewayCore
 import GatewayFiles
-import GatewayProxy
 import NIOCore
 import NIOHTTP1
 
@@ -133,7 +132,7 @@ struct AdminClient: Sendable {
         body: [UInt8]? = nil
     ) async throws(CommandFailure) -> (status: Int, body: ByteBuffer) {
         try requireTrustedOwner()
-        // Anybody may listen there while no gateway does: who it is, is asked without anything secret then.
+        // While no gateway runs, another program may listen there. It is asked what it is, and gets no secret.
         let isHeld = StateDirectory.isHeld(stateDirectory)
         let token = isHeld ? AdminToken.read(in: stateDirectory) : nil
         let answer = try await send(method, path, token: token, body: token == nil ? nil : body)
@@ -233,7 +232,7 @@ struct AdminClient: Sendable {
     }
 
     /// As a person reads it.
-    private var place: String { BoundListener(address: address, port: nil, isTLS: false).text }
+    private var place: String { ArrivalListener(address: address, port: nil, isTLS: false).boundText }
 
     func decode<Value: Decodable>(_ body: ByteBuffer) throws(CommandFailure) -> Value {
         do {

@@ -18,8 +18,7 @@ package final class InterceptedOrigin: Sendable {
         self.port = port
         self.proof = proof
         hostBytes = Array(self.host.utf8)
-        let name = self.host.contains(":") ? "[\(self.host)]" : self.host
-        origin = Array("https://\(name)\(port == Origin.Scheme.https.defaultPort ? "" : ":\(port)")".utf8)
+        origin = Array(Origin(scheme: .https, host: self.host, port: port).description.utf8)
     }
 
     func isOrigin(_ value: Range<Int>, of bytes: borrowing Span<UInt8>) -> Bool {

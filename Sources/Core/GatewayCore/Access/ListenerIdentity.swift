@@ -51,22 +51,7 @@ package struct ListenerIdentity: Sendable {
     }
 
     package init(_ plan: ListenerPlan, boundPort: Int?) {
-        switch plan.address {
-        case .unix: self.init(plan, reach: .unix, port: nil)
-        case .tcp(let host, _):
-            let isLoopback = Origin(scheme: .http, host: host, port: 80).isLoopback
-            self.init(plan, reach: isLoopback ? .loopback : .network, port: boundPort)
-        }
-    }
-
-    private init(_ plan: ListenerPlan, reach: Reach, port: Int?) {
-        self.init(
-            reach: reach,
-            port: port,
-            intercepts: plan.intercepts,
-            publicURL: plan.publicURL,
-            address: plan.address
-        )
+        self = ArrivalListener(plan, boundPort: boundPort).identity
     }
 }
 

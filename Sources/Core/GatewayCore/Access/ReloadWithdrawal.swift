@@ -1,6 +1,6 @@
 /// What a reload takes from requests that began before it: clients, routes and credentials that it removes or replaces by others.
 ///
-/// A client is the same while its name and the digest of its token are. Whoever has no name loses what needs one from now on. A route is, while its name and its credential
+/// A client is the same while its name and the digest of its token are. A client without a name loses what needs one from now on. A route is, while its name and its credential
 /// are. A credential is, while its name, its strategy and its grant are: one whose renewal changes is the same. A client also
 /// loses a route whose `clients` do not name it any more.
 package struct ReloadWithdrawal: Sendable {

@@ -87,9 +87,8 @@ extension RequestAuthorizer {
         _ cache: inout ClientAuthenticationCache,
         _ trace: inout AuthorizationTrace?
     ) -> Decision {
-        let isAbsolute = head.form == .absolute
-        guard let authority = Authority(bytes, isAbsolute ? head.targetAuthority : head.host),
-            origin.isNamed(by: authority, in: bytes), !isAbsolute || head.asksForTLS(bytes)
+        guard let authority = authority(of: head, bytes), origin.isNamed(by: authority, in: bytes),
+            head.form != .absolute || head.asksForTLS(bytes)
         else {
             trace?.add(.hostRefused)
             let way = origin.listenerPort == nil ? "CONNECT" : "the name in the TLS hello"
@@ -97,7 +96,7 @@ extension RequestAuthorizer {
             return refuse(GatewayProblem(.misdirected, detail), on: listener)
         }
         var match: RouteTable.Match?
-        switch table.findUpstream(bytes, scheme: .https, host: authority.host, port: origin.port, path: head.path) {
+        switch findUpstream(head, bytes, authority, on: listener) {
         case .none: break
         case .one(let route): match = .upstream(route)
         case .shared(let shared):
@@ -109,15 +108,7 @@ extension RequestAuthorizer {
                 return refuse(shared, client, isProxyRequest: false, on: listener)
             }
         }
-        var grant: CrossOriginGrant?
-        if answersPages || head.mayBeOfPage,
-            let decision = judgePage(head, bytes, match, on: listener, &grant, &trace)
-        {
-            return decision
-        }
-        trace?.add(match.map { .routeFound(name: gates[$0.route].name, by: $0.way) } ?? .routeNotFound)
-        trace?.compare(match, for: head, bytes, authority)
-        return authenticate(head, bytes, match: match, isProxyRequest: false, grant, on: listener, &cache, &trace)
+        return judge(head, bytes, match, authority, isProxyRequest: false, on: listener, &cache, &trace)
     }
 
     private static let notIntercepting = GatewayProblem(

@@ -39,13 +39,8 @@ extension RequestAuthorizer {
         on listener: ListenerIdentity
     ) -> [ProblemAnswer.Field] {
         guard head.present.contains(.origin) else { return [] }
-        let isAbsolute = head.form == .absolute
-        guard let authority = Authority(bytes, isAbsolute ? head.targetAuthority : head.host) else { return [] }
-        let scheme: Origin.Scheme = listener.intercepted != nil || head.asksForTLS(bytes) ? .https : .http
-        let port = listener.intercepted?.port ?? authority.port
-        let upstream =
-            isAbsolute || listener.intercepted != nil
-            ? table.findUpstream(bytes, scheme: scheme, host: authority.host, port: port, path: head.path).route : nil
+        guard let authority = authority(of: head, bytes) else { return [] }
+        let upstream = findUpstream(head, bytes, authority, on: listener).route
         let match = upstream.map { .upstream($0) } ?? table.find(bytes, host: authority.host, path: head.path)
         guard case .granted(let grant) = rule(for: match).decide(head, bytes, own: listener.intercepted) else {
             return []

@@ -36,5 +36,5 @@ package struct TunnelDestination: Sendable {
     package func admits(_ address: IPAddress, isOwn: Bool) -> Bool { plan.admits(address, of: host, isOwn: isOwn) }
 
     /// As people write it.
-    package var authority: String { host.contains(":") ? "[\(host)]:\(port)" : "\(host):\(port)" }
+    package var authority: String { Origin.hostAndPort(host, port) }
 }

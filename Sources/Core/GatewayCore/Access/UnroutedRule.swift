@@ -46,8 +46,7 @@ extension ConnectPlan {
     fileprivate static func name(_ host: String) -> String { host.hasSuffix(".") ? String(host.dropLast()) : host }
 
     private static func noRoute(_ host: String, _ port: Int, _ advice: String) -> GatewayProblem {
-        let name = host.contains(":") ? "[\(host)]" : host
-        return GatewayProblem(.noRoute, "No route leads to https://\(name):\(port). \(advice)")
+        GatewayProblem(.noRoute, "No route leads to https://\(Origin.hostAndPort(host, port)). \(advice)")
     }
 
     /// - Parameter host: It is, or resolves to, an address that it must not have.

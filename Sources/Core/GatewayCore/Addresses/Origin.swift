@@ -61,11 +61,19 @@ package struct Origin: Hashable, Sendable, CustomStringConvertible {
         return parts.count == 4 && parts.allSatisfy { part in UInt8(part).map { String($0) == part } ?? false }
     }
 
-    /// The authority as a `Host` field carries it: without the default port, an IPv6 address in brackets.
-    package var authority: String {
-        let name = host.contains(":") ? "[\(host)]" : host
-        return port == scheme.defaultPort ? name : "\(name):\(port)"
-    }
+    /// The host is an address literal, not a name.
+    package var isAddress: Bool { isIPv4 || host.contains(":") }
+
+    /// The authority as a `Host` field carries it: without the default port.
+    package var authority: String { port == scheme.defaultPort ? Self.urlHost(host) : hostAndPort }
+
+    /// The authority with its port, also where that is the default.
+    package var hostAndPort: String { Self.hostAndPort(host, port) }
+
+    package static func hostAndPort(_ host: String, _ port: Int) -> String { "\(urlHost(host)):\(port)" }
+
+    /// A host as a URL has it: an IPv6 address stands in brackets (RFC 3986 section 3.2.2).
+    package static func urlHost(_ host: String) -> String { host.contains(":") ? "[\(host)]" : host }
 
     package var description: String { "\(scheme.rawValue)://\(authority)" }
 }

@@ -41,7 +41,7 @@ package struct ProxyEndpoint: Hashable, Sendable, Codable {
     }
 
     /// With the port, also where that is the scheme's own: clients take different ports for a proxy without one.
-    package var authority: String { origin.host.contains(":") ? "[\(origin.host)]:\(port)" : "\(origin.host):\(port)" }
+    package var authority: String { Origin.hostAndPort(origin.host, port) }
 
     /// The URL of the proxy.
     ///

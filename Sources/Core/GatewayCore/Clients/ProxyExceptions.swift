@@ -23,7 +23,7 @@ package struct ProxyExceptions: Hashable, Sendable {
     /// For `http.nonProxyHosts` of Java, which adds all names of loopback to any list that is not empty.
     package var javaText: String {
         guard Self.local.allSatisfy(hosts.contains) else { return "" }
-        return hosts.map { $0.hasPrefix(".") ? "*" + $0 : $0.contains(":") ? "[\($0)]" : $0 }.joined(separator: "|")
+        return hosts.map { $0.hasPrefix(".") ? "*" + $0 : Origin.urlHost($0) }.joined(separator: "|")
     }
 
     /// Clients differ in what an entry covers; this is the most that one of them takes it for.

@@ -73,7 +73,7 @@ enum AnchorDecoder {
             example: "true"
         ),
         "file": KeyMeaning(
-            "A file that the head is appended to. Keep it where whoever can change the log cannot: another machine's disk.",
+            "A file that the head is appended to. Keep it on another machine, where a person who can change the log cannot change it.",
             example: "/mnt/elsewhere/audit.heads"
         ),
     ]

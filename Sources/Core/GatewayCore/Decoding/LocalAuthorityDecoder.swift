@@ -9,8 +9,8 @@ enum LocalAuthorityDecoder {
             example: "[box.com, github.com]"
         ),
         "constrain": KeyMeaning(
-            "Whether each issuer may sign for one host or suffix alone. With false, whoever steals the authority's key from this"
-                + " machine can pose as any host to those who trust it.",
+            "Whether each issuer may sign for one host or suffix alone. With false, a person who steals the authority's key from this"
+                + " machine can pose as any host to its users.",
             default: "true",
             example: "false"
         ),
@@ -26,7 +26,7 @@ enum LocalAuthorityDecoder {
         if !isConstrained {
             fields.warning(
                 "constrain",
-                "whoever steals the key of the local authority can pose as any host to its users"
+                "a person who steals the key of the local authority can pose as any host to its users"
             )
             if !permit.isEmpty { fields.error("permit", "has no effect with constrain: false") }
         }

@@ -29,7 +29,7 @@ package enum ClockRule {
 
     package static func findings(of readings: [Reading]) -> [DoctorFinding] {
         guard !readings.isEmpty else {
-            return [DoctorFinding(.clock, .skipped, "this machine", "no authority told its time, so none was compared")]
+            return [DoctorFinding(.clock, .skipped, "this machine", "no authority sent its time to compare with")]
         }
         let isConfirmed = readings.contains { $0.size <= tolerance }
         return readings.map { finding(of: $0, isConfirmed: isConfirmed) }
@@ -45,7 +45,7 @@ package enum ClockRule {
         let direction = reading.ahead > .zero ? "ahead of" : "behind"
         let text = "this machine's clock is \(seconds) \(direction) the authority's"
         guard !isConfirmed else {
-            let remedy = "Another authority has the time of this machine: tell whoever runs this one."
+            let remedy = "Another authority agrees with this machine. Tell the operator of this one."
             return DoctorFinding(.clock, .warning, name, text, remedy: remedy)
         }
         return DoctorFinding(
@@ -53,7 +53,7 @@ package enum ClockRule {
             reading.size >= limit ? .error : .warning,
             name,
             text,
-            remedy: "Set this machine's clock by the network.",
+            remedy: "Synchronize this machine's clock over the network.",
             command: "timedatectl set-ntp true"
         )
     }

@@ -17,7 +17,7 @@ package enum ConfigurationRule {
             findings.insert(DoctorFinding(.configuration, .ok, file, counts), at: 0)
         }
         if counts == nil {
-            let text = "nothing else was looked at, as that needs a configuration without errors"
+            let text = "nothing else was checked, because the configuration has errors"
             findings.append(DoctorFinding(.configuration, .skipped, file, text))
         }
         return findings
@@ -30,7 +30,7 @@ package enum ConfigurationRule {
             let text =
                 entry.message.hasSuffix("; run: \(command)")
                 ? String(entry.message.dropLast(command.count + 7)) : entry.message
-            return DoctorFinding(.files, level, entry.file, text, remedy: "Take that right away.", command: command)
+            return DoctorFinding(.files, level, entry.file, text, remedy: "Remove that permission.", command: command)
         }
         let place = [entry.line, entry.column].compactMap { $0.map(String.init) }
         let subject = ([entry.file] + place).joined(separator: ":")

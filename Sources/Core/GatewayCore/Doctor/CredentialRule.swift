@@ -1,7 +1,7 @@
 /// What is said of a credential: whether it can give a token.
 package enum CredentialRule {
     package enum Observation: Hashable, Sendable {
-        /// What the configuration says is sent as it is.
+        /// The gateway sends what the configuration says.
         case fixed
         /// Each request names whose token it needs.
         case perSubject
@@ -34,14 +34,14 @@ package enum CredentialRule {
         case .fixed: return ok(name, "sent as the configuration says; there is nothing to fetch")
         case .perSubject: return skipped(name, "each request names whose token it needs")
         case .notTried(let reason): return skipped(name, reason)
-        case .obtained: return ok(name, "a token was obtained, and forgotten again")
+        case .obtained: return ok(name, "a token was obtained and discarded")
         case .failed(let problem): return failure(name, problem)
         case .locked:
             let text = "locked by an operator"
             return needsPerson(
                 name,
                 text,
-                "Unlock it, if that is meant to end.",
+                "Unlock it if it may be used again.",
                 "authgateway token unlock \(word(name))"
             )
         case .configured(let end): return configured(name, end, now)
@@ -59,9 +59,9 @@ package enum CredentialRule {
     }
 
     private static func configured(_ name: String, _ end: UnixTime?, _ now: UnixTime) -> DoctorFinding {
-        guard let end else { return ok(name, "the configuration has its token; nothing renews it") }
+        guard let end else { return ok(name, "its token is in the configuration; nothing renews it") }
         guard end > now else {
-            let remedy = "Put a new token in its place."
+            let remedy = "Replace the token."
             return needsPerson(name, "the token of the configuration has ended", remedy, nil)
         }
         return ok(name, "the token of the configuration ends in \(countdown(end - now))")
@@ -74,7 +74,7 @@ package enum CredentialRule {
         _ now: UnixTime
     ) -> DoctorFinding {
         let login = canLogIn ? "authgateway login \(word(name))" : nil
-        let remedy = canLogIn ? "Log in." : "Bring a token with authgateway token import, or correct the configuration."
+        let remedy = canLogIn ? "Log in." : "Use authgateway token import, or correct the configuration."
         switch stored {
         case .nothing: return needsPerson(name, "there is no token in the store", remedy, login)
         case .unreadable(let reason): return needsPerson(name, "its token cannot be read: \(reason)", nil, nil)
@@ -89,7 +89,7 @@ package enum CredentialRule {
             return needsPerson(name, "its token has ended, and nothing renews it", remedy, login)
         case .token(_, let renewalEnd, _):
             let rest = renewalEnd.map { ", its login ends in \(countdown($0 - now))" } ?? ""
-            return ok(name, "its token is in the store\(rest); not tried, as that would spend its refresh token")
+            return ok(name, "its token is in the store\(rest); not tried, because that would spend its refresh token")
         }
     }
 

@@ -17,7 +17,6 @@ package struct DoctorEndpoint: Hashable, Sendable {
     }
 
     fileprivate var group: DoctorFinding.Group { role == .upstream ? .upstreams : .authorities }
-    fileprivate var isAddress: Bool { origin.isIPv4 || origin.host.contains(":") }
     fileprivate var owners: String { users.joined(separator: ", ") }
     /// Those who use an upstream.
     fileprivate var routes: String { (users.count == 1 ? "route " : "the routes ") + owners }
@@ -78,7 +77,7 @@ package enum EndpointRule {
 
     /// With `--offline`.
     package static func offline(_ endpoint: DoctorEndpoint) -> [DoctorFinding] {
-        reach(endpoint, .skipped, "not looked at (--offline)")
+        reach(endpoint, .skipped, "not checked (--offline)")
     }
 
     // MARK: Connected
@@ -92,14 +91,14 @@ package enum EndpointRule {
         let time = "\(max(1, took.wholeMilliseconds)) ms"
         let text =
             endpoint.role == .upstream
-            ? "accepts connections (\(time)); no request was sent, as it could change something there"
+            ? "accepts connections (\(time)); no request was sent, because it could change something there"
             : "answers (\(time)); used by \(endpoint.owners)"
         return name(endpoint) + (end.map { [security(endpoint, end: $0, now)] } ?? [])
             + reach(endpoint, .ok, text)
     }
 
     private static func name(_ endpoint: DoctorEndpoint) -> [DoctorFinding] {
-        endpoint.isAddress ? [] : [DoctorFinding(.names, .ok, endpoint.origin.host, "resolves")]
+        endpoint.origin.isAddress ? [] : [DoctorFinding(.names, .ok, endpoint.origin.host, "resolves")]
     }
 
     private static func security(_ endpoint: DoctorEndpoint, end: UnixTime, _ now: UnixTime) -> DoctorFinding {
@@ -112,7 +111,7 @@ package enum EndpointRule {
             .warning,
             subject,
             text,
-            remedy: "Ask whoever runs \(endpoint.origin.host) whether it will be renewed in time."
+            remedy: "Ask the operator of \(endpoint.origin.host) whether it will be renewed in time."
         )
     }
 
@@ -130,7 +129,7 @@ package enum EndpointRule {
         case .nameProhibited:
             return badName(
                 endpoint,
-                "resolves to a link-local address or one of a metadata service, which is never dialled by name",
+                "resolves to a link-local address or to a metadata service; the gateway never connects to those by name",
                 "Correct DNS, or name the address itself in the configuration."
             )
         case .refused: return unreachable(endpoint, "does not accept connections", "Start it, or correct its address.")
@@ -139,7 +138,7 @@ package enum EndpointRule {
         case .exhausted:
             let text = "was not tried: this process has no descriptors, memory or threads left"
             return reach(endpoint, .error, text, "Raise its limits.", command: "ulimit -a")
-        case .noHTTP: return unreachable(endpoint, "does not speak HTTP", "See what listens there.")
+        case .noHTTP: return unreachable(endpoint, "does not speak HTTP", "Find out which program listens there.")
         case .certificate, .wrongKey, .handshake:
             let text = "accepts connections, and TLS fails (see tls)"
             return name(endpoint) + [badSecurity(endpoint, cause, now)] + reach(endpoint, .skipped, text)
@@ -150,7 +149,7 @@ package enum EndpointRule {
         let host = endpoint.origin.host
         let command = "getent ahosts \(ShellWord.quoted(host))"
         let name = DoctorFinding(.names, .error, host, text, remedy: remedy, command: command)
-        return [name] + reach(endpoint, .skipped, "its name leads nowhere (see names)")
+        return [name] + reach(endpoint, .skipped, "its name has no address (see names)")
     }
 
     private static func unreachable(_ endpoint: DoctorEndpoint, _ text: String, _ remedy: String) -> [DoctorFinding] {
@@ -170,9 +169,10 @@ package enum EndpointRule {
         }
         switch cause {
         case .certificate(let seen?) where seen.end <= now:
-            return finding("the certificate ended on \(day(seen.end))", "Whoever runs \(origin.host) has to renew it.")
+            let remedy = "The operator of \(origin.host) has to renew it."
+            return finding("the certificate ended on \(day(seen.end))", remedy)
         case .certificate(let seen?) where seen.start > now:
-            let remedy = "See whether the clock of this machine is right."
+            let remedy = "Check the clock of this machine."
             return finding("the certificate is not valid before \(day(seen.start))", remedy)
         case .certificate(let seen?) where !isNamed(origin.host, in: seen.names):
             let names = seen.names.prefix(5).joined(separator: ", ")
@@ -184,14 +184,14 @@ package enum EndpointRule {
             )
         case .wrongKey(let pin):
             let remedy =
-                "If the server has a new key, and it is its own, name this pin in tls.pin of \(endpoint.routes)."
+                "If the server really has a new key, add this pin to tls.pin of \(endpoint.routes)."
             return finding("the certificate has a key that tls.pin does not name: \(pin)", remedy)
         case .certificate:
             return finding("the certificate comes from an authority that is not trusted here", trust(endpoint))
         default:
             return finding(
                 "the TLS handshake failed",
-                "It wants TLS 1.2 or newer, and may want a certificate of ours: see what it says."
+                "The gateway needs TLS 1.2 or newer, and the server may need a client certificate. See what it says."
             )
         }
     }
@@ -204,10 +204,9 @@ package enum EndpointRule {
         }
     }
 
-    /// What the server shows, for a person who wants to see it.
+    /// The command that shows what the server sends.
     private static func show(_ origin: Origin) -> String {
-        let host = origin.host.contains(":") ? "[\(origin.host)]" : origin.host
-        return "openssl s_client -connect \(ShellWord.quoted("\(host):\(origin.port)")) </dev/null"
+        "openssl s_client -connect \(ShellWord.quoted(origin.hostAndPort)) </dev/null"
     }
 
     /// A star stands for one label (RFC 9525 section 6.3).

@@ -31,7 +31,7 @@ package enum FileRule {
         }
         guard seen.mode & 0o022 == 0 else {
             let command = "chmod 700 \(ShellWord.quoted(path))"
-            return error("others may write to the state directory", "Take that right away.", command: command)
+            return error("others may write to the state directory", "Remove that permission.", command: command)
         }
         return DoctorFinding(.files, .ok, path, "the state directory is this user's own")
     }
@@ -51,7 +51,7 @@ package enum FileRule {
                 .error,
                 path,
                 "others may read or write it (mode \(String(seen.mode, radix: 8)))",
-                remedy: "Take that right away. If somebody may have read it, replace the key, too.",
+                remedy: "Remove that permission. If another user may have read the file, replace the key, too.",
                 command: "chmod 600 \(ShellWord.quoted(path))"
             )
         }

@@ -21,7 +21,7 @@ package enum GatewayRule {
                     stateDirectory,
                     "a process holds it, and \(reason)",
                     remedy:
-                        "If that is a gateway with another configuration, name that file here. This names the process:",
+                        "If it is a gateway with another configuration, run doctor with that file. This shows the process:",
                     command: "fuser -v \(ShellWord.quoted("\(stateDirectory)/gateway.lock"))"
                 )
             ]

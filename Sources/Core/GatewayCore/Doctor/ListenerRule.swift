@@ -30,7 +30,7 @@ package enum ListenerRule {
             let remedy = "Load the configuration into the running gateway; a new admin address needs a restart."
             return DoctorFinding(.ports, .warning, name, text, remedy: remedy, command: "authgateway reload")
         case .free: return DoctorFinding(.ports, .ok, name, "free")
-        case .own: return DoctorFinding(.ports, .ok, name, "held by the running gateway")
+        case .own: return DoctorFinding(.ports, .ok, name, "in use by the running gateway")
         case .taken:
             return error("another program listens there", "Stop it, or change \(key).", command: holder(of: address))
         case .forbidden:
@@ -47,7 +47,7 @@ package enum ListenerRule {
 
     private static func name(of address: ListenerPlan.Address) -> String {
         switch address {
-        case .tcp(let host, let port): host.contains(":") ? "[\(host)]:\(port)" : "\(host):\(port)"
+        case .tcp(let host, let port): Origin.hostAndPort(host, port)
         case .unix(let path, _): "unix:\(path)"
         }
     }

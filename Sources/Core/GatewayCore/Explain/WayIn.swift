@@ -1,73 +1,3 @@
-/// A listener that a request can come in by.
-package struct ArrivalListener: Hashable, Sendable {
-    package let address: ListenerPlan.Address
-    /// The real one; nil on a unix socket.
-    package let port: Int?
-    package let isTLS: Bool
-    package let intercepts: Bool
-    package let publicURL: GatewayURL?
-
-    package init(
-        address: ListenerPlan.Address,
-        port: Int?,
-        isTLS: Bool,
-        intercepts: Bool = false,
-        publicURL: GatewayURL? = nil
-    ) {
-        self.address = address
-        self.port = port
-        self.isTLS = isTLS
-        self.intercepts = intercepts
-        self.publicURL = publicURL
-    }
-
-    /// As the configuration has it.
-    package init(_ plan: ListenerPlan) {
-        let port: Int? = if case .tcp(_, let port) = plan.address { port } else { nil }
-        self.init(
-            address: plan.address,
-            port: port,
-            isTLS: plan.speaksTLS,
-            intercepts: plan.intercepts,
-            publicURL: plan.publicURL
-        )
-    }
-
-    package var identity: ListenerIdentity {
-        let span = SourceSpan(file: 0, line: 0, column: 0)
-        return ListenerIdentity(ListenerPlan(address: address, intercepts: intercepts, span: span), boundPort: port)
-    }
-
-    /// As a client names it in a URL; `localhost` for a socket, which has no name of its own.
-    package var authority: String {
-        guard case .tcp(let host, _) = address, let port else { return "localhost" }
-        let name = Self.anyAddresses.contains(host) ? "127.0.0.1" : host
-        return name.contains(":") ? "[\(name)]:\(port)" : "\(name):\(port)"
-    }
-
-    /// As a person reads it.
-    package var text: String {
-        if case .unix(let path, _) = address { return "unix:\(path)" }
-        return "\(isTLS ? "https" : "http")://\(authority)"
-    }
-
-    /// Whether a URL with this host and port leads here.
-    fileprivate func isMeant(by origin: Origin) -> Bool {
-        guard case .tcp(let host, _) = address, origin.port == port else { return false }
-        if origin.host == host.lowercased() { return true }
-        let isOwn = origin.host == "localhost" || origin.isLoopbackAddress
-        guard !Self.anyAddresses.contains(host) else { return isOwn || origin.isIPv4 || origin.host.contains(":") }
-        return isOwn && Origin(scheme: .http, host: host, port: 80).isLoopback
-    }
-
-    /// Other machines reach it, perhaps by a name that the configuration does not know.
-    fileprivate func mayHaveName(in origin: Origin) -> Bool {
-        identity.reach == .network && origin.port == port && !origin.isLoopback
-    }
-
-    private static let anyAddresses: Set<String> = ["0.0.0.0", "::"]
-}
-
 /// How a described request comes to the gateway: by which listener, and with which target.
 package struct WayIn: Hashable, Sendable {
     package enum Form: String, Hashable, Sendable, Codable {
@@ -186,17 +116,7 @@ package struct WayIn: Hashable, Sendable {
     }
 }
 
-extension ArrivalListener {
-    fileprivate func isSocket(_ path: String) -> Bool {
-        if case .unix(let own, _) = address { own == path } else { false }
-    }
-}
-
 extension RequestURL {
     /// With its port, as CONNECT names it.
-    fileprivate var tunnelAuthority: String {
-        guard let origin else { return authority }
-        let name = origin.host.contains(":") ? "[\(origin.host)]" : origin.host
-        return "\(name):\(origin.port)"
-    }
+    fileprivate var tunnelAuthority: String { origin?.hostAndPort ?? authority }
 }

@@ -70,8 +70,7 @@ package struct ResponseHeadDecoder: ~Copyable, Sendable {
 
     private mutating func interpretFields(_ bytes: borrowing Span<UInt8>, answersHead: Bool) -> HeadRefusal? {
         if head.options != ConnectionOptions() { head.options = ConnectionOptions() }
-        var contentLength: Int?
-        var isChunked = false
+        var declared = DeclaredFraming()
         head.keepAliveSeconds = nil
         head.hasDate = false
         head.grpcStatus = nil
@@ -87,16 +86,9 @@ package struct ResponseHeadDecoder: ~Copyable, Sendable {
             case .setCookie: head.hasCookies = true
             case .keepAlive: head.keepAliveSeconds = Self.keepAliveSeconds(bytes, field.value)
             case .contentLength:
-                guard contentLength == nil else { return .duplicateContentLength }
-                guard !FieldSection.hasTabAround(bytes, field),
-                    let length = FieldSection.contentLength(bytes, field.value)
-                else { return .invalidContentLength }
-                contentLength = length
+                if let reason = declared.addContentLength(bytes, field) { return reason }
             case .transferEncoding:
-                guard !isChunked, !FieldSection.hasTabAround(bytes, field),
-                    bytes.equalsLowercased(field.value, "chunked")
-                else { return .invalidTransferEncoding }
-                isChunked = true
+                if let reason = declared.addTransferEncoding(bytes, field) { return reason }
             case .other, .accessControl, .authorization, .cookie, .destination, .expect, .forwarded, .host, .origin,
                 .proxyAuthenticate, .proxyAuthorization, .proxyConnection, .secFetchSite, .te, .upgrade, .via,
                 .wwwAuthenticate, .xRequestID:
@@ -105,11 +97,8 @@ package struct ResponseHeadDecoder: ~Copyable, Sendable {
         }
         guard !head.options.nominatesTooMany else { return .tooManyNominated }
         if head.hasDate, head.options.nominates("date") { head.hasDate = false }
-        if isChunked {
-            guard contentLength == nil else { return .conflictingFraming }
-            guard !head.isHTTP10 else { return .transferEncodingInHTTP10 }
-        }
-        head.framing = framing(answersHead: answersHead, isChunked: isChunked, contentLength: contentLength)
+        if let reason = declared.conflict(isHTTP10: head.isHTTP10) { return reason }
+        head.framing = framing(answersHead: answersHead, declared)
         return nil
     }
 
@@ -129,10 +118,10 @@ package struct ResponseHeadDecoder: ~Copyable, Sendable {
         return nil
     }
 
-    private func framing(answersHead: Bool, isChunked: Bool, contentLength: Int?) -> BodyFraming {
+    private func framing(answersHead: Bool, _ declared: DeclaredFraming) -> BodyFraming {
         if answersHead || head.status < 200 || head.status == 204 || head.status == 304 { return .none }
-        if isChunked { return .chunked }
-        guard let contentLength else { return .untilClose }
+        if declared.isChunked { return .chunked }
+        guard let contentLength = declared.contentLength else { return .untilClose }
         return contentLength == 0 ? .none : .length(contentLength)
     }
 }

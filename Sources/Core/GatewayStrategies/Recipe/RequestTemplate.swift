@@ -20,7 +20,7 @@ struct RequestTemplate: Hashable, Sendable {
     let basic: [Template]
     let body: Body
 
-    /// Reads the keys of a request; whoever calls it refuses the unknown ones.
+    /// Reads the keys of a request; the caller refuses the unknown ones.
     ///
     /// - Parameter readsBasic: Whether `basic` is one of them.
     init?(in fields: ConfigFields, scope: TemplateScope, readsBasic: Bool = true) {

@@ -82,7 +82,7 @@ extension ConfigFields {
         return signer(der, at: defaults.key?.place ?? key, algorithm: algorithm, keyID: keyID)
     }
 
-    /// A signer from `key` and `passphrase`, or from `secret` when `algorithm` shares one with whoever verifies.
+    /// A signer from `key` and `passphrase`, or from `secret` when `algorithm` shares one with the verifier.
     func signerOrShared(key: String, secret: String) -> JWTSigner? {
         let shared = self.secret(secret)
         guard has(key) || has(secret) else {

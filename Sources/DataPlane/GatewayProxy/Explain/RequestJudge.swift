@@ -179,7 +179,7 @@ extension ProxyServer {
     /// What would become of a described request.
     ///
     /// - Parameters:
-    ///   - client: As whom it is judged; nil for whom its token names.
+    ///   - client: The client that sends it; nil for the one that its token names.
     ///   - listeners: Those that the gateway would have; nil for those that are open.
     /// - Returns: nil when no event loop answers in time.
     package func judge(
@@ -187,17 +187,7 @@ extension ProxyServer {
         as client: String?,
         listeners: [ArrivalListener]? = nil
     ) async -> RequestJudgement? {
-        let listeners =
-            listeners
-            ?? bound.map {
-                ArrivalListener(
-                    address: $0.address,
-                    port: $0.port,
-                    isTLS: $0.isTLS,
-                    intercepts: $0.intercepts,
-                    publicURL: $0.publicURL
-                )
-            }
+        let listeners = listeners ?? bound
         // A reload may come in between.
         for _ in 0..<3 {
             guard let shared = await workers.ask({ $0.shared }) else { return nil }

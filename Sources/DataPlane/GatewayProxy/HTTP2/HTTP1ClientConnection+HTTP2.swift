@@ -32,22 +32,12 @@ extension HTTP1ClientConnection {
             frameDelegate: failures,
             connectionConfiguration: HTTP2Configuration.client(configuration.limits)
         )
-        let pipeline = context.pipeline.syncOperations
-        do {
-            let joiner = HTTP2FrameJoiner(configuration.buffers)
-            try pipeline.addHandler(joiner, position: .after(self))
-            try pipeline.addHandler(http2, position: .after(joiner))
-            try pipeline.addHandler(connection, position: .after(http2))
-        } catch {
+        let joiner = HTTP2FrameJoiner(configuration.buffers)
+        guard let handOver = try? HandOver(from: context, to: [joiner, http2, connection]) else {
             return context.close(promise: nil)
         }
         if isEnding || shared.isDraining { connection.drain() }
-        if rest.readableBytes > 0 {
-            context.fireChannelRead(wrapInboundOut(rest))
-            context.fireChannelReadComplete()
-        }
-        pipeline.removeHandler(context: context, promise: nil)
-        context.channel.read()
+        handOver.finish(replaying: rest)
     }
 
     // MARK: Handing over

@@ -54,7 +54,7 @@ final class Listener: Sendable {
             if case .unix(_, let users) = plan.address { users } else { nil }
         }
 
-        /// Whether who was let in by these settings would be let in by `other`, as far as the listener decides that.
+        /// Whether `other` admits each client that these settings admit, as far as the listener decides that.
         func admitsLike(_ other: Settings) -> Bool {
             plan.address == other.plan.address && plan.speaksTLS == other.plan.speaksTLS
                 && plan.usesLocalAuthority == other.plan.usesLocalAuthority
@@ -77,15 +77,8 @@ final class Listener: Sendable {
 
     var number: Int { settings.withLock { $0.number } }
 
-    var bound: BoundListener {
-        let plan = settings.withLock { $0.plan }
-        return BoundListener(
-            address: plan.address,
-            port: channel.localAddress?.port,
-            isTLS: plan.speaksTLS,
-            intercepts: plan.intercepts,
-            publicURL: plan.publicURL
-        )
+    var bound: ArrivalListener {
+        ArrivalListener(settings.withLock { $0.plan }, boundPort: channel.localAddress?.port)
     }
 
     /// Accepts with `new` from now on.

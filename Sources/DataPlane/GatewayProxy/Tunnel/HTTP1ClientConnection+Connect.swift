@@ -39,7 +39,7 @@ extension HTTP1ClientConnection {
     /// What the client has sent behind its CONNECT belongs to TLS.
     private func begin(_ tls: NIOSSLContext, inPlaceOf origin: InterceptedOrigin) {
         guard phase == .opening, let context else { return }
-        // Who was let in by settings that a reload has replaced is let in no more.
+        // A reload has replaced the settings that admitted this client.
         guard !isEnding else { return closeNow() }
         let rest = reader.takeAll()
         hand(over: context)
@@ -49,20 +49,10 @@ extension HTTP1ClientConnection {
             listenerNumber: listenerNumber,
             hasDirectSocket: false
         )
-        let pipeline = context.pipeline.syncOperations
-        do {
-            let server = NIOSSLServerHandler(context: tls)
-            try pipeline.addHandler(server, position: .after(self))
-            try pipeline.addHandler(inner, position: .after(server))
-        } catch {
+        guard let handOver = try? HandOver(from: context, to: [NIOSSLServerHandler(context: tls), inner]) else {
             return context.close(promise: nil)
         }
-        if rest.readableBytes > 0 {
-            context.fireChannelRead(wrapInboundOut(rest))
-            context.fireChannelReadComplete()
-        }
-        pipeline.removeHandler(context: context, promise: nil)
-        context.channel.read()
+        handOver.finish(replaying: rest)
     }
 
     static let ending = GatewayProblem(

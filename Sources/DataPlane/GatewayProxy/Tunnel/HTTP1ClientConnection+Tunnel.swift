@@ -40,10 +40,7 @@ extension HTTP1ClientConnection {
             return fail(tunnel, with: Self.ending)
         }
         let client = TunnelEnd(hasDirectSocket: hasDirectSocket)
-        let pipeline = context.pipeline.syncOperations
-        do {
-            try pipeline.addHandler(client, position: .after(self))
-        } catch {
+        guard let handOver = try? HandOver(from: context, to: [client]) else {
             connection.end.cut()
             return fail(tunnel, with: Self.ending)
         }
@@ -56,11 +53,8 @@ extension HTTP1ClientConnection {
         let rest = reader.takeAll()
         tunnel.open(between: client, and: connection.end, places: handOverPlaces())
         hand(over: context)
-        if rest.readableBytes > 0 { context.fireChannelRead(wrapInboundOut(rest)) }
+        handOver.finish(replaying: rest)
         if clientHasClosedOutput { client.inputEnded() }
-        let channel = context.channel
-        pipeline.removeHandler(context: context, promise: nil)
-        channel.read()
         connection.end.resumeReading()
     }
 }

@@ -94,21 +94,17 @@ final class TLSHello: ChannelInboundHandler, RemovableChannelHandler, DeadlineKe
             close()
             return loop.makeSucceededVoidFuture()
         }
-        let bound = NIOLoopBound((self, channel), eventLoop: loop)
+        let bound = NIOLoopBound(self, eventLoop: loop)
         return interception.context(for: origin.host, on: loop)
-            .map { tls in
-                let (hello, channel) = bound.value
-                hello.begin(tls, inPlaceOf: origin, on: channel)
-            }
+            .map { bound.value.begin($0, inPlaceOf: origin) }
             .flatMapErrorWithEventLoop { _, loop in
-                bound.value.0.close()
+                bound.value.close()
                 return loop.makeSucceededVoidFuture()
             }
     }
 
-    private func begin(_ tls: NIOSSLContext, inPlaceOf origin: InterceptedOrigin, on channel: any Channel) {
+    private func begin(_ tls: NIOSSLContext, inPlaceOf origin: InterceptedOrigin) {
         guard let context, let current = configuration.worker.current else { return close() }
-        let pipeline = channel.pipeline.syncOperations
         let connection = HTTP1ClientConnection(
             configuration: current,
             listener: identity.intercepting(origin),
@@ -116,14 +112,10 @@ final class TLSHello: ChannelInboundHandler, RemovableChannelHandler, DeadlineKe
             hasDirectSocket: false
         )
         places.giveBack(to: configuration.shared)
-        do {
-            let server = NIOSSLServerHandler(context: tls)
-            try pipeline.addHandler(server, position: .after(self))
-            try pipeline.addHandler(connection, position: .after(server))
-        } catch {
+        guard let handOver = try? HandOver(from: context, to: [NIOSSLServerHandler(context: tls), connection]) else {
             return close()
         }
-        pipeline.removeHandler(context: context, promise: nil)
+        handOver.finish()
     }
 
     /// A fatal alert (RFC 8446 section 6): the record, then the level and the number of the alert.

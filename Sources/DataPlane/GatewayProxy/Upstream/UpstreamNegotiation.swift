@@ -4,7 +4,7 @@ import NIOHTTP2
 import NIOSSL
 import NIOTLS
 
-/// Waits until it is known what a new connection speaks, and makes it that.
+/// Waits until the protocol of a new connection is known, and puts the handlers of that protocol in its own place.
 final class UpstreamNegotiation: ChannelInboundHandler, RemovableChannelHandler, DeadlineKeeper {
     typealias InboundIn = ByteBuffer
 
@@ -134,25 +134,17 @@ final class UpstreamNegotiation: ChannelInboundHandler, RemovableChannelHandler,
     private func becomeHTTP1(_ context: ChannelHandlerContext, _ id: ConnectionID, _ done: Done) throws {
         let connection = dialer.makeConnection(of: pool)
         try context.channel.syncOptions?.setOption(.recvAllocator, value: dialer.receiveAllocator(for: connection))
-        try context.pipeline.syncOperations.addHandler(connection, position: .after(self))
+        let handOver = try HandOver(from: context, to: [connection])
         guard connection.begin(as: id, of: nil) else { throw ChannelError.ioOnClosedChannel }
         connection.becameReady()
-        leave(context)
+        handOver.finish()
         done(.success(.http1(connection)))
     }
 
     private func becomeHTTP2(_ context: ChannelHandlerContext, _ id: ConnectionID, _ done: @escaping Done) throws {
         let connection = dialer.makeHTTP2Connection(of: pool, id) { done($0.map { .http2($0) }) }
         let frames = HTTP2Configuration.upstreamFrameHandler(connection.limits)
-        // One by one: added together, the last would come first, and its frames would find no encoder.
         let joiner = HTTP2FrameJoiner(connection.buffers)
-        try context.pipeline.syncOperations.addHandler(joiner, position: .after(self))
-        try context.pipeline.syncOperations.addHandler(frames, position: .after(joiner))
-        try context.pipeline.syncOperations.addHandler(connection, position: .after(frames))
-        leave(context)
-    }
-
-    private func leave(_ context: ChannelHandlerContext) {
-        context.pipeline.syncOperations.removeHandler(self, promise: nil)
+        try HandOver(from: context, to: [joiner, frames, connection]).finish()
     }
 }

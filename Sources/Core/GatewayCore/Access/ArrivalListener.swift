@@ -1,0 +1,87 @@
+/// A listener of the gateway, as clients reach it.
+package struct ArrivalListener: Hashable, Sendable {
+    package let address: ListenerPlan.Address
+    /// The one that is bound, also where the configuration asks for port 0; nil on a unix socket.
+    package let port: Int?
+    package let isTLS: Bool
+    package let intercepts: Bool
+    package let publicURL: GatewayURL?
+
+    package init(
+        address: ListenerPlan.Address,
+        port: Int?,
+        isTLS: Bool,
+        intercepts: Bool = false,
+        publicURL: GatewayURL? = nil
+    ) {
+        self.address = address
+        self.port = port
+        self.isTLS = isTLS
+        self.intercepts = intercepts
+        self.publicURL = publicURL
+    }
+
+    /// As the configuration has it.
+    package init(_ plan: ListenerPlan) {
+        let port: Int? = if case .tcp(_, let port) = plan.address { port } else { nil }
+        self.init(plan, boundPort: port)
+    }
+
+    /// - Parameter boundPort: The one that the system gave; nil on a unix socket.
+    package init(_ plan: ListenerPlan, boundPort: Int?) {
+        self.init(
+            address: plan.address,
+            port: boundPort,
+            isTLS: plan.speaksTLS,
+            intercepts: plan.intercepts,
+            publicURL: plan.publicURL
+        )
+    }
+
+    package var identity: ListenerIdentity {
+        ListenerIdentity(reach: reach, port: port, intercepts: intercepts, publicURL: publicURL, address: address)
+    }
+
+    private var reach: ListenerIdentity.Reach {
+        guard case .tcp(let host, _) = address else { return .unix }
+        return Origin(scheme: .http, host: host, port: 80).isLoopback ? .loopback : .network
+    }
+
+    /// As a client names it in a URL; `localhost` for a socket, which has no name of its own.
+    package var authority: String {
+        guard case .tcp(let host, _) = address, let port else { return "localhost" }
+        return Origin.hostAndPort(Self.anyAddresses.contains(host) ? "127.0.0.1" : host, port)
+    }
+
+    /// A URL that leads here, or the path of the socket.
+    package var text: String {
+        if case .unix(let path, _) = address { return "unix:\(path)" }
+        return "\(isTLS ? "https" : "http")://\(authority)"
+    }
+
+    /// As ``text``, with the address that is bound, also where it stands for all addresses.
+    package var boundText: String {
+        guard case .tcp(let host, let port) = address else { return text }
+        return Origin(scheme: isTLS ? .https : .http, host: host, port: self.port ?? port).description
+    }
+
+    /// Whether a URL with this host and port leads here.
+    func isMeant(by origin: Origin) -> Bool {
+        guard case .tcp(let host, _) = address, origin.port == port else { return false }
+        if origin.host == host.lowercased() { return true }
+        let isOwn = origin.host == "localhost" || origin.isLoopbackAddress
+        guard !Self.anyAddresses.contains(host) else { return isOwn || origin.isAddress }
+        return isOwn && Origin(scheme: .http, host: host, port: 80).isLoopback
+    }
+
+    /// Other machines reach it, perhaps by a name that the configuration does not know.
+    func mayHaveName(in origin: Origin) -> Bool {
+        reach == .network && origin.port == port && !origin.isLoopback
+    }
+
+    func isSocket(_ path: String) -> Bool {
+        if case .unix(let own, _) = address { own == path } else { false }
+    }
+
+    private static let anyAddresses: Set<String> = ["0.0.0.0", "::"]
+}

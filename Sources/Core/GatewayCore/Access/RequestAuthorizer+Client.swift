@@ -1,0 +1,63 @@
+/// Who sends a request.
+extension RequestAuthorizer {
+    func authenticate(
+        _ head: borrowing RequestHead,
+        _ bytes: borrowing Span<UInt8>,
+        match: RouteTable.Match?,
+        isProxyRequest: Bool,
+        _ grant: CrossOriginGrant?,
+        on listener: ListenerIdentity,
+        _ cache: inout ClientAuthenticationCache,
+        _ trace: inout AuthorizationTrace?
+    ) -> Decision {
+        var evidence = evidence(of: head, bytes, match, on: listener, &cache)
+        if let client = trace?.assumedClient { evidence.assume(client) }
+        trace?.add(.client(name: evidence.client, presentedToken: evidence.hasPresentedToken))
+        guard evidence.client != nil || !access.requiresClient(on: listener.reach) else {
+            trace?.add(.clientRequired(by: "access.require_client"))
+            return refuse(evidence.refusal(isProxyRequest: isProxyRequest), on: listener, route: match?.route)
+        }
+        guard let match else {
+            let problem = noRoute(disclosesNames(to: evidence.client, on: listener))
+            return refuse(problem, on: listener, client: evidence.client)
+        }
+        let gate = gates[match.route]
+        // A route that names clients asks for one, whatever the listener does.
+        if gate.clients != nil, evidence.client == nil {
+            trace?.add(.clientRequired(by: "clients"))
+            return refuse(evidence.refusal(isProxyRequest: isProxyRequest), on: listener, route: match.route)
+        }
+        if let problem = forbid(evidence.client, match, head, bytes, &trace) {
+            return refuse(problem, on: listener, route: match.route, client: evidence.client)
+        }
+        return choose(head, bytes, match, evidence, grant, on: listener, &trace)
+    }
+
+    /// On a connection whose CONNECT was taken, the fields of a request are for the upstream.
+    func evidence(
+        of head: borrowing RequestHead,
+        _ bytes: borrowing Span<UInt8>,
+        _ match: RouteTable.Match?,
+        on listener: ListenerIdentity,
+        _ cache: inout ClientAuthenticationCache
+    ) -> ClientAuthenticator.Evidence {
+        if clients.isEmpty { return ClientAuthenticator.Evidence() }
+        if let origin = listener.intercepted, origin.listenerPort == nil {
+            return clients.evidence(of: origin, in: head, bytes, cache: &cache)
+        }
+        return clients.evidence(in: head, bytes, places: match.map { places[$0.route] }, cache: &cache)
+    }
+
+    /// Who sends a request before its route is known.
+    func client(
+        of head: borrowing RequestHead,
+        _ bytes: borrowing Span<UInt8>,
+        on listener: ListenerIdentity,
+        _ cache: inout ClientAuthenticationCache,
+        _ trace: AuthorizationTrace?
+    ) -> ClientAuthenticator.Evidence {
+        var evidence = evidence(of: head, bytes, nil, on: listener, &cache)
+        if let client = trace?.assumedClient { evidence.assume(client) }
+        return evidence
+    }
+}

@@ -1,0 +1,173 @@
+extension PlanSummary {
+    package init(_ plan: Plan) {
+        stateDirectory = plan.stateDirectory
+        workers = if case .exactly(let count) = plan.workers { String(count) } else { "auto" }
+        proxyStatus = plan.sendsProxyStatus
+        requestIdHeader = plan.requestIDHeader ?? "off"
+        listeners = plan.listeners.map(Listener.init)
+        admin = Listener(plan.admin.address).text + (plan.admin.requiresToken ? ", require_token" : "")
+        clients = plan.access.clients.map(\.name)
+        clientLimits = plan.access.clients.filter { !$0.limits.isEmpty }.map {
+            ClientLimits(name: $0.name, concurrent: $0.limits.concurrent, perSecond: $0.limits.perSecond)
+        }
+        requireClient = plan.access.requireClient.rawValue
+        allowOrigins = plan.access.allowedOrigins
+        audit = [
+            "path": plan.audit.path, "usage": plan.audit.usage.rawValue,
+            "retention": ConfigUnits.text(plan.audit.retention), "on_failure": plan.audit.onFailure.rawValue,
+            "on_missing": plan.audit.onMissing.rawValue, "max_bytes": ConfigUnits.text(bytes: plan.audit.maximumBytes),
+        ]
+        audit["anchor"] = plan.audit.anchor?.summary
+        tokens = ["store": plan.tokens.store.rawValue]
+        if plan.tokens.store == .sqlite { tokens["path"] = plan.tokens.path }
+        if let program = plan.tokens.program { tokens["command"] = program.command.joined(separator: " ") }
+        tokens["key"] = Self.shown(plan.tokens.key)
+        tokens["encryption_key"] = plan.tokens.encryptionKey.map(Self.shown)
+        tokens["previous_encryption_key"] = plan.tokens.previousEncryptionKey.map(Self.shown)
+        limits = Self.limits(plan.limits)
+        telemetry = plan.telemetry.map(Self.telemetry) ?? [:]
+        ca = plan.interceptedHosts.isEmpty ? [:] : Self.localAuthority(plan.localAuthority)
+        credentials = plan.credentials.enumerated().map { index, credential in
+            Credential(credential, in: plan, routes: plan.routes.filter { $0.credential == index }.map(\.name))
+        }
+        let shared = SharedUpstream.all(of: plan.routes)
+        routes = plan.routes.enumerated().map { index, route in
+            var shown = Route(route, credential: route.credential.map { plan.credentials[$0].name })
+            shown.absoluteForm = shared[route.upstreamPlace]?.finds(index) ?? false
+            return shown
+        }
+    }
+
+    private static func shown(_ key: TokenPlan.Key) -> String {
+        if case .file(let path) = key { path } else { "***" }
+    }
+
+    private static func telemetry(_ plan: TelemetryPlan) -> [String: String] {
+        [
+            "otlp": "\(plan.origin)\(plan.path)",
+            "headers": plan.headers.map { "\($0.name): ***" }.joined(separator: ", "),
+            "service_name": plan.serviceName,
+            "sampling": "\(plan.sampling)%",
+            "traces": String(plan.exportsTraces),
+            "metrics": String(plan.metricsInterval != nil),
+            "metrics_interval": plan.metricsInterval.map { ConfigUnits.text($0) } ?? "",
+        ].filter { !$0.value.isEmpty }
+    }
+
+    private static func localAuthority(_ plan: LocalAuthorityPlan) -> [String: String] {
+        [
+            "permit": "[\(plan.permit.joined(separator: ", "))]", "constrain": String(plan.isConstrained),
+            "days": String(plan.days),
+        ]
+    }
+
+    private static func limits(_ limits: Limits) -> [String: String] {
+        [
+            "header_bytes": ConfigUnits.text(bytes: limits.headerBytes),
+            "header_fields": String(limits.headerFields),
+            "header_timeout": ConfigUnits.text(limits.headerTimeout),
+            "body_idle_timeout": ConfigUnits.text(limits.bodyIdleTimeout),
+            "request_body_bytes": limits.requestBodyBytes.map { ConfigUnits.text(bytes: $0) } ?? "none",
+            "replay_body_bytes": ConfigUnits.text(bytes: limits.replayBodyBytes),
+            "head_memory": ConfigUnits.text(bytes: limits.headMemory),
+            "connections": String(limits.connections),
+            "connections_per_address": limits.connectionsPerAddress.map { String($0) } ?? "none",
+            "streams_per_connection": String(limits.streamsPerConnection),
+            "pending_per_route": String(limits.pendingPerRoute),
+            "connections_per_upstream": String(limits.connectionsPerUpstream),
+            "pending_per_upstream": String(limits.pendingPerUpstream),
+            "credential_timeout": ConfigUnits.text(limits.credentialTimeout),
+            "connect_timeout": ConfigUnits.text(limits.connectTimeout),
+            "connection_max_age": ConfigUnits.text(limits.connectionMaxAge),
+            "response_timeout": ConfigUnits.text(limits.responseTimeout),
+            "idle_timeout": ConfigUnits.text(limits.idleTimeout),
+            "drain": ConfigUnits.text(limits.drain),
+        ]
+    }
+}
+
+extension PlanSummary.Listener {
+    package init(_ plan: ListenerPlan) {
+        self.init(plan.address)
+        tls = plan.speaksTLS
+        if plan.usesLocalAuthority { usesLocalAuthority = true }
+        clientCertificates = plan.tls?.clientCAPath != nil
+        if plan.intercepts { intercepts = true }
+        publicUrl = plan.publicURL?.text
+        guard plan.connect.unrouted == .tunnel else { return }
+        connect = PlanSummary.Connect(
+            unrouted: plan.connect.unrouted.rawValue,
+            allow: plan.connect.allow.map(\.description),
+            ports: plan.connect.ports
+        )
+    }
+
+    init(_ place: ListenerPlan.Address) {
+        tls = false
+        clientCertificates = false
+        switch place {
+        case .tcp(let host, let port): address = Origin.hostAndPort(host, port)
+        case .unix(let path, let users):
+            unix = path
+            allowUsers = users
+        }
+    }
+}
+
+extension PlanSummary.Credential {
+    init(_ plan: CredentialPlan, in whole: Plan, routes: [String]) {
+        parent = plan.parent.map { whole.credentials[$0].name }
+        name = plan.name
+        strategy = plan.strategyKind
+        subject = plan.strategy.subject
+        renewable = false
+        self.routes = routes
+        vend = plan.vend?.clients
+        vendedToken = plan.vend.map { whole.credentials[$0.credential].name }
+        if case .tokenPerSubject(let grants) = plan.strategy.behavior {
+            (subjectField, maximumSubjects) = (grants.field, grants.limit)
+        }
+        guard plan.strategy.isRenewable else { return }
+        renewable = true
+        renewsByItself = plan.policy.isAutomatic
+        retryOn = plan.policy.retryOn
+        guard plan.policy.isAutomatic else { return }
+        renewAhead = "\(plan.policy.aheadPercent)%"
+        renewAtLeast = ConfigUnits.text(plan.policy.atLeast)
+        onAuthorityFailure = plan.policy.onAuthorityFailure.rawValue
+        acquireOn = plan.policy.acquireOn.rawValue
+    }
+}
+
+extension PlanSummary.Route {
+    init(_ plan: RoutePlan, credential: String?) {
+        name = plan.name
+        upstream = plan.upstream.description + plan.upstreamPath
+        path = plan.matchPath
+        hosts = plan.matchHosts
+        absoluteForm = plan.matchesUpstreamHost
+        if plan.upstreamMatchPath != plan.upstreamPath { upstreamPath = plan.upstreamMatchPath }
+        if plan.isDefault { isDefault = true }
+        if plan.matchesAll { matchesAll = true }
+        self.credential = credential
+        asUser = plan.asUser
+        if plan.headers != RoutePlan.Headers() {
+            headers = PlanSummary.Headers(
+                set: plan.headers.set.map(\.name),
+                remove: plan.headers.remove,
+                forwarded: plan.headers.forwarded == .standard ? nil : plan.headers.forwarded.rawValue
+            )
+        }
+        cookies = plan.cookies.rawValue
+        rewritesLinks = plan.rewritesLinks
+        connectionAuth = plan.allowsConnectionAuth
+        allow =
+            plan.allow.isEmpty
+            ? nil : plan.allow.map { PlanSummary.Allow(methods: $0.methods, path: $0.path.description) }
+        clients = plan.clients
+        allowOrigins = plan.allowedOrigins
+        pins = plan.tls.pins.isEmpty ? nil : plan.tls.pins.map(\.description)
+        `protocol` = plan.upstreamProtocol == .http1 ? nil : plan.upstreamProtocol.rawValue
+        plaintext = plan.upstream.scheme == .http
+    }
+}
