@@ -43,6 +43,8 @@ final class HTTP2UpstreamConnection: ChannelInboundHandler, DeadlineKeeper, Flus
     private var hasCarried = false
     /// The upstream takes no more streams.
     var isRetired = false
+    /// It takes WebSockets (RFC 8441).
+    var takesWebSocket = false
     // What is sent.
     /// The initial window of each stream, as the upstream's settings have it.
     var peerStreamWindow = SendWindow.initial

@@ -4,16 +4,16 @@ import GatewayCore
 final class WorkerRoute {
     let route: CompiledRoute
     let pool: UpstreamPool
-    /// For requests that want another protocol.
-    let upgradePool: UpstreamPool
+    /// The same upstream in HTTP/1.1; the same pool where the route is spoken to in nothing else.
+    let http1Pool: UpstreamPool
     /// Requests that wait for a credential, by client.
     private var waiting: [String?: Int] = [:]
     private var waitingCount = 0
 
-    init(route: CompiledRoute, pool: UpstreamPool, upgradePool: UpstreamPool) {
+    init(route: CompiledRoute, pool: UpstreamPool, http1Pool: UpstreamPool) {
         self.route = route
         self.pool = pool
-        self.upgradePool = upgradePool
+        self.http1Pool = http1Pool
     }
 
     /// - Parameters:

@@ -23,6 +23,8 @@ final class UpstreamPool {
     var sharedConnections: [HTTP2UpstreamConnection?] = []
     /// Why the last attempt to open a connection failed: for those that waited for the same one.
     var lastFailure: GatewayProblem?
+    /// The last HTTP/2 connection of the upstream took no WebSocket (RFC 8441 section 3).
+    var lacksWebSocket = false
     private var waiting: [WaiterTicket: ConnectionRequest] = [:]
     /// While the budget knows this pool. Keeps the pool alive.
     private var handle: ConnectionBudget.PoolHandle?
@@ -46,6 +48,7 @@ final class UpstreamPool {
     }
 
     var key: UpstreamTarget.Key { target.key }
+    var mayUseHTTP2: Bool { target.version != .http1 }
 
     var now: MonotonicTime { MonotonicTime(clock.now) }
     var situation: PoolSituation { PoolSituation(now: now, othersWait: budget.isWaitedFor) }
