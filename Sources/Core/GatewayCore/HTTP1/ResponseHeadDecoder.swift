@@ -77,6 +77,7 @@ package struct ResponseHeadDecoder: ~Copyable, Sendable {
         head.grpcStatus = nil
         head.hasLinks = false
         head.hasCookies = false
+        head.hasTransportSecurity = false
         for index in head.section.fields.indices {
             let field = head.section.fields[index]
             switch field.kind {
@@ -85,6 +86,7 @@ package struct ResponseHeadDecoder: ~Copyable, Sendable {
             case .grpcStatus: head.grpcStatus = FieldSection.contentLength(bytes, field.value)
             case .uriReference: head.hasLinks = true
             case .setCookie: head.hasCookies = true
+            case .strictTransportSecurity: head.hasTransportSecurity = true
             case .keepAlive: head.keepAliveSeconds = Self.keepAliveSeconds(bytes, field.value)
             case .contentLength:
                 guard contentLength == nil else { return .duplicateContentLength }
@@ -97,7 +99,8 @@ package struct ResponseHeadDecoder: ~Copyable, Sendable {
                     bytes.equalsLowercased(field.value, "chunked")
                 else { return .invalidTransferEncoding }
                 isChunked = true
-            case .other, .accessControl, .authorization, .cookie, .destination, .expect, .forwarded, .host, .origin,
+            case .other, .accessControl, .altSvc, .authorization, .cookie, .destination, .expect, .forwarded, .host,
+                .http2Settings, .origin,
                 .proxyAuthenticate, .proxyAuthorization, .proxyConnection, .secFetchSite, .te, .upgrade, .via,
                 .wwwAuthenticate, .xRequestID:
                 break

@@ -12,6 +12,28 @@ extension HTTP1ClientConnection {
         hasDirectSocket && isFirst && phase == .head && reader.bytes.readableBytesView.starts(with: Self.preface.utf8)
     }
 
+    /// The TLS handshake is over.
+    func agreed(onHTTP2: Bool) {
+        guard let refusal = closing.refusal.take() else {
+            if onHTTP2 { becomeHTTP2() }
+            return
+        }
+        guard phase == .head else { return }
+        if onHTTP2 { refuseHTTP2(refusal) } else { refuse(refusal) }
+        setDeadline(timeouts.linger)
+    }
+
+    /// HTTP/2 has no answer to a connection, so GOAWAY says that none of its requests are looked at.
+    private func refuseHTTP2(_ problem: GatewayProblem) {
+        configuration.observe(problem, nil, of: request, id: configuration.nextRequestID(), from: peer, isTLS: isTLS)
+        let settings: [UInt8] = [0, 0, 0, 4, 0, 0, 0, 0, 0]
+        // The last stream is 0, the reason ENHANCE_YOUR_CALM.
+        let goAway: [UInt8] = [0, 0, 8, 7, 0, 0, 0, 0, 0] + [0, 0, 0, 0] + [0, 0, 0, 0x0B]
+        stage.append { $0.writeBytes(settings + goAway) }
+        flush()
+        closeAfterWrites(lingering: true)
+    }
+
     func becomeHTTP2() {
         guard phase == .head, let context else { return }
         releaseHead()
@@ -34,8 +56,10 @@ extension HTTP1ClientConnection {
         )
         let pipeline = context.pipeline.syncOperations
         do {
+            let frames = HTTP2FrameGuard(of: connection)
             let joiner = HTTP2FrameJoiner(configuration.buffers)
-            try pipeline.addHandler(joiner, position: .after(self))
+            try pipeline.addHandler(frames, position: .after(self))
+            try pipeline.addHandler(joiner, position: .after(frames))
             try pipeline.addHandler(http2, position: .after(joiner))
             try pipeline.addHandler(connection, position: .after(http2))
         } catch {

@@ -53,16 +53,16 @@ extension HTTP2UpstreamConnection {
         forget(stream, id)
         guard code != .noError || !stream.endsWithoutRest() else { return }
         guard code != .http11Required || stream.phase != .head else {
-            return stream.fail("It wants HTTP/1.1 for this request. Set protocol of the route to http1.")
+            return stream.wantsHTTP1()
         }
         stream.lose(isRefused: code == .refusedStream)
     }
 
-    func receiveGoAway(_ last: HTTP2StreamID) {
+    func receiveGoAway(_ last: HTTP2StreamID, _ code: HTTP2ErrorCode) {
         retire()
         for (id, stream) in streams where id > last {
             forget(stream, id)
-            stream.lose(isRefused: true)
+            if code == .http11Required { stream.wantsHTTP1() } else { stream.lose(isRefused: true) }
         }
     }
 }

@@ -153,7 +153,7 @@ final class HTTP2UpstreamConnection: ChannelInboundHandler, DeadlineKeeper, Flus
         case .rstStream(let code): receiveReset(code, on: frame.streamID)
         case .settings(.settings(let settings)): receive(settings)
         case .windowUpdate(let increment): grow(frame.streamID, by: increment)
-        case .goAway(let last, _, _): receiveGoAway(last)
+        case .goAway(let last, let code, _): receiveGoAway(last, code)
         default: break
         }
     }

@@ -177,6 +177,14 @@ final class HTTP2UpstreamStream: UpstreamStream {
         exchange?.upstreamLost(hasAnswered: hasReceivedHead, isRefused: isRefused)
     }
 
+    /// The upstream does not take the request in HTTP/2 (RFC 9113 section 7).
+    func wantsHTTP1() {
+        guard !hasReceivedHead, exchange?.goOnInHTTP1() ?? false else {
+            return fail("It wants HTTP/1.1 for this request. Set protocol of the route to http1.")
+        }
+        lose(isRefused: true)
+    }
+
     /// Throws away what waits.
     func drop() {
         phase = .over

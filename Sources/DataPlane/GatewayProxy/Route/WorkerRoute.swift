@@ -1,4 +1,5 @@
 import GatewayCore
+import NIOCore
 
 /// What one worker keeps for one route, whatever the generation of its credential.
 final class WorkerRoute {
@@ -9,12 +10,22 @@ final class WorkerRoute {
     /// Requests that wait for a credential, by client.
     private var waiting: [String?: Int] = [:]
     private var waitingCount = 0
+    private var http1Until: NIODeadline?
+    /// So long after it has wanted HTTP/1.1, the upstream is not asked again whether it takes HTTP/2.
+    private static let http1Lifetime = TimeAmount.minutes(10)
 
     init(route: CompiledRoute, pool: UpstreamPool, http1Pool: UpstreamPool) {
         self.route = route
         self.pool = pool
         self.http1Pool = http1Pool
     }
+
+    // MARK: Versions of HTTP
+
+    func wantedHTTP1(at now: NIODeadline) { http1Until = now + Self.http1Lifetime }
+    func wantsHTTP1(at now: NIODeadline) -> Bool { http1Until.map { now < $0 } ?? false }
+
+    // MARK: Waiting
 
     /// - Parameters:
     ///   - limit: `limits.pending_per_route`, this worker's part.
