@@ -71,7 +71,7 @@ package struct HTTP2FrameMeter: Sendable {
         let now = now()
         guard now - renewedAt > Self.period else { return false }
         renewedAt = now
-        credit = Self.allowance
+        credit = Self.allowance - 1
         return true
     }
 }

@@ -9,6 +9,7 @@ final class UpstreamPool {
     typealias Done = (Result<any UpstreamStream, GatewayProblem>) -> Void
 
     let target: UpstreamTarget
+    let mayUseHTTP2: Bool
     private let budget: ConnectionBudget
     private let loop: any EventLoop
     let clock: LoopClock
@@ -31,6 +32,7 @@ final class UpstreamPool {
 
     init(target: UpstreamTarget, worker: Worker, shared: ProxyShared) {
         self.target = target
+        mayUseHTTP2 = target.version != .http1
         budget = target.budget
         loop = worker.loop
         clock = worker.clock
@@ -43,12 +45,11 @@ final class UpstreamPool {
             idleTimeout: shared.limits.idleTimeout
         )
         rules.maximumAge = shared.limits.connectionMaxAge
-        rules.opensOneAtATime = target.version != .http1
+        rules.opensOneAtATime = mayUseHTTP2
         state = PoolState(rules, budget.leases)
     }
 
     var key: UpstreamTarget.Key { target.key }
-    var mayUseHTTP2: Bool { target.version != .http1 }
 
     var now: MonotonicTime { MonotonicTime(clock.now) }
     var situation: PoolSituation { PoolSituation(now: now, othersWait: budget.isWaitedFor) }
