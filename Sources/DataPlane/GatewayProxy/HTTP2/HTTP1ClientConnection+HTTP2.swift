@@ -12,7 +12,7 @@ extension HTTP1ClientConnection {
         hasDirectSocket && isFirst && phase == .head && reader.bytes.readableBytesView.starts(with: Self.preface.utf8)
     }
 
-    /// The TLS handshake is over.
+    /// The TLS handshake is over. Only now it is known in which version a client that is one too many can be told so.
     func agreed(onHTTP2: Bool) {
         guard let refusal = closing.refusal.take() else {
             if onHTTP2 { becomeHTTP2() }
