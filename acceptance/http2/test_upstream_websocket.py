@@ -88,7 +88,7 @@ def test_an_upgrade_is_an_extended_connect(make_socket_origin, serve):
     names = {name for name, _ in stream.fields}
     assert not {"sec-websocket-key", "connection", "upgrade", "host"} & names
     assert not stream.is_complete
-    client.close()
+    client.reset()
 
 
 def test_each_direction_ends_by_itself(make_socket_origin, serve):
@@ -139,6 +139,7 @@ def test_a_client_that_closes_ends_its_direction_first(make_socket_origin, serve
     client.close()
     wait_until(lambda: stream.is_complete, 5, "the end of the client's direction")
     assert bytes(stream.body) == b"last"
+    say(stream, b"", end=True)
 
 
 def test_a_lost_connection_is_a_cut(make_socket_origin, serve):
@@ -157,7 +158,7 @@ def test_requests_and_tunnels_share_a_connection(make_socket_origin, serve):
     for index, (client, stream) in enumerate(tunnels):
         say(stream, str(index).encode())
         assert client.exactly(1) == str(index).encode()
-        client.close()
+        client.reset()
 
 
 # The library of WebSockets
@@ -252,7 +253,7 @@ def test_an_upstream_that_takes_nothing_stops_the_client(make_socket_origin, ser
             sent += client.connection.send(b"x" * 65_536)
     assert sent < 32 << 20
     assert len(stream.body) <= 65_535
-    client.close()
+    client.reset()
 
 
 def test_a_client_that_takes_nothing_stops_the_upstream(make_socket_origin, serve):
@@ -265,7 +266,7 @@ def test_a_client_that_takes_nothing_stops_the_upstream(make_socket_origin, serv
     assert left[-1] > 32 << 20
     assert len(client.exactly(1 << 20)) == 1 << 20
     wait_until(lambda: len(stream.waiting) < left[-1], 10, "it goes on")
-    client.close()
+    client.reset()
 
 
 # Answers that are none of 2xx
@@ -290,7 +291,7 @@ def test_a_rejected_token_is_renewed(make_socket_origin, serve, authority):
     assert first != second
     say(stream, b"hello")
     assert client.exactly(5) == b"hello"
-    client.close()
+    client.reset()
 
 
 # Upstreams that take none
