@@ -16,6 +16,7 @@ import requests
 from cryptography import x509
 from harness import debian, processes
 from harness.configs import BEARER, CANARY
+from harness.http2_origin import server_context
 from harness.https_clients import GIT
 from harness.tls import nginx_over_tls
 
@@ -69,6 +70,25 @@ def intercepting(start_gateway, configured):
 def curl(gateway, *words, proxy=None, url=None):
     command = ["curl", "-sS", "-i", "--http1.1", "-x", proxy or gateway.proxy, "--cacert", gateway.ca, *words, url or gateway.target + "/x"]
     return subprocess.run(command, capture_output=True, text=True, timeout=30, env=processes.environment())
+
+
+def test_transport_security_is_that_of_the_host(start_gateway, make_http2_origin, certificate_authority):
+    """It passes where the client asks for the upstream's own host; `Alt-Svc` would lead it around the gateway."""
+    fields = [("strict-transport-security", "max-age=60"), ("alt-svc", 'h3=":443"'), ("x-note", "1")]
+    origin = make_http2_origin(server_context(*certificate_authority.issue("hsts", "DNS:localhost,IP:127.0.0.1"), "h2"))
+    origin.respond = lambda stream: stream.answer(200, b"ok", fields)
+    upstream = f"https://localhost:{origin.port}"
+    route = {"upstream": upstream, "auth": BEARER, "protocol": "auto", "tls": {"ca": str(certificate_authority.certificate)}}
+    place = listener()
+    gateway = start_gateway({"routes": {"named": route}}, listeners=[place])
+    gateway.proxy = f"http://{place['address']}"
+    gateway.ca = gateway.run("ca", "show", "--path").stdout.strip()
+    done = curl(gateway, url=upstream + "/x")
+    lines = done.stdout.lower()
+    assert "x-note: 1" in lines and "strict-transport-security: max-age=60" in lines and "alt-svc" not in lines, done
+    answer = requests.get(gateway.url + "/named/x", timeout=20)
+    assert answer.headers["X-Note"] == "1"
+    assert "Strict-Transport-Security" not in answer.headers and "Alt-Svc" not in answer.headers
 
 
 def test_curl_gets_the_credential(intercepting):

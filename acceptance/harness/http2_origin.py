@@ -151,6 +151,7 @@ class Connection:
                 stream.body += event.data
                 if self.origin.takes:
                     self.h2.acknowledge_received_data(event.flow_controlled_length, event.stream_id)
+                self.origin.came(stream)
             case h2.events.TrailersReceived():
                 self.streams[event.stream_id].trailers = list(event.headers)
             case h2.events.StreamEnded():
@@ -179,8 +180,8 @@ class Connection:
 
 
 class HTTP2Origin:
-    """`respond(stream)` is called for each complete request, `began(stream)` for each head, `connected(connection)` for each
-    connection. Without TLS it speaks HTTP/2 at once."""
+    """`respond(stream)` is called for each complete request, `began(stream)` for each head, `came(stream)` for content,
+    `connected(connection)` for each connection. Without TLS it speaks HTTP/2 at once."""
 
     def __init__(self, tls=None, settings=None, **checks):
         self.tls = tls
@@ -189,6 +190,7 @@ class HTTP2Origin:
         self.checks = checks
         self.respond = lambda stream: stream.answer(200, b"ok")
         self.began = lambda stream: None
+        self.came = lambda stream: None
         self.connected = lambda connection: None
         #: Content is acknowledged, so that more may come.
         self.takes = True

@@ -26,6 +26,10 @@ HOP_BY_HOP = {
     "upgrade-alone": b"Upgrade: h2c, websocket\r\n",
     "proxy-authenticate": b'Proxy-Authenticate: Basic realm="origin"\r\n',
     "proxy-authorization": b"Proxy-Authorization: Basic bWluZTptaW5l\r\n",
+    # What leads around the gateway, or is about another host than the client's.
+    "alt-svc": b'Alt-Svc: h3=":443"; ma=86400\r\n',
+    "strict-transport-security": b"Strict-Transport-Security: max-age=63072000; includeSubDomains\r\n",
+    "http2-settings": b"HTTP2-Settings: AAMAAABkAAQAAP__\r\n",
     "authorization": b"Authorization: Bearer echoed\r\n",
     "x-hop": b"X-Hop: a\r\nConnection: x-hop\r\n",
     "x-two": b"Connection: keep-alive\r\nX-Two: a\r\nx-two: b\r\nConnection: , X-TWO ,\r\n",

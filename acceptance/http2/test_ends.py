@@ -112,6 +112,23 @@ def test_a_connection_that_authenticates_is_one_of_http1(start_gateway, origin, 
     assert done.stdout == "1.1 200", done
 
 
+def test_a_connection_that_is_too_many(start_gateway, origin, certificate_authority):
+    """It is told so in the version of HTTP that it speaks."""
+    certificate, key = certificate_authority.issue("http2", "DNS:localhost,IP:127.0.0.1")
+    port = processes.free_port()
+    tls = {"certificate": str(certificate), "private_key": {"file": str(key)}}
+    config = {**plain_config(origin), "limits": {"connections": 1}}
+    start_gateway(config, listeners=[{"address": f"127.0.0.1:{port}", "tls": tls}])
+    with contextlib.closing(http2.connect_over_tls(port, certificate_authority.certificate)) as first:
+        assert first.ask(scheme="https").status == 200
+        with contextlib.closing(http2.connect_over_tls(port, certificate_authority.certificate)) as second:
+            assert second.until_end() == [ErrorCodes.ENHANCE_YOUR_CALM]
+        command = ["curl", "-sS", "-i", "--http1.1", "--cacert", certificate_authority.certificate, f"https://localhost:{port}/api/x"]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=30, env=processes.environment())
+        assert done.stdout.startswith("HTTP/1.1 503 ") and "Too many connections." in done.stdout, done
+        assert first.ask(scheme="https").status == 200
+
+
 def test_drain(served, make_script):
     """A response under way is finished, and the client is told that no more are taken."""
     go_on = threading.Event()

@@ -134,3 +134,67 @@ def test_a_preface_that_never_ends(served):
         connection.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")
         while connection.recv(65536):
             pass
+
+
+# Frames that carry no request
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        http2.Client.frame(8, 0, 0, struct.pack(">I", 1)),
+        http2.Client.frame(7, 0, 0, struct.pack(">II", 0, 0)),
+        http2.Client.frame(0x42, 0, 0, b"12345678"),
+        http2.Client.frame(0x10, 0, 0, b"\0\0\0\1u=1"),
+    ],
+    ids=["window-update", "goaway", "unknown", "priority-update"],
+)
+def test_frames_without_a_limit_of_the_library(flooded, frame):
+    _, client = flooded
+    for _ in range(FLOOD // 100):
+        client.send(frame * 100)
+    # The first GOAWAY of a client ends its connection in good order.
+    assert_calmed(client, ErrorCodes.ENHANCE_YOUR_CALM, *([ErrorCodes.NO_ERROR] if frame[3] == 7 else []))
+
+
+def test_each_request_pays_for_some(served):
+    gateway = served()
+    with contextlib.closing(gateway.client()) as client:
+        for _ in range(500):
+            client.send(client.frame(8, 0, 0, struct.pack(">I", 1)) * 8)
+            assert client.ask().status == 200
+        assert client.goaways == []
+
+
+def test_a_client_that_credits_each_kibibyte(served, make_script):
+    """100 MB, with two WINDOW_UPDATE frames for each KiB."""
+    size = 100_000_000
+
+    def steps(wire, number):
+        wire.head()
+        wire.send(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % size)
+        for start in range(0, size, 1 << 20):
+            wire.send(b"x" * min(1 << 20, size - start))
+
+    gateway = served(plain_config(make_script(steps)))
+    with contextlib.closing(gateway.client(seconds=60)) as client:
+        client.until(lambda: client.settings)
+        stream = client.begin()
+        credit = struct.pack(">I", 1024)
+        both = client.frame(8, 0, 0, credit) + client.frame(8, 0, stream, credit)
+        read, rest, owed = 0, bytearray(), 0
+        while read < size:
+            data = client.connection.recv(1 << 20)
+            assert data, f"the connection ended behind {read} bytes"
+            rest += data
+            at = 0
+            while len(rest) - at >= 9 and len(rest) - at - 9 >= (length := int.from_bytes(rest[at : at + 3], "big")):
+                kind = rest[at + 3]
+                assert kind != 7, f"GOAWAY behind {read} bytes"
+                if kind == 0:
+                    read += length
+                    owed += length
+                at += 9 + length
+            del rest[:at]
+            client.send(both * (owed // 1024))
+            owed %= 1024

@@ -35,6 +35,12 @@ def test_a_request_gets_the_credential(client, origin):
     assert not answer.value("connection") and not answer.value("transfer-encoding")
 
 
+def test_settings_of_a_connection_stay_there(client, origin):
+    assert client.ask(("http2-settings", "AAMAAABkAAQAAP__"), ("x-own", "1")).status == 200
+    names = [name.lower() for name, _ in origin.last().fields]
+    assert "x-own" in names and "http2-settings" not in names
+
+
 def test_content_of_both_framings(client, origin):
     assert client.ask(method="POST", body=b"x" * 100_000).status == 200
     assert (origin.last().framing, origin.last().body) == ("chunked", b"x" * 100_000)

@@ -4,6 +4,7 @@ import concurrent.futures
 
 import pytest
 import requests
+from h2.errors import ErrorCodes
 from harness.configs import BEARER, CANARY
 
 
@@ -116,3 +117,32 @@ def test_ntlm_needs_http1(make_gateway, origin):
     route = {"upstream": origin.url, "protocol": "http2", "auth": "none", "connection_auth": True}
     judged = make_gateway({"routes": {"api": route}}).run("check")
     assert judged.returncode != 0 and "NTLM and Negotiate need HTTP/1.1" in judged.stdout + judged.stderr
+
+
+# Upstreams that want HTTP/1.1 for a request
+
+
+def refuse(stream):
+    stream.reset(ErrorCodes.HTTP_1_1_REQUIRED)
+
+
+def test_a_request_that_wants_http1_goes_again_by_http1(make_secure_http2_origin, start):
+    origin = make_secure_http2_origin("h2", "http/1.1")
+    origin.respond = refuse
+    gateway = start(origin, "auto", workers=1)
+    answer = requests.post(gateway.url + "/api/x", data=b"content", timeout=20)
+    assert (answer.status_code, answer.text) == (200, "h1")
+    [(protocol, head)] = origin.others
+    assert protocol == "http/1.1" and head.startswith(b"POST /x ") and CANARY.encode() in head
+    # The route is not asked again.
+    assert requests.get(gateway.url + "/api/x", timeout=20).text == "h1"
+    assert len(origin.requests) == 1 and len(origin.others) == 2
+
+
+def test_http2_alone_says_that_it_wants_http1(make_http2_origin, start):
+    origin = make_http2_origin()
+    origin.respond = refuse
+    gateway = start(origin, "http2")
+    answer = requests.get(gateway.url + "/api/x", timeout=20)
+    assert answer.status_code == 502 and answer.json()["code"] == "upstream-invalid-response"
+    assert "It wants HTTP/1.1 for this request. Set protocol of the route to http1." in answer.json()["detail"]

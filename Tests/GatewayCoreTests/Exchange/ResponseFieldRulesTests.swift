@@ -10,7 +10,8 @@ struct ResponseFieldRulesTests {
         knowsChunks: Bool = true,
         credentialNames: [String] = [],
         requestIDHeader: String? = nil,
-        policy: ResponsePolicy = ResponsePolicy()
+        policy: ResponsePolicy = ResponsePolicy(),
+        keepsTransportSecurity: Bool = false
     ) -> [String]? {
         let rules = ResponseFieldRules(
             credentialNames: credentialNames.map { Array($0.utf8) },
@@ -19,7 +20,13 @@ struct ResponseFieldRulesTests {
         )
         return HeadText.response(status, fields) { head, bytes in
             var (pieces, index) = ([String](), 0)
-            while let piece = rules.next(of: head, bytes, knowsChunks: knowsChunks, from: &index) {
+            while let piece = rules.next(
+                of: head,
+                bytes,
+                knowsChunks: knowsChunks,
+                keepsTransportSecurity: keepsTransportSecurity,
+                from: &index
+            ) {
                 switch piece {
                 case .kept(let run):
                     let lines = bytes.string(head.section.lines(run))
@@ -46,11 +53,19 @@ struct ResponseFieldRulesTests {
     @Test(arguments: [
         "Connection: close", "Keep-Alive: timeout=5", "Proxy-Connection: close", "Proxy-Authenticate: Basic",
         "Proxy-Authorization: x", "TE: x", "Upgrade: h2c", "Authorization: Bearer x",
+        "HTTP2-Settings: AAMAAABk", "Alt-Svc: h3=\":443\"", "alt-svc: clear",
         // The credential that it was sent.
         "X-Api-Key: s3cret", "x_API_key: s3cret",
     ])
     func theseEndHere(_ field: String) {
         #expect(Self.pieces(["A: 1", field], credentialNames: ["x-api-key"]) == ["A: 1"])
+    }
+
+    @Test(arguments: [true, false])
+    func transportSecurityIsOfTheUpstreamsHost(isKept: Bool) {
+        let field = "Strict-Transport-Security: max-age=63072000; includeSubDomains"
+        let pieces = Self.pieces(["A: 1", field], keepsTransportSecurity: isKept)
+        #expect(pieces == [isKept ? "A: 1|\(field)" : "A: 1"])
     }
 
     /// An upstream that is a gateway, too, or wants to be taken for this one.

@@ -6,9 +6,10 @@ struct HTTP2ResponseHeadTests {
     private func head(
         _ fields: [H2Field],
         isLast: Bool = false,
-        answersHead: Bool = false
+        answersHead: Bool = false,
+        webSocketAccept: String? = nil
     ) throws(HTTP2Malformation) -> String {
-        var head = HTTP2ResponseHead()
+        var head = HTTP2ResponseHead(webSocketAccept: webSocketAccept)
         for field in fields { if let reason = head.add(field.name, field.value) { throw reason } }
         return String(decoding: try head.head(isLast: isLast, answersHead: answersHead), as: UTF8.self)
     }
@@ -22,6 +23,29 @@ struct HTTP2ResponseHeadTests {
     func theEndOfTheStreamIsTheLength(status: String, hasLength: Bool, answersHead: Bool) throws {
         let head = try head([H2Field(":status", status)], isLast: true, answersHead: answersHead)
         #expect(head.contains("content-length: 0") == hasLength)
+    }
+
+    @Test(arguments: ["200", "201", "299"])
+    func everySuccessOpensTheWebSocket(status: String) throws {
+        let fields = [
+            H2Field(":status", status), H2Field("content-length", "5"), H2Field("sec-websocket-accept", "other"),
+            H2Field("sec-websocket-protocol", "chat"),
+        ]
+        let text = try head(fields, webSocketAccept: "mine")
+        let handshake = "connection: Upgrade\r\nupgrade: websocket\r\nsec-websocket-accept: mine\r\n\r\n"
+        #expect(text == "HTTP/1.1 101 \r\nsec-websocket-protocol: chat\r\n" + handshake)
+    }
+
+    @Test(arguments: ["403", "302", "103"])
+    func nothingElseOpensIt(status: String) throws {
+        let fields = [H2Field(":status", status), H2Field("content-length", "5")]
+        #expect(try head(fields, webSocketAccept: "mine") == "HTTP/1.1 \(status) \r\ncontent-length: 5\r\n\r\n")
+    }
+
+    @Test func noUpstreamSaysThatItSwitches() {
+        #expect(throws: HTTP2Malformation.invalidStatus) {
+            _ = try head([H2Field(":status", "101")], webSocketAccept: "mine")
+        }
     }
 
     private static let malformed: [([H2Field], HTTP2Malformation)] = [

@@ -34,6 +34,8 @@ package struct ResponseFieldRules: Sendable {
         package var crossOrigin: [UInt8] = []
         /// The page may read all fields of the response, whatever they are.
         package var exposesFields = false
+        /// The client asked the upstream's own host by TLS, so its `Strict-Transport-Security` is about that host.
+        package var keepsTransportSecurity = false
 
         package init() {}
     }
@@ -58,12 +60,14 @@ package struct ResponseFieldRules: Sendable {
     /// - Parameters:
     ///   - knowsChunks: The client is sent the content in the upstream's chunks.
     ///   - links: nil where links stay as they are.
+    ///   - keepsTransportSecurity: That of ``Terms``.
     ///   - index: Of the field to begin with; then of the one to go on with.
     package func next(
         of head: borrowing ResponseHead,
         _ bytes: borrowing Span<UInt8>,
         knowsChunks: Bool,
         links: LinkRewriter? = nil,
+        keepsTransportSecurity: Bool = false,
         from index: inout Int
     ) -> Piece? {
         let count = head.section.fields.count
@@ -71,7 +75,7 @@ package struct ResponseFieldRules: Sendable {
         var first = index
         while index < count {
             let field = head.section.fields[index]
-            let isKept = keeps(field, of: head, bytes, knowsChunks: knowsChunks)
+            let isKept = keeps(field, of: head, bytes, knowsChunks: knowsChunks, keepsTransportSecurity)
             if isKept, concerned >> UInt64(field.kind.rawValue) & 1 == 0 {
                 index &+= 1
                 continue
@@ -106,7 +110,8 @@ package struct ResponseFieldRules: Sendable {
         _ field: HeadField,
         of head: borrowing ResponseHead,
         _ bytes: borrowing Span<UInt8>,
-        knowsChunks: Bool
+        knowsChunks: Bool,
+        _ keepsTransportSecurity: Bool
     ) -> Bool {
         switch field.kind {
         case .transferEncoding: return knowsChunks && head.status >= 200 && head.status != 204
@@ -114,6 +119,10 @@ package struct ResponseFieldRules: Sendable {
         // An upstream that echoes the request's credential.
         case .authorization: return false
         case .accessControl where answersPages: return false
+        // It would lead the client around the gateway.
+        case .altSvc: return false
+        // Elsewhere it would be about the gateway's own host.
+        case .strictTransportSecurity where !keepsTransportSecurity: return false
         default:
             if field.kind.isHopByHop { return false }
             // The length first: few fields have it.

@@ -13,7 +13,7 @@ package enum UpgradeRule {
     }
 
     /// Compared as bytes, without regard to the case of ASCII: to text, other bytes can be the same.
-    private static func protocols(_ fields: [HeadField], _ bytes: borrowing Span<UInt8>) -> [[UInt8]] {
+    static func protocols(_ fields: [HeadField], _ bytes: borrowing Span<UInt8>) -> [[UInt8]] {
         var protocols: [[UInt8]] = []
         for field in fields where field.kind == .upgrade {
             let value = bytes.array(field.value).map(\.asciiLowercased)

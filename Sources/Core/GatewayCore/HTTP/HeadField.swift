@@ -20,6 +20,7 @@ package enum FieldKind: UInt8, Sendable {
     case other
     /// `Access-Control-…` (CORS).
     case accessControl
+    case altSvc
     case authorization
     case connection
     case contentLength
@@ -31,6 +32,7 @@ package enum FieldKind: UInt8, Sendable {
     case forwarded
     case grpcStatus
     case host
+    case http2Settings
     case keepAlive
     case origin
     case proxyAuthenticate
@@ -38,6 +40,7 @@ package enum FieldKind: UInt8, Sendable {
     case proxyConnection
     case secFetchSite
     case setCookie
+    case strictTransportSecurity
     case te
     case transferEncoding
     case upgrade
@@ -53,10 +56,14 @@ package enum FieldKind: UInt8, Sendable {
     @inline(__always)
     package var isHopByHop: Bool {
         switch self {
-        case .connection, .keepAlive, .proxyConnection, .proxyAuthenticate, .proxyAuthorization, .te, .upgrade: true
-        case .other, .accessControl, .authorization, .contentLength, .cookie, .date, .destination, .expect, .forwarded,
+        case .connection, .http2Settings, .keepAlive, .proxyConnection, .proxyAuthenticate, .proxyAuthorization, .te,
+            .upgrade:
+            true
+        case .other, .accessControl, .altSvc, .authorization, .contentLength, .cookie, .date, .destination, .expect,
+            .forwarded,
             .grpcStatus, .host, .origin,
-            .secFetchSite, .setCookie, .transferEncoding, .uriReference, .via, .wwwAuthenticate, .xRequestID:
+            .secFetchSite, .setCookie, .strictTransportSecurity, .transferEncoding, .uriReference, .via,
+            .wwwAuthenticate, .xRequestID:
             false
         }
     }
@@ -73,9 +80,10 @@ package enum FieldKind: UInt8, Sendable {
     package var cannotBeNominated: Bool {
         switch self {
         case .contentLength, .transferEncoding, .host, .authorization, .expect: true
-        case .other, .accessControl, .connection, .cookie, .date, .destination, .forwarded, .grpcStatus, .keepAlive,
-            .origin, .proxyAuthenticate,
-            .proxyAuthorization, .proxyConnection, .secFetchSite, .setCookie, .te, .upgrade, .uriReference, .via,
+        case .other, .accessControl, .altSvc, .connection, .cookie, .date, .destination, .forwarded, .grpcStatus,
+            .http2Settings, .keepAlive, .origin, .proxyAuthenticate,
+            .proxyAuthorization, .proxyConnection, .secFetchSite, .setCookie,
+            .strictTransportSecurity, .te, .upgrade, .uriReference, .via,
             .wwwAuthenticate, .xRequestID:
             false
         }
@@ -107,7 +115,9 @@ package enum FieldKind: UInt8, Sendable {
             bytes.isToken(name, "upgrade")
                 ? .upgrade
                 : bytes.isToken(name, "refresh")
-                    ? .uriReference : bytes.equalsLowercased(name, "cookie2") ? .cookie : .other
+                    ? .uriReference
+                    : bytes.isToken(name, "alt-svc")
+                        ? .altSvc : bytes.equalsLowercased(name, "cookie2") ? .cookie : .other
         case 8: bytes.isToken(name, "location") ? .uriReference : .other
         case 9: bytes.isToken(name, "forwarded") || bytes.isToken(name, "x-real-ip") ? .forwarded : .other
         case 10:
@@ -126,7 +136,9 @@ package enum FieldKind: UInt8, Sendable {
             bytes.isToken(name, "content-length")
                 ? .contentLength
                 : bytes.isToken(name, "sec-fetch-site")
-                    ? .secFetchSite : bytes.isToken(name, "x-forwarded-by") ? .forwarded : .other
+                    ? .secFetchSite
+                    : bytes.isToken(name, "x-forwarded-by")
+                        ? .forwarded : bytes.equalsLowercased(name, "http2-settings") ? .http2Settings : .other
         case 15:
             bytes.isToken(name, "x-forwarded-for") || bytes.isToken(name, "x-forwarded-ssl") ? .forwarded : .other
         case 16:
@@ -149,6 +161,7 @@ package enum FieldKind: UInt8, Sendable {
         case 19: bytes.isToken(name, "proxy-authorization") ? .proxyAuthorization : .other
         case 20: bytes.isToken(name, "x-forwarded-protocol") ? .forwarded : .other
         case 24: bytes.isToken(name, "x-original-forwarded-for") ? .forwarded : .other
+        case 25 where bytes.isToken(name, "strict-transport-security"): .strictTransportSecurity
         case 22...:
             bytes.equalsLowercased(name.prefix(crossOrigin.utf8CodeUnitCount), crossOrigin)
                 ? .accessControl : .other

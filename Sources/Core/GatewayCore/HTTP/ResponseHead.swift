@@ -17,6 +17,7 @@ package struct ResponseHead: ~Copyable, Sendable {
     /// Some field has URIs (``FieldKind/uriReference``).
     package internal(set) var hasLinks = false
     package internal(set) var hasCookies = false
+    package internal(set) var hasTransportSecurity = false
     package internal(set) var end = 0
 
     init() {}

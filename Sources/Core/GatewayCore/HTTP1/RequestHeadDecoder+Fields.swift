@@ -13,8 +13,9 @@ extension RequestHeadDecoder {
         for index in head.section.fields.indices {
             let field = head.section.fields[index]
             switch field.kind {
-            case .other, .cookie, .date, .forwarded, .grpcStatus, .keepAlive, .te, .proxyConnection, .proxyAuthenticate,
-                .setCookie, .uriReference, .wwwAuthenticate:
+            case .other, .altSvc, .cookie, .date, .forwarded, .grpcStatus, .http2Settings, .keepAlive, .te,
+                .proxyConnection, .proxyAuthenticate, .setCookie, .strictTransportSecurity, .uriReference,
+                .wwwAuthenticate:
                 break
             case .authorization:
                 head.present.insert(head.present.contains(.authorization) ? .secondAuthorization : .authorization)

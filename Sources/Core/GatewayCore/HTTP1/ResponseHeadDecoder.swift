@@ -76,6 +76,7 @@ package struct ResponseHeadDecoder: ~Copyable, Sendable {
         head.grpcStatus = nil
         head.hasLinks = false
         head.hasCookies = false
+        head.hasTransportSecurity = false
         for index in head.section.fields.indices {
             let field = head.section.fields[index]
             switch field.kind {
@@ -84,12 +85,14 @@ package struct ResponseHeadDecoder: ~Copyable, Sendable {
             case .grpcStatus: head.grpcStatus = FieldSection.contentLength(bytes, field.value)
             case .uriReference: head.hasLinks = true
             case .setCookie: head.hasCookies = true
+            case .strictTransportSecurity: head.hasTransportSecurity = true
             case .keepAlive: head.keepAliveSeconds = Self.keepAliveSeconds(bytes, field.value)
             case .contentLength:
                 if let reason = declared.addContentLength(bytes, field) { return reason }
             case .transferEncoding:
                 if let reason = declared.addTransferEncoding(bytes, field) { return reason }
-            case .other, .accessControl, .authorization, .cookie, .destination, .expect, .forwarded, .host, .origin,
+            case .other, .accessControl, .altSvc, .authorization, .cookie, .destination, .expect, .forwarded, .host,
+                .http2Settings, .origin,
                 .proxyAuthenticate, .proxyAuthorization, .proxyConnection, .secFetchSite, .te, .upgrade, .via,
                 .wwwAuthenticate, .xRequestID:
                 break

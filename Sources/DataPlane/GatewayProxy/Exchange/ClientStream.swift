@@ -102,6 +102,8 @@ protocol ClientStream: AnyObject {
 extension ClientStream {
     /// ``clientAddress`` for the log: `unix` on a unix socket.
     var peer: String { clientAddress ?? (identity.reach == .unix ? "unix" : "unknown") }
+    /// The client asks the upstream's own host, for all that it knows.
+    var isIntercepted: Bool { identity.intercepted != nil }
     /// Where clients see the listener, where the configuration says so.
     var publicURL: GatewayURL? { identity.publicURL }
 

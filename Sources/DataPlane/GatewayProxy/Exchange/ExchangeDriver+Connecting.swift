@@ -137,6 +137,7 @@ extension ExchangeDriver {
 
     /// - Parameter isFresh: Never a pooled connection: the last one died under this request.
     func connect(isFresh: Bool) {
+        if route.pool.mayUseHTTP2, !goesByHTTP1 { chooseProtocol() }
         let pool = pool
         client.clearDeadline()
         let mayRepeat = rules.mayRepeat

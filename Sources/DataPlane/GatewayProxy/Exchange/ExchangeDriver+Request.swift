@@ -6,6 +6,7 @@ extension ExchangeDriver {
     // MARK: Request
 
     func send(on stream: any UpstreamStream) {
+        guard !client.request.decoder.head.wantsUpgrade || stream.takesUpgrade else { return sendByHTTP1(not: stream) }
         guard case .sendRequest = rules.handle(.connected(isReused: stream.isReused, mayRefuse: stream.canRefuse))
         else {
             return stream.abandon(isCut: false)

@@ -5,6 +5,7 @@ import NIOCore
 extension ExchangeDriver {
     func responseTerms(_ head: borrowing ResponseHead, _ bytes: ByteBuffer) -> ResponseFieldRules.Terms {
         var terms = ResponseFieldRules.Terms()
+        if head.hasTransportSecurity { terms.keepsTransportSecurity = client.isIntercepted }
         if let grant = admitted.crossOrigin {
             terms.crossOrigin = grant.lines
             terms.exposesFields = grant.exposesFields

@@ -30,6 +30,8 @@ final class ExchangeDriver {
     var backlog = Backlog()
     /// nil for a client without limits, and before the request is admitted.
     var usage: ClientUsage?
+    /// The upstream speaks HTTP/2, and this request goes to it in HTTP/1.1.
+    var goesByHTTP1 = false
     /// In the event loop's clock.
     private let begunAt: NIODeadline
 
@@ -93,10 +95,7 @@ final class ExchangeDriver {
     }
 
     var shared: ProxyShared { configuration.shared }
-    /// HTTP/2 has no Upgrade (RFC 9113 section 8.6), so a request that wants one goes by HTTP/1.1.
-    var pool: UpstreamPool {
-        client.request.decoder.head.wantsUpgrade ? route.state.upgradePool : route.pool
-    }
+    var pool: UpstreamPool { goesByHTTP1 ? route.state.http1Pool : route.pool }
     var compiled: CompiledRoute { route.state.route }
     var source: (any CredentialSource)? { admitted.chosen ?? compiled.source }
     var credential: Credential? { isAuthorized ? route.credential : nil }

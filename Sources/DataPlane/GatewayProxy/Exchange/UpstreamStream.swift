@@ -17,6 +17,8 @@ protocol UpstreamStream: AnyObject {
     var requestForm: ContentForm { get }
     /// The upstream can say of a request that it has not looked at it.
     var canRefuse: Bool { get }
+    /// It can become the tunnel that the request asks for.
+    var takesUpgrade: Bool { get }
 
     func begin(for exchange: ExchangeDriver, answersHead: Bool)
 

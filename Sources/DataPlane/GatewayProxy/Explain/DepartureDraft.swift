@@ -76,7 +76,7 @@ struct DepartureDraft: Sendable {
         let state = WorkerRoute(
             route: compiled,
             pool: configuration.routes[match.route].state.pool,
-            upgradePool: configuration.routes[match.route].state.upgradePool
+            http1Pool: configuration.routes[match.route].state.http1Pool
         )
         return CredentialedRoute(state, credential: credential?.masked, of: credential?.source)
     }

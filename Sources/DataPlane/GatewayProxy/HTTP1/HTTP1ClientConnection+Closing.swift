@@ -3,6 +3,8 @@ import NIOCore
 
 /// What a connection that ends has to remember.
 struct ClosingState {
+    /// There is no place for the connection. Its client is told so in the version of HTTP that the handshake agrees on.
+    var refusal: GatewayProblem?
     /// There is room to wait for a client that goes on sending behind its last answer.
     var mayLingerOn = true
     /// When such a client is waited for no longer.

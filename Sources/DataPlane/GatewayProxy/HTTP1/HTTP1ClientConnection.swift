@@ -127,7 +127,7 @@ final class HTTP1ClientConnection: ChannelDuplexHandler, RemovableChannelHandler
         configuration.register(self)
         if let problem = places.take(from: shared, for: context?.channel.remoteAddress) {
             closing.mayLingerOn = false
-            refuse(problem)
+            if isOpening { closing.refusal = problem } else { refuse(problem) }
             return setDeadline(timeouts.linger)
         }
         setDeadline(timeouts.header)
@@ -161,7 +161,7 @@ final class HTTP1ClientConnection: ChannelDuplexHandler, RemovableChannelHandler
     func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
         if case .handshakeCompleted(let negotiated)? = event as? TLSUserEvent {
             isOpening = false
-            if negotiated == ApplicationProtocol.http2 { becomeHTTP2() }
+            agreed(onHTTP2: negotiated == ApplicationProtocol.http2)
         }
         if case .inputClosed? = event as? ChannelEvent { clientClosedOutput() }
         context.fireUserInboundEventTriggered(event)

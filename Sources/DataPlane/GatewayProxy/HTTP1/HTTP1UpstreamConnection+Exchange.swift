@@ -4,6 +4,7 @@ import NIOCore
 extension HTTP1UpstreamConnection: UpstreamStream {
     var requestForm: ContentForm { .wire }
     var canRefuse: Bool { false }
+    var takesUpgrade: Bool { true }
     var untakenBytes: Int { writer.untakenBytes() }
 
     func begin(for exchange: ExchangeDriver, answersHead: Bool) {

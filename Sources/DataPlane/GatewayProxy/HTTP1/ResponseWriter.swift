@@ -165,7 +165,14 @@ final class ResponseWriter: Sendable {
         let bytes = source.readableBytesUInt8Span
         var dropsCookies = false
         var index = 0
-        while let piece = rules.next(of: head, bytes, knowsChunks: knowsChunks, links: terms.links, from: &index) {
+        while let piece = rules.next(
+            of: head,
+            bytes,
+            knowsChunks: knowsChunks,
+            links: terms.links,
+            keepsTransportSecurity: terms.keepsTransportSecurity,
+            from: &index
+        ) {
             switch piece {
             case .kept(let kept): cursor.copy(head.section.lines(kept))
             case .rewritten(let field, let value):

@@ -12,6 +12,28 @@ extension HTTP1ClientConnection {
         hasDirectSocket && isFirst && phase == .head && reader.bytes.readableBytesView.starts(with: Self.preface.utf8)
     }
 
+    /// The TLS handshake is over. Only now it is known in which version a client that is one too many can be told so.
+    func agreed(onHTTP2: Bool) {
+        guard let refusal = closing.refusal.take() else {
+            if onHTTP2 { becomeHTTP2() }
+            return
+        }
+        guard phase == .head else { return }
+        if onHTTP2 { refuseHTTP2(refusal) } else { refuse(refusal) }
+        setDeadline(timeouts.linger)
+    }
+
+    /// HTTP/2 has no answer to a connection, so GOAWAY says that none of its requests are looked at.
+    private func refuseHTTP2(_ problem: GatewayProblem) {
+        configuration.observe(problem, nil, of: request, id: configuration.nextRequestID(), from: peer, isTLS: isTLS)
+        let settings: [UInt8] = [0, 0, 0, 4, 0, 0, 0, 0, 0]
+        // The last stream is 0, the reason ENHANCE_YOUR_CALM.
+        let goAway: [UInt8] = [0, 0, 8, 7, 0, 0, 0, 0, 0] + [0, 0, 0, 0] + [0, 0, 0, 0x0B]
+        stage.append { $0.writeBytes(settings + goAway) }
+        flush()
+        closeAfterWrites(lingering: true)
+    }
+
     func becomeHTTP2() {
         guard phase == .head, let context else { return }
         releaseHead()
@@ -32,8 +54,9 @@ extension HTTP1ClientConnection {
             frameDelegate: failures,
             connectionConfiguration: HTTP2Configuration.client(configuration.limits)
         )
+        let frames = HTTP2FrameGuard(of: connection)
         let joiner = HTTP2FrameJoiner(configuration.buffers)
-        guard let handOver = try? HandOver(from: context, to: [joiner, http2, connection]) else {
+        guard let handOver = try? HandOver(from: context, to: [frames, joiner, http2, connection]) else {
             return context.close(promise: nil)
         }
         if isEnding || shared.isDraining { connection.drain() }

@@ -62,7 +62,13 @@ extension HTTP2ClientConnection {
 
     /// A stream was reset for what the client has done.
     func countFault() {
-        guard !faults.spend(at: shared.clock.monotonic()), phase != .lingering, phase != .closed else { return }
+        guard !faults.spend(at: shared.clock.monotonic()) else { return }
+        calm()
+    }
+
+    /// The client asks for more work than it has a use for.
+    func calm() {
+        guard phase != .lingering, phase != .closed else { return }
         write(.goAway(lastStreamID: lastStream, errorCode: .enhanceYourCalm, opaqueData: nil), on: .rootStream)
         broken()
     }

@@ -102,6 +102,7 @@ extension HTTP2ClientConnection {
 
     func spend(_ count: Int) {
         flow.sending.spend(count)
+        meter.sent(count)
         flow.unflushed += count
         if flow.unflushed >= HTTP2ConnectionFlow.maximumUnflushed { flushNow() }
     }

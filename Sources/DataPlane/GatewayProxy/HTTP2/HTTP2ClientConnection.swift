@@ -43,6 +43,7 @@ final class HTTP2ClientConnection: ChannelDuplexHandler, DeadlineKeeper, Flushab
     var flow: HTTP2ConnectionFlow
     var watch = TransferWatch()
     var faults = FaultBudget()
+    var meter: HTTP2FrameMeter
     /// Of the configuration in ``shared``.
     var clientCache = ClientAuthenticationCache()
     private var places: ConnectionPlaces
@@ -74,6 +75,7 @@ final class HTTP2ClientConnection: ChannelDuplexHandler, DeadlineKeeper, Flushab
         identity = listener
         maximumStreams = configuration.limits.streamsPerConnection
         clock = configuration.clock
+        meter = HTTP2FrameMeter(at: configuration.shared.clock.monotonic())
         timer = DeadlineTimer(queue: configuration.worker.deadlines)
         flow = HTTP2ConnectionFlow(receiving: HTTP2Configuration.connectionWindow(configuration.limits))
     }

@@ -24,6 +24,9 @@ struct HTTP2Outgoing {
         }
     }
 
+    /// Content follows, until the client of the tunnel ends it.
+    mutating func beginTunnel(_ head: HPACKHeaders) { self.head = head }
+
     mutating func append(_ bytes: ByteBuffer) {
         guard bytes.readableBytes > 0 else { return }
         content.append(bytes)

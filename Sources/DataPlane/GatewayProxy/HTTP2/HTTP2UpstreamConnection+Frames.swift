@@ -12,6 +12,7 @@ extension HTTP2UpstreamConnection {
             switch setting.parameter {
             case .maxConcurrentStreams: streamLimit = setting.value
             case .maxFrameSize: maximumFrame = setting.value
+            case .enableConnectProtocol: takesWebSocket = setting.value == 1
             case .initialWindowSize: changeStreamWindow(to: setting.value)
             default: break
             }
@@ -22,6 +23,7 @@ extension HTTP2UpstreamConnection {
         }
         self.streamLimit = streamLimit ?? .max
         phase = .open
+        pool.lacksWebSocket = !takesWebSocket
         timer.clear()
         settle(.success(self))
     }
@@ -49,17 +51,18 @@ extension HTTP2UpstreamConnection {
     func receiveReset(_ code: HTTP2ErrorCode, on id: HTTP2StreamID) {
         guard let stream = streams[id] else { return }
         forget(stream, id)
+        guard code != .noError || !stream.endsWithoutRest() else { return }
         guard code != .http11Required || stream.phase != .head else {
-            return stream.fail("It wants HTTP/1.1 for this request. Set protocol of the route to http1.")
+            return stream.wantsHTTP1()
         }
         stream.lose(isRefused: code == .refusedStream)
     }
 
-    func receiveGoAway(_ last: HTTP2StreamID) {
+    func receiveGoAway(_ last: HTTP2StreamID, _ code: HTTP2ErrorCode) {
         retire()
         for (id, stream) in streams where id > last {
             forget(stream, id)
-            stream.lose(isRefused: true)
+            if code == .http11Required { stream.wantsHTTP1() } else { stream.lose(isRefused: true) }
         }
     }
 }

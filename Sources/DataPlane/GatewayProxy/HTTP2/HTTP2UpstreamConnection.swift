@@ -43,6 +43,8 @@ final class HTTP2UpstreamConnection: ChannelInboundHandler, DeadlineKeeper, Flus
     private var hasCarried = false
     /// The upstream takes no more streams.
     var isRetired = false
+    /// It takes WebSockets (RFC 8441).
+    var takesWebSocket = false
     // What is sent.
     /// The initial window of each stream, as the upstream's settings have it.
     var peerStreamWindow = SendWindow.initial
@@ -151,7 +153,7 @@ final class HTTP2UpstreamConnection: ChannelInboundHandler, DeadlineKeeper, Flus
         case .rstStream(let code): receiveReset(code, on: frame.streamID)
         case .settings(.settings(let settings)): receive(settings)
         case .windowUpdate(let increment): grow(frame.streamID, by: increment)
-        case .goAway(let last, _, _): receiveGoAway(last)
+        case .goAway(let last, let code, _): receiveGoAway(last, code)
         default: break
         }
     }

@@ -49,6 +49,9 @@ extension HTTP2UpstreamStream {
     private func handle(_ arrival: Arrival) {
         switch (arrival, phase) {
         case (_, .over): break
+        case (.content(let bytes, let size, let isLast), .tunnel):
+            receive(tunnelled: bytes, size: size, isLast: isLast)
+        case (.fields, .tunnel): fail("It sent fields in a WebSocket.")
         case (.fields(let fields, let isLast), .head): receiveHead(fields, isLast: isLast)
         case (.fields(let fields, let isLast), _): receiveTrailers(fields, isLast: isLast)
         case (.content, .head): fail("It sent content before the head of its response.")
@@ -60,7 +63,7 @@ extension HTTP2UpstreamStream {
         guard let exchange else { return }
         let bytes: [UInt8]
         do throws(HTTP2Malformation) {
-            var head = HTTP2ResponseHead()
+            var head = HTTP2ResponseHead(webSocketAccept: webSocketAccept)
             for (name, value, _) in fields {
                 if let reason = head.add(name, value) { throw reason }
             }
@@ -76,7 +79,7 @@ extension HTTP2UpstreamStream {
         case .refused(let reason): return fail("It sent a response that is not valid HTTP: \(reason.rawValue).")
         }
         hasReceivedHead = true
-        guard !decoder.head.isInformational else {
+        guard !decoder.head.isInformational || decoder.head.status == 101 else {
             guard !isLast else { return fail("It ended the response with an informational one.") }
             informationalCount += 1
             guard informationalCount <= Self.maximumInformational else {
@@ -108,8 +111,7 @@ extension HTTP2UpstreamStream {
             heldHead = head
             flushResponse()
             exchange.sendAgain()
-        // HTTP/2 has no Upgrade, so no response leads to a tunnel.
-        case .tunnel: fail("It switched to another protocol.")
+        case .tunnel: beginTunnel(exchange)
         case .over: break
         }
     }

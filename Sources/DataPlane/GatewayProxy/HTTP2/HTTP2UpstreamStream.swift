@@ -11,6 +11,8 @@ final class HTTP2UpstreamStream: UpstreamStream {
     enum Phase {
         case head
         case body
+        /// A WebSocket: what follows is neither content nor trailers.
+        case tunnel
         /// The response is held back until it is known whether the request can be sent again.
         case held
         case over
@@ -50,6 +52,12 @@ final class HTTP2UpstreamStream: UpstreamStream {
     static let maximumInformational = 64
     /// The connection was lost while the response was held back, or the upstream has reset the stream.
     var isLost = false
+    /// `Sec-WebSocket-Accept` for the client that asked for a WebSocket.
+    var webSocketAccept: String?
+    /// Of a tunnel: the upstream has ended both directions.
+    var wantsNoMore = false
+    /// The end of a tunnel whose client has left.
+    var tunnelEnd: HTTP2TunnelEnd?
     var receiveWindow = ReceiveWindow(
         target: HTTP2UpstreamConnection.streamWindow,
         size: HTTP2UpstreamConnection.streamWindow
@@ -72,6 +80,7 @@ final class HTTP2UpstreamStream: UpstreamStream {
 
     var requestForm: ContentForm { .content }
     var canRefuse: Bool { true }
+    var takesUpgrade: Bool { connection.takesWebSocket }
     var isWritable: Bool { outgoing.count < Self.maximumQueue }
     /// What waits, and what the upstream has not made room for again.
     var untakenBytes: Int { outgoing.count + max(0, connection.peerStreamWindow - sendWindow.size) }
@@ -88,6 +97,7 @@ final class HTTP2UpstreamStream: UpstreamStream {
         guard writer.write(head, bytes, end: end, into: &written) else { return false }
         let translation = HTTP2RequestFields(head, bytes, by: writer.route, scheme: connection.scheme)
         guard let fields = translation.read(written) else { return false }
+        guard !head.wantsUpgrade else { return beginWebSocket(fields, head, bytes) }
         outgoing.begin(fields, head.framing)
         return true
     }
@@ -123,6 +133,7 @@ final class HTTP2UpstreamStream: UpstreamStream {
         let wasFull = isFull
         isFull = !isWritable
         if wasFull, !isFull { exchange?.upstreamBecameWritable() }
+        if phase == .tunnel { endTunnelIfOver() }
     }
 
     // MARK: End
@@ -140,6 +151,7 @@ final class HTTP2UpstreamStream: UpstreamStream {
 
     func abandon(isCut: Bool) {
         exchange = nil
+        guard isCut || !leavesTunnelInOrder() else { return }
         if phase != .over, !hasReceivedHead, id != nil { connection.probe() }
         connection.end(self, hasArrived && outgoing.isEnded ? nil : .cancel)
     }
@@ -156,6 +168,7 @@ final class HTTP2UpstreamStream: UpstreamStream {
     /// - Parameter isRefused: The upstream has not looked at the request.
     func lose(isRefused: Bool) {
         guard phase != .over else { return }
+        guard phase != .tunnel else { return loseTunnel() }
         // A whole response that the client has not taken yet stays whole.
         guard !hasArrived || phase == .head else { return }
         guard phase != .held else { return isLost = true }
@@ -164,19 +177,19 @@ final class HTTP2UpstreamStream: UpstreamStream {
         exchange?.upstreamLost(hasAnswered: hasReceivedHead, isRefused: isRefused)
     }
 
+    /// The upstream does not take the request in HTTP/2 (RFC 9113 section 7).
+    func wantsHTTP1() {
+        guard !hasReceivedHead, exchange?.goOnInHTTP1() ?? false else {
+            return fail("It wants HTTP/1.1 for this request. Set protocol of the route to http1.")
+        }
+        lose(isRefused: true)
+    }
+
     /// Throws away what waits.
     func drop() {
         phase = .over
         arrivals = []
         outgoing.drop()
-    }
-
-    // MARK: Tunnel
-
-    var inputHasEnded: Bool { hasArrived }
-    func closeOutput() {}
-    func finishTunnel(_ whenEnded: @escaping () -> Void) {
-        abandon(isCut: false)
-        whenEnded()
+        tunnelEnd.take()?.came()
     }
 }

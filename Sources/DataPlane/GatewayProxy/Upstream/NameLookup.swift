@@ -34,32 +34,30 @@ enum NameLookup {
     /// The name leads to addresses that may not be dialled, and to no other of their kind.
     struct AddressProhibited: Error {}
 
-    private struct State {
-        var asking: [Question: [EventLoopPromise<[SocketAddress]>]] = [:]
-        var waiting: CircularBuffer<Question> = []
-        var threads = 0
-    }
+    /// Too many questions wait for an answer.
+    struct TooManyWait: Error {}
 
     private static let maximumThreads = 128
-    private static let state = Mutex(State())
+    private static let maximumWaiting = 1024
+    private static let queue = Mutex(
+        LookupQueue<Question, EventLoopPromise<[SocketAddress]>>(
+            maximumAtOnce: maximumThreads,
+            maximumWaiting: maximumWaiting
+        )
+    )
 
-    /// Fails with ``AddressProhibited``, with ``ResourceExhausted``, or with ``NameNotResolved`` when no answer came.
+    /// Fails with ``AddressProhibited``, with ``ResourceExhausted``, with ``TooManyWait``, or with ``NameNotResolved`` when no answer came.
     /// The answer is empty for a name without addresses of this kind.
     static func answer(to question: Question, on loop: any EventLoop) -> EventLoopFuture<[SocketAddress]> {
         let promise = loop.makePromise(of: [SocketAddress].self)
-        let needsThread = state.withLock { state in
-            state.asking[question, default: []].append(promise)
-            guard state.asking[question]?.count == 1 else { return false }
-            guard state.threads < maximumThreads else {
-                state.waiting.append(question)
-                return false
-            }
-            state.threads += 1
-            return true
-        }
-        if needsThread, !Self.onThread({ answerAll(from: question) }) {
+        switch queue.withLock({ $0.ask(question, for: promise) }) {
+        case .wait: break
+        case .refuse: promise.fail(TooManyWait())
+        case .ask:
             // The system has no thread to give: those who wait are heard when another one is done, or ask again.
-            finish(question, .failure(ResourceExhausted()), goesOn: false)
+            if !Self.onThread({ answerAll(from: question) }) {
+                finish(question, .failure(ResourceExhausted()), goesOn: false)
+            }
         }
         return promise.futureResult
     }
@@ -76,11 +74,7 @@ enum NameLookup {
         _ result: Result<[SocketAddress], any Error>,
         goesOn: Bool
     ) -> Question? {
-        let (promises, next) = state.withLock { state in
-            let next = goesOn ? state.waiting.popFirst() : nil
-            if next == nil { state.threads -= 1 }
-            return (state.asking.removeValue(forKey: question) ?? [], next)
-        }
+        let (promises, next) = queue.withLock { $0.finish(question, goesOn: goesOn) }
         for promise in promises { promise.completeWith(result) }
         return next
     }

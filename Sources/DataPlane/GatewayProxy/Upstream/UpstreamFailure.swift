@@ -29,6 +29,10 @@ enum UpstreamFailure {
             let detail = "The system has no more descriptors or memory for this process (ulimit -n)."
             return GatewayProblem(.overloaded, detail, retryAfter: .seconds(1))
         }
+        if [error.dnsAError, error.dnsAAAAError].contains(where: { $0 is NameLookup.TooManyWait }) {
+            let detail = "Too many names already wait for an answer of the name server."
+            return GatewayProblem(.overloaded, detail, retryAfter: .seconds(1))
+        }
         guard !error.connectionErrors.isEmpty else {
             if [error.dnsAError, error.dnsAAAAError].contains(where: { $0 is NameLookup.AddressProhibited }) {
                 let detail = "\(origin.host) resolves to an address that may not be dialled."

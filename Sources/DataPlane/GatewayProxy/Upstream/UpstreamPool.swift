@@ -9,6 +9,7 @@ final class UpstreamPool {
     typealias Done = (Result<any UpstreamStream, GatewayProblem>) -> Void
 
     let target: UpstreamTarget
+    let mayUseHTTP2: Bool
     private let budget: ConnectionBudget
     private let loop: any EventLoop
     let clock: LoopClock
@@ -23,12 +24,15 @@ final class UpstreamPool {
     var sharedConnections: [HTTP2UpstreamConnection?] = []
     /// Why the last attempt to open a connection failed: for those that waited for the same one.
     var lastFailure: GatewayProblem?
+    /// The last HTTP/2 connection of the upstream took no WebSocket (RFC 8441 section 3).
+    var lacksWebSocket = false
     private var waiting: [WaiterTicket: ConnectionRequest] = [:]
     /// While the budget knows this pool. Keeps the pool alive.
     private var handle: ConnectionBudget.PoolHandle?
 
     init(target: UpstreamTarget, worker: Worker, shared: ProxyShared) {
         self.target = target
+        mayUseHTTP2 = target.version != .http1
         budget = target.budget
         loop = worker.loop
         clock = worker.clock
@@ -41,7 +45,7 @@ final class UpstreamPool {
             idleTimeout: shared.limits.idleTimeout
         )
         rules.maximumAge = shared.limits.connectionMaxAge
-        rules.opensOneAtATime = target.version != .http1
+        rules.opensOneAtATime = mayUseHTTP2
         state = PoolState(rules, budget.leases)
     }
 

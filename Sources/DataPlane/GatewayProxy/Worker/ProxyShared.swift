@@ -28,8 +28,8 @@ final class ProxyShared: Sendable {
     /// One for each distinct upstream, and which of them a route uses.
     let targets: [UpstreamTarget]
     let targetOfRoute: [Int]
-    /// The same upstreams in HTTP/1.1, for requests that want another protocol (RFC 9110 section 7.8): HTTP/2 has no Upgrade.
-    let upgradeTargetOfRoute: [Int]
+    /// The same upstreams in HTTP/1.1, for requests that cannot go by HTTP/2.
+    let http1TargetOfRoute: [Int]
     /// An event loop's part of these limits.
     let pendingPerRoute: Int
     let pendingPerUpstream: Int
@@ -84,7 +84,7 @@ final class ProxyShared: Sendable {
         var targets = UpstreamTargets(of: configuration)
         targetOfRoute = try configuration.routes.map { route throws(ListenerError) in try targets.index(of: route.plan)
         }
-        upgradeTargetOfRoute = try configuration.routes.map { route throws(ListenerError) in
+        http1TargetOfRoute = try configuration.routes.map { route throws(ListenerError) in
             try targets.indexInHTTP1(of: route.plan)
         }
         self.targets = targets.all

@@ -38,7 +38,7 @@ final class WorkerConfiguration {
             let state = WorkerRoute(
                 route: route,
                 pool: pools[shared.targetOfRoute[route.index]],
-                upgradePool: pools[shared.upgradeTargetOfRoute[route.index]]
+                http1Pool: pools[shared.http1TargetOfRoute[route.index]]
             )
             return CredentialedRoute(state, credential: nil, of: route.source)
         }

@@ -1,0 +1,47 @@
+/// Who waits for which answer of a name server, and how many questions may be asked at a time.
+///
+/// Those with the same question share its answer. One that has to wait behind too many others is refused: nothing else bounds what
+/// waits for a name server that is silent.
+package struct LookupQueue<Question: Hashable & Sendable, Waiter> {
+    package enum Step: Hashable, Sendable {
+        /// A thread has to ask.
+        case ask
+        /// The answer will come.
+        case wait
+        case refuse
+    }
+
+    private let maximumAtOnce: Int
+    private let maximumWaiting: Int
+    private var waiters: [Question: [Waiter]] = [:]
+    private var waiting: [Question] = []
+    private var running = 0
+
+    package init(maximumAtOnce: Int, maximumWaiting: Int) {
+        self.maximumAtOnce = maximumAtOnce
+        self.maximumWaiting = maximumWaiting
+    }
+
+    package mutating func ask(_ question: Question, for waiter: Waiter) -> Step {
+        if waiters[question] != nil {
+            waiters[question]?.append(waiter)
+            return .wait
+        }
+        guard running < maximumAtOnce || waiting.count < maximumWaiting else { return .refuse }
+        waiters[question] = [waiter]
+        guard running < maximumAtOnce else {
+            waiting.append(question)
+            return .wait
+        }
+        running += 1
+        return .ask
+    }
+
+    /// - Parameter goesOn: Whoever has asked can ask the next question.
+    /// - Returns: Those who wait for the answer, and the next question.
+    package mutating func finish(_ question: Question, goesOn: Bool) -> (waiters: [Waiter], next: Question?) {
+        let next = goesOn && !waiting.isEmpty ? waiting.removeFirst() : nil
+        if next == nil { running -= 1 }
+        return (waiters.removeValue(forKey: question) ?? [], next)
+    }
+}

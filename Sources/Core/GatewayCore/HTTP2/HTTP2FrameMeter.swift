@@ -1,0 +1,77 @@
+/// Counts the frames that an HTTP/2 client sends before they are read, and bounds those that carry no request.
+///
+/// Such a frame is cheap to send and costs work. What the connection has really done pays for them: a client that takes a large
+/// response sends as many WINDOW_UPDATE frames as it likes. PING, SETTINGS, PRIORITY, RST_STREAM and CONTINUATION have limits of
+/// the library's own, and are not counted here.
+package struct HTTP2FrameMeter: Sendable {
+    /// What a connection may send without doing anything for it, in each ``period``.
+    package static let allowance = 1000
+    package static let period = Duration.seconds(30)
+    /// So many are paid for at most: what a client has in flight of a large response, credited for each KiB.
+    package static let maximum = 65_536
+    /// What each request pays for: its windows, its priority.
+    package static let perRequest = 16
+
+    /// How many more frames may come.
+    package private(set) var credit = allowance
+    private var renewedAt: MonotonicTime
+    /// The start of a frame whose head is not whole, after it the rest of the payload, which is not looked at.
+    private var head: [UInt8] = []
+    private var rest = preface
+
+    private static let preface = 24
+    private static let headSize = 9
+
+    package init(at now: MonotonicTime) { renewedAt = now }
+
+    /// Content has left for the client.
+    package mutating func sent(_ count: Int) { pay(4 + count / 256) }
+
+    /// - Returns: Whether the connection may go on.
+    package mutating func receive(_ bytes: borrowing Span<UInt8>, at now: () -> MonotonicTime) -> Bool {
+        var index = 0
+        while index < bytes.count {
+            if rest > 0 {
+                let skipped = min(rest, bytes.count - index)
+                rest -= skipped
+                index += skipped
+                continue
+            }
+            guard head.isEmpty, bytes.count - index >= Self.headSize else {
+                head.append(bytes[index])
+                index += 1
+                guard head.count == Self.headSize else { continue }
+                let whole = head
+                head = []
+                guard count(whole.span, at: 0, now) else { return false }
+                continue
+            }
+            guard count(bytes, at: index, now) else { return false }
+            index += Self.headSize
+        }
+        return true
+    }
+
+    private mutating func count(_ bytes: borrowing Span<UInt8>, at start: Int, _ now: () -> MonotonicTime) -> Bool {
+        rest = Int(bytes[start]) << 16 | Int(bytes[start + 1]) << 8 | Int(bytes[start + 2])
+        switch bytes[start + 3] {
+        case 0x00: pay(1)
+        case 0x01: pay(Self.perRequest)
+        case 0x02, 0x03, 0x04, 0x06, 0x09: break
+        default: return spend(at: now)
+        }
+        return true
+    }
+
+    private mutating func pay(_ count: Int) { credit = min(Self.maximum, credit + count) }
+
+    private mutating func spend(at now: () -> MonotonicTime) -> Bool {
+        credit -= 1
+        guard credit < 0 else { return true }
+        let now = now()
+        guard now - renewedAt > Self.period else { return false }
+        renewedAt = now
+        credit = Self.allowance - 1
+        return true
+    }
+}
