@@ -33,12 +33,21 @@ package final class RequestAuthorizer: Sendable {
         ///
         /// If not, it has ``GatewayProblem/withoutNames``. The log has the whole problem.
         package let disclosesNames: Bool
+        /// A connection of HTTP/1 passes the request without a route instead.
+        package let unrouted: UnroutedRequest?
 
-        init(problem: GatewayProblem, route: Int?, client: String?, disclosesNames: Bool) {
+        init(
+            problem: GatewayProblem,
+            route: Int?,
+            client: String?,
+            disclosesNames: Bool,
+            unrouted: UnroutedRequest? = nil
+        ) {
             self.problem = problem
             self.route = route
             self.client = client
             self.disclosesNames = disclosesNames
+            self.unrouted = unrouted
         }
     }
 
@@ -68,7 +77,7 @@ package final class RequestAuthorizer: Sendable {
     let originRules: [OriginRule]
     /// Pages of some other origin may call some route.
     let answersPages: Bool
-    private let loopRule: LoopRule
+    let loopRule: LoopRule
     private let places: [ClientAuthenticator.Places]
     private let subjects: [SubjectRule?]
     let gates: [RouteGate]
@@ -149,6 +158,9 @@ package final class RequestAuthorizer: Sendable {
             }
         }
         if upstream == nil, let problem = hostRule.refusal(bytes, authority, head, on: listener) {
+            if shared == nil, let refusal = judgeUnrouted(head, bytes, authority, on: listener, &cache, &trace) {
+                return .refused(refusal)
+            }
             trace?.add(.hostRefused)
             if isAbsolute { trace?.compare(nil, for: head, bytes, authority) }
             guard let shared else { return refuse(problem, on: listener) }

@@ -6,6 +6,9 @@ package struct ConnectPlan: Hashable, Sendable {
         case tunnel
     }
 
+    /// What metrics and the access log call the route of requests to servers without one.
+    package static let unroutedName = "(unrouted)"
+
     /// Servers that clients may reach.
     package enum Destination: Hashable, Sendable, CustomStringConvertible {
         /// At whatever addresses it has.

@@ -53,6 +53,8 @@ final class HTTP1ClientConnection: ChannelDuplexHandler, RemovableChannelHandler
     var exchange: ExchangeDriver?
     /// For routes with `connection_auth: true`.
     var privateConnection: PrivateConnection?
+    /// Of the last request for a server that no route leads to, under ``configuration``.
+    var unroutedRoute: UnroutedRoute?
     /// Under ``shared``.
     private var clientCache = ClientAuthenticationCache()
     let timer: DeadlineTimer
@@ -98,6 +100,7 @@ final class HTTP1ClientConnection: ChannelDuplexHandler, RemovableChannelHandler
     func takeConfiguration() {
         guard let current = configuration.worker.current else { return }
         closePrivateConnection()
+        unroutedRoute = nil
         configuration = current
         clientCache = ClientAuthenticationCache()
         reader.change(to: current.limits)
@@ -313,13 +316,16 @@ final class HTTP1ClientConnection: ChannelDuplexHandler, RemovableChannelHandler
             trace: &trace
         )
         switch consume decision {
-        case .refused(let refusal): refuse(refusal.problem, id: id, refusal)
+        case .refused(let refusal):
+            guard let unrouted = refusal.unrouted else { return refuse(refusal.problem, id: id, refusal) }
+            forward(unrouted, id: id)
         case .admitted(let admitted): begin(id, admitted)
         case .preflight(let preflight): answer(preflight, id: id)
         }
     }
 
-    private func begin(_ id: RequestID, _ admitted: consuming RequestAuthorizer.Admitted) {
+    /// - Parameter route: nil for the one that was matched.
+    func begin(_ id: RequestID, _ admitted: consuming RequestAuthorizer.Admitted, by route: CredentialedRoute? = nil) {
         let now = shared.clock.monotonic()
         let bytes = request.bytes
         let exchange = ExchangeDriver(
@@ -327,6 +333,7 @@ final class HTTP1ClientConnection: ChannelDuplexHandler, RemovableChannelHandler
             request.decoder.head,
             bytes.readableBytesUInt8Span,
             admitted: admitted,
+            by: route,
             client: self,
             configuration: configuration,
             at: now
