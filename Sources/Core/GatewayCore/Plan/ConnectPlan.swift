@@ -2,7 +2,7 @@
 package struct ConnectPlan: Hashable, Sendable {
     package enum Unrouted: String, CaseIterable, Sendable {
         case refuse
-        /// Bytes pass as they are, without a credential.
+        /// Bytes of a CONNECT pass as they are, and plain requests pass, too. No credential is added.
         case tunnel
     }
 
