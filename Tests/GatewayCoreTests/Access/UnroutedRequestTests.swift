@@ -25,7 +25,7 @@ struct UnroutedRequestTests {
             return route
         }
         return AuthorizerFixture(routes, clients: clients, connect: [Self.address: plan])
-            .refusal("GET \(url) HTTP/1.1\r\nHost: other.example\r\n\(fields)\r\n", at: Self.address)
+            .refusal("GET \(url) HTTP/1.1\r\nHost: \(url.split(separator: "/")[1])\r\n\(fields)\r\n", at: Self.address)
     }
 
     @Test(arguments: [
@@ -116,7 +116,7 @@ struct UnroutedRequestTests {
         let fixture = AuthorizerFixture([route])
         guard
             case .intercept(let origin)? = fixture.connect(
-                "CONNECT [\(asked)]:443 HTTP/1.1\r\nHost: [\(asked)]\r\n\r\n"
+                "CONNECT [\(asked)]:443 HTTP/1.1\r\nHost: [\(asked)]:443\r\n\r\n"
             )
         else {
             Issue.record("it is not intercepted")
@@ -129,14 +129,14 @@ struct UnroutedRequestTests {
                 return
             }
         }
-        let plain = fixture.admission("GET http://[\(asked)]/ HTTP/1.1\r\nHost: [\(asked)]\r\n\r\n", on: .network)
+        let plain = fixture.admission("GET http://[\(asked)]/ HTTP/1.1\r\nHost: [\(asked)]\r\n\r\n", on: .loopback)
         #expect(plain?.match == .upstream(0))
     }
 
     @Test func anAllowedAddressIsTheSameInEachSpelling() throws {
         for (allow, asked) in [("::1", Self.long), (Self.long, "::1")] {
-            let passed = judge("http://[\(asked)]/", [allow])?.unrouted?.server
-            #expect(passed?.host == "::1" && passed?.authority == "[::1]:80")
+            let passed = judge("http://[\(asked)]:8443/", [allow], ports: [8443])?.unrouted?.server
+            #expect(passed?.host == "::1" && passed?.authority == "[::1]:8443")
         }
     }
 
