@@ -211,6 +211,23 @@ def test_a_reload_that_takes_the_right_away_ends_it(passing, origin, other, what
             raise AssertionError
 
 
+def test_its_failures_are_those_of_routes(passing, other):
+    closed = processes.free_port()
+    client = Client(passing({"limits": {"response_timeout": "1s"}}, ports=[other.port, closed]))
+    status, _, body = client.ask(f"http://127.0.0.1:{closed}/x")
+    assert status == 502 and "does not accept connections" in body, body
+    other.answer = lambda request: time.sleep(3) or response(200)
+    status, _, body = client.ask(f"{other.url}/x")
+    assert (status, json.loads(body)["code"]) == (504, "upstream-timeout"), body
+
+
+@pytest.mark.parametrize("smuggled", ["Content-Length: 5\r\nTransfer-Encoding: chunked", "Content-Length: 5\r\nContent-Length: 6", "Transfer-Encoding : chunked"])
+def test_a_request_of_two_readings_is_refused(passing, other, smuggled):
+    client = Client(passing())
+    client.wire.sendall(f"POST {other.url}/x HTTP/1.1\r\nHost: 127.0.0.1:{other.port}\r\n{smuggled}\r\n\r\n0\r\n\r\nGET /".encode())
+    assert client.answer()[0] == 400 and other.raw() == b""
+
+
 def test_what_has_passed_the_gateway_is_refused(passing, other):
     client = Client(passing())
     client.ask(f"{other.url}/x")
