@@ -255,6 +255,36 @@ def test_a_host_without_a_route_is_reached_without_a_credential(serving, target,
         assert execute(serving(routes=routes), *show).stdout == "404 000"
 
 
+@pytest.mark.parametrize("options", [(), ("--ephemeral",)], ids=["running", "ephemeral"])
+def test_a_plain_request_to_a_host_without_a_route_passes(serving, origin, options):
+    connect = {"unrouted": "tunnel", "allow": ["localhost"], "ports": [origin.port]}
+    gateway = serving(start=not options, connect=connect)
+    command = ["curl", "-sS", "-w", " %{http_code}", "--noproxy", ""]
+    done = execute(gateway, *command, f"http://localhost:{origin.port}/x", options=options)
+    assert done.stdout.endswith(" 200") and origin.last().line == "GET /x HTTP/1.1", done
+    assert origin.last().value("authorization") is None and origin.last().value("via")
+    # It is named as localhost alone.
+    done = execute(gateway, *command, f"http://127.0.0.1:{origin.port}/x", options=options)
+    assert done.stdout.endswith(" 502") and "connect.allow" in done.stdout and origin.count() == 1, done
+
+
+def test_beside_sockets_alone_the_port_asks_for_a_token(make_gateway, target, certificate_authority, short_folder):
+    """A socket lets only some users in, and a port lets all of them in."""
+    route = {"upstream": target, "auth": BEARER, "tls": {"ca": str(certificate_authority.certificate)}}
+    socket = {"unix": str(short_folder / "proxy.sock")}
+    alone = {"routes": {"secure": route}, "listeners": {"proxy": [socket]}}
+    gateway = make_gateway(alone)
+    answered(execute(gateway, "curl", "-sS", "--fail", f"{target}/x", options=("--ephemeral",)))
+    script = 'echo "$HTTPS_PROXY"; https_proxy="http://${HTTPS_PROXY#*@}" curl -s -o /dev/null -w "%{http_connect}" "$0"'
+    done = execute(gateway, "bash", "-c", script, f"{target}/x", options=("--ephemeral",))
+    proxy, status = done.stdout.split()
+    name, token = proxy.removeprefix("http://").split("@")[0].split(":")
+    assert (name, len(token), status) == ("exec", 64, "407"), done
+    # Where a port is open to every user anyway, there is none.
+    gateway.configure({"routes": {"secure": route}}, [socket])
+    assert "@" not in execute(gateway, "sh", "-c", "echo $HTTPS_PROXY", options=("--ephemeral",)).stdout
+
+
 def test_a_log_is_shown_on_a_failure_only(serving, tmp_path):
     gateway = serving(start=False)
     done = execute(gateway, "true", options=("--ephemeral",))

@@ -35,7 +35,7 @@ def served(short_folder):
         server.stop()
 
 
-def run(*command, folder, input=""):
+def run(*command, folder, input="", **changes):
     return subprocess.run(
         [str(word) for word in command],
         cwd=folder,
@@ -43,7 +43,7 @@ def run(*command, folder, input=""):
         capture_output=True,
         text=True,
         timeout=60,
-        env={**debian.environment(), "HOME": str(folder)},
+        env={**debian.environment(), "HOME": str(folder), **changes},
     )
 
 
@@ -219,6 +219,48 @@ def test_cadaver_moves_and_copies(reached, served, tmp_path, short_folder):
     script = f"open {url}/dav/\nput one\ncopy one two\nmove one three\nls\nquit\n"
     done = run("cadaver", folder=tmp_path, input=script)
     assert sorted(path.name for path in (files / "dav").iterdir()) == ["three", "two"], done
+
+
+@pytest.mark.parametrize("intercepts", [False, True], ids=["host", "intercepted"])
+def test_rclone_lists_and_copies(make_gateway, names, served, certificate_authority, tmp_path, short_folder, intercepts):
+    """It takes no proxy for names of this machine, so the server has another one."""
+    files = short_folder / "files"
+    (files / "dav").mkdir(parents=True)
+    opened(files)
+    names.addresses = {"dav.test": ["127.0.0.1"]}
+    certificate, key = certificate_authority.issue("dav", "DNS:dav.test")
+    secure = {"certificate": certificate, "key": key} if intercepts else {}
+    locks = f"DavLockDB {files}/locks"
+    server = served(apache, "robot", CANARY, {"/dav": "DAV On"}, modules=("dav_fs",), more=(locks,), **secure)
+    (server.folder / "dav").symlink_to(files / "dav")
+    upstream = f"{server.scheme}://dav.test:{server.port}"
+    proxy = f"127.0.0.1:{processes.free_port()}"
+    route = {"upstream": upstream, "auth": ROBOT}
+    if intercepts:
+        route["tls"] = {"ca": str(certificate_authority.certificate)}
+    else:
+        route |= {"match": {"hosts": ["localhost"]}, "rewrite": {"links": True}, "allow_plaintext": True}
+    gateway = make_gateway({"routes": {"dav": route}}, listeners=[{"address": proxy, "intercept": True}] if intercepts else None)
+    gateway.wrapper = names.wrapper()
+    gateway.start()
+    options = ["--config", "/dev/null", "--webdav-vendor", "other", "--retries", "1"]
+    if intercepts:
+        options += ["--webdav-url", f"{upstream}/dav", "--ca-cert", gateway.run("ca", "show", "--path").stdout.strip()]
+    else:
+        options += ["--webdav-url", f"http://localhost:{gateway.port}/dav"]
+
+    def rclone(*words):
+        done = run(debian.binary("rclone"), *words, *options, folder=tmp_path, **({"HTTPS_PROXY": f"http://{proxy}"} if intercepts else {}))
+        assert done.returncode == 0, done
+        return done.stdout
+
+    (tmp_path / "one").write_text("one\n", encoding="ascii")
+    rclone("copy", "one", ":webdav:folder")
+    # COPY and MOVE with a Destination.
+    rclone("copyto", ":webdav:folder/one", ":webdav:two")
+    rclone("moveto", ":webdav:folder/one", ":webdav:folder/three")
+    assert sorted(rclone("lsf", "-R", ":webdav:").split()) == ["folder/", "folder/three", "two"]
+    assert rclone("cat", ":webdav:folder/three") == "one\n"
 
 
 def wheel(folder):

@@ -82,6 +82,13 @@ async def main():
             print(await answer.text())
 asyncio.run(main())
 """
+#: The gateway speaks HTTP/2 with it, and what the origin speaks with the origin.
+HTTPX_2 = f"""
+import httpx
+answer = httpx.Client(http2=True).get("{URL}")
+assert answer.http_version == "HTTP/2", answer.http_version
+print(answer.text)
+"""
 JAVA = f"""
 import java.net.URI;
 import java.net.http.*;
@@ -266,6 +273,13 @@ CLIENTS = [
     ),
     Client("requests", python(f"import requests; print(requests.get('{URL}').text)"), HTTPS_PROXY, {"REQUESTS_CA_BUNDLE": "ca"}),
     Client("httpx", python(f"import httpx; print(httpx.get('{URL}').text)"), HTTPS_PROXY, OPENSSL),
+    Client(
+        "httpx with HTTP/2",
+        python(HTTPX_2),
+        HTTPS_PROXY,
+        OPENSSL,
+        note="`httpx.Client(http2=True)`, with the package h2.",
+    ),
     Client("aiohttp", python(AIOHTTP), HTTPS_PROXY, OPENSSL, note="Only with `ClientSession(trust_env=True)`."),
     Client(
         "niquests", python(f"import niquests; print(niquests.get('{URL}').text)", "niquests"), HTTPS_PROXY, {"REQUESTS_CA_BUNDLE": "ca"}

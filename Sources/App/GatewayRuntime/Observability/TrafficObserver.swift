@@ -9,7 +9,7 @@ import Synchronization
 /// What event loops have counted is collected every few seconds, and before metrics are shown.
 final class TrafficObserver: ExchangeObserver, Service {
     /// In the place of a route's name, for what passes to servers that no route leads to. No route can have it.
-    static let unrouted = "(unrouted)"
+    static let unrouted = ConnectPlan.unroutedName
 
     private let routes = RouteNumbers()
     private let counts: TrafficCounts

@@ -14,7 +14,7 @@ package final class InterceptedOrigin: Sendable {
 
     package init(host: String, port: Int, proof: [UInt8]? = nil, listenerPort: Int? = nil) {
         self.listenerPort = listenerPort
-        self.host = host.lowercased()
+        self.host = IPAddress.hostName(host.lowercased())
         self.port = port
         self.proof = proof
         hostBytes = Array(self.host.utf8)
@@ -28,6 +28,8 @@ package final class InterceptedOrigin: Sendable {
     /// Whether a request on the connection is for this server. `Host` leaves out the port of `https`.
     func isNamed(by authority: Authority, in bytes: borrowing Span<UInt8>) -> Bool {
         let named = authority.port ?? Origin.Scheme.https.defaultPort
-        return (named == port || named == listenerPort) && bytes.equalsLowercased(authority.host, hostBytes)
+        guard named == port || named == listenerPort else { return false }
+        return bytes.equalsLowercased(authority.host, hostBytes)
+            || IPAddress.otherSpelling(bytes, authority.host) == hostBytes
     }
 }

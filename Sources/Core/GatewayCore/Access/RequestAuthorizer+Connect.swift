@@ -22,7 +22,8 @@ extension RequestAuthorizer {
             let problem = GatewayProblem(.requestRefused, "It has more than one Proxy-Authorization.")
             return .refused(refusal(problem, on: listener))
         }
-        return decideConnect(to: bytes.string(authority.host).lowercased(), port: port, proof: proof, on: listener)
+        let host = IPAddress.hostName(bytes.string(authority.host).lowercased())
+        return decideConnect(to: host, port: port, proof: proof, on: listener)
     }
 
     /// The server in whose place the gateway answers a client that has named it in its TLS hello; nil where no route leads there.

@@ -31,12 +31,21 @@ extension RequestAuthorizer {
         ///
         /// If not, it has ``GatewayProblem/withoutNames``. The log has the whole problem.
         package let disclosesNames: Bool
+        /// A connection of HTTP/1 passes the request without a route instead.
+        package let unrouted: UnroutedRequest?
 
-        init(problem: GatewayProblem, route: Int?, client: String?, disclosesNames: Bool) {
+        init(
+            problem: GatewayProblem,
+            route: Int?,
+            client: String?,
+            disclosesNames: Bool,
+            unrouted: UnroutedRequest? = nil
+        ) {
             self.problem = problem
             self.route = route
             self.client = client
             self.disclosesNames = disclosesNames
+            self.unrouted = unrouted
         }
     }
 }

@@ -1,4 +1,4 @@
-/// The server that a client has asked for by CONNECT, and to which bytes pass as they are.
+/// A server without a route that a client may reach: by CONNECT, and bytes pass as they are; or with a plain request.
 package struct TunnelDestination: Sendable {
     package struct Dialled: Sendable {
         package let address: IPAddress
@@ -18,7 +18,7 @@ package struct TunnelDestination: Sendable {
     package let client: String?
     /// The value of the field that proved who the client is; nil when none did.
     let proof: [UInt8]?
-    /// Where the tunnel leads; nil before that.
+    /// Where the connection leads; nil before that.
     package var dialled: Dialled?
     private let plan: ConnectPlan
 
@@ -34,6 +34,17 @@ package struct TunnelDestination: Sendable {
     ///
     /// - Parameter isOwn: This machine has it.
     package func admits(_ address: IPAddress, isOwn: Bool) -> Bool { plan.admits(address, of: host, isOwn: isOwn) }
+
+    /// Where a plain request goes.
+    package var plainOrigin: Origin { Origin(scheme: .http, host: host, port: port) }
+
+    /// Whether a plain request that came before would go to the same server now: a reload has come.
+    ///
+    /// - Parameter new: What becomes of the request now.
+    package func stillAdmitted(by new: TunnelDestination) -> Bool {
+        guard new.host == host, new.port == port, new.client == client, let dialled else { return false }
+        return new.admits(dialled.address, isOwn: dialled.isOwn)
+    }
 
     /// As people write it.
     package var authority: String { Origin.hostAndPort(host, port) }

@@ -2,13 +2,16 @@
 extension ConnectPlan {
     /// Why no connection to that server is made; nil where its addresses decide.
     ///
-    /// - Parameter host: In lower case, without a port.
-    func refusal(host: String, port: Int) -> GatewayProblem? {
+    /// - Parameters:
+    ///   - host: In lower case, without a port.
+    ///   - scheme: What the client asks for. Plain requests may ask for the port of `http`, whatever ``ports`` say.
+    func refusal(host: String, port: Int, scheme: Origin.Scheme = .https) -> GatewayProblem? {
+        let server = Origin(scheme: scheme, host: host, port: port)
         guard unrouted == .tunnel else {
-            return Self.noRoute(host, port, "Add one, or set connect.unrouted: tunnel on this listener.")
+            return Self.noRoute(server, "Add one, or set connect.unrouted: tunnel on this listener.")
         }
-        guard ports.contains(port) else {
-            return Self.noRoute(host, port, "Port \(port) is not among connect.ports of this listener.")
+        guard ports.contains(port) || scheme == .http && port == scheme.defaultPort else {
+            return Self.noRoute(server, "Port \(port) is not among connect.ports of this listener.")
         }
         if let address = IPAddress(host) {
             return admits(address, of: host, isOwn: false) ? nil : Self.prohibited(host)
@@ -19,7 +22,7 @@ extension ConnectPlan {
                 if case .network = destination { return true }
                 return destination.names(host)
             }
-        return mayAdmit ? nil : Self.noRoute(host, port, "connect.allow of this listener does not name it.")
+        return mayAdmit ? nil : Self.noRoute(server, "connect.allow of this listener does not name it.")
     }
 
     /// Whether that address may be dialled for that server.
@@ -45,8 +48,9 @@ extension ConnectPlan {
     /// Without the dot that ends a name of the root.
     fileprivate static func name(_ host: String) -> String { host.hasSuffix(".") ? String(host.dropLast()) : host }
 
-    private static func noRoute(_ host: String, _ port: Int, _ advice: String) -> GatewayProblem {
-        GatewayProblem(.noRoute, "No route leads to https://\(Origin.hostAndPort(host, port)). \(advice)")
+    private static func noRoute(_ server: Origin, _ advice: String) -> GatewayProblem {
+        let name = "\(server.scheme.rawValue)://\(Origin.hostAndPort(server.host, server.port))"
+        return GatewayProblem(.noRoute, "No route leads to \(name). \(advice)")
     }
 
     /// - Parameter host: It is, or resolves to, an address that it must not have.

@@ -31,6 +31,24 @@ package struct IPAddress: Hashable, Sendable, CustomStringConvertible {
         return "\(text(groups[..<start]))::\(text(groups[(start + longest)...]))"
     }
 
+    /// The host as hosts are compared: of an address of IPv6 there is one spelling (RFC 5952).
+    ///
+    /// - Parameter host: In lower case, without brackets.
+    package static func hostName(_ host: String) -> String {
+        guard host.contains(":"), let address = IPAddress(host), address.bytes.count == 16 else { return host }
+        return address.description
+    }
+
+    /// The host of a head as hosts are compared; nil where it is spelled so already.
+    static func otherSpelling(_ bytes: borrowing Span<UInt8>, _ host: Range<Int>) -> [UInt8]? {
+        for index in host where bytes[index] == 0x3A {
+            let given = bytes.string(host).lowercased()
+            let name = hostName(given)
+            return name == given ? nil : Array(name.utf8)
+        }
+        return nil
+    }
+
     private static let mapped: [UInt8] = Array(repeating: 0, count: 10) + [0xFF, 0xFF]
 
     /// Some read a leading zero as octal, so it is refused.

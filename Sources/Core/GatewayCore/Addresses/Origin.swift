@@ -8,13 +8,13 @@ package struct Origin: Hashable, Sendable, CustomStringConvertible {
     }
 
     package let scheme: Scheme
-    /// Lower case; an IPv6 address without its brackets.
+    /// Lower case; an IPv6 address without its brackets, in one spelling.
     package let host: String
     package let port: Int
 
     package init(scheme: Scheme, host: String, port: Int) {
         self.scheme = scheme
-        self.host = host.lowercased()
+        self.host = IPAddress.hostName(host.lowercased())
         self.port = port
     }
 

@@ -62,7 +62,8 @@ extension ListenerDecoder {
 
     static let connectMeanings: [String: KeyMeaning] = [
         "unrouted": KeyMeaning(
-            "tunnel passes the bytes of a CONNECT as they are, without a credential. refuse answers with what to do.",
+            "tunnel passes what clients send to servers without a route: the bytes of a CONNECT, and plain requests. No credential is"
+                + " added. refuse answers with what to do.",
             default: "refuse",
             example: "tunnel"
         ),
@@ -74,7 +75,7 @@ extension ListenerDecoder {
             example: "[\"*.example.com\", intranet.example.com, 10.1.0.0/16]"
         ),
         "ports": KeyMeaning(
-            "The ports that may be reached.",
+            "The ports that may be reached. Plain requests may ask for port 80, too.",
             default: "[443]",
             type: "list of ports",
             example: "[443, 8443]"

@@ -2,9 +2,12 @@
 package struct ConnectPlan: Hashable, Sendable {
     package enum Unrouted: String, CaseIterable, Sendable {
         case refuse
-        /// Bytes pass as they are, without a credential.
+        /// Bytes of a CONNECT pass as they are, and plain requests pass, too. No credential is added.
         case tunnel
     }
+
+    /// What metrics and the access log call the route of requests to servers without one.
+    package static let unroutedName = "(unrouted)"
 
     /// Servers that clients may reach.
     package enum Destination: Hashable, Sendable, CustomStringConvertible {

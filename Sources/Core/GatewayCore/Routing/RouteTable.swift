@@ -157,10 +157,10 @@ package struct RouteTable: Sendable {
         port: Int?,
         path: Range<Int>
     ) -> UpstreamMatch {
-        guard let candidates = upstreams[Self.hash(bytes, host)] else { return .none }
+        let candidates = entries(bytes, host)
+        guard !candidates.isEmpty else { return .none }
         var best: (index: Int?, rank: (Int, Int))?
-        for (index, candidate) in candidates.enumerated()
-        where bytes.equalsLowercased(host, candidate.host) {
+        for (index, candidate) in candidates.enumerated() {
             guard port == nil || port == candidate.port, scheme == .http || candidate.scheme == .https else { continue }
             guard
                 candidate.prefix.isEmpty
@@ -180,12 +180,7 @@ package struct RouteTable: Sendable {
 
     /// The ports at which routes lead to that host.
     package func upstreamPorts(_ bytes: borrowing Span<UInt8>, scheme: Origin.Scheme, host: Range<Int>) -> Set<Int> {
-        var ports: Set<Int> = []
-        for candidate in upstreams[Self.hash(bytes, host)] ?? []
-        where candidate.scheme == scheme && bytes.equalsLowercased(host, candidate.host) {
-            ports.insert(candidate.port)
-        }
-        return ports
+        Set(entries(bytes, host).filter { $0.scheme == scheme }.map(\.port))
     }
 
     /// Whether routes lead to that server, whatever the path.
@@ -195,12 +190,30 @@ package struct RouteTable: Sendable {
         host: Range<Int>,
         port: Int
     ) -> Bool {
-        guard let candidates = upstreams[Self.hash(bytes, host)] else { return false }
-        for candidate in candidates
-        where candidate.scheme == scheme && candidate.port == port && bytes.equalsLowercased(host, candidate.host) {
-            return true
+        entries(bytes, host).contains { $0.scheme == scheme && $0.port == port }
+    }
+
+    /// Whether routes lead to what a plain request for that host may mean, whatever the path: one without a port, or with that of
+    /// `http`, may mean any of the host's.
+    func leads(to bytes: borrowing Span<UInt8>, _ host: Range<Int>, port: Int?) -> Bool {
+        let isDefault = port == nil || port == Origin.Scheme.http.defaultPort
+        return entries(bytes, host).contains { isDefault || $0.port == port }
+    }
+
+    /// What leads to that host.
+    private func entries(_ bytes: borrowing Span<UInt8>, _ host: Range<Int>) -> [UpstreamEntry] {
+        guard let found = upstreams[Self.hash(bytes, host)] else {
+            guard let name = IPAddress.otherSpelling(bytes, host) else { return [] }
+            return upstreams[Self.hash(name.span, name.indices)]?.filter { $0.host == name } ?? []
         }
-        return false
+        var own: [UpstreamEntry]?
+        for (index, entry) in found.enumerated() {
+            let isOwn = bytes.equalsLowercased(host, entry.host)
+            // Hardly ever do two hosts have the same hash.
+            if !isOwn, own == nil { own = Array(found[..<index]) }
+            if isOwn { own?.append(entry) }
+        }
+        return own ?? found
     }
 
     /// Whether `host` (without port) is a name that some route answers to.

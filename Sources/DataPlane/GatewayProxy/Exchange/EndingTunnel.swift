@@ -7,7 +7,8 @@ struct EndingTunnel {
     private let credential: Credential?
     private let shared: ProxyShared
     private let client: String?
-    private let route: Int
+    /// nil for a server that no route leads to.
+    private let route: Int?
     private let reach: ListenerIdentity.Reach
 
     init(_ upstream: any UpstreamStream, of exchange: ExchangeDriver) {
@@ -16,7 +17,7 @@ struct EndingTunnel {
         credential = exchange.credential
         shared = exchange.shared
         client = exchange.record.client
-        route = exchange.admitted.match.route
+        route = exchange.server == nil ? exchange.admitted.match.route : nil
         reach = exchange.admitted.reach
     }
 
@@ -28,6 +29,7 @@ struct EndingTunnel {
 
     /// A reload has taken the client, the route or the credential away.
     func isOver(by withdrawal: (ProxyShared) -> ReloadWithdrawal) -> Bool {
-        withdrawal(shared).covers(client: client, route: route, on: reach)
+        guard let route else { return true }
+        return withdrawal(shared).covers(client: client, route: route, on: reach)
     }
 }

@@ -52,12 +52,15 @@ final class ExchangeDriver {
         case complete
     }
 
-    /// - Parameter contentIsFramed: The request comes in HTTP/1.
+    /// - Parameters:
+    ///   - unrouted: The way to a server that no route leads to; nil for the route that was matched.
+    ///   - contentIsFramed: The request comes in HTTP/1.
     init(
         _ id: RequestID,
         _ head: borrowing RequestHead,
         _ bytes: borrowing Span<UInt8>,
         admitted: consuming RequestAuthorizer.Admitted,
+        by unrouted: CredentialedRoute? = nil,
         client: any ClientStream,
         configuration: WorkerConfiguration,
         contentIsFramed: Bool = true,
@@ -65,7 +68,7 @@ final class ExchangeDriver {
     ) {
         // Patterns, not `==`: that is a call through a table into another module.
         let hasContent = if case .none = head.framing { false } else { true }
-        route = configuration.routes[admitted.match.route]
+        route = unrouted ?? configuration.routes[admitted.match.route]
         rules = Exchange(
             RequestFacts(
                 isIdempotent: head.isIdempotent,
@@ -89,6 +92,10 @@ final class ExchangeDriver {
         self.client = client
         self.configuration = configuration
         content = RequestContent(head.framing, isFramed: contentIsFramed)
+        if let unrouted {
+            record.route = configuration.shared.configuration.unroutedNumber
+            record.destination = unrouted.pool.dialer.server?.authority
+        }
         guard let trace = configuration.beginTrace(head, bytes) else { return }
         record.trace = trace
         record.isTLS = client.isTLS
@@ -130,6 +137,9 @@ final class ExchangeDriver {
     func reached(_ step: RequestTimings.Step) {
         record.timings.reached(step, after: (configuration.clock.now - begunAt).nanoseconds)
     }
+
+    /// Where the request goes, if no route leads there.
+    var server: TunnelDestination? { route.pool.dialer.server }
 
     /// Whether that route of another configuration sends the request of that client where this exchange does.
     func goes(by route: CompiledRoute, as client: String?) -> Bool {

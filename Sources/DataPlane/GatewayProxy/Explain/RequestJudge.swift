@@ -51,6 +51,12 @@ struct RequestJudge: Sendable {
         judgement.trace = trace ?? judgement.trace
         switch consume decision {
         case .refused(let refusal):
+            if let unrouted = refusal.unrouted {
+                judgement.tunnel = unrouted.server.plainOrigin.description
+                judgement.problem = shared.usage(of: refusal.client)?.outlook(at: shared.clock.monotonic())
+                judgement.disclosesNames = refusal.disclosesNames
+                return judgement
+            }
             judgement.problem = refusal.problem
             judgement.disclosesNames = refusal.disclosesNames
             judgement.route = refusal.route.map { shared.routes[$0].plan }

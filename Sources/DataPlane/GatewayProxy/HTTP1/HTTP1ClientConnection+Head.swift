@@ -67,13 +67,16 @@ extension HTTP1ClientConnection {
             trace: &trace
         )
         switch consume decision {
-        case .refused(let refusal): refuse(refusal.problem, id: id, refusal)
+        case .refused(let refusal):
+            guard let unrouted = refusal.unrouted else { return refuse(refusal.problem, id: id, refusal) }
+            forward(unrouted, id: id)
         case .admitted(let admitted): begin(id, admitted)
         case .preflight(let preflight): answer(preflight, id: id)
         }
     }
 
-    private func begin(_ id: RequestID, _ admitted: consuming RequestAuthorizer.Admitted) {
+    /// - Parameter route: nil for the one that was matched.
+    func begin(_ id: RequestID, _ admitted: consuming RequestAuthorizer.Admitted, by route: CredentialedRoute? = nil) {
         let now = shared.clock.monotonic()
         let bytes = request.bytes
         let exchange = ExchangeDriver(
@@ -81,6 +84,7 @@ extension HTTP1ClientConnection {
             request.decoder.head,
             bytes.readableBytesUInt8Span,
             admitted: admitted,
+            by: route,
             client: self,
             configuration: configuration,
             at: now

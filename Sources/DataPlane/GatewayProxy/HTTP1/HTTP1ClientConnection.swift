@@ -53,6 +53,8 @@ final class HTTP1ClientConnection: ChannelDuplexHandler, RemovableChannelHandler
     var exchange: ExchangeDriver?
     /// For routes with `connection_auth: true`.
     var privateConnection: PrivateConnection?
+    /// Of the last request for a server that no route leads to, under ``configuration``.
+    var unroutedRoute: UnroutedRoute?
     /// Under ``shared``.
     var clientCache = ClientAuthenticationCache()
     let timer: DeadlineTimer
@@ -98,6 +100,7 @@ final class HTTP1ClientConnection: ChannelDuplexHandler, RemovableChannelHandler
     func takeConfiguration() {
         guard let current = configuration.worker.current else { return }
         closePrivateConnection()
+        unroutedRoute = nil
         configuration = current
         clientCache = ClientAuthenticationCache()
         reader.change(to: current.limits)

@@ -14,6 +14,8 @@ final class Dialer {
     private let target: UpstreamTarget
     private let loop: any EventLoop
     private let resolver: UpstreamResolver
+    /// Where no route leads to the target; with the address that was dialled last.
+    private(set) var server: TunnelDestination?
     private let limits: Limits
     private let timeouts: Timeouts
     private let clock: LoopClock
@@ -22,8 +24,10 @@ final class Dialer {
     /// Logged once, not for every connection.
     private var wrongKey: CertificatePin?
 
-    init(target: UpstreamTarget, worker: Worker, shared: ProxyShared) {
+    /// - Parameter server: The target, where no route leads to it.
+    init(target: UpstreamTarget, server: TunnelDestination? = nil, worker: Worker, shared: ProxyShared) {
         self.target = target
+        self.server = server
         loop = worker.loop
         resolver = UpstreamResolver(loop: worker.loop)
         limits = shared.limits
@@ -37,6 +41,22 @@ final class Dialer {
     ///
     /// - Parameter done: Gets a connection whose TLS handshake may be under way. May be called before this returns.
     func dial(for pool: UpstreamPool, _ done: @escaping (Result<Dialled, GatewayProblem>) -> Void) {
+        guard let server else { return dial(resolver, for: pool, done) }
+        self.server?.dialled = nil
+        UnroutedResolver.make(for: server, on: loop).assumeIsolated()
+            .whenComplete { [self] result in
+                switch result {
+                case .success(let resolver): dial(resolver, for: pool, done)
+                case .failure(let error): done(.failure(UnroutedResolver.problem(error, target.origin)))
+                }
+            }
+    }
+
+    private func dial(
+        _ resolver: any Resolver & Sendable,
+        for pool: UpstreamPool,
+        _ done: @escaping (Result<Dialled, GatewayProblem>) -> Void
+    ) {
         let target = target
         let bound = NIOLoopBound((dialer: self, pool: pool), eventLoop: loop)
         let hasDialled = NIOLoopBoundBox(false, eventLoop: loop)
@@ -65,13 +85,20 @@ final class Dialer {
             .assumeIsolated()
             .whenComplete { [self] result in
                 switch result {
-                case .success(let channel): done(connection(on: channel))
+                case .success(let channel):
+                    if let resolver = resolver as? UnroutedResolver { server?.dialled = resolver.dialled(on: channel) }
+                    done(connection(on: channel))
                 case .failure(let error):
-                    resolver.forget()
-                    let problem = UpstreamFailure.problem(error, target.origin, isUnresolved: !hasDialled.value)
-                    done(.failure(problem))
+                    self.resolver.forget()
+                    done(.failure(problem(error, isUnresolved: !hasDialled.value)))
                 }
             }
+    }
+
+    private func problem(_ error: any Error, isUnresolved: Bool) -> GatewayProblem {
+        server == nil
+            ? UpstreamFailure.problem(error, target.origin, isUnresolved: isUnresolved)
+            : UnroutedResolver.problem(error, target.origin, isUnresolved: isUnresolved)
     }
 
     func receiveAllocator(for connection: HTTP1UpstreamConnection) -> any RecvByteBufferAllocator {

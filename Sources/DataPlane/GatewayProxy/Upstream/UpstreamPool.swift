@@ -30,7 +30,8 @@ final class UpstreamPool {
     /// While the budget knows this pool. Keeps the pool alive.
     private var handle: ConnectionBudget.PoolHandle?
 
-    init(target: UpstreamTarget, worker: Worker, shared: ProxyShared) {
+    /// - Parameter server: The target, where no route leads to it.
+    init(target: UpstreamTarget, server: TunnelDestination? = nil, worker: Worker, shared: ProxyShared) {
         self.target = target
         mayUseHTTP2 = target.version != .http1
         budget = target.budget
@@ -39,7 +40,7 @@ final class UpstreamPool {
         connectTimeout = shared.limits.connectTimeout
         deadlines = worker.deadlines
         flushes = worker.flushes
-        dialer = Dialer(target: target, worker: worker, shared: shared)
+        dialer = Dialer(target: target, server: server, worker: worker, shared: shared)
         var rules = PoolState.Rules(
             maximumWaiters: shared.pendingPerUpstream,
             idleTimeout: shared.limits.idleTimeout
