@@ -14,7 +14,7 @@ struct HTTP2ConnectionFlow {
     var unflushed = 0
 
     /// The library holds content until it is flushed, and sees no bound for it.
-    static let maximumUnflushed = 65_536
+    static let maximumUnflushed = 196_608
 
     init(receiving target: Int) { receiving = ReceiveWindow(target: target, size: SendWindow.initial) }
 }
