@@ -8,7 +8,8 @@ extension ExchangeDriver {
         let request = client.request
         goesByHTTP1 = route.state.wantsHTTP1(at: configuration.clock.now)
         guard request.decoder.head.wantsUpgrade, !goesByHTTP1 else { return }
-        let accept = WebSocketHandshake.accept(request.decoder.head, request.bytes.readableBytesUInt8Span)
+        let bytes = request.bytes
+        let accept = WebSocketHandshake.accept(request.decoder.head, bytes.readableBytesUInt8Span)
         goesByHTTP1 = accept == nil || mayFallBack && route.pool.lacksWebSocket
     }
 
