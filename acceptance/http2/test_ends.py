@@ -4,6 +4,7 @@ import contextlib
 import signal
 import subprocess
 import threading
+import time
 
 from h2.errors import ErrorCodes
 from harness import http2, processes
@@ -127,6 +128,19 @@ def test_a_connection_that_is_too_many(start_gateway, origin, certificate_author
         done = subprocess.run(command, capture_output=True, text=True, timeout=30, env=processes.environment())
         assert done.stdout.startswith("HTTP/1.1 503 ") and "Too many connections." in done.stdout, done
         assert first.ask(scheme="https").status == 200
+
+
+def test_an_old_connection_ends_in_good_order(served, origin):
+    """The client is told, and what it asked for until it has read that is served."""
+    gateway = served({**plain_config(origin), "limits": {"connection_max_age": "1s"}})
+    with contextlib.closing(gateway.client()) as client:
+        assert client.ask().status == 200
+        assert client.goaways == []
+        time.sleep(1.1)
+        assert client.ask().status == 200
+        assert set(client.until_end()) == {ErrorCodes.NO_ERROR}
+    with contextlib.closing(gateway.client()) as client:
+        assert client.ask().status == 200
 
 
 def test_drain(served, make_script):

@@ -72,7 +72,7 @@ extension LimitsDecoder {
         ),
         "connect_timeout": time("Maximum time to connect to an upstream.", \.connectTimeout, example: "2s"),
         "connection_max_age": time(
-            "An upstream connection that is older takes no more requests.",
+            "An upstream connection that is older takes no more requests, nor does an HTTP/2 connection of a client.",
             \.connectionMaxAge,
             example: "1h"
         ),

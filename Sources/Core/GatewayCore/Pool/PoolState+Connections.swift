@@ -67,8 +67,7 @@ extension PoolState {
     mutating func begin(_ id: ConnectionID, as phase: Connection.Phase, jitter: UInt64, at now: MonotonicTime) {
         openingCount -= 1
         connections[id.index].phase = phase
-        let tenth = rules.maximumAge / 10
-        connections[id.index].endsAt = now + rules.maximumAge - tenth * Int(jitter & 1023) / 1024
+        connections[id.index].endsAt = ConnectionAge.end(rules.maximumAge, jitter: jitter, from: now)
     }
 
     /// The connection has ended, or could not be opened.

@@ -50,6 +50,7 @@ extension HTTP2ClientConnection {
         stream.closed(isCut: isCut)
         creditConnection()
         flush()
+        if phase == .open, isOld { return drain() }
         guard streams.isEmpty else { return }
         switch phase {
         case .open: timer.set(clock.now + timeouts.idle, for: self)

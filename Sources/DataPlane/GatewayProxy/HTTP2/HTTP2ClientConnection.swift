@@ -38,6 +38,8 @@ final class HTTP2ClientConnection: ChannelDuplexHandler, DeadlineKeeper, Flushab
     /// What the client was told: a reload does not change that.
     let maximumStreams: Int
     var phase = Phase.opening
+    /// The client is to open another connection then.
+    private let endsAt: MonotonicTime
     var streams: [HTTP2StreamID: HTTP2ClientStream] = [:]
     var lastStream = HTTP2StreamID.rootStream
     var flow: HTTP2ConnectionFlow
@@ -57,6 +59,7 @@ final class HTTP2ClientConnection: ChannelDuplexHandler, DeadlineKeeper, Flushab
 
     var shared: ProxyShared { configuration.shared }
     var timeouts: Timeouts { configuration.timeouts }
+    var isOld: Bool { MonotonicTime(clock.now) >= endsAt }
 
     /// - Parameter places: What the connection takes of the limits; it has begun as one of HTTP/1.
     init(
@@ -77,6 +80,8 @@ final class HTTP2ClientConnection: ChannelDuplexHandler, DeadlineKeeper, Flushab
         clock = configuration.clock
         meter = HTTP2FrameMeter(at: configuration.shared.clock.monotonic())
         timer = DeadlineTimer(queue: configuration.worker.deadlines)
+        let now = MonotonicTime(clock.now)
+        endsAt = ConnectionAge.end(configuration.limits.connectionMaxAge, jitter: .random(in: 0 ... .max), from: now)
         flow = HTTP2ConnectionFlow(receiving: HTTP2Configuration.connectionWindow(configuration.limits))
     }
 
