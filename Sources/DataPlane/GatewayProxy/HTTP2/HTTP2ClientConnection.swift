@@ -98,7 +98,10 @@ final class HTTP2ClientConnection: ChannelDuplexHandler, DeadlineKeeper, Flushab
         self.context = context
         writer.open(context, hasDirectSocket: false)
         // More than what waits for a flush: few and large writes cost less.
-        let marks = ChannelOptions.Types.WriteBufferWaterMark(low: 65_536, high: HTTP2ConnectionFlow.maximumUnflushed + 65_536)
+        let marks = ChannelOptions.Types.WriteBufferWaterMark(
+            low: 65_536,
+            high: HTTP2ConnectionFlow.maximumUnflushed + 65_536
+        )
         try? context.channel.syncOptions?.setOption(.writeBufferWaterMark, value: marks)
         configuration.register(self)
         timer.set(clock.now + timeouts.header, for: self)

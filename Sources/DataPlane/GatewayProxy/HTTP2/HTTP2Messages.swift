@@ -67,7 +67,11 @@ enum HTTP2Messages {
         HTTP2Fields.read(bytes, from: start) { name, value, isUnique in
             // Its value must not stay in the table of the connection (RFC 7541 section 7.1.3).
             let isSecret = name == "set-cookie"
-            fields.add(name: name, value: value, indexing: isSecret ? .neverIndexed : isUnique ? .nonIndexable : .indexable)
+            fields.add(
+                name: name,
+                value: value,
+                indexing: isSecret ? .neverIndexed : isUnique ? .nonIndexable : .indexable
+            )
             size.add(name, value)
         }
         return size.fits(fields.texts)
