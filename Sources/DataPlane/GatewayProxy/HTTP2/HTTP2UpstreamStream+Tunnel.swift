@@ -3,7 +3,7 @@ import NIOCore
 import NIOHPACK
 import NIOHTTP2
 
-/// A WebSocket on a stream (RFC 8441): an end of the stream is that of one direction, a reset is a cut.
+/// A WebSocket on a stream (RFC 8441). END_STREAM ends one direction; a reset cuts both.
 extension HTTP2UpstreamStream {
     // MARK: Request
 
@@ -25,7 +25,7 @@ extension HTTP2UpstreamStream {
     }
 
     func receive(tunnelled bytes: ByteBuffer, size: Int, isLast: Bool) {
-        // Nobody is there to read it, as where a socket is closed.
+        // The client has left: the upstream is told so, as a closed socket would tell it.
         guard let exchange else { return connection.end(self, isLast && outgoing.isEnded ? nil : .cancel) }
         connection.flushLater(self)
         var content = bytes

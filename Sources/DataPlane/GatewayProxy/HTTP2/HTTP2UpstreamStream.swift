@@ -5,8 +5,8 @@ import NIOHTTP2
 
 /// One request and its response on an ``HTTP2UpstreamConnection``.
 ///
-/// What arrives for a client that takes no more waits here. Once the client has taken it, the upstream is told to send more.
-/// So no more waits than the window of the stream allows.
+/// Content waits here while the client takes none. The upstream may send more once the client has taken it, so the window of the stream
+/// bounds what waits.
 final class HTTP2UpstreamStream: UpstreamStream {
     enum Phase {
         case head

@@ -74,9 +74,9 @@ final class UnroutedResolver: Resolver, Sendable {
     }
 }
 
-/// Counts lookups of servers without a route: names that a slow name server answers for must not keep those of routes waiting.
+/// One lookup of a server without a route. It holds one of the places for such lookups while it exists.
 ///
-/// A lookup has its place as long as it exists.
+/// A slow name server of such a server must not keep the lookups of routes waiting.
 package final class UnroutedLookup: Sendable {
     /// With two questions each, fewer than ``NameLookup`` answers at a time.
     package static let maximum = 48
