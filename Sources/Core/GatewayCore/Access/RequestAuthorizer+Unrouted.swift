@@ -40,9 +40,9 @@ extension RequestAuthorizer {
         else { return nil }
         let evidence = client(of: head, bytes, on: listener, &cache, trace)
         trace?.add(.client(name: evidence.client, presentedToken: evidence.hasPresentedToken))
-        guard evidence.client != nil || !access.requiresClient(on: listener.reach) else {
+        if let refusal = refusal(of: evidence, isProxyRequest: true, on: listener) {
             trace?.add(.clientRequired(by: "access.require_client"))
-            return refuse(evidence.refusal(isProxyRequest: true), on: listener)
+            return .refused(refusal)
         }
         let host = IPAddress.hostName(bytes.string(authority.host).lowercased())
         let port = authority.port ?? Origin.Scheme.http.defaultPort

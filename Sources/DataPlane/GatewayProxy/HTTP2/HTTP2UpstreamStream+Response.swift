@@ -121,12 +121,17 @@ extension HTTP2UpstreamStream {
         guard length.take(bytes.readableBytes, isLast: isLast) else {
             return fail("It sent a response whose content is not as long as it says.")
         }
+        pass(bytes, size: size, to: exchange)
+        if isLast, phase != .over { complete(with: nil) }
+    }
+
+    /// Hands content to the exchange. The upstream may then send as much again.
+    func pass(_ bytes: ByteBuffer, size: Int, to exchange: ExchangeDriver) {
         connection.flushLater(self)
         var content = bytes
         let count = content.readableBytes
         if count > 0, !exchange.stage(count, of: &content) { exchange.receive(content: content) }
         connection.credit(size, of: self)
-        if isLast, phase != .over { complete(with: nil) }
     }
 
     private func receiveTrailers(_ fields: HPACKHeaders, isLast: Bool) {

@@ -27,11 +27,7 @@ extension HTTP2UpstreamStream {
     func receive(tunnelled bytes: ByteBuffer, size: Int, isLast: Bool) {
         // The client has left: the upstream is told so, as a closed socket would tell it.
         guard let exchange else { return connection.end(self, isLast && outgoing.isEnded ? nil : .cancel) }
-        connection.flushLater(self)
-        var content = bytes
-        let count = content.readableBytes
-        if count > 0, !exchange.stage(count, of: &content) { exchange.receive(content: content) }
-        connection.credit(size, of: self)
+        pass(bytes, size: size, to: exchange)
         if isLast { inputEnded() }
     }
 
