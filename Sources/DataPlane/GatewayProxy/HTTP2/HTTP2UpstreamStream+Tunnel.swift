@@ -19,6 +19,7 @@ extension HTTP2UpstreamStream {
 
     func beginTunnel(_ exchange: ExchangeDriver) {
         phase = .tunnel
+        order.beginTunnel()
         connection.flushLater(self)
         exchange.tunnelBegan()
         if hasArrived, arrivals.isEmpty { inputEnded() }
