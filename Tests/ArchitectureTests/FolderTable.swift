@@ -60,7 +60,8 @@ enum FolderTable {
         ],
         [
             "Access": [
-                "Addresses", "Auth", "Credentials", "Errors", "HTTP", "Plan", "Routing", "Secrets", "Text", "Time",
+                "Addresses", "Auth", "Credentials", "Errors", "Exchange", "HTTP", "Plan", "Routing", "Secrets", "Text",
+                "Time",
             ],
             "Ports": [
                 "Audit", "Auth", "Clients", "Config", "Credentials", "Errors", "Exchange", "Plan", "Secrets", "Text",

@@ -91,19 +91,15 @@ struct AuthorizerFixture {
         return authorizer.decideConnect(decoder.head, bytes.span, on: listener)
     }
 
-    /// The refusal of a request on a listener that takes CONNECT; nil where it is admitted or cannot be read.
-    func refusal(_ request: String, at address: ListenerPlan.Address) -> RequestAuthorizer.Refusal? {
+    /// Decides about a request on a listener that takes CONNECT; nil where the head cannot be read.
+    func decide(_ request: String, at address: ListenerPlan.Address) -> RequestAuthorizer.Decision? {
         var decoder = RequestHeadDecoder(maxBytes: 10_000, maxFields: 100)
         let bytes = Array(request.utf8)
         guard case .head = decoder.decode(bytes.span) else { return nil }
         var cache = ClientAuthenticationCache()
         var trace: AuthorizationTrace?
         let listener = ListenerIdentity(reach: .loopback, port: 8080, intercepts: true, address: address)
-        switch authorizer.decide(decoder.head, bytes.span, on: listener, cache: &cache, trace: &trace) {
-        case .refused(let refusal): return refusal
-        case .admitted: return nil
-        case .preflight: return nil
-        }
+        return authorizer.decide(decoder.head, bytes.span, on: listener, cache: &cache, trace: &trace)
     }
 
     /// Decides about a request on a connection whose CONNECT was taken.

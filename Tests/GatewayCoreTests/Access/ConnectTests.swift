@@ -102,6 +102,7 @@ struct ConnectTests {
         case .refused(let refusal)?: return refusal.problem.kind
         case .admitted?: return nil
         case .preflight?: return nil
+        case .unrouted?: return nil
         case nil: return .requestRefused
         }
     }

@@ -24,6 +24,20 @@ struct ReloadWithdrawalTests {
         )
     }
 
+    // MARK: Servers without a route
+
+    @Test(arguments: [true, false])
+    func withoutARouteBeingAdmittedIsTheOnlyRight(_ isAdmitted: Bool) {
+        let withdrawal = Self.withdrawal()
+        #expect(withdrawal.covers(client: nil, route: nil))
+        let event = withdrawal.event(of: nil, route: nil, on: .loopback, isAdmitted: isAdmitted)
+        guard case .reloaded(let takesRight, let goesOn) = event else {
+            Issue.record("it is not the event of a reload")
+            return
+        }
+        #expect(takesRight == !isAdmitted && !goesOn)
+    }
+
     // MARK: Routes
 
     private static let box = Route(

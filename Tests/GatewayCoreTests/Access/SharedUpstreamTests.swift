@@ -60,6 +60,7 @@ struct SharedUpstreamTests {
         case .admitted(let admitted)?: return routes[admitted.match.route].name
         case .refused(let refusal)?: return "\(refusal.problem.kind.status) \(refusal.problem.detail)"
         case .preflight?: return "204"
+        case .unrouted(let unrouted)?: return unrouted.server.authority
         case nil: return "400"
         }
     }

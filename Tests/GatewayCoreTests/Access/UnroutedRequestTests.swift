@@ -5,7 +5,38 @@ import Testing
 struct UnroutedRequestTests {
     private static let address = ListenerPlan.Address.tcp(host: "127.0.0.1", port: 8080)
 
-    private func judge(
+    private func passed(
+        _ url: String,
+        _ allow: [String] = [],
+        ports: [Int] = [443],
+        clients: [String] = [],
+        fields: String = ""
+    ) -> UnroutedRequest? {
+        let decision = decide(url, allow, ports: ports, clients: clients, fields: fields)
+        switch consume decision {
+        case .unrouted(let unrouted)?: return unrouted
+        case .refused(let refusal)?: Issue.record("\(refusal.problem.detail)")
+        default: Issue.record("it is not judged as a request without a route")
+        }
+        return nil
+    }
+
+    private func refusal(
+        _ url: String,
+        _ allow: [String] = [],
+        unrouted: ConnectPlan.Unrouted = .tunnel,
+        ports: [Int] = [443],
+        clients: [String] = [],
+        fields: String = ""
+    ) -> GatewayProblem? {
+        let decision = decide(url, allow, unrouted: unrouted, ports: ports, clients: clients, fields: fields)
+        switch consume decision {
+        case .refused(let refusal)?: return refusal.problem
+        default: return nil
+        }
+    }
+
+    private func decide(
         _ url: String,
         _ allow: [String] = [],
         unrouted: ConnectPlan.Unrouted = .tunnel,
@@ -13,7 +44,7 @@ struct UnroutedRequestTests {
         clients: [String] = [],
         fields: String = "",
         hosts: [String] = ["up.example"]
-    ) -> RequestAuthorizer.Refusal? {
+    ) -> RequestAuthorizer.Decision? {
         let plan = ConnectPlan(
             unrouted: unrouted,
             allow: allow.compactMap { ConnectPlan.Destination($0) },
@@ -25,7 +56,7 @@ struct UnroutedRequestTests {
             return route
         }
         return AuthorizerFixture(routes, clients: clients, connect: [Self.address: plan])
-            .refusal("GET \(url) HTTP/1.1\r\nHost: \(url.split(separator: "/")[1])\r\n\(fields)\r\n", at: Self.address)
+            .decide("GET \(url) HTTP/1.1\r\nHost: \(url.split(separator: "/")[1])\r\n\(fields)\r\n", at: Self.address)
     }
 
     @Test(arguments: [
@@ -37,10 +68,9 @@ struct UnroutedRequestTests {
         ("http://up.example:8443/", "http://up.example:8443"),
     ])
     func oneThatMayBeReachedIsPassed(_ url: String, _ origin: String) throws {
-        let refusal = try #require(judge(url, ports: [443, 8443]))
-        let unrouted = try #require(refusal.unrouted, "\(refusal.problem.detail)")
+        let unrouted = try #require(passed(url, ports: [443, 8443]))
         #expect(unrouted.server.plainOrigin.description == origin)
-        #expect(unrouted.admitted.client == nil && unrouted.admitted.chosen == nil)
+        #expect(unrouted.admitted.client == nil && unrouted.admitted.chosen == nil && unrouted.admitted.route == nil)
     }
 
     @Test(
@@ -58,47 +88,52 @@ struct UnroutedRequestTests {
     )
     func anotherIsRefused(_ url: String, _ allow: [String], _ kind: ProblemKind, _ words: String) throws {
         let isOfThisGateway = kind == .loop
-        let refusal = try #require(
-            judge(
+        let problem = try #require(
+            refusal(
                 url,
                 allow,
                 ports: isOfThisGateway ? [9090] : [443],
                 fields: isOfThisGateway ? "Via: 1.1 authgateway\r\n" : ""
             )
         )
-        #expect(refusal.unrouted == nil)
-        #expect(refusal.problem.kind == kind && refusal.problem.detail.contains(words), "\(refusal.problem)")
+        #expect(problem.kind == kind && problem.detail.contains(words), "\(problem)")
     }
 
     @Test func withoutTunnelsNothingPasses() throws {
-        let refusal = try #require(judge("http://other.example/", unrouted: .refuse))
-        #expect(refusal.unrouted == nil && refusal.problem.kind == .misdirected)
+        let problem = try #require(refusal("http://other.example/", unrouted: .refuse))
+        #expect(problem.kind == .misdirected)
+    }
+
+    @Test func clientsOfHTTP2AreToldToUseHTTP1() throws {
+        let fields = "Proxy-Authorization: Bearer laptop-token\r\n"
+        let refusal = try #require(passed("http://other.example/", clients: ["laptop"], fields: fields)).refusalInHTTP2
+        #expect(refusal.problem.kind == .misdirected && refusal.problem.detail.contains("HTTP/1.1"))
+        #expect(refusal.client == "laptop" && refusal.route == nil)
     }
 
     @Test func theClientProvesItself() throws {
         let url = "http://other.example/"
-        #expect(judge(url, clients: ["laptop"])?.problem.kind == .proxyAuthRequired)
+        #expect(refusal(url, clients: ["laptop"])?.kind == .proxyAuthRequired)
         let proof = "Proxy-Authorization: Bearer laptop-token\r\nAuthorization: Bearer of-the-server\r\n"
-        let passed = try #require(judge(url, clients: ["laptop"], fields: proof)?.unrouted)
-        #expect(passed.server.client == "laptop" && !passed.admitted.stripsAuthorization)
+        let proven = try #require(passed(url, clients: ["laptop"], fields: proof))
+        #expect(proven.server.client == "laptop" && !proven.admitted.stripsAuthorization)
         // The token of the gateway is not for that server.
         let own = try #require(
-            judge(url, clients: ["laptop"], fields: "Authorization: Bearer laptop-token\r\n")?.unrouted
+            passed(url, clients: ["laptop"], fields: "Authorization: Bearer laptop-token\r\n")
         )
         #expect(own.admitted.client == "laptop" && own.admitted.stripsAuthorization)
     }
 
     @Test func aReloadJudgesTheAddress() throws {
-        var server = try #require(judge("http://other.example/")?.unrouted?.server)
-        let now = try #require(judge("http://other.example/", ["*.example"])?.unrouted?.server)
+        var server = try #require(passed("http://other.example/")?.server)
+        let now = try #require(passed("http://other.example/", ["*.example"])?.server)
         #expect(!server.stillAdmitted(by: now), "it is not known where it leads")
         server.dialled = TunnelDestination.Dialled(address: try #require(IPAddress("93.184.216.34")), isOwn: false)
         #expect(server.stillAdmitted(by: now))
-        let network = try #require(judge("http://other.example/", ["10.0.0.0/8"])?.unrouted?.server)
+        let network = try #require(passed("http://other.example/", ["10.0.0.0/8"])?.server)
         #expect(!server.stillAdmitted(by: network))
         let known = try #require(
-            judge("http://other.example/", clients: ["a"], fields: "Proxy-Authorization: Bearer a-token\r\n")?
-                .unrouted?.server
+            passed("http://other.example/", clients: ["a"], fields: "Proxy-Authorization: Bearer a-token\r\n")?.server
         )
         #expect(!server.stillAdmitted(by: known), "it is another client's")
     }
@@ -135,8 +170,8 @@ struct UnroutedRequestTests {
 
     @Test func anAllowedAddressIsTheSameInEachSpelling() throws {
         for (allow, asked) in [("::1", Self.long), (Self.long, "::1")] {
-            let passed = judge("http://[\(asked)]:8443/", [allow], ports: [8443])?.unrouted?.server
-            #expect(passed?.host == "::1" && passed?.authority == "[::1]:8443")
+            let server = passed("http://[\(asked)]:8443/", [allow], ports: [8443])?.server
+            #expect(server?.host == "::1" && server?.authority == "[::1]:8443")
         }
     }
 

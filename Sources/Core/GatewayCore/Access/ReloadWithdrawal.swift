@@ -1,8 +1,8 @@
 /// What a reload takes from requests that began before it: clients, routes and credentials that it removes or replaces by others.
 ///
-/// A client is the same while its name and the digest of its token are. A client without a name loses what needs one from now on. A route is, while its name and its credential
-/// are. A credential is, while its name, its strategy and its grant are: one whose renewal changes is the same. A client also
-/// loses a route whose `clients` do not name it any more.
+/// A client is the same while its name and the digest of its token are the same. For a route, its name and its credential count. For a
+/// credential, its name, its strategy and its grant count, and not how it is renewed. A client without a name loses what needs one from
+/// now on. A client also loses a route whose `clients` do not name it any more.
 package struct ReloadWithdrawal: Sendable {
     /// One route as a configuration has it.
     package struct Route: Sendable {
@@ -68,11 +68,30 @@ package struct ReloadWithdrawal: Sendable {
         newAccess = access
     }
 
+    /// Whether it takes away what a request or a tunnel was admitted with.
+    ///
     /// - Parameters:
     ///   - client: nil for one without a name.
-    ///   - route: Its index in the old configuration.
+    ///   - route: Its index in the old configuration; nil for a server that no route leads to. Only a new decision admits those.
     ///   - reach: Of the listener that the client came to.
-    package func covers(client: String?, route: Int, on reach: ListenerIdentity.Reach = .loopback) -> Bool {
-        routes[route].covers(client) || client.map(clients.contains) ?? newAccess?.requiresClient(on: reach) ?? false
+    package func covers(client: String?, route: Int?, on reach: ListenerIdentity.Reach = .loopback) -> Bool {
+        guard let route else { return true }
+        return routes[route].covers(client)
+            || client.map(clients.contains) ?? newAccess?.requiresClient(on: reach)
+                ?? false
+    }
+
+    /// What the exchange of a request is told.
+    ///
+    /// - Parameter isAdmitted: The same request would go the same way now.
+    package func event(
+        of client: String?,
+        route: Int?,
+        on reach: ListenerIdentity.Reach,
+        isAdmitted: Bool
+    ) -> ExchangeEvent {
+        // Without a route, being admitted is the only right. Another connection would be judged by what was replaced.
+        guard route != nil else { return .reloaded(takesRight: !isAdmitted, isAdmitted: false) }
+        return .reloaded(takesRight: covers(client: client, route: route, on: reach), isAdmitted: isAdmitted)
     }
 }

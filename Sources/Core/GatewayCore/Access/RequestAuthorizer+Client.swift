@@ -13,9 +13,9 @@ extension RequestAuthorizer {
         var evidence = evidence(of: head, bytes, match, on: listener, &cache)
         if let client = trace?.assumedClient { evidence.assume(client) }
         trace?.add(.client(name: evidence.client, presentedToken: evidence.hasPresentedToken))
-        guard evidence.client != nil || !access.requiresClient(on: listener.reach) else {
+        if let refusal = refusal(of: evidence, isProxyRequest: isProxyRequest, on: listener, route: match?.route) {
             trace?.add(.clientRequired(by: "access.require_client"))
-            return refuse(evidence.refusal(isProxyRequest: isProxyRequest), on: listener, route: match?.route)
+            return .refused(refusal)
         }
         guard let match else {
             let problem = noRoute(disclosesNames(to: evidence.client, on: listener))
@@ -31,6 +31,18 @@ extension RequestAuthorizer {
             return refuse(problem, on: listener, route: match.route, client: evidence.client)
         }
         return choose(head, bytes, match, evidence, grant, on: listener, &trace)
+    }
+
+    /// Why a client that has not proved itself is refused; nil where the listener asks for no proof (`access.require_client`).
+    @inline(__always)
+    func refusal(
+        of evidence: ClientAuthenticator.Evidence,
+        isProxyRequest: Bool,
+        on listener: ListenerIdentity,
+        route: Int? = nil
+    ) -> Refusal? {
+        guard evidence.client == nil, access.requiresClient(on: listener.reach) else { return nil }
+        return refusal(evidence.refusal(isProxyRequest: isProxyRequest), on: listener, route: route)
     }
 
     /// On a connection whose CONNECT was taken, the fields of a request are for the upstream.

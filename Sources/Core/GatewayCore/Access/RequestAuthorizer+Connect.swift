@@ -57,9 +57,7 @@ extension RequestAuthorizer {
         on listener: ListenerIdentity
     ) -> ConnectDecision {
         let evidence = proof.map { clients.evidence(proof: $0) } ?? ClientAuthenticator.Evidence()
-        guard evidence.client != nil || !access.requiresClient(on: listener.reach) else {
-            return .refused(refusal(evidence.refusal(isProxyRequest: true), on: listener))
-        }
+        if let refusal = refusal(of: evidence, isProxyRequest: true, on: listener) { return .refused(refusal) }
         let proof = evidence.client == nil ? nil : proof
         guard listener.intercepted == nil else {
             let problem = GatewayProblem(.methodRefused, "CONNECT is refused on a connection on which one was taken.")

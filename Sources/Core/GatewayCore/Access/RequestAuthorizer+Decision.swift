@@ -5,10 +5,14 @@ extension RequestAuthorizer {
         case admitted(Admitted)
         case refused(Refusal)
         case preflight(Preflight)
+        /// No route leads to the server, and the request passes without a credential.
+        case unrouted(UnroutedRequest)
     }
 
     package struct Admitted: Sendable {
         package let match: RouteTable.Match
+        /// nil for a server that no route leads to.
+        package var route: Int? { match == .unrouted ? nil : match.route }
         package let client: String?
         /// The client authenticated to us with `Authorization`, so it must not go upstream.
         package let stripsAuthorization: Bool
@@ -31,21 +35,12 @@ extension RequestAuthorizer {
         ///
         /// If not, it has ``GatewayProblem/withoutNames``. The log has the whole problem.
         package let disclosesNames: Bool
-        /// A connection of HTTP/1 passes the request without a route instead.
-        package let unrouted: UnroutedRequest?
 
-        init(
-            problem: GatewayProblem,
-            route: Int?,
-            client: String?,
-            disclosesNames: Bool,
-            unrouted: UnroutedRequest? = nil
-        ) {
+        init(problem: GatewayProblem, route: Int?, client: String?, disclosesNames: Bool) {
             self.problem = problem
             self.route = route
             self.client = client
             self.disclosesNames = disclosesNames
-            self.unrouted = unrouted
         }
     }
 }

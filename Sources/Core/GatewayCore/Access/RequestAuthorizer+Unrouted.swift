@@ -2,13 +2,30 @@
 ///
 /// It passes without a credential. What the client has sent for that server stays, such as `Authorization`. What proves the client to
 /// the gateway does not.
-package struct UnroutedRequest: Sendable {
+///
+/// A class, so that a decision is no larger than what is admitted.
+package final class UnroutedRequest: Sendable {
     package let server: TunnelDestination
     package let admitted: RequestAuthorizer.Admitted
+
+    init(to server: TunnelDestination, _ admitted: RequestAuthorizer.Admitted) {
+        self.server = server
+        self.admitted = admitted
+    }
+
+    /// The answer to a client that asks in HTTP/2. Clients ask their proxy in HTTP/1.1 for plain URLs.
+    package var refusalInHTTP2: RequestAuthorizer.Refusal {
+        RequestAuthorizer.Refusal(
+            problem: GatewayProblem(.misdirected, "Servers without a route are reached by HTTP/1.1 alone."),
+            route: nil,
+            client: admitted.client,
+            disclosesNames: admitted.disclosesNames
+        )
+    }
 }
 
 extension RequestAuthorizer {
-    /// - Returns: A refusal that says whether the request passes; nil where the listener passes none, or routes lead to the host.
+    /// - Returns: nil where the listener passes no such request, or routes lead to the host.
     func judgeUnrouted(
         _ head: borrowing RequestHead,
         _ bytes: borrowing Span<UInt8>,
@@ -16,30 +33,24 @@ extension RequestAuthorizer {
         on listener: ListenerIdentity,
         _ cache: inout ClientAuthenticationCache,
         _ trace: inout AuthorizationTrace?
-    ) -> Refusal? {
+    ) -> Decision? {
         guard head.form == .absolute, !head.asksForTLS(bytes), !authority.host.isEmpty, listener.intercepts,
             let plan = listener.address.flatMap({ connect[$0] }), plan.unrouted == .tunnel,
             !table.leads(to: bytes, authority.host, port: authority.port)
         else { return nil }
         let evidence = client(of: head, bytes, on: listener, &cache, trace)
         trace?.add(.client(name: evidence.client, presentedToken: evidence.hasPresentedToken))
-        guard evidence.client != nil || !access.requiresClient(on: listener.reach) else {
+        if let refusal = refusal(of: evidence, isProxyRequest: true, on: listener) {
             trace?.add(.clientRequired(by: "access.require_client"))
-            return refusal(evidence.refusal(isProxyRequest: true), on: listener)
+            return .refused(refusal)
         }
         let host = IPAddress.hostName(bytes.string(authority.host).lowercased())
         let port = authority.port ?? Origin.Scheme.http.defaultPort
         if let problem = loopRule.refusal(head, bytes) ?? plan.refusal(host: host, port: port, scheme: .http) {
-            return refusal(problem, on: listener, client: evidence.client)
+            return refuse(problem, on: listener, client: evidence.client)
         }
         let server = TunnelDestination(host: host, port: port, client: evidence.client, proof: nil, plan: plan)
-        return Refusal(
-            problem: GatewayProblem(.misdirected, "Servers without a route are reached by HTTP/1.1 alone."),
-            route: nil,
-            client: evidence.client,
-            disclosesNames: disclosesNames(to: evidence.client, on: listener),
-            unrouted: UnroutedRequest(server: server, admitted: admitted(evidence, on: listener))
-        )
+        return .unrouted(UnroutedRequest(to: server, admitted(evidence, on: listener)))
     }
 
     private func admitted(_ evidence: ClientAuthenticator.Evidence, on listener: ListenerIdentity) -> Admitted {

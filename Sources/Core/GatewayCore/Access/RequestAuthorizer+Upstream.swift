@@ -32,8 +32,8 @@ extension RequestAuthorizer {
         isProxyRequest: Bool,
         on listener: ListenerIdentity
     ) -> Decision {
-        guard evidence.client != nil || !access.requiresClient(on: listener.reach) else {
-            return refuse(evidence.refusal(isProxyRequest: isProxyRequest), on: listener)
+        if let refusal = refusal(of: evidence, isProxyRequest: isProxyRequest, on: listener) {
+            return .refused(refusal)
         }
         let mayKnow = disclosesNames(to: evidence.client, on: listener)
         let routes = mayKnow ? ": " + shared.members.prefix(20).map { names[$0.route] }.joined(separator: ", ") : ""

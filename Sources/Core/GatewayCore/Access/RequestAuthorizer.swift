@@ -99,8 +99,8 @@ package final class RequestAuthorizer: Sendable {
             upstream = found.route(for: client.client).map { .upstream($0) }
         }
         if upstream == nil, let problem = hostRule.refusal(bytes, authority, head, on: listener) {
-            if shared == nil, let refusal = judgeUnrouted(head, bytes, authority, on: listener, &cache, &trace) {
-                return .refused(refusal)
+            if shared == nil, let decision = judgeUnrouted(head, bytes, authority, on: listener, &cache, &trace) {
+                return decision
             }
             trace?.add(.hostRefused)
             if head.form == .absolute { trace?.compare(nil, for: head, bytes, authority) }

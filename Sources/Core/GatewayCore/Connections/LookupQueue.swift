@@ -1,7 +1,7 @@
 /// Who waits for which answer of a name server, and how many questions may be asked at a time.
 ///
-/// Those with the same question share its answer. One that has to wait behind too many others is refused: nothing else bounds what
-/// waits for a name server that is silent.
+/// Waiters with the same question share its answer. A question behind too many others is refused: nothing else bounds what waits for a
+/// silent name server.
 package struct LookupQueue<Question: Hashable & Sendable, Waiter> {
     package enum Step: Hashable, Sendable {
         /// A thread has to ask.
@@ -37,7 +37,7 @@ package struct LookupQueue<Question: Hashable & Sendable, Waiter> {
         return .ask
     }
 
-    /// - Parameter goesOn: Whoever has asked can ask the next question.
+    /// - Parameter goesOn: The thread that has asked this question can ask the next one.
     /// - Returns: Those who wait for the answer, and the next question.
     package mutating func finish(_ question: Question, goesOn: Bool) -> (waiters: [Waiter], next: Question?) {
         let next = goesOn && !waiting.isEmpty ? waiting.removeFirst() : nil

@@ -35,7 +35,7 @@ extension Explanation {
         if outcome == .answered { return "Would be answered by the gateway: the page may send the request." }
         if let tunnel = judgement.tunnel {
             return
-                "Would be passed to \(tunnel) as it is, without a credential: no route leads there (connect.unrouted: tunnel)."
+                "Would be passed to \(tunnel) without a credential: no route leads there (connect.unrouted: tunnel)."
         }
         let place = "Would be forwarded to \(destination(of: judgement))"
         guard let credential else { return "\(place) without a credential." }

@@ -1,13 +1,13 @@
 /// Counts the frames that an HTTP/2 client sends before they are read, and bounds those that carry no request.
 ///
-/// Such a frame is cheap to send and costs work. What the connection has really done pays for them: a client that takes a large
-/// response sends as many WINDOW_UPDATE frames as it likes. PING, SETTINGS, PRIORITY, RST_STREAM and CONTINUATION have limits of
+/// Such a frame is cheap to send and costs work. Requests and content that was sent pay for them: a client that takes a large response
+/// may send many WINDOW_UPDATE frames. PING, SETTINGS, PRIORITY, RST_STREAM and CONTINUATION have limits of
 /// the library's own, and are not counted here.
 package struct HTTP2FrameMeter: Sendable {
     /// What a connection may send without doing anything for it, in each ``period``.
     package static let allowance = 1000
     package static let period = Duration.seconds(30)
-    /// So many are paid for at most: what a client has in flight of a large response, credited for each KiB.
+    /// Maximum credit: a client may have a large response in flight, and send WINDOW_UPDATE for each KiB of it.
     package static let maximum = 65_536
     /// What each request pays for: its windows, its priority.
     package static let perRequest = 16

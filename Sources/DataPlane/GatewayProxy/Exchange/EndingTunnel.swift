@@ -17,7 +17,7 @@ struct EndingTunnel {
         credential = exchange.credential
         shared = exchange.shared
         client = exchange.record.client
-        route = exchange.server == nil ? exchange.admitted.match.route : nil
+        route = exchange.admitted.route
         reach = exchange.admitted.reach
     }
 
@@ -29,7 +29,6 @@ struct EndingTunnel {
 
     /// A reload has taken the client, the route or the credential away.
     func isOver(by withdrawal: (ProxyShared) -> ReloadWithdrawal) -> Bool {
-        guard let route else { return true }
-        return withdrawal(shared).covers(client: client, route: route, on: reach)
+        withdrawal(shared).covers(client: client, route: route, on: reach)
     }
 }

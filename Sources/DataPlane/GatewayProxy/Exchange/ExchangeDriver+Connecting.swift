@@ -41,7 +41,7 @@ extension ExchangeDriver {
 
     func waitForCredential(_ source: any CredentialSource) {
         let isShared = shared.hasClients
-        guard route.state.beginWaiting(record.client, limit: shared.pendingPerRoute, isShared: isShared) else {
+        guard route.state.waiting.take(for: record.client, limit: shared.pendingPerRoute, isShared: isShared) else {
             let detail = "Too many requests already wait for a credential of this route."
             return credentialUnavailable(GatewayProblem(.overloaded, detail, retryAfter: .seconds(1)))
         }
@@ -77,7 +77,7 @@ extension ExchangeDriver {
     func stopWaiting() {
         guard wait.isWaiting else { return }
         wait = CredentialWait()
-        route.state.endWaiting(record.client)
+        route.state.waiting.giveBack(of: record.client)
         client.clearDeadline()
     }
 

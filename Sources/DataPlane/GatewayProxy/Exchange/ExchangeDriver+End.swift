@@ -21,12 +21,13 @@ extension ExchangeDriver {
     /// - Returns: Whether the connection is to authorize the request again, under the configuration that has come. This exchange
     ///   is over then.
     func followReload(_ withdrawal: ReloadWithdrawal, isAdmitted: Bool) -> Bool {
-        let isUnrouted = server != nil
-        // Without a route, being admitted is the only right, and another connection would be judged by what was replaced.
-        let takesRight =
-            isUnrouted
-            ? !isAdmitted : withdrawal.covers(client: record.client, route: admitted.match.route, on: admitted.reach)
-        let step = rules.handle(.reloaded(takesRight: takesRight, isAdmitted: isAdmitted && !isUnrouted))
+        let event = withdrawal.event(
+            of: record.client,
+            route: admitted.route,
+            on: admitted.reach,
+            isAdmitted: isAdmitted
+        )
+        let step = rules.handle(event)
         guard step == .beginAgain else {
             enter()
             end(by: step)

@@ -1,27 +1,30 @@
 import GatewayCore
 import NIOCore
 
-/// Which version of HTTP the request goes to the upstream in.
+/// In which version of HTTP the request goes to the upstream, as ``UpstreamVersionRule`` decides.
 extension ExchangeDriver {
-    /// HTTP/2 has no Upgrade (RFC 9113 section 8.6), but for that to a WebSocket (RFC 8441).
     func chooseProtocol() {
         let request = client.request
-        goesByHTTP1 = route.state.wantsHTTP1(at: configuration.clock.now)
-        guard request.decoder.head.wantsUpgrade, !goesByHTTP1 else { return }
         let bytes = request.bytes
-        let accept = WebSocketHandshake.accept(request.decoder.head, bytes.readableBytesUInt8Span)
-        goesByHTTP1 = accept == nil || mayFallBack && route.pool.lacksWebSocket
+        goesByHTTP1 =
+            route.state.http1Demand.holds(at: shared.clock.monotonic())
+            || UpstreamVersionRule.needsHTTP1(
+                request.decoder.head,
+                bytes.readableBytesUInt8Span,
+                route.pool.target.version,
+                lacksWebSocket: route.pool.lacksWebSocket
+            )
     }
 
-    private var mayFallBack: Bool { route.pool.target.version == .auto }
+    private var mayFallBack: Bool { UpstreamVersionRule.mayFallBack(route.pool.target.version) }
 
     /// The upstream wants HTTP/1.1 for the request (HTTP_1_1_REQUIRED), and has not looked at it.
     ///
-    /// - Returns: Whether the request can be sent again so.
+    /// - Returns: Whether the request can be sent again in that version.
     func goOnInHTTP1() -> Bool {
         guard mayFallBack, rules.isHolding, !goesByHTTP1 else { return false }
         goesByHTTP1 = true
-        route.state.wantedHTTP1(at: configuration.clock.now)
+        route.state.http1Demand.begin(at: shared.clock.monotonic())
         return true
     }
 
@@ -29,9 +32,10 @@ extension ExchangeDriver {
     func sendByHTTP1(not stream: any UpstreamStream) {
         stream.returnUnused()
         guard mayFallBack else {
-            let detail = "It takes no WebSocket over HTTP/2 (SETTINGS_ENABLE_CONNECT_PROTOCOL, RFC 8441)."
-            let advice = "Set protocol of the route to auto or http1."
-            return end(with: .connectionFailed, upstreamProblem(.upgradeFailed, "\(detail) \(advice)"))
+            return end(
+                with: .connectionFailed,
+                upstreamProblem(.upgradeFailed, UpstreamVersionRule.takesNoWebSocket)
+            )
         }
         goesByHTTP1 = true
         connect(isFresh: false)

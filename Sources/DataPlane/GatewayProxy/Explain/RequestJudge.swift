@@ -51,15 +51,14 @@ struct RequestJudge: Sendable {
         judgement.trace = trace ?? judgement.trace
         switch consume decision {
         case .refused(let refusal):
-            if let unrouted = refusal.unrouted {
-                judgement.tunnel = unrouted.server.plainOrigin.description
-                judgement.problem = shared.usage(of: refusal.client)?.outlook(at: shared.clock.monotonic())
-                judgement.disclosesNames = refusal.disclosesNames
-                return judgement
-            }
             judgement.problem = refusal.problem
             judgement.disclosesNames = refusal.disclosesNames
             judgement.route = refusal.route.map { shared.routes[$0].plan }
+            return judgement
+        case .unrouted(let unrouted):
+            judgement.tunnel = unrouted.server.plainOrigin.description
+            judgement.problem = shared.usage(of: unrouted.server.client)?.outlook(at: shared.clock.monotonic())
+            judgement.disclosesNames = unrouted.admitted.disclosesNames
             return judgement
         case .preflight(let preflight):
             judgement.disclosesNames = shared.authorizer.disclosesNames(to: nil, on: identity)

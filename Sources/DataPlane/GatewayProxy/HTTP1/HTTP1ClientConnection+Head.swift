@@ -67,10 +67,9 @@ extension HTTP1ClientConnection {
             trace: &trace
         )
         switch consume decision {
-        case .refused(let refusal):
-            guard let unrouted = refusal.unrouted else { return refuse(refusal.problem, id: id, refusal) }
-            forward(unrouted, id: id)
+        case .refused(let refusal): refuse(refusal.problem, id: id, refusal)
         case .admitted(let admitted): begin(id, admitted)
+        case .unrouted(let unrouted): forward(unrouted, id: id)
         case .preflight(let preflight): answer(preflight, id: id)
         }
     }

@@ -11,7 +11,7 @@ extension HTTP1ClientConnection {
         }
     }
 
-    /// That of the request before, where it leads there.
+    /// The route of the last such request is used again for the same server and client.
     private func unroutedRoute(to server: TunnelDestination) throws(ListenerError) -> UnroutedRoute {
         if let unroutedRoute, unroutedRoute.leads(to: server) { return unroutedRoute }
         let new = try UnroutedRoute(to: server, under: configuration)

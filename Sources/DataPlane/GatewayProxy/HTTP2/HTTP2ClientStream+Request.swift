@@ -48,6 +48,9 @@ extension HTTP2ClientStream {
         )
         switch consume decision {
         case .refused(let refusal): refuse(refusal.problem, id: id, refusal)
+        case .unrouted(let unrouted):
+            let refusal = unrouted.refusalInHTTP2
+            refuse(refusal.problem, id: id, refusal)
         case .preflight(let preflight): send(configuration.answer(preflight, of: request, id: id, isTLS: isTLS))
         case .admitted(let admitted):
             // What authenticates a connection cannot share it with other streams. Clients then come back with HTTP/1.1.

@@ -1,7 +1,9 @@
 import GatewayCore
 import NIOCore
 
-/// Stands before the library's reader of frames, which takes all that comes: the others of the event loop would wait meanwhile.
+/// Stops a client that floods the connection before the library reads its frames.
+///
+/// The library reads all that has come in one turn, so other connections of the event loop would wait meanwhile.
 final class HTTP2FrameGuard: ChannelInboundHandler {
     typealias InboundIn = ByteBuffer
     typealias InboundOut = ByteBuffer

@@ -2,14 +2,14 @@ import NIOCore
 
 /// Joins the frames that are flushed together, so that few pieces go to TLS and to the socket.
 ///
-/// Stands before the library's handler of frames. That writes the head and the content of each frame by themselves.
+/// Stands between the socket and the library's handler of frames, which writes the head and the content of each frame apart.
 final class HTTP2FrameJoiner: ChannelOutboundHandler {
     typealias OutboundIn = IOData
     typealias OutboundOut = IOData
 
-    /// More is not copied.
+    /// A longer piece is written as it is: to copy it would cost more than a piece saves.
     private static let largestCopy = 4096
-    /// So much is one piece: as large as a record of TLS.
+    /// Length at which a piece is written: that of a record of TLS.
     private static let capacity = 16_384
 
     private let buffers: SpareBuffers

@@ -47,19 +47,28 @@ extension HTTP2UpstreamStream {
     }
 
     private func handle(_ arrival: Arrival) {
-        switch (arrival, phase) {
-        case (_, .over): break
-        case (.content(let bytes, let size, let isLast), .tunnel):
-            receive(tunnelled: bytes, size: size, isLast: isLast)
-        case (.fields, .tunnel): fail("It sent fields in a WebSocket.")
-        case (.fields(let fields, let isLast), .head): receiveHead(fields, isLast: isLast)
-        case (.fields(let fields, let isLast), _): receiveTrailers(fields, isLast: isLast)
-        case (.content, .head): fail("It sent content before the head of its response.")
-        case (.content(let bytes, let size, let isLast), _): receiveContent(bytes, size: size, isLast: isLast)
+        guard phase != .over else { return }
+        do throws(HTTP2ResponseOrder.Fault) {
+            switch arrival {
+            case .fields(let fields, let isLast):
+                switch try order.receiveFields(isLast: isLast) {
+                case .head: try receiveHead(fields, isLast: isLast)
+                case .trailers: receiveTrailers(fields)
+                }
+            case .content(let bytes, let size, let isLast):
+                try order.receiveContent(bytes.readableBytes, isLast: isLast)
+                if phase == .tunnel {
+                    receive(tunnelled: bytes, size: size, isLast: isLast)
+                } else {
+                    receiveContent(bytes, size: size, isLast: isLast)
+                }
+            }
+        } catch {
+            fail(error.detail)
         }
     }
 
-    private func receiveHead(_ fields: HPACKHeaders, isLast: Bool) {
+    private func receiveHead(_ fields: HPACKHeaders, isLast: Bool) throws(HTTP2ResponseOrder.Fault) {
         guard let exchange else { return }
         let bytes: [UInt8]
         do throws(HTTP2Malformation) {
@@ -78,21 +87,13 @@ extension HTTP2UpstreamStream {
         case .needMore: return fail("It sent a response that is not valid HTTP.")
         case .refused(let reason): return fail("It sent a response that is not valid HTTP: \(reason.rawValue).")
         }
-        hasReceivedHead = true
-        guard !decoder.head.isInformational || decoder.head.status == 101 else {
-            guard !isLast else { return fail("It ended the response with an informational one.") }
-            informationalCount += 1
-            guard informationalCount <= Self.maximumInformational else {
-                return fail("It sent more than \(Self.maximumInformational) informational responses.")
-            }
-            // Nothing else holds the upstream back: these have no flow control, and they are only advice.
+        let isInformational = decoder.head.isInformational && decoder.head.status != 101
+        try order.receiveHead(decoder.head.framing, isInformational: isInformational, isLast: isLast)
+        guard !isInformational else {
+            // They are only advice, and nothing bounds what would wait of them.
             guard exchange.clientIsWritable else { return }
             exchange.receiveInformational(decoder.head, head)
             return connection.flushLater(self)
-        }
-        length = DeclaredLength(decoder.head.framing)
-        guard !isLast || length.take(0, isLast: true) else {
-            return fail("It sent a response whose content is not as long as it says.")
         }
         endsAsChunks = if case .untilClose = decoder.head.framing { true } else { false }
         follow(exchange.receive(decoder.head, head), head, exchange)
@@ -118,22 +119,21 @@ extension HTTP2UpstreamStream {
 
     private func receiveContent(_ bytes: ByteBuffer, size: Int, isLast: Bool) {
         guard let exchange else { return }
-        guard length.take(bytes.readableBytes, isLast: isLast) else {
-            return fail("It sent a response whose content is not as long as it says.")
-        }
+        pass(bytes, size: size, to: exchange)
+        if isLast, phase != .over { complete(with: nil) }
+    }
+
+    /// Hands content to the exchange. The upstream may then send as much again.
+    func pass(_ bytes: ByteBuffer, size: Int, to exchange: ExchangeDriver) {
         connection.flushLater(self)
         var content = bytes
         let count = content.readableBytes
         if count > 0, !exchange.stage(count, of: &content) { exchange.receive(content: content) }
         connection.credit(size, of: self)
-        if isLast, phase != .over { complete(with: nil) }
     }
 
-    private func receiveTrailers(_ fields: HPACKHeaders, isLast: Bool) {
+    private func receiveTrailers(_ fields: HPACKHeaders) {
         guard let exchange else { return }
-        guard isLast, length.take(0, isLast: true) else {
-            return fail("It sent fields behind the content that do not end the response.")
-        }
         var trailers = HTTP2Trailers()
         for (name, value, _) in fields {
             if let reason = trailers.add(name, value) {

@@ -3,7 +3,7 @@ import NIOCore
 import NIOHPACK
 import NIOHTTP2
 
-/// A WebSocket on a stream (RFC 8441): an end of the stream is that of one direction, a reset is a cut.
+/// A WebSocket on a stream (RFC 8441). END_STREAM ends one direction; a reset cuts both.
 extension HTTP2UpstreamStream {
     // MARK: Request
 
@@ -19,19 +19,16 @@ extension HTTP2UpstreamStream {
 
     func beginTunnel(_ exchange: ExchangeDriver) {
         phase = .tunnel
+        order.beginTunnel()
         connection.flushLater(self)
         exchange.tunnelBegan()
         if hasArrived, arrivals.isEmpty { inputEnded() }
     }
 
     func receive(tunnelled bytes: ByteBuffer, size: Int, isLast: Bool) {
-        // Nobody is there to read it, as where a socket is closed.
+        // The client has left: the upstream is told so, as a closed socket would tell it.
         guard let exchange else { return connection.end(self, isLast && outgoing.isEnded ? nil : .cancel) }
-        connection.flushLater(self)
-        var content = bytes
-        let count = content.readableBytes
-        if count > 0, !exchange.stage(count, of: &content) { exchange.receive(content: content) }
-        connection.credit(size, of: self)
+        pass(bytes, size: size, to: exchange)
         if isLast { inputEnded() }
     }
 

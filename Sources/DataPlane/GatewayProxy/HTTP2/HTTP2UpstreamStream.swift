@@ -5,8 +5,8 @@ import NIOHTTP2
 
 /// One request and its response on an ``HTTP2UpstreamConnection``.
 ///
-/// What arrives for a client that takes no more waits here. Once the client has taken it, the upstream is told to send more.
-/// So no more waits than the window of the stream allows.
+/// Content waits here while the client takes none. The upstream may send more once the client has taken it, so the window of the stream
+/// bounds what waits.
 final class HTTP2UpstreamStream: UpstreamStream {
     enum Phase {
         case head
@@ -42,14 +42,11 @@ final class HTTP2UpstreamStream: UpstreamStream {
     var answersHead = false
     var decoder: ResponseHeadDecoder
     var heldHead = ByteBuffer()
-    var length = DeclaredLength(.none)
+    var order = HTTP2ResponseOrder()
     var endsAsChunks = false
     var arrivals: [Arrival] = []
     /// The end of the response has come, and may be among ``arrivals``.
     var hasArrived = false
-    var hasReceivedHead = false
-    var informationalCount = 0
-    static let maximumInformational = 64
     /// The connection was lost while the response was held back, or the upstream has reset the stream.
     var isLost = false
     /// `Sec-WebSocket-Accept` for the client that asked for a WebSocket.
@@ -152,7 +149,7 @@ final class HTTP2UpstreamStream: UpstreamStream {
     func abandon(isCut: Bool) {
         exchange = nil
         guard isCut || !leavesTunnelInOrder() else { return }
-        if phase != .over, !hasReceivedHead, id != nil { connection.probe() }
+        if phase != .over, !order.hasHead, id != nil { connection.probe() }
         connection.end(self, hasArrived && outgoing.isEnded ? nil : .cancel)
     }
 
@@ -174,12 +171,12 @@ final class HTTP2UpstreamStream: UpstreamStream {
         guard phase != .held else { return isLost = true }
         let exchange = exchange.take()
         connection.end(self, nil)
-        exchange?.upstreamLost(hasAnswered: hasReceivedHead, isRefused: isRefused)
+        exchange?.upstreamLost(hasAnswered: order.hasHead, isRefused: isRefused)
     }
 
     /// The upstream does not take the request in HTTP/2 (RFC 9113 section 7).
     func wantsHTTP1() {
-        guard !hasReceivedHead, exchange?.goOnInHTTP1() ?? false else {
+        guard !order.hasHead, exchange?.goOnInHTTP1() ?? false else {
             return fail("It wants HTTP/1.1 for this request. Set protocol of the route to http1.")
         }
         lose(isRefused: true)

@@ -74,16 +74,13 @@ final class UnroutedResolver: Resolver, Sendable {
     }
 }
 
-/// Counts lookups of servers without a route: names that a slow name server answers for must not keep those of routes waiting.
+/// One lookup of a server without a route. It holds one of the places for such lookups while it exists.
 ///
-/// A lookup has its place as long as it exists.
+/// A slow name server of such a server must not keep the lookups of routes waiting.
 package final class UnroutedLookup: Sendable {
     /// With two questions each, fewer than ``NameLookup`` answers at a time.
     package static let maximum = 48
-    /// Of one client, so that others can open connections beside it. Those without a name are one client.
-    package static let maximumPerClient = 12
-    /// By client.
-    private static let running = Mutex<[String?: Int]>([:])
+    private static let places = Mutex(ClientPlaces())
 
     package struct TooManyLookups: Error {}
 
@@ -94,22 +91,12 @@ package final class UnroutedLookup: Sendable {
     /// - Returns: nil for an address, which needs no lookup.
     package static func begin(host: String, client: String?) throws(TooManyLookups) -> UnroutedLookup? {
         guard IPAddress(host) == nil else { return nil }
-        let isAdmitted = running.withLock { running in
-            let own = running[client, default: 0]
-            guard own < maximumPerClient, running.values.reduce(0, +) < maximum else { return false }
-            running[client] = own + 1
-            return true
-        }
+        let isAdmitted = places.withLock { $0.take(for: client, limit: maximum) }
         guard isAdmitted else { throw TooManyLookups() }
         return UnroutedLookup(for: client)
     }
 
-    deinit {
-        Self.running.withLock { running in
-            let rest = running[client, default: 1] - 1
-            running[client] = rest > 0 ? rest : nil
-        }
-    }
+    deinit { Self.places.withLock { $0.giveBack(of: client) } }
 }
 
 /// The addresses of this machine.

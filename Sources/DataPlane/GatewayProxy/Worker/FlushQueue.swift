@@ -1,13 +1,13 @@
 import NIOCore
 
-/// What has written to its connection, and not flushed.
+/// A connection that has written and not flushed.
 protocol Flushable: AnyObject {
     func flushNow()
 }
 
-/// Has what was written while the event loop serves its sockets leave when all of them are served.
+/// Flushes connections once the event loop has served all its sockets.
 ///
-/// Streams of one connection are answered by many upstream connections. Each answer by itself would cost a call of the system.
+/// Many upstream connections answer the streams of one client connection. To flush each answer apart would cost a system call each.
 final class FlushQueue {
     private let loop: any EventLoop
     private var waiting: [any Flushable] = []

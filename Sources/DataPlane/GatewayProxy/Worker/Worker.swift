@@ -62,10 +62,9 @@ final class Worker {
             trace: &trace
         )
         switch consume decision {
-        case .refused(let refusal):
-            guard let server = exchange.server, let unrouted = refusal.unrouted else { return false }
-            return server.stillAdmitted(by: unrouted.server)
+        case .refused: return false
         case .preflight: return false
+        case .unrouted(let unrouted): return exchange.server?.stillAdmitted(by: unrouted.server) ?? false
         case .admitted(let admitted):
             return exchange.goes(by: shared.routes[admitted.match.route], as: admitted.client)
         }

@@ -1,0 +1,41 @@
+/// Which version of HTTP a request goes to its upstream in, where the route may speak HTTP/2 (`protocol`).
+///
+/// HTTP/2 has no Upgrade (RFC 9113 section 8.6), except for a WebSocket (RFC 8441).
+package enum UpstreamVersionRule {
+    /// Whether only HTTP/1.1 can carry the request.
+    ///
+    /// - Parameter lacksWebSocket: The upstream's HTTP/2 is known to take none.
+    package static func needsHTTP1(
+        _ head: borrowing RequestHead,
+        _ bytes: borrowing Span<UInt8>,
+        _ version: UpstreamProtocol,
+        lacksWebSocket: Bool
+    ) -> Bool {
+        guard head.wantsUpgrade else { return false }
+        if WebSocketHandshake.accept(head, bytes) == nil { return true }
+        return mayFallBack(version) && lacksWebSocket
+    }
+
+    /// Whether a request that HTTP/2 did not take may go by HTTP/1.1.
+    package static func mayFallBack(_ version: UpstreamProtocol) -> Bool { version == .auto }
+
+    /// Of a WebSocket that must go by HTTP/2, to an upstream that takes none there.
+    package static let takesNoWebSocket =
+        "It takes no WebSocket over HTTP/2 (SETTINGS_ENABLE_CONNECT_PROTOCOL, RFC 8441)."
+        + " Set protocol of the route to auto or http1."
+}
+
+/// Remembers that an upstream wanted HTTP/1.1 for a request (HTTP_1_1_REQUIRED, RFC 9113 section 7).
+package struct HTTP1Demand: Sendable {
+    /// After this time the upstream is asked for HTTP/2 again.
+    package static let lifetime = Duration.seconds(600)
+
+    private var endsAt: MonotonicTime?
+
+    package init() {}
+
+    package mutating func begin(at now: MonotonicTime) { endsAt = now + Self.lifetime }
+
+    /// - Parameter now: Read only after a demand.
+    package func holds(at now: @autoclosure () -> MonotonicTime) -> Bool { endsAt.map { now() < $0 } ?? false }
+}
