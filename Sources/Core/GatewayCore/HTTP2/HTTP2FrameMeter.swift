@@ -1,8 +1,8 @@
 /// Counts the frames that an HTTP/2 client sends before they are read, and bounds those that carry no request.
 ///
 /// Such a frame is cheap to send and costs work. What the connection has really done pays for them: a client that takes a large
-/// response sends as many WINDOW_UPDATE frames as it likes. PING, SETTINGS, PRIORITY, RST_STREAM and CONTINUATION have limits of
-/// the library's own, and are not counted here.
+/// response sends as many WINDOW_UPDATE frames as it likes, and measures the round trip with PING meanwhile, as clients of gRPC do.
+/// RST_STREAM and CONTINUATION have limits of the library's own, and are not counted here.
 package struct HTTP2FrameMeter: Sendable {
     /// What a connection may send without doing anything for it, in each ``period``.
     package static let allowance = 1000
@@ -11,6 +11,8 @@ package struct HTTP2FrameMeter: Sendable {
     package static let maximum = 65_536
     /// What each request pays for: its windows, its priority.
     package static let perRequest = 16
+    /// SETTINGS change the windows of all streams, so each of them counts as several frames.
+    package static let settingsCost = 5
 
     /// How many more frames may come.
     package private(set) var credit = allowance
@@ -57,21 +59,22 @@ package struct HTTP2FrameMeter: Sendable {
         switch bytes[start + 3] {
         case 0x00: pay(1)
         case 0x01: pay(Self.perRequest)
-        case 0x02, 0x03, 0x04, 0x06, 0x09: break
-        default: return spend(at: now)
+        case 0x03, 0x09: break
+        case 0x04: return spend(Self.settingsCost, at: now)
+        default: return spend(1, at: now)
         }
         return true
     }
 
     private mutating func pay(_ count: Int) { credit = min(Self.maximum, credit + count) }
 
-    private mutating func spend(at now: () -> MonotonicTime) -> Bool {
-        credit -= 1
+    private mutating func spend(_ cost: Int, at now: () -> MonotonicTime) -> Bool {
+        credit -= cost
         guard credit < 0 else { return true }
         let now = now()
         guard now - renewedAt > Self.period else { return false }
         renewedAt = now
-        credit = Self.allowance - 1
+        credit = Self.allowance - cost
         return true
     }
 }
