@@ -6,10 +6,15 @@ extension ExchangeDriver {
     /// HTTP/2 has no Upgrade (RFC 9113 section 8.6), but for that to a WebSocket (RFC 8441).
     func chooseProtocol() {
         let request = client.request
-        goesByHTTP1 = route.state.wantsHTTP1(at: configuration.clock.now)
+        // What one request has wanted must not take calls of gRPC away from the others of the route: HTTP/1.1 cannot carry them.
+        goesByHTTP1 = route.state.wantsHTTP1(at: configuration.clock.now) && !isGRPC
         guard request.decoder.head.wantsUpgrade, !goesByHTTP1 else { return }
         let accept = WebSocketHandshake.accept(request.decoder.head, request.bytes.readableBytesUInt8Span)
         goesByHTTP1 = accept == nil || mayFallBack && route.pool.lacksWebSocket
+    }
+
+    private var isGRPC: Bool {
+        GRPCStatus.isCall(client.request.decoder.head, client.request.bytes.readableBytesUInt8Span)
     }
 
     private var mayFallBack: Bool { route.pool.target.version == .auto }
@@ -18,7 +23,7 @@ extension ExchangeDriver {
     ///
     /// - Returns: Whether the request can be sent again so.
     func goOnInHTTP1() -> Bool {
-        guard mayFallBack, rules.isHolding, !goesByHTTP1 else { return false }
+        guard mayFallBack, rules.isHolding, !goesByHTTP1, !isGRPC else { return false }
         goesByHTTP1 = true
         route.state.wantedHTTP1(at: configuration.clock.now)
         return true
