@@ -163,3 +163,13 @@ def test_calls_of_grpc_stay_in_http2(make_secure_http2_origin, start):
         refused = client.ask(*call, method="POST", body=b"\0\0\0\0\0", path="/api/x")
         assert refused.value("grpc-status") is not None and b"h1" not in refused.body
     assert len(origin.others) == 2
+
+
+def test_cookies_of_clients_are_never_indexed(make_http2_origin, start_gateway):
+    """All clients of a route share the connection and its table."""
+    origin = make_http2_origin()
+    route = {"upstream": origin.url, "protocol": "http2", "auth": "none", "cookies": "pass"}
+    gateway = start_gateway({"routes": {"api": route}})
+    requests.get(gateway.url + "/api/x", headers={"Cookie": "session=1"}, timeout=20)
+    [stream] = origin.requests
+    assert stream.values("cookie") == ["session=1"] and stream.never_indexed == {"cookie"}

@@ -14,7 +14,9 @@ extension ExchangeDriver {
     }
 
     private var isGRPC: Bool {
-        GRPCStatus.isCall(client.request.decoder.head, client.request.bytes.readableBytesUInt8Span)
+        let request = client.request
+        let bytes = request.bytes
+        return GRPCStatus.isCall(request.decoder.head, bytes.readableBytesUInt8Span)
     }
 
     private var mayFallBack: Bool { route.pool.target.version == .auto }
