@@ -52,7 +52,7 @@ struct HTTP2FrameMeterTests {
             }
             #expect(meter.credit == whole.credit)
         }
-        #expect(whole.credit == HTTP2FrameMeter.allowance - 2 + 1 + HTTP2FrameMeter.perRequest)
+        #expect(whole.credit == HTTP2FrameMeter.allowance - 2 + 1 + HTTP2FrameMeter.perMessage)
     }
 
     @Test func settingsCountAsSeveralFrames() {
@@ -61,12 +61,23 @@ struct HTTP2FrameMeterTests {
         #expect(!count(Self.frame(4), &meter))
     }
 
-    /// RST_STREAM, CONTINUATION
-    @Test(arguments: [3, 9] as [UInt8])
-    func theLibraryBoundsTheOthers(kind: UInt8) {
+    @Test func theLibraryBoundsContinuation() {
         var meter = Self.begun()
-        _ = count((0..<5000).flatMap { _ in Self.frame(kind, [0, 0, 0, 0]) }, &meter)
+        _ = count((0..<5000).flatMap { _ in Self.frame(9, [0, 0, 0, 0]) }, &meter)
         #expect(meter.credit == HTTP2FrameMeter.allowance)
+    }
+
+    /// An upstream may reset each of the streams that were opened there, and no others without end.
+    @Test func requestsPayForResets() {
+        var meter = HTTP2FrameMeter(at: Self.start, isOfClient: false)
+        let reset = Self.frame(3, [0, 0, 0, 7])
+        for _ in 0..<5000 {
+            meter.sentRequest()
+            #expect(count(reset, &meter))
+        }
+        let rest = meter.credit
+        for _ in 0..<rest { #expect(count(reset, &meter)) }
+        #expect(!count(reset, &meter))
     }
 
     @Test func whatIsSentPaysForTwoOfEachKibibyte() {
