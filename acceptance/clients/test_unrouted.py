@@ -259,3 +259,17 @@ def test_explain_says_that_it_passes(passing, other):
     assert said["outcome"] == "tunnelled" and other.url in said["verdict"] and other.count() == 0, said
     done = gateway.run("explain", f"curl -x http://{gateway.place['address']} http://127.0.0.2:{other.port}/")
     assert "Would be refused: 502" in done.stdout and "connect.allow" in done.stdout, done
+
+
+def test_a_name_server_that_says_nothing_of_ipv6_stops_no_connection(names, make_gateway):
+    """Each connection goes by the address that is known, while the same question stays open."""
+    names.addresses, names.silent_v6 = {"slow.test": ["127.0.0.1"]}, {"slow.test"}
+    slow = RecordingOrigin(port=80)
+    place = {"address": f"127.0.0.1:{processes.free_port()}", "intercept": True}
+    place["connect"] = {"unrouted": "tunnel", "allow": ["slow.test"]}
+    gateway = make_gateway({"routes": {"named": {"upstream": "https://routed.test", "auth": BEARER}}}, listeners=[place])
+    gateway.wrapper = names.wrapper()
+    gateway.place = place
+    gateway.start()
+    assert [Client(gateway).ask("http://slow.test/x")[0] for _ in range(30)] == [200] * 30
+    slow.server.shutdown()

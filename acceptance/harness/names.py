@@ -44,12 +44,14 @@ def add_address(address):
 
 
 class NameServer:
-    """Answers for the names in `addresses`, and never for those in `silent`. What it says is good for a second only."""
+    """Answers for the names in `addresses`, and never for those in `silent`, nor of IPv6 for those in `silent_v6`. What it says is
+    good for a second only."""
 
     def __init__(self, folder):
         self.folder = folder
         self.addresses = {}
         self.silent = set()
+        self.silent_v6 = set()
         #: More lines of the resolver's configuration.
         self.options = ""
         #: The names that were asked for, once for each lookup of both kinds of addresses.
@@ -76,7 +78,7 @@ class NameServer:
         name, question, kind = ".".join(labels), query[12 : at + 5], query[at + 1 : at + 3]
         if kind == b"\0\1":
             self.asked.append(name)
-        if name in self.silent:
+        if name in self.silent or kind == b"\0\x1c" and name in self.silent_v6:
             return None
         family = {b"\0\1": socket.AF_INET, b"\0\x1c": socket.AF_INET6}.get(kind)
         found = [

@@ -7,6 +7,7 @@ import threading
 import time
 
 import pytest
+from h2 import events
 from h2.errors import ErrorCodes
 from harness import http2
 from harness.configs import plain_config
@@ -198,3 +199,34 @@ def test_a_client_that_credits_each_kibibyte(served, make_script):
             del rest[:at]
             client.send(both * (owed // 1024))
             owed %= 1024
+
+
+def test_a_client_that_measures_the_round_trip_is_served(served, make_script):
+    """Clients of gRPC send a PING when content comes and none is on its way."""
+
+    def answer(wire, number):
+        wire.head()
+        wire.send(b"HTTP/1.1 200 OK\r\nContent-Length: 5000000\r\n\r\n")
+        for _ in range(1000):
+            wire.send(b"x" * 5000)
+            time.sleep(0.001)
+
+    with contextlib.closing(served(plain_config(make_script(answer))).client()) as client:
+        client.until(lambda: client.settings)
+        pings = [0]
+        is_waiting = [False]
+        take = client.take
+
+        def measure(event):
+            if isinstance(event, events.PingAckReceived):
+                is_waiting[0] = False
+            if isinstance(event, events.DataReceived) and not is_waiting[0]:
+                client.h2.ping(b"8 bytes.")
+                pings[0] += 1
+                is_waiting[0] = True
+            take(event)
+
+        client.take = measure
+        response = client.finish(client.begin())
+        assert response.has_ended and not client.goaways
+        assert pings[0] > 250

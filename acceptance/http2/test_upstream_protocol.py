@@ -1,10 +1,12 @@
 """Which version of HTTP an upstream is spoken to in, and what arrives there."""
 
 import concurrent.futures
+import contextlib
 
 import pytest
 import requests
 from h2.errors import ErrorCodes
+from harness import http2
 from harness.configs import BEARER, CANARY
 
 
@@ -146,3 +148,28 @@ def test_http2_alone_says_that_it_wants_http1(make_http2_origin, start):
     answer = requests.get(gateway.url + "/api/x", timeout=20)
     assert answer.status_code == 502 and answer.json()["code"] == "upstream-invalid-response"
     assert "It wants HTTP/1.1 for this request. Set protocol of the route to http1." in answer.json()["detail"]
+
+
+def test_calls_of_grpc_stay_in_http2(make_secure_http2_origin, start):
+    """What another request of the route has wanted changes nothing for them, and none of them goes by HTTP/1.1."""
+    origin = make_secure_http2_origin("h2", "http/1.1")
+    origin.respond = lambda stream: stream.answer(200, b"ok") if stream.path == "/call" else refuse(stream)
+    gateway = start(origin, "auto", workers=1)
+    assert requests.get(gateway.url + "/api/x", timeout=20).text == "h1"
+    assert requests.get(gateway.url + "/api/call", timeout=20).text == "h1"
+    call = [("content-type", "application/grpc"), ("te", "trailers")]
+    with contextlib.closing(http2.connect(gateway.port)) as client:
+        assert client.ask(*call, method="POST", body=b"\0\0\0\0\0", path="/api/call").body == b"ok"
+        refused = client.ask(*call, method="POST", body=b"\0\0\0\0\0", path="/api/x")
+        assert refused.value("grpc-status") is not None and b"h1" not in refused.body
+    assert len(origin.others) == 2
+
+
+def test_cookies_of_clients_are_never_indexed(make_http2_origin, start_gateway):
+    """All clients of a route share the connection and its table."""
+    origin = make_http2_origin()
+    route = {"upstream": origin.url, "protocol": "http2", "auth": "none", "cookies": "pass"}
+    gateway = start_gateway({"routes": {"api": route}})
+    requests.get(gateway.url + "/api/x", headers={"Cookie": "session=1"}, timeout=20)
+    [stream] = origin.requests
+    assert stream.values("cookie") == ["session=1"] and stream.never_indexed == {"cookie"}

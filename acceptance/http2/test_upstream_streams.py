@@ -296,6 +296,22 @@ def test_settings_and_pings_without_end_close_the_connection(make_http2_origin, 
     assert get(gateway).text == "ok"
 
 
+@pytest.mark.parametrize(
+    "flood",
+    [frame(3, 0, 1, b"\0\0\0\x08"), frame(8, 0, 1, b"\0\0\0\1"), frame(8, 0, 0, b"\0\0\0\1"), frame(0x42, 0, 0, b"")],
+    ids=["reset", "window", "window of the connection", "unknown"],
+)
+def test_frames_without_end_that_answer_nothing_close_the_connection(make_http2_origin, start, flood):
+    origin = make_http2_origin()
+    origin.respond = lambda stream: stream.reset(ErrorCodes.CANCEL) if stream.path == "/reset" else stream.answer(200, b"ok")
+    gateway = start(origin)
+    assert requests.get(gateway.url + "/api/reset", timeout=20).status_code == 502
+    [connection] = origin.connections
+    connection.raw(flood * 5000)
+    assert connection.ended.wait(10)
+    assert requests.get(gateway.url + "/api/x", timeout=20).text == "ok" and len(origin.connections) == 2
+
+
 def test_a_header_list_beyond_the_limit_is_no_response(make_http2_origin, start):
     origin = make_http2_origin()
 

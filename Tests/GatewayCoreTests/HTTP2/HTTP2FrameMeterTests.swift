@@ -16,13 +16,17 @@ struct HTTP2FrameMeterTests {
         return meter
     }
 
+    private static let ping = frame(6, [UInt8](repeating: 0, count: 8))
     private static let windowUpdate = frame(8, [0, 0, 0, 1])
 
     private func count(_ bytes: [UInt8], _ meter: inout HTTP2FrameMeter, after time: Duration = .zero) -> Bool {
         meter.receive(bytes.span, at: { Self.start + time })
     }
 
-    @Test(arguments: [windowUpdate, frame(7, [UInt8](repeating: 0, count: 8)), frame(0x42, [1, 2, 3]), frame(0xFF)])
+    @Test(arguments: [
+        windowUpdate, frame(2, [0, 0, 0, 0, 16]), ping,
+        frame(7, [UInt8](repeating: 0, count: 8)), frame(0x42, [1, 2, 3]), frame(0xFF),
+    ])
     func theyHaveABound(_ frame: [UInt8]) {
         var meter = Self.begun()
         for _ in 0..<HTTP2FrameMeter.allowance { #expect(count(frame, &meter)) }
@@ -48,15 +52,32 @@ struct HTTP2FrameMeterTests {
             }
             #expect(meter.credit == whole.credit)
         }
-        #expect(whole.credit == HTTP2FrameMeter.allowance - 2 + 1 + HTTP2FrameMeter.perRequest)
+        #expect(whole.credit == HTTP2FrameMeter.allowance - 2 + 1 + HTTP2FrameMeter.perMessage)
     }
 
-    /// PING, SETTINGS, PRIORITY, RST_STREAM, CONTINUATION
-    @Test(arguments: [2, 3, 4, 6, 9] as [UInt8])
-    func theLibraryBoundsTheOthers(kind: UInt8) {
+    @Test func settingsCountAsSeveralFrames() {
         var meter = Self.begun()
-        _ = count((0..<5000).flatMap { _ in Self.frame(kind, [0, 0, 0, 0]) }, &meter)
+        for _ in 0..<HTTP2FrameMeter.allowance / HTTP2FrameMeter.settingsCost { #expect(count(Self.frame(4), &meter)) }
+        #expect(!count(Self.frame(4), &meter))
+    }
+
+    @Test func theLibraryBoundsContinuation() {
+        var meter = Self.begun()
+        _ = count((0..<5000).flatMap { _ in Self.frame(9, [0, 0, 0, 0]) }, &meter)
         #expect(meter.credit == HTTP2FrameMeter.allowance)
+    }
+
+    /// An upstream may reset each of the streams that were opened there, and no others without end.
+    @Test func requestsPayForResets() {
+        var meter = HTTP2FrameMeter(at: Self.start, isOfClient: false)
+        let reset = Self.frame(3, [0, 0, 0, 7])
+        for _ in 0..<5000 {
+            meter.sentRequest()
+            #expect(count(reset, &meter))
+        }
+        let rest = meter.credit
+        for _ in 0..<rest { #expect(count(reset, &meter)) }
+        #expect(!count(reset, &meter))
     }
 
     @Test func whatIsSentPaysForTwoOfEachKibibyte() {
@@ -72,6 +93,17 @@ struct HTTP2FrameMeterTests {
         for _ in 0..<10_000 {
             meter.sent(1)
             #expect(count(Self.windowUpdate + Self.windowUpdate, &meter))
+        }
+    }
+
+    /// Clients of gRPC ask for the round trip as often as content comes.
+    @Test func whatIsSentPaysForPing() {
+        var meter = Self.begun()
+        for _ in 0..<10_000 {
+            meter.sent(1)
+            #expect(
+                count(Self.windowUpdate + Self.windowUpdate + Self.ping, &meter)
+            )
         }
     }
 

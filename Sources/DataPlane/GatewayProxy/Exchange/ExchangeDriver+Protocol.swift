@@ -6,8 +6,9 @@ extension ExchangeDriver {
     func chooseProtocol() {
         let request = client.request
         let bytes = request.bytes
+        // What one request has wanted must not take calls of gRPC away from the others of the route: HTTP/1.1 cannot carry them.
         goesByHTTP1 =
-            route.state.http1Demand.holds(at: shared.clock.monotonic())
+            route.state.http1Demand.holds(at: shared.clock.monotonic()) && !isGRPC
             || UpstreamVersionRule.needsHTTP1(
                 request.decoder.head,
                 bytes.readableBytesUInt8Span,
@@ -16,13 +17,19 @@ extension ExchangeDriver {
             )
     }
 
+    private var isGRPC: Bool {
+        let request = client.request
+        let bytes = request.bytes
+        return GRPCStatus.isCall(request.decoder.head, bytes.readableBytesUInt8Span)
+    }
+
     private var mayFallBack: Bool { UpstreamVersionRule.mayFallBack(route.pool.target.version) }
 
     /// The upstream wants HTTP/1.1 for the request (HTTP_1_1_REQUIRED), and has not looked at it.
     ///
     /// - Returns: Whether the request can be sent again in that version.
     func goOnInHTTP1() -> Bool {
-        guard mayFallBack, rules.isHolding, !goesByHTTP1 else { return false }
+        guard mayFallBack, rules.isHolding, !goesByHTTP1, !isGRPC else { return false }
         goesByHTTP1 = true
         route.state.http1Demand.begin(at: shared.clock.monotonic())
         return true

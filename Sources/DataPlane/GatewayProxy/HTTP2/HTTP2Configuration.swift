@@ -4,8 +4,8 @@ import NIOHTTP2
 
 /// What HTTP/2 connections to clients and upstreams allow the peer.
 ///
-/// The library bounds what a peer can make it do: frames that reset streams, PING, SETTINGS, PRIORITY, CONTINUATION and empty
-/// DATA, and errors of streams. It ends the connection of a peer that exceeds a limit.
+/// The library bounds what a peer can make it do: frames that reset streams, CONTINUATION and empty DATA, errors of streams, and
+/// PING, SETTINGS and PRIORITY of an upstream. It ends the connection of a peer that exceeds a limit.
 enum HTTP2Configuration {
     /// What a stream may hold of a request that the upstream has not taken.
     static let streamWindow = 131_072
@@ -27,6 +27,8 @@ enum HTTP2Configuration {
         ]
         // HTTP2RequestHead has all rules, and says which one was broken.
         configuration.headerBlockValidation = .disabled
+        // HTTP2FrameMeter bounds them by what the connection does: a client of gRPC sends PING as often as content comes.
+        configuration.controlFrameRateLimit.windowLength = .zero
         // Some clients write content that is empty.
         configuration.maximumSequentialEmptyDataFrames = 10
         // Frames of a stream that was reset may be on their way.

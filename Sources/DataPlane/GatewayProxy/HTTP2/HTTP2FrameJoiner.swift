@@ -21,7 +21,8 @@ final class HTTP2FrameJoiner: ChannelOutboundHandler {
     }
 
     func write(context: ChannelHandlerContext, data: NIOAny, promise: EventLoopPromise<Void>?) {
-        guard case .byteBuffer(let bytes) = unwrapOutboundIn(data), bytes.readableBytes <= Self.largestCopy else {
+        guard case .byteBuffer(let bytes) = unwrapOutboundIn(data), (1...Self.largestCopy).contains(bytes.readableBytes)
+        else {
             writeJoined(context, nil)
             return context.write(data, promise: promise)
         }

@@ -44,9 +44,10 @@ struct HTTP2RequestFields {
         return size.fits(fields.texts) ? fields : nil
     }
 
-    /// A compressed credential could be guessed bit by bit from the length of what is sent (RFC 7541 section 7.1).
+    /// A compressed credential could be guessed bit by bit from the length of what is sent (RFC 7541 section 7.1). Clients share the
+    /// connection, and the cookies of one could be guessed by another.
     private func isSecret(_ name: String) -> Bool {
-        name == "authorization" || secretNames.contains { $0.elementsEqual(name.utf8) }
+        name == "authorization" || name == "cookie" || secretNames.contains { $0.elementsEqual(name.utf8) }
     }
 
     /// - Parameter section: Trailers of HTTP/1, with the empty line. Those that are too long for a frame are dropped.

@@ -28,6 +28,7 @@ extension HTTP2UpstreamConnection {
         stream.id = id
         stream.sendWindow = SendWindow(peerStreamWindow)
         streams[id] = stream
+        meter.sentRequest()
         write(id, .headers(.init(headers: head, endStream: stream.outgoing.endsHere())))
     }
 
@@ -42,6 +43,7 @@ extension HTTP2UpstreamConnection {
             turn -= bytes.readableBytes
             sendWindow.spend(bytes.readableBytes)
             stream.sendWindow.spend(bytes.readableBytes)
+            meter.sent(bytes.readableBytes)
             write(id, .data(.init(data: .byteBuffer(bytes), endStream: stream.outgoing.endsHere())))
         }
         switch stream.outgoing.takeEnd() {

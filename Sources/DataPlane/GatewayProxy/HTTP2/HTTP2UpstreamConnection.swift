@@ -63,6 +63,7 @@ final class HTTP2UpstreamConnection: ChannelInboundHandler, DeadlineKeeper, Flus
     private var unflushed: [HTTP2UpstreamStream] = []
     /// A PING was sent, and its answer has not come.
     var isProbing = false
+    var meter: HTTP2FrameMeter
     var restsUntil: NIODeadline?
 
     init(
@@ -83,6 +84,8 @@ final class HTTP2UpstreamConnection: ChannelInboundHandler, DeadlineKeeper, Flus
         self.timeouts = timeouts
         self.ready = ready
         timer = DeadlineTimer(queue: pool.deadlines)
+        let now = MonotonicTime(nanoseconds: Int64(clamping: NIODeadline.now().uptimeNanoseconds))
+        meter = HTTP2FrameMeter(at: now, isOfClient: false)
     }
 
     var isOpen: Bool { phase == .open && !isRetired }
@@ -216,12 +219,22 @@ final class HTTP2UpstreamConnection: ChannelInboundHandler, DeadlineKeeper, Flus
         if phase == .opening {
             settle(.failure(.speaksNoHTTP2(origin)))
         } else if !(error is IOError), !(error is NIOSSLError), !(error is ChannelError) {
-            for stream in Array(streams.values) where !stream.hasArrived {
-                if let id = stream.id { forget(stream, id) }
-                stream.fail("It broke a rule of HTTP/2.")
-            }
+            failStreams()
         }
         close()
+    }
+
+    /// The upstream has sent more than it has a use for.
+    func broken() {
+        if phase == .opening { settle(.failure(.speaksNoHTTP2(origin))) } else { failStreams() }
+        close()
+    }
+
+    private func failStreams() {
+        for stream in Array(streams.values) where !stream.hasArrived {
+            if let id = stream.id { forget(stream, id) }
+            stream.fail("It broke a rule of HTTP/2.")
+        }
     }
 
     // MARK: Writing

@@ -22,7 +22,11 @@ final class UnroutedResolver: Resolver, Sendable {
     static func make(for destination: TunnelDestination, on loop: any EventLoop) -> EventLoopFuture<UnroutedResolver> {
         let lookup: UnroutedLookup?
         do throws(UnroutedLookup.TooManyLookups) {
-            lookup = try UnroutedLookup.begin(host: destination.host, client: destination.client)
+            lookup = try UnroutedLookup.begin(
+                host: destination.host,
+                port: destination.port,
+                client: destination.client
+            )
         } catch {
             // On a later turn, as all other answers.
             return loop.submit { throw error }
@@ -76,27 +80,47 @@ final class UnroutedResolver: Resolver, Sendable {
 
 /// One lookup of a server without a route. It holds one of the places for such lookups while it exists.
 ///
-/// A slow name server of such a server must not keep the lookups of routes waiting.
+/// A slow name server of such a server must not keep the lookups of routes waiting. Lookups of one client for one server share a place,
+/// because they share the answers: a server whose second kind of address is long in coming must not use up the places.
 package final class UnroutedLookup: Sendable {
     /// With two questions each, fewer than ``NameLookup`` answers at a time.
     package static let maximum = 48
-    private static let places = Mutex(ClientPlaces())
+    /// Of one client, so that others can open connections beside it. Those without a name are one client.
+    package static let maximumPerClient = 12
+    /// By client, then by server.
+    private static let running = Mutex<[String?: [String: Int]]>([:])
 
     package struct TooManyLookups: Error {}
 
     private let client: String?
+    private let server: String
 
-    private init(for client: String?) { self.client = client }
+    private init(of server: String, for client: String?) { (self.server, self.client) = (server, client) }
 
     /// - Returns: nil for an address, which needs no lookup.
-    package static func begin(host: String, client: String?) throws(TooManyLookups) -> UnroutedLookup? {
+    package static func begin(host: String, port: Int, client: String?) throws(TooManyLookups) -> UnroutedLookup? {
         guard IPAddress(host) == nil else { return nil }
-        let isAdmitted = places.withLock { $0.take(for: client, limit: maximum) }
+        let server = Origin.hostAndPort(host, port)
+        let isAdmitted = running.withLock { running in
+            let own = running[client, default: [:]]
+            let isNew = own[server] == nil
+            let isFull = own.count >= maximumPerClient || running.values.reduce(0) { $0 + $1.count } >= maximum
+            guard !isNew || !isFull else { return false }
+            running[client, default: [:]][server, default: 0] += 1
+            return true
+        }
         guard isAdmitted else { throw TooManyLookups() }
-        return UnroutedLookup(for: client)
+        return UnroutedLookup(of: server, for: client)
     }
 
-    deinit { Self.places.withLock { $0.giveBack(of: client) } }
+    deinit {
+        Self.running.withLock { running in
+            var own = running[client, default: [:]]
+            let rest = own[server, default: 1] - 1
+            own[server] = rest > 0 ? rest : nil
+            running[client] = own.isEmpty ? nil : own
+        }
+    }
 }
 
 /// The addresses of this machine.

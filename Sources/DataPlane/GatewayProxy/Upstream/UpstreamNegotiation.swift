@@ -145,6 +145,7 @@ final class UpstreamNegotiation: ChannelInboundHandler, RemovableChannelHandler,
         let connection = dialer.makeHTTP2Connection(of: pool, id) { done($0.map { .http2($0) }) }
         let frames = HTTP2Configuration.upstreamFrameHandler(connection.limits)
         let joiner = HTTP2FrameJoiner(connection.buffers)
-        try HandOver(from: context, to: [joiner, frames, connection]).finish()
+        let handlers: [any ChannelHandler] = [HTTP2FrameGuard(of: connection), joiner, frames, connection]
+        try HandOver(from: context, to: handlers).finish()
     }
 }
