@@ -157,7 +157,7 @@ def main():
     rounds = options.rounds
     gateway = {"gateway": options.gateway}
     before = os.getloadavg()[0]
-    alone = [] if options.only_plain else extras.micro_benchmarks()
+    alone = [] if options.only_plain or options.only_own else extras.micro_benchmarks()
     began, stolen = time.monotonic(), load.stolen()
     loads = ["c1", "c32", "c256", "c32p", "c256p"]
 
