@@ -204,7 +204,9 @@ final class HTTP2ClientConnection: ChannelDuplexHandler, DeadlineKeeper, Flushab
     /// A GOAWAY that refuses no stream yet. Past the library: without an open stream, that would take the connection for ended, and
     /// refuse requests that are on their way.
     func writeAnnouncement() {
-        guard let frames = try? context?.pipeline.syncOperations.context(handlerType: NIOHTTP2Handler.self) else { return }
+        guard let frames = try? context?.pipeline.syncOperations.context(handlerType: NIOHTTP2Handler.self) else {
+            return
+        }
         hasUnflushed = true
         // The last stream is the largest that there can be, the reason NO_ERROR.
         let goAway: [UInt8] = [0, 0, 8, 7, 0, 0, 0, 0, 0] + [0x7F, 0xFF, 0xFF, 0xFF] + [0, 0, 0, 0]
