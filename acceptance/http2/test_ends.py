@@ -1,6 +1,7 @@
 """How streams and connections end: resets, early answers, losses, drain and reload."""
 
 import contextlib
+import select
 import signal
 import subprocess
 import threading
@@ -161,6 +162,20 @@ def test_drain(served, make_script):
         client.until(lambda: client.goaways)
         go_on.set()
         assert bytes(client.finish(stream).body) == b"abcd"
+        assert set(client.until_end()) == {ErrorCodes.NO_ERROR}
+    assert gateway.process.wait(15) == 0
+
+
+def test_requests_on_their_way_are_served_when_it_stops(served, origin):
+    """No stream is open when it begins to stop: the client has not read yet that no more are taken."""
+    gateway = served()
+    with contextlib.closing(gateway.client()) as client:
+        assert client.ask().status == 200
+        gateway.process.send_signal(signal.SIGTERM)
+        processes.wait_until(lambda: select.select([client.connection], [], [], 0)[0], 10, "it is told")
+        streams = [client.begin() for _ in range(5)]
+        client.finish(*streams)
+        assert [client.responses[stream].status for stream in streams] == [200] * 5
         assert set(client.until_end()) == {ErrorCodes.NO_ERROR}
     assert gateway.process.wait(15) == 0
 

@@ -23,7 +23,7 @@ extension HTTP2ClientConnection {
     func drain() {
         guard phase == .open || phase == .opening else { return }
         phase = .announcing
-        sendGoAway(lastStream: .maxID)
+        writeAnnouncement()
         write(.ping(HTTP2PingData(), ack: false), on: .rootStream)
         flush()
         timer.set(clock.now + timeouts.linger, for: self)

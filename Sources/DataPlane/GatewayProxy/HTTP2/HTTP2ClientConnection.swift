@@ -98,10 +98,8 @@ final class HTTP2ClientConnection: ChannelDuplexHandler, DeadlineKeeper, Flushab
         self.context = context
         writer.open(context, hasDirectSocket: false)
         // More than what waits for a flush: few and large writes cost less.
-        let marks = ChannelOptions.Types.WriteBufferWaterMark(
-            low: 65_536,
-            high: HTTP2ConnectionFlow.maximumUnflushed + 65_536
-        )
+        let high = HTTP2ConnectionFlow.maximumUnflushed + 65_536
+        let marks = ChannelOptions.Types.WriteBufferWaterMark(low: 65_536, high: high)
         try? context.channel.syncOptions?.setOption(.writeBufferWaterMark, value: marks)
         configuration.register(self)
         timer.set(clock.now + timeouts.header, for: self)
@@ -206,6 +204,18 @@ final class HTTP2ClientConnection: ChannelDuplexHandler, DeadlineKeeper, Flushab
         }
         hasUnflushed = true
         context.write(wrapOutboundOut(HTTP2Frame(streamID: stream, payload: payload)), promise: promise)
+    }
+
+    /// A GOAWAY that refuses no stream yet. Past the library: without an open stream, that would take the connection for ended, and
+    /// refuse requests that are on their way.
+    func writeAnnouncement() {
+        guard let frames = try? context?.pipeline.syncOperations.context(handlerType: NIOHTTP2Handler.self) else {
+            return
+        }
+        hasUnflushed = true
+        // The last stream is the largest that there can be, the reason NO_ERROR.
+        let goAway: [UInt8] = [0, 0, 8, 7, 0, 0, 0, 0, 0] + [0x7F, 0xFF, 0xFF, 0xFF] + [0, 0, 0, 0]
+        frames.write(NIOAny(IOData.byteBuffer(ByteBuffer(bytes: goAway))), promise: nil)
     }
 
     /// What was written leaves at the end of the read at hand, or when all that the loop has read is dealt with.
