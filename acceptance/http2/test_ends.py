@@ -131,9 +131,9 @@ def test_a_connection_that_is_too_many(start_gateway, origin, certificate_author
         assert first.ask(scheme="https").status == 200
 
 
-def test_an_old_connection_ends_in_good_order(served, origin):
+def test_an_old_connection_ends_in_good_order(served):
     """The client is told, and what it asked for until it has read that is served."""
-    gateway = served({**plain_config(origin), "limits": {"connection_max_age": "1s"}})
+    gateway = served(connection_max_age="1s")
     with contextlib.closing(gateway.client()) as client:
         assert client.ask().status == 200
         assert client.goaways == []
