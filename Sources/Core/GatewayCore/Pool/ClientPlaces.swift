@@ -10,7 +10,7 @@ package struct ClientPlaces: Sendable {
     ///   - limit: Places of all clients.
     ///   - isShared: There are clients with names.
     /// - Returns: Whether the client has one more place now.
-    package mutating func take(for client: String?, limit: Int, isShared: Bool = true) -> Bool {
+    package mutating func take(for client: String?, limit: Int, isShared: Bool) -> Bool {
         let own = held[client] ?? 0
         guard FairShare.allows(own: own, total: total, limit: limit, isShared: isShared) else { return false }
         held[client] = own + 1

@@ -26,10 +26,7 @@ protocol MeteredConnection: AnyObject {
 extension HTTP2UpstreamConnection: MeteredConnection {
     func admits(_ bytes: ByteBuffer) -> Bool {
         guard phase != .closed else { return false }
-        let isAdmitted = meter.receive(
-            bytes.readableBytesUInt8Span,
-            at: { MonotonicTime(nanoseconds: Int64(clamping: NIODeadline.now().uptimeNanoseconds)) }
-        )
+        let isAdmitted = meter.receive(bytes.readableBytesUInt8Span, at: { MonotonicTime(.now()) })
         if !isAdmitted { broken() }
         return isAdmitted
     }

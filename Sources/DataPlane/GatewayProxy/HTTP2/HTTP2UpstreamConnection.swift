@@ -84,8 +84,7 @@ final class HTTP2UpstreamConnection: ChannelInboundHandler, DeadlineKeeper, Flus
         self.timeouts = timeouts
         self.ready = ready
         timer = DeadlineTimer(queue: pool.deadlines)
-        let now = MonotonicTime(nanoseconds: Int64(clamping: NIODeadline.now().uptimeNanoseconds))
-        meter = HTTP2FrameMeter(at: now, isOfClient: false)
+        meter = HTTP2FrameMeter(at: MonotonicTime(.now()), isOfClient: false)
     }
 
     var isOpen: Bool { phase == .open && !isRetired }
