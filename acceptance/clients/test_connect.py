@@ -18,18 +18,8 @@ from harness import debian, processes
 from harness.configs import BEARER, CANARY
 from harness.http2_origin import server_context
 from harness.https_clients import GIT
-from harness.tls import nginx_over_tls
 
 TOKEN = "token-of-the-laptop-1"
-
-
-@pytest.fixture(scope="session")
-def named_upstream(tmp_path_factory, certificate_authority):
-    """nginx with TLS for the name localhost; wants the canary as its bearer token."""
-    certificate, key = certificate_authority.issue("named", "DNS:localhost,IP:127.0.0.1")
-    nginx = nginx_over_tls(tmp_path_factory.mktemp("nginx"), certificate, key, f"Bearer {CANARY}")
-    yield nginx
-    nginx.stop()
 
 
 def port_of(url):

@@ -16,25 +16,15 @@ from harness import debian, processes
 from harness.configs import BEARER, CANARY
 from harness.gateway import BINARY
 from harness.https_clients import PACKAGES
-from harness.tls import nginx_over_tls
 
 TOKEN = "token-of-the-laptop-1"
 #: Before its other words, a child says which process it is.
 SHOW = "import os, sys; print(os.getpid(), flush=True);"
 
 
-@pytest.fixture(scope="session")
-def secure_upstream(tmp_path_factory, certificate_authority):
-    """nginx with TLS for the name localhost; wants the canary as its bearer token."""
-    certificate, key = certificate_authority.issue("exec", "DNS:localhost,IP:127.0.0.1")
-    nginx = nginx_over_tls(tmp_path_factory.mktemp("nginx"), certificate, key, f"Bearer {CANARY}")
-    yield nginx
-    nginx.stop()
-
-
 @pytest.fixture
-def target(secure_upstream):
-    return f"https://localhost:{secure_upstream.url.rsplit(':', 1)[1]}"
+def target(named_upstream):
+    return f"https://localhost:{named_upstream.url.rsplit(':', 1)[1]}"
 
 
 @pytest.fixture

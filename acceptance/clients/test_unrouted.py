@@ -144,16 +144,22 @@ def test_without_tunnels_it_is_refused(passing, other):
     assert Client(gateway).ask(f"{other.url}/x")[0] == 421 and other.count() == 0
 
 
-def test_the_port_of_http_needs_no_entry(passing, names, make_gateway):
-    """`ports` are those of tunnels."""
-    names.addresses = {"plain.test": ["127.0.0.1"]}
-    plain = RecordingOrigin(port=80)
+def allowing(name, names, make_gateway):
+    """A gateway that passes plain requests to that name, and has the default of `ports`."""
     place = {"address": f"127.0.0.1:{processes.free_port()}", "intercept": True}
-    place["connect"] = {"unrouted": "tunnel", "allow": ["plain.test"]}
+    place["connect"] = {"unrouted": "tunnel", "allow": [name]}
     gateway = make_gateway({"routes": {"named": {"upstream": "https://routed.test", "auth": BEARER}}}, listeners=[place])
     gateway.wrapper = names.wrapper()
     gateway.place = place
     gateway.start()
+    return gateway
+
+
+def test_the_port_of_http_needs_no_entry(passing, names, make_gateway):
+    """`ports` are those of tunnels."""
+    names.addresses = {"plain.test": ["127.0.0.1"]}
+    plain = RecordingOrigin(port=80)
+    gateway = allowing("plain.test", names, make_gateway)
     assert Client(gateway).ask("http://plain.test/x")[0] == 200
     assert plain.last().value("host") == "plain.test"
     plain.server.shutdown()
@@ -265,11 +271,6 @@ def test_a_name_server_that_says_nothing_of_ipv6_stops_no_connection(names, make
     """Each connection goes by the address that is known, while the same question stays open."""
     names.addresses, names.silent_v6 = {"slow.test": ["127.0.0.1"]}, {"slow.test"}
     slow = RecordingOrigin(port=80)
-    place = {"address": f"127.0.0.1:{processes.free_port()}", "intercept": True}
-    place["connect"] = {"unrouted": "tunnel", "allow": ["slow.test"]}
-    gateway = make_gateway({"routes": {"named": {"upstream": "https://routed.test", "auth": BEARER}}}, listeners=[place])
-    gateway.wrapper = names.wrapper()
-    gateway.place = place
-    gateway.start()
+    gateway = allowing("slow.test", names, make_gateway)
     assert [Client(gateway).ask("http://slow.test/x")[0] for _ in range(30)] == [200] * 30
     slow.server.shutdown()
