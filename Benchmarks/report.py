@@ -64,9 +64,14 @@ OWN_WORDS = {
 TLS_TITLE = "TLS clients, TLS upstream, a certificate of the local authority, one worker"
 
 
-def own_table(results):
+def own_table(results, rounds):
     """Of loads without turns: what the gateway needs of each peer's CPU time."""
-    lines = [OWN_HEADER]
+    lines = [
+        f"Measured on {datetime.date.today().isoformat()}, one proxy after the other, {rounds} rounds of {SECONDS} s. `gateway's of it` is the",
+        "gateway's CPU over that of the proxy.",
+        "",
+        OWN_HEADER,
+    ]
     for scenario in dict.fromkeys(scenario for scenario, _ in results):
         for name in ORDER:
             row = results.get((scenario, name))
@@ -85,9 +90,9 @@ def own_sections(gateway, rounds):
     one = http2.compare(gateway, loads, ["nginx", "haproxy", "envoy"], rounds, SECONDS)
     both = http2.compare(gateway, loads[:3], ["haproxy", "envoy"], rounds, SECONDS, both=True)
     secured = http2.compare_tls(gateway, ["nginx", "mitmproxy"], rounds, SECONDS)
-    yield "HTTP/2 clients, HTTP/1.1 upstream, one worker", own_table(one)
-    yield "HTTP/2 on both sides, one worker", own_table(both)
-    yield TLS_TITLE, own_table(secured)
+    yield "HTTP/2 clients, HTTP/1.1 upstream, one worker", own_table(one, rounds)
+    yield "HTTP/2 on both sides, one worker", own_table(both, rounds)
+    yield TLS_TITLE, own_table(secured, rounds)
 
 
 def version(name, path):
