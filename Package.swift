@@ -115,10 +115,12 @@ let package = Package(
             [
                 "GatewayCore", "GatewayFiles", "GatewayStrategies", "GatewayTokenKeeper", "GatewayYAML",
                 "GatewayTokenClient", "GatewayTokenStores", "GatewayAudit", "GatewayAdmin", "GatewayProxy",
-                "GatewayLocalAuthority", "GatewaySandbox",
+                "GatewayLocalAuthority", "GatewaySandbox", "CPresets",
                 crypto, httpClient, nioHTTP1, lifecycle, unixSignals, logging, metrics,
             ] + nio
         ),
+        // The YAML files of the presets, as bytes of the program.
+        .target(name: "CPresets", path: "Sources/App/CPresets", exclude: ["presets"]),
         // Linked, never imported: it keeps 34 MB of languages and calendars out of the program (docs/adr/0069).
         .target(name: "CICUData", path: "Sources/App/CICUData"),
         .executableTarget(

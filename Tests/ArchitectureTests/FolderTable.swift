@@ -29,6 +29,7 @@ enum FolderTable {
         [
             "HTTP1": ["Addresses", "HTTP", "Text"],
             "HTTP2": ["HTTP", "Text", "Time"],
+            "Presets": ["Config", "Secrets", "Time"],
             "Rejections": ["HTTP", "Text", "Time"],
             "Tracing": ["HTTP", "Text", "Time"],
         ],
@@ -47,7 +48,7 @@ enum FolderTable {
         ],
         [
             "Decoding": [
-                "Addresses", "Audit", "Auth", "Config", "Credentials", "HTTP", "Plan", "Secrets", "Text", "Time",
+                "Addresses", "Audit", "Auth", "Config", "Credentials", "HTTP", "Plan", "Presets", "Secrets", "Text", "Time",
                 "Tokens",
             ],
             "Routing": ["Addresses", "Plan", "Text"],

@@ -29,7 +29,7 @@ enum ImportTable {
 
         // Where siblings meet.
         "GatewayRuntime": adapter + siblings + nio + platform + [
-            "GatewayFiles", "AsyncHTTPClient", "Crypto", "NIOHTTP1", "ServiceLifecycle", "UnixSignals", "Metrics",
+            "GatewayFiles", "AsyncHTTPClient", "Crypto", "NIOHTTP1", "ServiceLifecycle", "UnixSignals", "Metrics", "CPresets",
         ],
         "authgateway": ["GatewayRuntime", "ArgumentParser"] + foundation + platform,
 

@@ -33,7 +33,14 @@ extension ConfigLoader {
                 renderer: renderer
             )
         }
-        let decoding = PlanDecoder.decode(document, after: loading.diagnostics, catalog: catalog, secrets: secrets)
+        let own = ownPresets(of: document)
+        let decoding = PlanDecoder.decode(
+            document,
+            after: loading.diagnostics + own.diagnostics,
+            catalog: catalog,
+            presets: presets.overridden(by: own.library),
+            secrets: secrets
+        )
         let hidden = loading.secretSpans.union(decoding.secretSpans)
         let renderer = DiagnosticRenderer(files: loading.files, hiding: hidden)
         return ConfigOutcome(

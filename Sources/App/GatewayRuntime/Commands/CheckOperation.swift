@@ -49,14 +49,15 @@ package struct CheckOperation: Sendable {
         let files = RecordingConfigFiles()
         // A program with a `ttl` is asked once, as `run` does it.
         let secrets = RecordingSecretSource(SystemSecretSource(), in: files, remembering: [:])
-        return ConfigLoader(files: files, strictModes: strictModes) { secrets.environment($0) }
+        return ConfigLoader(files: files, presets: .builtIn, strictModes: strictModes) { secrets.environment($0) }
             .plan(at: path, catalog: .builtIn, secrets: secrets)
     }
 
     /// A variable that is set counts; one that is not has a value that nothing is said about.
     private func readWithoutSecrets() -> ConfigOutcome {
         let variables = SystemSecretSource()
-        let loader = ConfigLoader(files: SystemConfigFiles(), placeholder: "unset", strictModes: strictModes) {
+        let files = SystemConfigFiles()
+        let loader = ConfigLoader(files: files, presets: .builtIn, placeholder: "unset", strictModes: strictModes) {
             variables.environment($0)
         }
         return loader.plan(at: path, catalog: .builtIn, secrets: UnreadSecrets())

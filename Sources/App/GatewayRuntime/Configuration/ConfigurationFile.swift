@@ -46,7 +46,7 @@ package struct ConfigurationFile: Sendable {
     ) throws(CommandFailure) {
         let system = SystemSecretSource(overlay: overlay)
         let secrets = RecordingSecretSource(system, in: files, remembering: remembered)
-        let loader = ConfigLoader(files: files, strictModes: strictModes) { secrets.environment($0) }
+        let loader = ConfigLoader(files: files, presets: .builtIn, strictModes: strictModes) { secrets.environment($0) }
         let outcome = loader.plan(at: path, catalog: .builtIn, secrets: secrets)
         let report = outcome.report(consequence: consequence)
         guard let plan = outcome.plan else { throw CommandFailure(.configuration, report) }

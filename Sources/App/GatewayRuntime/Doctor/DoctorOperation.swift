@@ -55,7 +55,7 @@ package struct DoctorOperation: Sendable {
     private func readConfiguration() -> (Plan?, [DoctorFinding]) {
         let files = RecordingConfigFiles()
         let secrets = RecordingSecretSource(SystemSecretSource(), in: files, remembering: [:])
-        let outcome = ConfigLoader(files: files) { secrets.environment($0) }
+        let outcome = ConfigLoader(files: files, presets: .builtIn) { secrets.environment($0) }
             .plan(at: path, catalog: .builtIn, secrets: secrets)
         let findings = ConfigurationRule.findings(
             of: outcome.report,

@@ -8,6 +8,7 @@ extension CredentialDecoder {
 
     mutating func decodeAuth(of route: ConfigFields, named name: String) -> Authentication? {
         guard route.has("auth"), let node = route.node("auth") else {
+            guard !route.has("preset") else { return nil }
             route.reportAbsence(of: "auth", hint: "; write \"auth: none\" to forward without a credential")
             return nil
         }

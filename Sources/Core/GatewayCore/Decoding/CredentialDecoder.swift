@@ -161,7 +161,10 @@ struct CredentialDecoder {
 
     func decode(_ fields: ConfigFields, name: String, at span: SourceSpan) -> CredentialPlan? {
         fields.explain(Self.strategyMeanings)
+        let hasPreset = fields.readPreset()
         guard fields.has("strategy") else {
+            // Why the preset could not be used has been reported.
+            guard !hasPreset else { return nil }
             fields.missingOrMisspelt("strategy")
             return nil
         }

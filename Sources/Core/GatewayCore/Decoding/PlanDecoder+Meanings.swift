@@ -8,6 +8,11 @@ extension PlanDecoder {
             type: "a path, or a list of paths",
             example: "conf.d/*.yaml"
         ),
+        "presets": KeyMeaning(
+            "A folder with presets of your own: *.yaml files. They replace built-in ones of the same name.",
+            type: "a path",
+            example: "./presets"
+        ),
         "state_directory": KeyMeaning(
             "The folder for tokens, keys, the audit log and the admin token. It is created with mode 0700.",
             default: "./state",

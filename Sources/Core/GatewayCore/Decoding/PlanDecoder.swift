@@ -10,15 +10,19 @@ package struct PlanDecoding: Sendable {
 
 /// Checks a configuration document and makes a plan of it.
 package enum PlanDecoder {
-    /// - Parameter earlier: What loading has found already. What decoding says about the same place is left out.
+    /// - Parameters:
+    ///   - earlier: What loading has found already. What decoding says about the same place is left out.
+    ///   - presets: What `preset` can name.
     package static func decode(
         _ document: ConfigDocument,
         after earlier: [ConfigDiagnostic] = [],
         catalog: StrategyCatalog,
-        secrets: any SecretSource,
-        recorder: KeyRecorder? = nil
+        presets: PresetLibrary = PresetLibrary(),
+        secrets: any SecretSource
     ) -> PlanDecoding {
-        let context = ConfigContext(document: document, secrets: secrets, recorder: recorder)
+        let expansion = PresetExpansion.expand(document, with: presets, secrets: secrets)
+        let earlier = earlier + expansion.diagnostics
+        let context = ConfigContext(document: expansion.document, secrets: secrets)
         let plan = ConfigFields(document.root, path: .root, context: context).flatMap { root($0, catalog) }
         let found = earlier.prefix(1000)
         let new = context.diagnostics.filter { diagnostic in !found.contains { diagnostic.isSaid(by: $0) } }
@@ -27,12 +31,25 @@ package enum PlanDecoder {
         return PlanDecoding(plan: isFaulty ? nil : plan, diagnostics: all, secretSpans: context.secretSpans)
     }
 
+    /// Asks for every key, for the schema.
+    static func explore(
+        _ document: ConfigDocument,
+        catalog: StrategyCatalog,
+        secrets: any SecretSource,
+        recorder: KeyRecorder
+    ) {
+        let context = ConfigContext(document: document, secrets: secrets, recorder: recorder)
+        _ = ConfigFields(document.root, path: .root, context: context).flatMap { root($0, catalog) }
+    }
+
     private static func root(_ fields: ConfigFields, _ catalog: StrategyCatalog) -> Plan? {
         // Of a file with secrets that is included, or no configuration at all, the values are not shown.
         fields.hidesUnknownValues = true
         fields.explain(meanings)
         defer { fields.refuseUnknownKeys() }
         version(fields)
+        // Read by what loads the configuration.
+        _ = fields.filePath("presets")
         let stateDirectory = stateDirectory(fields)
         let workers = workers(fields)
         let sendsProxyStatus = fields.bool("proxy_status") ?? true

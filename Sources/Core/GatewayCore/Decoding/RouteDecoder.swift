@@ -43,6 +43,7 @@ enum RouteDecoder {
     ) -> RoutePlan? {
         fields.explain(meanings)
         fields.hints = StandardNames.routeKeys
+        fields.readPreset()
         let upstream = upstream(fields)
         if let upstream { match.checkUpstreamPath(below: upstream.path, in: fields) }
         let auth = credentials.decodeAuth(of: fields, named: name)
@@ -104,7 +105,8 @@ enum RouteDecoder {
     private static func upstream(_ fields: ConfigFields) -> UpstreamURL? {
         let allowsPlaintext = fields.bool("allow_plaintext") ?? false
         guard fields.has("upstream") else {
-            fields.missing("upstream")
+            // Why a preset could not be used has been reported.
+            if !fields.has("preset") { fields.missing("upstream", orAnother: true) }
             return nil
         }
         guard let text = fields.string("upstream") else { return nil }

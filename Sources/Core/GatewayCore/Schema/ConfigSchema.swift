@@ -21,7 +21,7 @@ package enum ConfigSchema {
         SchemaProbe.explore { document, recorder in
             let file = ConfigDocument.File(name: "", directory: "/", lines: [])
             let whole = ConfigDocument(files: [file], root: document)
-            _ = PlanDecoder.decode(whole, catalog: catalog, secrets: ProbeSecrets(), recorder: recorder)
+            PlanDecoder.explore(whole, catalog: catalog, secrets: ProbeSecrets(), recorder: recorder)
         }
     }
 

@@ -1,0 +1,38 @@
+import GatewayCore
+import GatewayYAML
+
+/// What `presets` does.
+package enum PresetOperation {
+    /// - Parameter search: Words that a preset has to have; all presets without them.
+    package static func list(_ search: [String], configuration: String, asJSON: Bool) throws(CommandFailure) -> String {
+        let found = library(of: configuration).matches(search.joined(separator: " "))
+        if asJSON { return try JSONText.pretty(found) }
+        guard !found.isEmpty else {
+            let words = LogText.clean(search.joined(separator: " "))
+            throw CommandFailure(.failed, "no preset has \"\(words)\"; `authgateway presets` lists all")
+        }
+        var table = TextTable("PRESET", "SERVICE", "DOCUMENTATION READ")
+        for preset in found { table.add(preset.name, preset.title, preset.read ?? "unverified") }
+        return table.text
+    }
+
+    package static func show(_ name: String, configuration: String, asJSON: Bool) throws(CommandFailure) -> String {
+        let library = library(of: configuration)
+        guard let preset = library[name] else {
+            let names = library.presets.map(\.name)
+            let hint = Suggestion.hint(for: name, in: names)
+            let advice = hint.isEmpty ? "; `authgateway presets` lists them" : hint
+            throw CommandFailure(.failed, "no preset is named \"\(LogText.clean(name))\"\(advice)")
+        }
+        return asJSON ? try JSONText.pretty(preset) : preset.text
+    }
+
+    /// The built-in presets, and those of the configuration if there is one.
+    private static func library(of configuration: String) -> PresetLibrary {
+        let loader = ConfigLoader(files: SystemConfigFiles(), presets: .builtIn, placeholder: "unset") {
+            Console.environment($0)
+        }
+        guard let document = loader.load(configuration).document else { return .builtIn }
+        return PresetLibrary.builtIn.overridden(by: loader.ownPresets(of: document).library)
+    }
+}

@@ -1,0 +1,25 @@
+extension ConfigFields {
+    /// Knows the keys that ``PresetExpansion`` has replaced.
+    ///
+    /// - Returns: Whether a preset is named.
+    @discardableResult
+    func readPreset() -> Bool {
+        explain(PresetExpansion.meanings)
+        _ = fields("with")?.chosenNames()
+        return string("preset") != nil
+    }
+}
+
+extension PresetExpansion {
+    static let meanings: [String: KeyMeaning] = [
+        "preset": KeyMeaning(
+            "A service that is known by name. It brings the keys that are not written here; authgateway presets lists them.",
+            example: "github"
+        ),
+        "with": KeyMeaning(
+            "The parameters of the preset; authgateway presets show NAME lists them.",
+            type: "a mapping",
+            example: "{domain: example.okta.com}"
+        ),
+    ]
+}

@@ -1,0 +1,41 @@
+extension Preset {
+    /// What `authgateway presets show` prints.
+    package var text: String {
+        var text = "\(name): \(title)\n\n"
+        text += "  documentation:  \(documentation)\n"
+        text += "  read:           \(read ?? "unverified")\n"
+        if let note { text += "  note:           \(note)\n" }
+        for need in needs {
+            text += "\n  \(need.variable)\n    \(need.text)\n"
+            if let page = need.page { text += "    \(page)\n" }
+        }
+        for parameter in parameters {
+            let standard = parameter.standard.map { " (default: \($0))" } ?? ""
+            text += "\n  with.\(parameter.name)\(standard)\n    \(parameter.text), for example \(parameter.example)\n"
+        }
+        let examples = parameters.filter { $0.standard == nil }.map { ($0.name, $0.example) }
+        let entries = PresetEntries(self, as: name, parameters: Dictionary(uniqueKeysWithValues: examples))
+        let lines = entries.text.split(separator: "\n").map { "    \($0)\n" }.joined()
+        return text + "\n  In gateway.yaml, as `authgateway add \(name)` writes it:\n\n" + lines
+    }
+}
+
+/// As `authgateway presets --json` prints it.
+extension Preset: Encodable {
+    private enum CodingKeys: String, CodingKey {
+        case name, title, words, documentation = "docs", read, note, parameters, needs = "secrets", routes
+    }
+
+    package func encode(to encoder: any Encoder) throws {
+        var container = encoder.container(keyedBy: CodingKeys.self)
+        try container.encode(name, forKey: .name)
+        try container.encode(title, forKey: .title)
+        try container.encode(words, forKey: .words)
+        try container.encode(documentation, forKey: .documentation)
+        try container.encode(read ?? "unverified", forKey: .read)
+        try container.encodeIfPresent(note, forKey: .note)
+        try container.encode(parameters, forKey: .parameters)
+        try container.encode(needs, forKey: .needs)
+        try container.encode(routes.map(\.name), forKey: .routes)
+    }
+}

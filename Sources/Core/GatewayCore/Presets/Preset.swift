@@ -1,0 +1,78 @@
+/// A service that is known by name: its hosts, how it authenticates, and what secret to bring.
+///
+/// `preset: NAME` in a credential or a route stands for the keys that are here (``PresetExpansion``).
+package struct Preset: Hashable, Sendable {
+    /// A word in the texts of the preset that the configuration fills in, written `${NAME}` there.
+    package struct Parameter: Hashable, Encodable, Sendable {
+        package let name: String
+        /// What it is, for people.
+        package let text: String
+        package let example: String
+        /// nil: the configuration has to say it.
+        package let standard: String?
+
+        private enum CodingKeys: String, CodingKey { case name, text = "what", example, standard = "default" }
+    }
+
+    /// An environment variable that the preset reads a secret from, unless the configuration names another source.
+    package struct Need: Hashable, Encodable, Sendable {
+        package let variable: String
+        /// What kind of secret, for people.
+        package let text: String
+        /// The page where a person gets it.
+        package let page: String?
+
+        private enum CodingKeys: String, CodingKey { case variable, text = "what", page = "where" }
+    }
+
+    /// A route of the service. The first one is what `preset: NAME` means in a route.
+    package struct Route: Hashable, Sendable {
+        package let name: String
+        package let node: ConfigNode
+    }
+
+    package let name: String
+    package let title: String
+    /// Other words that people look for it with.
+    package let words: [String]
+    /// The page that the preset was made from.
+    package let documentation: String
+    /// When that page was read, as `2026-11-26`; nil when it was not.
+    package let read: String?
+    package let parameters: [Parameter]
+    package let needs: [Need]
+    /// What a person should know before using it.
+    package let note: String?
+    package let credential: ConfigNode
+    package let routes: [Route]
+
+    /// - Parameter name: nil for the first route.
+    package func route(_ name: String?) -> Route? {
+        guard let name else { return routes.first }
+        return routes.first { $0.name == name }
+    }
+}
+
+/// The presets that a configuration can name.
+package struct PresetLibrary: Hashable, Sendable {
+    /// In the order of their names.
+    package let presets: [Preset]
+
+    package init(_ presets: [Preset] = []) { self.presets = presets.sorted { $0.name < $1.name } }
+
+    package subscript(name: String) -> Preset? { presets.first { $0.name == name } }
+
+    /// Those of `other` replace presets of the same name.
+    package func overridden(by other: Self) -> Self {
+        Self(presets.filter { other[$0.name] == nil } + other.presets)
+    }
+
+    /// The presets that have every word of `search` in their name, title or other words.
+    package func matches(_ search: String) -> [Preset] {
+        let words = search.lowercased().split(separator: " ")
+        return presets.filter { preset in
+            let text = ([preset.name, preset.title] + preset.words).joined(separator: " ").lowercased()
+            return words.allSatisfy { text.contains($0) }
+        }
+    }
+}

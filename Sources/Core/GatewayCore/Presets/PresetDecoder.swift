@@ -1,0 +1,94 @@
+/// Reads presets: a mapping of names to what ``Preset`` holds.
+package enum PresetDecoder {
+    /// - Returns: Those without a mistake; the mistakes are reported.
+    package static func decode(_ root: ConfigNode, context: ConfigContext) -> [Preset] {
+        guard let fields = ConfigFields(root, path: .root, context: context) else { return [] }
+        return fields.named().compactMap { name, entry in
+            guard let own = fields.named(entry, path: fields.path.appending(name)) else { return nil }
+            defer { own.refuseUnknownKeys() }
+            return preset(own, name: name)
+        }
+    }
+
+    private static func preset(_ fields: ConfigFields, name: String) -> Preset? {
+        let before = fields.context.errorCount
+        let title = fields.requiredString("title")
+        let words = fields.strings("words") ?? []
+        let documentation = fields.requiredString("docs")
+        let read = read(fields)
+        let parameters = (fields.fields("parameters")).map(parameters) ?? []
+        let needs = (fields.fields("secrets")).map(needs) ?? []
+        let note = fields.string("note")
+        let credential = mapping("credential", needing: "strategy", of: fields)
+        let routes = (fields.fields("routes")).map(routes) ?? []
+        if routes.isEmpty { fields.missing("routes") }
+        guard let title, let documentation, let credential, fields.context.errorCount == before else { return nil }
+        let named = ([credential] + routes.map(\.node)).reduce(into: Set()) {
+            $0.formUnion(PresetTemplate.parameters(of: $1))
+        }
+        let declared = Set(parameters.map(\.name))
+        for name in named.symmetricDifference(declared).sorted() {
+            let fault = declared.contains(name) ? "nothing uses the parameter" : "no parameter has the name"
+            fields.error("parameters", "\(fault) \"\(name)\"")
+        }
+        guard named == declared else { return nil }
+        return Preset(
+            name: name,
+            title: title,
+            words: words,
+            documentation: documentation,
+            read: read,
+            parameters: parameters,
+            needs: needs,
+            note: note,
+            credential: credential,
+            routes: routes
+        )
+    }
+
+    /// - Returns: nil for `unverified`.
+    private static func read(_ fields: ConfigFields) -> String? {
+        guard let text = fields.requiredString("read"), text != "unverified" else { return nil }
+        let isDate = text.utf8.count == 10 && UnixTime(rfc3339: "\(text)T00:00:00Z") != nil
+        if !isDate { fields.error("read", "expected a date such as 2026-11-26, or unverified") }
+        return text
+    }
+
+    private static func parameters(_ fields: ConfigFields) -> [Preset.Parameter] {
+        fields.named().compactMap { name, entry in
+            guard let own = fields.named(entry, path: fields.path.appending(name)) else { return nil }
+            defer { own.refuseUnknownKeys() }
+            let standard = own.string("default")
+            guard let text = own.requiredString("what"), let example = own.requiredString("example") else { return nil }
+            return Preset.Parameter(name: name, text: text, example: example, standard: standard)
+        }
+    }
+
+    private static func needs(_ fields: ConfigFields) -> [Preset.Need] {
+        fields.named().compactMap { name, entry in
+            guard let own = fields.named(entry, path: fields.path.appending(name)) else { return nil }
+            defer { own.refuseUnknownKeys() }
+            let page = own.string("where")
+            return own.requiredString("what").map { Preset.Need(variable: name, text: $0, page: page) }
+        }
+    }
+
+    private static func routes(_ fields: ConfigFields) -> [Preset.Route] {
+        fields.named().compactMap { name, _ in
+            mapping(name, needing: "upstream", of: fields).map { Preset.Route(name: name, node: $0) }
+        }
+    }
+
+    /// A mapping that is decoded where the preset is used.
+    private static func mapping(_ key: String, needing needed: String, of fields: ConfigFields) -> ConfigNode? {
+        guard let own = fields.fields(key) else {
+            fields.missing(key)
+            return nil
+        }
+        guard own.has(needed) else {
+            own.missing(needed)
+            return nil
+        }
+        return fields.node(key)
+    }
+}

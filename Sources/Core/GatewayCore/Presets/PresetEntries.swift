@@ -1,0 +1,78 @@
+/// What `authgateway add` writes for a preset: entries of `credentials` and `routes`, as lines of YAML.
+package struct PresetEntries: Equatable, Sendable {
+    package struct Entry: Equatable, Sendable {
+        package let name: String
+        /// Of its value, without indentation.
+        package let lines: [String]
+    }
+
+    package let credential: Entry
+    package let routes: [Entry]
+
+    /// - Parameters:
+    ///   - name: Of the credential and of the first route; the others get it with their own name behind it.
+    ///   - parameters: Values of parameters; those without one are left to their defaults.
+    ///   - sources: Where secrets come from, in YAML, by the variable that the preset would read.
+    package init(
+        _ preset: Preset,
+        as name: String,
+        parameters: [String: String] = [:],
+        sources: [String: String] = [:]
+    ) {
+        let with = preset.parameters.compactMap { parameter in
+            parameters[parameter.name].map { "\(parameter.name): \(Self.scalar($0))" }
+        }
+        let parameterLines = with.isEmpty ? [] : ["with: {\(with.joined(separator: ", "))}"]
+        let secrets = preset.secretKeys.map { key in
+            "\(key.name): \(sources[key.variable] ?? "{env: \(key.variable)}")"
+        }
+        credential = Entry(name: name, lines: ["preset: \(preset.name)"] + parameterLines + secrets)
+        routes = preset.routes.enumerated().map { index, route in
+            let isFirst = index == 0
+            let used = PresetTemplate.parameters(of: route.node)
+            return Entry(
+                name: isFirst ? name : "\(name)-\(route.name)",
+                lines: ["preset: \(preset.name)\(isFirst ? "" : "/\(route.name)")"]
+                    + (used.isEmpty ? [] : parameterLines) + ["auth: \(name)"]
+            )
+        }
+    }
+
+    /// The entries as they stand in a file.
+    package var text: String {
+        func lines(_ entry: Entry) -> [String] { ["  \(entry.name):"] + entry.lines.map { "    \($0)" } }
+        let all = ["credentials:"] + lines(credential) + ["routes:"] + routes.flatMap(lines)
+        return all.map { $0 + "\n" }.joined()
+    }
+
+    /// Quoted where YAML would read something else than a text.
+    private static func scalar(_ text: String) -> String {
+        let isPlain = text.utf8.allSatisfy { byte in
+            switch byte {
+            case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+                UInt8(ascii: "0")...UInt8(ascii: "9"):
+                true
+            case UInt8(ascii: "."), UInt8(ascii: "-"), UInt8(ascii: "_"), UInt8(ascii: "/"): true
+            default: false
+            }
+        }
+        let hasLetter = text.utf8.first.map { $0 > 0x40 } ?? false
+        if isPlain, hasLetter, !["true", "false", "null", "yes", "no", "on", "off"].contains(text.lowercased()) {
+            return text
+        }
+        return "\"\(text.replacing("\\", with: "\\\\").replacing("\"", with: "\\\""))\""
+    }
+}
+
+extension Preset {
+    /// The keys of the credential that read an environment variable.
+    var secretKeys: [(name: String, variable: String)] {
+        guard case .mapping(let entries) = credential.content else { return [] }
+        return entries.compactMap { entry in
+            guard case .mapping(let source) = entry.value.content, source.count == 1, source[0].key == "env",
+                case .scalar(let variable) = source[0].value.content
+            else { return nil }
+            return (entry.key, variable.text)
+        }
+    }
+}

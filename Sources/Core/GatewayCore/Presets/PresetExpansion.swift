@@ -1,0 +1,213 @@
+/// Puts the keys of presets in the place of `preset: NAME`, before a configuration is decoded.
+///
+/// Keys that the configuration has itself stay. What the preset adds carries the place of its name, so problems with it are
+/// reported there. `preset` and `with` remain, for the decoders to know.
+package struct PresetExpansion {
+    private let library: PresetLibrary
+    private let context: ConfigContext
+
+    /// - Returns: The document that says itself what its presets say, and what is wrong with them.
+    package static func expand(
+        _ document: ConfigDocument,
+        with library: PresetLibrary,
+        secrets: any SecretSource
+    ) -> (document: ConfigDocument, diagnostics: [ConfigDiagnostic]) {
+        let context = ConfigContext(document: document, secrets: secrets)
+        var root = document.root
+        Self(library: library, context: context).apply(to: &root)
+        return (ConfigDocument(files: document.files, root: root), context.diagnostics)
+    }
+
+    private func apply(to root: inout ConfigNode) {
+        change("credentials", of: &root, path: .root) { credentials, path in
+            changeEach(of: &credentials, path: path, expandCredential)
+        }
+        change("routes", of: &root, path: .root) { routes, path in
+            changeEach(of: &routes, path: path, expandRoute)
+        }
+    }
+
+    // MARK: One mapping
+
+    private func expandCredential(_ node: inout ConfigNode, path: ConfigPath) {
+        guard let use = use(in: node, path: path) else { return }
+        guard use.reference.route == nil else {
+            let advice = "a credential takes the preset itself: \"\(use.preset.name)\""
+            return context.error(advice, at: use.span, path: path.appending("preset"))
+        }
+        add(use.preset.credential, to: &node, use, path: path)
+    }
+
+    private func expandRoute(_ node: inout ConfigNode, path: ConfigPath) {
+        guard let use = use(in: node, path: path) else {
+            // The credential alone may come from a preset.
+            return change("auth", of: &node, path: path, expandCredential)
+        }
+        guard let route = use.preset.route(use.reference.route) else {
+            let names = use.preset.routes.dropFirst().map { "\"\(use.preset.name)/\($0.name)\"" }
+            let known = names.isEmpty ? "it has only one" : "it has \(names.joined(separator: ", "))"
+            return context.error("the preset has no such route; \(known)", at: use.span, path: path.appending("preset"))
+        }
+        add(route.node, to: &node, use, path: path)
+        guard let auth = node.entry("auth"), !auth.value.isNull else {
+            return node.set("auth", to: filled(use.preset.credential, use), at: use.span)
+        }
+        // A mapping that names neither a strategy nor a credential completes that of the preset.
+        guard case .mapping = auth.value.content, !auth.value.has(["strategy", "credential", "preset"]) else {
+            return change("auth", of: &node, path: path, expandCredential)
+        }
+        change("auth", of: &node, path: path) { own, path in add(use.preset.credential, to: &own, use, path: path) }
+    }
+
+    private func filled(_ template: ConfigNode, _ use: Use) -> ConfigNode {
+        PresetTemplate(values: use.values, span: use.span).filled(template)
+    }
+
+    private func add(_ template: ConfigNode, to node: inout ConfigNode, _ use: Use, path: ConfigPath) {
+        guard case .mapping(let added) = filled(template, use).content, case .mapping(var entries) = node.content else {
+            return
+        }
+        for entry in added {
+            guard let own = entries.first(where: { $0.key == entry.key }) else {
+                entries.append(entry)
+                continue
+            }
+            guard entry.key == "strategy" else { continue }
+            let advice = "the preset says it; remove this, or \"preset\""
+            context.error(advice, at: own.keySpan, path: path.appending("strategy"))
+        }
+        node.content = .mapping(entries)
+    }
+
+    // MARK: The preset and its parameters
+
+    private struct Use {
+        let preset: Preset
+        let reference: PresetReference
+        let values: [String: ConfigNode.Scalar]
+        let span: SourceSpan
+    }
+
+    /// - Returns: nil without a preset, and where it cannot be used, which is reported.
+    private func use(in node: ConfigNode, path: ConfigPath) -> Use? {
+        guard let entry = node.entry("preset"), !entry.value.isNull else { return nil }
+        let place = path.appending("preset")
+        guard case .scalar(let scalar) = entry.value.content else {
+            context.error(
+                "expected the name of a preset, found \(entry.value.kindName)",
+                at: entry.value.span,
+                path: place
+            )
+            return nil
+        }
+        let reference = PresetReference(scalar.text)
+        guard let preset = library[reference.preset] else {
+            let fault = context.unknownName(scalar, of: "preset", at: entry.value.span)
+            let hint = Suggestion.hint(for: reference.preset, in: library.presets.map(\.name))
+            let advice = hint.isEmpty ? "; `authgateway presets` lists them" : hint
+            context.error(fault + advice, at: entry.value.span, path: place)
+            return nil
+        }
+        guard let values = values(of: preset, in: node, named: entry.value.span, path: path) else { return nil }
+        return Use(preset: preset, reference: reference, values: values, span: entry.value.span)
+    }
+
+    private func values(
+        of preset: Preset,
+        in node: ConfigNode,
+        named span: SourceSpan,
+        path: ConfigPath
+    ) -> [String: ConfigNode.Scalar]? {
+        let path = path.appending("with")
+        let entries: [ConfigNode.Entry]
+        switch node.entry("with")?.value.content {
+        case .mapping(let own)?: entries = own
+        case nil: entries = []
+        case .scalar(let scalar)? where scalar.isNull: entries = []
+        case .scalar?, .sequence?:
+            context.error("expected a mapping of parameters", at: node.entry("with")?.value.span ?? span, path: path)
+            return nil
+        }
+        let names = preset.parameters.map(\.name)
+        var isWhole = true
+        for entry in entries where !names.contains(entry.key) {
+            isWhole = false
+            let known = names.isEmpty ? "; it has none" : Suggestion.hint(for: entry.key, in: names)
+            let fault = "the preset \(preset.name) has no parameter \"\(ShownKey(entry.key).text)\"\(known)"
+            context.error(fault, at: entry.keySpan, path: path)
+        }
+        var values: [String: ConfigNode.Scalar] = [:]
+        for parameter in preset.parameters {
+            if let entry = entries.first(where: { $0.key == parameter.name }), !entry.value.isNull {
+                values[parameter.name] = value(entry, path: path.appending(entry.key))
+            } else if let standard = parameter.standard {
+                values[parameter.name] = ConfigNode.Scalar(text: standard, isQuoted: false)
+            } else {
+                let diagnostic = ConfigDiagnostic(
+                    .error,
+                    "the preset \(preset.name) needs \"\(parameter.name)\": \(parameter.text)",
+                    at: span,
+                    path: path,
+                    example: ["with: {\(parameter.name): \(parameter.example)}"]
+                )
+                context.report(diagnostic)
+            }
+            if values[parameter.name] == nil { isWhole = false }
+        }
+        return isWhole ? values : nil
+    }
+
+    private func value(_ entry: ConfigNode.Entry, path: ConfigPath) -> ConfigNode.Scalar? {
+        guard case .scalar(let scalar) = entry.value.content else {
+            context.error("expected a text, found \(entry.value.kindName)", at: entry.value.span, path: path)
+            return nil
+        }
+        // It becomes a part of URLs and header fields.
+        guard !scalar.text.isEmpty, scalar.text.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7F }) else {
+            context.error("must have visible ASCII characters alone, and no space", at: entry.value.span, path: path)
+            return nil
+        }
+        return scalar
+    }
+
+    // MARK: The tree
+
+    private func change(
+        _ key: String,
+        of node: inout ConfigNode,
+        path: ConfigPath,
+        _ body: (inout ConfigNode, ConfigPath) -> Void
+    ) {
+        guard case .mapping(var entries) = node.content, let index = entries.firstIndex(where: { $0.key == key }) else {
+            return
+        }
+        body(&entries[index].value, path.appending(key))
+        node.content = .mapping(entries)
+    }
+
+    private func changeEach(
+        of node: inout ConfigNode,
+        path: ConfigPath,
+        _ body: (inout ConfigNode, ConfigPath) -> Void
+    ) {
+        guard case .mapping(var entries) = node.content else { return }
+        for index in entries.indices { body(&entries[index].value, path.appending(entries[index].key)) }
+        node.content = .mapping(entries)
+    }
+}
+
+extension ConfigNode {
+    fileprivate func entry(_ key: String) -> Entry? {
+        guard case .mapping(let entries) = content else { return nil }
+        return entries.first { $0.key == key }
+    }
+
+    fileprivate func has(_ keys: [String]) -> Bool { keys.contains { entry($0) != nil } }
+
+    fileprivate mutating func set(_ key: String, to value: ConfigNode, at span: SourceSpan) {
+        guard case .mapping(var entries) = content else { return }
+        entries.removeAll { $0.key == key }
+        entries.append(Entry(key: key, keySpan: span, value: value))
+        content = .mapping(entries)
+    }
+}
