@@ -36,9 +36,13 @@ struct ConfigurationEditPropertyTests {
         }
     }
 
+    static func text(_ file: String) throws -> String {
+        try String(contentsOf: root.appending(path: file), encoding: .utf8)
+    }
+
     /// As it is, with the line breaks of Windows, and without the last line break.
     private static func variants(_ file: String) throws -> [[UInt8]] {
-        let text = try String(contentsOf: root.appending(path: file), encoding: .utf8)
+        let text = try text(file)
         let cut = text.hasSuffix("\n") ? String(text.dropLast()) : text
         return [text, text.replacing("\n", with: "\r\n"), cut].map { Array($0.utf8) }
     }
