@@ -65,7 +65,9 @@ struct ConfigurationEditPropertyTests {
                     }
                     #expect(text.names(in: section) == (before.names(in: section) ?? []) + [entry.name])
                     // What was added can be taken out again, to the byte.
-                    guard !wasInBraces, before.names(in: section) != nil, bytes.last == UInt8(ascii: "\n") else { continue }
+                    guard !wasInBraces, before.names(in: section) != nil, bytes.last == UInt8(ascii: "\n") else {
+                        continue
+                    }
                     var undone = text
                     try undone.remove(entry.name, from: section)
                     let isUndone = undone.bytes == before.bytes

@@ -72,7 +72,10 @@ struct ConfigurationTextTests {
 
     @Test func whatFitsALineStandsBesideItsName() throws {
         let entry = ConfigurationText.Entry("github", value: ["{preset: github}"])
-        #expect(try Self.appended(entry, in: "version: 1\ncredentials:\n") == "version: 1\ncredentials:\n  github: {preset: github}\n")
+        #expect(
+            try Self.appended(entry, in: "version: 1\ncredentials:\n")
+                == "version: 1\ncredentials:\n  github: {preset: github}\n"
+        )
     }
 
     @Test func aCommentStandsAboveIt() throws {
@@ -92,7 +95,8 @@ struct ConfigurationTextTests {
 
     @Test func theIndentationOfTheFileIsKept() throws {
         let text = "version: 1\nroutes:\n    a:\n        upstream: https://a.example\n        auth: none\n"
-        let expected = text + "    # GitHub's API.\n    github:\n        upstream: https://api.github.com\n        auth: github\n"
+        let expected =
+            text + "    # GitHub's API.\n    github:\n        upstream: https://api.github.com\n        auth: github\n"
         #expect(try Self.appended(Self.route, to: "routes", in: text) == expected)
     }
 
@@ -255,7 +259,9 @@ struct ConfigurationTextTests {
     }
 
     @Test func whatIsAddedCanBeRemoved() throws {
-        for text in [Self.routes, "version: 1\nroutes:\n  a: {auth: none}\n", "version: 1\r\nroutes:\r\n  a: |\r\n    b\r\n"] {
+        for text in [
+            Self.routes, "version: 1\nroutes:\n  a: {auth: none}\n", "version: 1\r\nroutes:\r\n  a: |\r\n    b\r\n",
+        ] {
             let added = try Self.appended(Self.route, to: "routes", in: text)
             #expect(try Self.removed("github", in: added) == text)
         }

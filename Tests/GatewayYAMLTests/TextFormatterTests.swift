@@ -67,7 +67,10 @@ struct TextFormatterTests {
     }
 
     @Test(arguments: [
-        ("a:\n    b: |\n        one  \n          two\n\n\n    c: d\n", "a:\n  b: |\n      one  \n        two\n\n  c: d\n"),
+        (
+            "a:\n    b: |\n        one  \n          two\n\n\n    c: d\n",
+            "a:\n  b: |\n      one  \n        two\n\n  c: d\n"
+        ),
         ("a:\n    b: |2\n      one\n       two\n", "a:\n  b: |2\n    one\n     two\n"),
         ("a:\n    b: \"one\n      two\"\n", "a:\n  b: \"one\n    two\"\n"),
         ("a:\n  -  - b\n     - c\n", "a:\n  - - b\n    - c\n"),

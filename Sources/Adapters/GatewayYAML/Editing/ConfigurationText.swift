@@ -74,7 +74,9 @@ package struct ConfigurationText: Sendable {
     }
 
     /// The same for an edit that changes nothing but the looks.
-    mutating func acceptLooks(_ changed: TextLines) throws(ConfigurationEditError) { try accept(changed, expecting: root) }
+    mutating func acceptLooks(_ changed: TextLines) throws(ConfigurationEditError) {
+        try accept(changed, expecting: root)
+    }
 
     private static func parse(_ bytes: [UInt8]) throws(ConfigurationEditError) -> (ConfigNode, YAMLLayout) {
         let document = YAMLLoader().load(bytes)

@@ -31,7 +31,8 @@ struct EntryRemoval {
     private func requireUnused(_ entry: YAMLLayout.Entry, in section: String) throws(ConfigurationEditError) {
         let anchors = entry.value.anchors
         let own = entry.keyStart...entry.value.end
-        guard let use = layout.root.aliases.first(where: { anchors.contains($0.name) && !own.contains($0.place) }) else {
+        guard let use = layout.root.aliases.first(where: { anchors.contains($0.name) && !own.contains($0.place) })
+        else {
             return
         }
         throw ConfigurationEditError(

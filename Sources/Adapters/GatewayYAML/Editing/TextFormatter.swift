@@ -84,8 +84,11 @@ struct TextFormatter {
     private mutating func note(behind mark: YAMLEvent.Mark, before value: YAMLLayout.Node, text: String) {
         guard value.start.line == mark.line, value.start != value.end else {
             // The value stands below: only the blanks before the colon go.
-            let blanks = lines[mark.line - 1].content.columns(from: mark.column).unicodeScalars.prefix { $0 == " " }.count
-            if blanks > 0, text == ": " { spaces[mark.line - 1, default: []].append((mark.column..<(mark.column + blanks), "")) }
+            let blanks = lines[mark.line - 1].content.columns(from: mark.column).unicodeScalars.prefix { $0 == " " }
+                .count
+            if blanks > 0, text == ": " {
+                spaces[mark.line - 1, default: []].append((mark.column..<(mark.column + blanks), ""))
+            }
             return
         }
         guard value.start.column > mark.column else { return }
@@ -152,7 +155,8 @@ struct TextFormatter {
         case .comment: return moved(line, by: column(ofComment: row) - lines[row].indentation).withoutTrailingBlanks
         case .structure:
             let move = moves[row]?.last ?? Move(old: 0, new: 0)
-            let isCutOff = if row + 1 < roles.count, case .continued(_, isText: true) = roles[row + 1] { true } else { false }
+            let isCutOff =
+                if row + 1 < roles.count, case .continued(_, isText: true) = roles[row + 1] { true } else { false }
             let shown = moved(spaced(line, row), by: move.new - move.old)
             return isCutOff ? shown : shown.withoutTrailingBlanks
         case .continued(let distance, let isText):

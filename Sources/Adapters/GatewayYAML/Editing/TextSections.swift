@@ -53,7 +53,9 @@ struct TextSections {
     /// How many columns the file indents by.
     var unit: Int {
         for section in sections {
-            guard let entries = section.value.entries, !section.value.isFlow, let first = entries.first else { continue }
+            guard let entries = section.value.entries, !section.value.isFlow, let first = entries.first else {
+                continue
+            }
             return max(1, first.keyStart.column - section.keyStart.column)
         }
         return 2

@@ -2,7 +2,8 @@
 package enum FormatOperation {
     /// - Parameter onlyChecks: Writes nothing.
     /// - Returns: What is for standard output, and whether the file had that form before.
-    package static func run(_ path: String, onlyChecks: Bool) throws(CommandFailure) -> (output: String, isClean: Bool) {
+    package static func run(_ path: String, onlyChecks: Bool) throws(CommandFailure) -> (output: String, isClean: Bool)
+    {
         let editor = try ConfigurationEditor(path)
         try editor.format()
         let difference = editor.difference

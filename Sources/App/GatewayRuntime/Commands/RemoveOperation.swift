@@ -28,7 +28,9 @@ package struct RemoveOperation: Sendable {
     /// - Returns: What is for standard output.
     package func run(isConfirmed: Bool) throws(CommandFailure) -> String {
         let editor = try ConfigurationEditor(path)
-        switch try kind ?? foundKind(editor.root) {
+        let found: Kind
+        if let kind { found = kind } else { found = try foundKind(editor.root) }
+        switch found {
         case .route: try editor.remove(name, from: "routes")
         case .credential:
             let uses = CredentialUses(of: name, in: editor.root)

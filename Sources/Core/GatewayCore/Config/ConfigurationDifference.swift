@@ -61,7 +61,9 @@ package struct ConfigurationDifference: Sendable {
     /// Behind the context of the last change that is near the one before.
     private func end(of changes: [Change], from first: Int) -> Int {
         var last = first
-        while let next = changes[(last + 1)...].prefix(2 * Self.context + 1).firstIndex(where: \.isChange) { last = next }
+        while let next = changes[(last + 1)...].prefix(2 * Self.context + 1).firstIndex(where: \.isChange) {
+            last = next
+        }
         return min(changes.count, last + 1 + Self.context)
     }
 

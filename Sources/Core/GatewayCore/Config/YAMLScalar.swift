@@ -1,7 +1,9 @@
 /// Text as YAML writes it: plain where that is sure to be the same text, else in double quotes.
 package enum YAMLScalar {
     /// As a value, also within braces and brackets.
-    package static func text(_ text: String) -> String { isPlain(text) ? text : JSONString.quoted(text) { $0.isHarmless } }
+    package static func text(_ text: String) -> String {
+        isPlain(text) ? text : JSONString.quoted(text) { $0.isHarmless }
+    }
 
     /// As a key.
     package static func key(_ name: String) -> String { Self.text(name) }
