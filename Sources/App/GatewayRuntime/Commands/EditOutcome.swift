@@ -13,6 +13,12 @@ package struct EditOutcome: Sendable {
         self.path = path
     }
 
+    /// Shows and checks, and writes nothing.
+    package func preview() throws(CommandFailure) {
+        Console.write(editor.difference)
+        Console.writeError(try editor.check())
+    }
+
     /// - Parameter isConfirmed: Nobody is asked.
     /// - Returns: What was written, and whether a running gateway picks it up.
     package func apply(isConfirmed: Bool) throws(CommandFailure) -> String {
