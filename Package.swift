@@ -115,10 +115,12 @@ let package = Package(
             [
                 "GatewayCore", "GatewayFiles", "GatewayStrategies", "GatewayTokenKeeper", "GatewayYAML",
                 "GatewayTokenClient", "GatewayTokenStores", "GatewayAudit", "GatewayAdmin", "GatewayProxy",
-                "GatewayLocalAuthority", "GatewaySandbox",
+                "GatewayLocalAuthority", "GatewaySandbox", "CBuildRecord",
                 crypto, httpClient, nioHTTP1, lifecycle, unixSignals, logging, metrics,
             ] + nio
         ),
+        // A place in the program that a release build writes its commit and its toolchain to.
+        .target(name: "CBuildRecord", path: "Sources/App/CBuildRecord"),
         // Linked, never imported: it keeps 34 MB of languages and calendars out of the program (docs/adr/0069).
         .target(name: "CICUData", path: "Sources/App/CICUData"),
         .executableTarget(

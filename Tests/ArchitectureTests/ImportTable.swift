@@ -30,6 +30,7 @@ enum ImportTable {
         // Where siblings meet.
         "GatewayRuntime": adapter + siblings + nio + platform + [
             "GatewayFiles", "AsyncHTTPClient", "Crypto", "NIOHTTP1", "ServiceLifecycle", "UnixSignals", "Metrics",
+            "CBuildRecord",
         ],
         "authgateway": ["GatewayRuntime", "ArgumentParser"] + foundation + platform,
 
