@@ -131,6 +131,7 @@ build_release() {
     optimized_release main "$(release_profile)" --product "$product"
     stamp_release "$(scratch)/release/$product" "$([ -z "$(release_profile 2>/dev/null)" ] || echo profile)"
     strip_release "$(scratch)/release/$product" ".build/release/$product"
+    printf '%s/checkouts\n' "$(scratch)" >.build/release/checkouts
 }
 
 # The same program without the profile, to tell what that gains (docs/performance.md); in the scratch folder `plain`.
@@ -221,6 +222,29 @@ source_commit() {
         read -r commit seconds <packaging/commit
         [[ $commit = \$* ]] || printf '%s %s\n' "$commit" "$seconds"
     fi
+}
+
+# Prints the time of the commit, which is that of everything in a release.
+source_seconds() {
+    local seconds
+    seconds=$(source_commit)
+    [ -n "$seconds" ] || fail "no commit is known: neither git nor packaging/commit names one"
+    echo "${seconds#* }"
+}
+
+# Prints where the sources of the packages are. The build leaves word of it for `sudo make install`, which has another cache.
+checkouts() { cat .build/release/checkouts 2>/dev/null || printf '%s/checkouts\n' "$(scratch)"; }
+
+# `release_flags PROFILE` prints the words that build the release, one a line, without the folders of this machine.
+release_flags() {
+    (
+        in_scratch() {
+            shift
+            printf '%s\n' "$@"
+        }
+        profile_match() { :; }
+        optimized_release main "$1" --product authgateway
+    ) | sed -E "s#$(scratch)#<build>#g; s#$cache#<cache>#g; s#$root#<sources>#g; s#/release-[0-9-]+\.#/release.#"
 }
 
 utc() { date -u -d "@$1" +%Y-%m-%dT%H:%M:%SZ; }
