@@ -48,6 +48,8 @@ def write_what_they_read(folder):
     files = {
         "box-key.pem": key,
         "mailer-key.pem": key,
+        "snowflake-key.pem": key,
+        "google-key.pem": key,
         "token-server-key.pem": key,
         "gateway-client-key.pem": key,
         "box-app.json": json.dumps({"boxAppSettings": app, "enterpriseID": "12345"}),

@@ -14,6 +14,7 @@ extension StrategyCatalog {
             DukeSessionStrategy.self,
             ExecStrategy.self,
             HeaderStrategy.self,
+            JWTStrategy.self,
             NoneStrategy.self,
             AuthorizationCodeStrategy.self,
             ClientCredentialsStrategy.self,

@@ -16,7 +16,7 @@ package enum StandardNames {
         "openid_connect": "oauth2_authorization_code",
         "password": "oauth2_password",
         "ropc": "oauth2_password",
-        "jwt": "oauth2_jwt_bearer",
+        "self_signed_jwt": "jwt",
         "jwt_bearer": "oauth2_jwt_bearer",
         "urn:ietf:params:oauth:grant-type:jwt-bearer": "oauth2_jwt_bearer",
         "token_exchange": "oauth2_token_exchange",
