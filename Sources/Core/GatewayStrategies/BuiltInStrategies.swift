@@ -13,6 +13,8 @@ extension StrategyCatalog {
             DelegatedStrategy.self,
             DukeSessionStrategy.self,
             ExecStrategy.self,
+            GitHubAppStrategy.self,
+            GoogleServiceAccountStrategy.self,
             HeaderStrategy.self,
             JWTStrategy.self,
             NoneStrategy.self,

@@ -22,6 +22,8 @@ package enum StandardNames {
         "token_exchange": "oauth2_token_exchange",
         "urn:ietf:params:oauth:grant-type:token-exchange": "oauth2_token_exchange",
         "downscope": "oauth2_token_exchange",
+        "github": "github_app",
+        "service_account": "google_service_account",
         "api_key": "header",
         "apikey": "header",
         "http_basic": "basic",
