@@ -6,6 +6,8 @@ struct TokenPlacement: Hashable, Sendable {
         case header(String, scheme: String?)
         case query(String)
         case cookie(String)
+        /// The token is the password of this user (RFC 7617).
+        case basic(username: String)
     }
 
     private struct Item: Hashable {
@@ -52,10 +54,10 @@ struct TokenPlacement: Hashable, Sendable {
     private static func place(in fields: ConfigFields) -> Place? {
         fields.explain(SharedMeanings.placement)
         fields.know("value", "scheme")
-        let kinds = ["header", "query", "cookie"].filter { fields.has($0) }
+        let kinds = ["header", "query", "cookie", "basic"].filter { fields.has($0) }
         guard kinds.count == 1, let kind = kinds.first else {
             if !kinds.isEmpty || fields.unknownKeys.isEmpty {
-                fields.error("a token is applied to exactly one of header, query and cookie")
+                fields.error("a token is applied to exactly one of header, query, cookie and basic")
             }
             return nil
         }
@@ -66,6 +68,12 @@ struct TokenPlacement: Hashable, Sendable {
             if let scheme, !FieldSyntax.isToken(scheme) { fields.error("scheme", "not an authentication scheme") }
             return fields.fieldName("header").map { .header($0, scheme: scheme) }
         case "query": return fields.string("query").map { .query($0) }
+        case "basic":
+            guard let username = fields.string("basic") else { return nil }
+            if username.contains(":") {
+                fields.error("basic", "must not contain \":\", which ends the user name (RFC 7617)")
+            }
+            return .basic(username: username)
         default:
             guard let name = fields.string("cookie") else { return nil }
             guard FieldSyntax.isToken(name) else {
@@ -83,6 +91,8 @@ struct TokenPlacement: Hashable, Sendable {
             switch item.place {
             case .header(let name, _):
                 if !names.insert(name.lowercased()).inserted { fields.error("apply", "\(name) is written twice") }
+            case .basic:
+                if !names.insert("authorization").inserted { fields.error("apply", "Authorization is written twice") }
             case .cookie(let name):
                 guard !names.insert("cookie \(name)").inserted else { continue }
                 fields.error("apply", "the cookie \(name) is written twice")
@@ -128,6 +138,9 @@ struct TokenPlacement: Hashable, Sendable {
             case .header(let name, let scheme):
                 let written = scheme.map { scheme in value.withValue { Secret("\(scheme) \($0)") } } ?? value
                 injection.fields.append(Injection.Field(name: name, value: written))
+            case .basic(let username):
+                let password = value.withValue { Secret(Base64.encode("\(username):\($0)".utf8)) }
+                injection.fields += Injection.authorization(scheme: "Basic", password).fields
             case .query(let name): injection.query = Injection.QueryParameter(name: name, value: value)
             case .cookie(let name): value.withValue { cookies.append("\(name)=\($0)") }
             }

@@ -83,7 +83,7 @@ enum SharedMeanings {
             example: "30m"
         ),
         "apply": KeyMeaning(
-            "Where the token goes on a forwarded request: a header field, a parameter of the query or a cookie.",
+            "Where the token goes on a forwarded request: a header field, the query, a cookie or the password of a user.",
             default: "{header: Authorization, scheme: Bearer}",
             example: "header: X-Api-Token\nvalue: \"{{token}}\""
         ),
@@ -100,6 +100,7 @@ enum SharedMeanings {
         "header": KeyMeaning("The header field that holds the token.", example: "X-Api-Token"),
         "query": KeyMeaning("The parameter of the query that holds the token.", example: "access_token"),
         "cookie": KeyMeaning("The cookie that holds the token. It replaces all cookies of the client.", example: "sid"),
+        "basic": KeyMeaning("The user whose password the token is (RFC 7617).", example: "x-access-token"),
         "scheme": KeyMeaning("What stands before the token in the header field.", example: "Bearer"),
         "value": KeyMeaning("The text with the token in it.", default: "\"{{token}}\"", example: "\"{{token}}\""),
     ]

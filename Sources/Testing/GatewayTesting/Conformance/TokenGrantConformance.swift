@@ -40,6 +40,7 @@ package struct TokenGrantConformance: Sendable {
         try injectsTheAccessTokenAlone()
         guard grant.isRenewable else { return try asksForAPerson() }
         if case .run(let program) = grant.firstStep(holding: token, at: now) { return try runsAProgram(program) }
+        if case .local = grant.firstStep(holding: token, at: now) { return try takesTheTokenFromTheAnswer() }
         try describesTheSameRequestEveryTime()
         try keepsSecretsOutOfTheURL()
         try listsWhereItAsks()
