@@ -28,6 +28,43 @@ struct StaticStrategyTests {
         #expect(try injection("basic", block).wire == ["Authorization: Basic \(encoded)"])
     }
 
+    @Test func everyTextCanComeFromWhereSecretsComeFrom() throws {
+        let block: FixtureNode = ["username": ["env": "WHO"], "password": ["env": "PASSWORD"]]
+        let behavior = try decode("basic", block, ["WHO": "Aladdin", "PASSWORD": "open sesame"]).behavior
+        guard case .fixed(let injection) = behavior else { throw WrongKind() }
+        #expect(injection.wire == ["Authorization: Basic QWxhZGRpbjpvcGVuIHNlc2FtZQ=="])
+        #expect(
+            try problems("basic", block, ["PASSWORD": "p"])
+                == ["username.env: the environment variable WHO is not set"]
+        )
+        #expect(
+            try problems("basic", block, ["WHO": "a\u{7}", "PASSWORD": "p"])
+                == ["username: must not contain control characters"]
+        )
+        #expect(
+            try problems("basic", block, ["WHO": "", "PASSWORD": "p"]) == ["username: must not be empty"]
+        )
+    }
+
+    @Test func anAddressCanComeFromThereToo() throws {
+        let block: FixtureNode = [
+            "token_url": ["env": "TOKEN_URL"], "client_id": ["env": "ID"], "client_secret": "s",
+        ]
+        let variables = ["TOKEN_URL": "https://id.example.com/token", "ID": "app"]
+        let behavior = try decode("oauth2_client_credentials", block, variables).behavior
+        guard case .token(let grant) = behavior else { throw WrongKind() }
+        let wire = try request(of: grant.firstStep(holding: nil, at: now)).wire
+        #expect(wire.hasPrefix("POST https://id.example.com/token"))
+        #expect(wire.contains("client_id=app"))
+    }
+
+    @Test func aReferenceIsNotReadThroughAnother() throws {
+        #expect(
+            try problems("basic", ["username": ["env": ["env": "A"]], "password": "p"], ["A": "B", "B": "C"])
+                == ["username.env: expected a scalar, found a mapping"]
+        )
+    }
+
     @Test func basicRefusesWhatItCannotSend() throws {
         #expect(
             try problems("basic", ["username": "a:b", "password": "p"])

@@ -18,6 +18,11 @@ enum SharedMeanings {
             default: "body with a secret, none where a public client is accepted",
             example: "basic"
         ),
+        "client_auth_encoding": KeyMeaning(
+            "What becomes of id and secret before client_auth: basic joins them. form is RFC 6749 2.3.1; none leaves them.",
+            default: "form",
+            example: "none"
+        ),
         "private_key": KeyMeaning("The key that assertions are signed with, in PEM.", example: "{file: key.pem}"),
         "passphrase": KeyMeaning(
             "What opens the private key, where it is encrypted.",
