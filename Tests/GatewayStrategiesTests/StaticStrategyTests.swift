@@ -156,4 +156,36 @@ struct StaticStrategyTests {
         let catalog = StrategyCatalog.builtIn
         #expect(catalog.kinds == catalog.kinds.sorted())
     }
+
+    @Test(arguments: [
+        ("/bot{{token}}", "123:AbC-d_e", "/bot123:AbC-d_e"),
+        ("/bot{{token}}", "a/b?c#d%e;f g", "/bota%2Fb%3Fc%23d%25e%3Bf%20g"),
+        ("/v1/{{token}}/x", "t", "/v1/t/x"), ("/{{ token }}", "\u{FC}", "/%C3%BC"),
+    ])
+    func aKeyCanStandInThePath(_ path: String, _ value: String, _ sent: String) throws {
+        #expect(try injection("header", ["path": "\(path)", "value": "\(value)"]).wire == [sent])
+    }
+
+    @Test(arguments: [
+        ("bot{{token}}", "t", "path: expected a path"), ("/bot", "t", "path: must hold {{token}} once"),
+        ("/{{token}}{{token}}", "t", "path: must hold {{token}} once"), ("/a//{{token}}", "t", "path: expected a path"),
+        ("/{{token}}/", "t", "path: expected a path"), ("/../{{token}}", "t", "path: expected a path"),
+        ("/a?b={{token}}", "t", "path: expected a path"), ("/%61{{token}}", "t", "path: expected a path"),
+        ("/{{key}}", "t", "path: nothing is named \"{{key}}\""),
+        ("/{{token}}", "..", "value: it is empty or made of dots"),
+        ("/.{{token}}", ".", "value: it is empty or made of dots"),
+    ])
+    func aPathThatCouldMeanAnotherIsRefused(_ path: String, _ value: String, _ words: String) throws {
+        let found = try problems("header", ["path": "\(path)", "value": "\(value)"])
+        #expect(found.count == 1 && found[0].hasPrefix(words), "\(found)")
+    }
+
+    @Test func aPathStandsAlone() throws {
+        #expect(
+            try problems("header", ["path": "/{{token}}", "value": "t", "scheme": "Bearer", "query": "q"]) == [
+                "scheme: has no place beside \"path\": the value goes into the path",
+                "query: has no place beside \"path\": the value goes into the path",
+            ]
+        )
+    }
 }

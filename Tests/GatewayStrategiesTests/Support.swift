@@ -77,6 +77,7 @@ extension TokenRequest {
 extension Injection {
     var wire: [String] {
         fields.map { "\($0.name): \($0.value.text)" } + (query.map { ["?\($0.name)=\($0.value.text)"] } ?? [])
+            + (path.map { [$0.value.text] } ?? [])
     }
 }
 

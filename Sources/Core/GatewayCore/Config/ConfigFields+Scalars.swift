@@ -13,7 +13,7 @@ extension ConfigFields {
 
     package func string(_ key: String) -> String? {
         context.recorder?.note(.string, for: key, of: path)
-        guard let text = readText(key) ?? scalar(key)?.scalar.text else { return nil }
+        guard let text = text(key) else { return nil }
         guard !text.isEmpty else {
             error(key, "must not be empty")
             return nil
@@ -25,11 +25,12 @@ extension ConfigFields {
         return text
     }
 
-    /// Where a strategy wants a text: what `{env:}`, `{file:}`, `{exec:}` or `{systemd_credential:}` has there.
-    private func readText(_ key: String) -> String? {
-        guard context.readsTexts else { return nil }
-        context.recorder?.note(.readText, for: key, of: path)
-        guard let node = node(key), case .mapping = node.content else { return nil }
+    /// A scalar; where a strategy wants a text, also what `{env:}`, `{file:}`, `{exec:}` or `{systemd_credential:}` has.
+    private func text(_ key: String) -> String? {
+        if context.readsTexts { context.recorder?.note(.readText, for: key, of: path) }
+        guard context.readsTexts, let node = node(key), case .mapping = node.content else {
+            return scalar(key)?.scalar.text
+        }
         return SecretReference.read(node, path: path.appending(key), context: context)?.withValue(\.self)
     }
 

@@ -4,6 +4,9 @@ enum KeyType {
         if node.kinds.contains(.secret) {
             return "a secret: {env: NAME}, {file: PATH}, {exec: [PROGRAM]}, {systemd_credential: NAME} or a text"
         }
+        if node.isReadText {
+            return "\(node.kinds.contains(.url) ? "an https URL" : "a text"), or where it comes from, as for a secret"
+        }
         if let values = node.values {
             return node.keys.isEmpty ? "a mapping of names to \(plural(values))" : "a mapping"
         }
@@ -20,9 +23,6 @@ enum KeyType {
     }
 
     private static func scalar(_ node: KeyRecorder.Node, withoutLists: Bool = false) -> String? {
-        if node.isReadText, !withoutLists {
-            return "\(node.kinds.contains(.url) ? "an https URL" : "a text"), or where it comes from, as for a secret"
-        }
         let others: [KeyRecorder.Kind] = [.scalar, .mapping, .sequence, .readText]
         let specific = node.kinds.filter { !others.contains($0) }
         let choice = specific.first { if case .choice = $0 { true } else { false } }

@@ -39,6 +39,7 @@ struct SchemaWriter {
     private func value(_ node: KeyRecorder.Node, at path: String) -> SchemaValue {
         if let substitute = substitutes[path] { return substitute }
         if node.kinds.contains(.secret) { return Self.reference("secret") }
+        if node.isReadText { return Self.reference("text") }
         if let values = node.values { return names(node, values, at: path) }
         if node.isMapping {
             var forms = [object(node, at: path)]
@@ -52,7 +53,6 @@ struct SchemaWriter {
             }
             return forms.count == 1 ? forms[0] : .object([("anyOf", .array(forms))])
         }
-        if node.isReadText { return Self.reference("text") }
         let specific = node.kinds.filter { $0 != .scalar && $0 != .mapping && $0 != .readText }
         let choice = specific.first { if case .choice = $0 { true } else { false } }
         guard let kind = choice ?? specific.first(where: { $0 != .sequence && $0 != .string }) ?? specific.first else {
@@ -185,13 +185,6 @@ extension SchemaValue {
         guard let meaning, case .object(let members) = self else { return self }
         let standard = meaning.standard.map { " Default: \($0)." } ?? ""
         return .object([("description", .string(meaning.text + standard))] + members)
-    }
-}
-
-extension KeyRecorder.Node {
-    /// Whether any text may stand there, also one that comes from where secrets come from.
-    var isReadText: Bool {
-        kinds.contains(.readText) && !kinds.contains { if case .choice = $0 { true } else { false } }
     }
 }
 

@@ -6,6 +6,7 @@ struct TokenPlacement: Hashable, Sendable {
         case header(String, scheme: String?)
         case query(String)
         case cookie(String)
+        case path(PathPlacement)
     }
 
     private struct Item: Hashable {
@@ -36,8 +37,9 @@ struct TokenPlacement: Hashable, Sendable {
             blocks = [fields.fields("apply")]
         }
         for block in blocks {
-            guard let block, let place = Self.place(in: block) else { continue }
+            guard let block, let place = Self.place(in: block, scope) else { continue }
             let own = scope.template("value", in: block)
+            if case .path = place, block.has("value") { block.error("value", "\"path\" holds the token itself") }
             block.refuseUnknownKeys()
             items.append(Item(place: place, value: own ?? value))
         }
@@ -49,13 +51,13 @@ struct TokenPlacement: Hashable, Sendable {
         guard fields.context.errorCount == errors else { return nil }
     }
 
-    private static func place(in fields: ConfigFields) -> Place? {
+    private static func place(in fields: ConfigFields, _ scope: TemplateScope) -> Place? {
         fields.explain(SharedMeanings.placement)
         fields.know("value", "scheme")
-        let kinds = ["header", "query", "cookie"].filter { fields.has($0) }
+        let kinds = ["header", "query", "cookie", "path"].filter { fields.has($0) }
         guard kinds.count == 1, let kind = kinds.first else {
             if !kinds.isEmpty || fields.unknownKeys.isEmpty {
-                fields.error("a token is applied to exactly one of header, query and cookie")
+                fields.error("a token is applied to exactly one of header, query, cookie and path")
             }
             return nil
         }
@@ -66,6 +68,7 @@ struct TokenPlacement: Hashable, Sendable {
             if let scheme, !FieldSyntax.isToken(scheme) { fields.error("scheme", "not an authentication scheme") }
             return fields.fieldName("header").map { .header($0, scheme: scheme) }
         case "query": return fields.string("query").map { .query($0) }
+        case "path": return PathPlacement("path", in: fields, scope: scope).map { .path($0) }
         default:
             guard let name = fields.string("cookie") else { return nil }
             guard FieldSyntax.isToken(name) else {
@@ -78,7 +81,7 @@ struct TokenPlacement: Hashable, Sendable {
 
     private func refuseDoubles(in fields: ConfigFields) {
         var names: Set<String> = []
-        var hasQuery = false
+        var (hasQuery, hasPath) = (false, false)
         for item in items {
             switch item.place {
             case .header(let name, _):
@@ -89,6 +92,9 @@ struct TokenPlacement: Hashable, Sendable {
             case .query:
                 if hasQuery { fields.error("apply", "one query parameter at most") }
                 hasQuery = true
+            case .path:
+                if hasPath { fields.error("apply", "one path at most") }
+                hasPath = true
             }
         }
     }
@@ -96,6 +102,10 @@ struct TokenPlacement: Hashable, Sendable {
     /// Why this token cannot be applied as it is; nil when it can.
     func obstacle(to token: TokenSet) -> String? {
         for item in items {
+            if case .path(let path) = item.place {
+                if let obstacle = path.obstacle(values(of: token)) { return obstacle }
+                continue
+            }
             guard let value = try? item.value.filled(from: values(of: token)) else {
                 return "something that \"apply\" needs is missing"
             }
@@ -129,6 +139,7 @@ struct TokenPlacement: Hashable, Sendable {
                 let written = scheme.map { scheme in value.withValue { Secret("\(scheme) \($0)") } } ?? value
                 injection.fields.append(Injection.Field(name: name, value: written))
             case .query(let name): injection.query = Injection.QueryParameter(name: name, value: value)
+            case .path(let path): injection.path = path.injected(values(of: token))
             case .cookie(let name): value.withValue { cookies.append("\(name)=\($0)") }
             }
         }

@@ -88,7 +88,7 @@ enum SharedMeanings {
             example: "30m"
         ),
         "apply": KeyMeaning(
-            "Where the token goes on a forwarded request: a header field, a parameter of the query or a cookie.",
+            "Where the token goes on a forwarded request: a header field, a query parameter, a cookie or the path.",
             default: "{header: Authorization, scheme: Bearer}",
             example: "header: X-Api-Token\nvalue: \"{{token}}\""
         ),
@@ -105,6 +105,7 @@ enum SharedMeanings {
         "header": KeyMeaning("The header field that holds the token.", example: "X-Api-Token"),
         "query": KeyMeaning("The parameter of the query that holds the token.", example: "access_token"),
         "cookie": KeyMeaning("The cookie that holds the token. It replaces all cookies of the client.", example: "sid"),
+        "path": KeyMeaning("The path with the token, before that of each request.", example: "\"/bot{{token}}\""),
         "scheme": KeyMeaning("What stands before the token in the header field.", example: "Bearer"),
         "value": KeyMeaning("The text with the token in it.", default: "\"{{token}}\"", example: "\"{{token}}\""),
     ]
