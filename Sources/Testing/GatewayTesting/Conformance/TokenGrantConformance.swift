@@ -76,7 +76,7 @@ package struct TokenGrantConformance: Sendable {
 
     private func injectsTheAccessTokenAlone() throws {
         let injection = grant.injection(of: token)
-        let values = injection.fields.map(\.value) + (injection.query.map { [$0.value] } ?? [])
+        let values = injection.secrets
         let access = token.access.withValue { $0 }
         try promise(
             values.contains { $0.withValue { $0.contains(access) } },
