@@ -23,6 +23,32 @@ struct EphemeralGateway: Sendable {
         // Also when a signal ends the program: it is passed on, and this process goes on to here.
         defer { try? FileManager.default.removeItem(atPath: folder) }
         let (plan, token) = try prepare(file.plan, in: folder)
+        let (result, failure) = try await Self.serve(plan) { gateway throws(CommandFailure) in
+            let offer = ProxyOffer(plan, bound: gateway.listeners)
+            guard case .endpoint(let endpoint) = offer.choice else {
+                throw CommandFailure(.failed, "no listener is open")
+            }
+            let access = try ClientAccess(endpoint, proof: token, hosts: offer.hosts, stateDirectory: folder)
+            if let status = Self.interruption(signals) { return status }
+            return try await body(access, signals)
+        }
+        switch (result, failure) {
+        // What has ended the gateway says more than that it did not start.
+        case (.success(0), let failure?), (.failure, let failure?): throw failure
+        default: return try result.get()
+        }
+    }
+
+    /// Runs a gateway as long as `body` does.
+    ///
+    /// - Parameters:
+    ///   - plan: As ``Plan/ephemeral(in:)`` makes it.
+    ///   - body: Called when the gateway serves.
+    /// - Returns: What became of `body`, and what has ended the gateway, if it did not end by itself.
+    static func serve<Value: Sendable>(
+        _ plan: Plan,
+        _ body: (Gateway) async throws(CommandFailure) -> Value
+    ) async throws(CommandFailure) -> (result: Result<Value, CommandFailure>, failure: CommandFailure?) {
         let log = LogTail()
         var options = GatewayOptions(output: LogOutput(format: .text) { log.add($0) })
         options.logLevel = .notice
@@ -42,32 +68,17 @@ struct EphemeralGateway: Sendable {
                 return error
             }
         }
-        var result: Result<Int32, CommandFailure>
+        var result: Result<Value, CommandFailure>
         do throws(CommandFailure) {
-            let offer = ProxyOffer(plan, bound: gateway.listeners)
-            guard case .endpoint(let endpoint) = offer.choice else {
-                throw CommandFailure(.failed, "no listener is open")
-            }
-            let access = try ClientAccess(endpoint, proof: token, hosts: offer.hosts, stateDirectory: folder)
-            try await Self.wait(for: gateway, log)
-            if let status = Self.interruption(signals) {
-                result = .success(status)
-            } else {
-                result = .success(try await body(access, signals))
-            }
+            try await wait(for: gateway, log)
+            result = .success(try await body(gateway))
         } catch {
             result = .failure(error)
         }
         await gateway.stop()
-        if let failure = await running.value {
-            log.show()
-            switch result {
-            // What has ended the gateway says more than that it did not start.
-            case .success(0), .failure: result = .failure(failure)
-            case .success: break
-            }
-        }
-        return try result.get()
+        let failure = await running.value
+        if failure != nil { log.show() }
+        return (result, failure)
     }
 
     /// A gateway that is told to stop before it has started does not stop.
@@ -191,7 +202,7 @@ struct EphemeralGateway: Sendable {
         }
     }
 
-    private static func makeFolder() throws(CommandFailure) -> String {
+    static func makeFolder() throws(CommandFailure) -> String {
         let parent = FileManager.default.temporaryDirectory.path(percentEncoded: false)
         let base = parent.hasSuffix("/") ? parent : parent + "/"
         removeAbandoned(in: base)

@@ -47,7 +47,23 @@ package enum PlanOperation {
                 failed.append(name)
             }
         }
+        for answer in try await WhoAmITrial(plan, credentials: usable(outcomes, of: plan)).run(plan) {
+            text += "\(answer.text).\n"
+            if !answer.answer.isGood { failed.append(LogText.clean(answer.route)) }
+        }
         return (text, failed)
+    }
+
+    /// The credentials that another gateway can use without spending what renews them.
+    private static func usable(_ outcomes: [Int: AcquireTrial.Result], of plan: Plan) -> Set<Int> {
+        Set(
+            plan.credentials.indices.filter { index in
+                switch (plan.credentials[index].strategy.behavior, outcomes[index]) {
+                case (.fixed, _), (.onChallenge, _), (_, .obtained): true
+                case (.none, _), (.token, _), (.tokenPerSubject, _): false
+                }
+            }
+        )
     }
 
     /// The plan, and what it changes: of the gateway that runs, or of another configuration.

@@ -64,6 +64,11 @@ extension RouteDecoder {
             "How the upstream's certificate is checked, and the certificate that is shown to it.",
             example: "ca: corp-ca.pem\nserver_name: api.internal"
         ),
+        "whoami": KeyMeaning(
+            "A request that changes nothing and shows whose credential it is. doctor, add and check --acquire send it.",
+            type: "a path, or a mapping",
+            example: "path: /user\nshows: /login"
+        ),
         "protocol": KeyMeaning(
             "The version of HTTP that the upstream is spoken to in. auto takes HTTP/2 where the upstream offers it with TLS.",
             default: "http1",

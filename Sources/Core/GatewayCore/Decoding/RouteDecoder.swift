@@ -66,8 +66,9 @@ enum RouteDecoder {
         if allowsConnectionAuth, upstreamProtocol == .http2 {
             fields.error("protocol", "NTLM and Negotiate need HTTP/1.1: remove this, or \"connection_auth\"")
         }
+        let whoami = WhoAmIDecoder.decode(fields)
         guard let upstream, let auth else { return nil }
-        let plan = RoutePlan(
+        var plan = RoutePlan(
             name: name,
             upstream: upstream.origin,
             upstreamPath: upstream.path,
@@ -90,6 +91,7 @@ enum RouteDecoder {
             upstreamProtocol: upstreamProtocol,
             span: span
         )
+        plan.whoami = whoami
         if plan.allowsConnectionAuth, !plan.forwardsAuthorization {
             fields.error("connection_auth", obstacle(toConnectionAuthOf: plan))
         }

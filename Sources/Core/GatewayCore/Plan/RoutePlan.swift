@@ -100,6 +100,8 @@ package struct RoutePlan: Hashable, Sendable {
     package var allowedOrigins: [String]?
     package var tls: TLS
     package var upstreamProtocol: UpstreamProtocol
+    /// Shows whose credential the route sends; nil asks nothing.
+    package var whoami: WhoAmI?
     package var span: SourceSpan
 
     /// - Parameter cookies: nil takes the default of such a route.

@@ -1,12 +1,10 @@
-import GatewayCore
-
 /// Where in a JSON document a value stands, for example `/data/access_token` (RFC 6901).
-struct JSONPointer: Hashable, Sendable {
-    let text: String
+package struct JSONPointer: Hashable, Sendable {
+    package let text: String
     private let steps: [String]
 
     /// nil when `text` is not a pointer to a member.
-    init?(_ text: String) {
+    package init?(_ text: String) {
         guard text.hasPrefix("/") else { return nil }
         var steps: [String] = []
         for part in text.dropFirst().split(separator: "/", omittingEmptySubsequences: false) {
@@ -32,7 +30,7 @@ struct JSONPointer: Hashable, Sendable {
         return step
     }
 
-    func value(in document: JSONValue) -> JSONValue? {
+    package func value(in document: JSONValue) -> JSONValue? {
         var value = document
         for step in steps {
             switch value {

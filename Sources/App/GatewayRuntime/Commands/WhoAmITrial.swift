@@ -1,0 +1,116 @@
+import AsyncHTTPClient
+import Foundation
+import GatewayCore
+import NIOCore
+import NIOHTTP1
+
+/// Sends the `whoami` requests of routes through a gateway, and says what the services answer.
+struct WhoAmITrial: Sendable {
+    private static let limit: Duration = .seconds(30)
+    private static let answerLimit = 1 << 20
+
+    struct Answer: Sendable {
+        let route: String
+        let request: WhoAmI
+        let answer: WhoAmIAnswer
+
+        var text: String { LogText.clean("\(route): \(answer.text(to: request))") }
+    }
+
+    /// The indices of routes that are asked.
+    private let routes: [RoutePlan]
+
+    /// - Parameter credentials: Indices into ``Plan/credentials``: only routes with one of these are asked.
+    init(_ plan: Plan, credentials: Set<Int>) {
+        routes = plan.routes.filter { route in
+            route.whoami != nil && route.credential.map(credentials.contains) ?? false
+        }
+    }
+
+    /// With a gateway of its own, that keeps no token and ends afterwards.
+    func run(_ plan: Plan) async throws(CommandFailure) -> [Answer] {
+        guard !routes.isEmpty else { return [] }
+        let folder = try EphemeralGateway.makeFolder()
+        defer { try? FileManager.default.removeItem(atPath: folder) }
+        var random = SystemRandomNumberGenerator()
+        let token = Secret(Hexadecimal.random(bytes: 32, from: &random))
+        let plan = plan.ephemeral(in: folder).reserved(for: token)
+        let (result, failure) = try await EphemeralGateway.serve(plan) { gateway throws(CommandFailure) in
+            guard case .endpoint(let endpoint) = ProxyOffer(plan, bound: gateway.listeners).choice else {
+                throw CommandFailure(.failed, "no listener is open")
+            }
+            return await ask(endpoint, token: token)
+        }
+        if let failure { throw failure }
+        return try result.get()
+    }
+
+    /// - Parameter token: Of the client, where the listener wants one.
+    func ask(_ endpoint: ProxyEndpoint, token: Secret?) async -> [Answer] {
+        var configuration = HTTPClient.Configuration(redirectConfiguration: .disallow)
+        configuration.proxy = nil
+        configuration.httpVersion = .http1Only
+        configuration.timeout.connect = .seconds(5)
+        let client = HTTPClient(eventLoopGroupProvider: .singleton, configuration: configuration)
+        var answers: [Answer] = []
+        // One after the other: services dislike bursts, and their answers are read in this order.
+        for route in routes {
+            guard let whoami = route.whoami else { continue }
+            let request = request(route, whoami, to: endpoint, token: token)
+            let answer = await Deadline.value(within: Self.limit) { await Self.answer(to: whoami, client, request) }
+            let overdue = WhoAmIAnswer.failed("no answer within \(ConfigUnits.text(Self.limit))")
+            answers.append(Answer(route: route.name, request: whoami, answer: answer ?? overdue))
+        }
+        try? await client.shutdown()
+        return answers
+    }
+
+    private func request(
+        _ route: RoutePlan,
+        _ whoami: WhoAmI,
+        to endpoint: ProxyEndpoint,
+        token: Secret?
+    ) -> HTTPClientRequest {
+        let (host, target) = route.target(of: whoami, at: endpoint.authority)
+        var request = HTTPClientRequest(url: "\(endpoint.url())\(target)")
+        request.method = HTTPMethod(rawValue: whoami.method.rawValue)
+        request.headers.add(name: "Host", value: host)
+        request.headers.add(name: "Accept", value: "application/json")
+        request.headers.add(name: "User-Agent", value: "authgateway/\(GatewayVersion.current)")
+        token?.withValue { request.headers.add(name: "Proxy-Authorization", value: "Bearer \($0)") }
+        return request
+    }
+
+    private static func answer(
+        to whoami: WhoAmI,
+        _ client: HTTPClient,
+        _ request: HTTPClientRequest
+    ) async -> WhoAmIAnswer {
+        do {
+            let response = try await client.execute(request, timeout: .nanoseconds(limit.wholeNanoseconds))
+            let body = try? await response.body.collect(upTo: answerLimit)
+            let json = body.flatMap { JSONValue(Array($0.readableBytesView)) }
+            let isProblem = response.headers.first(name: "Content-Type")?.hasPrefix(ProblemDocument.mediaType) ?? false
+            // What the gateway says itself has a code.
+            if isProblem, case .object(let members)? = json, case .string? = members["code"],
+                case .string(let detail)? = members["detail"]
+            {
+                return .failed(detail)
+            }
+            return WhoAmIAnswer(status: Int(response.status.code), body: json, to: whoami)
+        } catch {
+            return .failed("the gateway does not answer")
+        }
+    }
+}
+
+extension Plan {
+    /// Lets in one client alone, to every route.
+    fileprivate func reserved(for token: Secret) -> Plan {
+        var plan = self
+        plan.access.clients = [AccessPlan.Client(name: "whoami", proof: .token(token))]
+        plan.access.requireClient = .true
+        for index in plan.routes.indices { plan.routes[index].clients = nil }
+        return plan
+    }
+}
