@@ -8,6 +8,8 @@ struct AuthGateway: AsyncParsableCommand {
         abstract: "A reverse proxy that adds a valid credential to every request.",
         discussion: """
             Examples:
+              authgateway init            write the first gateway.yaml
+              authgateway add github      add a service that is known by name
               authgateway run --sandbox   serve gateway.yaml, with local authorities
               authgateway check           find every mistake in gateway.yaml
               authgateway doctor          find what is wrong, and say what to do
@@ -21,7 +23,8 @@ struct AuthGateway: AsyncParsableCommand {
             """,
         version: GatewayVersion.current,
         subcommands: [
-            RunCommand.self, CheckCommand.self, DoctorCommand.self, PlanCommand.self, ReloadCommand.self,
+            InitCommand.self, RunCommand.self, CheckCommand.self, DoctorCommand.self, PlanCommand.self,
+            ReloadCommand.self,
             RoutesCommand.self, StatusCommand.self, ExplainCommand.self, LoginCommand.self, LogoutCommand.self,
             TokenCommand.self, KeyCommand.self, AuthorityCommand.self, ExecCommand.self, EnvCommand.self,
             AuditCommand.self,

@@ -29,6 +29,7 @@ package struct AddOperation: Sendable {
     package func run(isDry: Bool, asks: Bool) async throws(CommandFailure) -> String {
         let editor = try ConfigurationEditor(path)
         let preset = try PresetOperation.preset(presetName, configuration: path)
+        try requireFree(preset, editor)
         let entries = try self.entries(preset, editor, pastes: !isDry)
         try Self.append(entries, to: editor)
         let outcome = EditOutcome(editor, at: path)
@@ -41,16 +42,30 @@ package struct AddOperation: Sendable {
         return asks ? text + (try await Self.whoami(path, of: entries)) : text
     }
 
-    /// - Parameter pastes: Secrets may be asked for and stored.
-    func entries(_ preset: Preset, _ editor: ConfigurationEditor, pastes: Bool) throws(CommandFailure) -> PresetEntries
-    {
+    /// Before anything is asked.
+    private func requireFree(_ preset: Preset, _ editor: ConfigurationEditor) throws(CommandFailure) {
         let name = name ?? preset.name
         guard ConfigName.isValid(name) else { throw CommandFailure(.usage, ConfigName.rule) }
+        let entries = PresetEntries(preset, as: name)
+        let sections = [("credentials", [entries.credential]), ("routes", entries.routes)]
+        for (section, new) in sections {
+            let present = editor.root.entries(of: section).map(\.key)
+            guard let taken = new.first(where: { present.contains($0.name) }) else { continue }
+            let advice = "add it under another name: authgateway add \(preset.name) NAME"
+            throw CommandFailure(.failed, "\(section) has an entry \"\(taken.name)\" already; \(advice)")
+        }
+    }
+
+    /// - Parameter pastes: Secrets may be asked for and stored.
+    private func entries(_ preset: Preset, _ editor: ConfigurationEditor, pastes: Bool) throws(CommandFailure)
+        -> PresetEntries
+    {
+        let name = name ?? preset.name
         let values = try PresetParameters.values(parameters, of: preset, asks: pastes && Console.isInputTerminal)
-        let sources = try PresetSources(secrets, for: preset)
+        let sources = try PresetSources(secrets, for: preset.needs)
         let deposit = SecretDeposit(stateDirectory: editor.stateDirectory, folder: editor.folder, owner: name)
         let asks = pastes && Console.isInputTerminal && Console.isErrorTerminal
-        let yaml = pastes ? try sources.yaml(for: preset, asks: asks, deposit: deposit) : [:]
+        let yaml = pastes ? try sources.yaml(for: preset.needs, asks: asks, deposit: deposit) : [:]
         return PresetEntries(preset, as: name, parameters: values, sources: yaml)
     }
 

@@ -32,8 +32,8 @@ struct PresetSources: Sendable {
     let sources: [String: Source]
 
     /// - Parameter options: What `--secret` says, each.
-    init(_ options: [String], for preset: Preset) throws(CommandFailure) {
-        let variables = preset.needs.map(\.variable)
+    init(_ options: [String], for needs: [Preset.Need]) throws(CommandFailure) {
+        let variables = needs.map(\.variable)
         var sources: [String: Source] = [:]
         for option in options {
             let parts = option.split(separator: "=", maxSplits: 1).map(String.init)
@@ -63,9 +63,9 @@ struct PresetSources: Sendable {
     ///
     /// - Parameter deposit: Takes pasted secrets.
     /// - Returns: The sources as YAML, by variable; those without one are read from the variable itself.
-    func yaml(for preset: Preset, asks: Bool, deposit: SecretDeposit) throws(CommandFailure) -> [String: String] {
+    func yaml(for needs: [Preset.Need], asks: Bool, deposit: SecretDeposit) throws(CommandFailure) -> [String: String] {
         var result: [String: String] = [:]
-        for need in preset.needs {
+        for need in needs {
             var source = sources[need.variable]
             if source == nil, asks, Console.environment(need.variable) == nil { source = .pasted }
             switch source {

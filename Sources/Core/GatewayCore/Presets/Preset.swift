@@ -46,6 +46,20 @@ package struct Preset: Hashable, Sendable {
     package let credential: ConfigNode
     package let routes: [Route]
 
+    /// The path that shows whose credential it is, where the preset knows one that is asked with GET.
+    package var whoami: String? {
+        guard case .mapping(let entries)? = routes.first?.node.content else { return nil }
+        switch entries.first(where: { $0.key == "whoami" })?.value.content {
+        case .scalar(let path)?: return path.text
+        case .mapping(let keys)?:
+            guard !keys.contains(where: { $0.key == "method" }),
+                case .scalar(let path)? = keys.first(where: { $0.key == "path" })?.value.content
+            else { return nil }
+            return path.text
+        case .sequence?, nil: return nil
+        }
+    }
+
     /// - Parameter name: nil for the first route.
     package func route(_ name: String?) -> Route? {
         guard let name else { return routes.first }

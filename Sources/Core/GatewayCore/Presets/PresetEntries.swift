@@ -9,6 +9,11 @@ package struct PresetEntries: Equatable, Sendable {
     package let credential: Entry
     package let routes: [Entry]
 
+    init(credential: Entry, routes: [Entry]) {
+        self.credential = credential
+        self.routes = routes
+    }
+
     /// - Parameters:
     ///   - name: Of the credential and of the first route; the others get it with their own name behind it.
     ///   - parameters: Values of parameters; those without one are left to their defaults.

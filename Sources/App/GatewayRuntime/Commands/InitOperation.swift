@@ -1,0 +1,164 @@
+import GatewayCore
+import GatewayFiles
+import GatewaySandbox
+import GatewayYAML
+
+/// What `init` does: writes the first configuration of a folder.
+package struct InitOperation: Sendable {
+    /// What a person wants to call.
+    private enum Service {
+        case preset(Preset)
+        case url(UpstreamURL, text: String)
+        /// Nothing yet: a sandbox to try things.
+        case sandbox
+    }
+
+    private let path: String
+    private let service: String?
+    private let name: String?
+    private let parameters: [String]
+    private let secrets: [String]
+    private let port: Int
+
+    /// - Parameters:
+    ///   - configuration: The path of the file to write.
+    ///   - service: The name of a preset, or a URL; nil asks on a terminal, and is the sandbox elsewhere.
+    ///   - name: Of the credential and the route.
+    ///   - parameters: `NAME=VALUE`, each.
+    ///   - secrets: Where secrets come from (``PresetSources``).
+    ///   - port: Of the proxy listener.
+    package init(
+        configuration: String,
+        service: String?,
+        name: String?,
+        parameters: [String],
+        secrets: [String],
+        port: Int
+    ) {
+        path = configuration
+        self.service = service
+        self.name = name
+        self.parameters = parameters
+        self.secrets = secrets
+        self.port = port
+    }
+
+    /// - Returns: What is for standard output.
+    package func run() throws(CommandFailure) -> String {
+        guard FileIdentity(path) == nil else {
+            let advice = "add a service to it: authgateway add NAME"
+            throw CommandFailure(.failed, "\(LogText.clean(path)) is there already; \(advice)")
+        }
+        switch try chosen() {
+        case .sandbox:
+            try write(StarterConfiguration.text)
+            return "Wrote \(shown), for a sandbox of local services.\nServe it:\n  authgateway run --sandbox\(option)\n"
+        case .preset(let preset):
+            let name = try checked(name ?? preset.name)
+            let values = try PresetParameters.values(parameters, of: preset, asks: isAsking)
+            let yaml = try PresetSources(secrets, for: preset.needs).yaml(
+                for: preset.needs,
+                asks: isAsking,
+                deposit: deposit(name)
+            )
+            let entries = PresetEntries(preset, as: name, parameters: values, sources: yaml)
+            return try write(entries) + PresetAdvice(preset, entries: entries).text + next(name, preset)
+        case .url(let url, let text):
+            let name = try checked(name ?? FirstConfiguration.name(ofHost: url.origin.host))
+            let need = Preset.Need(
+                variable: Self.variable(for: name),
+                text: "The token of \(url.origin.host)",
+                page: nil
+            )
+            let sources = try PresetSources(secrets, for: [need])
+            let token = try sources.yaml(for: [need], asks: isAsking, deposit: deposit(name))[need.variable]
+            let entries = FirstConfiguration.entries(name: name, url: text, token: token ?? "{env: \(need.variable)}")
+            let advice = PresetAdvice(needs: [need], note: nil, entries: entries)
+            return try write(entries) + advice.text + next(name, nil)
+        }
+    }
+
+    // MARK: What to call
+
+    private var isAsking: Bool { Console.isInputTerminal && Console.isErrorTerminal }
+
+    private func chosen() throws(CommandFailure) -> Service {
+        guard let service = service ?? asked() else { return .sandbox }
+        if service.contains("://") {
+            do throws(UpstreamURL.Refusal) {
+                return .url(try UpstreamURL(service), text: service)
+            } catch {
+                throw CommandFailure(.usage, "\(LogText.clean(service)): \(error.message)")
+            }
+        }
+        return .preset(try PresetOperation.preset(service, configuration: path))
+    }
+
+    private func asked() -> String? {
+        guard isAsking else { return nil }
+        Console.writeError(
+            "What do you call? A service such as github, openai or box (`authgateway presets` lists them),\n"
+        )
+        Console.writeError("or a URL; Enter for a sandbox to try things: ")
+        let answer = (readLine() ?? "").filter { !$0.isWhitespace }
+        return answer.isEmpty ? nil : answer
+    }
+
+    private func checked(_ name: String) throws(CommandFailure) -> String {
+        guard ConfigName.isValid(name) else { throw CommandFailure(.usage, ConfigName.rule) }
+        return name
+    }
+
+    /// `acme-api` is `ACME_API_TOKEN`.
+    private static func variable(for name: String) -> String {
+        let plain = name.uppercased().map { $0.isLetter || $0.isNumber ? $0 : "_" }
+        let text = String(plain) + "_TOKEN"
+        return text.first?.isNumber == true ? "_\(text)" : text
+    }
+
+    // MARK: The file
+
+    private var shown: String { LogText.clean(path) }
+    /// For the commands that are named in messages.
+    private var option: String { path == ConfigLocator.standard ? "" : " --config \(shown)" }
+
+    private func deposit(_ name: String) -> SecretDeposit {
+        let absolute = SystemConfigFiles().absolutePath(path)
+        let folder = absolute.lastIndex(of: "/").map { String(absolute[..<$0]) } ?? ""
+        return SecretDeposit(stateDirectory: "\(folder)/state", folder: folder, owner: name)
+    }
+
+    private func write(_ entries: PresetEntries) throws(CommandFailure) -> String {
+        let head = FirstConfiguration.head(port: port, command: "authgateway run\(option)")
+        do throws(ConfigurationEditError) {
+            var text = try ConfigurationText(Array(head.utf8))
+            try text.append(.init(entries.credential.name, value: entries.credential.lines), to: "credentials")
+            for route in entries.routes { try text.append(.init(route.name, value: route.lines), to: "routes") }
+            try write(String(decoding: text.bytes, as: UTF8.self))
+        } catch {
+            throw CommandFailure(.configuration, error.text(in: shown))
+        }
+        let check = CheckOperation(configuration: path, asJSON: false, readsSecrets: false, strictModes: false)
+        let result = try check.run()
+        Console.writeError(result.notes)
+        return "Wrote \(shown).\n"
+    }
+
+    private func write(_ text: String) throws(CommandFailure) {
+        do throws(PrivateFile.Failure) {
+            try PrivateFile.create(path, content: Array(text.utf8))
+        } catch {
+            throw CommandFailure(.failed, "\(shown) cannot be written: \(error.reason)")
+        }
+    }
+
+    private func next(_ name: String, _ preset: Preset?) -> String {
+        let request = preset?.whoami ?? "/"
+        return """
+            Serve it, and call the service in another terminal:
+              authgateway run\(option)
+              curl http://127.0.0.1:\(port)/\(name)\(request)
+
+            """
+    }
+}
