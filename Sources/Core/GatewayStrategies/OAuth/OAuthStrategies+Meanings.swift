@@ -43,6 +43,7 @@ extension JWTBearerStrategy {
         "client_id",
         "client_secret",
         "client_auth",
+        "tls",
         "passphrase",
         "key_id",
         "algorithm"
