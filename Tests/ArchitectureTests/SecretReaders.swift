@@ -38,6 +38,8 @@ enum SecretReaders {
         "Core/GatewayStrategies/Box/BoxAppSettings.swift",
         "Core/GatewayStrategies/Delegated/DelegatedGrant.swift",
         "Core/GatewayStrategies/Delegated/DelegatedRequestAuth.swift",
+        "Core/GatewayStrategies/GitHub/GitHubAppGrant.swift",
+        "Core/GatewayStrategies/Google/GoogleKeyFile.swift",
         "Core/GatewayStrategies/OAuth/ClientAuthentication.swift",
         "Core/GatewayStrategies/OAuth/PKCE.swift",
         "Core/GatewayStrategies/Program/ExecStrategy.swift",

@@ -21,6 +21,9 @@ package protocol AuthStrategy: Sendable {
     /// What it shows its authority in the TLS handshake; nil when it shows nothing.
     var clientTLS: ClientTLS? { get }
 
+    /// Where in its block that stands.
+    static var clientTLSKey: String { get }
+
     /// Whether ``switchingSubject(_:)`` is supported.
     static var hasSubject: Bool { get }
 }
@@ -33,6 +36,7 @@ extension AuthStrategy {
 
     package static var hasSubject: Bool { false }
     package var clientTLS: ClientTLS? { nil }
+    package static var clientTLSKey: String { "tls" }
     package func switchingSubject(_ fields: ConfigFields) -> (any AuthStrategy)? { nil }
 }
 
