@@ -21,6 +21,7 @@ extension StrategyCatalog {
             PasswordStrategy.self,
             TokenExchangeStrategy.self,
             RecipeStrategy.self,
+            RegistryStrategy.self,
             SessionRefreshStrategy.self,
         ]
     )

@@ -59,6 +59,9 @@ package protocol TokenGrant: Sendable {
     /// Whether a new token can be had without a person. False for developer tokens.
     var isRenewable: Bool { get }
 
+    /// Whether a token is renewed before its end, also when nobody uses it.
+    var renewsAhead: Bool { get }
+
     /// Whether a renewal spends ``TokenSet/refreshToken``, so that the attempt must be journalled first.
     var rotatesRefreshToken: Bool { get }
 
@@ -109,6 +112,7 @@ package protocol TokenGrant: Sendable {
 extension TokenGrant {
     package var login: (any LoginFlow)? { nil }
     package var renewsSeed: Bool { false }
+    package var renewsAhead: Bool { true }
     package func sendsRefreshToken(in attempt: GrantAttempt) -> Bool { rotatesRefreshToken }
     package var canAcquireAnew: Bool { false }
     package var sendsSecrets: Bool { true }

@@ -240,7 +240,7 @@ extension TokenLifecycle where Waiter: Sendable {
             // A wall clock that was set back since the token was stored must not prolong its life.
             let left = min(end - now.wall, lifetime)
             expiresAt = now.monotonic + left
-            if rules.isRenewable {
+            if rules.isRenewable, rules.renewsAhead {
                 let ahead = rules.policy.ahead(of: max(lifetime, .zero))
                 // Counted from now: an end centuries away is held where the clock ends, and says nothing about a time
                 // before it.
