@@ -40,9 +40,9 @@ package enum AuthBehavior: Sendable {
     /// Forwards the request as it is.
     case none
     /// Adds the same thing to every request.
-    case fixed(Injection)
+    indirect case fixed(Injection)
     /// Adds the same thing once the upstream has asked for `Basic` credentials, of this realm when there is one.
-    case onChallenge(Injection, realm: String?)
+    indirect case onChallenge(Injection, realm: String?)
     /// Has a lifecycle: a token is obtained, renewed, rejected.
     case token(any TokenGrant)
     /// Has a lifecycle for each subject that requests name.

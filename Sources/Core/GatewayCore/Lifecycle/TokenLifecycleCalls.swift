@@ -91,7 +91,7 @@ extension TokenLifecycle where Waiter: Sendable {
 package struct FreshToken: Sendable {
     package var generation: Int
     package var token: TokenSet
-    package var injection: Injection
+    package let injection: Injection
     package var isRejected: Bool
     /// Its renewal was cut off half-way and is to be taken up at once.
     package var isRenewalDue = false
