@@ -1,8 +1,10 @@
-.PHONY: run build test quick check bench profile soak
+.PHONY: run build install dist test quick check bench profile soak
 .NOTPARALLEL:
 
 run: ; @scripts/run
 build: ; @scripts/build
+install: ; @PREFIX='$(PREFIX)' DESTDIR='$(DESTDIR)' scripts/install
+dist: ; @scripts/dist $(ARGUMENTS)
 test: ; @scripts/test $(ARGUMENTS)
 quick: ; @scripts/quick $(TARGETS)
 check: ; @scripts/check

@@ -115,12 +115,14 @@ let package = Package(
             [
                 "GatewayCore", "GatewayFiles", "GatewayStrategies", "GatewayTokenKeeper", "GatewayYAML",
                 "GatewayTokenClient", "GatewayTokenStores", "GatewayAudit", "GatewayAdmin", "GatewayProxy",
-                "GatewayLocalAuthority", "GatewaySandbox", "CPresets",
+                "GatewayLocalAuthority", "GatewaySandbox", "CPresets", "CBuildRecord",
                 crypto, httpClient, nioHTTP1, lifecycle, unixSignals, logging, metrics,
             ] + nio
         ),
         // The YAML files of the presets, as bytes of the program.
         .target(name: "CPresets", path: "Sources/App/CPresets", exclude: ["presets"]),
+        // A place in the program that a release build writes its commit and its toolchain to.
+        .target(name: "CBuildRecord", path: "Sources/App/CBuildRecord"),
         // Linked, never imported: it keeps 34 MB of languages and calendars out of the program (docs/adr/0069).
         .target(name: "CICUData", path: "Sources/App/CICUData"),
         .executableTarget(

@@ -129,7 +129,9 @@ build_release() {
     local product=${1:-authgateway}
     say "building the release of $product (the first time takes some minutes)"
     optimized_release main "$(release_profile)" --product "$product"
+    stamp_release "$(scratch)/release/$product" "$([ -z "$(release_profile 2>/dev/null)" ] || echo profile)"
     strip_release "$(scratch)/release/$product" ".build/release/$product"
+    printf '%s/checkouts\n' "$(scratch)" >.build/release/checkouts
 }
 
 # The same program without the profile, to tell what that gains (docs/performance.md); in the scratch folder `plain`.
@@ -189,6 +191,66 @@ strip_release() {
         fail "$program has $megabytes MB, 60 are expected at most: is the data of ICU in it again? See docs/adr/0069"
 }
 
+# `stamp_release PROGRAM [profile]` writes what `authgateway version --json` prints into the program: commit, date, toolchain.
+stamp_release() {
+    local program=$1 profile=false tool record commit seconds target
+    tool=$(toolchain_folder)/llvm-objcopy
+    [ "$(uname)" = Linux ] && [ -x "$tool" ] || return 0
+    [ -z "${2:-}" ] || profile=true
+    read -r commit seconds <<<"$(source_commit)"
+    target=$(swiftc -print-target-info | sed -n 's/.*"unversionedTriple": "\(.*\)".*/\1/p')
+    record=$(mktemp)
+    # Without a commit, which no archive of the sources lacks, the record says nothing of one.
+    printf '{%s"toolchain":"%s","target":"%s","profile":%s}' \
+        "${commit:+"\"commit\":\"$commit\",\"commit_date\":\"$(utc "$seconds")\","}" "$(toolchain_name)" "$target" "$profile" >"$record"
+    [ "$(wc -c <"$record")" -lt 1024 ] || fail "the record of the build is too long for its place in the program"
+    truncate -s 1024 "$record"
+    "$tool" --update-section ".authgateway_build=$record" "$program" "$program.stamped"
+    rm -f "$record"
+    mv -f "$program.stamped" "$program"
+}
+
+# Prints the commit of the sources and its time in seconds: from git, or from what `git archive` wrote into packaging/commit. A commit
+# whose files were changed has `-modified` behind it. Prints nothing where neither is there.
+source_commit() {
+    local commit seconds
+    if [ "$(git rev-parse --show-toplevel 2>/dev/null)" = "$root" ]; then
+        commit=$(git rev-parse HEAD)
+        [ -z "$(git status --porcelain --untracked-files=no)" ] || commit+=-modified
+        printf '%s %s\n' "$commit" "$(git show -s --format=%ct HEAD)"
+    else
+        read -r commit seconds <packaging/commit
+        [[ $commit = \$* ]] || printf '%s %s\n' "$commit" "$seconds"
+    fi
+}
+
+# Prints the time of the commit, which is that of everything in a release.
+source_seconds() {
+    local seconds
+    seconds=$(source_commit)
+    [ -n "$seconds" ] || fail "no commit is known: neither git nor packaging/commit names one"
+    echo "${seconds#* }"
+}
+
+# Prints where the sources of the packages are. The build leaves word of it for `sudo make install`, which has another cache.
+checkouts() { cat .build/release/checkouts 2>/dev/null || printf '%s/checkouts\n' "$(scratch)"; }
+
+# `release_flags PROFILE` prints the words that build the release, one a line, without the folders of this machine.
+release_flags() {
+    (
+        in_scratch() {
+            shift
+            printf '%s\n' "$@"
+        }
+        profile_match() { :; }
+        optimized_release main "$1" --product authgateway
+    ) | sed -E "s#$(scratch)#<build>#g; s#$cache#<cache>#g; s#$root#<sources>#g; s#/release-[0-9-]+\.#/release.#"
+}
+
+utc() { date -u -d "@$1" +%Y-%m-%dT%H:%M:%SZ; }
+
+toolchain_name() { swift --version 2>/dev/null | sed -n 's/.*(\(swift-[^)]*\)).*/\1/p' | head -n 1; }
+
 # `attempt COMMAND...` runs it in a subshell that ends at the first step that fails, and sets `status`. To be called as a
 # statement: as a condition, bash would go on after such a step.
 attempt() {
@@ -236,9 +298,15 @@ python_environment() { printf '%s/venv-%s\n' "$cache" "$( (python3 --version && 
 
 # Exclusive access is checked while it runs by the debug build, which all tests use; docs/adr/0040.
 release_build() {
-    local variant=$1
+    local variant=$1 folder
     shift
-    in_scratch "$variant" build -c release --static-swift-stdlib -Xswiftc -enforce-exclusivity=unchecked "$@"
+    folder=$(scratch "$variant")
+    # No path of this machine is in the program or in its symbols, so that two folders make the same bytes (docs/install.md). The
+    # libraries of an unpacked release lie in lib/authgateway, beside bin.
+    in_scratch "$variant" build -c release --static-swift-stdlib -Xswiftc -enforce-exclusivity=unchecked \
+        -Xswiftc -file-prefix-map -Xswiftc "$folder=/authgateway/build" -Xswiftc -file-prefix-map -Xswiftc "$root=/authgateway" \
+        -Xcc "-ffile-prefix-map=$root=/authgateway" -Xcc "-ffile-prefix-map=$folder=/authgateway/build" \
+        --disable-local-rpath -Xlinker '-rpath=$ORIGIN/../lib/authgateway' "$@"
 }
 
 # Prints where the counts are that tell the optimizer which code of the request path runs how often; docs/adr/0063. Prints

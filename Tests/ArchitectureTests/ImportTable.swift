@@ -29,7 +29,8 @@ enum ImportTable {
 
         // Where siblings meet.
         "GatewayRuntime": adapter + siblings + nio + platform + [
-            "GatewayFiles", "AsyncHTTPClient", "Crypto", "NIOHTTP1", "ServiceLifecycle", "UnixSignals", "Metrics", "CPresets",
+            "GatewayFiles", "AsyncHTTPClient", "Crypto", "NIOHTTP1", "ServiceLifecycle", "UnixSignals", "Metrics",
+            "CPresets", "CBuildRecord",
         ],
         "authgateway": ["GatewayRuntime", "ArgumentParser"] + foundation + platform,
 

@@ -39,6 +39,31 @@ struct OAuthStrategyTests {
         )
     }
 
+    @Test func credentialsCanStandInTheHeaderAsTheyAre() throws {
+        let block: FixtureNode = [
+            "token_url": "https://id.example.com/token", "client_id": "a/b", "client_secret": "p w+:%",
+            "client_auth": "basic", "client_auth_encoding": "none",
+        ]
+        let made = try grant("oauth2_client_credentials", block)
+        // base64("a/b:p w+:%")
+        #expect(try request(of: made.firstStep(holding: nil)).fields.map(\.value.text) == ["Basic YS9iOnAgdys6JQ=="])
+    }
+
+    @Test func theEncodingOfAHeaderIsForThatHeader() throws {
+        func found(_ more: [(String, FixtureNode)]) throws -> [String] {
+            let block: [(String, FixtureNode)] = [
+                ("token_url", "https://id.example.com/token"), ("client_secret", "s"),
+                ("client_auth_encoding", "none"),
+            ]
+            return try problems("oauth2_client_credentials", .mapping(block + more))
+        }
+        #expect(try found([("client_id", "app")]) == ["client_auth_encoding: is for client_auth: basic"])
+        #expect(
+            try found([("client_id", "a:b"), ("client_auth", "basic")])
+                == ["client_id: must not contain \":\": it ends the id where nothing is encoded (RFC 7617)"]
+        )
+    }
+
     @Test func aTokenIsRevokedWhereTheConfigurationSays() throws {
         let token = TokenSet(access: Secret("T&1"), obtainedAt: now.wall)
         let block: FixtureNode = [

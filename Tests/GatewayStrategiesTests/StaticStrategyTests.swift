@@ -28,6 +28,43 @@ struct StaticStrategyTests {
         #expect(try injection("basic", block).wire == ["Authorization: Basic \(encoded)"])
     }
 
+    @Test func everyTextCanComeFromWhereSecretsComeFrom() throws {
+        let block: FixtureNode = ["username": ["env": "WHO"], "password": ["env": "PASSWORD"]]
+        let behavior = try decode("basic", block, ["WHO": "Aladdin", "PASSWORD": "open sesame"]).behavior
+        guard case .fixed(let injection) = behavior else { throw WrongKind() }
+        #expect(injection.wire == ["Authorization: Basic QWxhZGRpbjpvcGVuIHNlc2FtZQ=="])
+        #expect(
+            try problems("basic", block, ["PASSWORD": "p"])
+                == ["username.env: the environment variable WHO is not set"]
+        )
+        #expect(
+            try problems("basic", block, ["WHO": "a\u{7}", "PASSWORD": "p"])
+                == ["username: must not contain control characters"]
+        )
+        #expect(
+            try problems("basic", block, ["WHO": "", "PASSWORD": "p"]) == ["username: must not be empty"]
+        )
+    }
+
+    @Test func anAddressCanComeFromThereToo() throws {
+        let block: FixtureNode = [
+            "token_url": ["env": "TOKEN_URL"], "client_id": ["env": "ID"], "client_secret": "s",
+        ]
+        let variables = ["TOKEN_URL": "https://id.example.com/token", "ID": "app"]
+        let behavior = try decode("oauth2_client_credentials", block, variables).behavior
+        guard case .token(let grant) = behavior else { throw WrongKind() }
+        let wire = try request(of: grant.firstStep(holding: nil, at: now)).wire
+        #expect(wire.hasPrefix("POST https://id.example.com/token"))
+        #expect(wire.contains("client_id=app"))
+    }
+
+    @Test func aReferenceIsNotReadThroughAnother() throws {
+        #expect(
+            try problems("basic", ["username": ["env": ["env": "A"]], "password": "p"], ["A": "B", "B": "C"])
+                == ["username.env: expected a scalar, found a mapping"]
+        )
+    }
+
     @Test func basicRefusesWhatItCannotSend() throws {
         #expect(
             try problems("basic", ["username": "a:b", "password": "p"])
@@ -118,5 +155,37 @@ struct StaticStrategyTests {
     @Test func kindsAreInAlphabeticalOrder() {
         let catalog = StrategyCatalog.builtIn
         #expect(catalog.kinds == catalog.kinds.sorted())
+    }
+
+    @Test(arguments: [
+        ("/bot{{token}}", "123:AbC-d_e", "/bot123:AbC-d_e"),
+        ("/bot{{token}}", "a/b?c#d%e;f g", "/bota%2Fb%3Fc%23d%25e%3Bf%20g"),
+        ("/v1/{{token}}/x", "t", "/v1/t/x"), ("/{{ token }}", "\u{FC}", "/%C3%BC"),
+    ])
+    func aKeyCanStandInThePath(_ path: String, _ value: String, _ sent: String) throws {
+        #expect(try injection("header", ["path": "\(path)", "value": "\(value)"]).wire == [sent])
+    }
+
+    @Test(arguments: [
+        ("bot{{token}}", "t", "path: expected a path"), ("/bot", "t", "path: must hold {{token}} once"),
+        ("/{{token}}{{token}}", "t", "path: must hold {{token}} once"), ("/a//{{token}}", "t", "path: expected a path"),
+        ("/{{token}}/", "t", "path: expected a path"), ("/../{{token}}", "t", "path: expected a path"),
+        ("/a?b={{token}}", "t", "path: expected a path"), ("/%61{{token}}", "t", "path: expected a path"),
+        ("/{{key}}", "t", "path: nothing is named \"{{key}}\""),
+        ("/{{token}}", "..", "value: it is empty or made of dots"),
+        ("/.{{token}}", ".", "value: it is empty or made of dots"),
+    ])
+    func aPathThatCouldMeanAnotherIsRefused(_ path: String, _ value: String, _ words: String) throws {
+        let found = try problems("header", ["path": "\(path)", "value": "\(value)"])
+        #expect(found.count == 1 && found[0].hasPrefix(words), "\(found)")
+    }
+
+    @Test func aPathStandsAlone() throws {
+        #expect(
+            try problems("header", ["path": "/{{token}}", "value": "t", "scheme": "Bearer", "query": "q"]) == [
+                "scheme: has no place beside \"path\": the value goes into the path",
+                "query: has no place beside \"path\": the value goes into the path",
+            ]
+        )
     }
 }

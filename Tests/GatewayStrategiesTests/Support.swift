@@ -13,7 +13,7 @@ let now = Moment(
 func decode(_ kind: String, _ block: FixtureNode, _ environment: [String: String] = [:]) throws -> any AuthStrategy {
     let fields = ConfigFields.fixture(block, secrets: FixtureSecrets(environment))
     let type = try #require(StrategyCatalog.builtIn.strategy(named: kind))
-    let strategy = type.init(from: fields)
+    let strategy = type.read(from: fields)
     fields.refuseUnknownKeys()
     #expect(fields.problems == [])
     return try #require(strategy)
@@ -23,7 +23,7 @@ func decode(_ kind: String, _ block: FixtureNode, _ environment: [String: String
 func problems(_ kind: String, _ block: FixtureNode, _ environment: [String: String] = [:]) throws -> [String] {
     let fields = ConfigFields.fixture(block, secrets: FixtureSecrets(environment))
     let type = try #require(StrategyCatalog.builtIn.strategy(named: kind))
-    let strategy = type.init(from: fields)
+    let strategy = type.read(from: fields)
     fields.refuseUnknownKeys()
     if strategy != nil { #expect(fields.problems.allSatisfy { $0.contains("unknown key") }) }
     return fields.problems
@@ -77,6 +77,7 @@ extension TokenRequest {
 extension Injection {
     var wire: [String] {
         fields.map { "\($0.name): \($0.value.text)" } + (query.map { ["?\($0.name)=\($0.value.text)"] } ?? [])
+            + (path.map { [$0.value.text] } ?? [])
     }
 }
 

@@ -41,7 +41,7 @@ struct SchemaTests {
             secrets: ProbeSecrets(),
             recorder: recorder
         )
-        _ = ConfigFields(node, path: .root, context: context).flatMap { type.init(from: $0) }
+        _ = ConfigFields(node, path: .root, context: context).flatMap { type.read(from: $0) }
         for key in recorder.root.children.keys where key != "strategy" {
             #expect(properties[key] != nil, "\(kind): \(key)")
         }

@@ -35,6 +35,15 @@ struct StrategyExampleTests {
             "https://mobile-authorizer.api.oit.duke.edu/dukemobile/ios/refresh",
             "https://mobile-authorizer.api.oit.duke.edu/dukemobile/ios/revoke",
         ],
+        "github_app": [
+            "https://api.github.com/app/installations/12345678/access_tokens",
+            "https://api.github.com/installation/token",
+            "https://api.github.com/orgs/acme/installation", "https://api.github.com/users/acme/installation",
+            "https://api.github.com/app/installations/*/access_tokens",
+            "https://github.example.com/api/v3/app/installations/7/access_tokens",
+            "https://github.example.com/api/v3/installation/token",
+        ],
+        "google_service_account": ["https://oauth2.googleapis.com/token"],
         "oauth2_authorization_code": tokens, "oauth2_client_credentials": tokens, "oauth2_jwt_bearer": tokens,
         "oauth2_password": ["https://archive.example.com/oauth/token", "https://archive.example.com/oauth/revoke"],
         "recipe": [
@@ -73,6 +82,7 @@ private struct AnySecret: SecretSource {
     func file(_ path: String) throws(SecretSourceError) -> Secret {
         if path.hasSuffix(".pem") { return Secret(SampleKeys.rsa) }
         if path.hasSuffix("box-app.json") { return Secret(Self.boxApp) }
+        if path.hasSuffix("service-account.json") { return Secret(Self.serviceAccount) }
         throw SecretSourceError("no such file")
     }
 
@@ -83,6 +93,10 @@ private struct AnySecret: SecretSource {
     private static let boxApp =
         #"{"boxAppSettings":{"clientID":"app","clientSecret":"s","appAuth":{"publicKeyID":"k","privateKey":""#
         + SampleKeys.rsa.replacing("\n", with: "\\n") + #"","passphrase":"value"}},"enterpriseID":"12345"}"#
+
+    private static let serviceAccount =
+        #"{"type":"service_account","client_email":"robot@example.com","private_key_id":"k","private_key":""#
+        + SampleKeys.rsa.replacing("\n", with: "\\n") + #"","token_uri":"https://oauth2.googleapis.com/token"}"#
 
     func openPrivateKey(_ pem: Secret, passphrase: Secret?) -> PrivateKeyDER? {
         SampleKeys.open(pem, passphrase: passphrase)

@@ -48,8 +48,20 @@ def write_what_they_read(folder):
     files = {
         "box-key.pem": key,
         "mailer-key.pem": key,
+        "snowflake-key.pem": key,
+        "google-key.pem": key,
+        "github-app-key.pem": key,
         "token-server-key.pem": key,
         "gateway-client-key.pem": key,
+        "service-account.json": json.dumps(
+            {
+                "type": "service_account",
+                "client_email": "robot@project.iam.gserviceaccount.com",
+                "private_key_id": "k",
+                "private_key": key,
+                "token_uri": "https://oauth2.googleapis.com/token",
+            }
+        ),
         "box-app.json": json.dumps({"boxAppSettings": app, "enterpriseID": "12345"}),
     }
     for name, content in files.items():

@@ -12,7 +12,7 @@ from harness.gateway import command
 from harness.origin import response
 
 PLACES = [
-    "client", "password", "bearer", "header", "query", "oauth-secret", "oauth-token", "box-secret", "parameter",
+    "client", "password", "bearer", "header", "query", "path", "oauth-secret", "oauth-token", "box-secret", "parameter",
     "session-access", "session", "rotated-access", "rotated-session", "developer", "callers", "callers-query", "cookie",
     "authoritys-words", "body",
 ]  # fmt: skip
@@ -57,6 +57,7 @@ def configuration(authority_url, upstream):
         "bearer": {"strategy": "bearer", "token": SECRETS["bearer"]},
         "header": {"strategy": "header", "name": "X-Key", "value": SECRETS["header"]},
         "query": {"strategy": "header", "query": "key", "value": SECRETS["query"]},
+        "path": {"strategy": "header", "path": "/bot{{token}}", "value": SECRETS["path"]},
         "oauth": {**oauth, "token_url": f"{authority_url}/token", "parameters": {"extra": SECRETS["parameter"]}},
         "refused": {**oauth, "token_url": f"{authority_url}/refuse"},
         "box": {

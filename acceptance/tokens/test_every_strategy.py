@@ -20,6 +20,9 @@ from harness.token_server import unsigned_jwt
 #: Strategies that send what the configuration says. The gateway has no way to get another one.
 FIXED = {"none", "basic", "bearer", "header", "box_developer_token"}
 
+#: Strategies that make tokens themselves: test_self_signed.py renews them.
+SELF_SIGNED = {"jwt"}
+
 FETCH = "import sys, urllib.request; print(urllib.request.urlopen(sys.argv[1], timeout=30).read().decode())"
 
 
@@ -52,6 +55,9 @@ class Market:
         answer = {"access_token": token, "token_type": "Bearer", "expires_in": self.lifetime}
         if name in ("box_oauth", "oauth2_authorization_code", "oauth2_password"):
             answer["refresh_token"] = f"refresh-{self.issued[name]}"
+        if name == "github_app":
+            expires_at = datetime.datetime.fromtimestamp(end, datetime.UTC).isoformat()
+            answer = {"token": token, "expires_at": expires_at}
         if name in ("duke_session", "session_refresh"):
             answer = {"data": {"access_token": token, "session_token": f"session-{self.issued[name]}"}}
         return response(200, json.dumps(answer).encode())
@@ -107,6 +113,8 @@ def credentials(market):
         "delegated": {"url": f"{at}/delegated"},
         "duke_session": {**session, "client_name": "duke_session", "session_token": "session-0"},
         "exec": {"command": [sys.executable, "-c", FETCH, f"{at}/exec"]},
+        "github_app": {"app_id": "7", "private_key": {"file": "key.pem"}, "installation_id": 1, "api_url": f"{at}/github_app"},
+        "google_service_account": {"service_account": "service-account.json", "scopes": ["read"]},
         "oauth2_authorization_code": {
             "token_url": f"{at}/oauth2_authorization_code", "authorize_url": f"{at}/login", **client, "refresh_token": "refresh-0"
         },
@@ -139,9 +147,12 @@ def configuration(market, **more):
 
 def start(market, make_gateway, key, **more):
     gateway = make_gateway(configuration(market, **more))
-    file = gateway.folder / "key.pem"
-    file.touch(mode=0o600)
-    file.write_text(key)
+    token_uri = f"{market.authority.url}/google_service_account"
+    account = {"type": "service_account", "client_email": "a@example.com", "private_key": key, "token_uri": token_uri}
+    for name, content in {"key.pem": key, "service-account.json": json.dumps(account)}.items():
+        file = gateway.folder / name
+        file.touch(mode=0o600)
+        file.write_text(content)
     return gateway.start()
 
 
@@ -152,7 +163,7 @@ def get(gateway, name):
 def test_the_list_of_strategies_is_whole(market):
     schema = json.loads((ROOT / "schema/gateway.schema.json").read_text())
     known = schema["$defs"]["credential"]["properties"]["strategy"]["enum"]
-    assert set(credentials(market)) == set(known) - FIXED
+    assert set(credentials(market)) == set(known) - FIXED - SELF_SIGNED
 
 
 def renewals(gateway):

@@ -6,6 +6,8 @@ package struct ConfigOutcome: Sendable {
     /// In file order.
     package let diagnostics: [ConfigDiagnostic]
     fileprivate let files: [ConfigDocument.File]
+    /// What must not be shown of the files.
+    package let secretSpans: Set<SourceSpan>
     fileprivate let renderer: DiagnosticRenderer
 
     /// The diagnostics as people read them, without a secret; empty when there are none.
@@ -30,6 +32,7 @@ extension ConfigLoader {
                 plan: nil,
                 diagnostics: loading.diagnostics,
                 files: loading.files,
+                secretSpans: loading.secretSpans,
                 renderer: renderer
             )
         }
@@ -47,6 +50,7 @@ extension ConfigLoader {
             plan: decoding.plan,
             diagnostics: decoding.diagnostics,
             files: loading.files,
+            secretSpans: hidden,
             renderer: renderer
         )
     }

@@ -19,7 +19,7 @@ struct YAMLEvent {
     }
 
     /// Counted from 1, in characters.
-    struct Mark {
+    struct Mark: Equatable {
         let line: Int
         let column: Int
     }

@@ -25,7 +25,8 @@ struct AuthGateway: AsyncParsableCommand {
             RoutesCommand.self, StatusCommand.self, ExplainCommand.self, LoginCommand.self, LogoutCommand.self,
             TokenCommand.self, KeyCommand.self, AuthorityCommand.self, ExecCommand.self, EnvCommand.self,
             AuditCommand.self,
-            PresetsCommand.self, ConfigCommand.self, SandboxCommand.self, VersionCommand.self,
+            AddCommand.self, RemoveCommand.self, FormatCommand.self, PresetsCommand.self,
+            ConfigCommand.self, SandboxCommand.self, VersionCommand.self,
         ]
     )
 

@@ -11,6 +11,8 @@ struct RunCommand: AsyncParsableCommand {
               authgateway run --sandbox --token-lifetime 30
               authgateway run --config /etc/authgateway/gateway.yaml --log-level debug
 
+            With --sandbox and without a gateway.yaml here, one is written first.
+
             A change of the configuration is picked up by itself; SIGHUP and `authgateway
             reload` ask for it at once. SIGTERM and SIGINT stop it gracefully: requests
             under way are finished within limits.drain. A second signal ends it at once.
@@ -53,7 +55,8 @@ struct RunCommand: AsyncParsableCommand {
         )
         let emit: @Sendable (String) -> Void = { Console.write($0) }
         if sandbox {
-            try await operation.runWithSandbox(tokenLifetime: tokenLifetime, emit: emit)
+            let isNamed = ConfigurationPath.isNamed(config.file)
+            try await operation.runWithSandbox(tokenLifetime: tokenLifetime, writesStarter: !isNamed, emit: emit)
         } else {
             try await operation.run(emit: emit)
         }

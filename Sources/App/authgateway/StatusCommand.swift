@@ -10,6 +10,7 @@ struct StatusCommand: AsyncParsableCommand {
               authgateway status
               authgateway status box-service
               authgateway status --watch
+              authgateway status --alive
               authgateway status --json | jq '.tokens[] | select(.state != "valid")'
 
             Counts down what only a person can replace: developer tokens, logins
@@ -20,7 +21,7 @@ struct StatusCommand: AsyncParsableCommand {
             token, an unlock) or something of these ends soon: a token within 10
             minutes, a login within 7 days, a secret or certificate within 14 days,
             what lives shortly within the last fifth of its life. 4 when no gateway
-            answers.
+            answers. With --alive: 0 when one answers, 4 otherwise.
             """
     )
 
@@ -33,16 +34,24 @@ struct StatusCommand: AsyncParsableCommand {
     @Option(help: ArgumentHelp("How long to wait in between, with --watch.", valueName: "seconds"))
     var interval = 2
 
+    @Flag(help: "Only whether the gateway answers, for a health check; credentials do not count.")
+    var alive = false
+
     @OptionGroup var config: ConfigOption
     @OptionGroup var json: JSONFlag
 
     func validate() throws {
         if watch, json.isOn { throw ValidationError("--watch is for people; call status --json in a loop.") }
+        if alive, watch || json.isOn || name != nil { throw ValidationError("--alive stands alone.") }
         guard (1...3600).contains(interval) else { throw ValidationError("--interval is between 1 and 3600 seconds.") }
     }
 
     func run() async throws {
         let commands = try OperatorCommands(configuration: config.runningPath(), asJSON: json.isOn)
+        if alive {
+            Console.write(try await commands.alive())
+            return
+        }
         if watch { return try await commands.watch(name, every: .seconds(interval)) { Console.write($0) } }
         let (output, needing) = try await commands.status(of: name)
         Console.write(output)

@@ -8,8 +8,15 @@ struct VersionCommand: ParsableCommand {
         discussion: """
             Examples:
               authgateway version
+              authgateway version --json   also the commit, its date and the toolchain
+
+            A build that is no release has no commit and no toolchain.
             """
     )
 
-    func run() { Console.write("authgateway \(GatewayVersion.current)\n") }
+    @OptionGroup var json: JSONFlag
+
+    func run() throws {
+        Console.write(try json.isOn ? VersionReport().json() : "authgateway \(GatewayVersion.current)\n")
+    }
 }

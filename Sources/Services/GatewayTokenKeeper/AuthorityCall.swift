@@ -109,6 +109,8 @@ struct AuthorityCall {
                     mayHaveBeenProcessed: false
                 )
             }
+        case .local:
+            return .success(.none)
         case .impossible(let failure):
             let code = failure.problem.cause?.code
             return .failure(NoAnswer(explained: failure, code: code, mayHaveBeenProcessed: false))

@@ -80,7 +80,7 @@ extension TokenTransportFailure.Reason {
 }
 
 extension GrantStep {
-    /// Whom it asks, as `Proxy-Status` names it; nil where a program is run.
+    /// Whom it asks, as `Proxy-Status` names it; nil where no authority is asked.
     var nextHop: String? {
         if case .request(let request) = self { request.nextHop } else { nil }
     }

@@ -4,8 +4,12 @@ import Testing
 @Suite("A credential that an answer repeats", .timeLimit(.minutes(5)))
 struct CredentialEchoTests {
     private static func rewrite(_ value: String, name: String = "api_key", secret: String = "s3cr et/+") -> String {
-        let echo = CredentialEcho(Injection.QueryParameter(name: name, value: Secret(secret)))
-        return switch echo.rewrite(Array(value.utf8)) {
+        rewrite(value, Injection(query: Injection.QueryParameter(name: name, value: Secret(secret))))
+    }
+
+    private static func rewrite(_ value: String, _ injection: Injection) -> String {
+        switch CredentialEcho(of: injection)?.rewrite(Array(value.utf8)) {
+        case nil: "no echo"
         case .unchanged: "unchanged"
         case .dropped: "dropped"
         case .replaced(let bytes): String(decoding: bytes, as: UTF8.self)
@@ -93,5 +97,45 @@ struct CredentialEchoTests {
     @Test(arguments: ["Location", "content-location", "REFRESH", "Link"])
     func theFieldsAreRecognized(_ name: String) {
         #expect(FieldKind.uriReferenceNames.contains(Array(name.lowercased().utf8)))
+    }
+
+    // MARK: In the path
+
+    private static func path(_ template: String, _ token: String) -> Injection {
+        let value = template.replacing("{{token}}", with: PercentEncoding.encode(segment: token))
+        return Injection(path: Injection.Path(template: template, value: Secret(value), secret: Secret(token)))
+    }
+
+    /// The token is `1:aB` in all of them.
+    @Test(arguments: [
+        ("/a?b=1", "unchanged"), ("https://api.example.com/bot2:aB/x", "unchanged"),
+        ("/bot1:aB/getMe", "/getMe"), ("/bot1%3AaB/getMe", "/getMe"), ("/bot1%3aab/getMe?x=1", "/getMe?x=1"),
+        ("https://api.example.com/bot1:aB/x", "https://api.example.com/x"),
+        ("//api.example.com/bot1:aB/x", "//api.example.com/x"),
+        ("https://api.example.com/bot1:aB", "https://api.example.com"),
+        ("/base/bot1:aB/x", "/base/x"), ("/bot1:aB", "/"), ("/bot1:aB?x", "/?x"), ("/base/bot1:aB#x", "/base#x"),
+        ("</bot1:aB/x>; rel=next, </bot1:aB>; rel=up", "</x>; rel=next, </>; rel=up"),
+        ("5; url=/bot1:aB/x", "5; url=/x"), ("0; url='/bot1:aB'", "0; url='/'"),
+        // What cannot be taken out is left out.
+        ("/xbot1:aB/x", "dropped"), ("/bot1:aBx/x", "dropped"), ("bot1:aB/x", "dropped"), ("/x?token=1:aB", "dropped"),
+        ("/bot1:aB/x?again=1%253AaB", "dropped"),
+        // The rest would name a server.
+        ("/bot1:aB//other.example", "dropped"), ("/bot1:aB/\\other.example", "dropped"),
+        ("/bot1:aB/\t/other.example", "dropped"),
+    ])
+    func aTokenInThePathIsTakenOut(_ value: String, _ expected: String) {
+        #expect(Self.rewrite(value, Self.path("/bot{{token}}", "1:aB")) == expected)
+    }
+
+    @Test(arguments: [
+        ("/v1/s%20t/x/y", "/y"), ("/v1/s%20t/z", "dropped"), ("/v1/other/x", "unchanged"), ("/v1/s+t/x", "/"),
+    ])
+    func aPathOfSeveralSegmentsIsTakenOutWhole(_ value: String, _ expected: String) {
+        #expect(Self.rewrite(value, Self.path("/v1/{{token}}/x", "s t")) == expected)
+    }
+
+    @Test func whereNoTargetHasTheCredentialNothingIsLookedFor() {
+        let field = Injection.Field(name: "Authorization", value: Secret("s"))
+        #expect(Self.rewrite("/s", Injection(fields: [field])) == "no echo")
     }
 }

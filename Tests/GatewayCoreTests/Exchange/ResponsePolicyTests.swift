@@ -13,7 +13,11 @@ struct ResponsePolicyTests {
             ResponsePolicy(
                 cookies: cookies,
                 allowsConnectionAuth: allowsConnectionAuth,
-                injectedQuery: hasQuery ? Injection.QueryParameter(name: "key", value: Secret("s3cret/")) : nil
+                echo: CredentialEcho(
+                    of: Injection(
+                        query: hasQuery ? Injection.QueryParameter(name: "key", value: Secret("s3cret/")) : nil
+                    )
+                )
             )
         }
         var concerned: Set<FieldKind> {
@@ -93,7 +97,10 @@ struct ResponsePolicyTests {
     ])
     func theInjectedCredentialIsTakenOutOfURIs(_ value: String, _ expected: String) {
         let parameter = Injection.QueryParameter(name: "key", value: Secret("s3cret/"))
-        #expect(Self.rewrite(ResponsePolicy(injectedQuery: parameter), .uriReference, value) == expected)
+        #expect(
+            Self.rewrite(ResponsePolicy(echo: CredentialEcho(of: Injection(query: parameter))), .uriReference, value)
+                == expected
+        )
         #expect(Self.rewrite(ResponsePolicy(), .uriReference, value) == "unchanged")
     }
 }

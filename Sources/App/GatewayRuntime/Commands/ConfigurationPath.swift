@@ -16,6 +16,11 @@ package enum ConfigurationPath {
         return path
     }
 
+    /// Whether somebody said which file is meant. A file that was named is never made up.
+    package static func isNamed(_ option: String?) -> Bool {
+        option != nil || !(Console.environment(ConfigLocator.variable) ?? "").isEmpty
+    }
+
     /// For a command that speaks to the running gateway: without a configuration here, that gateway's own one.
     ///
     /// - Throws: ``ExitStatus/usage`` when several gateways run.

@@ -27,6 +27,12 @@ package struct OperatorCommands: Sendable {
         return (name == nil ? StatusText.whole(report, style) : StatusText.part(report, style), needing)
     }
 
+    /// - Returns: What is for standard output when the gateway answers.
+    package func alive() async throws(CommandFailure) -> String {
+        try await client.requireLife()
+        return "ok\n"
+    }
+
     private func report(on name: String?) async throws(CommandFailure) -> StatusReport {
         let report = StatusReport(
             readiness: try await client.readiness(),

@@ -17,14 +17,16 @@ package enum PresetOperation {
     }
 
     package static func show(_ name: String, configuration: String, asJSON: Bool) throws(CommandFailure) -> String {
-        let library = library(of: configuration)
-        guard let preset = library[name] else {
-            let names = library.presets.map(\.name)
-            let hint = Suggestion.hint(for: name, in: names)
-            let advice = hint.isEmpty ? "; `authgateway presets` lists them" : hint
-            throw CommandFailure(.failed, "no preset is named \"\(LogText.clean(name))\"\(advice)")
-        }
+        let preset = try preset(name, configuration: configuration)
         return asJSON ? try JSONText.pretty(preset) : preset.text
+    }
+
+    static func preset(_ name: String, configuration: String) throws(CommandFailure) -> Preset {
+        let library = library(of: configuration)
+        if let preset = library[name] { return preset }
+        let hint = Suggestion.hint(for: name, in: library.presets.map(\.name))
+        let advice = hint.isEmpty ? "; `authgateway presets` lists them" : hint
+        throw CommandFailure(.failed, "no preset is named \"\(LogText.clean(name))\"\(advice)")
     }
 
     /// The built-in presets, and those of the configuration if there is one.

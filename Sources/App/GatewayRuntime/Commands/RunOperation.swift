@@ -1,4 +1,5 @@
 import GatewayCore
+import GatewayFiles
 import GatewaySandbox
 import Logging
 import Metrics
@@ -40,11 +41,15 @@ package struct RunOperation: Sendable {
 
     /// The same with the sandbox in this process; `SANDBOX_…` in the configuration leads to it.
     ///
-    /// - Parameter tokenLifetime: Seconds that the sandbox's tokens live.
+    /// - Parameters:
+    ///   - tokenLifetime: Seconds that the sandbox's tokens live.
+    ///   - writesStarter: Writes the configuration of a first run where there is none.
     package func runWithSandbox(
         tokenLifetime: Int,
+        writesStarter: Bool = false,
         emit: @escaping @Sendable (String) -> Void
     ) async throws(CommandFailure) {
+        if writesStarter { try writeStarter() }
         var options = Sandbox.Options()
         options.tokenLifetime = tokenLifetime
         let sandbox = try await SandboxOperation.start(options, logger: logger("sandbox"))
@@ -56,6 +61,17 @@ package struct RunOperation: Sendable {
             throw error
         }
         await sandbox.stop()
+    }
+
+    private func writeStarter() throws(CommandFailure) {
+        guard FileStatus.owner(of: configuration) == nil else { return }
+        let path = LogText.clean(configuration)
+        do throws(PrivateFile.Failure) {
+            try PrivateFile.create(configuration, content: Array(StarterConfiguration.text.utf8))
+        } catch {
+            throw CommandFailure(.failed, "\(path) is missing and cannot be written here: \(error.reason)")
+        }
+        Console.writeError("Wrote \(path), the configuration of a first run. The gateway follows your changes to it.\n")
     }
 
     private func load(overlay: [String: String]) throws(CommandFailure) -> ConfigurationFile {

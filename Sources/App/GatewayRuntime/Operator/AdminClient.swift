@@ -38,6 +38,11 @@ struct AdminClient: Sendable {
 
     func expirations() async throws(CommandFailure) -> [Expiration] { try await get("/api/endings") }
 
+    /// Needs no token, so that any user may ask.
+    func requireLife() async throws(CommandFailure) {
+        guard try await send("GET", "/healthz", token: nil).status == 200 else { throw notOurs }
+    }
+
     func readiness() async throws(CommandFailure) -> Readiness {
         let (status, body) = try await look("/readyz?verbose")
         guard status == 200 || status == 503 else { throw refusal(body) }

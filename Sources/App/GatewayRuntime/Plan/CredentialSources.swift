@@ -251,6 +251,7 @@ struct CredentialSources: Sendable {
         var identity = GrantIdentity(strategy: credential.strategyKind, subject: nil)
         for field in injection.fields { identity.add("field \(field.name)", secret: field.value) }
         if let query = injection.query { identity.add("query \(query.name)", secret: query.value) }
+        if let path = injection.path { identity.add("path", secret: path.value) }
         return parts.key.credentialKey(for: identity)
     }
 

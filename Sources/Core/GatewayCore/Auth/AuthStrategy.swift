@@ -26,6 +26,11 @@ package protocol AuthStrategy: Sendable {
 }
 
 extension AuthStrategy {
+    /// Decodes a block in which every text may come from where secrets come from.
+    package static func read(from fields: ConfigFields) -> Self? {
+        fields.context.readingTexts { Self(from: fields) }
+    }
+
     package static var hasSubject: Bool { false }
     package var clientTLS: ClientTLS? { nil }
     package func switchingSubject(_ fields: ConfigFields) -> (any AuthStrategy)? { nil }

@@ -12,6 +12,8 @@ package final class ConfigContext {
     /// Where a value only stands for one that was not read: what is said about it is left out.
     private var unreadSpans: Set<SourceSpan>
     private var unreadErrors = 0
+    /// Whether a text may come from where secrets come from: in the block of a strategy.
+    private(set) var readsTexts = false
 
     package init(document: ConfigDocument, secrets: any SecretSource, recorder: KeyRecorder? = nil) {
         self.recorder = recorder
@@ -38,6 +40,14 @@ package final class ConfigContext {
 
     /// Something could not be decoded because a value was not read. What follows from its absence is unknown.
     var isIncomplete: Bool { unreadErrors > 0 }
+
+    /// Decodes with or without texts that come from where secrets come from.
+    func readingTexts<Value>(_ reads: Bool = true, _ decode: () -> Value) -> Value {
+        let before = readsTexts
+        readsTexts = reads
+        defer { readsTexts = before }
+        return decode()
+    }
 
     func retract(_ diagnostic: ConfigDiagnostic) { diagnostics.removeAll { $0 == diagnostic } }
 

@@ -13,7 +13,7 @@ extension ConfigFields {
 
     package func string(_ key: String) -> String? {
         context.recorder?.note(.string, for: key, of: path)
-        guard let text = scalar(key)?.scalar.text else { return nil }
+        guard let text = text(key) else { return nil }
         guard !text.isEmpty else {
             error(key, "must not be empty")
             return nil
@@ -23,6 +23,15 @@ extension ConfigFields {
             return nil
         }
         return text
+    }
+
+    /// A scalar; where a strategy wants a text, also what `{env:}`, `{file:}`, `{exec:}` or `{systemd_credential:}` has.
+    private func text(_ key: String) -> String? {
+        if context.readsTexts { context.recorder?.note(.readText, for: key, of: path) }
+        guard context.readsTexts, let node = node(key), case .mapping = node.content else {
+            return scalar(key)?.scalar.text
+        }
+        return SecretReference.read(node, path: path.appending(key), context: context)?.withValue(\.self)
     }
 
     package func requiredString(_ key: String) -> String? {

@@ -1,11 +1,11 @@
 /// The names that people give to routes, credentials and clients.
-enum ConfigName {
+package enum ConfigName {
     /// Of one kind.
     static let most = 4096
-    static let rule = "a name has letters, digits, \"-\", \"_\" and \".\", begins with a letter or digit, at most 64"
+    package static let rule = "a name has letters, digits, \"-\", \"_\" and \".\", begins with a letter or digit, at most 64"
 
     /// Names go into paths, hosts, metric labels and log lines, so they are plain.
-    static func isValid(_ name: String) -> Bool {
+    package static func isValid(_ name: String) -> Bool {
         guard let first = name.utf8.first, first.isLetterOrDigit, name.utf8.count <= 64 else { return false }
         return name.utf8.allSatisfy { $0.isLetterOrDigit || $0 == 0x2D || $0 == 0x2E || $0 == 0x5F }
     }

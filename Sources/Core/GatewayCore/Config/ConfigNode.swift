@@ -65,6 +65,17 @@ package struct ConfigNode: Hashable, Sendable {
         return false
     }
 
+    func value(of key: String) -> ConfigNode? {
+        guard case .mapping(let entries) = content else { return nil }
+        return entries.first { $0.key == key }?.value
+    }
+
+    /// What the mapping at a key holds; nothing when there is none.
+    package func entries(of key: String) -> [Entry] {
+        guard case .mapping(let entries)? = value(of: key)?.content else { return [] }
+        return entries
+    }
+
     /// The scalars that no key says anything about: where a mapping is expected, each may be a secret.
     package var keylessScalars: [ConfigNode] {
         switch content {

@@ -65,7 +65,7 @@ package struct DiagnosticRenderer: Sendable {
         let whole = lines[span.line - 1].unicodeScalars
         let skipped = max(0, span.column - Self.neighbourhood)
         let line = String(String.UnicodeScalarView(whole.dropFirst(skipped).prefix(2 * Self.neighbourhood)))
-        var masked = SecretMask.ranges(in: line, continuing: continuesSecret(span.line - 1, in: lines))
+        var masked = SecretMask.ranges(in: line, continuing: SecretMask.continuesSecret(span.line - 1, in: lines))
         for secret in hidden[Place(file: span.file, line: span.line)] ?? [] {
             let start = secret.column - 1 - skipped
             guard start + secret.length > 0, start < 2 * Self.neighbourhood else { continue }
@@ -77,14 +77,5 @@ package struct DiagnosticRenderer: Sendable {
         let number = String(span.line)
         let margin = String(repeating: " ", count: max(0, 5 - number.count))
         return "\(margin)\(number) | \(shown)\n      | \(marks)\n"
-    }
-
-    /// A line without a key belongs to the value above it; when that is a secret, so is the line.
-    private func continuesSecret(_ index: Int, in lines: [String]) -> Bool {
-        guard SecretMask.opensSecret(lines[index]) == nil else { return false }
-        for line in lines[..<index].reversed().prefix(200) {
-            if let isSecret = SecretMask.opensSecret(line) { return isSecret }
-        }
-        return false
     }
 }

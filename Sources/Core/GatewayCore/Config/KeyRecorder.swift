@@ -13,6 +13,8 @@ package final class KeyRecorder {
         case percent(ClosedRange<Int>)
         case url
         case secret
+        /// A text that may come from where secrets come from.
+        case readText
         case mapping
         case sequence
         case strings
@@ -40,7 +42,15 @@ package final class KeyRecorder {
         fileprivate var present: Set<String> = []
         fileprivate var isVisited = false
 
-        var isMapping: Bool { required != nil || kinds.contains(.mapping) || values != nil }
+        var isMapping: Bool { !isReadText && (required != nil || kinds.contains(.mapping) || values != nil) }
+
+        /// Whether any text may stand there, also one that comes from where secrets come from.
+        var isReadText: Bool {
+            kinds.contains(.readText)
+                && !kinds.contains { kind in
+                    if case .choice = kind { true } else { kind == .mapping }
+                }
+        }
 
         func child(_ key: String) -> Node {
             if let child = children[key] { return child }

@@ -17,7 +17,7 @@ enum SecretReference {
             guard let fields = ConfigFields(node, path: path, context: context) else { return nil }
             fields.hidesUnknownValues = true
             fields.know("environment", "timeout", "ttl")
-            let secret = resolve(fields)
+            let secret = context.readingTexts(false) { resolve(fields) }
             fields.refuseUnknownKeys()
             // Last: what is said about the reference itself counts.
             if secret != nil { context.noteSecret(at: node.span) }

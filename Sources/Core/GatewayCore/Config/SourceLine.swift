@@ -36,6 +36,12 @@ struct SourceLine {
         scalar == "\t" || (scalar.value >= 0x20 && !(0x7F...0x9F).contains(scalar.value))
     }
 
+    /// The line, cut where a screen ends.
+    var text: String {
+        let kept = String(String.UnicodeScalarView(shown.prefix(Self.widest)))
+        return shown.count > Self.widest ? kept + "…" : kept
+    }
+
     /// The line, and below it the marks under a span.
     func render(marking span: SourceSpan) -> (line: String, marks: String) {
         let start = columns[min(span.column - 1, columns.count - 1)]

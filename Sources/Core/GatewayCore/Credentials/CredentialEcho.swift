@@ -1,24 +1,53 @@
-/// Keeps the credential of a query parameter out of fields that repeat URIs (``FieldKind/uriReference``).
+/// Keeps the credential of a target out of fields that repeat URIs (``FieldKind/uriReference``).
 ///
-/// An upstream that redirects often repeats the query that it was sent. It may decode the query before, or encode it again.
-/// So everything is compared decoded, without regard to case.
+/// An upstream that redirects often repeats the path and the query that it was sent. It may decode them before, or encode
+/// them again. So everything is compared decoded, without regard to case.
 package struct CredentialEcho: Sendable {
-    /// Folded, as ``fold(_:)`` does it.
-    private let name: [UInt8]
-    private let secret: SecretBytes
-
-    package init(_ parameter: Injection.QueryParameter) {
-        name = Self.fold(Array(parameter.name.utf8))
-        secret = SecretBytes(parameter.value.withValue { Self.fold(Array($0.utf8)) })
+    private enum Place {
+        /// The parameter with this name.
+        case parameter(name: [UInt8])
+        /// These segments, one after the other.
+        case path([[UInt8]])
     }
 
-    /// Removes the injected parameter. A field that has the secret elsewhere is dropped.
-    package func rewrite(_ value: [UInt8]) -> FieldRewrite {
-        secret.withValue { secret in
-            guard Self.repeats(secret, in: value) else { return .unchanged }
-            let rest = removingParameter(from: value, secret)
-            return rest.isEmpty || Self.repeats(secret, in: rest) ? .dropped : .replaced(rest)
+    /// Folded, as ``fold(_:)`` does it; so is what a place holds.
+    private let finds: [(place: Place, secret: SecretBytes)]
+
+    /// nil where no target holds the credential.
+    package init?(of injection: Injection) {
+        var finds: [(place: Place, secret: SecretBytes)] = []
+        if let parameter = injection.query {
+            finds.append((.parameter(name: Self.fold(Array(parameter.name.utf8))), Self.fold(parameter.value)))
         }
+        if let path = injection.path {
+            let segments = path.value.withValue { $0.utf8.split(separator: UInt8(ascii: "/")).map(Array.init) }
+            finds.append((.path(segments.map { Self.fold(Self.decode($0)) }), Self.fold(path.secret)))
+        }
+        guard !finds.isEmpty else { return nil }
+        self.finds = finds
+    }
+
+    private static func fold(_ secret: Secret) -> SecretBytes {
+        SecretBytes(secret.withValue { fold(Array($0.utf8)) })
+    }
+
+    /// Removes what was injected. A field that has the secret elsewhere is dropped.
+    package func rewrite(_ value: [UInt8]) -> FieldRewrite {
+        var rest = value
+        for find in finds {
+            let isClean = find.secret.withValue { secret in
+                guard Self.repeats(secret, in: rest) else { return true }
+                switch find.place {
+                case .parameter(let name): rest = Self.removing(parameter: name, secret, from: rest)
+                case .path(let segments):
+                    guard let removed = PathEcho(segments).removed(from: rest) else { return false }
+                    rest = removed
+                }
+                return !rest.isEmpty && !Self.repeats(secret, in: rest)
+            }
+            guard isClean else { return .dropped }
+        }
+        return rest == value ? .unchanged : .replaced(rest)
     }
 
     // MARK: Anywhere in the value
@@ -42,12 +71,12 @@ package struct CredentialEcho: Sendable {
         return (0...text.count - word.count).contains { text[$0...].starts(with: word) }
     }
 
-    private static func decode(_ text: [UInt8]) -> [UInt8] {
+    static func decode(_ text: [UInt8]) -> [UInt8] {
         PercentEncoding.decodeLeniently(text.span, 0..<text.count)
     }
 
     /// Lower case, `+` as the space that it can mean in a form, and without the backslashes of a quoted string.
-    private static func fold(_ text: [UInt8]) -> [UInt8] {
+    static func fold(_ text: [UInt8]) -> [UInt8] {
         text.filter { $0 != UInt8(ascii: "\\") }.map { $0 == UInt8(ascii: "+") ? 0x20 : $0.asciiLowercased }
     }
 
@@ -81,12 +110,12 @@ package struct CredentialEcho: Sendable {
         return segments
     }
 
-    private func removingParameter(from value: [UInt8], _ secret: [UInt8]) -> [UInt8] {
+    private static func removing(parameter name: [UInt8], _ secret: [UInt8], from value: [UInt8]) -> [UInt8] {
         var segments = Self.segments(value)
         var rest: [UInt8] = []
         for index in segments.indices {
             let segment = segments[index]
-            guard segment.mayBeParameter, isInjected(segment.content, secret) else {
+            guard segment.mayBeParameter, isInjected(segment.content, name, secret) else {
                 rest += segment.bytes
                 continue
             }
@@ -99,9 +128,9 @@ package struct CredentialEcho: Sendable {
         return rest
     }
 
-    private func isInjected(_ parameter: [UInt8], _ secret: [UInt8]) -> Bool {
+    private static func isInjected(_ parameter: [UInt8], _ name: [UInt8], _ secret: [UInt8]) -> Bool {
         guard let equals = parameter.firstIndex(of: UInt8(ascii: "=")) else { return false }
-        return Self.fold(Self.decode(Array(parameter[..<equals]))) == name
-            && Self.fold(Self.decode(Array(parameter[(equals + 1)...]))) == secret
+        return fold(decode(Array(parameter[..<equals]))) == name
+            && fold(decode(Array(parameter[(equals + 1)...]))) == secret
     }
 }

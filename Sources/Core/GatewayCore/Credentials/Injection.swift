@@ -24,14 +24,38 @@ package struct Injection: Hashable, Sendable {
         }
     }
 
+    /// Goes between the base path of the upstream and the path of the request.
+    package struct Path: Hashable, Sendable {
+        /// As it is configured: `/bot{{token}}`.
+        package let template: String
+        /// As it is sent, percent-encoded; begins with a slash and has none at its end.
+        package let value: Secret
+        /// What it holds of the token, before it was encoded.
+        package let secret: Secret
+
+        package init(template: String, value: Secret, secret: Secret) {
+            self.template = template
+            self.value = value
+            self.secret = secret
+        }
+    }
+
     package var fields: [Field]
     package var lines: SecretBytes { SecretBytes(fields.flatMap { $0.line.withValue(\.self) }) }
     package var query: QueryParameter?
+    package var path: Path?
 
-    package init(fields: [Field] = [], query: QueryParameter? = nil) {
+    package init(fields: [Field] = [], query: QueryParameter? = nil, path: Path? = nil) {
         self.fields = fields
         self.query = query
+        self.path = path
     }
+
+    /// Whether the target of a request holds a secret.
+    package var hasSecretTarget: Bool { query != nil || path != nil }
+
+    /// Everything that must not be shown.
+    package var secrets: [Secret] { fields.map(\.value) + [query?.value, path?.secret].compactMap(\.self) }
 
     /// `Authorization: <scheme> <value>` (RFC 9110 §11.6.2).
     package static func authorization(scheme: String, _ value: Secret) -> Injection {
@@ -53,7 +77,11 @@ extension Injection {
         }
         let masked = Injection(
             fields: values.map { Field(name: $0.name, value: Secret($0.value)) },
-            query: query.map { QueryParameter(name: $0.name, value: Secret("token")) }
+            query: query.map { QueryParameter(name: $0.name, value: Secret("token")) },
+            path: path.map { path in
+                let shown = Secret(path.template.replacing("{{", with: "{").replacing("}}", with: "}"))
+                return Path(template: path.template, value: shown, secret: Secret("token"))
+            }
         )
         return (masked, values)
     }

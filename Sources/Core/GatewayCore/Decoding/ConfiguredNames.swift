@@ -23,15 +23,3 @@ package struct ConfiguredNames: Hashable, Sendable {
         }
     }
 }
-
-extension ConfigNode {
-    fileprivate func value(of key: String) -> ConfigNode? {
-        guard case .mapping(let entries) = content else { return nil }
-        return entries.first { $0.key == key }?.value
-    }
-
-    fileprivate func entries(of key: String) -> [ConfigNode.Entry] {
-        guard case .mapping(let entries)? = value(of: key)?.content else { return [] }
-        return entries
-    }
-}

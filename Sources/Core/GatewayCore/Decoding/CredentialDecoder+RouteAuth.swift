@@ -78,7 +78,8 @@ extension CredentialDecoder {
             return nil
         }
         let before = context.errorCount
-        guard let strategy = plan.strategy.switchingSubject(fields) else {
+        let strategy = context.readingTexts { plan.strategy.switchingSubject(fields) }
+        guard let strategy else {
             if context.errorCount == before { fields.error("subject", "is not a subject of \(plan.strategyKind)") }
             return nil
         }

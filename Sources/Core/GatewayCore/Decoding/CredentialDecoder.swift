@@ -174,7 +174,7 @@ struct CredentialDecoder {
             fields.error("strategy", fault + StandardNames.hint(forStrategy: scalar.text, in: catalog.kinds))
             return nil
         }
-        let strategy = type.init(from: fields)
+        let strategy = type.read(from: fields)
         let policy = RenewalDecoder.decode(fields, for: strategy, kind: type.kind)
         let expires = SecretExpirationDecoder.decode(fields, for: strategy)
         fields.isComplete = true

@@ -7,17 +7,17 @@ package struct ResponsePolicy: Sendable {
 
     /// - Parameters:
     ///   - allowsConnectionAuth: The upstream connection belongs to one client connection alone.
-    ///   - injectedQuery: The query parameter that carries the credential.
+    ///   - echo: Finds the credential in URIs; nil where no target holds it.
     package init(
         cookies: CookiePolicy = .pass,
         allowsConnectionAuth: Bool = false,
-        injectedQuery: Injection.QueryParameter? = nil
+        echo: CredentialEcho? = nil
     ) {
-        echo = injectedQuery.map(CredentialEcho.init)
+        self.echo = echo
         var kinds: [FieldKind] = []
         if cookies.drops(.setCookie) { kinds.append(.setCookie) }
         if !allowsConnectionAuth { kinds.append(.wwwAuthenticate) }
-        if injectedQuery != nil { kinds.append(.uriReference) }
+        if echo != nil { kinds.append(.uriReference) }
         concerned = kinds.reduce(0) { $0 | 1 << UInt64($1.rawValue) }
     }
 

@@ -20,7 +20,7 @@ package struct PresetEntries: Equatable, Sendable {
         sources: [String: String] = [:]
     ) {
         let with = preset.parameters.compactMap { parameter in
-            parameters[parameter.name].map { "\(parameter.name): \(Self.scalar($0))" }
+            parameters[parameter.name].map { "\(parameter.name): \(YAMLScalar.text($0))" }
         }
         let parameterLines = with.isEmpty ? [] : ["with: {\(with.joined(separator: ", "))}"]
         let secrets = preset.secretKeys.map { key in
@@ -43,24 +43,6 @@ package struct PresetEntries: Equatable, Sendable {
         func lines(_ entry: Entry) -> [String] { ["  \(entry.name):"] + entry.lines.map { "    \($0)" } }
         let all = ["credentials:"] + lines(credential) + ["routes:"] + routes.flatMap(lines)
         return all.map { $0 + "\n" }.joined()
-    }
-
-    /// Quoted where YAML would read something else than a text.
-    private static func scalar(_ text: String) -> String {
-        let isPlain = text.utf8.allSatisfy { byte in
-            switch byte {
-            case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
-                UInt8(ascii: "0")...UInt8(ascii: "9"):
-                true
-            case UInt8(ascii: "."), UInt8(ascii: "-"), UInt8(ascii: "_"), UInt8(ascii: "/"): true
-            default: false
-            }
-        }
-        let hasLetter = text.utf8.first.map { $0 > 0x40 } ?? false
-        if isPlain, hasLetter, !["true", "false", "null", "yes", "no", "on", "off"].contains(text.lowercased()) {
-            return text
-        }
-        return "\"\(text.replacing("\\", with: "\\\\").replacing("\"", with: "\\\""))\""
     }
 }
 

@@ -55,7 +55,7 @@ package struct ConfigKey: Hashable, Sendable {
         func add(_ name: String, _ child: KeyRecorder.Node) {
             let isList = child.items != nil
             let segments = path + [isList ? "\(name)[]" : name]
-            let holdsKeys = !child.kinds.contains(.secret)
+            let holdsKeys = !child.kinds.contains(.secret) && !child.isReadText
             let below = isList && !child.isMapping ? child.items ?? child : child
             let meaning = node.meanings[name]
             found.append(

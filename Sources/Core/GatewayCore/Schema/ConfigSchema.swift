@@ -137,7 +137,7 @@ package enum ConfigSchema {
         var (isStatic, hasSecret) = (false, true)
         let tree = SchemaProbe.explore(fixed: ["strategy": type.kind]) { document, recorder in
             let fields = fields(document, recorder)
-            let strategy = fields.flatMap { type.init(from: $0) }
+            let strategy = fields.flatMap { type.read(from: $0) }
             if let strategy, !strategy.isRenewable { isStatic = true }
             if let strategy, !strategy.hasSecret { hasSecret = false }
         }

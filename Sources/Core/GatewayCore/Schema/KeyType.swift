@@ -4,6 +4,9 @@ enum KeyType {
         if node.kinds.contains(.secret) {
             return "a secret: {env: NAME}, {file: PATH}, {exec: [PROGRAM]}, {systemd_credential: NAME} or a text"
         }
+        if node.isReadText {
+            return "\(node.kinds.contains(.url) ? "an https URL" : "a text"), or where it comes from, as for a secret"
+        }
         if let values = node.values {
             return node.keys.isEmpty ? "a mapping of names to \(plural(values))" : "a mapping"
         }
@@ -20,7 +23,8 @@ enum KeyType {
     }
 
     private static func scalar(_ node: KeyRecorder.Node, withoutLists: Bool = false) -> String? {
-        let specific = node.kinds.filter { $0 != .scalar && $0 != .mapping && $0 != .sequence }
+        let others: [KeyRecorder.Kind] = [.scalar, .mapping, .sequence, .readText]
+        let specific = node.kinds.filter { !others.contains($0) }
         let choice = specific.first { if case .choice = $0 { true } else { false } }
         if let kind = choice ?? specific.first(where: { $0 != .string }) ?? specific.first { return text(kind) }
         if !withoutLists, node.kinds.contains(.sequence) {
@@ -48,6 +52,7 @@ enum KeyType {
         case .percent(let range): "a share from \(range.lowerBound)% to \(range.upperBound)%"
         case .url: "an https URL"
         case .secret: "a secret"
+        case .readText: "a text"
         case .strings: "a list of texts"
         case .scalarOrStrings: "a text, or a list of texts"
         case .mapping: "a mapping"

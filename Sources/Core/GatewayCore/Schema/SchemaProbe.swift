@@ -93,7 +93,7 @@ struct SchemaProbe {
     private static func sample(_ node: KeyRecorder.Node) -> ConfigNode {
         for kind in node.kinds {
             switch kind {
-            case .scalar, .mapping: continue
+            case .scalar, .mapping, .readText: continue
             case .string, .secret, .scalarOrStrings: return scalar(name)
             case .bool: return scalar("true")
             case .integer(let range), .size(let range): return scalar(String(range.lowerBound))

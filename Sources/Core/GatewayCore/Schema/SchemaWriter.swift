@@ -39,6 +39,7 @@ struct SchemaWriter {
     private func value(_ node: KeyRecorder.Node, at path: String) -> SchemaValue {
         if let substitute = substitutes[path] { return substitute }
         if node.kinds.contains(.secret) { return Self.reference("secret") }
+        if node.isReadText { return Self.reference("text") }
         if let values = node.values { return names(node, values, at: path) }
         if node.isMapping {
             var forms = [object(node, at: path)]
@@ -52,7 +53,7 @@ struct SchemaWriter {
             }
             return forms.count == 1 ? forms[0] : .object([("anyOf", .array(forms))])
         }
-        let specific = node.kinds.filter { $0 != .scalar && $0 != .mapping }
+        let specific = node.kinds.filter { $0 != .scalar && $0 != .mapping && $0 != .readText }
         let choice = specific.first { if case .choice = $0 { true } else { false } }
         guard let kind = choice ?? specific.first(where: { $0 != .sequence && $0 != .string }) ?? specific.first else {
             return node.kinds.contains(.scalar) ? Self.reference("string") : .object([])
@@ -71,6 +72,7 @@ struct SchemaWriter {
         switch kind {
         case .scalar, .string, .url: Self.reference("string")
         case .secret: Self.reference("secret")
+        case .readText: Self.reference("text")
         case .bool: Self.orVariable([("type", .string("boolean"))])
         case .integer(let range):
             Self.orVariable([
@@ -129,6 +131,16 @@ struct SchemaWriter {
         let environment = SchemaValue.object([
             ("type", .string("object")), ("additionalProperties", reference("secret")),
         ])
+        func read(_ description: String) -> SchemaValue {
+            let settings = [
+                ("environment", environment), ("timeout", reference("duration")), ("ttl", reference("duration")),
+            ]
+            let sources = [source("env", text), source("file", text), source("systemd_credential", text)]
+            return .object([
+                ("description", .string(description)),
+                ("anyOf", .array([text] + sources + [source("exec", program, settings)])),
+            ])
+        }
         return [
             (
                 "variable",
@@ -160,27 +172,9 @@ struct SchemaWriter {
             ("percent", pattern("^[0-9]{1,3}%$", "A share such as 10%.")),
             (
                 "secret",
-                .object([
-                    (
-                        "description",
-                        .string("A scalar, or where the secret comes from: env, file, exec or systemd_credential.")
-                    ),
-                    (
-                        "anyOf",
-                        .array([
-                            text, source("env", text), source("file", text), source("systemd_credential", text),
-                            source(
-                                "exec",
-                                program,
-                                [
-                                    ("environment", environment), ("timeout", reference("duration")),
-                                    ("ttl", reference("duration")),
-                                ]
-                            ),
-                        ])
-                    ),
-                ])
+                read("A scalar, or where the secret comes from: env, file, exec or systemd_credential.")
             ),
+            ("text", read("A text, or where it comes from: env, file, exec or systemd_credential.")),
         ]
     }
 }

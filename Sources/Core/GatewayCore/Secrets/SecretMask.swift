@@ -30,6 +30,15 @@ enum SecretMask {
         keys(in: Array(line.unicodeScalars.prefix(4000))).last.map { isSensitive($0.name) }
     }
 
+    /// A line without a key belongs to the value above it; when that is a secret, so is the line.
+    static func continuesSecret(_ index: Int, in lines: [String]) -> Bool {
+        guard opensSecret(lines[index]) == nil else { return false }
+        for line in lines[..<index].reversed().prefix(200) {
+            if let isSecret = opensSecret(line) { return isSecret }
+        }
+        return false
+    }
+
     static func isSensitive(_ name: String) -> Bool {
         let name = name.lowercased()
         guard !harmless.contains(where: { name.hasSuffix($0) }) else { return false }

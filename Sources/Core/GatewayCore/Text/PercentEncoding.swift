@@ -10,6 +10,14 @@ package enum PercentEncoding {
         return bytes
     }
 
+    /// For one segment of a path: leaves what stands for itself there (RFC 3986 section 3.3), but for what some servers read as
+    /// something else.
+    package static func encode(segment text: String) -> String {
+        var bytes: [UInt8] = []
+        append(text, to: &bytes, keeping: Set("!$&*=:@".utf8))
+        return String(decoding: bytes, as: UTF8.self)
+    }
+
     /// Returns nil when an escape is broken or the bytes are not UTF-8.
     package static func decode(_ text: String) -> String? { decodeStrictly(Array(text.utf8)) }
 
@@ -44,7 +52,8 @@ package enum PercentEncoding {
         return String(validating: decodeLeniently(span, 0..<bytes.count, isForm: isForm), as: UTF8.self)
     }
 
-    static func append(_ text: String, to bytes: inout [UInt8], isForm: Bool = false) {
+    /// - Parameter kept: What stays as it is besides unreserved characters.
+    static func append(_ text: String, to bytes: inout [UInt8], isForm: Bool = false, keeping kept: Set<UInt8> = []) {
         for byte in text.utf8 {
             switch byte {
             case 0x30...0x39, 0x41...0x5A, 0x61...0x7A, 0x2D, 0x2E, 0x5F, 0x7E:
@@ -52,7 +61,7 @@ package enum PercentEncoding {
             case 0x20 where isForm:
                 bytes.append(UInt8(ascii: "+"))
             default:
-                append(escapeOf: byte, to: &bytes)
+                if kept.contains(byte) { bytes.append(byte) } else { append(escapeOf: byte, to: &bytes) }
             }
         }
     }

@@ -45,7 +45,7 @@ package struct TokenRequest: Hashable, Sendable {
 
 /// What came back, whatever its status.
 package struct TokenReply: Hashable, Sendable {
-    /// 0 when a program answered.
+    /// 0 when no authority answered.
     package let status: Int
     /// In order of arrival; names as received.
     package let fields: [Field]
@@ -73,7 +73,10 @@ package struct TokenReply: Hashable, Sendable {
     /// What a program printed.
     package init(output: [UInt8]) { self.init(status: 0, body: output) }
 
-    /// nil when a program answered.
+    /// Stands for an answer where nobody is asked.
+    package static let none = TokenReply(status: 0)
+
+    /// nil when no authority answered.
     package var httpStatus: Int? { status == 0 ? nil : status }
 
     package func field(_ name: String) -> String? {

@@ -14,7 +14,7 @@ struct BoxAppSettings {
 
     /// Reads `app_settings`: a path, or a secret that holds the file's text. nil after a mistake.
     init?(in fields: ConfigFields) {
-        guard let text = Self.text(in: fields) else { return nil }
+        guard let text = fields.fileOrSecret("app_settings") else { return nil }
         guard let file = text.withValue({ JSONValue(Array($0.utf8)) }), case .object? = file["boxAppSettings"] else {
             fields.error("app_settings", "is not the JSON file that \(Self.console) hands out with a key pair")
             return nil
@@ -30,21 +30,6 @@ struct BoxAppSettings {
         if privateKey == nil, !fields.has("private_key") {
             let advice = "generate a key pair in \(Self.console), or set private_key and key_id here"
             fields.error("app_settings", "there is no appAuth.privateKey in it; \(advice)")
-            return nil
-        }
-    }
-
-    private static func text(in fields: ConfigFields) -> Secret? {
-        guard case .scalar? = fields.node("app_settings")?.content else {
-            return fields.requiredSecretText("app_settings")
-        }
-        guard let path = fields.string("app_settings"), let span = fields.node("app_settings")?.span else { return nil }
-        do throws(SecretSourceError) {
-            let text = try fields.context.secrets.file(fields.context.resolve(path, at: span))
-            fields.context.noteSecret(at: span)
-            return text
-        } catch {
-            fields.error("app_settings", error.message)
             return nil
         }
     }

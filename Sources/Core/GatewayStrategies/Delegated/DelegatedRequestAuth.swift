@@ -115,31 +115,20 @@ extension DelegatedRequestAuth.Proof {
 /// A statement about ourselves that is signed anew for every request (RFC 7519).
 private struct DelegatedAssertion {
     let signer: JWTSigner
-    private var claims: AssertionClaims
+    private let claims: AssertionClaims
     /// Claims into which the subject of a request is filled.
-    private var templates: [String: Template] = [:]
+    private let templates: [String: Template]
 
     init?(in fields: ConfigFields, scope: TemplateScope, audience: String?) {
         let errors = fields.context.errorCount
         let signer = fields.signerOrShared(key: "key", secret: "secret")
         let claims = AssertionClaims(in: fields, audience: audience)
-        guard let signer, let claims, fields.context.errorCount == errors else { return nil }
+        guard let signer, var claims, fields.context.errorCount == errors,
+            let templates = claims.settle(scope, in: fields)
+        else { return nil }
         self.signer = signer
         self.claims = claims
-        for (name, value) in claims.fixed {
-            guard let text = value.string, text.contains("{{") else { continue }
-            do throws(TemplateScope.Problem) {
-                let template = try scope.template(text)
-                if template.names.isEmpty {
-                    self.claims.fixed[name] = .string(template.shown)
-                } else {
-                    templates[name] = template
-                }
-            } catch {
-                fields.error("claims", "\(name): \(error.message)")
-                return nil
-            }
-        }
+        self.templates = templates
     }
 
     func token(with values: [String: Secret], in attempt: GrantAttempt) throws(TokenFailure) -> Secret {

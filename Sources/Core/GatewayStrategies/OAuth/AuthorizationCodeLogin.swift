@@ -50,8 +50,8 @@ struct AuthorizationCodeLogin: LoginFlow {
         switch exchange(code, of: attempt, at: now) {
         case .request(let request): return .exchange(request)
         case .impossible(let failure): return .refused(failure.problem, reason: "not_asked")
-        case .run:
-            return .refused(GatewayProblem(.internalError, "No program exchanges a code."), reason: "not_asked")
+        case .run, .local:
+            return .refused(GatewayProblem(.internalError, "The authority alone exchanges a code."), reason: "not_asked")
         }
     }
 

@@ -2,7 +2,7 @@ import GatewayCore
 
 /// How a client proves to a token endpoint who it is (RFC 6749 §2.3, RFC 7523 §2.2).
 ///
-/// Read from `client_id`, `client_secret` and `client_auth`; for `private_key_jwt` from `private_key`, `passphrase`,
+/// Read from `client_id`, `client_secret`, `client_auth` and `client_auth_encoding`; for `private_key_jwt` from `private_key`, `passphrase`,
 /// `key_id`, `algorithm` and `audience`.
 struct ClientAuthentication: Sendable {
     enum Method: String, CaseIterable {
@@ -15,9 +15,17 @@ struct ClientAuthentication: Sendable {
         case none
     }
 
+    /// What becomes of both halves before `basic` joins them.
+    enum Encoding: String, CaseIterable {
+        /// As RFC 6749 section 2.3.1 says.
+        case form
+        /// As RFC 7617 alone has it: some authorities compare what they receive without decoding it.
+        case none
+    }
+
     private enum Proof {
         case body(Secret)
-        case basic(Secret)
+        case basic(Secret, Encoding)
         case assertion(ClientAssertion)
         case none
     }
@@ -43,10 +51,11 @@ struct ClientAuthentication: Sendable {
                 fields.error(key, "is for client_auth: private_key_jwt")
             }
         }
+        let encoding = Self.encoding(in: fields, for: method)
         let proof: Proof?
         switch method {
         case .body: proof = fields.requiredSecret("client_secret").map { .body($0) }
-        case .basic: proof = fields.requiredSecret("client_secret").map { .basic($0) }
+        case .basic: proof = fields.requiredSecret("client_secret").map { .basic($0, encoding) }
         case .privateKeyJWT:
             if fields.has("client_secret") {
                 fields.error("client_secret", "has no place beside client_auth: private_key_jwt")
@@ -55,9 +64,20 @@ struct ClientAuthentication: Sendable {
         case ClientAuthentication.Method.none?: proof = Proof.none
         case nil: proof = nil
         }
+        if encoding == .none, let clientID, clientID.contains(":") {
+            fields.error("client_id", "must not contain \":\": it ends the id where nothing is encoded (RFC 7617)")
+        }
         guard let clientID, let proof, fields.context.errorCount == errors else { return nil }
         self.clientID = clientID
         self.proof = proof
+    }
+
+    private static func encoding(in fields: ConfigFields, for method: Method?) -> Encoding {
+        let encoding = fields.choice("client_auth_encoding", of: Encoding.self) ?? .form
+        if fields.has("client_auth_encoding"), method != .basic, method != nil {
+            fields.error("client_auth_encoding", "is for client_auth: basic")
+        }
+        return encoding
     }
 
     private static let assertionKeys = ["private_key", "passphrase", "key_id", "algorithm", "audience"]
@@ -91,8 +111,8 @@ struct ClientAuthentication: Sendable {
         case .body(let secret):
             form.append(TokenRequest.Parameter("client_id", clientID))
             form.append(TokenRequest.Parameter("client_secret", secret))
-        case .basic(let secret):
-            request.fields.append(authorization(secret))
+        case .basic(let secret, let encoding):
+            request.fields.append(authorization(secret, encoding))
         case .assertion(let assertion):
             form.append(TokenRequest.Parameter("client_id", clientID))
             form += try assertion.parameters(in: attempt)
@@ -123,10 +143,13 @@ struct ClientAuthentication: Sendable {
         }
     }
 
-    /// Both halves are form-encoded before they are joined (RFC 6749 §2.3.1).
-    private func authorization(_ secret: Secret) -> Injection.Field {
-        let id = FormEncoding.encode(clientID)
-        let value = secret.withValue { Base64.encode("\(id):\(FormEncoding.encode($0))".utf8) }
+    private func authorization(_ secret: Secret, _ encoding: Encoding) -> Injection.Field {
+        let value = secret.withValue { secret in
+            switch encoding {
+            case .form: Base64.encode("\(FormEncoding.encode(clientID)):\(FormEncoding.encode(secret))".utf8)
+            case .none: Base64.encode("\(clientID):\(secret)".utf8)
+            }
+        }
         return Injection.Field(name: "Authorization", value: Secret("Basic \(value)"))
     }
 
@@ -136,8 +159,10 @@ struct ClientAuthentication: Sendable {
         case .body(let secret):
             identity.add("client_auth", Method.body.rawValue)
             identity.add("client_secret", secret: secret)
-        case .basic(let secret):
+        case .basic(let secret, let encoding):
             identity.add("client_auth", Method.basic.rawValue)
+            // A store of an earlier version knows tokens without it.
+            if encoding == .none { identity.add("client_auth_encoding", encoding.rawValue) }
             identity.add("client_secret", secret: secret)
         case .assertion(let assertion):
             identity.add("client_auth", Method.privateKeyJWT.rawValue)

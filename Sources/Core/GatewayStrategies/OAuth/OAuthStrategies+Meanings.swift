@@ -43,6 +43,7 @@ extension JWTBearerStrategy {
         "client_id",
         "client_secret",
         "client_auth",
+        "client_auth_encoding",
         "passphrase",
         "key_id",
         "algorithm"

@@ -21,6 +21,8 @@ struct Template: Hashable, Sendable {
         case none
         /// For a URL (RFC 3986 §2.3): all but letters, digits and `-._~`.
         case percent
+        /// For one segment of a path (RFC 3986 §3.3).
+        case segment
     }
 
     private(set) var parts: [Part] = []
@@ -109,6 +111,7 @@ extension Template.Escaping {
         switch self {
         case .none: value
         case .percent: PercentEncoding.encode(value)
+        case .segment: PercentEncoding.encode(segment: value)
         }
     }
 }

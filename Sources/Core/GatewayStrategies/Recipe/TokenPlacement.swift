@@ -6,6 +6,9 @@ struct TokenPlacement: Hashable, Sendable {
         case header(String, scheme: String?)
         case query(String)
         case cookie(String)
+        /// The token is the password of this user (RFC 7617).
+        case basic(username: String)
+        case path(PathPlacement)
     }
 
     private struct Item: Hashable {
@@ -36,8 +39,9 @@ struct TokenPlacement: Hashable, Sendable {
             blocks = [fields.fields("apply")]
         }
         for block in blocks {
-            guard let block, let place = Self.place(in: block) else { continue }
+            guard let block, let place = Self.place(in: block, scope) else { continue }
             let own = scope.template("value", in: block)
+            if case .path = place, block.has("value") { block.error("value", "\"path\" holds the token itself") }
             block.refuseUnknownKeys()
             items.append(Item(place: place, value: own ?? value))
         }
@@ -49,13 +53,13 @@ struct TokenPlacement: Hashable, Sendable {
         guard fields.context.errorCount == errors else { return nil }
     }
 
-    private static func place(in fields: ConfigFields) -> Place? {
+    private static func place(in fields: ConfigFields, _ scope: TemplateScope) -> Place? {
         fields.explain(SharedMeanings.placement)
         fields.know("value", "scheme")
-        let kinds = ["header", "query", "cookie"].filter { fields.has($0) }
+        let kinds = ["header", "query", "cookie", "basic", "path"].filter { fields.has($0) }
         guard kinds.count == 1, let kind = kinds.first else {
             if !kinds.isEmpty || fields.unknownKeys.isEmpty {
-                fields.error("a token is applied to exactly one of header, query and cookie")
+                fields.error("a token is applied to exactly one of header, query, cookie, basic and path")
             }
             return nil
         }
@@ -66,6 +70,13 @@ struct TokenPlacement: Hashable, Sendable {
             if let scheme, !FieldSyntax.isToken(scheme) { fields.error("scheme", "not an authentication scheme") }
             return fields.fieldName("header").map { .header($0, scheme: scheme) }
         case "query": return fields.string("query").map { .query($0) }
+        case "basic":
+            guard let username = fields.string("basic") else { return nil }
+            if username.contains(":") {
+                fields.error("basic", "must not contain \":\", which ends the user name (RFC 7617)")
+            }
+            return .basic(username: username)
+        case "path": return PathPlacement("path", in: fields, scope: scope).map { .path($0) }
         default:
             guard let name = fields.string("cookie") else { return nil }
             guard FieldSyntax.isToken(name) else {
@@ -78,17 +89,22 @@ struct TokenPlacement: Hashable, Sendable {
 
     private func refuseDoubles(in fields: ConfigFields) {
         var names: Set<String> = []
-        var hasQuery = false
+        var (hasQuery, hasPath) = (false, false)
         for item in items {
             switch item.place {
             case .header(let name, _):
                 if !names.insert(name.lowercased()).inserted { fields.error("apply", "\(name) is written twice") }
+            case .basic:
+                if !names.insert("authorization").inserted { fields.error("apply", "Authorization is written twice") }
             case .cookie(let name):
                 guard !names.insert("cookie \(name)").inserted else { continue }
                 fields.error("apply", "the cookie \(name) is written twice")
             case .query:
                 if hasQuery { fields.error("apply", "one query parameter at most") }
                 hasQuery = true
+            case .path:
+                if hasPath { fields.error("apply", "one path at most") }
+                hasPath = true
             }
         }
     }
@@ -96,6 +112,10 @@ struct TokenPlacement: Hashable, Sendable {
     /// Why this token cannot be applied as it is; nil when it can.
     func obstacle(to token: TokenSet) -> String? {
         for item in items {
+            if case .path(let path) = item.place {
+                if let obstacle = path.obstacle(values(of: token)) { return obstacle }
+                continue
+            }
             guard let value = try? item.value.filled(from: values(of: token)) else {
                 return "something that \"apply\" needs is missing"
             }
@@ -128,7 +148,11 @@ struct TokenPlacement: Hashable, Sendable {
             case .header(let name, let scheme):
                 let written = scheme.map { scheme in value.withValue { Secret("\(scheme) \($0)") } } ?? value
                 injection.fields.append(Injection.Field(name: name, value: written))
+            case .basic(let username):
+                let password = value.withValue { Secret(Base64.encode("\(username):\($0)".utf8)) }
+                injection.fields += Injection.authorization(scheme: "Basic", password).fields
             case .query(let name): injection.query = Injection.QueryParameter(name: name, value: value)
+            case .path(let path): injection.path = path.injected(values(of: token))
             case .cookie(let name): value.withValue { cookies.append("\(name)=\($0)") }
             }
         }

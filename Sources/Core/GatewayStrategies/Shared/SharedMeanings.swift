@@ -18,6 +18,11 @@ enum SharedMeanings {
             default: "body with a secret, none where a public client is accepted",
             example: "basic"
         ),
+        "client_auth_encoding": KeyMeaning(
+            "What becomes of id and secret before client_auth: basic joins them. form is RFC 6749 2.3.1; none leaves them.",
+            default: "form",
+            example: "none"
+        ),
         "private_key": KeyMeaning("The key that assertions are signed with, in PEM.", example: "{file: key.pem}"),
         "passphrase": KeyMeaning(
             "What opens the private key, where it is encrypted.",
@@ -83,7 +88,7 @@ enum SharedMeanings {
             example: "30m"
         ),
         "apply": KeyMeaning(
-            "Where the token goes on a forwarded request: a header field, a parameter of the query or a cookie.",
+            "Where the token goes: a header field, a query parameter, a cookie, the path, or the password of a user.",
             default: "{header: Authorization, scheme: Bearer}",
             example: "header: X-Api-Token\nvalue: \"{{token}}\""
         ),
@@ -100,6 +105,8 @@ enum SharedMeanings {
         "header": KeyMeaning("The header field that holds the token.", example: "X-Api-Token"),
         "query": KeyMeaning("The parameter of the query that holds the token.", example: "access_token"),
         "cookie": KeyMeaning("The cookie that holds the token. It replaces all cookies of the client.", example: "sid"),
+        "basic": KeyMeaning("The user whose password the token is (RFC 7617).", example: "x-access-token"),
+        "path": KeyMeaning("The path with the token, before that of each request.", example: "\"/bot{{token}}\""),
         "scheme": KeyMeaning("What stands before the token in the header field.", example: "Bearer"),
         "value": KeyMeaning("The text with the token in it.", default: "\"{{token}}\"", example: "\"{{token}}\""),
     ]

@@ -2,20 +2,42 @@ import GatewayCore
 
 /// `claims` and `lifetime`: what an assertion says, apart from when and which.
 struct AssertionClaims: Hashable, Sendable {
+    /// What claims are for.
+    struct Use: Hashable {
+        let maximumLifetime: Duration
+        let defaultLifetime: Duration
+        let requiresIssuer: Bool
+        /// Whether each one has a `jti`.
+        var hasID = true
+
+        /// They are signed for one request (RFC 7523 §3).
+        static let assertion = Use(
+            maximumLifetime: .seconds(3600),
+            defaultLifetime: .seconds(60),
+            requiresIssuer: true
+        )
+    }
+
     private static let own: Set<String> = ["exp", "iat", "nbf", "jti"]
 
     var fixed: [String: JSONValue]
     let lifetime: Duration
+    private let hasID: Bool
 
     /// - Parameter audience: `aud` unless the claims say otherwise.
-    init?(in fields: ConfigFields, audience: String?) {
+    init?(in fields: ConfigFields, audience: String?, for use: Use = .assertion) {
         let errors = fields.context.errorCount
-        lifetime = fields.duration("lifetime", in: .seconds(1) ... .seconds(3600)) ?? .seconds(60)
+        lifetime = fields.duration("lifetime", in: .seconds(1)...use.maximumLifetime) ?? use.defaultLifetime
+        hasID = use.hasID
         var claims: [String: JSONValue] = audience.map { ["aud": .string($0)] } ?? [:]
         if !fields.has("claims") {
             fields.missing("claims")
         } else if let own = fields.fields("claims") {
-            if own.has("iss") { claims["iss"] = Self.value("iss", in: own) } else { own.missing("iss") }
+            if own.has("iss") {
+                claims["iss"] = Self.value("iss", in: own)
+            } else if use.requiresIssuer {
+                own.missing("iss")
+            }
             for name in own.chosenNames() {
                 if Self.own.contains(name) {
                     own.error(name, "is written by the strategy")
@@ -44,13 +66,37 @@ struct AssertionClaims: Hashable, Sendable {
         }
     }
 
+    /// Fills in what never changes.
+    ///
+    /// - Returns: The claims whose names get their values later; nil after a mistake.
+    mutating func settle(_ scope: TemplateScope, in fields: ConfigFields) -> [String: Template]? {
+        var templates: [String: Template] = [:]
+        for (name, value) in fixed {
+            guard let text = value.string, text.contains("{{") else { continue }
+            do throws(TemplateScope.Problem) {
+                let template = try scope.template(text)
+                if template.names.isEmpty {
+                    fixed[name] = .string(template.shown)
+                } else {
+                    templates[name] = template
+                }
+            } catch {
+                fields.error("claims", "\(name): \(error.message)")
+                return nil
+            }
+        }
+        return templates
+    }
+
     func all(in attempt: GrantAttempt) -> [String: JSONValue] {
         var claims = fixed
         claims["iat"] = .time(attempt.now.wall)
-        claims["exp"] = .time(attempt.now.wall + lifetime)
-        claims["jti"] = .string(attempt.assertionID)
+        claims["exp"] = .time(end(from: attempt.now.wall))
+        if hasID { claims["jti"] = .string(attempt.assertionID) }
         return claims
     }
+
+    func end(from now: UnixTime) -> UnixTime { now + lifetime }
 
     /// Whom the token speaks for.
     var subject: String? { fixed["sub"]?.string }

@@ -105,6 +105,21 @@ struct JWTSigner: Sendable {
         }
     }
 
+    /// `SHA256:` and the digest of the public key in DER (SubjectPublicKeyInfo), in base64; nil for a shared secret.
+    ///
+    /// Snowflake calls it `RSA_PUBLIC_KEY_FP`.
+    var fingerprint: String? {
+        let publicKey: [UInt8]
+        switch key {
+        case .rsa(let key): publicKey = Array(key.publicKey.derRepresentation)
+        case .p256(let key): publicKey = Array(key.publicKey.derRepresentation)
+        case .p384(let key): publicKey = Array(key.publicKey.derRepresentation)
+        case .p521(let key): publicKey = Array(key.publicKey.derRepresentation)
+        case .shared: return nil
+        }
+        return "SHA256:\(Base64.encode(SHA256.hash(data: publicKey)))"
+    }
+
     /// The claims as a signed token in compact form.
     func sign(_ claims: [String: JSONValue]) throws(TokenFailure) -> Secret {
         var header: [String: JSONValue] = ["alg": .string(algorithm.rawValue), "typ": .string("JWT")]

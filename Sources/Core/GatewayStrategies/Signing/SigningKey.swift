@@ -82,6 +82,22 @@ extension ConfigFields {
         return signer(der, at: defaults.key?.place ?? key, algorithm: algorithm, keyID: keyID)
     }
 
+    /// A signer from a key that was found in the text behind `place`.
+    func signer(
+        _ text: Secret,
+        from place: String,
+        algorithm: JWTSigner.Algorithm,
+        keyID: String?
+    ) -> JWTSigner? {
+        do throws(SigningKey.Refusal) {
+            let der = try SigningKey.open(text, passphrase: nil, with: context.secrets)
+            return signer(der, at: place, algorithm: algorithm, keyID: keyID)
+        } catch {
+            self.error(place, error.message)
+            return nil
+        }
+    }
+
     /// A signer from `key` and `passphrase`, or from `secret` when `algorithm` shares one with the verifier.
     func signerOrShared(key: String, secret: String) -> JWTSigner? {
         let shared = self.secret(secret)
@@ -132,7 +148,7 @@ extension ConfigFields {
     }
 
     /// - Parameter place: Where to report that the key does not fit.
-    private func signer(
+    func signer(
         _ der: PrivateKeyDER,
         at place: String,
         algorithm: JWTSigner.Algorithm,

@@ -1,6 +1,6 @@
 import GatewayCore
 
-/// Sends a fixed value in a header field or a query parameter: any API key, any static scheme.
+/// Sends a fixed value in a header field, a query parameter or the path: any API key, any static scheme.
 ///
 /// The value is sent as it is written; nothing is base64-encoded here.
 struct HeaderStrategy: AuthStrategy {
@@ -13,7 +13,9 @@ struct HeaderStrategy: AuthStrategy {
         let errors = fields.context.errorCount
         let value = fields.requiredSecret("value")
         let injection: Injection?
-        if fields.has("query") {
+        if fields.has("path") {
+            injection = Self.path(in: fields, value: value)
+        } else if fields.has("query") {
             injection = Self.query(in: fields, value: value)
         } else {
             injection = Self.field(in: fields, value: value)
@@ -24,7 +26,7 @@ struct HeaderStrategy: AuthStrategy {
 
     var behavior: AuthBehavior { .fixed(injection) }
 
-    /// nil when the value goes into the query.
+    /// nil when the value goes into the target.
     var field: Injection.Field? { injection.fields.first }
 
     private static func query(in fields: ConfigFields, value: Secret?) -> Injection? {
@@ -33,6 +35,20 @@ struct HeaderStrategy: AuthStrategy {
         }
         guard let name = fields.string("query"), let value else { return nil }
         return Injection(query: Injection.QueryParameter(name: name, value: value))
+    }
+
+    private static func path(in fields: ConfigFields, value: Secret?) -> Injection? {
+        for key in ["name", "scheme", "query"] where fields.has(key) {
+            fields.error(key, "has no place beside \"path\": the value goes into the path")
+        }
+        let scope = TemplateScope(names: [TokenPlacement.token])
+        guard let placement = PathPlacement("path", in: fields, scope: scope), let value else { return nil }
+        let values = [TokenPlacement.token: value]
+        if let obstacle = placement.obstacle(values) {
+            fields.error("value", obstacle)
+            return nil
+        }
+        return placement.injected(values).map { Injection(path: $0) }
     }
 
     private static func field(in fields: ConfigFields, value: Secret?) -> Injection? {

@@ -23,5 +23,9 @@ extension HeaderStrategy {
         "scheme": KeyMeaning("What stands before the value, with a space between them.", example: "Token"),
         "value": KeyMeaning("The API key or other secret.", example: "{env: API_KEY}"),
         "query": KeyMeaning("The parameter of the query to set, in the place of a header field.", example: "api_key"),
+        "path": KeyMeaning(
+            "What stands before the path of each request, with {{token}} for the value, in the place of a header field.",
+            example: "\"/bot{{token}}\""
+        ),
     ]
 }

@@ -160,7 +160,7 @@ final class ExchangeDriver {
 
     /// Lower-case names of fields that no trailer of the response may have.
     var namesKeptFromClient: [[UInt8]] {
-        route.responseFields.namesKeptFromTrailers + (route.query == nil ? [] : FieldKind.uriReferenceNames)
+        route.responseFields.namesKeptFromTrailers + (route.hasSecretTarget ? FieldKind.uriReferenceNames : [])
     }
 
     // MARK: One event after the other

@@ -7,14 +7,14 @@ struct HTTP2RequestFields {
     let scheme: Origin.Scheme
     /// Names, in lower case, of fields that only the route sets: they may be secrets.
     let secretNames: [[UInt8]]
-    /// The target has a credential in its query.
+    /// The target holds a credential.
     let hasSecretTarget: Bool
     let takesTrailers: Bool
 
     init(_ head: borrowing RequestHead, _ bytes: ByteBuffer, by route: CredentialedRoute, scheme: Origin.Scheme) {
         self.scheme = scheme
         secretNames = route.requestFields.ownedNames
-        hasSecretTarget = route.query != nil
+        hasSecretTarget = route.hasSecretTarget
         takesTrailers = head.takesTrailers(bytes.readableBytesUInt8Span)
     }
 

@@ -17,6 +17,7 @@ final class CredentialedRoute {
     let hostLine: [UInt8]
     /// `As-User` and the fields that the route sets, each with its CRLF; they go behind those of the credential.
     let routeLines: [UInt8]
+    /// With the path that a credential adds.
     let basePath: [UInt8]
     let requestFields: RequestFieldRules
     let prefix: PathPrefix
@@ -31,6 +32,8 @@ final class CredentialedRoute {
     /// The audit log knows that this generation is used here.
     var isUseNoted = false
     let query: InjectedQuery?
+    /// The target of a request holds the credential.
+    let hasSecretTarget: Bool
     /// How many bytes all of what is injected has, base path and query included.
     let injectedBytes: Int
 
@@ -49,7 +52,9 @@ final class CredentialedRoute {
         pool = state.pool
         responseWriter = route.responseWriter
         hostLine = route.hostLine
-        basePath = route.basePath
+        let path = credential?.injection.path
+        basePath = path.map { $0.value.withValue { route.basePath + $0.utf8 } } ?? route.basePath
+        hasSecretTarget = credential?.injection.hasSecretTarget ?? false
         prefix = route.prefix
         number = Int32(clamping: route.number)
         isBare = route.source == nil && route.selection == nil
@@ -70,7 +75,7 @@ final class CredentialedRoute {
             policy: ResponsePolicy(
                 cookies: route.plan.cookies,
                 allowsConnectionAuth: route.plan.allowsConnectionAuth,
-                injectedQuery: credential?.injection.query
+                echo: credential.flatMap { CredentialEcho(of: $0.injection) }
             )
         )
         query = credential?.injection.query.map(InjectedQuery.init)

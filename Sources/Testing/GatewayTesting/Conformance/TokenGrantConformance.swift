@@ -40,6 +40,7 @@ package struct TokenGrantConformance: Sendable {
         try injectsTheAccessTokenAlone()
         guard grant.isRenewable else { return try asksForAPerson() }
         if case .run(let program) = grant.firstStep(holding: token, at: now) { return try runsAProgram(program) }
+        if case .local = grant.firstStep(holding: token, at: now) { return try takesTheTokenFromTheAnswer() }
         try describesTheSameRequestEveryTime()
         try keepsSecretsOutOfTheURL()
         try listsWhereItAsks()
@@ -75,7 +76,7 @@ package struct TokenGrantConformance: Sendable {
 
     private func injectsTheAccessTokenAlone() throws {
         let injection = grant.injection(of: token)
-        let values = injection.fields.map(\.value) + (injection.query.map { [$0.value] } ?? [])
+        let values = injection.secrets
         let access = token.access.withValue { $0 }
         try promise(
             values.contains { $0.withValue { $0.contains(access) } },

@@ -49,6 +49,7 @@ package struct PlanDigest: Hashable, Sendable, Codable {
             if let query = injection.query {
                 bytes += query.value.withValue { Array("\(query.name) \($0)".utf8) }
             }
+            if let path = injection.path { bytes += path.value.withValue { Array($0.utf8) } }
         case .token(let grant): bytes += grant.identity.canonicalBytes
         case .tokenPerSubject(let grants): bytes += grants.identity.canonicalBytes
         }

@@ -1,0 +1,66 @@
+#if canImport(Darwin)
+    import Darwin
+#elseif canImport(Musl)
+    import Musl
+#else
+    import Glibc
+#endif
+
+/// A file of a person that a command reads, changes and puts back whole.
+package struct EditedFile: Sendable {
+    package let bytes: [UInt8]
+    /// What a symbolic link leads to, and what is replaced.
+    package let target: String
+    private let version: FileVersion?
+
+    package static func read(_ path: String, limit: Int) throws(BoundedFile.Failure) -> EditedFile {
+        guard let resolved = unsafe realpath(path, nil) else { throw errno == EACCES ? .forbidden : .missing }
+        defer { unsafe free(resolved) }
+        let target = unsafe String(cString: resolved)
+        // Before it is read: what is written in between is then a change.
+        let version = FileVersion(target)
+        let file = try BoundedFile.read(target, limit: limit)
+        return EditedFile(bytes: file.bytes, target: target, version: version)
+    }
+
+    /// Readers see the old content or the new one, after a crash too. Mode and owner stay as they are.
+    ///
+    /// - Throws: Also when the file is another one than was read, or was written since.
+    package func replace(with content: [UInt8]) throws(PrivateFile.Failure) {
+        guard let status = FileStatus.of(target), FileVersion(target) == version else { throw Self.changed }
+        let temporary = Self.temporary(for: target)
+        let file = unsafe open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0o600)
+        guard file >= 0 else { throw PrivateFile.Failure(code: errno) }
+        do throws(PrivateFile.Failure) {
+            defer { close(file) }
+            try Self.fill(file, with: content, like: status)
+            guard FileVersion(target) == version else { throw Self.changed }
+            guard unsafe rename(temporary, target) == 0 else { throw PrivateFile.Failure(code: errno) }
+        } catch {
+            _ = PrivateFile.remove(temporary)
+            throw error
+        }
+        try PrivateFile.synchronizeDirectory(of: target)
+    }
+
+    private static let changed = PrivateFile.Failure("it was changed in the meantime; run the command again")
+
+    private static func fill(_ file: Int32, with content: [UInt8], like status: stat) throws(PrivateFile.Failure) {
+        var own = stat()
+        guard unsafe fstat(file, &own) == 0 else { throw PrivateFile.Failure(code: errno) }
+        if own.st_uid != status.st_uid || own.st_gid != status.st_gid {
+            guard fchown(file, status.st_uid, status.st_gid) == 0 else {
+                throw PrivateFile.Failure("it belongs to another user or group; run the command as that user")
+            }
+        }
+        guard fchmod(file, status.st_mode & 0o7777) == 0, Descriptor.writeAll(content, to: file), fsync(file) == 0
+        else { throw PrivateFile.Failure(code: errno) }
+    }
+
+    /// With a dot in front, so that no `include: conf.d/*` takes it for a part of the configuration.
+    private static func temporary(for path: String) -> String {
+        let slash = path.lastIndex(of: "/").map { path.index(after: $0) } ?? path.startIndex
+        let random = (0..<4).map { _ in String(UInt32.random(in: .min ... .max), radix: 36) }.joined()
+        return "\(path[..<slash]).\(path[slash...]).\(random).tmp"
+    }
+}

@@ -1,0 +1,26 @@
+import CBuildRecord
+import FoundationEssentials
+
+/// What a release build has written into the program.
+struct BuildRecord: Hashable, Codable {
+    /// The name of the commit, with `-modified` behind it where files differed from it.
+    var commit: String?
+    /// RFC 3339.
+    var commitDate: String?
+    var toolchain: String?
+    var target: String?
+    /// Whether the optimizer had the profile of the request path (docs/adr/0063).
+    var profile: Bool?
+
+    /// That of this program; empty when it is no release.
+    static var current: BuildRecord { BuildRecord(unsafe String(cString: authgateway_build_record())) }
+
+    /// What is not a record counts as none.
+    init(_ text: String) {
+        let decoder = JSONDecoder()
+        decoder.keyDecodingStrategy = .convertFromSnakeCase
+        self = (try? decoder.decode(BuildRecord.self, from: Data(text.utf8))) ?? BuildRecord()
+    }
+
+    init() {}
+}

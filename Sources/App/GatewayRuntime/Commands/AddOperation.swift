@@ -1,0 +1,71 @@
+import GatewayCore
+import GatewayYAML
+
+/// What `add` does: writes the credential and the routes of a preset into the configuration.
+package struct AddOperation: Sendable {
+    private let path: String
+    private let presetName: String
+    private let name: String?
+    private let parameters: [String]
+    private let secrets: [String]
+
+    /// - Parameters:
+    ///   - configuration: The path of the file, as messages shall print it.
+    ///   - name: Of the credential and the first route; nil takes that of the preset.
+    ///   - parameters: `NAME=VALUE`, each.
+    ///   - secrets: Where secrets come from (``PresetSources``).
+    package init(configuration: String, preset: String, name: String?, parameters: [String], secrets: [String]) {
+        path = configuration
+        presetName = preset
+        self.name = name
+        self.parameters = parameters
+        self.secrets = secrets
+    }
+
+    /// - Parameters:
+    ///   - isDry: Shows what would be written, and writes nothing.
+    ///   - asks: The service whose credential it is, where that can be found out.
+    /// - Returns: What is for standard output.
+    package func run(isDry: Bool, asks: Bool) async throws(CommandFailure) -> String {
+        let editor = try ConfigurationEditor(path)
+        let preset = try PresetOperation.preset(presetName, configuration: path)
+        let entries = try self.entries(preset, editor, pastes: !isDry)
+        try Self.append(entries, to: editor)
+        let outcome = EditOutcome(editor, at: path)
+        guard !isDry else {
+            try outcome.preview()
+            return "Nothing was written.\n"
+        }
+        var text = try outcome.apply(isConfirmed: true)
+        text += PresetAdvice(preset, entries: entries).text
+        return asks ? text + (try await Self.whoami(path, of: entries)) : text
+    }
+
+    /// - Parameter pastes: Secrets may be asked for and stored.
+    func entries(_ preset: Preset, _ editor: ConfigurationEditor, pastes: Bool) throws(CommandFailure) -> PresetEntries
+    {
+        let name = name ?? preset.name
+        guard ConfigName.isValid(name) else { throw CommandFailure(.usage, ConfigName.rule) }
+        let values = try PresetParameters.values(parameters, of: preset, asks: pastes && Console.isInputTerminal)
+        let sources = try PresetSources(secrets, for: preset)
+        let deposit = SecretDeposit(stateDirectory: editor.stateDirectory, folder: editor.folder, owner: name)
+        let asks = pastes && Console.isInputTerminal && Console.isErrorTerminal
+        let yaml = pastes ? try sources.yaml(for: preset, asks: asks, deposit: deposit) : [:]
+        return PresetEntries(preset, as: name, parameters: values, sources: yaml)
+    }
+
+    static func append(_ entries: PresetEntries, to editor: ConfigurationEditor) throws(CommandFailure) {
+        try editor.append(.init(entries.credential.name, value: entries.credential.lines), to: "credentials")
+        for route in entries.routes { try editor.append(.init(route.name, value: route.lines), to: "routes") }
+    }
+
+    /// Empty where a secret is not there yet, and where the preset asks nothing.
+    private static func whoami(_ path: String, of entries: PresetEntries) async throws(CommandFailure) -> String {
+        // Why it cannot be read has been said: a variable is not set.
+        guard let plan = try? ConfigurationFile(path: path, consequence: "nothing was asked").plan else { return "" }
+        let names = entries.routes.map(\.name)
+        let credentials = Set(plan.routes.filter { names.contains($0.name) }.compactMap(\.credential))
+        let answers = try await WhoAmITrial(plan, credentials: credentials).run(plan)
+        return answers.map { "\($0.text).\n" }.joined()
+    }
+}

@@ -1,0 +1,144 @@
+package import GatewayCore
+import GatewayFiles
+import GatewayStrategies
+package import GatewayYAML
+
+/// Edits the files of a configuration for a command: changes them in memory, shows the difference, checks, writes.
+///
+///     let editor = try ConfigurationEditor("gateway.yaml")
+///     try editor.append(.init("github", value: ["{preset: github}"]), to: "routes")
+///     Console.write(editor.difference)
+///     try editor.check()
+///     try editor.write()
+package struct ConfigurationEditor: Sendable {
+    private let path: String
+    private let strictModes: Bool
+    private let files = EditedConfigFiles()
+    private let document: ConfigDocument
+    /// Of the files as they were.
+    private let secretSpans: Set<SourceSpan>
+
+    /// - Parameter path: The main file, as messages shall print it.
+    /// - Throws: ``ExitStatus/configuration`` when a file cannot be read to its end.
+    package init(_ path: String, strictModes: Bool = false) throws(CommandFailure) {
+        self.path = path
+        self.strictModes = strictModes
+        let loader = Self.loader(files, strictModes)
+        guard let document = loader.load(path).document else {
+            let outcome = loader.plan(at: path, catalog: .builtIn, secrets: UnreadSecrets())
+            throw CommandFailure(.configuration, outcome.report(consequence: Self.consequence))
+        }
+        self.document = document
+        secretSpans = loader.plan(at: path, catalog: .builtIn, secrets: UnreadSecrets()).secretSpans
+    }
+
+    private static let consequence = "nothing was changed"
+
+    /// Variables that are not set have a value that nothing is said about: a command may run where they are not.
+    private static func loader(_ files: EditedConfigFiles, _ strictModes: Bool) -> ConfigLoader {
+        let variables = SystemSecretSource()
+        return ConfigLoader(files: files, presets: .builtIn, placeholder: "unset", strictModes: strictModes) {
+            variables.environment($0)
+        }
+    }
+
+    // MARK: What there is
+
+    /// All files in one tree, as they were before the edits.
+    package var root: ConfigNode { document.root }
+
+    /// The files that were changed, as messages print them.
+    package var changedFiles: [String] {
+        files.opened.indices.filter { files.opened[$0].isChanged }.map { document.files[$0].name }
+    }
+
+    /// The folder of the main file, absolute.
+    package var folder: String { document.files.first?.directory ?? "" }
+
+    /// Absolute. `./state` beside the main file where the configuration does not say it.
+    package var stateDirectory: String {
+        OperatorPlan(document, context: ConfigContext(document: document, secrets: UnreadSecrets()))?.stateDirectory
+            ?? "\(folder)/state"
+    }
+
+    // MARK: Edits
+
+    /// Adds an entry to a section of the main file, whatever files are included.
+    package func append(_ entry: ConfigurationText.Entry, to section: String) throws(CommandFailure) {
+        if let present = root.entries(of: section).first(where: { $0.key == entry.name }) {
+            let place = "\(document.files[present.keySpan.file].name):\(present.keySpan.line)"
+            throw CommandFailure(.configuration, "\(place): \(section) has an entry \"\(entry.name)\" already")
+        }
+        try edit(0) { text throws(ConfigurationEditError) in try text.append(entry, to: section) }
+    }
+
+    /// Removes an entry from the file that it stands in.
+    package func remove(_ name: String, from section: String) throws(CommandFailure) {
+        guard let entry = root.entries(of: section).first(where: { $0.key == name }) else {
+            let hint = Suggestion.hint(for: name, in: root.entries(of: section).map(\.key))
+            throw CommandFailure(.failed, "\(section) has no entry \"\(LogText.clean(name))\"\(hint)")
+        }
+        try edit(entry.keySpan.file) { text throws(ConfigurationEditError) in try text.remove(name, from: section) }
+    }
+
+    /// Lays the main file out, and not those that it includes.
+    package func format() throws(CommandFailure) {
+        try edit(0) { text throws(ConfigurationEditError) in try text.format() }
+    }
+
+    private func edit(
+        _ index: Int,
+        _ change: (inout ConfigurationText) throws(ConfigurationEditError) -> Void
+    ) throws(CommandFailure) {
+        do throws(ConfigurationEditError) {
+            var text = try ConfigurationText(files.opened[index].bytes)
+            try change(&text)
+            files.replace(text.bytes, ofFile: index)
+        } catch {
+            throw CommandFailure(.configuration, error.text(in: document.files[index].name))
+        }
+    }
+
+    // MARK: The outcome
+
+    /// What the edits change, without secrets; empty when they change nothing.
+    package var difference: String {
+        let after = Self.loader(files, strictModes).plan(at: path, catalog: .builtIn, secrets: UnreadSecrets())
+        var text = ""
+        for (index, file) in files.opened.enumerated() where file.isChanged {
+            let new = YAMLLoader().load(file.bytes, file: index)
+            let difference = ConfigurationDifference(
+                of: document.files[index].name,
+                from: .init(document.files[index].lines, hiding: secretSpans, file: index),
+                to: .init(new.lines, hiding: after.secretSpans, file: index)
+            )
+            text += difference.text
+        }
+        return text
+    }
+
+    /// Decodes the configuration as it would be. Reads no secret and runs no program: that is for `authgateway check`.
+    ///
+    /// - Returns: Warnings, as people read them.
+    /// - Throws: ``ExitStatus/configuration`` with all mistakes.
+    @discardableResult
+    package func check() throws(CommandFailure) -> String {
+        let outcome = Self.loader(files, strictModes).plan(at: path, catalog: .builtIn, secrets: UnreadSecrets())
+        let report = outcome.report(consequence: Self.consequence)
+        guard outcome.isValid else { throw CommandFailure(.configuration, report) }
+        return report
+    }
+
+    /// Replaces each file that was changed, whole. Its mode and owner stay; a symbolic link stays one.
+    ///
+    /// - Throws: When a file is no longer what was read. Files before it have been written then.
+    package func write() throws(CommandFailure) {
+        for (index, file) in files.opened.enumerated() where file.isChanged {
+            do throws(PrivateFile.Failure) {
+                try file.file.replace(with: file.bytes)
+            } catch {
+                throw CommandFailure(.failed, "\(document.files[index].name) was not written: \(error.reason)")
+            }
+        }
+    }
+}

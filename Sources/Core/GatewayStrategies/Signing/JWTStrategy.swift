@@ -1,0 +1,81 @@
+import GatewayCore
+
+/// Signs a JSON web token (RFC 7519) that is itself the token for the upstream. No authority is asked.
+struct JWTStrategy: AuthStrategy {
+    static let kind = "jwt"
+
+    /// What a claim may hold in double braces.
+    private static let fingerprint = "fingerprint"
+
+    private let grant: JWTGrant
+
+    init?(from fields: ConfigFields) {
+        fields.explain(Self.meanings)
+        fields.hints = StandardNames.claims
+        let errors = fields.context.errorCount
+        let signer = fields.signerOrShared(key: "key", secret: "secret")
+        let hasID = fields.bool("jti") ?? false
+        let use = AssertionClaims.Use(
+            maximumLifetime: .seconds(366 * 86_400),
+            defaultLifetime: .seconds(300),
+            requiresIssuer: false,
+            hasID: hasID
+        )
+        let claims = AssertionClaims(in: fields, audience: nil, for: use)
+        let placement = TokenPlacement(in: fields)
+        guard let signer, var claims, let placement, fields.context.errorCount == errors else { return nil }
+        var scope = TemplateScope()
+        scope.constants[Self.fingerprint] = signer.fingerprint
+        guard claims.settle(scope, in: fields) != nil else { return nil }
+        grant = JWTGrant(
+            signer: signer,
+            claims: claims,
+            hasID: hasID,
+            placement: placement,
+            placementText: fields.node("apply")?.canonicalText
+        )
+    }
+
+    var behavior: AuthBehavior { .token(grant) }
+}
+
+private struct JWTGrant: TokenGrant {
+    let signer: JWTSigner
+    let claims: AssertionClaims
+    let hasID: Bool
+    let placement: TokenPlacement
+    let placementText: String?
+
+    let isRenewable = true
+    let rotatesRefreshToken = false
+    let sendsSecrets = false
+
+    var identity: GrantIdentity {
+        var identity = GrantIdentity(strategy: JWTStrategy.kind, subject: claims.subject)
+        signer.addInputs(to: &identity)
+        claims.addInputs(to: &identity)
+        identity.add("jti", "\(hasID)")
+        identity.add("apply", placementText)
+        return identity
+    }
+
+    func seed(at now: Moment) -> TokenSet? { nil }
+    func firstStep(of attempt: GrantAttempt) -> GrantStep { .local }
+    func injection(of token: TokenSet) -> Injection { placement.injection(of: token) }
+
+    func interpret(_ reply: TokenReply, in attempt: inout GrantAttempt) -> GrantAnswer {
+        let now = attempt.now.wall
+        do throws(TokenFailure) {
+            let token = TokenSet(
+                access: try signer.sign(claims.all(in: attempt)),
+                obtainedAt: now,
+                expiresAt: claims.end(from: now)
+            )
+            guard let obstacle = placement.obstacle(to: token) else { return .token(token) }
+            let detail = "The signed token cannot be applied: \(obstacle)."
+            return .failure(TokenFailure(.terminal, problem: GatewayProblem(.credentialMisconfigured, detail)))
+        } catch {
+            return .failure(error)
+        }
+    }
+}

@@ -1,0 +1,59 @@
+import Foundation
+import GatewayFiles
+import Testing
+
+@Suite("Edited files", .timeLimit(.minutes(5)))
+struct EditedFileTests {
+    private static func withFolder(_ body: (URL) throws -> Void) throws {
+        let folder = URL.temporaryDirectory.appending(path: "edited-\(UUID().uuidString)")
+        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+        defer { try? FileManager.default.removeItem(at: folder) }
+        try body(folder)
+    }
+
+    @Test func theModeStaysAndNothingIsLeftBeside() throws {
+        try Self.withFolder { folder in
+            let path = folder.appending(path: "a.yaml").path
+            try Data("old".utf8).write(to: URL(filePath: path))
+            try FileManager.default.setAttributes([.posixPermissions: 0o640], ofItemAtPath: path)
+            let file = try EditedFile.read(path, limit: 10)
+            #expect(file.bytes == Array("old".utf8))
+            try file.replace(with: Array("new".utf8))
+            #expect(try String(contentsOfFile: path, encoding: .utf8) == "new")
+            let mode = try FileManager.default.attributesOfItem(atPath: path)[.posixPermissions] as? Int
+            #expect(mode == 0o640)
+            #expect(try FileManager.default.contentsOfDirectory(atPath: folder.path) == ["a.yaml"])
+        }
+    }
+
+    @Test func aLinkStaysALink() throws {
+        try Self.withFolder { folder in
+            let (path, link) = (folder.appending(path: "a").path, folder.appending(path: "b").path)
+            try Data("old".utf8).write(to: URL(filePath: path))
+            try FileManager.default.createSymbolicLink(atPath: link, withDestinationPath: "a")
+            try EditedFile.read(link, limit: 10).replace(with: Array("new".utf8))
+            #expect(try FileManager.default.destinationOfSymbolicLink(atPath: link) == "a")
+            #expect(try String(contentsOfFile: path, encoding: .utf8) == "new")
+        }
+    }
+
+    @Test func whatWasChangedInTheMeantimeIsKept() throws {
+        try Self.withFolder { folder in
+            let path = folder.appending(path: "a").path
+            try Data("old".utf8).write(to: URL(filePath: path))
+            let file = try EditedFile.read(path, limit: 10)
+            try Data("theirs".utf8).write(to: URL(filePath: path))
+            #expect(throws: PrivateFile.Failure.self) { try file.replace(with: Array("mine".utf8)) }
+            #expect(try String(contentsOfFile: path, encoding: .utf8) == "theirs")
+            #expect(try FileManager.default.contentsOfDirectory(atPath: folder.path) == ["a"])
+        }
+    }
+
+    @Test func whatIsNotThereOrTooLargeIsSaid() throws {
+        try Self.withFolder { folder in
+            #expect(throws: BoundedFile.Failure.missing) { try EditedFile.read(folder.path + "/none", limit: 1) }
+            try Data("old".utf8).write(to: folder.appending(path: "a"))
+            #expect(throws: BoundedFile.Failure.tooLarge) { try EditedFile.read(folder.path + "/a", limit: 2) }
+        }
+    }
+}
