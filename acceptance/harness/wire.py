@@ -6,6 +6,7 @@ A file has the parameters (`with`) and variables (`environment`, `programs`) of 
 
 import base64
 import dataclasses
+import hashlib
 import http.server
 import json
 import pathlib
@@ -70,13 +71,17 @@ def presets():
 
 
 class Keys:
-    """A key pair of each kind. In a golden file's environment, PRIVATE KEY and PRIVATE KEY P-256 stand for the private ones."""
+    """A key pair of each kind. In a golden file's environment, PRIVATE KEY and PRIVATE KEY P-256 stand for the private ones, and in
+    its claims FINGERPRINT for the digest of the public RSA key, as Snowflake writes it."""
 
     def __init__(self):
         self.rsa = rsa.generate_private_key(65537, 2048)
         self.ec = ec.generate_private_key(ec.SECP256R1())
         form = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
         self.texts = {name: key.private_bytes(*form).decode() for name, key in (("PRIVATE KEY", self.rsa), ("PRIVATE KEY P-256", self.ec))}
+
+        public = self.rsa.public_key().public_bytes(serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo)
+        self.fingerprint = "SHA256:" + base64.b64encode(hashlib.sha256(public).digest()).decode()
 
     def fill(self, value):
         if isinstance(value, dict):
@@ -157,6 +162,8 @@ class Comparison:
         self.keys.verify(found, header["alg"])
 
     def claim(self, what, expected, found):
+        if isinstance(expected, str):
+            expected = expected.replace("FINGERPRINT", self.keys.fingerprint)
         if str(expected).startswith("now"):
             off = int(str(expected)[3:] or 0)
             if not isinstance(found, int) or abs(found - time.time() - off) > 10:
