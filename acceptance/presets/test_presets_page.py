@@ -1,6 +1,6 @@
 """docs/presets.md lists the presets of the program."""
 
-from harness import preset_page, wire
+from harness import golden, preset_page
 
 
 def test_the_page_is_what_the_program_says():
@@ -9,4 +9,4 @@ def test_the_page_is_what_the_program_says():
 
 
 def test_the_program_has_the_presets_of_the_folder():
-    assert [preset["name"] for preset in preset_page.known()] == sorted(wire.presets())
+    assert [preset["name"] for preset in preset_page.known()] == sorted(golden.presets())
