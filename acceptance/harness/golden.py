@@ -62,12 +62,13 @@ class Golden:
 
 
 def goldens():
-    return [Golden(path) for path in sorted(FOLDER.glob("*.yaml"))]
+    return [Golden(path) for path in sorted(FOLDER.glob("*.yaml"), key=lambda path: path.stem)]
 
 
 def presets():
-    """What the files of the presets say, by name."""
-    return {name: preset for path in sorted(PRESETS.glob("*.yaml")) for name, preset in yaml.safe_load(path.read_text()).items()}
+    """What the files of the presets say, by name. Every scalar is a text, also one that looks like a date."""
+    files = [yaml.load(path.read_text(encoding="utf-8"), yaml.BaseLoader) for path in sorted(PRESETS.glob("*.yaml"))]
+    return {name: preset for file in files for name, preset in file.items()}
 
 
 class Keys:
