@@ -4,12 +4,15 @@ import os
 import pathlib
 
 import pytest
-from harness.packages import Machine, shared_dist
+from harness.gateway import BINARY
+from harness.packages import Machine, run, shared_dist
 
 
 @pytest.fixture(scope="session")
 def dist(tmp_path_factory):
     """Made once, whichever process of the run comes first."""
+    if '"debug"' in run(BINARY, "version", "--json"):
+        pytest.skip("a debug build is no release")
     base = pathlib.Path(tmp_path_factory.getbasetemp())
     return shared_dist((base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "dist")
 

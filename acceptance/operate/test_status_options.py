@@ -110,9 +110,12 @@ def test_alive_asks_only_whether_the_gateway_answers(gateway):
     assert gone.returncode == 4 and "no gateway answers" in gone.stderr, gone
 
 
-def test_alive_needs_no_token(start_gateway, origin):
+def test_alive_needs_no_token(make_gateway, origin):
     config = {"routes": {"open": {"upstream": origin.url, "auth": "none"}}}
-    admin = {"address": f"127.0.0.1:{processes.free_port()}", "require_token": True}
-    gateway = start_gateway(config, admin=admin)
+    gateway = make_gateway(config)
+    gateway.admin["require_token"] = True
+    gateway.configure(config)
+    gateway.start()
     (gateway.folder / "state/admin.token").unlink()
+    assert gateway.run("status").returncode == 1
     assert gateway.run("status", "--alive").returncode == 0
