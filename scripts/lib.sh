@@ -338,7 +338,7 @@ release_build() {
         -Xswiftc -file-compilation-dir -Xswiftc /authgateway \
         -Xswiftc -file-prefix-map -Xswiftc "$folder=/authgateway/build" -Xswiftc -file-prefix-map -Xswiftc "$root=/authgateway" \
         -Xcc "-ffile-prefix-map=$root=/authgateway" -Xcc "-ffile-prefix-map=$folder=/authgateway/build" \
-        --disable-local-rpath -Xlinker '-rpath=$ORIGIN/../lib/authgateway' -Xlinker --as-needed "$@"
+        --disable-local-rpath -Xlinker '-rpath=$ORIGIN/../lib/authgateway' "$@"
 }
 
 # Prints where the counts are that tell the optimizer which code of the request path runs how often; docs/adr/0063. Prints
