@@ -34,6 +34,7 @@ struct Binding {
                 clock: clock,
                 observer: observer,
                 logger: options.logger("proxy"),
+                passed: options.passedSockets,
                 authority: authority
             )
         } catch {
