@@ -1,250 +1,106 @@
-"""Golden files of what leaves the gateway for a preset (acceptance/presets/wire), and a server that refuses anything else.
+"""Reads and writes the framing of HTTP/1.1 (RFC 9112): heads, and chunked content."""
 
-A file has the parameters (`with`) and variables (`environment`, `programs`) of the preset, its `login` where a person has to log in, and
-`exchanges`: what a client sends to a route, and the requests that leave the gateway for it, in order. A value of `any` is not compared.
-"""
-
-import base64
-import dataclasses
-import http.server
-import json
-import pathlib
-import ssl
-import threading
-import time
-import urllib.parse
-
-import yaml
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa, utils
-
-from .gateway import ROOT
-
-FOLDER = pathlib.Path(__file__).parents[1] / "presets" / "wire"
-PRESETS = ROOT / "Sources/App/CPresets/presets"
-
-#: Fields of the connection and the message, and those of the test's client. Any other field has to be in the golden file.
-COMMON = {"host", "via", "connection", "content-length", "accept", "accept-encoding", "user-agent"}
+CRLF = b"\r\n"
+END_OF_HEAD = b"\r\n\r\n"
 
 
-class Golden:
-    def __init__(self, path):
-        self.name = path.stem
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
-        self.parameters = content.get("with", {})
-        self.environment = content.get("environment", {})
-        self.programs = content.get("programs", {})
-        self.login = content.get("login")
-        self.exchanges = content["exchanges"]
+class Reader:
+    """Reads from `receive`, which returns the bytes that arrived, or b"" at the end of the connection.
 
-    def __repr__(self):
-        return self.name
+    At the end of the connection each method returns what has arrived.
+    """
 
-    @property
-    def steps(self):
-        """Every request that leaves the gateway."""
-        login = self.login["wire"] if self.login else []
-        return login + [step for exchange in self.exchanges for step in exchange["wire"]]
+    def __init__(self, receive):
+        self.receive = receive
+        self.buffer = b""
 
-    def route(self, exchange):
-        """The name that `authgateway add` gives the route."""
-        return f"{self.name}-{exchange['route']}" if "route" in exchange else self.name
+    def more(self):
+        """Waits for more bytes. False at the end of the connection."""
+        data = self.receive()
+        self.buffer += data
+        return bool(data)
 
-    def configuration(self, routes):
-        """What `authgateway add` writes. `routes` are the preset's."""
-        used = {"with": self.parameters} if self.parameters else {}
-        own = {}
-        for index, (route, content) in enumerate(routes.items()):
-            name, preset = (self.name, self.name) if index == 0 else (f"{self.name}-{route}", f"{self.name}/{route}")
-            own[name] = {"preset": preset, **(used if "${" in json.dumps(content) else {}), "auth": self.name}
-        return {self.name: {"preset": self.name, **used}}, own
+    def take(self, has_enough):
+        """All bytes, once `has_enough` is true for their number. Collects them in pieces: to join them each time would be slow."""
+        pieces, size = [self.buffer], len(self.buffer)
+        self.buffer = b""
+        try:
+            while not has_enough(size) and self.more():
+                pieces.append(self.buffer)
+                size += len(self.buffer)
+                self.buffer = b""
+        except BaseException:
+            self.buffer = b"".join(pieces)
+            raise
+        return b"".join(pieces)
 
+    def until(self, mark):
+        """The bytes up to and including `mark`."""
+        while mark not in self.buffer and self.more():
+            pass
+        before, found, self.buffer = self.buffer.partition(mark)
+        return before + found
 
-def goldens():
-    return [Golden(path) for path in sorted(FOLDER.glob("*.yaml"))]
+    def head(self):
+        return self.until(END_OF_HEAD)
 
+    def exactly(self, count):
+        taken = self.take(lambda size: size >= count)
+        self.buffer = taken[count:]
+        return taken[:count]
 
-def presets():
-    """What the files of the presets say, by name."""
-    return {name: preset for path in sorted(PRESETS.glob("*.yaml")) for name, preset in yaml.safe_load(path.read_text()).items()}
+    def to_end(self):
+        return self.take(lambda size: False)
 
+    def chunks(self):
+        """Chunked content and its trailer section, which is None if the connection ended first (RFC 9112 section 7.1)."""
+        parts = []
+        while (line := self.until(CRLF)).endswith(CRLF):
+            size = int(line.partition(b";")[0], 16)
+            if size == 0:
+                return b"".join(parts), self.trailers()
+            parts.append(self.exactly(size))
+            end = self.exactly(2)
+            if not CRLF.startswith(end):
+                raise ValueError(f"{end!r} follows a chunk")
+        return b"".join(parts), None
 
-class Keys:
-    """A key pair of each kind. In a golden file's environment, PRIVATE KEY and PRIVATE KEY P-256 stand for the private ones."""
-
-    def __init__(self):
-        self.rsa = rsa.generate_private_key(65537, 2048)
-        self.ec = ec.generate_private_key(ec.SECP256R1())
-        form = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-        self.texts = {name: key.private_bytes(*form).decode() for name, key in (("PRIVATE KEY", self.rsa), ("PRIVATE KEY P-256", self.ec))}
-
-    def fill(self, value):
-        if isinstance(value, dict):
-            return {name: self.fill(own) for name, own in value.items()}
-        return self.texts.get(value, value)
-
-    def environment(self, value):
-        filled = self.fill(value)
-        return filled if isinstance(filled, str) else json.dumps(filled)
-
-    def verify(self, token, algorithm):
-        signed, _, signature = token.rpartition(".")
-        raw = decoded(signature)
-        if algorithm == "ES256":
-            half = len(raw) // 2
-            raw = utils.encode_dss_signature(int.from_bytes(raw[:half], "big"), int.from_bytes(raw[half:], "big"))
-            self.ec.public_key().verify(raw, signed.encode(), ec.ECDSA(hashes.SHA256()))
-        else:
-            self.rsa.public_key().verify(raw, signed.encode(), padding.PKCS1v15(), hashes.SHA256())
-
-
-def decoded(part):
-    return base64.urlsafe_b64decode(part + "=" * (-len(part) % 4))
+    def trailers(self):
+        """The field lines up to an empty line, or None if the connection ended first."""
+        lines = []
+        while (line := self.until(CRLF)) != CRLF:
+            if not line.endswith(CRLF):
+                return None
+            lines.append(line)
+        return b"".join(lines)
 
 
-@dataclasses.dataclass
-class Arrived:
-    """A request as the server has read it."""
+class StrictReader(Reader):
+    """Raises ValueError if the connection ends within a message. Between messages, `until` returns b""."""
 
-    method: str
-    url: str
-    fields: list
-    body: str
+    def until(self, mark):
+        found = super().until(mark)
+        if found and not found.endswith(mark):
+            raise ValueError("the connection ended within a message")
+        return found
 
+    def exactly(self, count):
+        found = super().exactly(count)
+        if len(found) < count:
+            raise ValueError("the connection ended within a message")
+        return found
 
-class Comparison:
-    """What differs between a request and a step of a golden file."""
-
-    def __init__(self, keys):
-        self.keys = keys
-        self.differences = []
-
-    def of(self, step, arrived):
-        self.equal("the request", step["request"], f"{arrived.method} {arrived.url}")
-        expected = step.get("headers", {})
-        found = [(name, value) for name, value in arrived.fields if name in expected or name.lower() not in COMMON]
-        self.equal("the names of fields", sorted(expected), sorted(name for name, _ in found))
-        for name, value in found:
-            if name in expected:
-                self.value(name, expected[name], value)
-        if "form" in step:
-            pairs = urllib.parse.parse_qsl(arrived.body, keep_blank_values=True, strict_parsing=True)
-            self.equal("the names in the form", list(step["form"]), [name for name, _ in pairs])
-            for name, value in pairs:
-                self.value(name, step["form"].get(name), value)
-        else:
-            self.equal("the body", step.get("body", ""), arrived.body)
-        return self.differences
-
-    def equal(self, what, expected, found):
-        if expected != found:
-            self.differences.append(f"{what}: {expected!r} expected, {found!r} found")
-
-    def value(self, what, expected, found):
-        if isinstance(expected, dict):
-            scheme, _, token = found.rpartition(" ")
-            self.equal(f"the scheme of {what}", expected.get("scheme", ""), scheme)
-            self.token(what, expected["jwt"], token)
-        elif expected != "any":
-            self.equal(what, expected, found)
-
-    def token(self, what, expected, found):
-        header, claims = (json.loads(decoded(part)) for part in found.split(".")[:2])
-        self.equal(f"the header of {what}", expected["header"], header)
-        self.equal(f"the names of claims of {what}", sorted(expected["claims"]), sorted(claims))
-        for name, value in expected["claims"].items():
-            self.claim(f"{name} of {what}", value, claims.get(name))
-        self.keys.verify(found, header["alg"])
-
-    def claim(self, what, expected, found):
-        if str(expected).startswith("now"):
-            off = int(str(expected)[3:] or 0)
-            if not isinstance(found, int) or abs(found - time.time() - off) > 10:
-                self.differences.append(f"{what}: {expected} expected, now{found - time.time():+.0f} found")
-        elif expected != "any":
-            self.equal(what, expected, found)
+    def chunks(self):
+        content, trailers = super().chunks()
+        if trailers is None:
+            raise ValueError("the connection ended within a message")
+        return content, trailers
 
 
-class ServiceDouble:
-    """Stands for all services: it answers the requests that were announced, in their order, and refuses any other with 400."""
+def chunk(data, extension=b""):
+    return b"%x%s\r\n%s\r\n" % (len(data), extension, data)
 
-    def __init__(self, certificate, key, ports, keys):
-        self.keys = keys
-        self.announced = []
-        self.failures = []
-        self.lock = threading.Lock()
-        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-        context.load_cert_chain(certificate, key)
-        self.servers = [self._serve(port, context) for port in sorted(ports)]
 
-    def _serve(self, port, context):
-        owner = self
-
-        class Handler(http.server.BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
-            def handle_one_request(self):
-                super().handle_one_request()
-                # No connection is kept: each exchange is one of its own.
-                self.close_connection = True
-
-            def serve(self):
-                body = self.rfile.read(int(self.headers.get("Content-Length", 0))).decode()
-                url = f"https://{self.headers['Host']}{self.path}"
-                status, answer = owner.answer(Arrived(self.command, url, self.headers.items(), body))
-                content = json.dumps(answer).encode()
-                self.send_response(status)
-                self.send_header("Content-Type", "application/json")
-                self.send_header("Content-Length", str(len(content)))
-                self.send_header("Connection", "close")
-                self.end_headers()
-                self.wfile.write(content)
-
-            do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = serve
-
-            def log_message(self, *_):
-                pass
-
-        class Server(http.server.ThreadingHTTPServer):
-            daemon_threads = True
-
-            def finish_request(self, connection, address):
-                with context.wrap_socket(connection, server_side=True) as secure:
-                    super().finish_request(secure, address)
-
-            def handle_error(self, *_):
-                """A client that left."""
-
-        server = Server(("127.0.0.1", port), Handler)
-        threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
-        return server
-
-    def announce(self, steps):
-        with self.lock:
-            self.announced, self.failures = list(steps), []
-
-    def answer(self, arrived):
-        with self.lock:
-            step = self.announced.pop(0) if self.announced else None
-            if step is None:
-                self.failures.append(f"{arrived.method} {arrived.url}: nothing was expected any more")
-                return 400, {}
-            try:
-                differences = Comparison(self.keys).of(step, arrived)
-            except Exception as error:  # A request that cannot be read is a difference, too.
-                differences = [f"{type(error).__name__}: {error}"]
-            if differences:
-                self.failures += [f"{step['request']}: {difference}" for difference in differences]
-                return 400, {}
-            return step.get("status", 200), step.get("answer", {})
-
-    def check(self):
-        """Fails unless exactly what was announced has arrived."""
-        with self.lock:
-            missing = [f"{step['request']} did not arrive" for step in self.announced]
-            assert self.failures + missing == []
-
-    def stop(self):
-        for server in self.servers:
-            server.shutdown()
-            server.server_close()
+def chunked(chunks, trailers=b""):
+    """The whole of chunked content. `chunks` are made with `chunk`."""
+    return b"".join(chunks) + b"0\r\n" + trailers + CRLF

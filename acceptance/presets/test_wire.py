@@ -6,12 +6,12 @@ import urllib.parse
 
 import pytest
 import requests
-from harness import wire
+from harness.golden import Keys, ServiceDouble, goldens, presets
 from harness.login import Login
 from harness.names import NameServer, private_network
 
-GOLDENS = wire.goldens()
-PRESETS = wire.presets()
+GOLDENS = goldens()
+PRESETS = presets()
 
 #: What programs send on their own that want a credential and have none. The gateway puts its own in their place.
 DUMMY = "not-a-credential"
@@ -57,7 +57,7 @@ def network():
 
 @pytest.fixture(scope="module")
 def keys():
-    return wire.Keys()
+    return Keys()
 
 
 @pytest.fixture(scope="module")
@@ -70,7 +70,7 @@ def addresses():
 def services(network, certificate_authority, addresses, keys):
     hosts, ports = addresses
     names = ",".join(f"DNS:{host}" for host in sorted(hosts))
-    double = wire.ServiceDouble(*certificate_authority.issue("services", names), ports, keys)
+    double = ServiceDouble(*certificate_authority.issue("services", names), ports, keys)
     yield double
     double.stop()
 
