@@ -86,9 +86,15 @@ digest() { (sha256sum 2>/dev/null || shasum -a 256) | cut -c 1-16; }
 
 # Prints the scratch folder of the builds: one for each toolchain, set of packages and variant (the compiler's flags by name).
 scratch() {
-    local variant=${1:-main} packages
+    local variant=${1:-main} packages folder
     packages=$(grep -E '\.package\(|swift-tools-version' Package.swift)
-    printf '%s/build/%s-%s\n' "$cache" "$(printf '%s\n%s\n' "$(swift --version 2>/dev/null)" "$packages" | digest)" "$variant"
+    folder=$cache/build/$(printf '%s\n%s\n' "$(swift --version 2>/dev/null)" "$packages" | digest)-$variant
+    if [ "$variant" = dist ]; then
+        # The compiler writes the lengths of some paths into the program, if not the paths: docs/adr/0079.
+        [ ${#folder} -le 120 ] || fail "the path $folder is too long for a release; name a shorter folder in AUTHGATEWAY_CACHE"
+        while [ ${#folder} -lt 120 ]; do folder+=-; done
+    fi
+    printf '%s\n' "$folder"
 }
 
 # `in_scratch VARIANT build|test|package ARGUMENTS...` runs swift in the scratch folder of that variant. The packages there stay
@@ -125,13 +131,16 @@ claim_scratch() {
 }
 
 # Builds the gateway, or another product as it is built, and lays it into .build/release: the program, and beside it its symbols.
+# `build_release PRODUCT dist` does it in the folder for releases.
 build_release() {
-    local product=${1:-authgateway}
+    local product=${1:-authgateway} variant=${2:-main} profile built
     say "building the release of $product (the first time takes some minutes)"
-    optimized_release main "$(release_profile)" --product "$product"
-    stamp_release "$(scratch)/release/$product" "$([ -z "$(release_profile 2>/dev/null)" ] || echo profile)"
-    strip_release "$(scratch)/release/$product" ".build/release/$product"
-    printf '%s/checkouts\n' "$(scratch)" >.build/release/checkouts
+    profile=$(release_profile "$variant")
+    optimized_release "$variant" "$profile" --product "$product"
+    built=$(scratch "$variant")/release/$product
+    [ "$product" != authgateway ] || stamp_release "$built" "${profile:+profile}"
+    strip_release "$built" ".build/release/$product"
+    printf '%s/checkouts\n' "$(scratch "$variant")" >.build/release/checkouts
 }
 
 # The same program without the profile, to tell what that gains (docs/performance.md); in the scratch folder `plain`.
@@ -182,13 +191,35 @@ strip_release() {
         cp "$built" "$program.new"
     else
         "$tool" --only-keep-debug --compress-debug-sections "$built" "$program.debug"
-        (cd "${program%/*}" && "$tool" --strip-all --add-gnu-debuglink="${program##*/}.debug" "$built" "${program##*/}.new")
+        "$tool" --strip-all "$built" "$program.new"
+        identify "$tool" "$program.new" "$program.debug"
+        (cd "${program%/*}" && "$tool" --add-gnu-debuglink="${program##*/}.debug" "${program##*/}.new")
     fi
     # A program that runs may not be written to, but another one may take its name.
     mv -f "$program.new" "$program"
     local megabytes=$(($(wc -c <"$program") / 1000000))
     [ "$(uname)" != Linux ] || [ ! -x "$tool" ] || [ "${program##*/}" != authgateway ] || [ "$megabytes" -le 60 ] ||
         fail "$program has $megabytes MB, 60 are expected at most: is the data of ICU in it again? See docs/adr/0069"
+}
+
+# `identify TOOL PROGRAM SYMBOLS` gives both the same build ID, which follows from what the program does alone. That of the linker
+# also follows from the symbols, and so from more than a user gets.
+identify() {
+    local tool=$1 program=$2 symbols=$3 note
+    note=$(mktemp)
+    "$tool" --dump-section ".note.gnu.build-id=$note" "$program" 2>/dev/null || return 0
+    local head size
+    # A note begins with three numbers and its name, GNU.
+    size=$(wc -c <"$note")
+    head=$(od -An -v -tx1 -N 16 "$note" | tr -d ' \n')
+    [ "$size" -eq 36 ] || fail "the build ID of $program has $((size - 16)) bytes, not 20"
+    printf "$(sed 's/../\\x&/g' <<<"$head")" >"$note"
+    truncate -s 36 "$note"
+    "$tool" --update-section ".note.gnu.build-id=$note" "$program"
+    printf "$(sed 's/../\\x&/g' <<<"$head$(sha1sum "$program" | cut -c 1-40)")" >"$note"
+    "$tool" --update-section ".note.gnu.build-id=$note" "$program"
+    "$tool" --update-section ".note.gnu.build-id=$note" "$symbols"
+    rm -f "$note"
 }
 
 # `stamp_release PROGRAM [profile]` writes what `authgateway version --json` prints into the program: commit, date, toolchain.
@@ -243,8 +274,8 @@ release_flags() {
             printf '%s\n' "$@"
         }
         profile_match() { :; }
-        optimized_release main "$1" --product authgateway
-    ) | sed -E "s#$(scratch)#<build>#g; s#$cache#<cache>#g; s#$root#<sources>#g; s#/release-[0-9-]+\.#/release.#"
+        optimized_release dist "$1" --product authgateway
+    ) | sed -E "s#$(scratch dist)#<build>#g; s#$cache#<cache>#g; s#$root#<sources>#g; s#/release-[0-9-]+\.#/release.#"
 }
 
 utc() { date -u -d "@$1" +%Y-%m-%dT%H:%M:%SZ; }
@@ -301,9 +332,10 @@ release_build() {
     local variant=$1 folder
     shift
     folder=$(scratch "$variant")
-    # No path of this machine is in the program or in its symbols, so that two folders make the same bytes (docs/install.md). The
+    # No path of this machine is in the program or in its symbols, so that two folders make the same bytes (docs/adr/0079). The
     # libraries of an unpacked release lie in lib/authgateway, beside bin.
     in_scratch "$variant" build -c release --static-swift-stdlib -Xswiftc -enforce-exclusivity=unchecked \
+        -Xswiftc -file-compilation-dir -Xswiftc /authgateway \
         -Xswiftc -file-prefix-map -Xswiftc "$folder=/authgateway/build" -Xswiftc -file-prefix-map -Xswiftc "$root=/authgateway" \
         -Xcc "-ffile-prefix-map=$root=/authgateway" -Xcc "-ffile-prefix-map=$folder=/authgateway/build" \
         --disable-local-rpath -Xlinker '-rpath=$ORIGIN/../lib/authgateway' "$@"
@@ -312,12 +344,12 @@ release_build() {
 # Prints where the counts are that tell the optimizer which code of the request path runs how often; docs/adr/0063. Prints
 # nothing where the toolchain cannot use them.
 release_profile() {
-    local text=Benchmarks/release.proftext tool folder profile
+    local variant=${1:-main} text=Benchmarks/release.proftext tool folder profile
     tool=$(profdata_tool) || {
         say "building without the profile of the request path: this toolchain cannot use it" >&2
         return 0
     }
-    folder=$(in_scratch main build -c release --show-bin-path)
+    folder=$(in_scratch "$variant" build -c release --show-bin-path)
     # Its name changes with what is in it: the build system does not see that otherwise.
     profile=$cache/build/release-$( (echo "$folder" && cat "$text") | cksum | tr ' ' -).profdata
     if [ ! -s "$profile" ]; then

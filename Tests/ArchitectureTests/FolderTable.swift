@@ -77,6 +77,7 @@ enum FolderTable {
                 "Tokens",
             ]
         ],
+        ["Import": ["Addresses", "Config", "Explain", "Secrets", "Text"]],
         ["Doctor": ["Addresses", "Clients", "Config", "Errors", "Plan", "Ports", "Text", "Time", "Tokens"]],
     ]
 

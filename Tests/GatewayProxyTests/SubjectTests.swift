@@ -8,7 +8,7 @@ private final class Subjects: SubjectCredentialResolver {
     let name = "app-user"
     let strategy = "delegated"
     let grantKey = CredentialKey(digest: "app-user")
-    let field = "X-Box-User"
+    let field: String? = "X-Box-User"
     let sources: [String: ScriptedSource]
 
     /// - Parameter configure: The first one's source.

@@ -6,7 +6,7 @@ import Synchronization
 import Testing
 
 private struct SampleSubjects: SubjectGrants {
-    let field = "X-Box-User"
+    let field: String? = "X-Box-User"
     let limit: Int
     let identity = GrantIdentity.sample()
     let isRenewable = true
@@ -37,7 +37,7 @@ private struct PasswordSubjects: SubjectGrants {
 
     let base: SampleSubjects
 
-    var field: String { base.field }
+    var field: String? { base.field }
     var limit: Int { base.limit }
     var identity: GrantIdentity { base.identity }
     var isRenewable: Bool { base.isRenewable }

@@ -21,6 +21,13 @@ struct PresetTests {
           routes:
             api: {upstream: "https://${domain}"}
             admin: {upstream: "https://admin.${domain}", protocol: auto}
+        vault:
+          title: Vault
+          docs: https://developer.hashicorp.com/
+          read: unverified
+          parameters: {user: {what: The user, example: ada}}
+          credential: {strategy: basic, username: "${user}", password: {env: OKTA_SECRET}}
+          routes: {api: {upstream: https://vault.example.com}}
         """
 
     private static let head = """
@@ -78,6 +85,16 @@ struct PresetTests {
         let plan = try #require(outcome(text).plan)
         #expect(plan.routes[0].upstream.host == "admin.acme.okta.com")
         #expect(plan.routes[0].upstreamProtocol == .auto)
+    }
+
+    @Test func aRouteNeedsTheParametersThatItUses() {
+        let credential = "version: 1\ncredentials: {mine: {preset: vault, with: {user: ada}}}\n"
+        #expect(report(credential + "routes: {vault: {preset: vault, auth: mine}}") == "")
+        for route in ["{preset: vault}", "{preset: vault, auth: {mode: challenge}}"] {
+            let text = report("version: 1\nroutes: {vault: \(route)}")
+            #expect(text.contains("the preset vault needs \"user\": The user"), "\(text)")
+            #expect(text.contains("1 problem; refused."), "\(text)")
+        }
     }
 
     @Test func ownKeysStay() throws {

@@ -62,12 +62,13 @@ class Golden:
 
 
 def goldens():
-    return [Golden(path) for path in sorted(FOLDER.glob("*.yaml"))]
+    return [Golden(path) for path in sorted(FOLDER.glob("*.yaml"), key=lambda path: path.stem)]
 
 
 def presets():
-    """What the files of the presets say, by name."""
-    return {name: preset for path in sorted(PRESETS.glob("*.yaml")) for name, preset in yaml.safe_load(path.read_text()).items()}
+    """What the files of the presets say, by name. Every scalar is a text, also one that looks like a date."""
+    files = [yaml.load(path.read_text(encoding="utf-8"), yaml.BaseLoader) for path in sorted(PRESETS.glob("*.yaml"))]
+    return {name: preset for file in files for name, preset in file.items()}
 
 
 class Keys:
@@ -198,9 +199,11 @@ class ServiceDouble:
             def serve(self):
                 body = self.rfile.read(int(self.headers.get("Content-Length", 0))).decode()
                 url = f"https://{self.headers['Host']}{self.path}"
-                status, answer = owner.answer(Arrived(self.command, url, self.headers.items(), body))
+                status, fields, answer = owner.answer(Arrived(self.command, url, self.headers.items(), body))
                 content = json.dumps(answer).encode()
                 self.send_response(status)
+                for name, value in fields.items():
+                    self.send_header(name, value)
                 self.send_header("Content-Type", "application/json")
                 self.send_header("Content-Length", str(len(content)))
                 self.send_header("Connection", "close")
@@ -235,15 +238,15 @@ class ServiceDouble:
             step = self.announced.pop(0) if self.announced else None
             if step is None:
                 self.failures.append(f"{arrived.method} {arrived.url}: nothing was expected any more")
-                return 400, {}
+                return 400, {}, {}
             try:
                 differences = Comparison(self.keys).of(step, arrived)
             except Exception as error:  # A request that cannot be read is a difference, too.
                 differences = [f"{type(error).__name__}: {error}"]
             if differences:
                 self.failures += [f"{step['request']}: {difference}" for difference in differences]
-                return 400, {}
-            return step.get("status", 200), step.get("answer", {})
+                return 400, {}, {}
+            return step.get("status", 200), step.get("fields", {}), step.get("answer", {})
 
     def check(self):
         """Fails unless exactly what was announced has arrived."""

@@ -52,15 +52,17 @@ class Machine:
     def __init__(self, folder):
         self.folder = pathlib.Path(folder)
         self.folder.mkdir()
-        run("tar", "--extract", "--numeric-owner", "--file", CACHE / "debian-root.tar", "--directory", self.folder)
+        (root,) = CACHE.glob("debian-root-*.tar")
+        run("tar", "--extract", "--numeric-owner", "--file", root, "--directory", self.folder)
         shutil.copy("/etc/resolv.conf", self.folder / "etc/resolv.conf")
 
     def path(self, name):
         return self.folder / name.lstrip("/")
 
     def command(self, *words, user=None):
-        """The words that run a command in there."""
-        return ["chroot", *([f"--userspec={user}"] if user else []), str(self.folder), *map(str, words)]
+        """The words that run a command in there, with a /proc that is gone when it ends: Swift finds its arguments there."""
+        inside = ["/usr/sbin/chroot", *([f"--userspec={user}"] if user else []), str(self.folder), *map(str, words)]
+        return ["unshare", "--mount", "sh", "-c", 'mount -t proc proc "$0/proc" && exec "$@"', str(self.folder), *inside]
 
     def run(self, *words, user=None):
         environment = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "DEBIAN_FRONTEND": "noninteractive", "LC_ALL": "C"}

@@ -185,6 +185,41 @@ def test_what_the_documentation_shows_is_whole(tmp_path, certificate_authority, 
     assert result.returncode == 0, result.stderr
 
 
+@pytest.mark.root
+def test_in_an_empty_folder_the_sandbox_brings_its_configuration(tmp_path, network):
+    """The network is the test's own, so that the ports of that configuration are free."""
+    file = tmp_path / "gateway.yaml"
+    # Its first line names a file of the repository.
+    expected = (ROOT / "gateway.yaml").read_text(encoding="utf-8").partition("\n")[2]
+
+    def served():
+        process = subprocess.Popen(
+            [BINARY, "run", "--sandbox"], cwd=tmp_path, env=processes.environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        )
+        try:
+            processes.wait_until(lambda: processes.is_listening(8080), 20, "it listens")
+            assert requests.get("http://127.0.0.1:8080/reports/echo", timeout=10).status_code == 200
+        finally:
+            process.terminate()
+        return process.communicate(timeout=20)[1].decode()
+
+    assert "Wrote gateway.yaml" in served()
+    assert file.read_text(encoding="utf-8") == expected and file.stat().st_mode & 0o777 == 0o600
+    mine = expected.replace("workers: auto", "workers: 1")
+    file.write_text(mine, encoding="utf-8")
+    assert "Wrote" not in served()
+    assert file.read_text(encoding="utf-8") == mine
+
+
+@pytest.mark.parametrize(
+    "arguments, variable", [(["run"], None), (["run", "--sandbox", "--config", "other.yaml"], None), (["run", "--sandbox"], "other.yaml")]
+)
+def test_no_configuration_is_made_up_where_one_was_meant(tmp_path, arguments, variable):
+    result = command(*arguments, cwd=tmp_path, AUTHGATEWAY_CONFIG=variable)
+    assert result.returncode == 3 and "no such file" in result.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_the_first_run_serves_the_sandbox(tmp_path):
     proxy, admin = processes.free_port(), processes.free_port()
     text = (ROOT / "gateway.yaml").read_text(encoding="utf-8")

@@ -98,3 +98,24 @@ def test_watch_shows_it_again_and_waits_for_a_gateway(gateway):
 @pytest.mark.parametrize("arguments", [["--watch", "--json"], ["--watch", "--interval", "0"]])
 def test_what_does_not_go_together_is_wrong_usage(gateway, arguments):
     assert gateway.run("status", *arguments).returncode == 2
+
+
+def test_alive_asks_only_whether_the_gateway_answers(gateway):
+    alive = gateway.run("status", "--alive")
+    assert (alive.returncode, alive.stdout) == (0, "ok\n"), alive
+    for more in (["--json"], ["--watch"], ["trial"]):
+        assert gateway.run("status", "--alive", *more).returncode == 2
+    gateway.stop()
+    gone = gateway.run("status", "--alive")
+    assert gone.returncode == 4 and "no gateway answers" in gone.stderr, gone
+
+
+def test_alive_needs_no_token(make_gateway, origin):
+    config = {"routes": {"open": {"upstream": origin.url, "auth": "none"}}}
+    gateway = make_gateway(config)
+    gateway.admin["require_token"] = True
+    gateway.configure(config)
+    gateway.start()
+    (gateway.folder / "state/admin.token").unlink()
+    assert gateway.run("status").returncode == 1
+    assert gateway.run("status", "--alive").returncode == 0

@@ -11,6 +11,7 @@ import pytest
 import requests
 from harness.configs import CANARY
 from harness import processes
+from harness.client_certificates import mutual, show
 from harness.jwt_authority import FORMS, PASSPHRASE, KeyPair
 from harness.origin import response
 from harness.tls import CertificateAuthority
@@ -326,28 +327,6 @@ def clients(tmp_path_factory):
 def tls_server(make_token_server, certificate_authority, clients):
     names = certificate_authority.issue("token-server", "IP:127.0.0.1")
     return make_token_server(server_context(clients.certificate, *names))
-
-
-def show(authority, folder, name, passphrase=None):
-    """What the gateway shows: a certificate and its key, under names that do not change."""
-    certificate, key = authority.issue(name, f"DNS:{name}", usage="clientAuth")
-    (folder / "client.pem").write_text(certificate.read_text())
-    mine = folder / "client-key.pem"
-    mine.touch(mode=0o600)
-    mine.write_text(key.read_text())
-    if passphrase:
-        from harness.tls import openssl
-
-        openssl("pkcs8", "-topk8", "-v2", "aes-256-cbc", "-in", key, "-out", mine, "-passout", f"pass:{passphrase}")
-
-
-def mutual(certificate_authority, **more):
-    return {
-        "certificate": "client.pem",
-        "private_key": {"file": "client-key.pem"},
-        "ca": str(certificate_authority.certificate),
-        **more,
-    }
 
 
 @pytest.mark.parametrize("passphrase", [None, PASSPHRASE])

@@ -10,6 +10,8 @@ static const unsigned char presets[] = {
     ,
 #embed "presets/anthropic.yaml"
     ,
+#embed "presets/app-store-connect.yaml"
+    ,
 #embed "presets/artifactory.yaml"
     ,
 #embed "presets/asana.yaml"
@@ -160,6 +162,8 @@ static const unsigned char presets[] = {
     ,
 #embed "presets/slack.yaml"
     ,
+#embed "presets/snowflake.yaml"
+    ,
 #embed "presets/sonarqube.yaml"
     ,
 #embed "presets/spotify.yaml"
@@ -167,6 +171,8 @@ static const unsigned char presets[] = {
 #embed "presets/stripe.yaml"
     ,
 #embed "presets/supabase.yaml"
+    ,
+#embed "presets/telegram.yaml"
     ,
 #embed "presets/terraform-cloud.yaml"
     ,

@@ -117,6 +117,5 @@ package enum StarterConfiguration {
             upstream: ${SANDBOX_UPSTREAM_URL:-https://localhost}/public
             auth: none
 
-
         """
 }

@@ -24,6 +24,7 @@ extension StrategyCatalog {
             PasswordStrategy.self,
             TokenExchangeStrategy.self,
             RecipeStrategy.self,
+            RegistryStrategy.self,
             SessionRefreshStrategy.self,
         ]
     )

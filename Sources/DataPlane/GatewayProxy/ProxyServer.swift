@@ -16,11 +16,14 @@ package struct PreparedReload: Sendable {
 /// The data plane: accepts, forwards, drains.
 package final class ProxyServer: Sendable {
     private let group: MultiThreadedEventLoopGroup
+    private let passed: PassedSockets
     private let state: ProxyState
     let workers: WorkerRegistry
     private let listening = Mutex<[Listener]>([])
 
-    /// - Parameter authority: Signs certificates for the hosts whose connections are intercepted; nil where none are.
+    /// - Parameters:
+    ///   - passed: Sockets that listeners with their addresses accept from.
+    ///   - authority: Signs certificates for the hosts whose connections are intercepted; nil where none are.
     /// - Throws: ``ListenerError`` when a route's TLS settings cannot be used.
     package init(
         group: MultiThreadedEventLoopGroup,
@@ -28,9 +31,11 @@ package final class ProxyServer: Sendable {
         clock: any GatewayClock,
         observer: any ExchangeObserver,
         logger: Logger,
+        passed: PassedSockets = .none,
         authority: (any LeafAuthority)? = nil
     ) throws {
         self.group = group
+        self.passed = passed
         let loops = Array(group.makeIterator())
         state = ProxyState(
             clock: clock,
@@ -56,6 +61,7 @@ package final class ProxyServer: Sendable {
     ///
     /// - Throws: ``ListenerError`` that names the address and what to do.
     package func bind(_ listeners: [ListenerPlan]) async throws -> [ArrivalListener] {
+        try passed.requireUse(by: listeners)
         let opened = try await open(listeners.map { try Listener.Settings($0) })
         listening.withLock { $0 += opened }
         return opened.map(\.bound)
@@ -161,7 +167,15 @@ package final class ProxyServer: Sendable {
         var opened: [Listener] = []
         do {
             for settings in settings {
-                opened.append(try await Listener.bind(settings, group: group, workers: workers, logger: state.logger))
+                opened.append(
+                    try await Listener.bind(
+                        settings,
+                        passed: passed,
+                        group: group,
+                        workers: workers,
+                        logger: state.logger
+                    )
+                )
             }
         } catch {
             for listener in opened { await listener.stop() }

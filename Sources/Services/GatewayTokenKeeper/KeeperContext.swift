@@ -31,6 +31,7 @@ struct KeeperContext: Sendable {
         TokenKeeper.Machine.Rules(
             name: name,
             isRenewable: isRenewable,
+            renewsAhead: grant.renewsAhead,
             canAcquireAnew: grant.canAcquireAnew,
             loginCommand: loginCommand,
             policy: policy,

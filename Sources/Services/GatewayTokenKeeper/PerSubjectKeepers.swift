@@ -56,7 +56,7 @@ package final class PerSubjectKeepers: SubjectCredentialResolver {
         measure(0)
     }
 
-    package var field: String { grants.field }
+    package var field: String? { grants.field }
     package var isRenewable: Bool { grants.isRenewable && policy.isAutomatic }
 
     /// In the order of their subjects.
@@ -86,12 +86,12 @@ package final class PerSubjectKeepers: SubjectCredentialResolver {
     }
 
     private func refusal(of subject: String) -> GatewayProblem? {
-        guard SubjectSyntax.isSubject(subject) else {
-            let detail = "\(field) does not hold the name of a subject: \(SubjectSyntax.rule)."
+        guard grants.isSubject(subject) else {
+            let detail = "\(grants.subjectName) does not hold the name of a subject: \(SubjectSyntax.rule)."
             return GatewayProblem(.subjectRequired, detail)
         }
         guard grants.allows(subject) else {
-            let detail = "\(field) names a subject for which \(name) gets no token (unique_id)."
+            let detail = "\(grants.subjectName) names a subject for which \(name) gets no token (unique_id)."
             return GatewayProblem(.routeForbidden, detail)
         }
         return nil
@@ -111,7 +111,8 @@ package final class PerSubjectKeepers: SubjectCredentialResolver {
             measure(count)
             return .success(keeper)
         case .full:
-            let detail = "All \(grants.limit) subjects that \(name) may have at a time are busy (unique_id.at_most)."
+            let detail =
+                "All \(grants.limit) tokens that \(name) may have at a time are busy\(grants.field == nil ? "." : " (unique_id.at_most).")"
             return .failure(GatewayProblem(.overloaded, detail, retryAfter: .seconds(1)))
         case .retired:
             let detail = "The credential \(name) was changed or removed while the request waited; send it again."

@@ -34,6 +34,7 @@ struct Binding {
                 clock: clock,
                 observer: observer,
                 logger: options.logger("proxy"),
+                passed: options.passedSockets,
                 authority: authority
             )
         } catch {
@@ -74,7 +75,7 @@ struct Binding {
             ProxyRoute(
                 plan: route,
                 source: route.credential.flatMap { sources.source($0) },
-                selection: route.credential.flatMap { sources.perSubjectKeepers[$0] },
+                selection: route.credential.flatMap { sources.selection($0, in: plan) },
                 policy: route.credential.map { plan.credentials[$0].policy } ?? RenewalPolicy(),
                 number: number(route)
             )

@@ -1,3 +1,4 @@
+package import GatewayProxy
 package import Logging
 
 /// How a gateway runs, beside its plan: what the command line decides.
@@ -11,6 +12,8 @@ package struct GatewayOptions: Sendable {
     package var handlesSignals: Bool
     /// nil where no service manager is told.
     package var serviceNotifier: ServiceNotifier?
+    /// Sockets that a service manager has opened for the listeners.
+    package var passedSockets: PassedSockets
     /// Where the plan came from and where a reload finds the next one; without it there is no reload.
     package var configuration: ConfigurationSource?
 
@@ -21,6 +24,7 @@ package struct GatewayOptions: Sendable {
         metrics: MetricRegistry = MetricRegistry(),
         handlesSignals: Bool = false,
         serviceNotifier: ServiceNotifier? = nil,
+        passedSockets: PassedSockets = .none,
         configuration: ConfigurationSource? = nil
     ) {
         self.output = output
@@ -29,6 +33,7 @@ package struct GatewayOptions: Sendable {
         self.metrics = metrics
         self.handlesSignals = handlesSignals
         self.serviceNotifier = serviceNotifier
+        self.passedSockets = passedSockets
         self.configuration = configuration
     }
 

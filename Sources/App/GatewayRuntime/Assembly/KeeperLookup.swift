@@ -42,7 +42,10 @@ struct KeeperLookup {
             return GatewayProblem(.noRoute, detail)
         }
         let detail =
-            "The credential \(name) has a token for each subject that \(keepers.field) names: \(name)[SUBJECT]."
+            keepers.field.map {
+                "The credential \(name) has a token for each subject that \($0) names: \(name)[SUBJECT]."
+            }
+            ?? "The credential \(name) has a token for each scope that an upstream asks for; token list shows them."
         return GatewayProblem(.noRoute, detail)
     }
 

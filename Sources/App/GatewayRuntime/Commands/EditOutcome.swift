@@ -19,16 +19,29 @@ package struct EditOutcome: Sendable {
         Console.writeError(try editor.check())
     }
 
-    /// - Parameter isConfirmed: Nobody is asked.
+    /// - Parameters:
+    ///   - isConfirmed: Nobody is asked.
+    ///   - prepare: What the new configuration needs, once it was agreed to.
+    ///   - undo: Takes that back when nothing is written after all.
     /// - Returns: What was written, and whether a running gateway picks it up.
-    package func apply(isConfirmed: Bool) throws(CommandFailure) -> String {
+    package func apply(
+        isConfirmed: Bool,
+        prepare: () throws(CommandFailure) -> Void = {},
+        undo: () -> Void = {}
+    ) throws(CommandFailure) -> String {
         let difference = editor.difference
         guard !difference.isEmpty else { return "Nothing to change.\n" }
         Console.write(difference)
         Console.writeError(try editor.check())
         let files = editor.changedFiles.map(LogText.clean).joined(separator: ", ")
         try Confirmation.require("Write \(files)?", isGiven: isConfirmed)
-        try editor.write()
+        do throws(CommandFailure) {
+            try prepare()
+            try editor.write()
+        } catch {
+            undo()
+            throw error
+        }
         return "Wrote \(files).\n\(Self.nextStep(path))"
     }
 

@@ -1,5 +1,7 @@
+import Foundation
 import GatewayCore
 import GatewayFiles
+import GatewayProxy
 import GatewaySandbox
 import Logging
 import Metrics
@@ -101,6 +103,7 @@ package struct RunOperation: Sendable {
             metrics: metrics,
             handlesSignals: true,
             serviceNotifier: ServiceNotifier(),
+            passedSockets: try passedSockets(),
             configuration: ConfigurationSource(
                 path: configuration,
                 overlay: overlay,
@@ -120,6 +123,15 @@ package struct RunOperation: Sendable {
         )
         defer { running.withdraw() }
         try await gateway.run()
+    }
+
+    private func passedSockets() throws(CommandFailure) -> PassedSockets {
+        do throws(ListenerError) {
+            let environment = ProcessInfo.processInfo.environment
+            return try PassedSockets(PassedDescriptors.range(environment: environment, process: getpid()))
+        } catch {
+            throw CommandFailure(.failed, error.description)
+        }
     }
 
     private func logger(_ label: String) -> Logger { output.logger("authgateway.\(label)", level: level) }

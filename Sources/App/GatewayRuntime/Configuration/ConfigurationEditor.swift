@@ -47,13 +47,13 @@ package struct ConfigurationEditor: Sendable {
     /// All files in one tree, as they were before the edits.
     package var root: ConfigNode { document.root }
 
+    /// The folder that paths in the main file are relative to.
+    package var folder: String { document.files.first?.directory ?? "" }
+
     /// The files that were changed, as messages print them.
     package var changedFiles: [String] {
         files.opened.indices.filter { files.opened[$0].isChanged }.map { document.files[$0].name }
     }
-
-    /// The folder of the main file, absolute.
-    package var folder: String { document.files.first?.directory ?? "" }
 
     /// Absolute. `./state` beside the main file where the configuration does not say it.
     package var stateDirectory: String {

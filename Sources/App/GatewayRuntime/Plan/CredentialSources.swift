@@ -88,6 +88,15 @@ struct CredentialSources: Sendable {
         return (source as? ChallengeCredentialSource)?.unasked() ?? source
     }
 
+    /// Where each request of a route says which token it needs; nil where no request does.
+    func selection(_ credential: Int, in plan: Plan) -> (any SubjectCredentialResolver)? {
+        guard let keepers = perSubjectKeepers[credential] else { return nil }
+        guard case .tokenPerSubject(let grants) = plan.credentials[credential].strategy.behavior,
+            let rule = grants.challenges
+        else { return keepers }
+        return RegistryCredentials(keepers, rule)
+    }
+
     /// The keeper that serves a credential; nil where there is no token to keep.
     func keeper(of credential: Int) -> TokenKeeper? { keeperIndices[credential].map { keepers[$0] } }
 
@@ -152,7 +161,8 @@ struct CredentialSources: Sendable {
                     var identity = grant.identity
                     identity.add("credential", credential.name)
                     let key = parts.key.credentialKey(for: identity)
-                    let keeper = Self.keeper(member, grant, key, nil, parts, callLimit: budget, begunBy: .demand)
+                    let store: any TokenStore = grants.storesTokens ? parts.store : NoTokenStore()
+                    let keeper = Self.keeper(member, grant, key, nil, parts, store, callLimit: budget, begunBy: .demand)
                     if parts.locks.contains(name) { keeper.lock() }
                     return keeper
                 },
@@ -204,6 +214,7 @@ struct CredentialSources: Sendable {
         _ key: CredentialKey,
         _ parent: TokenKeeper?,
         _ parts: Parts,
+        _ store: (any TokenStore)? = nil,
         callLimit: SubjectCallLimit? = nil,
         begunBy trigger: TokenEvent.Trigger = .startup
     ) -> TokenKeeper {
@@ -213,7 +224,7 @@ struct CredentialSources: Sendable {
             grant: grant,
             policy: credential.policy,
             key: key,
-            store: parts.store,
+            store: store ?? parts.store,
             endpoint: parts.endpoint,
             programs: parts.programs,
             audit: parts.audit,

@@ -22,16 +22,17 @@ struct PlanExpirations: Sendable {
                 items.append(Item(kind: .secret, name: name, end: end, action: action))
             }
             if let pem = credential.strategy.clientTLS?.certificates {
-                add(CertificateValidity.ofText(pem), "credentials.\(name).request_auth", "in request_auth of \(name)")
+                let key = type(of: credential.strategy).clientTLSKey
+                add(CertificateValidity.ofText(pem), "credentials.\(name).\(key)", "in \(key) of \(name)")
             }
         }
         for listener in plan.listeners {
             guard let path = listener.tls?.certificatePath else { continue }
-            add(CertificateValidity.ofFile(path), "listeners.proxy.\(PlanSummary.Listener(listener).name)", path)
+            add(CertificateValidity.ofFile(path), "listeners.proxy.\(PlanSummary.Listener(listener).name).tls", path)
         }
         for route in plan.routes {
             guard let path = route.tls.certificatePath else { continue }
-            add(CertificateValidity.ofFile(path), "routes.\(route.name)", path)
+            add(CertificateValidity.ofFile(path), "routes.\(route.name).tls", path)
         }
     }
 
@@ -40,7 +41,7 @@ struct PlanExpirations: Sendable {
         items.append(
             Item(
                 kind: .certificate,
-                name: "\(place).tls",
+                name: place,
                 start: validity.start,
                 end: validity.end,
                 action: "Replace the certificate \(certificate), then run: authgateway reload"

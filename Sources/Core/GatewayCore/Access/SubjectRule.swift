@@ -1,12 +1,12 @@
-/// Lets each request of a route say in a field whose token it goes with.
+/// Lets each request of a route say whose token it goes with: in a field, or by its method and path.
 package struct SubjectRule: Sendable {
     private let selection: any SubjectCredentialResolver
-    /// In lower case.
-    private let field: [UInt8]
+    /// In lower case; nil where no field says it.
+    private let field: [UInt8]?
 
     package init(_ selection: any SubjectCredentialResolver) {
         self.selection = selection
-        field = selection.field.utf8.map(\.asciiLowercased)
+        field = selection.field.map { $0.utf8.map(\.asciiLowercased) }
     }
 
     func source(
@@ -29,6 +29,10 @@ package struct SubjectRule: Sendable {
         of head: borrowing RequestHead,
         _ bytes: borrowing Span<UInt8>
     ) -> Result<String, GatewayProblem> {
+        guard let field else {
+            let isRead = bytes.isToken(head.method, "get") || bytes.isToken(head.method, "head")
+            return .success(RegistryRule.place(isRead: isRead, path: bytes.string(head.path)))
+        }
         var value: Range<Int>?
         for index in head.section.fields.indices {
             let candidate = head.section.fields[index]

@@ -21,6 +21,9 @@ package protocol AuthStrategy: Sendable {
     /// What it shows its authority in the TLS handshake; nil when it shows nothing.
     var clientTLS: ClientTLS? { get }
 
+    /// Where in its block that stands.
+    static var clientTLSKey: String { get }
+
     /// Whether ``switchingSubject(_:)`` is supported.
     static var hasSubject: Bool { get }
 }
@@ -33,6 +36,7 @@ extension AuthStrategy {
 
     package static var hasSubject: Bool { false }
     package var clientTLS: ClientTLS? { nil }
+    package static var clientTLSKey: String { "tls" }
     package func switchingSubject(_ fields: ConfigFields) -> (any AuthStrategy)? { nil }
 }
 
@@ -40,9 +44,9 @@ package enum AuthBehavior: Sendable {
     /// Forwards the request as it is.
     case none
     /// Adds the same thing to every request.
-    case fixed(Injection)
+    indirect case fixed(Injection)
     /// Adds the same thing once the upstream has asked for `Basic` credentials, of this realm when there is one.
-    case onChallenge(Injection, realm: String?)
+    indirect case onChallenge(Injection, realm: String?)
     /// Has a lifecycle: a token is obtained, renewed, rejected.
     case token(any TokenGrant)
     /// Has a lifecycle for each subject that requests name.
@@ -58,6 +62,9 @@ package protocol TokenGrant: Sendable {
 
     /// Whether a new token can be had without a person. False for developer tokens.
     var isRenewable: Bool { get }
+
+    /// Whether a token is renewed before its end, also when nobody uses it.
+    var renewsAhead: Bool { get }
 
     /// Whether a renewal spends ``TokenSet/refreshToken``, so that the attempt must be journalled first.
     var rotatesRefreshToken: Bool { get }
@@ -109,6 +116,7 @@ package protocol TokenGrant: Sendable {
 extension TokenGrant {
     package var login: (any LoginFlow)? { nil }
     package var renewsSeed: Bool { false }
+    package var renewsAhead: Bool { true }
     package func sendsRefreshToken(in attempt: GrantAttempt) -> Bool { rotatesRefreshToken }
     package var canAcquireAnew: Bool { false }
     package var sendsSecrets: Bool { true }

@@ -1,7 +1,16 @@
 /// One token for each subject, of which there are many: a header field of the request says whose token it goes with.
 package protocol SubjectGrants: Sendable {
-    /// The name of that field.
-    var field: String { get }
+    /// The name of that field; nil where upstreams say in a challenge which token they want.
+    var field: String? { get }
+
+    /// Which challenges those are.
+    var challenges: RegistryRule? { get }
+
+    /// Whether tokens outlive the process.
+    var storesTokens: Bool { get }
+
+    /// Whether a text is a subject, whatever the configuration allows.
+    func isSubject(_ text: String) -> Bool
 
     /// The maximum number of subjects that have a token at a time.
     var limit: Int { get }
@@ -22,6 +31,12 @@ package protocol SubjectGrants: Sendable {
 
 extension SubjectGrants {
     package var authorityEndpoints: [AuthorityEndpoint] { [] }
+    package var challenges: RegistryRule? { nil }
+    package var storesTokens: Bool { true }
+    package func isSubject(_ text: String) -> Bool { SubjectSyntax.isSubject(text) }
+
+    /// What each has a token of its own for, in a message.
+    package var subjectName: String { field ?? "scope" }
 }
 
 /// What a subject that a request names may look like, whatever the configuration allows.

@@ -3,8 +3,16 @@ import Synchronization
 /// A source that shows its credential only to those who ask for it.
 package protocol ChallengeAnswering: CredentialSource {
     /// - Parameter generation: What the refused request went with.
-    /// - Returns: Whether there is another credential now, so that the request may be sent again.
-    func answers(_ challenges: [AuthChallenge], to generation: Int) -> Bool
+    func answer(_ challenges: [AuthChallenge], to generation: Int) -> ChallengeAnswer
+}
+
+package enum ChallengeAnswer: Hashable, Sendable {
+    /// There is no other credential for them.
+    case unanswered
+    /// There is another credential now, or there will be, so that the request may be sent again.
+    case answered
+    /// They ask for what the request went with: that is not accepted any more.
+    case rejected
 }
 
 /// Sends requests without credentials until the upstream asks for `Basic`, and for the configured realm if there is
@@ -61,9 +69,9 @@ package final class ChallengeCredentialSource: ChallengeAnswering {
     /// Until the upstream has asked: a body is held, because the response may be the challenge.
     package var isRenewable: Bool { !isChallenged.load(ordering: .relaxed) }
 
-    package func answers(_ challenges: [AuthChallenge], to generation: Int) -> Bool {
+    package func answer(_ challenges: [AuthChallenge], to generation: Int) -> ChallengeAnswer {
         // Sent already: the password is wrong, and sending it again would lock an account.
-        guard generation == Self.bareGeneration else { return false }
+        guard generation == Self.bareGeneration else { return .unanswered }
         let isAsked = challenges.contains { challenge in
             challenge.scheme == "basic" && (realm == nil || challenge.parameters["realm"] == realm)
         }
@@ -71,7 +79,7 @@ package final class ChallengeCredentialSource: ChallengeAnswering {
             isChallenged.store(true, ordering: .relaxed)
             bare.withdraw()
         }
-        return isAsked
+        return isAsked ? .answered : .unanswered
     }
 
     package func current(at now: MonotonicTime) -> CredentialAnswer {

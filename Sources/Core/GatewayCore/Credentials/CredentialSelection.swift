@@ -9,8 +9,8 @@ package protocol SubjectCredentialResolver: AnyObject, Sendable {
     /// What the tokens of all its subjects have in common: equal for two that get the same tokens.
     var grantKey: CredentialKey { get }
 
-    /// The name of the field, which is not forwarded.
-    var field: String { get }
+    /// The name of the field, which is not forwarded; nil where the method and the path of a request say it.
+    var field: String? { get }
 
     /// - Parameters:
     ///   - subject: As the request names it, unchecked.
@@ -23,10 +23,13 @@ package protocol SubjectCredentialResolver: AnyObject, Sendable {
 
 extension SubjectCredentialResolver {
     package var missingSubject: GatewayProblem {
-        GatewayProblem(.subjectRequired, "\(field) is missing: it names the subject whose token the request goes with.")
+        GatewayProblem(
+            .subjectRequired,
+            "\(field ?? "") is missing: it names the subject whose token the request goes with."
+        )
     }
 
     package var repeatedSubject: GatewayProblem {
-        GatewayProblem(.subjectRequired, "\(field) stands there more than once.")
+        GatewayProblem(.subjectRequired, "\(field ?? "") stands there more than once.")
     }
 }

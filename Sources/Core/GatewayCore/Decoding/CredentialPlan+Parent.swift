@@ -21,7 +21,7 @@ extension CredentialPlan {
         case .token(let single): grant = single
         case .tokenPerSubject(let grants):
             context.error(
-                "\(parent.name) has a token for each \(grants.field); only a single one can be exchanged",
+                "\(parent.name) has a token for each \(grants.subjectName); only a single one can be exchanged",
                 at: span,
                 path: path
             )

@@ -23,8 +23,12 @@ enum RenewalDecoder {
             fields.error("\"on_authority_failure\" has no effect with renew: false", at: entry.keySpan)
         }
         if let acquire = fields.choice("acquire_on", of: RenewalPolicy.AcquireOn.self) { policy.acquireOn = acquire }
-        if policy.acquireOn == .startup, case .tokenPerSubject? = strategy?.behavior {
-            fields.error("acquire_on", "is demand here: whose token is needed is known with each request (unique_id)")
+        if policy.acquireOn == .startup, case .tokenPerSubject(let grants)? = strategy?.behavior {
+            let reason =
+                grants.field == nil
+                ? "the upstream says which token it wants"
+                : "whose token is needed is known with each request (unique_id)"
+            fields.error("acquire_on", "is demand here: \(reason)")
         }
         return policy
     }

@@ -35,8 +35,8 @@ struct RouteHeaders {
         for name in behavior?.injectedFields ?? [] {
             owned[FieldSyntax.slot(name)] = "the route's credential takes the place of this field"
         }
-        if case .tokenPerSubject(let grants)? = behavior {
-            owned[FieldSyntax.slot(grants.field)] =
+        if case .tokenPerSubject(let grants)? = behavior, let field = grants.field {
+            owned[FieldSyntax.slot(field)] =
                 "this field names the user whose token goes along; it is not forwarded"
         }
         if keepsAsUser {

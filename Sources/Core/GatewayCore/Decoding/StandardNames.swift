@@ -36,7 +36,7 @@ package enum StandardNames {
     /// How a client proves who it is (RFC 7591 section 2), for `client_auth`.
     package static let clientAuthentications: [String: String] = [
         "client_secret_basic": "basic", "client_secret_post": "body", "post": "body", "form": "body",
-        "header": "basic",
+        "header": "basic", "tls_client_auth": "tls", "self_signed_tls_client_auth": "tls", "mtls": "tls",
     ]
 
     /// Keys of a route in other proxies, and what to write here.

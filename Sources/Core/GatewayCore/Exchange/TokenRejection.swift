@@ -33,7 +33,11 @@ package enum TokenRejection {
         guard status >= 400, retryOn.contains(status), let credential, let source else { return .none }
         if let answering = source as? any ChallengeAnswering {
             let challenges = AuthChallenge.all(in: head, bytes)
-            return .challenge(isAnswered: answering.answers(challenges, to: credential.generation))
+            switch answering.answer(challenges, to: credential.generation) {
+            case .unanswered: return .challenge(isAnswered: false)
+            case .answered: return .challenge(isAnswered: true)
+            case .rejected: return .token(isRenewable: source.isRenewable)
+            }
         }
         return isRejection(head, bytes) ? .token(isRenewable: source.isRenewable) : .none
     }

@@ -22,6 +22,8 @@ package struct TokenLifecycle<Waiter>: ~Copyable {
         package var name: String
         /// Whether the next token is had without a person.
         package var isRenewable: Bool
+        /// See ``TokenGrant/renewsAhead``.
+        package var renewsAhead: Bool
         /// See ``TokenGrant/canAcquireAnew``.
         package var canAcquireAnew: Bool
         /// What a person types to log in; nil where there is no login.
@@ -37,6 +39,7 @@ package struct TokenLifecycle<Waiter>: ~Copyable {
         package init(
             name: String,
             isRenewable: Bool,
+            renewsAhead: Bool = true,
             canAcquireAnew: Bool = false,
             loginCommand: String? = nil,
             policy: RenewalPolicy = RenewalPolicy(),
@@ -46,6 +49,7 @@ package struct TokenLifecycle<Waiter>: ~Copyable {
         ) {
             self.name = name
             self.isRenewable = isRenewable
+            self.renewsAhead = renewsAhead
             self.canAcquireAnew = canAcquireAnew
             self.loginCommand = loginCommand
             self.policy = policy

@@ -91,7 +91,7 @@ extension TokenLifecycle where Waiter: Sendable {
 package struct FreshToken: Sendable {
     package var generation: Int
     package var token: TokenSet
-    package var injection: Injection
+    package let injection: Injection
     package var isRejected: Bool
     /// Its renewal was cut off half-way and is to be taken up at once.
     package var isRenewalDue = false
@@ -240,7 +240,7 @@ extension TokenLifecycle where Waiter: Sendable {
             // A wall clock that was set back since the token was stored must not prolong its life.
             let left = min(end - now.wall, lifetime)
             expiresAt = now.monotonic + left
-            if rules.isRenewable {
+            if rules.isRenewable, rules.renewsAhead {
                 let ahead = rules.policy.ahead(of: max(lifetime, .zero))
                 // Counted from now: an end centuries away is held where the clock ends, and says nothing about a time
                 // before it.

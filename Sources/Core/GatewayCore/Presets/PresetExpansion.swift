@@ -30,7 +30,8 @@ package struct PresetExpansion {
     // MARK: One mapping
 
     private func expandCredential(_ node: inout ConfigNode, path: ConfigPath) {
-        guard let use = use(in: node, path: path) else { return }
+        let needed = { (preset: Preset, _: PresetReference) in PresetTemplate.parameters(of: preset.credential) }
+        guard let use = use(in: node, path: path, needing: needed) else { return }
         guard use.reference.route == nil else {
             let advice = "a credential takes the preset itself: \"\(use.preset.name)\""
             return context.error(advice, at: use.span, path: path.appending("preset"))
@@ -39,7 +40,13 @@ package struct PresetExpansion {
     }
 
     private func expandRoute(_ node: inout ConfigNode, path: ConfigPath) {
-        guard let use = use(in: node, path: path) else {
+        let takesCredential = takesCredential(node)
+        func needed(_ preset: Preset, _ reference: PresetReference) -> Set<String> {
+            guard let route = preset.route(reference.route) else { return [] }
+            let parameters = PresetTemplate.parameters(of: route.node)
+            return takesCredential ? parameters.union(PresetTemplate.parameters(of: preset.credential)) : parameters
+        }
+        guard let use = use(in: node, path: path, needing: needed) else {
             // The credential alone may come from a preset.
             return change("auth", of: &node, path: path, expandCredential)
         }
@@ -52,11 +59,15 @@ package struct PresetExpansion {
         guard let auth = node.entry("auth"), !auth.value.isNull else {
             return node.set("auth", to: filled(use.preset.credential, use), at: use.span)
         }
-        // A mapping that names neither a strategy nor a credential completes that of the preset.
-        guard case .mapping = auth.value.content, !auth.value.has(["strategy", "credential", "preset"]) else {
-            return change("auth", of: &node, path: path, expandCredential)
-        }
+        guard takesCredential else { return change("auth", of: &node, path: path, expandCredential) }
         change("auth", of: &node, path: path) { own, path in add(use.preset.credential, to: &own, use, path: path) }
+    }
+
+    /// Whether the preset of a route says how it authenticates: where the route does not, or completes what the preset says.
+    private func takesCredential(_ route: ConfigNode) -> Bool {
+        guard let auth = route.entry("auth"), !auth.value.isNull else { return true }
+        guard case .mapping = auth.value.content else { return false }
+        return !auth.value.has(["strategy", "credential", "preset"])
     }
 
     private func filled(_ template: ConfigNode, _ use: Use) -> ConfigNode {
@@ -88,8 +99,13 @@ package struct PresetExpansion {
         let span: SourceSpan
     }
 
+    /// - Parameter needed: The parameters that have to be known.
     /// - Returns: nil without a preset, and where it cannot be used, which is reported.
-    private func use(in node: ConfigNode, path: ConfigPath) -> Use? {
+    private func use(
+        in node: ConfigNode,
+        path: ConfigPath,
+        needing needed: (Preset, PresetReference) -> Set<String>
+    ) -> Use? {
         guard let entry = node.entry("preset"), !entry.value.isNull else { return nil }
         let place = path.appending("preset")
         guard case .scalar(let scalar) = entry.value.content else {
@@ -108,12 +124,15 @@ package struct PresetExpansion {
             context.error(fault + advice, at: entry.value.span, path: place)
             return nil
         }
-        guard let values = values(of: preset, in: node, named: entry.value.span, path: path) else { return nil }
-        return Use(preset: preset, reference: reference, values: values, span: entry.value.span)
+        let span = entry.value.span
+        let names = needed(preset, reference)
+        guard let values = values(of: preset, needing: names, in: node, named: span, path: path) else { return nil }
+        return Use(preset: preset, reference: reference, values: values, span: span)
     }
 
     private func values(
         of preset: Preset,
+        needing needed: Set<String>,
         in node: ConfigNode,
         named span: SourceSpan,
         path: ConfigPath
@@ -142,7 +161,7 @@ package struct PresetExpansion {
                 values[parameter.name] = value(entry, path: path.appending(entry.key))
             } else if let standard = parameter.standard {
                 values[parameter.name] = ConfigNode.Scalar(text: standard, isQuoted: false)
-            } else {
+            } else if needed.contains(parameter.name) {
                 let diagnostic = ConfigDiagnostic(
                     .error,
                     "the preset \(preset.name) needs \"\(parameter.name)\": \(parameter.text)",
@@ -152,7 +171,7 @@ package struct PresetExpansion {
                 )
                 context.report(diagnostic)
             }
-            if values[parameter.name] == nil { isWhole = false }
+            if values[parameter.name] == nil, needed.contains(parameter.name) { isWhole = false }
         }
         return isWhole ? values : nil
     }

@@ -10,6 +10,11 @@ package enum Base64 {
         encode(bytes).filter { $0 != "=" }.replacing("+", with: "-").replacing("/", with: "_")
     }
 
+    /// Reads the standard alphabet with padding (§4); nil when `text` is anything else.
+    package static func decode(_ text: some StringProtocol) -> [UInt8]? {
+        Data(base64Encoded: Data(text.utf8)).map { Array($0) }
+    }
+
     /// Reads the URL-safe alphabet (§5), with or without padding; nil when `text` is anything else.
     package static func decodeURL(_ text: some StringProtocol) -> [UInt8]? {
         var standard: [UInt8] = []

@@ -167,14 +167,14 @@ struct DelegatedSubjects: SubjectGrants {
     /// That of no subject.
     let common: DelegatedGrant
 
-    var field: String { subjects.field }
+    var field: String? { subjects.field }
     var limit: Int { subjects.limit }
     var isRenewable: Bool { common.isRenewable }
     var authorityEndpoints: [AuthorityEndpoint] { common.authorityEndpoints }
 
     var identity: GrantIdentity {
         var identity = common.identity
-        identity.add("unique_id.header", field.lowercased())
+        identity.add("unique_id.header", subjects.field.lowercased())
         return identity
     }
 

@@ -101,10 +101,7 @@ struct DelegatedRequestAuth: Sendable {
         case .field(let field): identity.add("authorization", secret: field.value)
         case .assertion(let assertion): assertion.addInputs(to: &identity)
         }
-        guard let tls else { return }
-        identity.add("tls.certificate", tls.certificates)
-        identity.add("tls.private_key", secret: tls.privateKey.text)
-        identity.add("tls.ca", tls.authorities)
+        tls?.addInputs(to: &identity)
     }
 }
 
@@ -146,37 +143,11 @@ private struct DelegatedAssertion {
     }
 }
 
-extension ClientTLS {
-    /// Reads `tls: {certificate, private_key, passphrase, ca}`.
-    fileprivate init?(in fields: ConfigFields) {
-        guard let own = fields.fields("tls") else { return nil }
-        defer { own.refuseUnknownKeys() }
-        if !own.has("certificate") { own.missing("certificate") }
-        let (chain, authorities) = (own.certificates("certificate"), own.certificates("ca"))
-        let key = own.privateKey("private_key")
-        guard let chain, let key, !own.has("ca") || authorities != nil else { return nil }
-        self.init(certificates: chain, privateKey: key, authorities: authorities)
-        if !own.context.secrets.fits(self) {
-            own.error("private_key", "does not belong to the first certificate of \"certificate\"")
-        }
-    }
-}
-
 extension ConfigFields {
     /// Where a mapping with a secret is expected, anything else may be the secret itself.
     fileprivate func hideUnlessMapping(_ key: String) {
         guard let node = node(key) else { return }
         if case .mapping = node.content { return }
         context.hide(node)
-    }
-
-    fileprivate func certificates(_ key: String) -> String? {
-        guard let path = filePath(key) else { return nil }
-        do throws(SecretSourceError) {
-            return try context.secrets.certificates(path)
-        } catch {
-            self.error(key, error.message)
-            return nil
-        }
     }
 }

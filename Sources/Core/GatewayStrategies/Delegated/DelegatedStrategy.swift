@@ -4,6 +4,7 @@ import GatewayCore
 /// authentication.
 struct DelegatedStrategy: AuthStrategy {
     static let kind = "delegated"
+    static let clientTLSKey = "request_auth.tls"
 
     let behavior: AuthBehavior
     let clientTLS: ClientTLS?

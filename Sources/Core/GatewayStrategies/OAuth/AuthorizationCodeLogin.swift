@@ -51,7 +51,8 @@ struct AuthorizationCodeLogin: LoginFlow {
         case .request(let request): return .exchange(request)
         case .impossible(let failure): return .refused(failure.problem, reason: "not_asked")
         case .run, .local:
-            return .refused(GatewayProblem(.internalError, "The authority alone exchanges a code."), reason: "not_asked")
+            let detail = "Only the authority exchanges a code."
+            return .refused(GatewayProblem(.internalError, detail), reason: "not_asked")
         }
     }
 

@@ -11,6 +11,8 @@ struct ClientAuthentication: Sendable {
         /// `client_secret_basic`.
         case basic
         case privateKeyJWT = "private_key_jwt"
+        /// A certificate in the TLS handshake (RFC 8705 §2).
+        case tls
         /// A public client: it says who it is and proves nothing (RFC 6749 §2.1).
         case none
     }
@@ -27,6 +29,7 @@ struct ClientAuthentication: Sendable {
         case body(Secret)
         case basic(Secret, Encoding)
         case assertion(ClientAssertion)
+        case tls(ClientTLS)
         case none
     }
 
@@ -52,6 +55,9 @@ struct ClientAuthentication: Sendable {
             }
         }
         let encoding = Self.encoding(in: fields, for: method)
+        if method != .tls, method != nil, fields.has("tls") {
+            fields.error("tls", "is for client_auth: tls")
+        }
         let proof: Proof?
         switch method {
         case .body: proof = fields.requiredSecret("client_secret").map { .body($0) }
@@ -61,6 +67,7 @@ struct ClientAuthentication: Sendable {
                 fields.error("client_secret", "has no place beside client_auth: private_key_jwt")
             }
             proof = ClientAssertion(in: fields, clientID: clientID ?? "", tokenURL: tokenURL).map { .assertion($0) }
+        case .tls: proof = Self.tls(in: fields, tokenURL: tokenURL).map { .tls($0) }
         case ClientAuthentication.Method.none?: proof = Proof.none
         case nil: proof = nil
         }
@@ -80,7 +87,18 @@ struct ClientAuthentication: Sendable {
         return encoding
     }
 
-    private static let assertionKeys = ["private_key", "passphrase", "key_id", "algorithm", "audience"]
+    private static func tls(in fields: ConfigFields, tokenURL: AuthorityURL?) -> ClientTLS? {
+        if fields.has("client_secret") {
+            fields.error("client_secret", "has no place beside client_auth: tls")
+        }
+        if !fields.has("tls") { fields.missing("tls") }
+        if tokenURL?.origin.scheme == .http { fields.error("tls", "has no effect: token_url is http") }
+        return ClientTLS(in: fields)
+    }
+
+    private static let assertionKeys = [
+        "private_key", "passphrase", "key_id", "algorithm", "audience", "certificate",
+    ]
 
     private static func method(in fields: ConfigFields, allowsPublic: Bool) -> Method? {
         guard fields.has("client_auth") else {
@@ -98,8 +116,14 @@ struct ClientAuthentication: Sendable {
     var sendsSecret: Bool {
         switch proof {
         case .body, .basic: true
-        case .assertion, .none: false
+        case .assertion, .tls, .none: false
         }
+    }
+
+    /// What it shows in the TLS handshake; nil when it shows nothing.
+    var clientTLS: ClientTLS? {
+        guard case .tls(let tls) = proof else { return nil }
+        return tls
     }
 
     /// Adds the proof to a request with a form: to its header fields, or behind the form's own parameters.
@@ -116,6 +140,9 @@ struct ClientAuthentication: Sendable {
         case .assertion(let assertion):
             form.append(TokenRequest.Parameter("client_id", clientID))
             form += try assertion.parameters(in: attempt)
+        case .tls(let tls):
+            form.append(TokenRequest.Parameter("client_id", clientID))
+            request.tls = tls
         case .none:
             form.append(TokenRequest.Parameter("client_id", clientID))
         }
@@ -167,6 +194,9 @@ struct ClientAuthentication: Sendable {
         case .assertion(let assertion):
             identity.add("client_auth", Method.privateKeyJWT.rawValue)
             assertion.addInputs(to: &identity)
+        case .tls(let tls):
+            identity.add("client_auth", Method.tls.rawValue)
+            tls.addInputs(to: &identity)
         case .none:
             identity.add("client_auth", Method.none.rawValue)
         }
@@ -183,8 +213,13 @@ private struct ClientAssertion {
 
     init?(in fields: ConfigFields, clientID: String, tokenURL: AuthorityURL?) {
         let audience = fields.string("audience")
-        guard let signer = fields.signer(key: "private_key"), let audience = audience ?? tokenURL?.text else {
+        guard var signer = fields.signer(key: "private_key"), let audience = audience ?? tokenURL?.text else {
+            fields.know("certificate")
             return nil
+        }
+        if fields.has("certificate") {
+            guard let thumbprint = fields.thumbprint("certificate", of: signer) else { return nil }
+            signer.certificateThumbprint = thumbprint
         }
         self.signer = signer
         self.clientID = clientID
@@ -193,14 +228,17 @@ private struct ClientAssertion {
 
     func parameters(in attempt: GrantAttempt) throws(TokenFailure) -> [TokenRequest.Parameter] {
         let now = attempt.now.wall
-        let assertion = try signer.sign([
+        var claims: [String: JSONValue] = [
             "iss": .string(clientID),
             "sub": .string(clientID),
             "aud": .string(audience),
             "jti": .string(attempt.assertionID),
             "iat": .time(now),
             "exp": .time(now + Self.lifetime),
-        ])
+        ]
+        // "Application authentication certificate credentials", learn.microsoft.com/entra/identity-platform.
+        if signer.certificateThumbprint != nil { claims["nbf"] = .time(now) }
+        let assertion = try signer.sign(claims)
         return [
             TokenRequest.Parameter(
                 "client_assertion_type",

@@ -16,6 +16,7 @@ struct ClientCredentialsStrategy: AuthStrategy {
     }
 
     var behavior: AuthBehavior { .token(grant) }
+    var clientTLS: ClientTLS? { grant.client.authentication?.clientTLS }
 }
 
 private struct ClientCredentialsGrant: OAuthGrant {

@@ -18,6 +18,7 @@ struct JWTBearerStrategy: AuthStrategy {
     }
 
     var behavior: AuthBehavior { .token(grant) }
+    var clientTLS: ClientTLS? { grant.client.authentication?.clientTLS }
 
     /// Most authorities need none: the assertion says who asks.
     private static func authentication(in fields: ConfigFields, tokenURL: AuthorityURL?) -> ClientAuthentication? {

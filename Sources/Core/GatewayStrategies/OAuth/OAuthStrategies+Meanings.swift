@@ -44,6 +44,7 @@ extension JWTBearerStrategy {
         "client_secret",
         "client_auth",
         "client_auth_encoding",
+        "tls",
         "passphrase",
         "key_id",
         "algorithm"

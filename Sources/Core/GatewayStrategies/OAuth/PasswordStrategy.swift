@@ -25,6 +25,7 @@ struct PasswordStrategy: AuthStrategy {
     }
 
     var behavior: AuthBehavior { .token(grant) }
+    var clientTLS: ClientTLS? { grant.client.authentication?.clientTLS }
 }
 
 /// Refresh tokens are spent here, but nothing is lost with one: the password brings the next.

@@ -53,6 +53,7 @@ struct TokenExchangeStrategy: DerivedStrategy {
     }
 
     var behavior: AuthBehavior { .token(grant) }
+    var clientTLS: ClientTLS? { client?.clientTLS }
 
     func made(from parent: any TokenGrant) throws(ParentRefusal) -> any AuthStrategy {
         let known = (parent as? any ExchangeableGrant)?.exchange

@@ -30,6 +30,14 @@ enum SharedMeanings {
         ),
         "key_id": KeyMeaning("The id of the key, sent as kid.", example: "\"2026-03\""),
         "algorithm": KeyMeaning("How assertions are signed.", default: "RS256", example: "RS512"),
+        "certificate": KeyMeaning(
+            "The certificate of the private key, in PEM. Its digest is sent as x5t#S256, as Microsoft Entra wants it.",
+            example: "client.pem"
+        ),
+        "tls": KeyMeaning(
+            "What the client shows the authority in the TLS handshake, for client_auth: tls (RFC 8705).",
+            example: "certificate: client.pem\nprivate_key: {file: client-key.pem}"
+        ),
         "audience": KeyMeaning(
             "Whom the client's assertion is meant for.",
             default: "token_url",
@@ -95,6 +103,20 @@ enum SharedMeanings {
     ]
 
     // MARK: Below a key
+
+    static let clientTLS: [String: KeyMeaning] = [
+        "certificate": KeyMeaning("The gateway's certificate, in PEM, with its intermediates.", example: "client.pem"),
+        "private_key": KeyMeaning("The key of that certificate, in PEM.", example: "{file: client-key.pem}"),
+        "passphrase": KeyMeaning(
+            "What opens the private key, where it is encrypted.",
+            example: "{env: KEY_PASSPHRASE}"
+        ),
+        "ca": KeyMeaning(
+            "The authorities that the server's certificate must come from, in PEM.",
+            default: "those of the system",
+            example: "corp-ca.pem"
+        ),
+    ]
 
     static let subject: [String: KeyMeaning] = [
         "enterprise": KeyMeaning("The id of the enterprise whose service account is used.", example: "\"12345\""),

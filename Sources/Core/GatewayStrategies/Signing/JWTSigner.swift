@@ -54,6 +54,10 @@ struct JWTSigner: Sendable {
     let algorithm: Algorithm
     /// `kid`; which of several keys the authority is to verify with.
     let keyID: String?
+    /// `x5t#S256`; which certificate holds the public key (RFC 7515 §4.1.8).
+    var certificateThumbprint: String?
+    /// nil for a shared secret.
+    let privateKey: PrivateKeyDER?
     private let key: Key
     /// What the key was made from.
     private let source: Secret
@@ -61,6 +65,7 @@ struct JWTSigner: Sendable {
     init(_ der: PrivateKeyDER, algorithm: Algorithm, keyID: String?) throws(KeyRefusal) {
         self.algorithm = algorithm
         self.keyID = keyID
+        privateKey = der
         source = der.text
         key = try Self.key(der.text.withValue { Base64.decodeURL($0) } ?? [], for: algorithm)
     }
@@ -72,6 +77,7 @@ struct JWTSigner: Sendable {
         guard bytes.count >= least else { throw .secretTooShort(least: least) }
         self.algorithm = algorithm
         self.keyID = keyID
+        privateKey = nil
         source = secret
         key = .shared(SymmetricKey(data: bytes))
     }
@@ -124,6 +130,7 @@ struct JWTSigner: Sendable {
     func sign(_ claims: [String: JSONValue]) throws(TokenFailure) -> Secret {
         var header: [String: JSONValue] = ["alg": .string(algorithm.rawValue), "typ": .string("JWT")]
         if let keyID { header["kid"] = .string(keyID) }
+        if let certificateThumbprint { header["x5t#S256"] = .string(certificateThumbprint) }
         do {
             let parts = try [JSONValue.object(header), .object(claims)].map { Base64.encodeURL(try $0.bytes()) }
             let input = parts.joined(separator: ".")
@@ -168,6 +175,7 @@ struct JWTSigner: Sendable {
     func addInputs(to identity: inout GrantIdentity) {
         identity.add("algorithm", algorithm.rawValue)
         identity.add("key_id", keyID)
+        identity.add("x5t#S256", certificateThumbprint)
         identity.add("private_key", secret: source)
     }
 }

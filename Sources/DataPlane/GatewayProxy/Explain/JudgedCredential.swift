@@ -33,7 +33,7 @@ struct JudgedCredential: Sendable {
             let (injection, values) = credential.injection.masked(as: text)
             let fields = values.map { DescribedRequest.Field($0.name, $0.value) }
             masked = Credential(name: source.name, generation: credential.generation, injection: injection)
-            isSentOnChallengeOnly = source is ChallengeCredentialSource && fields.isEmpty
+            isSentOnChallengeOnly = source is any ChallengeAnswering && fields.isEmpty
             use = Self.use(source, .ready(generation: credential.generation), fields, injection.query?.name)
         case .wait:
             masked = nil

@@ -103,6 +103,7 @@ final class Listener: Sendable {
 
     static func bind(
         _ settings: Settings,
+        passed: PassedSockets,
         group: MultiThreadedEventLoopGroup,
         workers: WorkerRegistry,
         logger: Logger
@@ -115,7 +116,11 @@ final class Listener: Sendable {
         switch settings.plan.address {
         case .tcp(let host, let port):
             do {
-                channel = try await bootstrap.bind(host: host, port: port).get()
+                if let descriptor = try passed.duplicate(host: host, port: port) {
+                    channel = try await bootstrap.withBoundSocket(descriptor).get()
+                } else {
+                    channel = try await bootstrap.bind(host: host, port: port).get()
+                }
             } catch {
                 throw ListenerError(Self.message(error, "\(host):\(port)"))
             }

@@ -45,8 +45,23 @@ enum TLSFiles {
             return try NIOSSLContext(configuration: configuration)
         } catch NIOSSLError.failedToLoadPrivateKey {
             throw Problem(description: "private_key: does not belong to the certificate")
+        } catch BoringSSLError.unknownError(_) where configuration.usesSystemAuthorities {
+            // The library finds no list of them, and has no words for it.
+            throw Problem(
+                description: "this machine has no certificates of authorities; install the package ca-certificates, or "
+                    + "name a file in tls.ca"
+            )
         } catch {
             throw Problem(description: "\(error)")
+        }
+    }
+}
+
+extension TLSConfiguration {
+    fileprivate var usesSystemAuthorities: Bool {
+        switch trustRoots {
+        case nil, .default?: certificateVerification != .none
+        default: false
         }
     }
 }

@@ -1,0 +1,45 @@
+/// Takes the login out of a curl command: its URL, and the field or parameter that signs in.
+package enum CurlLogin {
+    package static func services(_ text: String) throws(ImportError) -> ImportFindings {
+        let request: DescribedRequest
+        do throws(ExplainInputError) {
+            guard case .request(let read) = try ExplainInput(text) else {
+                throw ExplainInputError("This is no curl command.")
+            }
+            request = read
+        } catch {
+            throw ImportError(error.message)
+        }
+        guard let origin = request.url.origin, request.url.scheme != nil else {
+            throw ImportError("The URL names no host.")
+        }
+        var findings = ImportFindings()
+        let logins =
+            request.fields.compactMap { ImportedLogin.reading(field: $0.name, value: $0.value) }
+            + parameters(request.url.query)
+        guard let login = logins.first else {
+            throw ImportError(
+                "The command holds no credential: no -u, no Authorization, no field or parameter with a key."
+            )
+        }
+        if logins.count > 1 { findings.note("Only the first of \(logins.count) credentials was taken over.") }
+        if request.fields.contains(where: { $0.name.lowercased() == "cookie" }) {
+            findings.note("The cookie was left out: it ends, and nothing renews it.")
+        }
+        findings.add(ImportedService(upstream: origin.description, login: login))
+        return findings
+    }
+
+    private static func parameters(_ query: String) -> [ImportedLogin] {
+        query.dropFirst().split(separator: "&").compactMap { (parameter: Substring) -> ImportedLogin? in
+            guard let equals = parameter.firstIndex(of: "="), equals < parameter.index(before: parameter.endIndex)
+            else {
+                return nil
+            }
+            let name = String(parameter[..<equals])
+            guard SecretMask.isSensitive(name) else { return nil }
+            let value = String(parameter[parameter.index(after: equals)...])
+            return .query(name: name, ImportedSecret(PercentEncoding.decode(value) ?? value))
+        }
+    }
+}

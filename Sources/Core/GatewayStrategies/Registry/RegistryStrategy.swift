@@ -1,0 +1,93 @@
+import GatewayCore
+
+/// A registry of container images that asks for a token of its token server (token authentication of the distribution project):
+/// Docker Hub, ghcr, Quay, GitLab and most others.
+struct RegistryStrategy: AuthStrategy {
+    static let kind = "registry"
+
+    private let grants: RegistryGrants
+
+    init?(from fields: ConfigFields) {
+        fields.explain(Self.meanings)
+        let errors = fields.context.errorCount
+        let hosts = Self.realmHosts(in: fields)
+        let account = RegistryAccount(in: fields)
+        guard fields.context.errorCount == errors else { return nil }
+        grants = RegistryGrants(account: account, realmHosts: hosts)
+    }
+
+    var behavior: AuthBehavior { .tokenPerSubject(grants) }
+
+    private static func realmHosts(in fields: ConfigFields) -> [String] {
+        guard fields.has("realm_hosts") else {
+            fields.missing("realm_hosts")
+            return []
+        }
+        let hosts = fields.strings("realm_hosts") ?? []
+        if hosts.isEmpty, fields.node("realm_hosts") != nil { fields.error("realm_hosts", "names no host") }
+        for host in hosts where Origin(scheme: .https, authority: host) == nil {
+            fields.error("realm_hosts", "expected hosts such as auth.docker.io or auth.example.com:8443")
+            break
+        }
+        return hosts.map { $0.lowercased() }
+    }
+}
+
+/// Whose token it is; nil for everybody's.
+struct RegistryAccount: Hashable {
+    let username: String
+    let password: Secret
+
+    init?(in fields: ConfigFields) {
+        guard fields.has("username") || fields.has("password") else { return nil }
+        let username = fields.requiredString("username")
+        let password = fields.requiredSecret("password")
+        if let username, username.contains(":") {
+            fields.node("username").map(fields.context.hide)
+            fields.error("username", "must not contain \":\", which ends the user name (RFC 7617)")
+            return nil
+        }
+        guard let username, let password else { return nil }
+        self.username = username
+        self.password = password
+    }
+
+    var field: Injection.Field? {
+        let encoded = password.withValue { Base64.encode("\(username):\($0)".utf8) }
+        return Injection.authorization(scheme: "Basic", Secret(encoded)).fields.first
+    }
+}
+
+/// The tokens of a registry, each named by the URL that gives it.
+struct RegistryGrants: SubjectGrants {
+    private let account: RegistryAccount?
+    private let realmHosts: [String]
+    private let rule: RegistryRule
+
+    init(account: RegistryAccount?, realmHosts: [String]) {
+        self.account = account
+        self.realmHosts = realmHosts
+        rule = RegistryRule(realmHosts: realmHosts)
+    }
+
+    let field: String? = nil
+    let limit = 256
+    let isRenewable = true
+    let storesTokens = false
+    var challenges: RegistryRule? { rule }
+
+    var identity: GrantIdentity {
+        var identity = GrantIdentity(strategy: RegistryStrategy.kind, subject: account?.username)
+        identity.add("username", account?.username)
+        identity.add("password", secret: account?.password)
+        identity.add("realm_hosts", realmHosts.joined(separator: " "))
+        return identity
+    }
+
+    func isSubject(_ text: String) -> Bool { rule.address(of: text) != nil }
+    func allows(_ subject: String) -> Bool { true }
+
+    func grant(for subject: String) -> any TokenGrant {
+        RegistryGrant(common: identity, account: account, url: rule.address(of: subject))
+    }
+}

@@ -1,0 +1,160 @@
+import Testing
+
+@testable import GatewayCore
+
+@Suite("Importing from text files", .timeLimit(.minutes(5)))
+struct ImportTests {
+    private static func lines(_ findings: ImportFindings, _ index: Int = 0) -> [String] {
+        let entries = ImportedEntries.make(findings.services, taken: [], folder: "./state/imported")
+        guard entries.indices.contains(index) else { return [] }
+        return ["\(entries[index].name):"] + entries[index].credential + entries[index].route
+    }
+
+    // MARK: .netrc
+
+    @Test func machinesOfNetrcAreTakenOver() throws {
+        let text = """
+            # A comment
+            machine api.example.com login me password hunter2
+            machine git.example.org
+              login "a \\"b\\""
+              password "with space"
+            macdef init
+            machine not.a.machine
+
+            machine nothing.example.com
+            default login anonymous password x
+            """
+        let findings = try NetrcFile.services(text)
+        #expect(findings.services.map(\.upstream) == ["https://api.example.com", "https://git.example.org"])
+        #expect(
+            Self.lines(findings) == [
+                "example:", "strategy: basic", "username: me", "password: {file: ./state/imported/example}",
+                "upstream: https://api.example.com", "auth: example",
+            ]
+        )
+        #expect(
+            findings.services[1].login == .basic(username: .text("a \"b\""), password: .clear(Secret("with space")))
+        )
+        #expect(Self.lines(findings, 1)[0] == "git:" || Self.lines(findings, 1)[0] == "example-2:")
+        #expect(findings.notes.count == 2)
+    }
+
+    @Test func whatIsNoNetrcIsRefused() {
+        #expect(throws: ImportError.self) { try NetrcFile.services("TOKEN=hunter2") }
+        #expect(throws: ImportError.self) { try NetrcFile.services("machine") }
+        let many =
+            String(repeating: "machine ", count: 1)
+            + (0..<300).map { "m\($0).example login a password b machine " }.joined()
+        #expect(throws: ImportError.self) { try NetrcFile.services(many + "z") }
+    }
+
+    // MARK: docker
+
+    @Test func registriesOfDockerAreTakenOver() throws {
+        let text = """
+            {"auths": {"ghcr.io": {"auth": "bWU6aHVudGVyMg=="}, "https://index.docker.io/v1/": {"auth": "bWU6eA=="},
+             "quay.io": {}, "broken.io": {"auth": "!"}}, "credHelpers": {"gcr.io": "gcloud"}}
+            """
+        let findings = try DockerCredentials.services(Array(text.utf8))
+        #expect(findings.services.map(\.upstream) == ["https://ghcr.io", "https://index.docker.io"])
+        #expect(findings.services.map(\.name) == ["ghcr", "docker"])
+        #expect(findings.notes.contains { $0.contains("docker-credential-gcloud") })
+        #expect(findings.notes.contains { $0.contains("broken.io cannot be read") })
+        #expect(!findings.notes.joined().contains("hunter2"))
+        #expect(throws: ImportError.self) { try DockerCredentials.services(Array("[]".utf8)) }
+    }
+
+    @Test func aStoreOfDockerIsNamed() throws {
+        let findings = try DockerCredentials.services(Array(#"{"auths": {"a.io": {}}, "credsStore": "desktop"}"#.utf8))
+        #expect(findings.services.isEmpty && findings.notes.joined().contains("docker-credential-desktop"))
+    }
+
+    // MARK: curl
+
+    @Test(arguments: [
+        (
+            "curl -H 'Authorization: Bearer abc' https://api.example.com/v1/x",
+            ["strategy: bearer", "token: {file: ./state/imported/example}"]
+        ),
+        (
+            "curl -H 'Authorization: Bearer $TOKEN' https://api.example.com/",
+            ["strategy: bearer", "token: {env: TOKEN}"]
+        ),
+        (
+            "curl -H 'Authorization: Token abc' https://api.example.com/",
+            ["strategy: header", "scheme: Token", "value: {file: ./state/imported/example}"]
+        ),
+        (
+            "curl -u me:pw https://api.example.com/",
+            ["strategy: basic", "username: me", "password: {file: ./state/imported/example}"]
+        ),
+        (
+            "curl -H 'X-Api-Key: ${KEY}' https://api.example.com/",
+            ["strategy: header", "name: X-Api-Key", "value: {env: KEY}"]
+        ),
+        (
+            "curl 'https://api.example.com/?a=b&api_key=abc'",
+            ["strategy: header", "query: api_key", "value: {file: ./state/imported/example}"]
+        ),
+    ])
+    func aLoginOfCurlIsTakenOver(_ command: String, _ expected: [String]) throws {
+        let lines = Self.lines(try CurlLogin.services(command))
+        #expect(lines == ["example:"] + expected + ["upstream: https://api.example.com", "auth: example"])
+    }
+
+    @Test func aCurlCommandWithoutLoginIsRefused() {
+        #expect(throws: ImportError.self) { try CurlLogin.services("curl https://api.example.com/") }
+        #expect(throws: ImportError.self) { try CurlLogin.services("wget https://api.example.com/") }
+    }
+
+    // MARK: nginx
+
+    @Test func fieldsOfNginxAreTakenOver() throws {
+        let text = """
+            http {
+              upstream api { server api.internal:8443; server other:1; }
+              server {
+                proxy_set_header X-Api-Key "k;1";
+                location /a/ { proxy_pass https://a.example.com/v1/; } # Inherits.
+                location /b { proxy_pass https://api; proxy_set_header Authorization 'Bearer hunter2'; }
+                location /c { proxy_pass https://c.example.com; proxy_set_header Authorization $http_authorization; }
+                location ~ ^/d{2} { proxy_pass http://$host; }
+              }
+            }
+            """
+        let findings = try NginxConfiguration.services(text)
+        #expect(findings.services.map(\.upstream) == ["https://a.example.com/v1", "https://api.internal:8443"])
+        #expect(findings.services[0].login == .header(name: "X-Api-Key", scheme: nil, .clear(Secret("k;1"))))
+        #expect(findings.services[1].login == .bearer(.clear(Secret("hunter2"))))
+        #expect(findings.notes.contains { $0.contains("made of variables") })
+        #expect(findings.notes.contains { $0.contains("no fixed URL") })
+    }
+
+    @Test(arguments: ["a {", "}", "a \"b", String(repeating: "a {", count: 20)])
+    func whatIsNoNginxConfigurationIsRefused(_ text: String) {
+        #expect(throws: ImportError.self) { try NginxConfiguration.services(text) }
+    }
+
+    // MARK: Names and secrets
+
+    @Test(arguments: [
+        ("https://api.github.com", "github"), ("https://www.example.co.uk", "example"),
+        ("http://127.0.0.1:8", "127-0-0-1"),
+        ("http://localhost:1", "localhost"), ("https://registry-1.docker.io", "docker"),
+        ("https://a.b.example.org", "example"),
+    ])
+    func aNameIsMadeFromTheHost(_ url: String, _ name: String) {
+        #expect(ImportedName.made(fromURL: url) == name)
+    }
+
+    @Test func noSecretStandsInTheLines() {
+        let login = ImportedLogin.basic(username: .text("a$b"), password: .clear(Secret("hunter2")))
+        let service = ImportedService(upstream: "https://a.example.com", login: login)
+        let entries = ImportedEntries.make([service, service], taken: ["example"], folder: "./state/imported")
+        #expect(entries.map(\.name) == ["example-2", "example-3"])
+        #expect(!entries.flatMap { $0.credential + $0.route }.joined().contains("hunter2"))
+        #expect(entries[0].credential.contains("username: \"a$$b\""))
+        #expect(entries[0].secretFile == .init(name: "example-2", secret: Secret("hunter2")))
+    }
+}

@@ -1,0 +1,119 @@
+"""Sockets that a service manager opens for the listeners (sd_listen_fds(3), a systemd socket unit)."""
+
+import contextlib
+import json
+import os
+import socket
+import subprocess
+
+import pytest
+import requests
+from harness import processes
+from harness.gateway import BINARY, ROOT
+
+
+@contextlib.contextmanager
+def listening(kind=socket.SOCK_STREAM, listens=True):
+    with socket.socket(socket.AF_INET, kind) as made:
+        made.bind(("127.0.0.1", processes.free_port()))
+        if listens:
+            made.listen(128)
+        yield made
+
+
+def start(folder, config, *sockets, process="$$"):
+    """A gateway that is passed the sockets from descriptor 3 on, as systemd does it."""
+    folder.mkdir(exist_ok=True)
+    file = folder / "gateway.yaml"
+    admin = {"address": f"127.0.0.1:{processes.free_port()}"}
+    config = {"version": 1, "state_directory": "./state", **config}
+    config["listeners"]["admin"] = admin
+    file.write_text(json.dumps(config), encoding="utf-8")
+    # High numbers first: a socket may have a number that another one is to get.
+    spares = [os.dup(each.fileno()) for each in sockets]
+    moves = " ".join(f"{3 + index}<&{spare}" for index, spare in enumerate(spares))
+    closes = " ".join(f"{spare}<&-" for spare in spares if spare >= 3 + len(spares))
+    script = f'exec {moves}; exec {closes or ":"}; LISTEN_PID={process} LISTEN_FDS={len(sockets)} exec "$@"'.replace("exec :;", "")
+    process = subprocess.Popen(
+        ["bash", "-c", script, "bash", BINARY, "run", "--config", file],
+        cwd=folder,
+        pass_fds=spares,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    for spare in spares:
+        os.close(spare)
+    return process, int(admin["address"].rpartition(":")[2])
+
+
+def serving(origin, *ports):
+    listeners = {"proxy": [{"address": f"127.0.0.1:{port}"} for port in ports]}
+    return {"listeners": listeners, "routes": {"api": {"upstream": origin.url, "auth": "none"}}}
+
+
+def test_a_listener_accepts_from_the_socket_with_its_address(tmp_path, origin):
+    with listening() as passed:
+        port, other = passed.getsockname()[1], processes.free_port()
+        # Who connects before the gateway runs is served when it does.
+        early = socket.create_connection(("127.0.0.1", port), 5)
+        early.sendall(b"GET /api/early HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        gateway, admin = start(tmp_path, serving(origin, port, other), passed)
+        try:
+            early.settimeout(20)
+            assert early.recv(4096).startswith(b"HTTP/1.1 200 ")
+            for each in (port, other):
+                assert requests.get(f"http://127.0.0.1:{each}/api/x", timeout=10).status_code == 200
+            assert requests.get(f"http://127.0.0.1:{admin}/healthz", timeout=10).status_code == 200
+        finally:
+            processes.end(gateway)
+            early.close()
+        assert gateway.returncode == 0
+        # The socket is still the manager's: the next gateway serves who connects meanwhile.
+        waiting = socket.create_connection(("127.0.0.1", port), 5)
+        waiting.sendall(b"GET /api/late HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        gateway, _ = start(tmp_path, serving(origin, port), passed)
+        try:
+            waiting.settimeout(20)
+            assert waiting.recv(4096).startswith(b"HTTP/1.1 200 ")
+        finally:
+            processes.end(gateway)
+            waiting.close()
+
+
+def refusal(gateway):
+    _, errors = gateway.communicate(timeout=20)
+    assert gateway.returncode == 1, errors
+    return errors
+
+
+def test_a_socket_that_no_listener_has_is_an_error(tmp_path, origin):
+    with listening() as passed:
+        port = passed.getsockname()[1]
+        said = refusal(start(tmp_path, serving(origin, processes.free_port()), passed)[0])
+    assert f"passes a socket at 127.0.0.1:{port}, which no listener has" in said and "ListenStream=" in said
+
+
+@pytest.mark.parametrize("kind, listens", [(socket.SOCK_DGRAM, False), (socket.SOCK_STREAM, False)], ids=["datagrams", "not-listening"])
+def test_a_socket_of_another_kind_is_an_error(tmp_path, origin, kind, listens):
+    with listening(kind, listens) as passed:
+        said = refusal(start(tmp_path, serving(origin, passed.getsockname()[1]), passed)[0])
+    assert "descriptor 3, which is no listening TCP socket" in said
+
+
+def test_what_was_passed_to_another_process_is_left_alone(tmp_path, origin):
+    with listening() as passed:
+        port = processes.free_port()
+        gateway, _ = start(tmp_path, serving(origin, port), passed, process="1")
+        try:
+            processes.wait_until(lambda: processes.is_listening(port), 20, "it listens")
+        finally:
+            processes.end(gateway)
+        assert gateway.returncode == 0
+
+
+def test_the_socket_unit_has_the_address_of_the_first_configuration():
+    unit = (ROOT / "examples/deployments/authgateway.socket").read_text(encoding="utf-8")
+    assert "\nListenStream=127.0.0.1:8080\n" in unit
+    assert "address: 127.0.0.1:8080" in (ROOT / "packaging/gateway.yaml").read_text(encoding="utf-8")
