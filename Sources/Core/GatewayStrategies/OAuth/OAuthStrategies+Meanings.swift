@@ -44,6 +44,7 @@ extension JWTBearerStrategy {
         "client_secret",
         "client_auth",
         "tls",
+        "assertion",
         "passphrase",
         "key_id",
         "algorithm"
