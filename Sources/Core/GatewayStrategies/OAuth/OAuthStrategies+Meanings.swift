@@ -45,6 +45,7 @@ extension JWTBearerStrategy {
         "client_auth",
         "client_auth_encoding",
         "tls",
+        "assertion",
         "passphrase",
         "key_id",
         "algorithm"
