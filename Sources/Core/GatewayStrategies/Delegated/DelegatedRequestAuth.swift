@@ -54,6 +54,7 @@ struct DelegatedRequestAuth: Sendable {
         case "header":
             guard let header = own.fields("header") else { return .none }
             defer { header.refuseUnknownKeys() }
+            if header.has("path") { header.error("path", "the token server is sent a header field") }
             return .init(HeaderStrategy(from: header)?.field)
         default:
             guard let jwt = own.fields("jwt") else { return .none }
