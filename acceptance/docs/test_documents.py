@@ -14,6 +14,7 @@ TO_COME = {
     "docs/install.md",
     "docs/operations.md",
     "docs/performance.md",
+    "docs/presets.md",
     "docs/soak.md",
     "docs/threat-model.md",
 }
