@@ -36,7 +36,7 @@ enum SharedMeanings {
         ),
         "assertion": KeyMeaning(
             "A statement that another program keeps in a file, for client_auth: assertion (RFC 7521).",
-            example: "file: /var/run/secrets/tokens/federation"
+            example: "{file: /var/run/secrets/tokens/federation}"
         ),
         "tls": KeyMeaning(
             "What the client shows the authority in the TLS handshake, for client_auth: tls (RFC 8705).",
