@@ -25,7 +25,8 @@ struct AuthGateway: AsyncParsableCommand {
         subcommands: [
             InitCommand.self, RunCommand.self, CheckCommand.self, DoctorCommand.self, PlanCommand.self,
             ReloadCommand.self,
-            RoutesCommand.self, StatusCommand.self, ExplainCommand.self, LoginCommand.self, LogoutCommand.self,
+            RoutesCommand.self, StatusCommand.self, ExplainCommand.self, ExplainErrorCommand.self, LoginCommand.self,
+            LogoutCommand.self,
             TokenCommand.self, KeyCommand.self, AuthorityCommand.self, ExecCommand.self, EnvCommand.self,
             AuditCommand.self,
             AddCommand.self, RemoveCommand.self, ImportCommand.self, FormatCommand.self, PresetsCommand.self,

@@ -30,14 +30,19 @@ package struct AddOperation: Sendable {
         let editor = try ConfigurationEditor(path)
         let preset = try PresetOperation.preset(presetName, configuration: path)
         try requireFree(preset, editor)
-        let entries = try self.entries(preset, editor, pastes: !isDry)
+        var files = SecretFiles(stateDirectory: editor.stateDirectory, folder: editor.folder)
+        let entries = try self.entries(preset, asks: !isDry, &files)
         try Self.append(entries, to: editor)
         let outcome = EditOutcome(editor, at: path)
         guard !isDry else {
             try outcome.preview()
             return "Nothing was written.\n"
         }
-        var text = try outcome.apply(isConfirmed: true)
+        var text = try outcome.apply(isConfirmed: true) { () throws(CommandFailure) in
+            try files.write()
+        } undo: {
+            files.remove()
+        }
         text += PresetAdvice(preset, entries: entries).text
         return asks ? text + (try await Self.whoami(path, of: entries)) : text
     }
@@ -56,20 +61,21 @@ package struct AddOperation: Sendable {
         }
     }
 
-    /// - Parameter pastes: Secrets may be asked for and stored.
-    private func entries(_ preset: Preset, _ editor: ConfigurationEditor, pastes: Bool) throws(CommandFailure)
-        -> PresetEntries
-    {
+    /// - Parameter asks: On a terminal, for what the command line does not say.
+    private func entries(
+        _ preset: Preset,
+        asks: Bool,
+        _ files: inout SecretFiles
+    ) throws(CommandFailure) -> PresetEntries {
         let name = name ?? preset.name
-        let values = try PresetParameters.values(parameters, of: preset, asks: pastes && Console.isInputTerminal)
+        let asks = asks && Console.isInputTerminal && Console.isErrorTerminal
+        let values = try PresetParameters.values(parameters, of: preset, asks: asks)
         let sources = try PresetSources(secrets, for: preset.needs)
-        let deposit = SecretDeposit(stateDirectory: editor.stateDirectory, folder: editor.folder, owner: name)
-        let asks = pastes && Console.isInputTerminal && Console.isErrorTerminal
-        let yaml = pastes ? try sources.yaml(for: preset.needs, asks: asks, deposit: deposit) : [:]
-        return PresetEntries(preset, as: name, parameters: values, sources: yaml)
+            .yaml(for: preset.needs, asks: asks, as: name, files: &files)
+        return PresetEntries(preset, as: name, parameters: values, sources: sources)
     }
 
-    static func append(_ entries: PresetEntries, to editor: ConfigurationEditor) throws(CommandFailure) {
+    private static func append(_ entries: PresetEntries, to editor: ConfigurationEditor) throws(CommandFailure) {
         try editor.append(.init(entries.credential.name, value: entries.credential.lines), to: "credentials")
         for route in entries.routes { try editor.append(.init(route.name, value: route.lines), to: "routes") }
     }
@@ -80,7 +86,8 @@ package struct AddOperation: Sendable {
         guard let plan = try? ConfigurationFile(path: path, consequence: "nothing was asked").plan else { return "" }
         let names = entries.routes.map(\.name)
         let credentials = Set(plan.routes.filter { names.contains($0.name) }.compactMap(\.credential))
-        let answers = try await WhoAmITrial(plan, credentials: credentials).run(plan)
+        let usable = credentials.filter { plan.credentials[$0].canBeUsedElsewhere }
+        let answers = try await WhoAmITrial(plan, credentials: usable).run(plan)
         return answers.map { "\($0.text).\n" }.joined()
     }
 }

@@ -8,7 +8,7 @@ package struct InitOperation: Sendable {
     /// What a person wants to call.
     private enum Service {
         case preset(Preset)
-        case url(UpstreamURL, text: String)
+        case url(FirstConfiguration.Service)
         /// Nothing yet: a sandbox to try things.
         case sandbox
     }
@@ -56,25 +56,21 @@ package struct InitOperation: Sendable {
         case .preset(let preset):
             let name = try checked(name ?? preset.name)
             let values = try PresetParameters.values(parameters, of: preset, asks: isAsking)
-            let yaml = try PresetSources(secrets, for: preset.needs).yaml(
-                for: preset.needs,
-                asks: isAsking,
-                deposit: deposit(name)
-            )
-            let entries = PresetEntries(preset, as: name, parameters: values, sources: yaml)
-            return try write(entries) + PresetAdvice(preset, entries: entries).text + next(name, preset)
-        case .url(let url, let text):
-            let name = try checked(name ?? FirstConfiguration.name(ofHost: url.origin.host))
-            let need = Preset.Need(
-                variable: Self.variable(for: name),
-                text: "The token of \(url.origin.host)",
-                page: nil
-            )
+            var files = secretFiles
+            let sources = try PresetSources(secrets, for: preset.needs)
+                .yaml(for: preset.needs, asks: isAsking, as: name, files: &files)
+            let entries = PresetEntries(preset, as: name, parameters: values, sources: sources)
+            return try write(entries, files) + PresetAdvice(preset, entries: entries).text + next(name, preset)
+        case .url(let service):
+            let name = try checked(name ?? service.name)
+            let need = service.need(for: name)
+            var files = secretFiles
             let sources = try PresetSources(secrets, for: [need])
-            let token = try sources.yaml(for: [need], asks: isAsking, deposit: deposit(name))[need.variable]
-            let entries = FirstConfiguration.entries(name: name, url: text, token: token ?? "{env: \(need.variable)}")
+                .yaml(for: [need], asks: isAsking, as: name, files: &files)
+            let token = sources[need.variable] ?? "{env: \(need.variable)}"
+            let entries = service.entries(as: name, token: token)
             let advice = PresetAdvice(needs: [need], note: nil, entries: entries)
-            return try write(entries) + advice.text + next(name, nil)
+            return try write(entries, files) + advice.text + next(name, nil)
         }
     }
 
@@ -85,8 +81,8 @@ package struct InitOperation: Sendable {
     private func chosen() throws(CommandFailure) -> Service {
         guard let service = service ?? asked() else { return .sandbox }
         if service.contains("://") {
-            do throws(UpstreamURL.Refusal) {
-                return .url(try UpstreamURL(service), text: service)
+            do throws(FirstConfiguration.UnusableURL) {
+                return .url(try FirstConfiguration.Service(url: service))
             } catch {
                 throw CommandFailure(.usage, "\(LogText.clean(service)): \(error.message)")
             }
@@ -109,39 +105,42 @@ package struct InitOperation: Sendable {
         return name
     }
 
-    /// `acme-api` is `ACME_API_TOKEN`.
-    private static func variable(for name: String) -> String {
-        let plain = name.uppercased().map { $0.isLetter || $0.isNumber ? $0 : "_" }
-        let text = String(plain) + "_TOKEN"
-        return text.first?.isNumber == true ? "_\(text)" : text
-    }
-
     // MARK: The file
 
     private var shown: String { LogText.clean(path) }
     /// For the commands that are named in messages.
     private var option: String { path == ConfigLocator.standard ? "" : " --config \(shown)" }
 
-    private func deposit(_ name: String) -> SecretDeposit {
+    private var secretFiles: SecretFiles {
         let absolute = SystemConfigFiles().absolutePath(path)
         let folder = absolute.lastIndex(of: "/").map { String(absolute[..<$0]) } ?? ""
-        return SecretDeposit(stateDirectory: "\(folder)/state", folder: folder, owner: name)
+        return SecretFiles(stateDirectory: "\(folder)/state", folder: folder)
     }
 
-    private func write(_ entries: PresetEntries) throws(CommandFailure) -> String {
+    private func write(_ entries: PresetEntries, _ files: SecretFiles) throws(CommandFailure) -> String {
+        let text = try text(with: entries)
+        try files.write()
+        do throws(CommandFailure) {
+            try write(text)
+        } catch {
+            files.remove()
+            throw error
+        }
+        let check = CheckOperation(configuration: path, asJSON: false, readsSecrets: false, strictModes: false)
+        Console.writeError(try check.run().notes)
+        return "Wrote \(shown).\n"
+    }
+
+    private func text(with entries: PresetEntries) throws(CommandFailure) -> String {
         let head = FirstConfiguration.head(port: port, command: "authgateway run\(option)")
         do throws(ConfigurationEditError) {
             var text = try ConfigurationText(Array(head.utf8))
             try text.append(.init(entries.credential.name, value: entries.credential.lines), to: "credentials")
             for route in entries.routes { try text.append(.init(route.name, value: route.lines), to: "routes") }
-            try write(String(decoding: text.bytes, as: UTF8.self))
+            return String(decoding: text.bytes, as: UTF8.self)
         } catch {
             throw CommandFailure(.configuration, error.text(in: shown))
         }
-        let check = CheckOperation(configuration: path, asJSON: false, readsSecrets: false, strictModes: false)
-        let result = try check.run()
-        Console.writeError(result.notes)
-        return "Wrote \(shown).\n"
     }
 
     private func write(_ text: String) throws(CommandFailure) {

@@ -47,23 +47,16 @@ package enum PlanOperation {
                 failed.append(name)
             }
         }
-        for answer in try await WhoAmITrial(plan, credentials: usable(outcomes, of: plan)).run(plan) {
+        // Of those whose token was refused, the reason has been said.
+        let refused = outcomes.compactMap { if case .failed = $0.value { $0.key } else { nil } }
+        let usable = Set(plan.credentials.indices.filter { plan.credentials[$0].canBeUsedElsewhere }).subtracting(
+            refused
+        )
+        for answer in try await WhoAmITrial(plan, credentials: usable).run(plan) {
             text += "\(answer.text).\n"
             if !answer.answer.isGood { failed.append(LogText.clean(answer.route)) }
         }
         return (text, failed)
-    }
-
-    /// The credentials that another gateway can use without spending what renews them.
-    private static func usable(_ outcomes: [Int: AcquireTrial.Result], of plan: Plan) -> Set<Int> {
-        Set(
-            plan.credentials.indices.filter { index in
-                switch (plan.credentials[index].strategy.behavior, outcomes[index]) {
-                case (.fixed, _), (.onChallenge, _), (_, .obtained): true
-                case (.none, _), (.token, _), (.tokenPerSubject, _): false
-                }
-            }
-        )
     }
 
     /// The plan, and what it changes: of the gateway that runs, or of another configuration.

@@ -61,9 +61,13 @@ struct PresetSources: Sendable {
 
     /// Asks for what the command line does not say, where there is a terminal; puts away what is pasted.
     ///
-    /// - Parameter deposit: Takes pasted secrets.
+    /// - Parameters:
+    ///   - name: Of the credential.
+    ///   - files: Take what is pasted.
     /// - Returns: The sources as YAML, by variable; those without one are read from the variable itself.
-    func yaml(for needs: [Preset.Need], asks: Bool, deposit: SecretDeposit) throws(CommandFailure) -> [String: String] {
+    func yaml(for needs: [Preset.Need], asks: Bool, as name: String, files: inout SecretFiles) throws(CommandFailure)
+        -> [String: String]
+    {
         var result: [String: String] = [:]
         for need in needs {
             var source = sources[need.variable]
@@ -75,15 +79,15 @@ struct PresetSources: Sendable {
             case .systemd(let name): result[need.variable] = "{systemd_credential: \(YAMLScalar.text(name))}"
             case .pasted:
                 let isAsked = sources[need.variable] == nil
-                guard let path = try paste(need, deposit: deposit, isOptional: isAsked) else { continue }
+                guard let secret = try paste(need, isOptional: isAsked) else { continue }
+                let path = try files.add(secret, as: "\(name).\(need.variable)")
                 result[need.variable] = "{file: \(YAMLScalar.text(path))}"
             }
         }
         return result
     }
 
-    private func paste(_ need: Preset.Need, deposit: SecretDeposit, isOptional: Bool) throws(CommandFailure) -> String?
-    {
+    private func paste(_ need: Preset.Need, isOptional: Bool) throws(CommandFailure) -> Secret? {
         let page = need.page.map { " (\($0))" } ?? ""
         if Console.isInputTerminal { Console.writeError("\(need.variable): \(need.text)\(page)\n") }
         let prompt = isOptional ? "Paste it, or press Enter to set the variable yourself: " : "Paste it: "
@@ -93,7 +97,7 @@ struct PresetSources: Sendable {
             guard isOptional else { throw CommandFailure(.failed, "nothing was pasted; nothing was changed") }
             return nil
         }
-        return try deposit.store(Secret(text), as: need.variable)
+        return Secret(text)
     }
 }
 

@@ -104,6 +104,17 @@ struct WhoAmITrial: Sendable {
     }
 }
 
+extension CredentialPlan {
+    /// Another gateway can use it for a moment without spending what renews it.
+    var canBeUsedElsewhere: Bool {
+        switch strategy.behavior {
+        case .fixed, .onChallenge: true
+        case .token(let grant): grant.isRenewable && !grant.rotatesRefreshToken
+        case .none, .tokenPerSubject: false
+        }
+    }
+}
+
 extension Plan {
     /// Lets in one client alone, to every route.
     fileprivate func reserved(for token: Secret) -> Plan {

@@ -55,9 +55,6 @@ package struct ConfigurationEditor: Sendable {
         files.opened.indices.filter { files.opened[$0].isChanged }.map { document.files[$0].name }
     }
 
-    /// The folder of the main file, absolute.
-    package var folder: String { document.files.first?.directory ?? "" }
-
     /// Absolute. `./state` beside the main file where the configuration does not say it.
     package var stateDirectory: String {
         OperatorPlan(document, context: ConfigContext(document: document, secrets: UnreadSecrets()))?.stateDirectory

@@ -25,27 +25,53 @@ package enum FirstConfiguration {
         """
     }
 
-    /// A service without a preset: an `https` URL and a bearer token.
-    ///
-    /// - Parameters:
-    ///   - url: As ``UpstreamURL`` has accepted it.
-    ///   - token: Where the token comes from, in YAML.
-    package static func entries(name: String, url: String, token: String) -> PresetEntries {
-        PresetEntries(
-            credential: PresetEntries.Entry(name: name, lines: ["strategy: bearer", "token: \(token)"]),
-            routes: [
-                PresetEntries.Entry(name: name, lines: ["upstream: \(YAMLScalar.text(url))", "auth: \(name)"])
-            ]
-        )
+    /// A service without a preset, with a bearer token.
+    package struct Service: Sendable {
+        package let url: String
+        package let host: String
+        /// For the credential and the route: `api.example.com` is `example`.
+        package let name: String
+
+        package init(url: String) throws(UnusableURL) {
+            do throws(UpstreamURL.Refusal) {
+                let upstream = try UpstreamURL(url)
+                (self.url, host, name) = (
+                    url, upstream.origin.host, FirstConfiguration.name(ofHost: upstream.origin.host)
+                )
+            } catch {
+                throw UnusableURL(message: error.message)
+            }
+        }
+
+        /// - Parameter name: Of the credential and the route.
+        package func need(for name: String) -> Preset.Need {
+            let plain = String(name.uppercased().map { $0.isLetter || $0.isNumber ? $0 : "_" })
+            let variable = (plain.first?.isNumber == true ? "_" : "") + plain + "_TOKEN"
+            return Preset.Need(variable: variable, text: "The token of \(host)", page: nil)
+        }
+
+        /// - Parameter token: Where the token comes from, in YAML.
+        package func entries(as name: String, token: String) -> PresetEntries {
+            PresetEntries(
+                credential: PresetEntries.Entry(name: name, lines: ["strategy: bearer", "token: \(token)"]),
+                routes: [
+                    PresetEntries.Entry(name: name, lines: ["upstream: \(YAMLScalar.text(url))", "auth: \(name)"])
+                ]
+            )
+        }
     }
 
-    /// A name for the service at a host: `api.github.com` is `github`.
-    package static func name(ofHost host: String) -> String {
-        let labels = host.split(separator: ".").filter {
-            !["api", "www", "com", "org", "net", "io", "dev"].contains($0)
-        }
+    package struct UnusableURL: Error, Sendable {
+        package let message: String
+    }
+
+    private static func name(ofHost host: String) -> String {
+        let common: Set<Substring> = ["api", "www", "com", "org", "net", "io", "dev"]
+        let labels = host.split(separator: ".").filter { !common.contains($0) }
         let name = labels.last { $0.utf8.count > 2 } ?? labels.last ?? "service"
-        let plain = name.lowercased().filter { $0.isASCII && ($0.isLetter || $0.isNumber || $0 == "-") }
-        return ConfigName.isValid(plain) ? String(plain.prefix(64)) : "service"
+        let plain = String(
+            name.lowercased().filter { $0.isASCII && ($0.isLetter || $0.isNumber || $0 == "-") }.prefix(64)
+        )
+        return ConfigName.isValid(plain) ? plain : "service"
     }
 }

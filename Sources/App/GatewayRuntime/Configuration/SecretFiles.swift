@@ -1,0 +1,51 @@
+import GatewayCore
+import GatewayFiles
+
+/// Secrets that a command puts into files of their own, which only this user may read: below `secrets` in the state directory.
+///
+/// They are collected first, so that nothing is written for a configuration that is refused.
+struct SecretFiles: Sendable {
+    private struct File: Sendable {
+        let path: String
+        let secret: Secret
+    }
+
+    /// Absolute.
+    private let directory: String
+    /// The folder of the configuration file, absolute.
+    private let folder: String
+    private var files: [File] = []
+
+    init(stateDirectory: String, folder: String) {
+        directory = "\(stateDirectory)/secrets"
+        self.folder = folder.hasSuffix("/") ? folder : folder + "/"
+    }
+
+    /// - Returns: The path as the configuration names it.
+    /// - Throws: When there is a file of this name already.
+    mutating func add(_ secret: Secret, as name: String) throws(CommandFailure) -> String {
+        let path = "\(directory)/\(name)"
+        guard FileIdentity(path) == nil else {
+            let advice = "remove it, or use it with --secret file:PATH"
+            throw CommandFailure(.failed, "\(path) is there already; \(advice)")
+        }
+        files.append(File(path: path, secret: secret))
+        return path.hasPrefix(folder) ? "./\(path.dropFirst(folder.count))" : path
+    }
+
+    /// Each whole or not at all; mode 0600.
+    func write() throws(CommandFailure) {
+        for file in files {
+            do throws(PrivateFile.Failure) {
+                try PrivateFile.create(file.path, content: file.secret.withValue { Array("\($0)\n".utf8) })
+            } catch {
+                throw CommandFailure(.failed, "\(file.path) cannot be written: \(error.reason)")
+            }
+        }
+    }
+
+    /// Takes ``write()`` back.
+    func remove() {
+        for file in files { _ = PrivateFile.remove(file.path) }
+    }
+}

@@ -1,0 +1,78 @@
+/// One entry of the list of error codes.
+package struct ErrorEntry: Hashable, Sendable, Encodable {
+    /// Several codes of authorities mean the same.
+    package let codes: [String]
+    package let title: String
+    /// The status that the client gets, where the gateway answers by itself.
+    package let status: Int?
+    package let advice: ErrorAdvice
+
+    private static let ofUpstreams = [
+        ErrorEntry(
+            codes: [FailureReason.upstreamStatus.description],
+            title: "The upstream answered 500 or more",
+            advice: ErrorAdvice(
+                "The upstream itself answered with a status of 500 or more. The gateway passed the answer on.",
+                .upstream,
+                "Read the log of the upstream.",
+                "authgateway explain ID"
+            )
+        ),
+        ErrorEntry(
+            codes: [FailureReason.credentialRejected.description],
+            title: "The upstream rejected the credential",
+            advice: ErrorAdvice(
+                "The upstream answered 401 or 403, and no newer token helped. The gateway passed the answer on.",
+                .operator,
+                "Check the scopes of the credential, and whom it speaks for.",
+                "authgateway explain ID",
+                "authgateway status NAME"
+            )
+        ),
+    ]
+
+    private init(codes: [String], title: String, status: Int? = nil, advice: ErrorAdvice) {
+        self.codes = codes
+        self.title = title
+        self.status = status
+        self.advice = advice
+    }
+
+    /// The codes of problem documents, in the order of their status.
+    package static let ofAnswers = ProblemKind.allCases
+        .map { ErrorEntry(codes: [$0.rawValue], title: $0.title, status: $0.status, advice: $0.advice) }
+        .sorted { ($0.status ?? 0, $0.codes[0]) < ($1.status ?? 0, $1.codes[0]) }
+
+    /// The reasons of failed requests that are no problem kinds.
+    package static let ofRequests =
+        ofUpstreams
+        + GatewayProblem.HopError.allCases.map { error in
+            let words = error.rawValue.split(separator: "_").map { $0 == "tls" ? "TLS" : String($0) }
+            let title = words.joined(separator: " ")
+            return ErrorEntry(
+                codes: [error.rawValue],
+                title: title.prefix(1).uppercased() + title.dropFirst(),
+                advice: error.advice
+            )
+        }
+
+    /// The codes that authorities send, by what they mean.
+    package static let ofAuthorities = AuthorityRefusal.allCases.map {
+        ErrorEntry(codes: $0.codes, title: $0.title, advice: $0.advice)
+    }
+
+    package static let all = ofAnswers + ofRequests + ofAuthorities
+
+    package static func named(_ code: String) -> ErrorEntry? { all.first { $0.codes.contains(code) } }
+
+    /// What the command prints.
+    package var text: String {
+        let answer = status.map { " (status \($0))" } ?? ""
+        var lines = ["\(codes.joined(separator: ", ")): \(title)\(answer)", ""]
+        lines.append("  what happened:   \(advice.happened)")
+        lines.append("  who can mend it: \(advice.person.rawValue)")
+        lines.append("  what to do:      \(advice.remedy)")
+        lines += advice.commands.map { "    \($0)" }
+        return lines.joined(separator: "\n") + "\n"
+    }
+}

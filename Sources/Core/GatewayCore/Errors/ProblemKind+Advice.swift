@@ -1,0 +1,296 @@
+extension ProblemKind {
+    /// The text of `authgateway explain-error` and of docs/errors.md.
+    package var advice: ErrorAdvice {
+        switch self {
+        case .clientAuthRequired, .proxyAuthRequired, .routeForbidden, .subjectRequired, .misdirected, .originRefused,
+            .noRoute, .clientLimitReached:
+            accessAdvice
+        case .requestRefused, .methodRefused, .requestTimeout, .contentTooLarge, .targetTooLong, .fieldsTooLarge,
+            .versionNotSupported:
+            requestAdvice
+        case .tokenEndpointUnreachable, .tokenEndpointTimeout, .tokenTemporarilyUnavailable, .reauthorizationRequired,
+            .credentialMisconfigured, .loginRequired, .loginFailed, .staticTokenExpired, .locked, .auditUnavailable:
+            credentialAdvice
+        case .upstreamUnreachable, .upstreamInvalidResponse, .upstreamTimeout, .upstreamBusy, .destinationProhibited,
+            .loop, .upgradeFailed:
+            upstreamAdvice
+        case .draining:
+            ErrorAdvice(
+                "The gateway is stopping and takes no new request.",
+                .time,
+                "Send the request again after the seconds that Retry-After names.",
+                "authgateway status"
+            )
+        case .overloaded:
+            ErrorAdvice(
+                "The gateway has reached one of its limits. The detail names it.",
+                .operator,
+                "Send fewer requests at once, or raise that key of limits.",
+                "authgateway config explain limits"
+            )
+        case .internalError:
+            ErrorAdvice(
+                "The gateway failed at something that should not fail.",
+                .operator,
+                "Send the request again. If it fails again, report it with the lines of the log for this request.",
+                "authgateway explain ID"
+            )
+        }
+    }
+
+    /// Who may use the gateway, and for what.
+    private var accessAdvice: ErrorAdvice {
+        switch self {
+        case .clientAuthRequired:
+            ErrorAdvice(
+                "The request has no token of access.clients, or a wrong one.",
+                .client,
+                "Send the client token as Authorization: Bearer, or in the field Gateway-Authorization.",
+                "authgateway config explain access.clients"
+            )
+        case .proxyAuthRequired:
+            ErrorAdvice(
+                "The client uses the gateway as its proxy and sent no token of access.clients, or a wrong one.",
+                .client,
+                "Put name and token into the proxy's URL: http://CLIENT:TOKEN@127.0.0.1:8080.",
+                "authgateway exec --client CLIENT -- PROGRAM"
+            )
+        case .routeForbidden:
+            ErrorAdvice(
+                "The route is for other clients, or its allow list has neither this method nor this path.",
+                .operator,
+                "Compare the request with clients and allow of the route.",
+                "authgateway explain URL --client CLIENT"
+            )
+        case .subjectRequired:
+            ErrorAdvice(
+                "The credential has a token for each user, and the request names no user.",
+                .client,
+                "Send the user's id in the field that unique_id.header of the credential names.",
+                "authgateway explain URL"
+            )
+        case .misdirected:
+            ErrorAdvice(
+                "The Host of the request is neither a name of the gateway nor one of a route.",
+                .client,
+                "Use one of the gateway's own names, or add the host to match.hosts of a route.",
+                "authgateway routes"
+            )
+        case .originRefused:
+            ErrorAdvice(
+                "A page in a browser sent the request, and the page comes from another site.",
+                .operator,
+                "Add the page's origin to access.allow_origins, or to allow_origins of the route.",
+                "authgateway config explain access.allow_origins"
+            )
+        case .noRoute:
+            ErrorAdvice(
+                "No route has this path or this host.",
+                .client,
+                "Compare the URL with the list of routes.",
+                "authgateway routes",
+                "authgateway explain URL"
+            )
+        default:
+            ErrorAdvice(
+                "The client has reached one of its own limits. The detail names it.",
+                .client,
+                "Come back after the seconds that Retry-After names, or raise limits of the client.",
+                "authgateway config explain access.clients"
+            )
+        }
+    }
+
+    /// What the request itself is like.
+    private var requestAdvice: ErrorAdvice {
+        switch self {
+        case .requestRefused:
+            ErrorAdvice(
+                "The request is not valid HTTP, or two recipients could read it in different ways.",
+                .client,
+                "Correct what the detail names. docs/http-strictness.md lists what is refused.",
+                "authgateway explain ID"
+            )
+        case .methodRefused:
+            ErrorAdvice(
+                "The listener does not support this method.",
+                .client,
+                "TRACE is never supported. CONNECT needs a listener with intercept: true.",
+                "authgateway config explain listeners.proxy"
+            )
+        case .requestTimeout:
+            ErrorAdvice(
+                "The request did not arrive whole in time.",
+                .client,
+                "Send it faster, or raise limits.header_timeout or limits.body_idle_timeout.",
+                "authgateway config explain limits.header_timeout"
+            )
+        case .contentTooLarge:
+            ErrorAdvice(
+                "The content of the request is larger than the limit that the detail names.",
+                .operator,
+                "Send less, or raise that limit.",
+                "authgateway config explain limits"
+            )
+        case .targetTooLong:
+            ErrorAdvice(
+                "Path and query of the request are longer than the limit that the detail names.",
+                .client,
+                "Send what is long as content of the request.",
+                "authgateway config explain limits"
+            )
+        case .fieldsTooLarge:
+            ErrorAdvice(
+                "The header section is larger than the limit that the detail names.",
+                .client,
+                "Send fewer or shorter fields. Large cookies are a common reason.",
+                "authgateway config explain limits.header_bytes"
+            )
+        default:
+            ErrorAdvice(
+                "The request has a version of HTTP that the gateway does not support.",
+                .client,
+                "Use HTTP/1.0, HTTP/1.1 or HTTP/2.",
+                "authgateway explain ID"
+            )
+        }
+    }
+
+    /// Tokens, and who hands them out.
+    private var credentialAdvice: ErrorAdvice {
+        switch self {
+        case .tokenEndpointUnreachable:
+            ErrorAdvice(
+                "The gateway cannot connect to the token endpoint. The detail names the host.",
+                .operator,
+                "Check the name, the network and the certificate. doctor tries each of them.",
+                "authgateway doctor",
+                "authgateway status NAME"
+            )
+        case .tokenEndpointTimeout:
+            ErrorAdvice(
+                "The token endpoint did not answer within limits.credential_timeout.",
+                .authority,
+                "The gateway tries again by itself. If the authority is always slow, raise the limit.",
+                "authgateway status NAME"
+            )
+        case .tokenTemporarilyUnavailable:
+            ErrorAdvice(
+                "The authority fails at the moment, and no token is left.",
+                .authority,
+                "The gateway tries again by itself, after 1 to 60 seconds. This tries at once.",
+                "authgateway token refresh NAME"
+            )
+        case .reauthorizationRequired:
+            ErrorAdvice(
+                "The authority does not accept the refresh token or the grant any more.",
+                .operator,
+                "Log in again, or import a new token.",
+                "authgateway login NAME",
+                "authgateway token import NAME"
+            )
+        case .credentialMisconfigured:
+            ErrorAdvice(
+                "The authority says that id, secret, scope or address of the credential is wrong.",
+                .operator,
+                "Read what the authority said, correct the configuration or the secret, then try again.",
+                "authgateway status NAME",
+                "authgateway token refresh NAME"
+            )
+        case .loginRequired:
+            ErrorAdvice(
+                "The credential speaks for a person, and that person has not logged in.",
+                .operator,
+                "Log in with a browser.",
+                "authgateway login NAME"
+            )
+        case .loginFailed:
+            ErrorAdvice(
+                "A login ended without a token. The event login_failed has the reason.",
+                .operator,
+                "Read the reason, then log in again.",
+                "authgateway audit query --event login_failed",
+                "authgateway login NAME"
+            )
+        case .staticTokenExpired:
+            ErrorAdvice(
+                "The token has ended, and the gateway cannot renew it.",
+                .operator,
+                "Get a new token from the service, and import it.",
+                "authgateway token import NAME"
+            )
+        case .locked:
+            ErrorAdvice(
+                "Somebody locked the credential. It is neither sent nor renewed.",
+                .operator,
+                "Find out why it was locked. Then unlock it.",
+                "authgateway audit query --credential NAME",
+                "authgateway token unlock NAME"
+            )
+        default:
+            ErrorAdvice(
+                "A new token could not be recorded in the audit log, so it is not used.",
+                .operator,
+                "Make room on the disk, or end the process that locks the database.",
+                "authgateway status",
+                "authgateway doctor"
+            )
+        }
+    }
+
+    /// The way to the service behind the gateway.
+    private var upstreamAdvice: ErrorAdvice {
+        switch self {
+        case .upstreamUnreachable:
+            ErrorAdvice(
+                "The gateway cannot connect to the upstream. The detail names the host.",
+                .operator,
+                "Check the name, the network and the certificate. doctor tries each of them.",
+                "authgateway doctor",
+                "authgateway explain ID"
+            )
+        case .upstreamInvalidResponse:
+            ErrorAdvice(
+                "The upstream's response is not valid HTTP. The detail says how.",
+                .upstream,
+                "Correct the upstream. An upstream URL with the wrong port is a common reason.",
+                "authgateway explain ID"
+            )
+        case .upstreamTimeout:
+            ErrorAdvice(
+                "The upstream sent nothing within limits.response_timeout.",
+                .upstream,
+                "Raise limits.response_timeout where the upstream needs longer.",
+                "authgateway config explain limits.response_timeout"
+            )
+        case .upstreamBusy:
+            ErrorAdvice(
+                "All connections to the upstream are in use, and too many requests wait for one.",
+                .operator,
+                "Send fewer requests at once, or raise the limit that the detail names.",
+                "authgateway config explain limits"
+            )
+        case .destinationProhibited:
+            ErrorAdvice(
+                "The upstream's name leads to an address that the gateway never connects to.",
+                .operator,
+                "Check where the name leads. Link-local addresses, as of cloud metadata, are prohibited.",
+                "authgateway doctor"
+            )
+        case .loop:
+            ErrorAdvice(
+                "The upstream of the route is this gateway.",
+                .operator,
+                "Correct upstream of the route.",
+                "authgateway routes"
+            )
+        default:
+            ErrorAdvice(
+                "The upstream did not switch to the protocol that the client asked for.",
+                .upstream,
+                "Check that this path of the upstream speaks WebSocket. The detail says what it answered.",
+                "authgateway explain ID"
+            )
+        }
+    }
+}

@@ -1,0 +1,315 @@
+"""The fenced blocks of the documents: reading them, running them, and completing fragments of a configuration.
+
+The info string of a fence steers what a test does with a block:
+
+- ```` ```sh ````: the lines run in the page's folder, in the order of the page, in one shell. Each command has to succeed.
+- ```` ```sh exit=3 ````: its last command ends with that code.
+- ```` ```sh background ````: one command that runs on. The next block runs when it is ready; it is ended after the page.
+- ```` ```text output ````: these lines are in the output of the block before, in this order; `…` stands for anything.
+- ```` ```yaml ````: a configuration that `authgateway check --no-secrets` accepts. A fragment is completed (`completed`).
+- ```` ```yaml fragment=credential ````, `fragment=route`: the value of one entry.
+- `file=NAME` in any info string: the block is that file of the page's folder.
+- `skip="REASON"`: not run. The reason names what a test machine lacks.
+"""
+
+import os
+import pathlib
+import re
+import shlex
+import subprocess
+
+from . import processes
+from .examples import Loader, variables
+from .gateway import BINARY, ROOT
+
+#: The ports that the documents name. Each page gets others in their places.
+PORT = re.compile(r"(?<=[:=\s])(80[89][0-9])(?![0-9.])")
+DEADLINE = 60
+
+
+class Block:
+    """One fenced block: where it is, its language, what its info string says, its text."""
+
+    def __init__(self, page, line, info, text):
+        words = shlex.split(info)
+        self.page = page
+        self.line = line
+        self.text = text
+        self.language = words[0] if words else ""
+        #: For example {"exit": "3", "background": ""}.
+        self.options = {name: value for name, _, value in (word.partition("=") for word in words[1:])}
+
+    @property
+    def place(self):
+        return f"{self.page}:{self.line}"
+
+    @property
+    def is_skipped(self):
+        return "skip" in self.options
+
+    @property
+    def is_whole(self):
+        return bool(re.search(r"^version:", self.text, re.MULTILINE))
+
+
+def blocks(page, text=None):
+    """The blocks of a page (a path below the repository), or of a text that stands for one."""
+    lines = (ROOT / page).read_text(encoding="utf-8").splitlines() if text is None else text.splitlines()
+    found, start = [], None
+    for number, line in enumerate(lines, 1):
+        fence = re.fullmatch(r"( *)```(.*)", line)
+        if not fence:
+            continue
+        if start is None:
+            start, indentation, info = number, len(fence[1]), fence[2]
+        else:
+            inside = "".join(f"{line[indentation:]}\n" for line in lines[start : number - 1])
+            found.append(Block(page, start, info, inside))
+            start = None
+    assert start is None, f"{page}:{start}: the block does not end"
+    return found
+
+
+def completed(block):
+    """The text of a configuration that `check` accepts, made of a fragment: with a version, routes, and the credentials that it names."""
+    text = block.text
+    kind = block.options.get("fragment")
+    if kind == "credential":
+        text = "credentials:\n  documented:\n" + _indented(text, 4)
+        text += "routes:\n  documented: {upstream: https://api.example.com, auth: documented}\n"
+    elif kind == "route":
+        text = "routes:\n  documented:\n" + _indented(text, 4)
+    elif kind is not None:
+        raise AssertionError(f"{block.place}: no such fragment: {kind}")
+    tree = _tree(text)
+    if "version" not in tree:
+        text = "version: 1\n" + text
+    if "routes" not in tree:
+        text += "routes:\n  documented: {upstream: https://api.example.com, auth: none}\n"
+    missing = sorted(_credentials_of(tree) - set(tree.get("credentials") or {}))
+    if missing and "credentials" not in tree:
+        entries = "".join(f"  {name}: {{strategy: bearer, token: {{env: DOCUMENTED}}}}\n" for name in missing)
+        text += f"credentials:\n{entries}"
+    return text
+
+
+def _indented(text, width):
+    return "".join(f"{' ' * width}{line}\n" for line in text.splitlines())
+
+
+def _tree(text):
+    import yaml
+
+    return yaml.load(text, Loader) or {}
+
+
+def _credentials_of(tree):
+    """The names that routes use, and that another credential stands on."""
+    names = set()
+    for route in (tree.get("routes") or {}).values():
+        auth = (route or {}).get("auth")
+        name = auth.get("credential") if isinstance(auth, dict) else auth
+        names.add(name)
+    for credential in (tree.get("credentials") or {}).values():
+        names.add((credential or {}).get("parent"))
+    return names - {None, "none"}
+
+
+def check(block, folder):
+    """`authgateway check` over a block of YAML; what it prints when it refuses."""
+    text = block.text if block.is_whole else completed(block)
+    config = folder / "gateway.yaml"
+    config.write_text(text, encoding="utf-8")
+    result = subprocess.run(
+        [BINARY, "check", "--no-secrets", str(config)],
+        cwd=folder,
+        env=processes.environment(**variables(text)),
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE,
+    )
+    return None if result.returncode == 0 else f"{block.place}\n{result.stdout}{result.stderr}\n{text}"
+
+
+class Session:
+    """One shell in an empty folder, with the gateway's program on its path."""
+
+    def __init__(self, folder, environment=None):
+        self.folder = folder / "page"
+        self.control = folder / "control"
+        tools = folder / "bin"
+        for each in (self.folder, self.control, tools):
+            each.mkdir()
+        (tools / "authgateway").symlink_to(BINARY)
+        self.ports = {}
+        self.background = []
+        self.output = ""
+        self.steps = 0
+        self.environment = processes.environment(
+            PATH=f"{tools}:{os.environ['PATH']}", HOME=str(self.folder), NO_COLOR="1", **(environment or {})
+        )
+        self.shell = subprocess.Popen(
+            ["bash", "--noprofile", "--norc"],
+            cwd=self.folder,
+            env=self.environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+
+    def with_ports(self, text):
+        def port(match):
+            return str(self.ports.setdefault(match[1], processes.free_port()))
+
+        return PORT.sub(port, text)
+
+    def run(self, block):
+        """Runs a block, and fails with its output."""
+        self._move_ports()
+        if "background" in block.options:
+            self._start(block)
+            return
+        code = int(block.options.get("exit", 0))
+        got = self._shell(self.with_ports(block.text), is_strict=code == 0)
+        assert got == code, f"{block.place}: ended with {got}\n{block.text}\n{self.output}{self._logs()}"
+
+    def write(self, block):
+        """Makes the file that a block is."""
+        path = self.folder / block.options["file"]
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(self.with_ports(block.text), encoding="utf-8")
+
+    def expect(self, block):
+        """Looks for the lines of a block in the output of the one before."""
+        rest = self.output
+        for line in block.text.splitlines():
+            pattern = "[^\n]*".join(re.escape(part) for part in re.split("…", self.with_ports(line.strip())))
+            # Tables are as wide as what is in them.
+            match = re.search(re.sub(r"(\\ )+", r"\\s+", pattern), rest)
+            assert match, f"{block.place}: {line!r} is not in the output, or not there\n{self.output}"
+            rest = rest[match.end() :]
+
+    def _move_ports(self):
+        """In the configurations that a command wrote."""
+        for path in self.folder.glob("*.yaml"):
+            text = path.read_text(encoding="utf-8")
+            if (moved := self.with_ports(text)) != text:
+                path.write_text(moved, encoding="utf-8")
+
+    def _shell(self, text, is_strict):
+        """The exit code of lines, which run in the shell itself: what they export stays."""
+        self.steps += 1
+        script, output, code = (self.control / f"{self.steps}.{kind}" for kind in ("sh", "output", "code"))
+        script.write_text(text, encoding="utf-8")
+        strict, lax = ("set -eo pipefail; ", "; set +e") if is_strict else ("", "")
+        self._say(f"{strict}. {script} >{output} 2>&1 </dev/null{lax}; echo $? >{code}.new; mv {code}.new {code}")
+        try:
+            processes.wait_until(
+                lambda: code.exists() or self.shell.poll() is not None, DEADLINE, lambda: f"the end of\n{text}"
+            )
+        finally:
+            self.output = output.read_text(encoding="utf-8", errors="replace") if output.exists() else ""
+        return int(code.read_text(encoding="ascii")) if code.exists() else self.shell.returncode
+
+    def _start(self, block):
+        command = self.with_ports(block.text).strip()
+        number = len(self.background)
+        pid, log = self.control / f"{number}.pid", self.control / f"{number}.log"
+        self.background.append((pid, log))
+        script = self.control / f"{number}.background"
+        script.write_text(f"exec {command}\n", encoding="utf-8")
+        self._say(f"bash {script} >{log} 2>&1 </dev/null & echo $! >{pid}.new; mv {pid}.new {pid}")
+        words = shlex.split(command, comments=True)
+        if words[:2] == ["authgateway", "run"]:
+            config = words[words.index("--config") + 1 :][:1] if "--config" in words else ["gateway.yaml"]
+            ready = lambda: self._answers(config[0])
+        else:
+            ready = lambda: log.exists() and log.stat().st_size > 0
+        processes.wait_until(ready, DEADLINE, lambda: f"{block.place}: {command} is ready\n{self._logs()}", 0.2)
+
+    def _answers(self, config):
+        """A gateway serves that configuration, whatever it lacks."""
+        self._move_ports()
+        status = subprocess.run(
+            [BINARY, "status", "--config", config],
+            cwd=self.folder,
+            env=self.environment,
+            capture_output=True,
+            timeout=DEADLINE,
+        )
+        return status.returncode in (0, 1)
+
+    def _say(self, line):
+        try:
+            self.shell.stdin.write(line.encode() + b"\n")
+            self.shell.stdin.flush()
+        except BrokenPipeError:
+            raise AssertionError("the shell of the page has ended") from None
+
+    def _logs(self):
+        return "".join(f"\n--- log\n{log.read_text(errors='replace')[-4000:]}" for _, log in self.background if log.exists())
+
+    def end(self):
+        """Ends what runs in the background, and the shell. Says which process did not end well."""
+        failures = []
+        for pid, log in self.background:
+            if not pid.exists() or self.shell.poll() is not None:
+                continue
+            number = int(pid.read_text(encoding="ascii"))
+            code = self._shell(f"kill -TERM {number} 2>/dev/null; wait {number}", is_strict=False)
+            if code not in (0, 143):
+                failures.append(f"ended with {code}\n{log.read_text(errors='replace')[-4000:]}")
+        self.shell.stdin.close()
+        try:
+            self.shell.wait(10)
+        except subprocess.TimeoutExpired:
+            self.shell.kill()
+            self.shell.wait()
+        return failures
+
+
+def run_page(page, folder, text=None, environment=None):
+    """Runs a page from its first block to its last one."""
+    session = Session(folder, environment)
+    checks = folder / "checks"
+    checks.mkdir()
+    try:
+        for block in blocks(page, text):
+            if block.is_skipped:
+                continue
+            if "file" in block.options and block.language != "swift":
+                session.write(block)
+            if block.language == "sh":
+                session.run(block)
+            elif block.language == "text" and "output" in block.options:
+                session.expect(block)
+            elif block.language == "yaml":
+                refused = check(block, checks)
+                assert refused is None, refused
+    finally:
+        failures = session.end()
+    assert not failures, "\n".join(failures)
+
+
+def pages():
+    """README.md and the documents, without the decisions, which are about the past."""
+    return ["README.md"] + sorted(str(path.relative_to(ROOT)) for path in (ROOT / "docs").glob("*.md"))
+
+
+def prose(text):
+    """The sentences of a page: without blocks, headings and addresses; each cell of a table is text of its own."""
+    text = re.sub(r"^ *```.*?^ *```$", "\n\n", text, flags=re.MULTILINE | re.DOTALL)
+    text = re.sub(r"^(#|\||  ? ?-|-|\d+\.).*$", lambda line: _parts(line[0]), text, flags=re.MULTILINE)
+    text = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", text)
+    text = re.sub(r"`[^`\n]*`", "code", text)
+    for paragraph in re.split(r"\n\s*\n", text):
+        for sentence in re.split(r"(?<=[.!?:;])\s+", paragraph.replace("\n", " ")):
+            if words := re.findall(r"\w[\w'’-]*", sentence):
+                yield len(words), sentence.strip()
+
+
+def _parts(line):
+    """A row of a table, cell by cell; an item of a list on its own."""
+    if line.startswith("|"):
+        return "\n\n" + re.sub(r"(?<!\\)\|", "\n\n", line) + "\n\n"
+    return "\n\n" + line
