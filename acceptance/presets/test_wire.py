@@ -114,6 +114,9 @@ def gateway(services, start_through, make_module_gateway, programs, keys):
             value = keys.environment(value)
             assert environment.setdefault(name, value) == value, f"{name} has two values"
     gateway = make_module_gateway(config, environment=environment)
+    for golden in GOLDENS:
+        for name, content in golden.files.items():
+            (gateway.folder / name).write_text(keys.fill(content))
     gateway.wrapper = start_through
     return gateway.start()
 
