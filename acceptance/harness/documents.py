@@ -4,19 +4,24 @@ The info string of a fence steers what a test does with a block:
 
 - ```` ```sh ````: the lines run in the page's folder, in the order of the page, in one shell. Each command has to succeed.
 - ```` ```sh exit=3 ````: its last command ends with that code.
-- ```` ```sh background ````: one command that runs on. The next block runs when it is ready; it is ended after the page.
+- ```` ```sh background ````: one command that runs on. The next block runs when it is ready. The next of this kind, or the end of
+  the page, ends it.
 - ```` ```text output ````: these lines are in the output of the block before, in this order; `…` stands for anything.
+- ```` ```sql ````: a query of `state/audit.sqlite` that gives rows.
 - ```` ```yaml ````: a configuration that `authgateway check --no-secrets` accepts. A fragment is completed (`completed`).
 - ```` ```yaml fragment=credential ````, `fragment=route`: the value of one entry.
 - `file=NAME` in any info string: the block is that file of the page's folder.
 - `skip="REASON"`: not run. The reason names what a test machine lacks.
 """
 
+import contextlib
 import os
-import pathlib
 import re
 import shlex
+import sqlite3
 import subprocess
+
+import yaml
 
 from . import processes
 from .examples import Loader, variables
@@ -98,8 +103,6 @@ def _indented(text, width):
 
 
 def _tree(text):
-    import yaml
-
     return yaml.load(text, Loader) or {}
 
 
@@ -120,10 +123,12 @@ def check(block, folder):
     text = block.text if block.is_whole else completed(block)
     config = folder / "gateway.yaml"
     config.write_text(text, encoding="utf-8")
+    url = "https://documented.example.com"
+    values = {name: url if name.endswith("_URL") else value for name, value in variables(text).items()}
     result = subprocess.run(
         [BINARY, "check", "--no-secrets", str(config)],
         cwd=folder,
-        env=processes.environment(**variables(text)),
+        env=processes.environment(**values),
         capture_output=True,
         text=True,
         timeout=DEADLINE,
@@ -134,7 +139,7 @@ def check(block, folder):
 class Session:
     """One shell in an empty folder, with the gateway's program on its path."""
 
-    def __init__(self, folder, environment=None):
+    def __init__(self, folder):
         self.folder = folder / "page"
         self.control = folder / "control"
         tools = folder / "bin"
@@ -145,8 +150,9 @@ class Session:
         self.background = []
         self.output = ""
         self.steps = 0
+        self.started = 0
         self.environment = processes.environment(
-            PATH=f"{tools}:{os.environ['PATH']}", HOME=str(self.folder), NO_COLOR="1", **(environment or {})
+            PATH=f"{tools}:{os.environ['PATH']}", HOME=str(self.folder), NO_COLOR="1"
         )
         self.shell = subprocess.Popen(
             ["bash", "--noprofile", "--norc"],
@@ -213,7 +219,10 @@ class Session:
 
     def _start(self, block):
         command = self.with_ports(block.text).strip()
-        number = len(self.background)
+        failures = self._end_background()
+        assert not failures, failures
+        self.started += 1
+        number = self.started
         pid, log = self.control / f"{number}.pid", self.control / f"{number}.log"
         self.background.append((pid, log))
         script = self.control / f"{number}.background"
@@ -249,16 +258,16 @@ class Session:
     def _logs(self):
         return "".join(f"\n--- log\n{log.read_text(errors='replace')[-4000:]}" for _, log in self.background if log.exists())
 
+    def query(self, block):
+        """Asks the audit log."""
+        database = self.folder / "state/audit.sqlite"
+        with contextlib.closing(sqlite3.connect(f"file:{database}?mode=ro", uri=True)) as connection:
+            rows = connection.execute(block.text).fetchall()
+        assert rows, f"{block.place}: no rows\n{block.text}"
+
     def end(self):
         """Ends what runs in the background, and the shell. Says which process did not end well."""
-        failures = []
-        for pid, log in self.background:
-            if not pid.exists() or self.shell.poll() is not None:
-                continue
-            number = int(pid.read_text(encoding="ascii"))
-            code = self._shell(f"kill -TERM {number} 2>/dev/null; wait {number}", is_strict=False)
-            if code not in (0, 143):
-                failures.append(f"ended with {code}\n{log.read_text(errors='replace')[-4000:]}")
+        failures = self._end_background()
         self.shell.stdin.close()
         try:
             self.shell.wait(10)
@@ -267,14 +276,26 @@ class Session:
             self.shell.wait()
         return failures
 
+    def _end_background(self):
+        failures = []
+        for pid, log in self.background:
+            if not pid.exists() or self.shell.poll() is not None:
+                continue
+            number = int(pid.read_text(encoding="ascii"))
+            code = self._shell(f"kill -TERM {number} 2>/dev/null; wait {number}", is_strict=False)
+            if code not in (0, 143):
+                failures.append(f"ended with {code}\n{log.read_text(errors='replace')[-4000:]}")
+        self.background = []
+        return failures
 
-def run_page(page, folder, text=None, environment=None):
-    """Runs a page from its first block to its last one."""
-    session = Session(folder, environment)
+
+def run_page(page, folder, text=None, setup=""):
+    """Runs a page from its first block to its last one, after the blocks of another text."""
+    session = Session(folder)
     checks = folder / "checks"
     checks.mkdir()
     try:
-        for block in blocks(page, text):
+        for block in blocks(f"setup of {page}", setup) + blocks(page, text):
             if block.is_skipped:
                 continue
             if "file" in block.options and block.language != "swift":
@@ -283,6 +304,8 @@ def run_page(page, folder, text=None, environment=None):
                 session.run(block)
             elif block.language == "text" and "output" in block.options:
                 session.expect(block)
+            elif block.language == "sql":
+                session.query(block)
             elif block.language == "yaml":
                 refused = check(block, checks)
                 assert refused is None, refused
@@ -313,3 +336,19 @@ def _parts(line):
     if line.startswith("|"):
         return "\n\n" + re.sub(r"(?<!\\)\|", "\n\n", line) + "\n\n"
     return "\n\n" + line
+
+
+def links(page):
+    """The links of a page to files of the repository, as they stand there."""
+    text = re.sub(r"^ *```.*?^ *```$", "", (ROOT / page).read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+    return [link for link in re.findall(r"\]\(([^()\s]+)\)", text) if "://" not in link and not link.startswith("mailto:")]
+
+
+def leads_somewhere(page, link):
+    """The file is there, and the heading behind `#`, as GitHub names headings."""
+    path, _, anchor = link.partition("#")
+    file = (ROOT / page).parent / path if path else ROOT / page
+    if not file.exists() or not anchor:
+        return file.exists()
+    headings = re.findall(r"^#+ (.*)$", file.read_text(encoding="utf-8"), re.MULTILINE)
+    return anchor in {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
