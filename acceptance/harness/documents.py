@@ -4,8 +4,8 @@ The info string of a fence steers what a test does with a block:
 
 - ```` ```sh ````: the lines run in the page's folder, in the order of the page, in one shell. Each command has to succeed.
 - ```` ```sh exit=3 ````: its last command ends with that code.
-- ```` ```sh background ````: one command that runs on. The next block runs when it is ready. The next of this kind, or the end of
-  the page, ends it.
+- ```` ```sh background ````: one command that runs on. The next block runs when it is ready. The same command
+  again, or the end of the page, ends it.
 - ```` ```text output ````: these lines are in the output of the block before, in this order; `…` stands for anything.
 - ```` ```sql ````: a query of `state/audit.sqlite` that gives rows.
 - ```` ```yaml ````: a configuration that `authgateway check --no-secrets` accepts. A fragment is completed (`completed`).
@@ -18,6 +18,7 @@ import contextlib
 import os
 import re
 import shlex
+import signal
 import sqlite3
 import subprocess
 
@@ -219,12 +220,12 @@ class Session:
 
     def _start(self, block):
         command = self.with_ports(block.text).strip()
-        failures = self._end_background()
+        failures = self._end_background(command)
         assert not failures, failures
         self.started += 1
         number = self.started
         pid, log = self.control / f"{number}.pid", self.control / f"{number}.log"
-        self.background.append((pid, log))
+        self.background.append((command, pid, log))
         script = self.control / f"{number}.background"
         script.write_text(f"exec {command}\n", encoding="utf-8")
         self._say(f"bash {script} >{log} 2>&1 </dev/null & echo $! >{pid}.new; mv {pid}.new {pid}")
@@ -256,7 +257,7 @@ class Session:
             raise AssertionError("the shell of the page has ended") from None
 
     def _logs(self):
-        return "".join(f"\n--- log\n{log.read_text(errors='replace')[-4000:]}" for _, log in self.background if log.exists())
+        return "".join(f"\n--- log\n{log.read_text(errors='replace')[-4000:]}" for _, _, log in self.background if log.exists())
 
     def query(self, block):
         """Asks the audit log."""
@@ -276,16 +277,18 @@ class Session:
             self.shell.wait()
         return failures
 
-    def _end_background(self):
+    def _end_background(self, command=None):
+        """All, or those that run this command."""
         failures = []
-        for pid, log in self.background:
+        for each in [each for each in self.background if command in (None, each[0])]:
+            self.background.remove(each)
+            text, pid, log = each
             if not pid.exists() or self.shell.poll() is not None:
                 continue
             number = int(pid.read_text(encoding="ascii"))
             code = self._shell(f"kill -TERM {number} 2>/dev/null; wait {number}", is_strict=False)
-            if code not in (0, 143):
-                failures.append(f"ended with {code}\n{log.read_text(errors='replace')[-4000:]}")
-        self.background = []
+            if code not in (0, 128 + signal.SIGTERM):
+                failures.append(f"{text} ended with {code}\n{log.read_text(errors='replace')[-4000:]}")
         return failures
 
 
