@@ -42,6 +42,13 @@ def test_each_block_names_its_language(page):
         assert set(block.options) <= OPTIONS, f"{block.place}: {block.options}"
 
 
+def test_swift_is_the_text_of_a_file_that_is_compiled():
+    shown = [block for page in PAGES for block in documents.blocks(page) if block.language == "swift"]
+    assert len(shown) == 2
+    for block in shown:
+        assert block.text == (ROOT / block.options["file"]).read_text(encoding="utf-8"), block.place
+
+
 def test_blocks_that_are_not_run_say_why_and_are_few():
     skipped = [block for page in PAGES for block in documents.blocks(page) if block.is_skipped]
     assert [block.place for block in skipped if len(block.options["skip"].split()) < 3] == []
