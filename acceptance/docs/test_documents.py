@@ -56,9 +56,10 @@ def test_blocks_that_are_not_run_say_why_and_are_few():
 
 
 @pytest.mark.parametrize("page", PLAIN)
-def test_sentences_have_at_most_25_words(page):
+def test_sentences_have_at_most_25_words_and_cells_15(page):
     text = (ROOT / page).read_text(encoding="utf-8")
     long = [f"{count}: {sentence}" for count, sentence in documents.prose(text) if count > 25]
+    long += [f"{count}: {cell}" for count, cell in documents.cells(text) if count > 15]
     assert not long, "\n".join(long)
 
 

@@ -334,6 +334,13 @@ def prose(text):
                 yield len(words), sentence.strip()
 
 
+def cells(text):
+    """The cells of the tables of a page, with the number of their words."""
+    for line in re.findall(r"^\|.*$", text, re.MULTILINE):
+        for cell in re.split(r"(?<!\\)\|", line.strip("|")):
+            yield sum(count for count, _ in prose(cell)), cell.strip()
+
+
 def _parts(line):
     """A row of a table, cell by cell; an item of a list on its own."""
     if line.startswith("|"):
