@@ -21,6 +21,8 @@ TO_COME = {
 PAGES = [page for page in documents.pages() if page not in TO_COME]
 #: Held to short sentences as well.
 PLAIN = ["README.md", "docs/tutorial.md", "docs/errors.md", "docs/audit.md", "docs/migration.md", "docs/extending.md"]
+#: What stands before the first block of a page, where its reader has more than an empty folder.
+SETUP = ROOT / "acceptance/docs/setup"
 #: Blocks that no test runs, on all pages together.
 MAXIMUM_SKIPPED = 12
 LANGUAGES = {"sh", "yaml", "text", "json", "sql", "swift", "python", "nginx", "ini"}
@@ -29,7 +31,8 @@ OPTIONS = {"exit", "background", "output", "fragment", "file", "skip"}
 
 @pytest.mark.parametrize("page", PAGES)
 def test_a_page_works_from_top_to_bottom(page, tmp_path):
-    documents.run_page(page, tmp_path)
+    setup = SETUP / page.rpartition("/")[2]
+    documents.run_page(page, tmp_path, setup=setup.read_text(encoding="utf-8") if setup.exists() else "")
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -39,6 +42,13 @@ def test_each_block_names_its_language(page):
         assert set(block.options) <= OPTIONS, f"{block.place}: {block.options}"
 
 
+def test_swift_is_the_text_of_a_file_that_is_compiled():
+    shown = [block for page in PAGES for block in documents.blocks(page) if block.language == "swift"]
+    assert len(shown) == 2
+    for block in shown:
+        assert block.text == (ROOT / block.options["file"]).read_text(encoding="utf-8"), block.place
+
+
 def test_blocks_that_are_not_run_say_why_and_are_few():
     skipped = [block for page in PAGES for block in documents.blocks(page) if block.is_skipped]
     assert [block.place for block in skipped if len(block.options["skip"].split()) < 3] == []
@@ -46,9 +56,10 @@ def test_blocks_that_are_not_run_say_why_and_are_few():
 
 
 @pytest.mark.parametrize("page", PLAIN)
-def test_sentences_have_at_most_25_words(page):
+def test_sentences_have_at_most_25_words_and_cells_15(page):
     text = (ROOT / page).read_text(encoding="utf-8")
     long = [f"{count}: {sentence}" for count, sentence in documents.prose(text) if count > 25]
+    long += [f"{count}: {cell}" for count, cell in documents.cells(text) if count > 15]
     assert not long, "\n".join(long)
 
 
@@ -78,3 +89,9 @@ def test_a_page_is_one_session(tmp_path):
 def test_long_sentences_are_counted():
     text = "# A heading\n\nOne two three. Four `a b c` five.\n\n| cell one | cell two |\n|---|---|\n"
     assert [count for count, _ in documents.prose(text)] == [2, 3, 3, 2, 2]
+
+
+@pytest.mark.parametrize("page", documents.pages())
+def test_links_lead_to_a_heading(page):
+    wrong = [link for link in documents.links(page) if not documents.leads_somewhere(page, link)]
+    assert not wrong, wrong

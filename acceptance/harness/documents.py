@@ -4,19 +4,25 @@ The info string of a fence steers what a test does with a block:
 
 - ```` ```sh ````: the lines run in the page's folder, in the order of the page, in one shell. Each command has to succeed.
 - ```` ```sh exit=3 ````: its last command ends with that code.
-- ```` ```sh background ````: one command that runs on. The next block runs when it is ready; it is ended after the page.
+- ```` ```sh background ````: one command that runs on. The next block runs when it is ready. The same command
+  again, or the end of the page, ends it.
 - ```` ```text output ````: these lines are in the output of the block before, in this order; `…` stands for anything.
+- ```` ```sql ````: a query of `state/audit.sqlite` that gives rows.
 - ```` ```yaml ````: a configuration that `authgateway check --no-secrets` accepts. A fragment is completed (`completed`).
 - ```` ```yaml fragment=credential ````, `fragment=route`: the value of one entry.
 - `file=NAME` in any info string: the block is that file of the page's folder.
 - `skip="REASON"`: not run. The reason names what a test machine lacks.
 """
 
+import contextlib
 import os
-import pathlib
 import re
 import shlex
+import signal
+import sqlite3
 import subprocess
+
+import yaml
 
 from . import processes
 from .examples import Loader, variables
@@ -98,8 +104,6 @@ def _indented(text, width):
 
 
 def _tree(text):
-    import yaml
-
     return yaml.load(text, Loader) or {}
 
 
@@ -120,10 +124,12 @@ def check(block, folder):
     text = block.text if block.is_whole else completed(block)
     config = folder / "gateway.yaml"
     config.write_text(text, encoding="utf-8")
+    url = "https://documented.example.com"
+    values = {name: url if name.endswith("_URL") else value for name, value in variables(text).items()}
     result = subprocess.run(
         [BINARY, "check", "--no-secrets", str(config)],
         cwd=folder,
-        env=processes.environment(**variables(text)),
+        env=processes.environment(**values),
         capture_output=True,
         text=True,
         timeout=DEADLINE,
@@ -134,7 +140,7 @@ def check(block, folder):
 class Session:
     """One shell in an empty folder, with the gateway's program on its path."""
 
-    def __init__(self, folder, environment=None):
+    def __init__(self, folder):
         self.folder = folder / "page"
         self.control = folder / "control"
         tools = folder / "bin"
@@ -145,8 +151,9 @@ class Session:
         self.background = []
         self.output = ""
         self.steps = 0
+        self.started = 0
         self.environment = processes.environment(
-            PATH=f"{tools}:{os.environ['PATH']}", HOME=str(self.folder), NO_COLOR="1", **(environment or {})
+            PATH=f"{tools}:{os.environ['PATH']}", HOME=str(self.folder), NO_COLOR="1"
         )
         self.shell = subprocess.Popen(
             ["bash", "--noprofile", "--norc"],
@@ -213,9 +220,12 @@ class Session:
 
     def _start(self, block):
         command = self.with_ports(block.text).strip()
-        number = len(self.background)
+        failures = self._end_background(command)
+        assert not failures, failures
+        self.started += 1
+        number = self.started
         pid, log = self.control / f"{number}.pid", self.control / f"{number}.log"
-        self.background.append((pid, log))
+        self.background.append((command, pid, log))
         script = self.control / f"{number}.background"
         script.write_text(f"exec {command}\n", encoding="utf-8")
         self._say(f"bash {script} >{log} 2>&1 </dev/null & echo $! >{pid}.new; mv {pid}.new {pid}")
@@ -247,18 +257,18 @@ class Session:
             raise AssertionError("the shell of the page has ended") from None
 
     def _logs(self):
-        return "".join(f"\n--- log\n{log.read_text(errors='replace')[-4000:]}" for _, log in self.background if log.exists())
+        return "".join(f"\n--- log\n{log.read_text(errors='replace')[-4000:]}" for _, _, log in self.background if log.exists())
+
+    def query(self, block):
+        """Asks the audit log."""
+        database = self.folder / "state/audit.sqlite"
+        with contextlib.closing(sqlite3.connect(f"file:{database}?mode=ro", uri=True)) as connection:
+            rows = connection.execute(block.text).fetchall()
+        assert rows, f"{block.place}: no rows\n{block.text}"
 
     def end(self):
         """Ends what runs in the background, and the shell. Says which process did not end well."""
-        failures = []
-        for pid, log in self.background:
-            if not pid.exists() or self.shell.poll() is not None:
-                continue
-            number = int(pid.read_text(encoding="ascii"))
-            code = self._shell(f"kill -TERM {number} 2>/dev/null; wait {number}", is_strict=False)
-            if code not in (0, 143):
-                failures.append(f"ended with {code}\n{log.read_text(errors='replace')[-4000:]}")
+        failures = self._end_background()
         self.shell.stdin.close()
         try:
             self.shell.wait(10)
@@ -267,14 +277,28 @@ class Session:
             self.shell.wait()
         return failures
 
+    def _end_background(self, command=None):
+        """All, or those that run this command."""
+        failures = []
+        for each in [each for each in self.background if command in (None, each[0])]:
+            self.background.remove(each)
+            text, pid, log = each
+            if not pid.exists() or self.shell.poll() is not None:
+                continue
+            number = int(pid.read_text(encoding="ascii"))
+            code = self._shell(f"kill -TERM {number} 2>/dev/null; wait {number}", is_strict=False)
+            if code not in (0, 128 + signal.SIGTERM):
+                failures.append(f"{text} ended with {code}\n{log.read_text(errors='replace')[-4000:]}")
+        return failures
 
-def run_page(page, folder, text=None, environment=None):
-    """Runs a page from its first block to its last one."""
-    session = Session(folder, environment)
+
+def run_page(page, folder, text=None, setup=""):
+    """Runs a page from its first block to its last one, after the blocks of another text."""
+    session = Session(folder)
     checks = folder / "checks"
     checks.mkdir()
     try:
-        for block in blocks(page, text):
+        for block in blocks(f"setup of {page}", setup) + blocks(page, text):
             if block.is_skipped:
                 continue
             if "file" in block.options and block.language != "swift":
@@ -283,6 +307,8 @@ def run_page(page, folder, text=None, environment=None):
                 session.run(block)
             elif block.language == "text" and "output" in block.options:
                 session.expect(block)
+            elif block.language == "sql":
+                session.query(block)
             elif block.language == "yaml":
                 refused = check(block, checks)
                 assert refused is None, refused
@@ -308,8 +334,31 @@ def prose(text):
                 yield len(words), sentence.strip()
 
 
+def cells(text):
+    """The cells of the tables of a page, with the number of their words."""
+    for line in re.findall(r"^\|.*$", text, re.MULTILINE):
+        for cell in re.split(r"(?<!\\)\|", line.strip("|")):
+            yield sum(count for count, _ in prose(cell)), cell.strip()
+
+
 def _parts(line):
     """A row of a table, cell by cell; an item of a list on its own."""
     if line.startswith("|"):
         return "\n\n" + re.sub(r"(?<!\\)\|", "\n\n", line) + "\n\n"
     return "\n\n" + line
+
+
+def links(page):
+    """The links of a page to files of the repository, as they stand there."""
+    text = re.sub(r"^ *```.*?^ *```$", "", (ROOT / page).read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+    return [link for link in re.findall(r"\]\(([^()\s]+)\)", text) if "://" not in link and not link.startswith("mailto:")]
+
+
+def leads_somewhere(page, link):
+    """The file is there, and the heading behind `#`, as GitHub names headings."""
+    path, _, anchor = link.partition("#")
+    file = (ROOT / page).parent / path if path else ROOT / page
+    if not file.exists() or not anchor:
+        return file.exists()
+    headings = re.findall(r"^#+ (.*)$", file.read_text(encoding="utf-8"), re.MULTILINE)
+    return anchor in {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}

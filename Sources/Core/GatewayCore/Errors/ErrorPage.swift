@@ -9,7 +9,7 @@ package enum ErrorPage {
         | code in | what it is |
         |---|---|
         | an answer | the gateway answered by itself: `code` in the problem document, and the end of `type` |
-        | the audit log | `error_code`: the code of the answer, the reason of a failed request, or what an authority said |
+        | the audit log | `error_code`: of the answer, of the failed request, or of the authority |
         | the log | the same codes, with the request's ID where a request failed |
         | metrics | labels of `gateway_problems_total` and `gateway_requests_failed_total` |
 

@@ -45,7 +45,7 @@ extension ProblemKind {
             ErrorAdvice(
                 "The request has no token of access.clients, or a wrong one.",
                 .client,
-                "Send the client token as Authorization: Bearer, or in the field Gateway-Authorization.",
+                "Send the client token as Authorization: Bearer, or as Proxy-Authorization: Bearer.",
                 "authgateway config explain access.clients"
             )
         case .proxyAuthRequired:
