@@ -98,7 +98,8 @@ def test_fmt_changes_the_looks_and_nothing_else(tmp_path):
     text += "        auth: none\n\n\n"
     file = write(tmp_path, text)
     checked = command("fmt", "--check", cwd=tmp_path)
-    assert checked.returncode == 1 and "\n-version:   1\n+version: 1\n" in checked.stdout, checked
+    assert checked.returncode == 1 and checked.stdout.startswith("--- gateway.yaml\n+++ "), checked
+    assert "\n-version:   1\n" in checked.stdout and "\n+version: 1\n" in checked.stdout, checked
     assert file.read_text() == text
     result = command("fmt", cwd=tmp_path)
     assert (result.returncode, result.stdout) == (0, "Formatted gateway.yaml.\n"), result
