@@ -23,7 +23,7 @@ package enum PlanDecoder {
         let expansion = PresetExpansion.expand(document, with: presets, secrets: secrets)
         let earlier = earlier + expansion.diagnostics
         let context = ConfigContext(document: expansion.document, secrets: secrets)
-        let plan = ConfigFields(document.root, path: .root, context: context).flatMap { root($0, catalog) }
+        let plan = ConfigFields(expansion.document.root, path: .root, context: context).flatMap { root($0, catalog) }
         let found = earlier.prefix(1000)
         let new = context.diagnostics.filter { diagnostic in !found.contains { diagnostic.isSaid(by: $0) } }
         let all = (earlier + new).inFileOrder
