@@ -138,8 +138,14 @@ build_release() {
     profile=$(release_profile "$variant")
     optimized_release "$variant" "$profile" --product "$product"
     built=$(scratch "$variant")/release/$product
-    [ "$product" != authgateway ] || stamp_release "$built" "${profile:+profile}"
+    if [ "$product" = authgateway ]; then
+        # In a copy: the build system would link a product anew that another has changed.
+        mkdir -p .build/release
+        stamp_release "$built" .build/release/stamped "${profile:+profile}"
+        built=.build/release/stamped
+    fi
     strip_release "$built" ".build/release/$product"
+    rm -f .build/release/stamped
     printf '%s/checkouts\n' "$(scratch "$variant")" >.build/release/checkouts
 }
 
@@ -222,12 +228,16 @@ identify() {
     rm -f "$note"
 }
 
-# `stamp_release PROGRAM [profile]` writes what `authgateway version --json` prints into the program: commit, date, toolchain.
+# `stamp_release BUILT COPY [profile]` copies the program and writes what `authgateway version --json` prints into the copy: commit,
+# date, toolchain.
 stamp_release() {
-    local program=$1 profile=false tool record commit seconds target
+    local built=$1 copy=$2 profile=false tool record commit seconds target
     tool=$(toolchain_folder)/llvm-objcopy
-    [ "$(uname)" = Linux ] && [ -x "$tool" ] || return 0
-    [ -z "${2:-}" ] || profile=true
+    if [ "$(uname)" != Linux ] || [ ! -x "$tool" ]; then
+        cp "$built" "$copy"
+        return
+    fi
+    [ -z "${3:-}" ] || profile=true
     read -r commit seconds <<<"$(source_commit)"
     target=$(swiftc -print-target-info | sed -n 's/.*"unversionedTriple": "\(.*\)".*/\1/p')
     record=$(mktemp)
@@ -236,9 +246,8 @@ stamp_release() {
         "${commit:+"\"commit\":\"$commit\",\"commit_date\":\"$(utc "$seconds")\","}" "$(toolchain_name)" "$target" "$profile" >"$record"
     [ "$(wc -c <"$record")" -lt 1024 ] || fail "the record of the build is too long for its place in the program"
     truncate -s 1024 "$record"
-    "$tool" --update-section ".authgateway_build=$record" "$program" "$program.stamped"
+    "$tool" --update-section ".authgateway_build=$record" "$built" "$copy"
     rm -f "$record"
-    mv -f "$program.stamped" "$program"
 }
 
 # Prints the commit of the sources and its time in seconds: from git, or from what `git archive` wrote into packaging/commit. A commit

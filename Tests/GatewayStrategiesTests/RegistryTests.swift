@@ -85,7 +85,9 @@ struct RegistryTests {
                 == ["realm_hosts: expected hosts such as auth.docker.io or auth.example.com:8443"]
         )
         #expect(
-            try problems("registry", ["realm_hosts": ["a.example"], "username": "me"]) == ["missing key \"password\""]
+            try problems("registry", ["realm_hosts": ["a.example"], "username": "me"]) == [
+                "username and password belong together; one of them is missing"
+            ]
         )
         #expect(
             try problems("registry", ["realm_hosts": ["a.example"], "username": "a:b", "password": "p"])

@@ -1,11 +1,12 @@
 """Golden files of what leaves the gateway for a preset (acceptance/presets/wire), and a server that refuses anything else.
 
-A file has the parameters (`with`) and variables (`environment`, `programs`) of the preset, its `login` where a person has to log in, and
+A file has the parameters (`with`), variables (`environment`), `files` and `programs` of the preset, its `login` where a person has to log in, and
 `exchanges`: what a client sends to a route, and the requests that leave the gateway for it, in order. A value of `any` is not compared.
 """
 
 import base64
 import dataclasses
+import datetime
 import hashlib
 import http.server
 import json
@@ -16,6 +17,7 @@ import time
 import urllib.parse
 
 import yaml
+from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa, utils
 
@@ -34,6 +36,7 @@ class Golden:
         content = yaml.safe_load(path.read_text(encoding="utf-8"))
         self.parameters = content.get("with", {})
         self.environment = content.get("environment", {})
+        self.files = content.get("files", {})
         self.programs = content.get("programs", {})
         self.login = content.get("login")
         self.exchanges = content["exchanges"]
@@ -72,8 +75,12 @@ def presets():
 
 
 class Keys:
-    """A key pair of each kind. In a golden file's environment, PRIVATE KEY and PRIVATE KEY P-256 stand for the private ones, and in
-    its claims FINGERPRINT for the digest of the public RSA key, as Snowflake writes it."""
+    """A key pair of each kind, and a certificate. In golden files these words stand for them:
+
+    - PRIVATE KEY, PRIVATE KEY P-256 and CERTIFICATE (of the first) for their text in PEM,
+    - FINGERPRINT for the digest of the public RSA key, as Snowflake writes it,
+    - THUMBPRINT for the digest of the certificate (RFC 7515 section 4.1.8).
+    """
 
     def __init__(self):
         self.rsa = rsa.generate_private_key(65537, 2048)
@@ -82,12 +89,24 @@ class Keys:
         self.texts = {name: key.private_bytes(*form).decode() for name, key in (("PRIVATE KEY", self.rsa), ("PRIVATE KEY P-256", self.ec))}
 
         public = self.rsa.public_key().public_bytes(serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo)
-        self.fingerprint = "SHA256:" + base64.b64encode(hashlib.sha256(public).digest()).decode()
+        certificate = self_signed(self.rsa)
+        self.texts["CERTIFICATE"] = certificate.public_bytes(serialization.Encoding.PEM).decode()
+        self.words = {
+            "FINGERPRINT": "SHA256:" + base64.b64encode(hashlib.sha256(public).digest()).decode(),
+            "THUMBPRINT": base64.urlsafe_b64encode(certificate.fingerprint(hashes.SHA256())).decode().rstrip("="),
+        }
 
     def fill(self, value):
         if isinstance(value, dict):
             return {name: self.fill(own) for name, own in value.items()}
         return self.texts.get(value, value)
+
+    def spelt(self, value):
+        """A claim or a member of a header with the digests in it."""
+        if isinstance(value, str):
+            for word, digest in self.words.items():
+                value = value.replace(word, digest)
+        return value
 
     def environment(self, value):
         filled = self.fill(value)
@@ -101,7 +120,17 @@ class Keys:
             raw = utils.encode_dss_signature(int.from_bytes(raw[:half], "big"), int.from_bytes(raw[half:], "big"))
             self.ec.public_key().verify(raw, signed.encode(), ec.ECDSA(hashes.SHA256()))
         else:
-            self.rsa.public_key().verify(raw, signed.encode(), padding.PKCS1v15(), hashes.SHA256())
+            salted = padding.PSS(padding.MGF1(hashes.SHA256()), 32)
+            form = salted if algorithm == "PS256" else padding.PKCS1v15()
+            self.rsa.public_key().verify(raw, signed.encode(), form, hashes.SHA256())
+
+
+def self_signed(key):
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "golden")])
+    now = datetime.datetime.now(datetime.timezone.utc)
+    builder = x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
+    builder = builder.not_valid_before(now - datetime.timedelta(days=1)).not_valid_after(now + datetime.timedelta(days=90))
+    return builder.sign(key, hashes.SHA256())
 
 
 def decoded(part):
@@ -156,15 +185,14 @@ class Comparison:
 
     def token(self, what, expected, found):
         header, claims = (json.loads(decoded(part)) for part in found.split(".")[:2])
-        self.equal(f"the header of {what}", expected["header"], header)
+        self.equal(f"the header of {what}", {name: self.keys.spelt(value) for name, value in expected["header"].items()}, header)
         self.equal(f"the names of claims of {what}", sorted(expected["claims"]), sorted(claims))
         for name, value in expected["claims"].items():
             self.claim(f"{name} of {what}", value, claims.get(name))
         self.keys.verify(found, header["alg"])
 
     def claim(self, what, expected, found):
-        if isinstance(expected, str):
-            expected = expected.replace("FINGERPRINT", self.keys.fingerprint)
+        expected = self.keys.spelt(expected)
         if str(expected).startswith("now"):
             off = int(str(expected)[3:] or 0)
             if not isinstance(found, int) or abs(found - time.time() - off) > 10:
@@ -248,11 +276,10 @@ class ServiceDouble:
                 return 400, {}, {}
             return step.get("status", 200), step.get("fields", {}), step.get("answer", {})
 
-    def check(self):
-        """Fails unless exactly what was announced has arrived."""
+    def problems(self):
+        """Empty when exactly what was announced has arrived."""
         with self.lock:
-            missing = [f"{step['request']} did not arrive" for step in self.announced]
-            assert self.failures + missing == []
+            return self.failures + [f"{step['request']} did not arrive" for step in self.announced]
 
     def stop(self):
         for server in self.servers:

@@ -19,12 +19,40 @@ A preset is a service that the gateway knows by name: its hosts, how it authenti
 `acceptance/harness/preset_page.py` from `authgateway presets --json`.
 
 ```sh
-authgateway presets show github
-authgateway add github
+authgateway presets show gitlab
+authgateway add gitlab
 ```
 
-In a configuration, `preset: NAME` in a credential or a route stands for the keys of the preset
-([configuration.md](configuration.md)). What the configuration says itself takes their place.
+`add` writes entries such as these:
+
+```yaml
+version: 1
+credentials:
+  gitlab:
+    preset: gitlab
+    value: {file: gitlab.token}          # in the place of the variable that the preset reads
+  buildkite:
+    preset: buildkite
+routes:
+  gitlab:
+    preset: gitlab
+    with: {host: gitlab.example.com}     # a parameter of the preset
+    auth: gitlab
+  buildkite:
+    preset: buildkite                    # its first route
+    auth: buildkite
+  buildkite-graphql:
+    preset: buildkite/graphql            # another one
+    auth: buildkite
+  stripe:
+    preset: stripe                       # without auth: the credential of the preset, too
+```
+
+- What the configuration says itself takes the place of what the preset says.
+- `presets show NAME` lists the variables, the parameters and the routes of a preset.
+- `presets: FOLDER` names a folder with presets of your own, `*.yaml`. They replace built-in ones of the same name. The files in
+  `Sources/App/CPresets/presets` show how a preset is written.
+- `doctor`, `add` and `check --acquire` send the `whoami` request of a route, which shows whose credential it is.
 
 The last column says when the documentation of the service was read for the preset. `unverified` means that the preset was written from
 what its author knew of the service. Either way a test compares what leaves the gateway with a file in `acceptance/presets/wire`.

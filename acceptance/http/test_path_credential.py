@@ -56,7 +56,7 @@ def test_an_upstream_of_http2_gets_the_same(make_http2_origin, start_gateway):
     origin = make_http2_origin()
     gateway = start_gateway(route(origin, protocol="http2"), environment=VARIABLES)
     assert ask(gateway).status == 200
-    assert [stream.path for stream in origin.streams] == [PATH + "/getMe"]
+    assert [stream.path for stream in origin.requests] == [PATH + "/getMe"]
 
 
 LINKS = {

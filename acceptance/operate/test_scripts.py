@@ -74,3 +74,25 @@ def test_a_cache_is_a_folder_of_its_own(checkout, cache, words):
     done = run(checkout, "test", AUTHGATEWAY_CACHE=cache.format(other=other, open=writable))
     assert done.returncode == 1 and words in done.stderr, done.stderr
     assert (other / "debian/rules").read_text(encoding="utf-8") == "mine"
+
+
+def commit_of(folder, cache):
+    """What the scripts in that folder take for the commit of the sources, and its time."""
+    command = ["bash", "-c", "source scripts/lib.sh; source_commit"]
+    environment = os.environ | {"AUTHGATEWAY_CACHE": str(cache)}
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=60, check=True).stdout
+
+
+def test_the_sources_know_their_commit_with_and_without_git(tmp_path):
+    def git(*words, **options):
+        return subprocess.run(["git", *words], check=True, capture_output=True, timeout=60, **options).stdout
+
+    expected = git("log", "-1", "--format=%H %ct", cwd=ROOT).decode()
+    clone, archive = tmp_path / "clone", tmp_path / "archive"
+    git("clone", "--quiet", str(ROOT), str(clone))
+    assert commit_of(clone, tmp_path / "cache") == expected
+    (clone / "README.md").write_text("changed", encoding="utf-8")
+    assert commit_of(clone, tmp_path / "cache") == expected.replace(" ", "-modified ")
+    archive.mkdir()
+    subprocess.run(["tar", "-x", "-C", archive], input=git("archive", "HEAD", cwd=ROOT), check=True, timeout=60)
+    assert commit_of(archive, tmp_path / "cache") == expected

@@ -114,6 +114,9 @@ def gateway(services, start_through, make_module_gateway, programs, keys):
             value = keys.environment(value)
             assert environment.setdefault(name, value) == value, f"{name} has two values"
     gateway = make_module_gateway(config, environment=environment)
+    for golden in GOLDENS:
+        for name, content in golden.files.items():
+            (gateway.folder / name).write_text(keys.fill(content))
     gateway.wrapper = start_through
     return gateway.start()
 
@@ -128,8 +131,13 @@ def test_nothing_else_leaves_the_gateway(golden, gateway, services):
         dummies = {name: DUMMY for name in exchange["wire"][-1]["headers"]}
         url = f"{gateway.url}/{golden.route(exchange)}{path}"
         answer = requests.request(method, url, headers=dummies, timeout=20)
-        services.check()
+        expect_no(services.problems(), answer.text)
         assert answer.status_code == 200, answer.text
+
+
+def expect_no(problems, answer):
+    # In the message each of them is whole.
+    assert not problems, "\n".join([*problems, answer])
 
 
 def log_in(golden, gateway, services):
@@ -145,5 +153,5 @@ def log_in(golden, gateway, services):
     else:
         requests.get(login.redirect, params={"code": "code-1", "state": found["state"]}, timeout=20)
         ended = login.end()
-    services.check()
+    expect_no(services.problems(), str(ended))
     assert ended[0] == 0, ended

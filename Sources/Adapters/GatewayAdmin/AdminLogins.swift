@@ -47,6 +47,7 @@ struct AdminLogins: Sendable {
         let wanted = try await body(request)
         var order = LoginOrder(credential: wanted["credential"]?.string ?? "")
         if case .bool(let isManual)? = wanted["manual"] { order.isManual = isManual }
+        if case .bool(let isDevice)? = wanted["device"] { order.isDevice = isDevice }
         if case .number(let seconds)? = wanted["timeout_seconds"], seconds > 0, seconds < 1e6 {
             order.timeout = .milliseconds(Int64(seconds * 1000))
         }

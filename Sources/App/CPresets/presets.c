@@ -48,6 +48,8 @@ static const unsigned char presets[] = {
     ,
 #embed "presets/discord.yaml"
     ,
+#embed "presets/docker-hub.yaml"
+    ,
 #embed "presets/dropbox.yaml"
     ,
 #embed "presets/duke.yaml"
@@ -61,6 +63,8 @@ static const unsigned char presets[] = {
 #embed "presets/fly.yaml"
     ,
 #embed "presets/gemini.yaml"
+    ,
+#embed "presets/ghcr.yaml"
     ,
 #embed "presets/gitea.yaml"
     ,
@@ -141,6 +145,8 @@ static const unsigned char presets[] = {
 #embed "presets/postmark.yaml"
     ,
 #embed "presets/pypi.yaml"
+    ,
+#embed "presets/quay.yaml"
     ,
 #embed "presets/railway.yaml"
     ,

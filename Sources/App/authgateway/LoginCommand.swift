@@ -9,6 +9,7 @@ struct LoginCommand: AsyncParsableCommand {
             Examples:
               authgateway login box            open a browser, wait for it to come back
               authgateway login box --manual   over SSH: paste the address of the last page
+              authgateway login box --device   type a short code on a page, on any device
 
             Goes through the running gateway; without one the token is put into the token
             store. What is pasted is read from standard input and is not shown. Exit code
@@ -22,10 +23,18 @@ struct LoginCommand: AsyncParsableCommand {
     @Flag(help: "Wait for a paste instead of a browser of this machine.")
     var manual = false
 
+    @Flag(help: "Log in on another device (RFC 8628); the credential needs device_authorization_url.")
+    var device = false
+
     @Flag(help: "Only print the address.")
     var noBrowser = false
 
-    @Option(help: ArgumentHelp("How long to wait, such as 5m (the default).", valueName: "duration"))
+    @Option(
+        help: ArgumentHelp(
+            "How long to wait, such as 5m (the default; for --device as long as the code is valid).",
+            valueName: "duration"
+        )
+    )
     var timeout: String?
 
     @OptionGroup var config: ConfigOption
@@ -34,6 +43,9 @@ struct LoginCommand: AsyncParsableCommand {
     var others: [String] = []
 
     func validate() throws {
+        guard !device || !manual else {
+            throw ValidationError("--device and --manual are two ways to log in: choose one.")
+        }
         guard others.isEmpty else {
             throw ValidationError(
                 "What the browser ended on is not given as an argument, where other users and the shell's history see it."
@@ -47,7 +59,8 @@ struct LoginCommand: AsyncParsableCommand {
             configuration: config.runningPath(),
             credential: name,
             isManual: manual,
-            opensBrowser: !manual && !noBrowser && Console.isErrorTerminal,
+            isDevice: device,
+            opensBrowser: !manual && !device && !noBrowser && Console.isErrorTerminal,
             timeout: timeout
         )
         Console.write(try await login.run())

@@ -28,6 +28,13 @@ extension TokenFailure {
             let detail = "The token request of \(credential) cannot be written as HTTP: does a value hold a line break?"
             self.init(.terminal, problem: GatewayProblem(.credentialMisconfigured, detail))
             return
+        case .unreadableFile:
+            let detail = "The assertion of \(credential) cannot be read: \(failure.file ?? "a file is not there")."
+            self.init(
+                .transient(retryAfter: nil),
+                problem: GatewayProblem(.tokenTemporarilyUnavailable, detail)
+            )
+            return
         }
         let problem = GatewayProblem(kind, detail, hopError: failure.reason.hopError, nextHop: request.nextHop)
         self.init(.transient(retryAfter: nil), problem: problem)
@@ -74,7 +81,7 @@ extension TokenTransportFailure.Reason {
         case .responseTimeout: .responseTimeout
         case .connectionLost: .connectionTerminated
         case .answerTooLarge, .invalidAnswer: .protocolError
-        case .unsendable: nil
+        case .unsendable, .unreadableFile: nil
         }
     }
 }

@@ -98,3 +98,13 @@ struct YAMLScalarTests {
         #expect(YAMLScalar.text(text) == expected)
     }
 }
+
+@Suite("Lines that go on with a secret", .timeLimit(.minutes(5)))
+struct SecretContinuationTests {
+    @Test func bothWaysToFindThemAgree() {
+        let lines = ["password: |", "  hunter2", "", "  hunter3", "name: a", "  b", "token:", "  c"]
+        let found = SecretMask.continuations(in: lines)
+        #expect(found == lines.indices.map { SecretMask.continuesSecret($0, in: lines) })
+        #expect(found == [false, true, true, true, false, false, false, true])
+    }
+}

@@ -153,7 +153,8 @@ struct ImportTests {
         let service = ImportedService(upstream: "https://a.example.com", login: login)
         let entries = ImportedEntries.make([service, service], taken: ["example"], folder: "./state/imported")
         #expect(entries.map(\.name) == ["example-2", "example-3"])
-        #expect(!entries.flatMap { $0.credential + $0.route }.joined().contains("hunter2"))
+        let lines: [String] = entries.flatMap { $0.credential + $0.route }
+        #expect(!lines.joined().contains("hunter2"))
         #expect(entries[0].credential.contains("username: \"a$$b\""))
         #expect(entries[0].secretFile == .init(name: "example-2", secret: Secret("hunter2")))
     }

@@ -13,12 +13,15 @@ package struct LoginOperation: Sendable {
         configuration: String,
         credential: String,
         isManual: Bool,
+        isDevice: Bool = false,
         opensBrowser: Bool,
         timeout: String?
     ) throws(CommandFailure) {
         self.configuration = configuration
         self.opensBrowser = opensBrowser
-        var order = LoginOrder(credential: credential, isManual: isManual)
+        var order = LoginOrder(credential: credential, isManual: isManual, isDevice: isDevice)
+        // The authority says how long its code is valid.
+        if isDevice { order.timeout = LoginOrder.timeouts.upperBound }
         if let timeout {
             guard let duration = ConfigUnits.duration(timeout), LoginOrder.timeouts.contains(duration) else {
                 throw CommandFailure(.usage, "--timeout takes a duration from 1s to 30m, such as 5m")
@@ -74,7 +77,13 @@ package struct LoginOperation: Sendable {
         }
     }
 
+    private static func words(for code: String, of invitation: LoginInvitation) -> String {
+        "Open this address on any device:\n\n  \(LogText.clean(invitation.page))\n\nand type this code there:\n\n  "
+            + "\(LogText.clean(code))\n\nWaiting for it for \(ConfigUnits.text(.seconds(invitation.timeoutSeconds))); Ctrl-C ends it.\n"
+    }
+
     private func show(_ invitation: LoginInvitation) {
+        if let code = invitation.code { return Console.writeError(Self.words(for: code, of: invitation)) }
         var text = "Log in with a browser at this address:\n\n  \(invitation.page)\n\n"
         if invitation.isManual {
             text += "The login ends on an address that begins with \(invitation.redirect)\n"

@@ -17,9 +17,9 @@ actor LoginDesk: LoginControl {
         let logger: Logger
     }
 
-    private let parts: Parts
-    private let events: LoginEvents
-    private var logins = OngoingLogins()
+    let parts: Parts
+    let events: LoginEvents
+    var logins = OngoingLogins()
 
     init(parts: Parts) {
         self.parts = parts
@@ -48,9 +48,12 @@ actor LoginDesk: LoginControl {
             let detail = "Nobody can log in for \(keeper.name): \(keeper.strategy) gets its tokens by itself."
             return .failure(GatewayProblem(.noRoute, detail))
         }
+        if order.isDevice { return await beginOnDevice(order, keeper, flow) }
         await endOthers(of: keeper)
         let isManual = RedirectListener.awaited(for: order, flow.redirect) == nil
-        if let problem = await events.started(of: keeper, isManual: isManual) { return .failure(problem) }
+        if let problem = await events.started(of: keeper, by: isManual ? "paste" : "redirect") {
+            return .failure(problem)
+        }
         let id = Self.randomID()
         let deliver = { @Sendable [weak self] (address: String) async in
             await self?.receive(.redirect(address), for: id) ?? .waiting
@@ -95,7 +98,7 @@ actor LoginDesk: LoginControl {
     }
 
     /// Two logins for one token would end in whichever comes last, and may want the same port.
-    private func endOthers(of keeper: TokenKeeper) async {
+    func endOthers(of keeper: TokenKeeper) async {
         for id in logins.ids {
             // By name, too: a reload may have put another keeper in the old one's place.
             guard let other = logins[id]?.keeper, other.key == keeper.key || other.name == keeper.name else { continue }
@@ -171,7 +174,7 @@ actor LoginDesk: LoginControl {
 
     // MARK: The end
 
-    private func finish(_ id: String, with token: TokenSet) async {
+    func finish(_ id: String, with token: TokenSet) async {
         // Cancelled or replaced during the exchange: its end has been told already.
         guard let login = logins[id], !login.progress.isOver else { return }
         // A reload may have put another keeper in its place, or another token.
@@ -205,7 +208,7 @@ actor LoginDesk: LoginControl {
         await login.listener?.close()
     }
 
-    private func fail(
+    func fail(
         _ id: String,
         _ words: String,
         reason: String,
@@ -227,7 +230,7 @@ actor LoginDesk: LoginControl {
         }
     }
 
-    private static func randomID() -> String {
+    static func randomID() -> String {
         var random = SystemRandomNumberGenerator()
         return Hexadecimal.random(bytes: 16, from: &random)
     }
@@ -235,5 +238,5 @@ actor LoginDesk: LoginControl {
 
 extension GatewayProblem {
     /// With the command that helps, for a person who reads it in a terminal or a browser.
-    fileprivate var words: String { command.map { "\(detail) Run: \($0)" } ?? detail }
+    var words: String { command.map { "\(detail) Run: \($0)" } ?? detail }
 }

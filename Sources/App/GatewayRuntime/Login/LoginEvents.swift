@@ -11,8 +11,8 @@ struct LoginEvents {
 
     /// - Returns: Why the login must not begin: its end could not be recorded either, and a person would have logged in for
     ///   nothing.
-    func started(of keeper: TokenKeeper, isManual: Bool) async -> GatewayProblem? {
-        let event = event(.loginStarted, of: keeper, detail: ["by": isManual ? "paste" : "redirect"])
+    func started(of keeper: TokenKeeper, by way: String) async -> GatewayProblem? {
+        let event = event(.loginStarted, of: keeper, detail: ["by": way])
         guard let error = await record(event), onAuditFailure == .block else { return nil }
         let detail = "Nobody can log in for \(keeper.name) now, because that cannot be recorded: \(error.reason)."
         return GatewayProblem(.auditUnavailable, detail)

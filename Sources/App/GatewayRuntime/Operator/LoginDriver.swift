@@ -18,6 +18,7 @@ struct GatewayLogins: LoginDriver {
     func begin(_ order: LoginOrder) async throws(CommandFailure) -> LoginInvitation {
         let wish: JSONValue = .object([
             "credential": .string(order.credential), "manual": .bool(order.isManual),
+            "device": .bool(order.isDevice),
             "timeout_seconds": .number(Double(order.timeout.wholeMilliseconds) / 1000),
         ])
         return try await client.login("POST", "", body: wish)

@@ -61,7 +61,7 @@ package struct SystemSecretSource: SecretSource {
 
     package func systemdCredential(_ name: String) throws(SecretSourceError) -> Secret {
         guard let folder = variables["CREDENTIALS_DIRECTORY"] else {
-            let advice = "add LoadCredential=\(name):… to the unit"
+            let advice = "add LoadCredential=\(name):… to the unit, or run check with --no-secrets outside of it"
             throw SecretSourceError("CREDENTIALS_DIRECTORY is not set, so systemd passes no credentials; \(advice)")
         }
         guard !name.contains("/"), name != ".", name != ".." else {

@@ -106,6 +106,9 @@ package protocol TokenGrant: Sendable {
     /// How a person gets a first token, or the next one when no renewal is possible; nil when no login exists.
     var login: (any LoginFlow)? { get }
 
+    /// How a person logs in on another device; nil when the authority offers no way.
+    var deviceLogin: (any DeviceLoginFlow)? { get }
+
     /// Whether ``seed(at:)`` is to be renewed as soon as it is read, to see that it can be.
     var renewsSeed: Bool { get }
 
@@ -115,6 +118,7 @@ package protocol TokenGrant: Sendable {
 
 extension TokenGrant {
     package var login: (any LoginFlow)? { nil }
+    package var deviceLogin: (any DeviceLoginFlow)? { nil }
     package var renewsSeed: Bool { false }
     package var renewsAhead: Bool { true }
     package func sendsRefreshToken(in attempt: GrantAttempt) -> Bool { rotatesRefreshToken }

@@ -4,6 +4,8 @@ package struct ConfigurationDifference: Sendable {
     package struct Side: Sendable {
         let lines: [String]
         let hidden: [Int: [SourceSpan]]
+        /// The line has no key of its own, and the value of the line above it may be a secret.
+        private let continuesSecret: [Bool]
 
         /// - Parameters:
         ///   - lines: As the parser counts them.
@@ -11,12 +13,13 @@ package struct ConfigurationDifference: Sendable {
         ///   - file: The index that those of them carry that are of this file.
         package init(_ lines: [String], hiding hidden: Set<SourceSpan> = [], file: Int = 0) {
             self.lines = lines
+            continuesSecret = SecretMask.continuations(in: lines)
             self.hidden = Dictionary(grouping: hidden.filter { $0.file == file }, by: \.line)
         }
 
         func shown(_ index: Int) -> String {
             let line = lines[index]
-            var masked = SecretMask.ranges(in: line, continuing: SecretMask.continuesSecret(index, in: lines))
+            var masked = SecretMask.ranges(in: line, continuing: continuesSecret[index])
             for span in hidden[index + 1] ?? [] { masked.append((span.column - 1)..<(span.column - 1 + span.length)) }
             return SourceLine(line, hiding: masked).text
         }

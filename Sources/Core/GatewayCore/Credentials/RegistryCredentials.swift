@@ -64,7 +64,7 @@ package final class RegistryCredentialSource: ChallengeAnswering {
 
     package var name: String { tokens.name }
     package var strategy: String { tokens.strategy }
-    package var grantKey: CredentialKey? { tokens.grantKey }
+    package var grantKey: CredentialKey? { known?.grantKey ?? tokens.grantKey }
     /// Also before the registry has asked: a body is held, because the response may be the challenge.
     package var isRenewable: Bool { true }
     package var rejections: RejectionRecord? { known?.rejections }

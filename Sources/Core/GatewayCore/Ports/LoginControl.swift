@@ -16,14 +16,22 @@ package struct LoginOrder: Hashable, Sendable {
     package var credential: String
     /// The answer is pasted, although a listener could wait for it.
     package var isManual: Bool
+    /// The person logs in on another device (RFC 8628).
+    package var isDevice: Bool
     package var timeout: Duration
 
     package static let timeouts: ClosedRange<Duration> = .seconds(1) ... .seconds(1800)
     package static let defaultTimeout: Duration = .seconds(300)
 
-    package init(credential: String, isManual: Bool = false, timeout: Duration = Self.defaultTimeout) {
+    package init(
+        credential: String,
+        isManual: Bool = false,
+        isDevice: Bool = false,
+        timeout: Duration = Self.defaultTimeout
+    ) {
         self.credential = credential
         self.isManual = isManual
+        self.isDevice = isDevice
         self.timeout = timeout
     }
 }
@@ -41,6 +49,8 @@ package struct LoginInvitation: Hashable, Sendable, Codable {
     /// Where the browser is sent; with a listener there when `isManual` is false.
     package var redirect: String
     package var isManual: Bool
+    /// What the person types on the page; nil for a login with a browser.
+    package var code: String?
     package var timeoutSeconds: Int
 
     package init(
@@ -50,6 +60,7 @@ package struct LoginInvitation: Hashable, Sendable, Codable {
         start: String?,
         redirect: String,
         isManual: Bool,
+        code: String? = nil,
         timeoutSeconds: Int
     ) {
         self.id = id
@@ -58,6 +69,7 @@ package struct LoginInvitation: Hashable, Sendable, Codable {
         self.start = start
         self.redirect = redirect
         self.isManual = isManual
+        self.code = code
         self.timeoutSeconds = timeoutSeconds
     }
 }

@@ -30,13 +30,28 @@ enum SecretMask {
         keys(in: Array(line.unicodeScalars.prefix(4000))).last.map { isSensitive($0.name) }
     }
 
+    /// How many lines below its key a secret is looked for.
+    private static let maximumContinued = 200
+
     /// A line without a key belongs to the value above it; when that is a secret, so is the line.
     static func continuesSecret(_ index: Int, in lines: [String]) -> Bool {
         guard opensSecret(lines[index]) == nil else { return false }
-        for line in lines[..<index].reversed().prefix(200) {
+        for line in lines[..<index].reversed().prefix(maximumContinued) {
             if let isSecret = opensSecret(line) { return isSecret }
         }
         return false
+    }
+
+    /// The same of every line, in one go.
+    static func continuations(in lines: [String]) -> [Bool] {
+        var last: (index: Int, isSecret: Bool)?
+        return lines.enumerated().map { index, line in
+            if let isSecret = opensSecret(line) {
+                last = (index, isSecret)
+                return false
+            }
+            return last.map { $0.isSecret && index - $0.index <= maximumContinued } ?? false
+        }
     }
 
     static func isSensitive(_ name: String) -> Bool {

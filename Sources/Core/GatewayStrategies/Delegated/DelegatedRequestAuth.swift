@@ -54,6 +54,7 @@ struct DelegatedRequestAuth: Sendable {
         case "header":
             guard let header = own.fields("header") else { return .none }
             defer { header.refuseUnknownKeys() }
+            if header.has("path") { header.error("path", "the token server is sent a header field") }
             return .init(HeaderStrategy(from: header)?.field)
         default:
             guard let jwt = own.fields("jwt") else { return .none }
@@ -140,14 +141,5 @@ private struct DelegatedAssertion {
     func addInputs(to identity: inout GrantIdentity) {
         signer.addInputs(to: &identity)
         claims.addInputs(to: &identity)
-    }
-}
-
-extension ConfigFields {
-    /// Where a mapping with a secret is expected, anything else may be the secret itself.
-    fileprivate func hideUnlessMapping(_ key: String) {
-        guard let node = node(key) else { return }
-        if case .mapping = node.content { return }
-        context.hide(node)
     }
 }

@@ -17,6 +17,8 @@ struct AuthorizationCodeGrant: TokenGrant {
     /// Where the credential stands in the configuration; tells apart credentials that begin without tokens.
     let configPath: String
     let flow: AuthorizationCodeLogin
+    /// Where logins on another device begin.
+    var deviceURL: AuthorityURL?
     let revocation: RevocationEndpoint?
     let seeds: Seeds
 
@@ -24,6 +26,18 @@ struct AuthorizationCodeGrant: TokenGrant {
     let rotatesRefreshToken = true
     var renewsSeed: Bool { seeds.refresh != nil }
     var login: (any LoginFlow)? { flow }
+    var deviceLogin: (any DeviceLoginFlow)? {
+        deviceURL.map { url in
+            DeviceLogin(
+                url: url,
+                tokenURL: flow.tokenURL,
+                client: flow.client,
+                scopes: flow.scopes,
+                parameters: flow.parameters,
+                answers: flow.answers
+            )
+        }
+    }
 
     var identity: GrantIdentity {
         var identity = GrantIdentity(strategy: strategy, subject: nil)
@@ -76,7 +90,7 @@ struct AuthorizationCodeGrant: TokenGrant {
         ClientAuthentication?(flow.client).answerToRevocation(reply, in: attempt, sign: revocation(in:))
     }
 
-    var authorityEndpoints: [AuthorityEndpoint] { [AuthorityEndpoint](flow.tokenURL, revocation?.url) }
+    var authorityEndpoints: [AuthorityEndpoint] { [AuthorityEndpoint](flow.tokenURL, revocation?.url, deviceURL) }
 
     func injection(of token: TokenSet) -> Injection { .bearer(token.access) }
 

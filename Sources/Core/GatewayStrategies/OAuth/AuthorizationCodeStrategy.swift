@@ -10,7 +10,11 @@ struct AuthorizationCodeStrategy: AuthStrategy {
         fields.explain(Self.meanings)
         let errors = fields.context.errorCount
         let authorizeURL = fields.requiredAuthorityURL("authorize_url")
-        let login = OAuthClient(in: fields, own: ["code", "redirect_uri", "code_verifier", "refresh_token"]) {
+        let deviceURL = fields.authorityURL("device_authorization_url")
+        let login = OAuthClient(
+            in: fields,
+            own: ["code", "redirect_uri", "code_verifier", "refresh_token", "device_code"]
+        ) {
             ClientAuthentication(in: fields, tokenURL: $0, allowsPublic: true)
         }
         let browser = AuthorizationCodeLogin.Browser(in: fields)
@@ -38,6 +42,7 @@ struct AuthorizationCodeStrategy: AuthStrategy {
                 parameters: login.parameters,
                 answers: TokenAnswers(errors: .standard, refreshLifetime: refreshLifetime)
             ),
+            deviceURL: deviceURL,
             revocation: login.revocation,
             seeds: seeds
         )

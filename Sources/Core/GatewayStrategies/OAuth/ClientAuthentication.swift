@@ -11,6 +11,8 @@ struct ClientAuthentication: Sendable {
         /// `client_secret_basic`.
         case basic
         case privateKeyJWT = "private_key_jwt"
+        /// A statement that others sign (RFC 7521 §4.2).
+        case assertion
         /// A certificate in the TLS handshake (RFC 8705 §2).
         case tls
         /// A public client: it says who it is and proves nothing (RFC 6749 §2.1).
@@ -29,6 +31,7 @@ struct ClientAuthentication: Sendable {
         case body(Secret)
         case basic(Secret, Encoding)
         case assertion(ClientAssertion)
+        case file(AssertionFile)
         case tls(ClientTLS)
         case none
     }
@@ -58,6 +61,10 @@ struct ClientAuthentication: Sendable {
         if method != .tls, method != nil, fields.has("tls") {
             fields.error("tls", "is for client_auth: tls")
         }
+        if method != .assertion, method != nil, fields.has("assertion") {
+            fields.hideUnlessMapping("assertion")
+            fields.error("assertion", "is for client_auth: assertion")
+        }
         let proof: Proof?
         switch method {
         case .body: proof = fields.requiredSecret("client_secret").map { .body($0) }
@@ -67,6 +74,11 @@ struct ClientAuthentication: Sendable {
                 fields.error("client_secret", "has no place beside client_auth: private_key_jwt")
             }
             proof = ClientAssertion(in: fields, clientID: clientID ?? "", tokenURL: tokenURL).map { .assertion($0) }
+        case .assertion:
+            if fields.has("client_secret") {
+                fields.error("client_secret", "has no place beside client_auth: assertion")
+            }
+            proof = AssertionFile(in: fields).map { .file($0) }
         case .tls: proof = Self.tls(in: fields, tokenURL: tokenURL).map { .tls($0) }
         case ClientAuthentication.Method.none?: proof = Proof.none
         case nil: proof = nil
@@ -116,7 +128,7 @@ struct ClientAuthentication: Sendable {
     var sendsSecret: Bool {
         switch proof {
         case .body, .basic: true
-        case .assertion, .tls, .none: false
+        case .assertion, .file, .tls, .none: false
         }
     }
 
@@ -140,6 +152,10 @@ struct ClientAuthentication: Sendable {
         case .assertion(let assertion):
             form.append(TokenRequest.Parameter("client_id", clientID))
             form += try assertion.parameters(in: attempt)
+        case .file(let file):
+            form.append(TokenRequest.Parameter("client_id", clientID))
+            form.append(TokenRequest.Parameter("client_assertion_type", ClientAssertion.type))
+            request.fileParameters = [TokenRequest.FileParameter("client_assertion", path: file.path)]
         case .tls(let tls):
             form.append(TokenRequest.Parameter("client_id", clientID))
             request.tls = tls
@@ -194,6 +210,9 @@ struct ClientAuthentication: Sendable {
         case .assertion(let assertion):
             identity.add("client_auth", Method.privateKeyJWT.rawValue)
             assertion.addInputs(to: &identity)
+        case .file(let file):
+            identity.add("client_auth", Method.assertion.rawValue)
+            identity.add("assertion.file", file.path)
         case .tls(let tls):
             identity.add("client_auth", Method.tls.rawValue)
             tls.addInputs(to: &identity)
@@ -205,6 +224,7 @@ struct ClientAuthentication: Sendable {
 
 /// `private_key_jwt`: the client signs a statement about itself (RFC 7523 §2.2, §3).
 private struct ClientAssertion {
+    static let type = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
     static let lifetime: Duration = .seconds(60)
 
     let signer: JWTSigner
@@ -240,10 +260,7 @@ private struct ClientAssertion {
         if signer.certificateThumbprint != nil { claims["nbf"] = .time(now) }
         let assertion = try signer.sign(claims)
         return [
-            TokenRequest.Parameter(
-                "client_assertion_type",
-                "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
-            ),
+            TokenRequest.Parameter("client_assertion_type", Self.type),
             TokenRequest.Parameter("client_assertion", assertion),
         ]
     }

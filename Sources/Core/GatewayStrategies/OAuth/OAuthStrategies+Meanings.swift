@@ -23,6 +23,10 @@ extension AuthorizationCodeStrategy {
                 default: "{}",
                 example: "prompt: consent\naudience: https://api.example.com"
             ),
+            "device_authorization_url": KeyMeaning(
+                "Where a login on another device begins (RFC 8628), for login --device.",
+                example: "https://id.example.com/oauth2/device"
+            ),
             "issuer": KeyMeaning(
                 "The issuer that the answer to a login must name (RFC 9207).",
                 example: "https://id.example.com"
@@ -45,6 +49,7 @@ extension JWTBearerStrategy {
         "client_auth",
         "client_auth_encoding",
         "tls",
+        "assertion",
         "passphrase",
         "key_id",
         "algorithm"

@@ -39,7 +39,11 @@ struct RegistryAccount: Hashable {
     let password: Secret
 
     init?(in fields: ConfigFields) {
-        guard fields.has("username") || fields.has("password") else { return nil }
+        let given = ["username", "password"].filter(fields.has)
+        guard given.count == 2 else {
+            if !given.isEmpty { fields.error("username and password belong together; one of them is missing") }
+            return nil
+        }
         let username = fields.requiredString("username")
         let password = fields.requiredSecret("password")
         if let username, username.contains(":") {

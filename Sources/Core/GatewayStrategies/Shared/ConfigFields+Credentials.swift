@@ -15,6 +15,13 @@ extension ConfigFields {
         return token
     }
 
+    /// Where a mapping with a secret is expected, anything else may be the secret itself.
+    func hideUnlessMapping(_ key: String) {
+        guard let node = node(key) else { return }
+        if case .mapping = node.content { return }
+        context.hide(node)
+    }
+
     /// The text of a file whose path stands here, or of a secret such as `{env: NAME}`.
     func fileOrSecret(_ key: String) -> Secret? {
         guard case .scalar? = node(key)?.content else { return requiredSecretText(key) }

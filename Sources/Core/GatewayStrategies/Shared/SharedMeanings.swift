@@ -34,6 +34,10 @@ enum SharedMeanings {
             "The certificate of the private key, in PEM. Its digest is sent as x5t#S256, as Microsoft Entra wants it.",
             example: "client.pem"
         ),
+        "assertion": KeyMeaning(
+            "A statement that another program keeps in a file, for client_auth: assertion (RFC 7521).",
+            example: "{file: /var/run/secrets/tokens/federation}"
+        ),
         "tls": KeyMeaning(
             "What the client shows the authority in the TLS handshake, for client_auth: tls (RFC 8705).",
             example: "certificate: client.pem\nprivate_key: {file: client-key.pem}"
@@ -103,6 +107,13 @@ enum SharedMeanings {
     ]
 
     // MARK: Below a key
+
+    static let assertion: [String: KeyMeaning] = [
+        "file": KeyMeaning(
+            "The file with the assertion. It is read for each request for a token.",
+            example: "/var/run/secrets/tokens/federation"
+        )
+    ]
 
     static let clientTLS: [String: KeyMeaning] = [
         "certificate": KeyMeaning("The gateway's certificate, in PEM, with its intermediates.", example: "client.pem"),

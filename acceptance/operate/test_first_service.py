@@ -1,0 +1,272 @@
+"""`init`, `add` and `presets`: from an empty folder to a service that answers with one's own credential."""
+
+import json
+import stat
+
+import pytest
+import requests
+from harness import processes
+from harness.configs import CANARY
+from harness.gateway import command
+from harness.origin import RecordingOrigin, response
+
+#: A preset of one's own: the real ones lead to hosts that no test may call.
+PRESET = """\
+acme:
+  title: Acme, for tests
+  docs: https://docs.acme.example
+  read: unverified
+  parameters:
+    port: {{what: The port of the service, example: "80"}}
+  secrets:
+    ACME_TOKEN: {{what: A token of Acme, where: "https://acme.example/tokens"}}
+  credential: {{strategy: bearer, token: {{env: ACME_TOKEN}}}}
+  routes:
+    api: {{upstream: "http://127.0.0.1:${{port}}", whoami: {{path: /user, shows: /login}}}}
+    files: {{upstream: "http://127.0.0.1:${{port}}/files"}}
+"""
+
+CONFIG = """\
+version: 1   # The first line stays.
+presets: ./presets
+
+listeners:
+  proxy: [{address: 127.0.0.1:0}]
+  admin: {address: 127.0.0.1:0}
+
+routes:
+  # Nothing to see.
+  open: {upstream: "http://127.0.0.1:9", auth: none}
+"""
+
+
+def answer(request):
+    if request.value("authorization") != f"Bearer {CANARY}":
+        return response(401, b'{"message": "Bad credentials"}')
+    return response(200, b'{"login": "ada"}', "Content-Type: application/json")
+
+
+@pytest.fixture
+def service():
+    origin = RecordingOrigin(answer)
+    yield origin
+    origin.stop()
+
+
+@pytest.fixture
+def port(service):
+    return service.url.rsplit(":", 1)[1]
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "presets").mkdir()
+    (tmp_path / "presets/acme.yaml").write_text(PRESET.format())
+    (tmp_path / "gateway.yaml").write_text(CONFIG)
+    return tmp_path
+
+
+def add(folder, *arguments, **options):
+    return command("add", *arguments, cwd=folder, **{"ACME_TOKEN": None, **options})
+
+
+# add
+
+
+def test_credential_and_routes_are_added_behind_what_is_there(folder, port):
+    result = add(folder, "acme", "--with", f"port={port}")
+    assert result.returncode == 0, result
+    text = (folder / "gateway.yaml").read_text()
+    assert text.startswith(CONFIG.split("routes:")[0]) and "  # Nothing to see.\n  open: {" in text
+    assert f'  acme:\n    preset: acme\n    with: {{port: "{port}"}}\n    token: {{env: ACME_TOKEN}}\n' in text
+    assert f'  acme-files:\n    preset: acme/files\n    with: {{port: "{port}"}}\n    auth: acme\n' in text
+    # What was added is shown, and what is still to be done.
+    assert "\n+  acme-files:\n" in result.stdout
+    assert "Set ACME_TOKEN where the gateway starts: A token of Acme (https://acme.example/tokens).\n" in result.stdout
+    assert command("check", "--no-secrets", cwd=folder).returncode == 0
+
+
+def test_the_service_is_asked_whose_credential_it_is(folder, port, service):
+    result = add(folder, "acme", "--with", f"port={port}", ACME_TOKEN=CANARY)
+    assert result.returncode == 0 and CANARY not in result.stdout + result.stderr, result
+    assert "acme: GET /user: the credential is that of ada.\n" in result.stdout
+    assert service.last.line == "GET /user HTTP/1.1" and service.count() == 1
+    # Nothing is left of the gateway that asked.
+    assert sorted(path.name for path in folder.iterdir()) == ["gateway.yaml", "presets"]
+
+
+def test_a_refused_credential_is_said(folder, port):
+    result = add(folder, "acme", "--with", f"port={port}", ACME_TOKEN="wrong-token")
+    assert "acme: GET /user: the service refuses the credential (401).\n" in result.stdout, result
+
+
+def test_nothing_is_sent_with_no_whoami(folder, port, service):
+    assert add(folder, "acme", "--with", f"port={port}", "--no-whoami", ACME_TOKEN=CANARY).returncode == 0
+    assert service.count() == 0
+
+
+def test_a_dry_run_shows_the_difference_and_writes_nothing(folder, port):
+    result = add(folder, "acme", "--with", f"port={port}", "--dry-run")
+    assert result.returncode == 0 and "\n+  acme:\n" in result.stdout and "Nothing was written." in result.stdout, result
+    assert (folder / "gateway.yaml").read_text() == CONFIG
+
+
+def test_a_pasted_secret_goes_into_a_file_of_its_own(folder, port):
+    result = add(folder, "acme", "box", "--with", f"port={port}", "--secret", "-", input=CANARY + "\n")
+    assert result.returncode == 0 and CANARY not in result.stdout + result.stderr, result
+    file = folder / "state/secrets/box.ACME_TOKEN"
+    assert file.read_text().strip() == CANARY and stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert stat.S_IMODE(file.parent.stat().st_mode) == 0o700
+    text = (folder / "gateway.yaml").read_text()
+    assert CANARY not in text and "token: {file: ./state/secrets/box.ACME_TOKEN}" in text
+    assert "the credential is that of ada" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("source", "written"),
+    [
+        ("env:OTHER", "{env: OTHER}"),
+        ("file:acme.token", "{file: acme.token}"),
+        ("systemd:acme", "{systemd_credential: acme}"),
+        ("ACME_TOKEN=env:OTHER", "{env: OTHER}"),
+    ],
+)
+def test_where_a_secret_comes_from_can_be_said(folder, port, source, written):
+    result = add(folder, "acme", "--with", f"port={port}", "--secret", source, "--no-whoami")
+    assert result.returncode == 0, result
+    assert f"token: {written}\n" in (folder / "gateway.yaml").read_text()
+
+
+MISTAKES = [
+    (["acme"], 2, 'the preset acme needs "port": add --with port=80'),
+    (["acme", "--with", "prt=1"], 2, 'the preset acme has no parameter "prt"; did you mean "port"?'),
+    (["acme", "--with", "port"], 2, "--with is NAME=VALUE"),
+    (["acme", "--with", "port=1", "--secret", CANARY], 2, "--secret is env:NAME, file:PATH, systemd:NAME or - (to paste it)"),
+    (["acme", "--with", "port=1", "--secret", "ACME_TOKN=env:X"], 2, 'no secret "ACME_TOKN"; did you mean "ACME_TOKEN"?'),
+    (["acmee", "--with", "port=1"], 1, 'no preset is named "acmee"; did you mean "acme"?'),
+    (["acme", "open", "--with", "port=1"], 1, 'routes has an entry "open" already; add it under another name'),
+    (["acme", "a/b", "--with", "port=1"], 2, "a name has letters, digits"),
+    (["acme", "--with", "port=not-a-port"], 3, "upstream"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "status", "words"), MISTAKES, ids=[each[2][:40] for each in MISTAKES])
+def test_a_mistake_is_explained_and_nothing_is_changed(folder, arguments, status, words):
+    result = add(folder, *arguments)
+    assert result.returncode == status and words in result.stderr, result
+    assert CANARY not in result.stdout + result.stderr
+    assert (folder / "gateway.yaml").read_text() == CONFIG
+    assert sorted(path.name for path in folder.iterdir()) == ["gateway.yaml", "presets"]
+
+
+def test_a_secret_that_was_pasted_is_not_kept_for_a_configuration_that_is_refused(folder):
+    result = add(folder, "acme", "--with", "port=not-a-port", "--secret", "-", input=CANARY)
+    assert result.returncode == 3, result
+    assert not (folder / "state").exists()
+
+
+def test_without_a_configuration_init_is_named(tmp_path):
+    result = command("add", "github", cwd=tmp_path)
+    assert result.returncode == 3 and "authgateway init" in result.stderr, result
+
+
+def test_a_running_gateway_picks_it_up(make_gateway, service, port):
+    gateway = make_gateway({}, environment={"ACME_TOKEN": CANARY})
+    (gateway.folder / "presets").mkdir()
+    (gateway.folder / "presets/acme.yaml").write_text(PRESET.format())
+    text = CONFIG.replace("127.0.0.1:0", f"127.0.0.1:{gateway.port}", 1)
+    gateway.file.write_text(text.replace("127.0.0.1:0", f"127.0.0.1:{gateway.admin_port}"))
+    gateway.start()
+    result = add(gateway.folder, "acme", "--with", f"port={port}")
+    assert result.returncode == 0 and f"The running gateway (process {gateway.process.pid}) reads it again" in result.stdout
+
+    def is_served():
+        return requests.get(gateway.url + "/acme/user", timeout=5).status_code == 200
+
+    processes.wait_until(is_served, 15, "the new route is served")
+    assert service.last.value("authorization") == f"Bearer {CANARY}"
+
+
+# check --acquire
+
+
+def test_check_acquire_asks_as_well(folder, port):
+    assert add(folder, "acme", "--with", f"port={port}").returncode == 0
+    good = command("check", "--acquire", cwd=folder, ACME_TOKEN=CANARY)
+    assert good.returncode == 0 and "acme: GET /user: the credential is that of ada.\n" in good.stdout, good
+    bad = command("check", "--acquire", cwd=folder, ACME_TOKEN="wrong-token")
+    assert bad.returncode == 1 and "the service refuses the credential (401)" in bad.stdout, bad
+    assert "failed for acme" in bad.stderr
+
+
+# init
+
+
+def test_init_writes_a_configuration_for_the_sandbox(tmp_path):
+    result = command("init", cwd=tmp_path, input="")
+    assert result.returncode == 0 and "\n  authgateway run --sandbox\n" in result.stdout, result
+    again = command("init", cwd=tmp_path, input="")
+    assert again.returncode == 1 and "gateway.yaml is there already; add a service to it" in again.stderr, again
+
+
+def test_init_with_a_preset(tmp_path):
+    result = command("init", "github", cwd=tmp_path, input="", GITHUB_TOKEN=None)
+    assert result.returncode == 0 and "\n  curl http://127.0.0.1:8080/github/user\n" in result.stdout, result
+    assert "Set GITHUB_TOKEN where the gateway starts" in result.stdout
+    text = (tmp_path / "gateway.yaml").read_text()
+    assert text.startswith("# Adds a valid credential to each request. Serve it:\n#   authgateway run\n")
+    assert stat.S_IMODE((tmp_path / "gateway.yaml").stat().st_mode) == 0o600
+    assert command("check", "--no-secrets", cwd=tmp_path).returncode == 0
+    assert command("fmt", "--check", cwd=tmp_path).returncode == 0
+
+
+def test_init_with_a_url_is_all_that_a_first_request_needs(make_gateway, service):
+    gateway = make_gateway({})
+    gateway.file.unlink()
+    gateway.admin_port = gateway.port + 1
+    arguments = ["init", service.url, "acme", "--secret", "-", "--port", gateway.port]
+    result = command(*arguments, cwd=gateway.folder, input=CANARY)
+    assert result.returncode == 0 and CANARY not in result.stdout + result.stderr, result
+    text = gateway.file.read_text()
+    assert "token: {file: ./state/secrets/acme.ACME_TOKEN}" in text and f"upstream: {service.url}" in text
+    gateway.start()
+    assert requests.get(gateway.url + "/acme/user", timeout=5).json() == {"login": "ada"}
+    # The harness looks for secrets in what the gateway leaves.
+    (gateway.folder / "state/secrets/acme.ACME_TOKEN").unlink()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["githb"], 'no preset is named "githb"; did you mean "github"?'),
+        (["ftp://x.example"], "ftp://x.example:"),
+        (["--secret", "env:X"], "--with and --secret need a service."),
+        (["github", "--port", "65535"], "--port is between 1 and 65534."),
+    ],
+)
+def test_a_mistake_of_init_is_explained(tmp_path, arguments, words):
+    result = command("init", *arguments, cwd=tmp_path, input="")
+    assert result.returncode in (1, 2) and words in result.stderr, result
+    assert list(tmp_path.iterdir()) == []
+
+
+# presets
+
+
+def test_presets_are_listed_and_searched(folder):
+    listed = command("presets", cwd=folder)
+    assert listed.returncode == 0 and "\nacme " in listed.stdout and "\ngithub " in listed.stdout, listed
+    found = json.loads(command("presets", "list", "box", "jwt", "--json", cwd=folder).stdout)
+    assert [each["name"] for each in found] == ["box-jwt"]
+    nothing = command("presets", "list", "no-such-service", cwd=folder)
+    assert nothing.returncode == 1 and 'no preset has "no-such-service"' in nothing.stderr, nothing
+
+
+def test_a_preset_is_shown_with_what_to_bring(folder):
+    shown = command("presets", "show", "acme", cwd=folder)
+    assert shown.returncode == 0, shown
+    assert "  ACME_TOKEN\n    A token of Acme\n    https://acme.example/tokens\n" in shown.stdout
+    assert "  with.port\n    The port of the service, for example 80\n" in shown.stdout
+    assert '    credentials:\n      acme:\n        preset: acme\n        with: {port: "80"}\n' in shown.stdout
+    # From a folder without a configuration, too.
+    assert "GITHUB_TOKEN" in command("presets", "show", "github", cwd=folder / "presets").stdout
