@@ -42,6 +42,11 @@ def test_each_block_names_its_language(page):
         assert set(block.options) <= OPTIONS, f"{block.place}: {block.options}"
 
 
+def test_no_page_is_added_to_those_to_come():
+    assert len(TO_COME) <= 11
+    assert [page for page in PLAIN if page not in PAGES] == []
+
+
 def test_swift_is_the_text_of_a_file_that_is_compiled():
     shown = [block for page in PAGES for block in documents.blocks(page) if block.language == "swift"]
     assert len(shown) == 2

@@ -329,7 +329,7 @@ def prose(text):
     text = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", text)
     text = re.sub(r"`[^`\n]*`", "code", text)
     for paragraph in re.split(r"\n\s*\n", text):
-        for sentence in re.split(r"(?<=[.!?:;])\s+", paragraph.replace("\n", " ")):
+        for sentence in re.split(r"(?<=[.!?])\s+", paragraph.replace("\n", " ")):
             if words := re.findall(r"\w[\w'’-]*", sentence):
                 yield len(words), sentence.strip()
 
