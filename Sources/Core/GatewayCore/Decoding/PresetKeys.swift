@@ -6,7 +6,8 @@ extension ConfigFields {
     func readPreset() -> Bool {
         explain(PresetExpansion.meanings)
         _ = fields("with")?.chosenNames()
-        return string("preset") != nil
+        _ = string("preset")
+        return has("preset")
     }
 }
 

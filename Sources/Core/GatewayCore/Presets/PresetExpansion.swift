@@ -47,7 +47,8 @@ package struct PresetExpansion {
             return takesCredential ? parameters.union(PresetTemplate.parameters(of: preset.credential)) : parameters
         }
         guard let use = use(in: node, path: path, needing: needed) else {
-            // The credential alone may come from a preset.
+            // What only completes a preset that cannot be used means nothing. Otherwise the credential alone may come from a preset.
+            if takesCredential, node.entry("preset")?.value.isNull == false { return node.remove("auth") }
             return change("auth", of: &node, path: path, expandCredential)
         }
         guard let route = use.preset.route(use.reference.route) else {
@@ -79,13 +80,15 @@ package struct PresetExpansion {
             return
         }
         for entry in added {
-            guard let own = entries.first(where: { $0.key == entry.key }) else {
+            guard let index = entries.firstIndex(where: { $0.key == entry.key }) else {
                 entries.append(entry)
                 continue
             }
             guard entry.key == "strategy" else { continue }
             let advice = "the preset says it; remove this, or \"preset\""
-            context.error(advice, at: own.keySpan, path: path.appending("strategy"))
+            context.error(advice, at: entries[index].keySpan, path: path.appending("strategy"))
+            // The other keys are those of the preset's strategy.
+            entries[index].value = entry.value
         }
         node.content = .mapping(entries)
     }
@@ -222,6 +225,11 @@ extension ConfigNode {
     }
 
     fileprivate func has(_ keys: [String]) -> Bool { keys.contains { entry($0) != nil } }
+
+    fileprivate mutating func remove(_ key: String) {
+        guard case .mapping(let entries) = content else { return }
+        content = .mapping(entries.filter { $0.key != key })
+    }
 
     fileprivate mutating func set(_ key: String, to value: ConfigNode, at span: SourceSpan) {
         guard case .mapping(var entries) = content else { return }
