@@ -59,7 +59,7 @@ def source(folder, text):
 
 
 def secret(folder):
-    [file] = (folder / "state/imported").iterdir()
+    [file] = (folder / "state/secrets").iterdir()
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     return file.read_text()
 
@@ -79,7 +79,7 @@ def test_a_secret_in_clear_goes_to_a_file_of_its_own(tmp_path, option, text, ups
     result = command("import", option, source(tmp_path, text), *host, "--yes", cwd=tmp_path)
     written = file.read_text()
     assert result.returncode == 0 and CANARY not in result.stdout + result.stderr + written, result
-    assert "is still there" in result.stdout and "state/imported/example (mode 0600)" in result.stdout, result
+    assert "is still there" in result.stdout and "state/secrets/example (mode 0600)" in result.stdout, result
     assert secret(tmp_path) == CANARY
     assert f"credentials:\n  example:\n    strategy: {strategy}\n" in written
     assert f"  example:\n    upstream: {upstream}\n    auth: example\n" in written

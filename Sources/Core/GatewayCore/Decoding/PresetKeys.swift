@@ -9,6 +9,12 @@ extension ConfigFields {
         _ = string("preset")
         return has("preset")
     }
+
+    /// The keys of the preset are not there; ``PresetExpansion`` has said why.
+    func noteUnusedPreset() {
+        let path = path.appending("preset")
+        context.noteUnusedPreset(ConfigDiagnostic(.error, "the preset cannot be used", at: span, path: path))
+    }
 }
 
 extension PresetExpansion {
