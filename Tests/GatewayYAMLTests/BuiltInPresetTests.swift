@@ -89,18 +89,25 @@ struct BuiltInPresetTests {
 
     /// As `check --no-secrets` does, for what `authgateway add` writes.
     @Test(arguments: presets)
-    func whatIsAddedForItIsValid(_ preset: Preset) {
+    func whatIsAddedForItIsValid(_ preset: Preset) throws {
         let needed = preset.parameters.filter { $0.standard == nil }.map { ($0.name, $0.example) }
-        check(preset, with: Dictionary(uniqueKeysWithValues: needed))
-        check(preset, with: Dictionary(uniqueKeysWithValues: preset.parameters.map { ($0.name, $0.example) }))
+        try check(preset, with: Dictionary(uniqueKeysWithValues: needed))
+        try check(preset, with: Dictionary(uniqueKeysWithValues: preset.parameters.map { ($0.name, $0.example) }))
     }
 
-    private func check(_ preset: Preset, with parameters: [String: String]) {
+    private func check(_ preset: Preset, with parameters: [String: String]) throws {
         let entries = PresetEntries(preset, as: "mine", parameters: parameters)
         let files = MemoryFiles(["/work/gateway.yaml": "version: 1\n" + entries.text])
         let loader = ConfigLoader(files: files, presets: PresetLibrary(Self.presets), placeholder: "unset") { _ in nil }
         let outcome = loader.plan(at: "gateway.yaml", catalog: .builtIn, secrets: UnreadSecrets())
         #expect(outcome.isValid && outcome.diagnostics == [], "\(outcome.report(consequence: "refused"))")
+        // Of a credential that cannot be made without its secret there is no plan.
+        guard case .scalar(let strategy)? = Self.value("strategy", of: preset.credential)?.content,
+            ["basic", "bearer", "header"].contains(strategy.text)
+        else { return }
+        let plan = try #require(outcome.plan)
+        #expect(plan.credentials.map(\.strategyKind) == [strategy.text])
+        #expect(plan.routes.map(\.name) == entries.routes.map(\.name))
     }
 
     // MARK: Nodes
