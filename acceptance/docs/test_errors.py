@@ -32,7 +32,7 @@ def test_an_entry_says_who_can_mend_it():
     assert "\n    authgateway login NAME\n" in result.stdout
 
 
-@pytest.mark.parametrize("word, meant", [("login_requierd", "login_required"), ("no-rout", "no-route"), ("zzzz", None)])
+@pytest.mark.parametrize("word, meant", [("login-requierd", "login-required"), ("no-rout", "no-route"), ("zzzz", None)])
 def test_another_word_is_an_error_that_says_what_was_meant(word, meant):
     result = command("explain-error", word, cwd=ROOT)
     assert result.returncode == 1
