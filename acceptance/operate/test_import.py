@@ -7,13 +7,21 @@ import pytest
 from harness.configs import CANARY
 from harness.gateway import command
 
-START = "version: 1\nstate_directory: ./state\n\n# Mine.\nroutes:\n  open: {upstream: 'https://a.example', auth: none}\n"
+START = """\
+version: 1
+state_directory: ./state
+
+# Mine.
+routes:
+  open: {upstream: 'https://a.example', auth: none}
+"""
 
 NETRC = f"machine api.example.com login me password {CANARY}\nmachine other.example.org login me password {CANARY}\n"
 NGINX = (
     "http { server { location / { proxy_pass https://api.example.com/v1/;"
     f' proxy_set_header Authorization "Bearer {CANARY}"; }} }} }}\n'
 )
+INJECTOR = "type.googleapis.com/envoy.extensions.filters.http.credential_injector.v3.CredentialInjector"
 ENVOY = f"""\
 static_resources:
   listeners:
@@ -22,7 +30,7 @@ static_resources:
             - typed_config:
                 http_filters:
                   - typed_config:
-                      "@type": type.googleapis.com/envoy.extensions.filters.http.credential_injector.v3.CredentialInjector
+                      "@type": {INJECTOR}
                       credential:
                         typed_config:
                           "@type": type.googleapis.com/envoy.extensions.http.injected_credentials.generic.v3.Generic
@@ -51,7 +59,7 @@ def source(folder, text):
 
 
 def secret(folder):
-    [file] = (folder / "state/imported").iterdir()
+    [file] = (folder / "state/secrets").iterdir()
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     return file.read_text()
 
@@ -71,7 +79,7 @@ def test_a_secret_in_clear_goes_to_a_file_of_its_own(tmp_path, option, text, ups
     result = command("import", option, source(tmp_path, text), *host, "--yes", cwd=tmp_path)
     written = file.read_text()
     assert result.returncode == 0 and CANARY not in result.stdout + result.stderr + written, result
-    assert "is still there" in result.stdout and "state/imported/example (mode 0600)" in result.stdout, result
+    assert "is still there" in result.stdout and "state/secrets/example (mode 0600)" in result.stdout, result
     assert secret(tmp_path) == CANARY
     assert f"credentials:\n  example:\n    strategy: {strategy}\n" in written
     assert f"  example:\n    upstream: {upstream}\n    auth: example\n" in written
@@ -90,7 +98,8 @@ def test_a_curl_command_is_read_from_standard_input_and_its_variable_is_named(tm
 
 def test_a_document_of_openapi_names_variables(tmp_path):
     file = start(tmp_path)
-    text = '{"openapi": "3.0.0", "info": {"title": "Pets"}, "components": {"securitySchemes": {"a": {"type": "http", "scheme": "bearer"}}}}'
+    schemes = '{"securitySchemes": {"a": {"type": "http", "scheme": "bearer"}}}'
+    text = f'{{"openapi": "3.0.0", "info": {{"title": "Pets"}}, "components": {schemes}}}'
     nowhere = command("import", "--openapi", source(tmp_path, text), "--yes", cwd=tmp_path)
     assert nowhere.returncode == 1 and "add --upstream URL" in nowhere.stderr, nowhere
     result = command("import", "--openapi", "source", "--upstream", "https://pets.example.com", "--yes", cwd=tmp_path)

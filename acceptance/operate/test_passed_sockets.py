@@ -48,6 +48,16 @@ def start(folder, config, *sockets, process="$$"):
     return process, int(admin["address"].rpartition(":")[2])
 
 
+def wait_until_ready(admin):
+    """From then on a signal stops it gracefully."""
+
+    def is_ready():
+        with contextlib.suppress(requests.RequestException):
+            return requests.get(f"http://127.0.0.1:{admin}/readyz", timeout=5).status_code == 200
+
+    processes.wait_until(is_ready, 20, "it is ready")
+
+
 def serving(origin, *ports):
     listeners = {"proxy": [{"address": f"127.0.0.1:{port}"} for port in ports]}
     return {"listeners": listeners, "routes": {"api": {"upstream": origin.url, "auth": "none"}}}
@@ -63,9 +73,9 @@ def test_a_listener_accepts_from_the_socket_with_its_address(tmp_path, origin):
         try:
             early.settimeout(20)
             assert early.recv(4096).startswith(b"HTTP/1.1 200 ")
+            wait_until_ready(admin)
             for each in (port, other):
                 assert requests.get(f"http://127.0.0.1:{each}/api/x", timeout=10).status_code == 200
-            assert requests.get(f"http://127.0.0.1:{admin}/healthz", timeout=10).status_code == 200
         finally:
             processes.end(gateway)
             early.close()
@@ -105,9 +115,10 @@ def test_a_socket_of_another_kind_is_an_error(tmp_path, origin, kind, listens):
 def test_what_was_passed_to_another_process_is_left_alone(tmp_path, origin):
     with listening() as passed:
         port = processes.free_port()
-        gateway, _ = start(tmp_path, serving(origin, port), passed, process="1")
+        gateway, admin = start(tmp_path, serving(origin, port), passed, process="1")
         try:
-            processes.wait_until(lambda: processes.is_listening(port), 20, "it listens")
+            wait_until_ready(admin)
+            assert requests.get(f"http://127.0.0.1:{port}/api/x", timeout=10).status_code == 200
         finally:
             processes.end(gateway)
         assert gateway.returncode == 0

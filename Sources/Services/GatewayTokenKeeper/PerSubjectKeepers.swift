@@ -87,7 +87,9 @@ package final class PerSubjectKeepers: SubjectCredentialResolver {
 
     private func refusal(of subject: String) -> GatewayProblem? {
         guard grants.isSubject(subject) else {
-            let detail = "\(grants.subjectName) does not hold the name of a subject: \(SubjectSyntax.rule)."
+            let detail =
+                field.map { "\($0) does not hold the name of a subject: \(SubjectSyntax.rule)." }
+                ?? "This is no address of a token server that \(name) may ask (realm_hosts)."
             return GatewayProblem(.subjectRequired, detail)
         }
         guard grants.allows(subject) else {

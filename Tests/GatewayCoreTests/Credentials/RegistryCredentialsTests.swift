@@ -29,6 +29,7 @@ struct RegistryCredentialsTests {
         (challenge("https://other.example.com/token"), nil), (challenge("http://auth.example.com/token"), nil),
         (challenge("https://auth.example.com:444/token"), nil),
         (challenge("https://auth.example.com@evil.example/"), nil),
+        (challenge("https://auth.example.com/'$(id)'"), nil), (challenge("https://auth.example.com/\"<b>"), nil),
         (challenge("//auth.example.com/token"), nil), (challenge("https://auth.example.com/#"), nil),
         (challenge("https://auth.example.com/", ["scope": String(repeating: "a", count: 2048)]), nil),
         (AuthChallenge(scheme: "bearer"), nil),

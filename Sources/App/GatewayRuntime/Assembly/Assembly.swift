@@ -55,7 +55,11 @@ struct Assembly: Sendable {
             }
         let feed = AuditFeed(audit: storage.audit, metrics: options.metrics, logger: options.logger("audit"))
         let keepers = KeeperSupervisor()
-        let clocks = AuthorityClocks(measuring: FileParameterEndpoint(endpoint: calls), clock: clock, logger: options.logger("tokens"))
+        let clocks = AuthorityClocks(
+            measuring: FileParameterEndpoint(endpoint: calls),
+            clock: clock,
+            logger: options.logger("tokens")
+        )
         let parts = CredentialSources.Parts(
             key: storage.key,
             store: storage.tokens,

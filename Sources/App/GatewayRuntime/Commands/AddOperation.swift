@@ -1,4 +1,5 @@
 import GatewayCore
+import GatewayFiles
 import GatewayYAML
 
 /// What `add` does: writes the credential and the routes of a preset into the configuration.
@@ -27,6 +28,10 @@ package struct AddOperation: Sendable {
     ///   - asks: The service whose credential it is, where that can be found out.
     /// - Returns: What is for standard output.
     package func run(isDry: Bool, asks: Bool) async throws(CommandFailure) -> String {
+        guard FileIdentity(path) != nil else {
+            let command = "authgateway init \(LogText.clean(presetName))"
+            throw CommandFailure(.configuration, "\(LogText.clean(path)) is not there; write one: \(command)")
+        }
         let editor = try ConfigurationEditor(path)
         let preset = try PresetOperation.preset(presetName, configuration: path)
         try requireFree(preset, editor)

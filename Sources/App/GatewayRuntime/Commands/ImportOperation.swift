@@ -24,19 +24,19 @@ package struct ImportOperation: Sendable {
         let notes = findings.notes.map { "note: \($0)\n" }.joined()
         let services = try narrowed(findings.services, notes)
         let editor = try ConfigurationEditor(path)
-        let folder = "\(try OperatorSettings(configuration: path).plan.stateDirectory)/imported"
-        let entries = ImportedEntries.make(services, taken: taken(editor, folder), folder: shown(folder, from: editor))
+        var files = SecretFiles(stateDirectory: editor.stateDirectory, folder: editor.folder)
+        let entries = ImportedEntries.make(services, taken: taken(editor, files), folder: files.shownDirectory)
         for entry in entries { try editor.append(.init(entry.name, value: entry.credential), to: "credentials") }
         for entry in entries { try editor.append(.init(entry.name, value: entry.route), to: "routes") }
         Console.writeError(notes)
-        let files = entries.compactMap(\.secretFile)
-        let outcome = EditOutcome(editor, at: path)
-        let text = try outcome.apply(isConfirmed: isConfirmed) { () throws(CommandFailure) in
-            try write(files, to: folder)
+        for file in entries.compactMap(\.secretFile) { _ = try files.add(file.secret, as: file.name) }
+        let secrets = files
+        let text = try EditOutcome(editor, at: path).apply(isConfirmed: isConfirmed) { () throws(CommandFailure) in
+            try secrets.write()
         } undo: {
-            for file in files { _ = PrivateFile.remove("\(folder)/\(file.name)") }
+            secrets.remove()
         }
-        return text + entries.map { owner(of: $0, in: folder) }.joined()
+        return text + entries.map { owner(of: $0, in: secrets.directory) }.joined()
     }
 
     private func narrowed(_ services: [ImportedService], _ notes: String) throws(CommandFailure) -> [ImportedService] {
@@ -53,26 +53,8 @@ package struct ImportOperation: Sendable {
         return narrowed
     }
 
-    private func taken(_ editor: ConfigurationEditor, _ folder: String) -> Set<String> {
-        let names = ["credentials", "routes"].flatMap { editor.root.entries(of: $0).map(\.key) }
-        return Set(names + PrivateFile.names(beside: "\(folder)/x"))
-    }
-
-    /// Paths of the configuration are relative to its folder.
-    private func shown(_ folder: String, from editor: ConfigurationEditor) -> String {
-        let base = editor.folder.hasSuffix("/") ? editor.folder : editor.folder + "/"
-        return folder.hasPrefix(base) ? "./" + folder.dropFirst(base.count) : folder
-    }
-
-    private func write(_ files: [ImportedEntries.SecretFile], to folder: String) throws(CommandFailure) {
-        for file in files {
-            let path = "\(folder)/\(file.name)"
-            do throws(PrivateFile.Failure) {
-                try PrivateFile.create(path, content: file.secret.withValue { Array($0.utf8) })
-            } catch {
-                throw CommandFailure(.failed, "cannot write \(path): \(error.reason); nothing was changed")
-            }
-        }
+    private func taken(_ editor: ConfigurationEditor, _ files: SecretFiles) -> Set<String> {
+        Set(["credentials", "routes"].flatMap { editor.root.entries(of: $0).map(\.key) } + files.names)
     }
 
     /// Who keeps the secret from now on.

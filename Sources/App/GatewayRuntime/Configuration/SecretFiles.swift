@@ -11,7 +11,7 @@ struct SecretFiles: Sendable {
     }
 
     /// Absolute.
-    private let directory: String
+    let directory: String
     /// The folder of the configuration file, absolute.
     private let folder: String
     private var files: [File] = []
@@ -30,14 +30,22 @@ struct SecretFiles: Sendable {
             throw CommandFailure(.failed, "\(path) is there already; \(advice)")
         }
         files.append(File(path: path, secret: secret))
-        return path.hasPrefix(folder) ? "./\(path.dropFirst(folder.count))" : path
+        return "\(shownDirectory)/\(name)"
     }
+
+    /// ``directory`` as the configuration names it: its paths are relative to its folder.
+    var shownDirectory: String {
+        directory.hasPrefix(folder) ? "./\(directory.dropFirst(folder.count))" : directory
+    }
+
+    /// The names that are not to be given again.
+    var names: [String] { PrivateFile.names(beside: "\(directory)/x") }
 
     /// Each whole or not at all; mode 0600.
     func write() throws(CommandFailure) {
         for file in files {
             do throws(PrivateFile.Failure) {
-                try PrivateFile.create(file.path, content: file.secret.withValue { Array("\($0)\n".utf8) })
+                try PrivateFile.create(file.path, content: file.secret.withValue { Array($0.utf8) })
             } catch {
                 throw CommandFailure(.failed, "\(file.path) cannot be written: \(error.reason)")
             }

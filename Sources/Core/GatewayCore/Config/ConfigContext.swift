@@ -49,6 +49,11 @@ package final class ConfigContext {
         return decode()
     }
 
+    /// What to say of presets that were left out, when nothing else is said.
+    private(set) var unusedPresets: [ConfigDiagnostic] = []
+
+    func noteUnusedPreset(_ diagnostic: ConfigDiagnostic) { unusedPresets.append(diagnostic) }
+
     func retract(_ diagnostic: ConfigDiagnostic) { diagnostics.removeAll { $0 == diagnostic } }
 
     package func error(

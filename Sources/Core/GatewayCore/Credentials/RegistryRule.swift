@@ -30,10 +30,18 @@ package struct RegistryRule: Hashable, Sendable {
 
     /// nil where it leads to another host, or would be sent in clear.
     package func address(of tokenURL: String) -> AuthorityURL? {
-        guard tokenURL.utf8.count <= Self.longest, let url = try? AuthorityURL(tokenURL), allows(url.origin) else {
-            return nil
-        }
+        guard tokenURL.utf8.count <= Self.longest, tokenURL.utf8.allSatisfy(Self.isPlain),
+            let url = try? AuthorityURL(tokenURL), allows(url.origin)
+        else { return nil }
         return url
+    }
+
+    /// The URL is part of a token's name, which people paste into a shell: nothing in it means anything there within quotes.
+    private static func isPlain(_ byte: UInt8) -> Bool {
+        switch byte {
+        case 0x30...0x39, 0x41...0x5A, 0x61...0x7A: true
+        default: Array("-._~%:/?&=+,@[]".utf8).contains(byte)
+        }
     }
 
     private func allows(_ origin: Origin) -> Bool {

@@ -8,7 +8,10 @@ extension CredentialDecoder {
 
     mutating func decodeAuth(of route: ConfigFields, named name: String) -> Authentication? {
         guard route.has("auth"), let node = route.node("auth") else {
-            guard !route.has("preset") else { return nil }
+            guard !route.has("preset") else {
+                route.noteUnusedPreset()
+                return nil
+            }
             route.reportAbsence(of: "auth", hint: "; write \"auth: none\" to forward without a credential")
             return nil
         }

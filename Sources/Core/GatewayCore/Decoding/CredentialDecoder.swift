@@ -163,8 +163,10 @@ struct CredentialDecoder {
         fields.explain(Self.strategyMeanings)
         let hasPreset = fields.readPreset()
         guard fields.has("strategy") else {
-            // Why the preset could not be used has been reported.
-            guard !hasPreset else { return nil }
+            guard !hasPreset else {
+                fields.noteUnusedPreset()
+                return nil
+            }
             fields.missingOrMisspelt("strategy")
             return nil
         }

@@ -23,10 +23,12 @@ package enum PlanDecoder {
         let expansion = PresetExpansion.expand(document, with: presets, secrets: secrets)
         let earlier = earlier + expansion.diagnostics
         let context = ConfigContext(document: expansion.document, secrets: secrets)
-        let plan = ConfigFields(document.root, path: .root, context: context).flatMap { root($0, catalog) }
+        let plan = ConfigFields(expansion.document.root, path: .root, context: context).flatMap { root($0, catalog) }
         let found = earlier.prefix(1000)
         let new = context.diagnostics.filter { diagnostic in !found.contains { diagnostic.isSaid(by: $0) } }
-        let all = (earlier + new).inFileOrder
+        var all = (earlier + new).inFileOrder
+        // A mapping that was left out must not look like one that is not there.
+        if !all.contains(where: { $0.severity == .error }) { all += context.unusedPresets }
         let isFaulty = all.contains { $0.severity == .error }
         return PlanDecoding(plan: isFaulty ? nil : plan, diagnostics: all, secretSpans: context.secretSpans)
     }

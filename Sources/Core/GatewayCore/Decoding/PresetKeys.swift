@@ -8,6 +8,12 @@ extension ConfigFields {
         _ = fields("with")?.chosenNames()
         return string("preset") != nil
     }
+
+    /// The keys of the preset are not there; ``PresetExpansion`` has said why.
+    func noteUnusedPreset() {
+        let path = path.appending("preset")
+        context.noteUnusedPreset(ConfigDiagnostic(.error, "the preset cannot be used", at: span, path: path))
+    }
 }
 
 extension PresetExpansion {

@@ -107,8 +107,7 @@ enum RouteDecoder {
     private static func upstream(_ fields: ConfigFields) -> UpstreamURL? {
         let allowsPlaintext = fields.bool("allow_plaintext") ?? false
         guard fields.has("upstream") else {
-            // Why a preset could not be used has been reported.
-            if !fields.has("preset") { fields.missing("upstream", orAnother: true) }
+            if fields.has("preset") { fields.noteUnusedPreset() } else { fields.missing("upstream", orAnother: true) }
             return nil
         }
         guard let text = fields.string("upstream") else { return nil }
