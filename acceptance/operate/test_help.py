@@ -67,12 +67,19 @@ def commands():
     return found
 
 
+DEFAULT = "(default)"
+
+
 def named_command(words):
-    """The longest beginning of the words that is a subcommand."""
+    """The longest beginning of the words that is a subcommand, or the one that it stands for."""
     length = 0
     while length < len(words) and tuple(words[: length + 1]) in commands():
         length += 1
-    return commands()[tuple(words[:length])], words[length:]
+    path = tuple(words[:length])
+    for name, said in commands()[path].subcommands.items():
+        if said.startswith(DEFAULT):
+            path = (*path, name)
+    return commands()[path], words[length:]
 
 
 def options_in(words):
@@ -109,6 +116,7 @@ def test_each_has_an_overview_and_says_how_it_is_used():
         for name, words in shown.subcommands.items():
             if name != "help":
                 own = " ".join(commands()[(*path, name)].sections["OVERVIEW"].split())
+                words = words.removeprefix(DEFAULT).strip()
                 assert words and own.startswith(words), f"{path} {name}: {words}"
 
 
