@@ -152,7 +152,7 @@ struct PresetTests {
         let text = report(
             "version: 1\nroutes:\n  okta:\n    preset: okta\n    with: {domain: x.com}\n    auth: {client_secret: {env: NONE}}"
         )
-        #expect(text.contains("gateway.yaml:6:28: error: routes.okta.auth.client_secret"), "\(text)")
+        #expect(text.contains("gateway.yaml:6:33: error: routes.okta.auth.client_secret.env"), "\(text)")
     }
 
     @Test func withoutTheVariablesItIsCheckedAllTheSame() {

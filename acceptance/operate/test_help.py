@@ -67,23 +67,18 @@ def commands():
     return found
 
 
-DEFAULT = "(default)"
-
-
 def named_command(words):
-    """The longest beginning of the words that is a subcommand, or the one that it stands for."""
+    """The longest beginning of the words that is a subcommand."""
     length = 0
     while length < len(words) and tuple(words[: length + 1]) in commands():
         length += 1
-    path = tuple(words[:length])
-    for name, said in commands()[path].subcommands.items():
-        if said.startswith(DEFAULT):
-            path = (*path, name)
-    return commands()[path], words[length:]
+    return commands()[tuple(words[:length])], words[length:]
 
 
 def options_in(words):
-    return [word.partition("=")[0] for word in words if re.fullmatch(r"--?[a-z][a-z-]*(=.*)?", word)]
+    # Behind `--` stands the command line of another program.
+    own = words[: words.index("--")] if "--" in words else words
+    return [word.partition("=")[0] for word in own if re.fullmatch(r"--?[a-z][a-z-]*(=.*)?", word)]
 
 
 def split(words, separators):
@@ -116,7 +111,7 @@ def test_each_has_an_overview_and_says_how_it_is_used():
         for name, words in shown.subcommands.items():
             if name != "help":
                 own = " ".join(commands()[(*path, name)].sections["OVERVIEW"].split())
-                words = words.removeprefix(DEFAULT).strip()
+                words = words.removeprefix("(default)").strip()
                 assert words and own.startswith(words), f"{path} {name}: {words}"
 
 

@@ -6,7 +6,8 @@ extension ConfigFields {
     func readPreset() -> Bool {
         explain(PresetExpansion.meanings)
         _ = fields("with")?.chosenNames()
-        return string("preset") != nil
+        context.recorder?.note(.string, for: "preset", of: path)
+        return has("preset")
     }
 
     /// The keys of the preset are not there; ``PresetExpansion`` has said why.

@@ -79,13 +79,15 @@ package struct PresetExpansion {
             return
         }
         for entry in added {
-            guard let own = entries.first(where: { $0.key == entry.key }) else {
+            guard let index = entries.firstIndex(where: { $0.key == entry.key }) else {
                 entries.append(entry)
                 continue
             }
             guard entry.key == "strategy" else { continue }
             let advice = "the preset says it; remove this, or \"preset\""
-            context.error(advice, at: own.keySpan, path: path.appending("strategy"))
+            context.error(advice, at: entries[index].keySpan, path: path.appending("strategy"))
+            // What the other keys mean is judged by the preset's strategy.
+            entries[index] = entry
         }
         node.content = .mapping(entries)
     }
