@@ -283,9 +283,14 @@ class Session:
         for each in [each for each in self.background if command in (None, each[0])]:
             self.background.remove(each)
             text, pid, log = each
-            if not pid.exists() or self.shell.poll() is not None:
+            if not pid.exists():
                 continue
             number = int(pid.read_text(encoding="ascii"))
+            if self.shell.poll() is not None:
+                # A command of the page failed, and the shell with it.
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(number, signal.SIGTERM)
+                continue
             code = self._shell(f"kill -TERM {number} 2>/dev/null; wait {number}", is_strict=False)
             if code not in (0, 128 + signal.SIGTERM):
                 failures.append(f"{text} ended with {code}\n{log.read_text(errors='replace')[-4000:]}")
