@@ -16,7 +16,7 @@ BINARY = os.environ.get("AUTHGATEWAY_BINARY", str(ROOT / ".build/release/authgat
 HEAD = """# Presets
 
 A preset is a service that the gateway knows by name: its hosts, how it authenticates, and what secret to bring. This page is written by
-`acceptance/harness/preset_page.py` from `authgateway presets --json`.
+`acceptance/harness/preset_page.py` from `authgateway presets list --json`.
 
 ```sh
 authgateway presets show gitlab

@@ -98,7 +98,7 @@ def unknown(code):
 
 
 def strategies():
-    return SCHEMA["$defs"]["credential"]["properties"]["strategy"]["enum"]
+    return SCHEMA["$defs"]["credential"]["else"]["properties"]["strategy"]["enum"]
 
 
 def unknown_command(words):

@@ -90,7 +90,7 @@ def test_the_service_is_asked_whose_credential_it_is(folder, port, service):
     result = add(folder, "acme", "--with", f"port={port}", ACME_TOKEN=CANARY)
     assert result.returncode == 0 and CANARY not in result.stdout + result.stderr, result
     assert "acme: GET /user: the credential is that of ada.\n" in result.stdout
-    assert service.last.line == "GET /user HTTP/1.1" and service.count() == 1
+    assert service.last().line == "GET /user HTTP/1.1" and service.count() == 1
     # Nothing is left of the gateway that asked.
     assert sorted(path.name for path in folder.iterdir()) == ["gateway.yaml", "presets"]
 
@@ -184,7 +184,7 @@ def test_a_running_gateway_picks_it_up(make_gateway, service, port):
         return requests.get(gateway.url + "/acme/user", timeout=5).status_code == 200
 
     processes.wait_until(is_served, 15, "the new route is served")
-    assert service.last.value("authorization") == f"Bearer {CANARY}"
+    assert service.last().value("authorization") == f"Bearer {CANARY}"
 
 
 # check --acquire

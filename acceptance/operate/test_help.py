@@ -76,7 +76,9 @@ def named_command(words):
 
 
 def options_in(words):
-    return [word.partition("=")[0] for word in words if re.fullmatch(r"--?[a-z][a-z-]*(=.*)?", word)]
+    # Behind `--` stands the command line of another program.
+    own = words[: words.index("--")] if "--" in words else words
+    return [word.partition("=")[0] for word in own if re.fullmatch(r"--?[a-z][a-z-]*(=.*)?", word)]
 
 
 def split(words, separators):
@@ -109,6 +111,7 @@ def test_each_has_an_overview_and_says_how_it_is_used():
         for name, words in shown.subcommands.items():
             if name != "help":
                 own = " ".join(commands()[(*path, name)].sections["OVERVIEW"].split())
+                words = words.removeprefix("(default)").strip()
                 assert words and own.startswith(words), f"{path} {name}: {words}"
 
 

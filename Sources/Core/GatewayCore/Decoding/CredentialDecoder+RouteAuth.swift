@@ -28,6 +28,10 @@ extension CredentialDecoder {
         case .mapping:
             guard let fields = ConfigFields(node, path: path, context: context) else { return nil }
             if fields.keys.contains("credential") { return shared(fields, of: name) }
+            guard !route.has("preset") || fields.has("strategy") || fields.has("preset") else {
+                route.noteUnusedPreset()
+                return nil
+            }
             return inline(fields, of: name)
         }
     }

@@ -6,7 +6,7 @@ extension ConfigFields {
     func readPreset() -> Bool {
         explain(PresetExpansion.meanings)
         _ = fields("with")?.chosenNames()
-        _ = string("preset")
+        context.recorder?.note(.string, for: "preset", of: path)
         return has("preset")
     }
 

@@ -20,7 +20,7 @@ extension Preset {
     }
 }
 
-/// As `authgateway presets --json` prints it.
+/// As `authgateway presets list --json` prints it.
 extension Preset: Encodable {
     private enum CodingKeys: String, CodingKey {
         case name, title, words, documentation = "docs", read, note, parameters, needs = "secrets", routes

@@ -47,8 +47,7 @@ package struct PresetExpansion {
             return takesCredential ? parameters.union(PresetTemplate.parameters(of: preset.credential)) : parameters
         }
         guard let use = use(in: node, path: path, needing: needed) else {
-            // What only completes a preset that cannot be used means nothing. Otherwise the credential alone may come from a preset.
-            if takesCredential, node.entry("preset")?.value.isNull == false { return node.remove("auth") }
+            // The credential alone may come from a preset.
             return change("auth", of: &node, path: path, expandCredential)
         }
         guard let route = use.preset.route(use.reference.route) else {
@@ -87,8 +86,8 @@ package struct PresetExpansion {
             guard entry.key == "strategy" else { continue }
             let advice = "the preset says it; remove this, or \"preset\""
             context.error(advice, at: entries[index].keySpan, path: path.appending("strategy"))
-            // The other keys are those of the preset's strategy.
-            entries[index].value = entry.value
+            // What the other keys mean is judged by the preset's strategy.
+            entries[index] = entry
         }
         node.content = .mapping(entries)
     }
@@ -225,11 +224,6 @@ extension ConfigNode {
     }
 
     fileprivate func has(_ keys: [String]) -> Bool { keys.contains { entry($0) != nil } }
-
-    fileprivate mutating func remove(_ key: String) {
-        guard case .mapping(let entries) = content else { return }
-        content = .mapping(entries.filter { $0.key != key })
-    }
 
     fileprivate mutating func set(_ key: String, to value: ConfigNode, at span: SourceSpan) {
         guard case .mapping(var entries) = content else { return }

@@ -6,7 +6,7 @@ package enum ConfigSchema {
     /// One JSON document with a line break at the end.
     package static func text(_ catalog: StrategyCatalog) -> String {
         let tree = tree(catalog)
-        let root = SchemaWriter(substitutes: substitutes).object(tree, at: "")
+        let root = SchemaWriter(substitutes: substitutes, additions: additions).object(tree, at: "")
         guard case .object(let members) = root else { return "" }
         let head: [(String, SchemaValue)] = [
             ("$schema", .string("https://json-schema.org/draft/2020-12/schema")),
@@ -60,6 +60,15 @@ package enum ConfigSchema {
         "routes.*.auth": SchemaWriter.reference("auth"),
     ]
 
+    /// A route says itself where it leads and how, or a preset says it.
+    private static let additions: [String: [(String, SchemaValue)]] = [
+        "routes.*": [("anyOf", .array([required("preset"), required("auth", "upstream")]))]
+    ]
+
+    private static func required(_ keys: String...) -> SchemaValue {
+        .object([("required", .array(keys.map { .string($0) }))])
+    }
+
     // MARK: Strategies
 
     private static func definitions(_ catalog: StrategyCatalog) -> SchemaValue {
@@ -78,6 +87,7 @@ package enum ConfigSchema {
                         "anyOf",
                         .array([
                             SchemaWriter.reference("string"), block(kinds, adding: narrowing), sharedCredential,
+                            completion,
                         ])
                     )
                 ])
@@ -96,7 +106,7 @@ package enum ConfigSchema {
         return .object(definitions)
     }
 
-    /// A mapping that begins with `strategy: kind`.
+    /// A mapping that begins with `strategy: kind`, or with `preset: name` and keys that the preset allows.
     private static func block(_ kinds: [String], adding more: [(String, SchemaValue)]) -> SchemaValue {
         let choices = kinds.map { kind in
             SchemaValue.object([
@@ -107,13 +117,30 @@ package enum ConfigSchema {
                 ("then", SchemaWriter.reference("strategy.\(kind)")),
             ])
         }
+        let preset: [(String, SchemaValue)] = [
+            ("preset", SchemaWriter.reference("string")), ("with", .object([("type", .string("object"))])),
+        ]
+        let strategy = ("strategy", SchemaValue.object([("enum", .array(kinds.map { .string($0) }))]))
         return .object([
             ("type", .string("object")),
-            ("required", .array([.string("strategy")])),
-            ("properties", .object([("strategy", .object([("enum", .array(kinds.map { .string($0) }))]))] + more)),
-            ("allOf", .array(choices)),
-            ("unevaluatedProperties", .bool(false)),
+            ("if", required("preset")),
+            ("then", .object([("properties", .object(preset + more))])),
+            (
+                "else",
+                .object([
+                    ("required", .array([.string("strategy")])),
+                    ("properties", .object([strategy] + more)),
+                    ("allOf", .array(choices)),
+                    ("unevaluatedProperties", .bool(false)),
+                ])
+            ),
         ])
+    }
+
+    /// What `auth` adds to the credential of the route's preset.
+    private static var completion: SchemaValue {
+        let others = ["strategy", "credential", "preset"].map { required($0) }
+        return .object([("type", .string("object")), ("not", .object([("anyOf", .array(others))]))])
     }
 
     /// `{credential: name, subject: …}` of a route.

@@ -2,6 +2,8 @@
 struct SchemaWriter {
     /// By path, `*` standing for a name and `[]` for an element: what is written by hand.
     let substitutes: [String: SchemaValue]
+    /// By path: what else holds for a mapping.
+    var additions: [String: [(String, SchemaValue)]] = [:]
 
     struct Members {
         var properties: [(String, SchemaValue)]
@@ -33,7 +35,7 @@ struct SchemaWriter {
         var members = members(node, at: path)
         // Where any key is read, a value is whatever somebody wants to say.
         if !node.isClosed { members.properties = members.properties.map { ($0.0, .object([])) } }
-        return .object(members.value(isClosed: node.isClosed))
+        return .object(members.value(isClosed: node.isClosed) + (additions[path] ?? []))
     }
 
     private func value(_ node: KeyRecorder.Node, at path: String) -> SchemaValue {
