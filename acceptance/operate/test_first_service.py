@@ -199,6 +199,33 @@ def test_check_acquire_asks_as_well(folder, port):
     assert "failed for acme" in bad.stderr
 
 
+def test_doctor_says_whose_credential_it_is(folder, port):
+    assert add(folder, "acme", "--with", f"port={port}").returncode == 0
+    good = command("doctor", cwd=folder, ACME_TOKEN=CANARY)
+    assert "route acme" in good.stdout and "the credential is that of ada" in good.stdout, good
+    bad = command("doctor", cwd=folder, ACME_TOKEN="wrong-token")
+    assert bad.returncode == 1 and "the service refuses the credential (401)" in bad.stdout, bad
+    assert "Bring another secret for acme" in bad.stdout
+    offline = command("doctor", "--offline", cwd=folder, ACME_TOKEN=CANARY)
+    assert "GET /user" not in offline.stdout, offline
+
+
+def test_a_locked_credential_asks_nothing(make_gateway, service, port):
+    config = {
+        "presets": "./presets",
+        "credentials": {"acme": {"preset": "acme", "with": {"port": port}}},
+        "routes": {"acme": {"preset": "acme", "with": {"port": port}, "auth": "acme"}},
+    }
+    gateway = make_gateway(config, environment={"ACME_TOKEN": CANARY})
+    (gateway.folder / "presets").mkdir()
+    (gateway.folder / "presets/acme.yaml").write_text(PRESET.format())
+    gateway.start()
+    assert gateway.run("token", "lock", "acme").returncode == 0
+    gateway.stop()
+    answer = command("check", "--acquire", cwd=gateway.folder, ACME_TOKEN=CANARY)
+    assert service.count() == 0 and "GET /user" in answer.stdout and answer.returncode == 1, answer
+
+
 # init
 
 

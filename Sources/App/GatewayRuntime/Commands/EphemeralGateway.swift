@@ -103,7 +103,7 @@ struct EphemeralGateway: Sendable {
         _ file: Plan,
         in folder: String
     ) throws(CommandFailure) -> (Plan, ClientEnvironment.Proof?) {
-        try copyLocks(CredentialLocks.path(in: file.stateDirectory), to: CredentialLocks.path(in: folder))
+        try Self.copyLocks(CredentialLocks.path(in: file.stateDirectory), to: CredentialLocks.path(in: folder))
         var plan = file.ephemeral(in: folder)
         let isOpenToUsers = file.listeners.contains { if case .tcp = $0.address { true } else { false } }
         let token = try giveToken(&plan.access, isOpenToUsers: isOpenToUsers)
@@ -148,7 +148,7 @@ struct EphemeralGateway: Sendable {
     }
 
     /// What an operator has locked is locked here, too.
-    private func copyLocks(_ path: String, to copy: String) throws(CommandFailure) {
+    static func copyLocks(_ path: String, to copy: String) throws(CommandFailure) {
         let locks: BoundedFile
         do throws(BoundedFile.Failure) {
             locks = try BoundedFile.read(path, limit: 64 << 10)

@@ -6,7 +6,9 @@ import NIOHTTP1
 
 /// Sends the `whoami` requests of routes through a gateway, and says what the services answer.
 struct WhoAmITrial: Sendable {
-    private static let limit: Duration = .seconds(30)
+    private static let limit: Duration = .seconds(15)
+    /// Requests under way at a time.
+    private static let maximumAtOnce = 8
     private static let answerLimit = 1 << 20
 
     struct Answer: Sendable {
@@ -17,7 +19,7 @@ struct WhoAmITrial: Sendable {
         var text: String { LogText.clean("\(route): \(answer.text(to: request))") }
     }
 
-    /// The indices of routes that are asked.
+    /// Those that are asked; each has a ``RoutePlan/whoami``.
     private let routes: [RoutePlan]
 
     /// - Parameter credentials: Indices into ``Plan/credentials``: only routes with one of these are asked.
@@ -34,6 +36,11 @@ struct WhoAmITrial: Sendable {
         defer { try? FileManager.default.removeItem(atPath: folder) }
         var random = SystemRandomNumberGenerator()
         let token = Secret(Hexadecimal.random(bytes: 32, from: &random))
+        // What an operator has locked is not used.
+        try EphemeralGateway.copyLocks(
+            CredentialLocks.path(in: plan.stateDirectory),
+            to: CredentialLocks.path(in: folder)
+        )
         let plan = plan.ephemeral(in: folder).reserved(for: token)
         let (result, failure) = try await EphemeralGateway.serve(plan) { gateway throws(CommandFailure) in
             guard case .endpoint(let endpoint) = ProxyOffer(plan, bound: gateway.listeners).choice else {
@@ -52,17 +59,30 @@ struct WhoAmITrial: Sendable {
         configuration.httpVersion = .http1Only
         configuration.timeout.connect = .seconds(5)
         let client = HTTPClient(eventLoopGroupProvider: .singleton, configuration: configuration)
-        var answers: [Answer] = []
-        // One after the other: services dislike bursts, and their answers are read in this order.
-        for route in routes {
-            guard let whoami = route.whoami else { continue }
-            let request = request(route, whoami, to: endpoint, token: token)
-            let answer = await Deadline.value(within: Self.limit) { await Self.answer(to: whoami, client, request) }
-            let overdue = WhoAmIAnswer.failed("no answer within \(ConfigUnits.text(Self.limit))")
-            answers.append(Answer(route: route.name, request: whoami, answer: answer ?? overdue))
+        let answers = await withTaskGroup(of: (Int, Answer).self) { tasks in
+            var answers: [(Int, Answer)] = []
+            for (index, route) in routes.enumerated() {
+                if index >= Self.maximumAtOnce, let answer = await tasks.next() { answers.append(answer) }
+                tasks.addTask { (index, await answer(of: route, client, endpoint, token)) }
+            }
+            for await answer in tasks { answers.append(answer) }
+            return answers
         }
         try? await client.shutdown()
-        return answers
+        return answers.sorted { $0.0 < $1.0 }.map(\.1)
+    }
+
+    private func answer(
+        of route: RoutePlan,
+        _ client: HTTPClient,
+        _ endpoint: ProxyEndpoint,
+        _ token: Secret?
+    ) async -> Answer {
+        let whoami = route.whoami ?? WhoAmI(path: "/")
+        let request = request(route, whoami, to: endpoint, token: token)
+        let answer = await Deadline.value(within: Self.limit) { await Self.answer(to: whoami, client, request) }
+        let overdue = WhoAmIAnswer.failed("no answer within \(ConfigUnits.text(Self.limit))")
+        return Answer(route: route.name, request: whoami, answer: answer ?? overdue)
     }
 
     private func request(

@@ -9,6 +9,8 @@ import GatewayYAML
 package struct DoctorOperation: Sendable {
     /// For each thing that may not answer.
     private static let limit: Duration = .seconds(5)
+    /// For all services together.
+    private static let limitOfServices: Duration = .seconds(30)
 
     private let path: String
     private let asJSON: Bool
@@ -46,8 +48,9 @@ package struct DoctorOperation: Sendable {
             isOffline: isOffline
         )
         async let tokens = credentials.findings()
+        async let services = isOffline ? [] : self.services(of: plan)
         let kept = store?.findings ?? [overdue(.store, plan.tokens.path)]
-        return await findings + local + kept + audit + endpoints + tokens
+        return await findings + local + kept + audit + endpoints + tokens + services
     }
 
     // MARK: Configuration
@@ -97,6 +100,23 @@ package struct DoctorOperation: Sendable {
     private func endpoints(of plan: Plan) async -> [DoctorFinding] {
         let probe = EndpointProbe(plan: plan)
         return isOffline ? probe.offlineFindings() : await probe.findings(within: Self.limit)
+    }
+
+    /// Asks services whose credential a route sends, where that spends nothing.
+    private func services(of plan: Plan) async -> [DoctorFinding] {
+        let usable = Set(plan.credentials.indices.filter { plan.credentials[$0].canBeUsedElsewhere })
+        let trial = WhoAmITrial(plan, credentials: usable)
+        let answers = await Deadline.value(within: Self.limitOfServices) { try? await trial.run(plan) } ?? nil
+        return (answers ?? []).map { answer in
+            let route = plan.routes.first { $0.name == answer.route }
+            let credential = route?.credential.map { plan.credentials[$0].name } ?? ""
+            return WhoAmIRule.finding(
+                of: answer.answer,
+                to: answer.request,
+                route: answer.route,
+                credential: credential
+            )
+        }
     }
 
     // MARK: Deadlines

@@ -1,0 +1,22 @@
+/// What is said of the answer to the `whoami` of a route.
+package enum WhoAmIRule {
+    /// - Parameter credential: The name of the route's credential.
+    package static func finding(
+        of answer: WhoAmIAnswer,
+        to request: WhoAmI,
+        route: String,
+        credential: String
+    ) -> DoctorFinding {
+        let subject = "route \(route)"
+        let text = answer.text(to: request)
+        switch answer {
+        case .known: return DoctorFinding(.credentials, .ok, subject, text)
+        case .refused:
+            let remedy = "Bring another secret for \(credential), or the right of what it stands for."
+            return DoctorFinding(.credentials, .error, subject, text, remedy: remedy)
+        case .unclear, .failed:
+            let remedy = "Send the request through the gateway, and read the answer."
+            return DoctorFinding(.credentials, .warning, subject, text, remedy: remedy)
+        }
+    }
+}
