@@ -48,7 +48,8 @@ enum FolderTable {
         ],
         [
             "Decoding": [
-                "Addresses", "Audit", "Auth", "Config", "Credentials", "HTTP", "Plan", "Presets", "Secrets", "Text", "Time",
+                "Addresses", "Audit", "Auth", "Config", "Credentials", "HTTP", "Plan", "Presets", "Secrets", "Text",
+                "Time",
                 "Tokens",
             ],
             "Routing": ["Addresses", "Plan", "Text"],

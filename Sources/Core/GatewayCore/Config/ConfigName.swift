@@ -2,7 +2,8 @@
 package enum ConfigName {
     /// Of one kind.
     static let most = 4096
-    package static let rule = "a name has letters, digits, \"-\", \"_\" and \".\", begins with a letter or digit, at most 64"
+    package static let rule =
+        "a name has letters, digits, \"-\", \"_\" and \".\", begins with a letter or digit, at most 64"
 
     /// Names go into paths, hosts, metric labels and log lines, so they are plain.
     package static func isValid(_ name: String) -> Bool {
