@@ -137,6 +137,15 @@ def test_where_a_secret_comes_from_can_be_said(folder, port, source, written):
     assert f"token: {written}\n" in (folder / "gateway.yaml").read_text()
 
 
+def test_a_server_of_ones_own_stands_in(folder, service):
+    """Only the first route: the others would still lead to the real service."""
+    result = add(folder, "github", "--upstream", service.url, "--secret", "env:ACME_TOKEN", ACME_TOKEN=CANARY)
+    assert result.returncode == 0 and "github: GET /user: the credential is that of ada.\n" in result.stdout, result
+    text = (folder / "gateway.yaml").read_text()
+    assert f"  github:\n    preset: github\n    upstream: {service.url}\n    auth: github\n" in text
+    assert "github-uploads" not in text
+
+
 MISTAKES = [
     (["acme"], 2, 'the preset acme needs "port": add --with port=80'),
     (["acme", "--with", "prt=1"], 2, 'the preset acme has no parameter "prt"; did you mean "port"?'),
@@ -267,7 +276,7 @@ def test_init_with_a_url_is_all_that_a_first_request_needs(make_gateway, service
     [
         (["githb"], 'no preset is named "githb"; did you mean "github"?'),
         (["ftp://x.example"], "ftp://x.example:"),
-        (["--secret", "env:X"], "--with and --secret need a service."),
+        (["--secret", "env:X"], "--with, --secret and --upstream need a service."),
         (["github", "--port", "65535"], "--port is between 1 and 65534."),
     ],
 )

@@ -42,6 +42,14 @@ struct AddCommand: AsyncParsableCommand {
     )
     var secrets: [String] = []
 
+    @Option(
+        help: ArgumentHelp(
+            "A server of your own in the place of the service's, such as a test server.",
+            valueName: "url"
+        )
+    )
+    var upstream: String?
+
     @Flag(name: .customLong("dry-run"), help: "Show the difference, and write nothing.")
     var isDry = false
 
@@ -56,7 +64,8 @@ struct AddCommand: AsyncParsableCommand {
             preset: preset,
             name: name,
             parameters: parameters,
-            secrets: secrets
+            secrets: secrets,
+            upstream: upstream
         )
         Console.write(try await add.run(isDry: isDry, asks: !skipsWhoami))
     }

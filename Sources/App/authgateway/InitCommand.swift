@@ -37,6 +37,14 @@ struct InitCommand: ParsableCommand {
     )
     var secrets: [String] = []
 
+    @Option(
+        help: ArgumentHelp(
+            "A server of your own in the place of the service's, such as a test server.",
+            valueName: "url"
+        )
+    )
+    var upstream: String?
+
     @Option(help: "Of the proxy listener; the status page has the next one.")
     var port = 8080
 
@@ -44,8 +52,8 @@ struct InitCommand: ParsableCommand {
 
     func validate() throws {
         guard (1...65_534).contains(port) else { throw ValidationError("--port is between 1 and 65534.") }
-        if service == nil, !parameters.isEmpty || !secrets.isEmpty {
-            throw ValidationError("--with and --secret need a service.")
+        if service == nil, !parameters.isEmpty || !secrets.isEmpty || upstream != nil {
+            throw ValidationError("--with, --secret and --upstream need a service.")
         }
     }
 
@@ -56,6 +64,7 @@ struct InitCommand: ParsableCommand {
             name: name,
             parameters: parameters,
             secrets: secrets,
+            upstream: upstream,
             port: port
         )
         Console.write(try operation.run())

@@ -9,13 +9,23 @@ package struct AddOperation: Sendable {
     private let name: String?
     private let parameters: [String]
     private let secrets: [String]
+    private let upstream: String?
 
     /// - Parameters:
     ///   - configuration: The path of the file, as messages shall print it.
     ///   - name: Of the credential and the first route; nil takes that of the preset.
     ///   - parameters: `NAME=VALUE`, each.
     ///   - secrets: Where secrets come from (``PresetSources``).
-    package init(configuration: String, preset: String, name: String?, parameters: [String], secrets: [String]) {
+    ///   - upstream: The URL of a server that stands in for the preset's.
+    package init(
+        configuration: String,
+        preset: String,
+        name: String?,
+        parameters: [String],
+        secrets: [String],
+        upstream: String?
+    ) {
+        self.upstream = upstream
         path = configuration
         presetName = preset
         self.name = name
@@ -56,7 +66,7 @@ package struct AddOperation: Sendable {
     private func requireFree(_ preset: Preset, _ editor: ConfigurationEditor) throws(CommandFailure) {
         let name = name ?? preset.name
         guard ConfigName.isValid(name) else { throw CommandFailure(.usage, ConfigName.rule) }
-        let entries = PresetEntries(preset, as: name)
+        let entries = PresetEntries(preset, as: name, upstream: upstream)
         let sections = [("credentials", [entries.credential]), ("routes", entries.routes)]
         for (section, new) in sections {
             let present = editor.root.entries(of: section).map(\.key)
@@ -77,7 +87,7 @@ package struct AddOperation: Sendable {
         let values = try PresetParameters.values(parameters, of: preset, asks: asks)
         let sources = try PresetSources(secrets, for: preset.needs)
             .yaml(for: preset.needs, asks: asks, as: name, files: &files)
-        return PresetEntries(preset, as: name, parameters: values, sources: sources)
+        return PresetEntries(preset, as: name, parameters: values, sources: sources, upstream: upstream)
     }
 
     private static func append(_ entries: PresetEntries, to editor: ConfigurationEditor) throws(CommandFailure) {

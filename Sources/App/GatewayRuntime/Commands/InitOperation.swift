@@ -18,6 +18,7 @@ package struct InitOperation: Sendable {
     private let name: String?
     private let parameters: [String]
     private let secrets: [String]
+    private let upstream: String?
     private let port: Int
 
     /// - Parameters:
@@ -26,6 +27,7 @@ package struct InitOperation: Sendable {
     ///   - name: Of the credential and the route.
     ///   - parameters: `NAME=VALUE`, each.
     ///   - secrets: Where secrets come from (``PresetSources``).
+    ///   - upstream: The URL of a server that stands in for the preset's.
     ///   - port: Of the proxy listener.
     package init(
         configuration: String,
@@ -33,8 +35,10 @@ package struct InitOperation: Sendable {
         name: String?,
         parameters: [String],
         secrets: [String],
+        upstream: String?,
         port: Int
     ) {
+        self.upstream = upstream
         path = configuration
         self.service = service
         self.name = name
@@ -59,7 +63,7 @@ package struct InitOperation: Sendable {
             var files = secretFiles
             let sources = try PresetSources(secrets, for: preset.needs)
                 .yaml(for: preset.needs, asks: isAsking, as: name, files: &files)
-            let entries = PresetEntries(preset, as: name, parameters: values, sources: sources)
+            let entries = PresetEntries(preset, as: name, parameters: values, sources: sources, upstream: upstream)
             return try write(entries, files) + PresetAdvice(preset, entries: entries).text + next(name, preset)
         case .url(let service):
             let name = try checked(name ?? service.name)

@@ -18,11 +18,13 @@ package struct PresetEntries: Equatable, Sendable {
     ///   - name: Of the credential and of the first route; the others get it with their own name behind it.
     ///   - parameters: Values of parameters; those without one are left to their defaults.
     ///   - sources: Where secrets come from, in YAML, by the variable that the preset would read.
+    ///   - upstream: A server that stands in for that of the first route, such as one of one's own. The other routes are left out.
     package init(
         _ preset: Preset,
         as name: String,
         parameters: [String: String] = [:],
-        sources: [String: String] = [:]
+        sources: [String: String] = [:],
+        upstream: String? = nil
     ) {
         let with = preset.parameters.compactMap { parameter in
             parameters[parameter.name].map { "\(parameter.name): \(YAMLScalar.text($0))" }
@@ -32,13 +34,14 @@ package struct PresetEntries: Equatable, Sendable {
             "\(key.name): \(sources[key.variable] ?? "{env: \(key.variable)}")"
         }
         credential = Entry(name: name, lines: ["preset: \(preset.name)"] + parameterLines + secrets)
-        routes = preset.routes.enumerated().map { index, route in
+        let own = upstream.map { ["upstream: \(YAMLScalar.text($0))"] } ?? []
+        routes = preset.routes.prefix(upstream == nil ? preset.routes.count : 1).enumerated().map { index, route in
             let isFirst = index == 0
             let used = PresetTemplate.parameters(of: route.node)
             return Entry(
                 name: isFirst ? name : "\(name)-\(route.name)",
                 lines: ["preset: \(preset.name)\(isFirst ? "" : "/\(route.name)")"]
-                    + (used.isEmpty ? [] : parameterLines) + ["auth: \(name)"]
+                    + (used.isEmpty ? [] : parameterLines) + own + ["auth: \(name)"]
             )
         }
     }
