@@ -53,7 +53,7 @@ enum SecretReaders {
         "Core/GatewayStrategies/OAuth/TokenExchangeStrategy.swift",
         "Core/GatewayStrategies/Registry/RegistryStrategy.swift",
         "Core/GatewayStrategies/Shared/ConfigFields+Credentials.swift",
-        "Core/GatewayStrategies/Shared/PathPlacement.swift",
+        "Core/GatewayStrategies/Recipe/PathPlacement.swift",
         "Core/GatewayStrategies/Shared/UnverifiedJWT.swift",
         "Core/GatewayStrategies/Signing/JWTSigner.swift",
         "Core/GatewayStrategies/Signing/SigningKey.swift",
