@@ -7,6 +7,7 @@ import shlex
 import tempfile
 
 import pytest
+from harness import documents
 from harness.gateway import ROOT, command
 
 
