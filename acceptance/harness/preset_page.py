@@ -20,6 +20,7 @@ HEAD = """# Presets
 
 A preset is a service that the gateway knows by name: its hosts, how it authenticates, and what secret to bring. This page is written by
 `acceptance/harness/preset_page.py` from `authgateway presets list --json`.
+[Strategies](strategies/README.md) says how each way to authenticate works, and what goes wrong.
 
 ```sh
 authgateway presets show gitlab
@@ -76,10 +77,11 @@ def secret(need):
 
 
 def page(presets):
-    rows = ["| preset | service | secrets to bring | documentation read |", "|---|---|---|---|"]
+    rows = ["| preset | service | secrets to bring | strategy | documentation read |", "|---|---|---|---|---|"]
     for preset in presets:
         secrets = ", ".join(map(secret, preset["secrets"]))
-        rows.append(f"| `{preset['name']}` | {preset['title']} | {secrets} | [{preset['read']}]({preset['docs']}) |")
+        strategy = f"[`{preset['strategy']}`](strategies/{preset['strategy']}.md)"
+        rows.append(f"| `{preset['name']}` | {preset['title']} | {secrets} | {strategy} | [{preset['read']}]({preset['docs']}) |")
     return HEAD + "\n".join(rows) + "\n"
 
 
