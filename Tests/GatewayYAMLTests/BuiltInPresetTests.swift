@@ -67,6 +67,12 @@ struct BuiltInPresetTests {
     }
 
     @Test(arguments: presets)
+    func theListForProgramsSaysItsStrategy(_ preset: Preset) throws {
+        let listed = try JSONDecoder().decode(Listed.self, from: JSONEncoder().encode(preset))
+        #expect(StrategyCatalog.builtIn.kinds.contains(listed.strategy))
+    }
+
+    @Test(arguments: presets)
     func itShowsWhoseCredentialItIsOrSaysWhyNot(_ preset: Preset) {
         let asks = preset.routes.contains { Self.value("whoami", of: $0.node) != nil }
         let explains = preset.note?.contains("There is no whoami request, because") == true
@@ -102,13 +108,14 @@ struct BuiltInPresetTests {
         let outcome = loader.plan(at: "gateway.yaml", catalog: .builtIn, secrets: UnreadSecrets())
         #expect(outcome.isValid && outcome.diagnostics == [], "\(outcome.report(consequence: "refused"))")
         // Of a credential that cannot be made without its secret there is no plan.
-        guard case .scalar(let strategy)? = Self.value("strategy", of: preset.credential)?.content,
-            ["basic", "bearer", "header"].contains(strategy.text)
-        else { return }
+        guard let strategy = preset.strategy, ["basic", "bearer", "header"].contains(strategy) else { return }
         let plan = try #require(outcome.plan)
-        #expect(plan.credentials.map(\.strategyKind) == [strategy.text])
+        #expect(plan.credentials.map(\.strategyKind) == [strategy])
         #expect(plan.routes.map(\.name) == entries.routes.map(\.name))
     }
+
+    /// A part of what `authgateway presets list --json` prints.
+    private struct Listed: Decodable { let strategy: String }
 
     // MARK: Nodes
 

@@ -20,6 +20,7 @@ TO_COME = {
 PAGES = [page for page in documents.pages() if page not in TO_COME]
 #: Held to short sentences as well.
 PLAIN = ["README.md", "docs/tutorial.md", "docs/errors.md", "docs/audit.md", "docs/migration.md", "docs/extending.md"]
+PLAIN += [page for page in documents.pages() if page.startswith("docs/strategies/")]
 #: What stands before the first block of a page, where its reader has more than an empty folder.
 SETUP = ROOT / "acceptance/docs/setup"
 #: Blocks that no test runs, on all pages together.

@@ -324,7 +324,8 @@ def run_page(page, folder, text=None, setup=""):
 
 def pages():
     """README.md and the documents, without the decisions, which are about the past."""
-    return ["README.md"] + sorted(str(path.relative_to(ROOT)) for path in (ROOT / "docs").glob("*.md"))
+    found = [path.relative_to(ROOT) for path in (ROOT / "docs").rglob("*.md")]
+    return ["README.md"] + sorted(str(path) for path in found if path.parts[1] != "adr")
 
 
 def prose(text):

@@ -1,4 +1,4 @@
-"""Writes docs/presets.md from what the program says. Run it after a preset has changed:
+"""Writes docs/presets.md, and the presets on the pages of docs/strategies, from what the program says. Run it after a preset has changed:
 
 AUTHGATEWAY_BINARY=… python acceptance/harness/preset_page.py
 """
@@ -6,17 +6,21 @@ AUTHGATEWAY_BINARY=… python acceptance/harness/preset_page.py
 import json
 import os
 import pathlib
+import re
 import subprocess
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs/presets.md"
+STRATEGIES = ROOT / "docs/strategies"
+SECTION = re.compile(r"(?<=^## Presets\n\n).*?(?=^## )", re.MULTILINE | re.DOTALL)
 BINARY = os.environ.get("AUTHGATEWAY_BINARY", str(ROOT / ".build/release/authgateway"))
 
 HEAD = """# Presets
 
 A preset is a service that the gateway knows by name: its hosts, how it authenticates, and what secret to bring. This page is written by
 `acceptance/harness/preset_page.py` from `authgateway presets list --json`.
+[Strategies](strategies/README.md) says how each way to authenticate works, and what goes wrong.
 
 ```sh
 authgateway presets show gitlab
@@ -73,12 +77,33 @@ def secret(need):
 
 
 def page(presets):
-    rows = ["| preset | service | secrets to bring | documentation read |", "|---|---|---|---|"]
+    rows = ["| preset | service | secrets to bring | strategy | documentation read |", "|---|---|---|---|---|"]
     for preset in presets:
         secrets = ", ".join(map(secret, preset["secrets"]))
-        rows.append(f"| `{preset['name']}` | {preset['title']} | {secrets} | [{preset['read']}]({preset['docs']}) |")
+        strategy = f"[`{preset['strategy']}`](strategies/{preset['strategy']}.md)"
+        rows.append(f"| `{preset['name']}` | {preset['title']} | {secrets} | {strategy} | [{preset['read']}]({preset['docs']}) |")
     return HEAD + "\n".join(rows) + "\n"
 
 
+def section(strategy, presets):
+    """What the page of a strategy says below the heading "Presets"."""
+    names = [f"`{preset['name']}`" for preset in presets if preset["strategy"] == strategy]
+    if not names:
+        return "No preset uses this strategy.\n\n"
+    # A list, so that no sentence is long.
+    rows = ["- " + ", ".join(names[start : start + 6]) for start in range(0, len(names), 6)]
+    return "[What each preset needs](../presets.md):\n\n" + "\n".join(rows) + "\n\n"
+
+
+def strategy_pages():
+    """The pages of strategies, by the name of the strategy."""
+    found = {path.stem: path for path in STRATEGIES.glob("*.md")}
+    return {name: path for name, path in found.items() if SECTION.search(path.read_text(encoding="utf-8"))}
+
+
 if __name__ == "__main__":
-    PAGE.write_text(page(known()), encoding="utf-8")
+    presets = known()
+    PAGE.write_text(page(presets), encoding="utf-8")
+    for name, path in strategy_pages().items():
+        text = path.read_text(encoding="utf-8")
+        path.write_text(SECTION.sub(lambda _: section(name, presets), text), encoding="utf-8")

@@ -7,6 +7,7 @@ import shlex
 import tempfile
 
 import pytest
+from harness import documents
 from harness.gateway import ROOT, command
 
 
@@ -158,7 +159,7 @@ def test_each_example_can_be_typed():
 
 # MARK: The documents
 
-DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+DOCUMENTS = [ROOT / page for page in documents.pages()]
 #: Options of other programs that the documents name.
 FOREIGN = {"--unix-socket", "--pinnedpubkey", "--network", "--env-file"}
 

@@ -105,7 +105,11 @@ TEXTS, KEYS = collected()
 VOCABULARY = sorted(
     KEYS
     | set(all_keys())
-    | set(re.findall(r"`([a-z][a-z0-9_]{2,})`", (ROOT / "docs/configuration.md").read_text(encoding="utf-8")))
+    | {
+        word
+        for page in [ROOT / "docs/configuration.md", *(ROOT / "docs/strategies").glob("*.md")]
+        for word in re.findall(r"`([a-z][a-z0-9_]{2,})`", page.read_text(encoding="utf-8"))
+    }
     | {
         word
         for folder in ["GatewayStrategies", "GatewayCore/Config", "GatewayCore/Decoding", "GatewayCore/Schema"]

@@ -24,6 +24,7 @@ extension Preset {
 extension Preset: Encodable {
     private enum CodingKeys: String, CodingKey {
         case name, title, words, documentation = "docs", read, note, parameters, needs = "secrets", routes
+        case strategy
     }
 
     package func encode(to encoder: any Encoder) throws {
@@ -34,6 +35,7 @@ extension Preset: Encodable {
         try container.encode(documentation, forKey: .documentation)
         try container.encode(read ?? "unverified", forKey: .read)
         try container.encodeIfPresent(note, forKey: .note)
+        try container.encodeIfPresent(strategy, forKey: .strategy)
         try container.encode(parameters, forKey: .parameters)
         try container.encode(needs, forKey: .needs)
         try container.encode(routes.map(\.name), forKey: .routes)

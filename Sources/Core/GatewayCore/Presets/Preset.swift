@@ -46,6 +46,14 @@ package struct Preset: Hashable, Sendable {
     package let credential: ConfigNode
     package let routes: [Route]
 
+    /// The strategy of the credential.
+    package var strategy: String? {
+        guard case .mapping(let entries) = credential.content,
+            case .scalar(let name)? = entries.first(where: { $0.key == "strategy" })?.value.content
+        else { return nil }
+        return name.text
+    }
+
     /// The path that shows whose credential it is, where the preset knows one that is asked with GET.
     package var whoami: String? {
         guard case .mapping(let entries)? = routes.first?.node.content else { return nil }
