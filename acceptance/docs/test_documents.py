@@ -19,13 +19,15 @@ TO_COME = {
 }
 PAGES = [page for page in documents.pages() if page not in TO_COME]
 #: Held to short sentences as well.
-PLAIN = ["README.md", "docs/tutorial.md", "docs/errors.md", "docs/audit.md", "docs/migration.md", "docs/extending.md"]
+PLAIN = [
+    "README.md", "docs/tutorial.md", "docs/errors.md", "docs/audit.md", "docs/migration.md", "docs/extending.md", "docs/reference.md",
+]  # fmt: skip
 #: What stands before the first block of a page, where its reader has more than an empty folder.
 SETUP = ROOT / "acceptance/docs/setup"
 #: Blocks that no test runs, on all pages together.
 MAXIMUM_SKIPPED = 12
 LANGUAGES = {"sh", "yaml", "text", "json", "sql", "swift", "python", "nginx", "ini"}
-OPTIONS = {"exit", "background", "output", "fragment", "file", "skip"}
+OPTIONS = {"exit", "background", "output", "fragment", "part", "file", "skip"}
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -76,6 +78,7 @@ def test_sentences_have_at_most_25_words_and_cells_15(page):
         ("```sh\necho one\n```\n\n```text output\ntwo\n```", "is not in the output"),
         ("```yaml\nroutes: {api: {upstreem: https://api.example.com}}\n```", "did you mean"),
         ("```yaml fragment=credential\nstrategy: bearer\n```", "token"),
+        ("```yaml part\nlimits: {drian: 5s}\n```", "limits"),
         ("```sh background\nauthgateway run --config nowhere.yaml\n```", "is ready"),
     ],
 )
