@@ -20,7 +20,8 @@ TO_COME = {
 PAGES = [page for page in documents.pages() if page not in TO_COME]
 #: Held to short sentences as well.
 PLAIN = [
-    "README.md", "docs/tutorial.md", "docs/errors.md", "docs/audit.md", "docs/migration.md", "docs/extending.md", "docs/reference.md",
+    "README.md", "docs/tutorial.md", "docs/errors.md", "docs/audit.md", "docs/migration.md", "docs/extending.md", "docs/reference.md", "docs/https.md",
+    "docs/limits.md", "docs/telemetry.md", "docs/upstreams.md",
 ]  # fmt: skip
 #: What stands before the first block of a page, where its reader has more than an empty folder.
 SETUP = ROOT / "acceptance/docs/setup"
