@@ -22,7 +22,7 @@ WORDS = {
     "login_required", "login-required", "acquisition_failed", "renewal_failed", "renewed", "revocation_failed", "http_status",
     "store", "get", "erase",
 }  # fmt: skip
-PAGES = ["operations.md", "configuration.md", "https.md", "telemetry.md", "upstreams.md", "audit.md", "errors.md"]
+PAGES = ["operations.md", "configuration.md", "https.md", "telemetry.md", "upstreams.md", "tokens.md", "watching.md", "audit.md", "errors.md"]
 SOURCES = ["Core/GatewayCore", "Adapters/GatewayAudit", "Adapters/GatewayTokenStores"]
 
 
