@@ -10,6 +10,7 @@ The info string of a fence steers what a test does with a block:
 - ```` ```sql ````: a query of `state/audit.sqlite` that gives rows.
 - ```` ```yaml ````: a configuration that `authgateway check --no-secrets` accepts. A fragment is completed (`completed`).
 - ```` ```yaml fragment=credential ````, `fragment=route`: the value of one entry.
+- ```` ```yaml part ````: a place of a configuration. The JSON Schema knows each key and value; others may be missing.
 - `file=NAME` in any info string: the block is that file of the page's folder.
 - `skip="REASON"`: not run. The reason names what a test machine lacks.
 """
@@ -24,7 +25,7 @@ import subprocess
 
 import yaml
 
-from . import processes
+from . import processes, schema
 from .examples import Loader, variables
 from .gateway import BINARY, ROOT
 
@@ -314,6 +315,9 @@ def run_page(page, folder, text=None, setup=""):
                 session.expect(block)
             elif block.language == "sql":
                 session.query(block)
+            elif "part" in block.options:
+                wrong = schema.wrong_place(_tree(block.text))
+                assert wrong is None, f"{block.place}: {wrong}\n{block.text}"
             elif block.language == "yaml":
                 refused = check(block, checks)
                 assert refused is None, refused

@@ -98,6 +98,15 @@ def wrong_keys(part):
     return None
 
 
+def wrong_place(part):
+    """As `wrong_keys`, for the way from the top of a document to one key, or for what stands at its end."""
+    wrong = first = wrong_keys(part)
+    while wrong and len(part) == 1 and isinstance(next(iter(part.values())), dict):
+        part = next(iter(part.values()))
+        wrong = wrong_keys(part)
+    return wrong and first
+
+
 def is_placeholder(value):
     """A key without a value (None) is one, too."""
     return value is None or (isinstance(value, str) and PLACEHOLDER.fullmatch(value))
@@ -114,14 +123,16 @@ def fits(value, schema, key):
 
 
 def fits_form(value, form, key):
+    if not form.keys() - {"description", "default", "examples"}:
+        return True
     if isinstance(value, list):
         return form.get("type") == "array" and all(fits(element, form["items"], key) for element in value if "items" in form)
     if not isinstance(value, dict):
         return bool({"type", "enum", "const"} & form.keys()) and jsonschema.Draft202012Validator(form).is_valid(value)
     if form.get("type") != "object":
         return False
-    if "properties" not in form and not isinstance(form.get("additionalProperties"), dict):
+    if "properties" not in form and not form.get("additionalProperties"):
         # The schema has the details of this key at other places.
         others = [form for schema in all_keys()[key] for form in forms(schema, value) if "properties" in form]
-        return any(fits_form(value, other, key) for other in others)
+        return not others or any(fits_form(value, other, key) for other in others)
     return all(isinstance(of_key(form, name), dict) and fits(inner, of_key(form, name), name) for name, inner in value.items())

@@ -22,7 +22,10 @@ WORDS = {
     "login_required", "login-required", "acquisition_failed", "renewal_failed", "renewed", "revocation_failed", "http_status",
     "store", "get", "erase",
 }  # fmt: skip
-PAGES = ["operations.md", "configuration.md", "audit.md", "errors.md", "strategies/vending.md"]
+PAGES = [
+    "operations.md", "configuration.md", "https.md", "telemetry.md", "upstreams.md", "tokens.md", "watching.md", "audit.md", "errors.md",
+    "strategies/vending.md",
+]  # fmt: skip
 SOURCES = ["Core/GatewayCore", "Adapters/GatewayAudit", "Adapters/GatewayTokenStores"]
 
 

@@ -189,15 +189,15 @@ def test_each_option_of_operations_exists():
     """Also where the command is named in the sentence, as in "takes `--json`"."""
     known = {option for shown in commands().values() for option in shown.options}
     for document in DOCUMENTS:
-        if document.stem in ("operations", "configuration"):
+        if document.stem in ("operations", "configuration", "tokens", "https", "watching"):
             written = {option for span in spans(document) for option in re.findall(r"(?<![\w-])--[a-z][a-z-]*", span)}
             assert written <= known | FOREIGN, f"{document.name}: {written - known - FOREIGN}"
             assert written, document
 
 
 def token_table():
-    """The rows of `authgateway token …` in docs/operations.md: the commands in the first column."""
-    text = (ROOT / "docs" / "operations.md").read_text()
+    """The rows of `authgateway token …` in docs/tokens.md: the commands in the first column."""
+    text = (ROOT / "docs" / "tokens.md").read_text()
     table = text[text.index("| `authgateway token …` |") :].partition("\n\n")[0]
     rows = [row.split("|")[1] for row in table.splitlines()[2:]]
     return [span.split() for row in rows for span in re.findall(r"`([^`]+)`", row)]
@@ -212,11 +212,11 @@ def test_the_table_of_token_commands_is_whole():
     for name, options in written.items():
         assert options <= set(commands()[("token", name)].options), name
     # The other way round: what only one of them has is in the table or the text.
-    text = (ROOT / "docs" / "operations.md").read_text()
+    text = (ROOT / "docs" / "tokens.md").read_text()
     for name in written:
         special = {option for option in commands()[("token", name)].options if option.startswith("--")}
         for option in special - {"--config", "--help", "--version"}:
-            assert re.search(rf"(?<![\w-]){option}\b", text), f"token {name} {option} is not in docs/operations.md"
+            assert re.search(rf"(?<![\w-]){option}\b", text), f"token {name} {option} is not in docs/tokens.md"
 
 
 def test_each_command_is_in_the_documents():

@@ -49,7 +49,7 @@ package enum StarterConfiguration {
           # Created on the first run with mode 0600. Keep a copy apart from the databases.
           key: {file: ./state/token.key}
 
-        # Every limit and its default is in docs/configuration.md.
+        # Every limit and its default is in docs/reference.md.
         limits:
           credential_timeout: 20s
           drain: 30s

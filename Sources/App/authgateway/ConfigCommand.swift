@@ -32,7 +32,7 @@ struct ConfigExplainCommand: ParsableCommand {
             """
     )
 
-    @Argument(help: "The key or strategy; without it, the keys of the document are listed.")
+    @Argument(help: "The key or strategy; without it, the keys of the document are listed, with --json all keys.")
     var key: String?
 
     @OptionGroup var json: JSONFlag

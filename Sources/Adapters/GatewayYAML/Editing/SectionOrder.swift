@@ -1,4 +1,4 @@
-/// Where a section that a file does not have yet is put: in the order of docs/configuration.md.
+/// Where a section that a file does not have yet is put.
 enum SectionOrder {
     private static let keys = [
         "version", "include", "state_directory", "workers", "proxy_status", "request_id_header", "listeners", "ca",

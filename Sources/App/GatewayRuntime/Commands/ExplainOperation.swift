@@ -3,11 +3,11 @@ import GatewayStrategies
 
 /// What `config explain` does: says what a key of the configuration means.
 package enum ExplainOperation {
-    /// - Parameter key: nil lists the keys of the document and the strategies.
+    /// - Parameter key: nil lists the keys of the document and the strategies, as JSON every key.
     /// - Throws: ``ExitStatus/failed`` when there is no such key.
     package static func explain(_ key: String?, asJSON: Bool) throws(CommandFailure) -> String {
         let search = ConfigKeySearch(.builtIn)
-        guard let key else { return asJSON ? try JSONText.pretty(search.top) : overview(search.top) }
+        guard let key else { return asJSON ? try JSONText.pretty(search.keys) : overview(search.top) }
         switch search.find(key) {
         case .found(let keys) where asJSON: return try JSONText.pretty(keys)
         case .found(let keys): return keys.map(\.text).joined(separator: "\n")

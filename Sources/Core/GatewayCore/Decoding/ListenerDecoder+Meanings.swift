@@ -48,8 +48,8 @@ extension ListenerDecoder {
 
     static let interceptMeanings: [String: KeyMeaning] = [
         "intercept": KeyMeaning(
-            "Takes CONNECT, as clients with HTTPS_PROXY send it, for hosts that routes lead to: TLS ends here, with a certificate"
-                + " of the local authority (authgateway ca show), and requests get their credential.",
+            "Takes CONNECT for hosts of routes, as clients with HTTPS_PROXY send it. TLS ends here, with a certificate of the local"
+                + " authority (authgateway ca show). Requests get their credential.",
             default: "false",
             example: "true"
         ),

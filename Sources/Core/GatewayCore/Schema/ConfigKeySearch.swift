@@ -1,6 +1,7 @@
 /// Finds the keys that somebody may mean.
 package struct ConfigKeySearch {
-    private let keys: [ConfigKey]
+    /// Every key, in the order of their paths.
+    package let keys: [ConfigKey]
     private let kinds: [String]
 
     package init(_ catalog: StrategyCatalog) {
