@@ -20,12 +20,14 @@ def forms(schema, value=None):
     """The alternatives of a schema, without references. For a mapping with a strategy, only those of the strategy."""
     while "$ref" in schema:
         schema = SCHEMA["$defs"][schema["$ref"].rpartition("/")[2]]
+    if "else" in schema and "properties" in schema:
+        # A route: with a preset, or with all that it needs.
+        whole = {key: part for key, part in schema.items() if key not in ("if", "then", "else")}
+        properties = {**schema["properties"], **schema["else"]["properties"]}
+        return [{**whole, "required": ["preset"]}, {**whole, **schema["else"], "properties": properties}]
     if "else" in schema:
         preset = {"type": "object", "required": ["preset"], **schema["then"]}
         return [preset, *forms(schema["else"], value)]
-    if "anyOf" in schema and "properties" in schema:
-        whole = {key: part for key, part in schema.items() if key != "anyOf"}
-        return [{**whole, **option} for option in schema["anyOf"]]
     if "anyOf" in schema:
         return [form for option in schema["anyOf"] for form in forms(option, value)]
     if "allOf" not in schema:

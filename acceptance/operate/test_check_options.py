@@ -127,8 +127,8 @@ def test_a_key_is_explained(tmp_path):
     assert explained.returncode == 0, explained
     for words in ("a duration from 0s to 1h", "30s", "limits:\n      drain: 10s"):
         assert words in explained.stdout, explained
-    [key] = json.loads(command("config", "explain", "routes.api.upstream", "--json", cwd=tmp_path).stdout)
-    assert key["path"] == "routes.NAME.upstream" and key["required"] is True and key["example"]
+    [key] = json.loads(command("config", "explain", "credentials.box.strategy", "--json", cwd=tmp_path).stdout)
+    assert key["path"] == "credentials.NAME.strategy" and key["example"], key
     unknown = command("config", "explain", "limits.drian", cwd=tmp_path)
     assert unknown.returncode == 1 and "authgateway config explain limits.drain" in unknown.stderr, unknown
     listed = command("config", "explain", cwd=tmp_path)

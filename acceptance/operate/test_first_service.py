@@ -219,20 +219,21 @@ def test_doctor_says_whose_credential_it_is(folder, port):
     assert "GET /user" not in offline.stdout, offline
 
 
-def test_a_locked_credential_asks_nothing(make_gateway, service, port):
+def test_a_locked_credential_asks_nothing(make_gateway, service):
     config = {
-        "presets": "./presets",
-        "credentials": {"acme": {"preset": "acme", "with": {"port": port}}},
-        "routes": {"acme": {"preset": "acme", "with": {"port": port}, "auth": "acme"}},
-    }
+        "credentials": {"acme": {"strategy": "exec", "command": ["printenv", "ACME_TOKEN"], "environment": {"ACME_TOKEN": {"env": "ACME_TOKEN"}},
+                                 "format": "text"}},
+        "routes": {"acme": {"upstream": service.url, "auth": "acme", "whoami": {"path": "/user", "shows": "/login"}}},
+    }  # fmt: skip
     gateway = make_gateway(config, environment={"ACME_TOKEN": CANARY})
-    (gateway.folder / "presets").mkdir()
-    (gateway.folder / "presets/acme.yaml").write_text(PRESET.format())
     gateway.start()
     assert gateway.run("token", "lock", "acme").returncode == 0
     gateway.stop()
-    answer = command("check", "--acquire", cwd=gateway.folder, ACME_TOKEN=CANARY)
-    assert service.count() == 0 and "GET /user" in answer.stdout and answer.returncode == 1, answer
+    locked = command("check", "--acquire", cwd=gateway.folder, ACME_TOKEN=CANARY)
+    assert service.count() == 0 and "GET /user" in locked.stdout and locked.returncode == 1, locked
+    assert command("token", "unlock", "acme", cwd=gateway.folder, ACME_TOKEN=CANARY).returncode == 0
+    free = command("check", "--acquire", cwd=gateway.folder, ACME_TOKEN=CANARY)
+    assert "acme: GET /user: the credential is that of ada.\n" in free.stdout, free
 
 
 # init

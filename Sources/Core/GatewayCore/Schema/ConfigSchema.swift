@@ -58,7 +58,7 @@ package enum ConfigSchema {
         "routes.*.tls.pin": SchemaWriter.stringOrStrings,
         "routes.*.whoami": .object([("anyOf", .array([SchemaWriter.reference("string"), whoami]))]),
         "credentials.*": SchemaWriter.reference("credential"),
-        "routes.*.auth": SchemaWriter.reference("auth"),
+        "routes.*.auth": .object([("anyOf", .array([SchemaWriter.reference("auth"), completion]))]),
     ]
 
     private static let whoami: SchemaValue = .object([
@@ -77,7 +77,16 @@ package enum ConfigSchema {
 
     /// A route says itself where it leads and how, or a preset says it.
     private static let additions: [String: [(String, SchemaValue)]] = [
-        "routes.*": [("anyOf", .array([required("preset"), required("auth", "upstream")]))]
+        "routes.*": [
+            ("if", required("preset")), ("then", .object([])),
+            (
+                "else",
+                .object([
+                    ("required", .array([.string("auth"), .string("upstream")])),
+                    ("properties", .object([("auth", SchemaWriter.reference("auth"))])),
+                ])
+            ),
+        ]
     ]
 
     private static func required(_ keys: String...) -> SchemaValue {
@@ -102,7 +111,6 @@ package enum ConfigSchema {
                         "anyOf",
                         .array([
                             SchemaWriter.reference("string"), block(kinds, adding: narrowing), sharedCredential,
-                            completion,
                         ])
                     )
                 ])

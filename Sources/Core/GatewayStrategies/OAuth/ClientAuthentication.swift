@@ -108,6 +108,14 @@ struct ClientAuthentication: Sendable {
         return ClientTLS(in: fields)
     }
 
+    /// Whether a key here is about a client.
+    ///
+    /// - Parameter ownsKey: The keys that describe a private key belong to the strategy.
+    static func isNamed(in fields: ConfigFields, ownsKey: Bool = false) -> Bool {
+        let keys = ["client_id", "client_secret", "client_auth", "client_auth_encoding", "tls", "assertion"]
+        return (ownsKey ? keys : keys + assertionKeys).contains { fields.has($0) }
+    }
+
     private static let assertionKeys = [
         "private_key", "passphrase", "key_id", "algorithm", "audience", "certificate",
     ]

@@ -22,7 +22,7 @@ struct JWTBearerStrategy: AuthStrategy {
 
     /// Most authorities need none: the assertion says who asks.
     private static func authentication(in fields: ConfigFields, tokenURL: AuthorityURL?) -> ClientAuthentication? {
-        guard fields.has("client_id") || fields.has("client_secret") || fields.has("client_auth") else { return nil }
+        guard ClientAuthentication.isNamed(in: fields, ownsKey: true) else { return nil }
         if fields.scalar("client_auth")?.scalar.text == ClientAuthentication.Method.privateKeyJWT.rawValue {
             fields.know("client_id")
             fields.error("client_auth", "the assertion is signed already; use body, basic or none")

@@ -17,8 +17,9 @@ struct TokenExchangeStrategy: DerivedStrategy {
         let name = fields.requiredString("parent")
         let span = fields.node("parent")?.span
         let tokenURL = fields.authorityURL("token_url")
-        let hasClient = fields.has("client_id") || fields.has("client_secret") || fields.has("client_auth")
-        let client = hasClient ? ClientAuthentication(in: fields, tokenURL: tokenURL, allowsPublic: true) : nil
+        let client =
+            ClientAuthentication.isNamed(in: fields)
+            ? ClientAuthentication(in: fields, tokenURL: tokenURL, allowsPublic: true) : nil
         let terms = ExchangeTerms(in: fields, parameters: fields.extraParameters(own: ExchangeTerms.ownParameters))
         revocation = fields.revocationEndpoint()
         guard let name, let span, let terms, fields.context.errorCount == errors else { return nil }
