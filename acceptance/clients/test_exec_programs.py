@@ -137,7 +137,8 @@ def begin(gateway, *words, options=("--ephemeral",), **changes):
 TRAP = SHOW + (
     "import signal, time; signal.signal(signal.SIGTERM, lambda *_: sys.exit(5));"
     "signal.signal(signal.SIGINT, lambda *_: sys.exit(6)); signal.signal(signal.SIGUSR1, lambda *_: sys.exit(7));"
-    "print('ready', flush=True); time.sleep(60)"
+    # A signal that comes just before a sleep is dealt with after it.
+    "print('ready', flush=True); [time.sleep(0.1) for _ in range(600)]"
 )
 
 
