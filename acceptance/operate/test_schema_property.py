@@ -35,14 +35,14 @@ LEFT_TO_THE_DECODER = [
     ),
     (
         ".*",
-        'unknown key "(private_key|passphrase|key_id|algorithm|audience)"',
+        'unknown key "(private_key|passphrase|key_id|algorithm|audience|certificate)"',
         "what proves a client depends on `client_auth`, which may be wrong itself",
     ),
     ("", 'missing key "routes"$', "`include` may bring the routes"),
     ("tokens", 'missing key "command"$', "only `store: command` needs it, and the schema has no such conditions"),
     (
         r"credentials\.[\w.-]+|routes\.[\w.-]+\.auth",
-        'missing key "(client_id|client_secret|key_id|private_key)"$',
+        'missing key "(client_id|client_secret|key_id|private_key|assertion|tls)"$',
         "`box_jwt` takes them from `app_settings`, and OAuth strategies want what `client_auth` says",
     ),
 ]
