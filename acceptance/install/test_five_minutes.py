@@ -54,6 +54,11 @@ def curl(path):
     return json.loads(done.stdout)
 
 
+def carries_credential(answer):
+    """The sandbox names the field and hides its value. No client here has sent one."""
+    return "authorization" in {name.lower() for name, _ in answer["headers"]}
+
+
 @pytest.mark.root
 def test_three_services_within_five_minutes(machine, debian_package, network, tmp_path):
     walk = Walk(machine)
@@ -72,14 +77,14 @@ def test_three_services_within_five_minutes(machine, debian_package, network, tm
         processes.wait_until(lambda: curl("/openai/v1/models").get("method") == "GET", 15, "the services are served")
         for service, path in (("github", "/user"), ("openai", "/v1/models")):
             answer = curl(f"/{service}{path}")
-            assert answer["path"] == f"/public/echo{path}" and answer["authorization"]["scheme"] == "Bearer", answer
+            assert answer["path"] == f"/public/echo{path}" and carries_credential(answer), answer
         # The same from Python.
         with urllib.request.urlopen("http://127.0.0.1:8080/github/user", timeout=20) as answer:
-            assert json.load(answer)["authorization"]["scheme"] == "Bearer"
+            assert carries_credential(json.load(answer))
         browser = Browser(tmp_path)
         try:
             browser.open("http://127.0.0.1:8081/")
-            page = browser.text()
+            page = browser.text
             assert "github" in page and "openai" in page and "box" in page
         finally:
             browser.stop()
