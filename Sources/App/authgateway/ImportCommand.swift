@@ -1,7 +1,7 @@
 import ArgumentParser
 import GatewayRuntime
 
-struct ImportCommand: ParsableCommand {
+struct ImportCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "import",
         abstract: "Take services over from another program's configuration.",
@@ -77,10 +77,10 @@ struct ImportCommand: ParsableCommand {
         if upstream != nil, openapi == nil { throw ValidationError("--upstream is for --openapi.") }
     }
 
-    func run() throws {
+    func run() async throws {
         guard var source = sources.first else { return }
         if case .curl(let text) = source { source = .curl(try ExplainInputText.read([text])) }
         let operation = ImportOperation(configuration: config.path(), source: source, host: gh ? nil : host)
-        Console.write(try operation.run(isConfirmed: yes))
+        Console.write(try await operation.run(isConfirmed: yes))
     }
 }

@@ -53,7 +53,7 @@ package struct AddOperation: Sendable {
             try outcome.preview()
             return "Nothing was written.\n"
         }
-        var text = try outcome.apply(isConfirmed: true) { () throws(CommandFailure) in
+        var text = try await outcome.apply(isConfirmed: true) { () throws(CommandFailure) in
             try files.write()
         } undo: {
             files.remove()

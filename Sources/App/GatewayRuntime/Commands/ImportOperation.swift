@@ -17,9 +17,9 @@ package struct ImportOperation: Sendable {
         self.host = host
     }
 
-    /// - Parameter isConfirmed: Nobody is asked.
+    /// - Parameter isConfirmed: Writes without a question.
     /// - Returns: What is for standard output.
-    package func run(isConfirmed: Bool) throws(CommandFailure) -> String {
+    package func run(isConfirmed: Bool) async throws(CommandFailure) -> String {
         let findings = try source.read()
         let notes = findings.notes.map { "note: \($0)\n" }.joined()
         let services = try narrowed(findings.services, notes)
@@ -31,7 +31,7 @@ package struct ImportOperation: Sendable {
         Console.writeError(notes)
         for file in entries.compactMap(\.secretFile) { _ = try files.add(file.secret, as: file.name) }
         let secrets = files
-        let text = try EditOutcome(editor, at: path).apply(isConfirmed: isConfirmed) { () throws(CommandFailure) in
+        let text = try await EditOutcome(editor, at: path).apply(isConfirmed: isConfirmed) { () throws(CommandFailure) in
             try secrets.write()
         } undo: {
             secrets.remove()
