@@ -31,7 +31,8 @@ package struct ImportOperation: Sendable {
         Console.writeError(notes)
         for file in entries.compactMap(\.secretFile) { _ = try files.add(file.secret, as: file.name) }
         let secrets = files
-        let text = try await EditOutcome(editor, at: path).apply(isConfirmed: isConfirmed) { () throws(CommandFailure) in
+        let text = try await EditOutcome(editor, at: path).apply(isConfirmed: isConfirmed) {
+            () throws(CommandFailure) in
             try secrets.write()
         } undo: {
             secrets.remove()
