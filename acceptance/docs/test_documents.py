@@ -100,3 +100,11 @@ def test_long_sentences_are_counted():
 def test_links_lead_to_a_heading(page):
     wrong = [link for link in documents.links(page) if not documents.leads_somewhere(page, link)]
     assert not wrong, wrong
+
+
+@pytest.mark.parametrize("target", ["Core/GatewayCore", "App/GatewayRuntime"])
+def test_the_page_of_the_architecture_names_each_folder(target):
+    text = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
+    table = text.partition(f"\n{target.partition('/')[2]}, from the lowest layer up:\n")[2].partition("\n|---|---|\n")[2].partition("\n\n")[0]
+    named = [name for row in table.splitlines() for name in row.split("|")[1].strip().split(", ")]
+    assert sorted(named) == sorted(path.name for path in (ROOT / "Sources" / target).iterdir() if path.is_dir())
