@@ -18,7 +18,7 @@ struct ImportCommand: AsyncParsableCommand {
             Adds a credential and a route for each service. Shows the difference without
             secrets, checks the result and asks before it writes.
 
-            A secret in clear is copied to a file with mode 0600 in the folder imported of
+            A secret in clear is copied to a file with mode 0600 in the folder secrets of
             the state directory. The configuration names that file. The secret stays in
             its old place, too: remove it there when nothing else needs it. With --gh the
             gateway asks gh for the token. With --openapi it names variables to be set.

@@ -30,7 +30,7 @@ package struct ImportOperation: Sendable {
         for entry in entries { try editor.append(.init(entry.name, value: entry.route), to: "routes") }
         Console.writeError(notes)
         for file in entries.compactMap(\.secretFile) { _ = try files.add(file.secret, as: file.name) }
-        let secrets = files
+        var secrets = files
         let text = try await EditOutcome(editor, at: path).apply(isConfirmed: isConfirmed) {
             () throws(CommandFailure) in
             try secrets.write()

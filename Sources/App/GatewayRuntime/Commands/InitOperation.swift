@@ -122,6 +122,7 @@ package struct InitOperation: Sendable {
     }
 
     private func write(_ entries: PresetEntries, _ files: SecretFiles) throws(CommandFailure) -> String {
+        var files = files
         let text = try text(with: entries)
         try files.write()
         do throws(CommandFailure) {
@@ -149,7 +150,7 @@ package struct InitOperation: Sendable {
 
     private func write(_ text: String) throws(CommandFailure) {
         do throws(PrivateFile.Failure) {
-            try PrivateFile.create(path, content: Array(text.utf8))
+            try PrivateFile.createNew(path, content: Array(text.utf8))
         } catch {
             throw CommandFailure(.failed, "\(shown) cannot be written: \(error.reason)")
         }

@@ -38,7 +38,16 @@ package struct RemoveOperation: Sendable {
             for route in uses.routes { try editor.remove(route, from: "routes") }
             try editor.remove(name, from: "credentials")
         }
-        return try await EditOutcome(editor, at: path).apply(isConfirmed: isConfirmed)
+        return try await EditOutcome(editor, at: path).apply(isConfirmed: isConfirmed) + Self.unused(editor)
+    }
+
+    /// Secrets that were pasted for what is gone. They stay, because tokens may still have to be revoked with them.
+    private static func unused(_ editor: ConfigurationEditor) -> String {
+        let secrets = SecretFiles(stateDirectory: editor.stateDirectory, folder: editor.folder)
+        let unused = secrets.names.sorted().filter { editor.namesNoLonger("\(secrets.shownDirectory)/\($0)") }
+        guard !unused.isEmpty else { return "" }
+        let paths = unused.map { ShellWord.quoted("\(secrets.directory)/\($0)") }
+        return "Nothing uses these secrets now. Remove them:\n" + paths.map { "  rm \($0)\n" }.joined()
     }
 
     private func foundKind(_ root: ConfigNode) throws(CommandFailure) -> Kind {
