@@ -108,6 +108,16 @@ struct ImportTests {
         #expect(throws: ImportError.self) { try CurlLogin.services("wget https://api.example.com/") }
     }
 
+    @Test(arguments: [
+        ("curl -u bob https://api.example.com/", "curl would ask for the password."),
+        ("curl -H 'X-Api-Key: $(cat key)' https://api.example.com/", "A program prints the secret"),
+        ("curl -H 'Authorization: Bearer `cat key`' https://api.example.com/", "A program prints the secret"),
+    ])
+    func aSecretThatIsNotInTheCommandIsRefused(_ command: String, _ words: String) {
+        let error = #expect(throws: ImportError.self) { try CurlLogin.services(command) }
+        #expect(error?.message.hasPrefix(words) == true)
+    }
+
     // MARK: nginx
 
     @Test func fieldsOfNginxAreTakenOver() throws {
