@@ -160,7 +160,7 @@ let package = Package(
         ),
         tests(
             "DifferentialTests",
-            ["GatewayCore", nioHTTP1, .product(name: "NIOEmbedded", package: "swift-nio")] + nio
+            ["GatewayCore", "GatewayTesting", nioHTTP1, .product(name: "NIOEmbedded", package: "swift-nio")] + nio
         ),
         tests("GatewaySandboxTests", ["GatewaySandbox", "GatewayTesting", httpClient] + nio),
         tests(
