@@ -1,6 +1,5 @@
 import GatewayCore
 import GatewayFiles
-import GatewaySandbox
 import GatewayYAML
 
 /// What `init` does: writes the first configuration of a folder.
@@ -93,10 +92,10 @@ package struct InitOperation: Sendable {
     }
 
     private func write(_ entries: PresetEntries, _ files: SecretFiles) throws(CommandFailure) -> String {
-        let text = try text(with: entries)
+        let content = try content(with: entries)
         try files.write()
         do throws(CommandFailure) {
-            try write(text)
+            try write(content)
         } catch {
             files.remove()
             throw error
@@ -106,21 +105,21 @@ package struct InitOperation: Sendable {
         return "Wrote \(shown).\n"
     }
 
-    private func text(with entries: PresetEntries) throws(CommandFailure) -> String {
+    private func content(with entries: PresetEntries) throws(CommandFailure) -> [UInt8] {
         let head = FirstConfiguration.head(port: port, command: "authgateway run\(option)")
         do throws(ConfigurationEditError) {
             var text = try ConfigurationText(Array(head.utf8))
             try text.append(.init(entries.credential.name, value: entries.credential.lines), to: "credentials")
             for route in entries.routes { try text.append(.init(route.name, value: route.lines), to: "routes") }
-            return String(decoding: text.bytes, as: UTF8.self)
+            return text.bytes
         } catch {
             throw CommandFailure(.configuration, error.text(in: shown))
         }
     }
 
-    private func write(_ text: String) throws(CommandFailure) {
+    private func write(_ content: [UInt8]) throws(CommandFailure) {
         do throws(PrivateFile.Failure) {
-            try PrivateFile.create(path, content: Array(text.utf8))
+            try PrivateFile.create(path, content: content)
         } catch {
             throw CommandFailure(.failed, "\(shown) cannot be written: \(error.reason)")
         }
