@@ -51,6 +51,21 @@ struct BuiltInPresetTests {
         #expect(Self.presets.count >= 60)
     }
 
+    /// The program reads single presets of one text.
+    @Test func eachCanBeReadWithoutTheOthers() throws {
+        let parts = try Self.files.map { try Data(contentsOf: Self.source.appending(path: "presets/\($0)")) }
+        let whole = Array(parts.joined())
+        let library = PresetLibrary { whole }
+        #expect(library.names == Self.presets.map(\.name).sorted())
+        for preset in Self.presets {
+            let read = try #require(library[preset.name])
+            #expect(read.text == preset.text)
+            #expect(read.credential.canonicalText == preset.credential.canonicalText)
+            #expect(read.routes.map(\.node.canonicalText) == preset.routes.map(\.node.canonicalText))
+        }
+        #expect(library["nothing"] == nil)
+    }
+
     // MARK: What a preset says
 
     @Test(arguments: presets)
