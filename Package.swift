@@ -179,7 +179,7 @@ let package = Package(
     ]
 )
 
-// Only built when asked for: nobody who uses or tests the gateway waits for it.
+// Only built when asked for: to use or to test the gateway takes none of it.
 if Context.environment["AUTHGATEWAY_BENCHMARKS"] != nil {
     package.targets += [
         .target(name: "CAllocationCount", path: "Benchmarks/Micro/CAllocationCount"),

@@ -20,7 +20,7 @@ package struct EditOutcome: Sendable {
     }
 
     /// - Parameters:
-    ///   - isConfirmed: Nobody is asked.
+    ///   - isConfirmed: Writes without a question.
     ///   - prepare: What the new configuration needs, once it was agreed to.
     ///   - undo: Takes that back when nothing is written after all.
     /// - Returns: What was written, and whether a running gateway picks it up.

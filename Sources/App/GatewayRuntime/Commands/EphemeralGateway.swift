@@ -196,7 +196,7 @@ struct EphemeralGateway: Sendable {
 
     private static let prefix = "authgateway-exec-"
 
-    /// What a process has left that was killed. Nobody holds its lock, and it is not one that is just being made.
+    /// Removes what killed processes have left: no process holds its lock, and it is too old to be just being made.
     private static func removeAbandoned(in base: String) {
         let manager = FileManager.default
         for name in (try? manager.contentsOfDirectory(atPath: base)) ?? [] where name.hasPrefix(prefix) {

@@ -17,7 +17,7 @@ package struct ImportOperation: Sendable {
         self.host = host
     }
 
-    /// - Parameter isConfirmed: Nobody is asked.
+    /// - Parameter isConfirmed: Writes without a question.
     /// - Returns: What is for standard output.
     package func run(isConfirmed: Bool) throws(CommandFailure) -> String {
         let findings = try source.read()

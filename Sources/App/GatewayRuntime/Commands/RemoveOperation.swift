@@ -24,7 +24,7 @@ package struct RemoveOperation: Sendable {
         self.withRoutes = withRoutes
     }
 
-    /// - Parameter isConfirmed: Nobody is asked.
+    /// - Parameter isConfirmed: Writes without a question.
     /// - Returns: What is for standard output.
     package func run(isConfirmed: Bool) throws(CommandFailure) -> String {
         let editor = try ConfigurationEditor(path)
