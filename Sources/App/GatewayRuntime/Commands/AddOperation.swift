@@ -35,11 +35,7 @@ package struct AddOperation: Sendable {
             try outcome.preview()
             return "Nothing was written.\n"
         }
-        var text = try outcome.apply(isConfirmed: true) { () throws(CommandFailure) in
-            try files.write()
-        } undo: {
-            files.remove()
-        }
+        var text = try outcome.apply(isConfirmed: true, with: files)
         text += PresetAdvice(preset, entries: entries).text
         return asks ? text + (try await Self.whoami(path, of: entries)) : text
     }

@@ -93,13 +93,7 @@ package struct InitOperation: Sendable {
 
     private func write(_ entries: PresetEntries, _ files: SecretFiles) throws(CommandFailure) -> String {
         let content = try content(with: entries)
-        try files.write()
-        do throws(CommandFailure) {
-            try write(content)
-        } catch {
-            files.remove()
-            throw error
-        }
+        try files.write { () throws(CommandFailure) in try write(content) }
         let check = CheckOperation(configuration: path, asJSON: false, readsSecrets: false, strictModes: false)
         Console.writeError(try check.run().notes)
         return "Wrote \(shown).\n"

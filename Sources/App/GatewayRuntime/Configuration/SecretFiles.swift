@@ -8,6 +8,15 @@ struct SecretFiles: Sendable {
     private struct File: Sendable {
         let path: String
         let secret: Secret
+
+        /// Whole or not at all.
+        func write() throws(CommandFailure) {
+            do throws(PrivateFile.Failure) {
+                try PrivateFile.create(path, content: secret.withValue { Array($0.utf8) })
+            } catch {
+                throw CommandFailure(.failed, "\(path) cannot be written: \(error.reason)")
+            }
+        }
     }
 
     /// Absolute.
@@ -41,19 +50,18 @@ struct SecretFiles: Sendable {
     /// The names that are not to be given again.
     var names: [String] { PrivateFile.names(beside: "\(directory)/x") }
 
-    /// Each whole or not at all; mode 0600.
-    func write() throws(CommandFailure) {
-        for file in files {
-            do throws(PrivateFile.Failure) {
-                try PrivateFile.create(file.path, content: file.secret.withValue { Array($0.utf8) })
-            } catch {
-                throw CommandFailure(.failed, "\(file.path) cannot be written: \(error.reason)")
+    /// Writes the files, mode 0600, and then what names them. When something fails, none of them stays.
+    func write(before naming: () throws(CommandFailure) -> Void) throws(CommandFailure) {
+        var written: [File] = []
+        do throws(CommandFailure) {
+            for file in files {
+                try file.write()
+                written.append(file)
             }
+            try naming()
+        } catch {
+            for file in written { _ = PrivateFile.remove(file.path) }
+            throw error
         }
-    }
-
-    /// Takes ``write()`` back.
-    func remove() {
-        for file in files { _ = PrivateFile.remove(file.path) }
     }
 }
