@@ -66,6 +66,15 @@ struct BuiltInPresetTests {
         #expect(library["nothing"] == nil)
     }
 
+    /// `import --docker` writes them with a user name and a password.
+    @Test func theRegistriesOfDockerHavePresets() throws {
+        for name in Set(DockerCredentials.presets.values) {
+            let preset = try #require(Self.presets.first { $0.name == name })
+            #expect(preset.strategy == "registry")
+            for key in ["username", "password"] { #expect(Self.value(key, of: preset.credential) != nil) }
+        }
+    }
+
     // MARK: What a preset says
 
     @Test(arguments: presets)
