@@ -18,7 +18,7 @@ package enum PrivateFile {
         init(code: Int32) { reason = SystemError.text(code).lowercased() }
     }
 
-    /// Makes sure that a file is there, and its directory (0700), and that nobody but its owner may read it.
+    /// Makes sure that a file is there, and its directory (0700), and that only its owner may read it.
     ///
     /// - Parameter keepsMode: Leaves the mode of a file that exists, so that its owner may let a group read it. Such a file
     ///   may be a symbolic link.

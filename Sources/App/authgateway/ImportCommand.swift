@@ -56,9 +56,7 @@ struct ImportCommand: AsyncParsableCommand {
     @Option(help: ArgumentHelp("With --openapi: in the place of the document's server.", valueName: "url"))
     var upstream: String?
 
-    @Flag(help: "Write without asking.")
-    var yes = false
-
+    @OptionGroup var yes: YesFlag
     @OptionGroup var config: ConfigOption
 
     private var sources: [ImportSource] {
@@ -81,6 +79,6 @@ struct ImportCommand: AsyncParsableCommand {
         guard var source = sources.first else { return }
         if case .curl(let text) = source { source = .curl(try ExplainInputText.read([text])) }
         let operation = ImportOperation(configuration: config.path(), source: source, host: gh ? nil : host)
-        Console.write(try await operation.run(isConfirmed: yes))
+        Console.write(try await operation.run(isConfirmed: yes.isGiven))
     }
 }

@@ -35,9 +35,7 @@ struct RemoveCommand: AsyncParsableCommand {
     @Flag(name: .customLong("with-routes"), help: "Remove the routes that use the credential, too.")
     var withRoutes = false
 
-    @Flag(help: "Write without asking.")
-    var yes = false
-
+    @OptionGroup var yes: YesFlag
     @OptionGroup var config: ConfigOption
 
     func validate() throws {
@@ -48,6 +46,6 @@ struct RemoveCommand: AsyncParsableCommand {
     func run() async throws {
         let kind: RemoveOperation.Kind? = route ? .route : credential ? .credential : nil
         let remove = RemoveOperation(configuration: config.path(), name: name, kind: kind, withRoutes: withRoutes)
-        Console.write(try await remove.run(isConfirmed: yes))
+        Console.write(try await remove.run(isConfirmed: yes.isGiven))
     }
 }

@@ -21,13 +21,11 @@ package struct EditOutcome: Sendable {
 
     /// - Parameters:
     ///   - isConfirmed: Writes without a question.
-    ///   - prepare: What the new configuration needs, once it was agreed to.
-    ///   - undo: Takes that back when nothing is written after all.
+    ///   - secrets: Files that the new configuration names. They stay only if it is written.
     /// - Returns: What was written, and what a running gateway makes of it.
-    package func apply(
+    func apply(
         isConfirmed: Bool,
-        prepare: () throws(CommandFailure) -> Void = {},
-        undo: () -> Void = {}
+        with secrets: SecretFiles? = nil
     ) async throws(CommandFailure) -> String {
         let difference = editor.difference
         guard !difference.isEmpty else { return "Nothing to change.\n" }
@@ -35,12 +33,10 @@ package struct EditOutcome: Sendable {
         Console.writeError(try editor.check())
         let files = editor.changedFiles.map(LogText.clean).joined(separator: ", ")
         try Confirmation.require("Write \(files)?", isGiven: isConfirmed)
-        do throws(CommandFailure) {
-            try prepare()
+        if let secrets {
+            try secrets.write { () throws(CommandFailure) in try editor.write() }
+        } else {
             try editor.write()
-        } catch {
-            undo()
-            throw error
         }
         return "Wrote \(files).\n\(await reloaded())"
     }

@@ -30,14 +30,8 @@ package struct ImportOperation: Sendable {
         for entry in entries { try editor.append(.init(entry.name, value: entry.route), to: "routes") }
         Console.writeError(notes)
         for file in entries.compactMap(\.secretFile) { _ = try files.add(file.secret, as: file.name) }
-        var secrets = files
-        let text = try await EditOutcome(editor, at: path).apply(isConfirmed: isConfirmed) {
-            () throws(CommandFailure) in
-            try secrets.write()
-        } undo: {
-            secrets.remove()
-        }
-        return text + entries.map { owner(of: $0, in: secrets.directory) }.joined()
+        let text = try await EditOutcome(editor, at: path).apply(isConfirmed: isConfirmed, with: files)
+        return text + entries.map { owner(of: $0, in: files.directory) }.joined()
     }
 
     private func narrowed(_ services: [ImportedService], _ notes: String) throws(CommandFailure) -> [ImportedService] {

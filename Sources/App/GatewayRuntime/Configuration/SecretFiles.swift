@@ -9,6 +9,15 @@ struct SecretFiles: Sendable {
     private struct File: Sendable {
         let path: String
         let secret: Secret
+
+        /// Whole or not at all. A file of another command stays.
+        func write() throws(CommandFailure) {
+            do throws(PrivateFile.Failure) {
+                try PrivateFile.createNew(path, content: secret.withValue { Array($0.utf8) })
+            } catch {
+                throw CommandFailure(.failed, "\(path) cannot be written: \(error.reason)")
+            }
+        }
     }
 
     /// Absolute.
@@ -16,7 +25,6 @@ struct SecretFiles: Sendable {
     /// The folder of the configuration file, absolute.
     private let folder: String
     private var files: [File] = []
-    private var written: [String] = []
     /// The user that the gateway will read them as, as far as that can be known.
     private let reader: UInt32?
 
@@ -55,24 +63,18 @@ struct SecretFiles: Sendable {
     /// The names that are not to be given again.
     var names: [String] { PrivateFile.names(beside: "\(directory)/x") }
 
-    /// Each whole or not at all; mode 0600.
-    ///
-    /// - Throws: Those that were written are removed then. A file of another command stays.
-    mutating func write() throws(CommandFailure) {
-        for file in files {
-            do throws(PrivateFile.Failure) {
-                try PrivateFile.createNew(file.path, content: file.secret.withValue { Array($0.utf8) })
-                written.append(file.path)
-            } catch {
-                remove()
-                throw CommandFailure(.failed, "\(file.path) cannot be written: \(error.reason)")
+    /// Writes the files, mode 0600, and then what names them. When something fails, none of them stays.
+    func write(before naming: () throws(CommandFailure) -> Void) throws(CommandFailure) {
+        var written: [File] = []
+        do throws(CommandFailure) {
+            for file in files {
+                try file.write()
+                written.append(file)
             }
+            try naming()
+        } catch {
+            for file in written { _ = PrivateFile.remove(file.path) }
+            throw error
         }
-    }
-
-    /// Takes ``write()`` back.
-    mutating func remove() {
-        for path in written { _ = PrivateFile.remove(path) }
-        written = []
     }
 }
