@@ -6,18 +6,7 @@ import pytest
 from harness import documents
 from harness.gateway import ROOT
 
-#: Pages that are not held to it yet: to be split and rewritten. No page may be added.
-TO_COME = {
-    "docs/performance.md",
-}
-PAGES = [page for page in documents.pages() if page not in TO_COME]
-#: Held to short sentences as well.
-PLAIN = [
-    "README.md", "docs/architecture.md", "docs/audit.md", "docs/capabilities.md", "docs/configuration.md", "docs/correctness.md", "docs/errors.md", "docs/extending.md", "docs/http-strictness.md", "docs/https.md",
-    "docs/install.md", "docs/limits.md", "docs/migration.md", "docs/operations.md", "docs/reference.md", "docs/security.md", "docs/soak.md", "docs/telemetry.md", "docs/tokens.md",
-    "docs/tutorial.md", "docs/upstreams.md", "docs/watching.md",
-]  # fmt: skip
-PLAIN += [page for page in documents.pages() if page.startswith("docs/strategies/")]
+PAGES = documents.pages()
 #: What stands before the first block of a page, where its reader has more than an empty folder.
 SETUP = ROOT / "acceptance/docs/setup"
 #: Blocks that no test runs, on all pages together.
@@ -41,11 +30,6 @@ def test_each_block_names_its_language(page):
         assert set(block.options) <= OPTIONS, f"{block.place}: {block.options}"
 
 
-def test_no_page_is_added_to_those_to_come():
-    assert len(TO_COME) <= 1
-    assert [page for page in PLAIN if page not in PAGES] == []
-
-
 def test_swift_is_the_text_of_a_file_that_is_compiled():
     shown = [block for page in PAGES for block in documents.blocks(page) if block.language == "swift"]
     assert len(shown) == 2
@@ -64,7 +48,7 @@ def test_blocks_that_are_not_run_say_why_and_are_few():
     assert len(skipped) <= MAXIMUM_SKIPPED, [block.place for block in skipped]
 
 
-@pytest.mark.parametrize("page", PLAIN)
+@pytest.mark.parametrize("page", PAGES)
 def test_sentences_have_at_most_25_words_and_cells_15(page):
     text = (ROOT / page).read_text(encoding="utf-8")
     long = [f"{count}: {sentence}" for count, sentence in documents.prose(text) if count > 25]
@@ -111,7 +95,7 @@ def test_long_sentences_are_counted():
     assert [count for count, _ in documents.prose(text)] == [2, 3, 3, 2, 2]
 
 
-@pytest.mark.parametrize("page", documents.pages())
+@pytest.mark.parametrize("page", PAGES)
 def test_links_lead_to_a_heading(page):
     wrong = [link for link in documents.links(page) if not documents.leads_somewhere(page, link)]
     assert not wrong, wrong
