@@ -185,5 +185,5 @@ def test_outside_of_a_job_the_check_says_what_the_job_needs(authority, make_gate
     block, _ = blocks(authority, GITHUB)["client"]
     gateway = make_gateway(with_route(block, "https://api.example.com"))
     checked = gateway.run("check")
-    assert checked.returncode == 1
+    assert checked.returncode == 3
     assert 'run the gateway in a job of GitHub Actions that has "permissions: id-token: write"' in checked.stdout + checked.stderr
