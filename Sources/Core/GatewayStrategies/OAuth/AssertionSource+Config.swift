@@ -8,25 +8,30 @@ extension ConfigFields {
         guard let own = fields(key) else { return nil }
         defer { own.refuseUnknownKeys() }
         own.explain(SharedMeanings.assertion)
+        let file = own.filePath("file")
+        let audience = own.gitHubAudience()
         switch (own.has("file"), own.has("github_actions")) {
-        case (true, false): return own.filePath("file").map { .file($0) }
-        case (false, true): return own.gitHubIdentity().map { .gitHubActions($0) }
+        case (true, false): return file.map { .file($0) }
+        case (false, true):
+            return audience.flatMap { own.gitHubIdentity(for: $0) }.map { .gitHubActions($0) }
         case (true, true), (false, false):
-            own.know("file", "github_actions")
             own.error("comes from exactly one of file and github_actions")
             return nil
         }
     }
 
-    /// The runner of GitHub Actions says where the assertion is, and this process has to see what it says.
-    private func gitHubIdentity() -> GitHubIdentityRequest? {
-        guard let own = fields("github_actions"), let span = node("github_actions")?.span else { return nil }
+    private func gitHubAudience() -> String? {
+        guard let own = fields("github_actions") else { return nil }
         defer { own.refuseUnknownKeys() }
         own.explain(SharedMeanings.gitHubActions)
-        guard let audience = own.requiredString("audience") else { return nil }
+        return own.requiredString("audience")
+    }
+
+    /// The runner of GitHub Actions says where the assertion is, and this process has to see what it says.
+    private func gitHubIdentity(for audience: String) -> GitHubIdentityRequest? {
         let url = context.secrets.environment(GitHubIdentityRequest.Variable.url.rawValue)
         let token = context.secrets.environment(GitHubIdentityRequest.Variable.token.rawValue)
-        context.noteSecret(at: span)
+        if let span = node("github_actions")?.span { context.noteSecret(at: span) }
         guard let url, let token, !url.isEmpty, FieldSyntax.isValue(token) else {
             let names = GitHubIdentityRequest.Variable.allCases.map(\.rawValue).joined(separator: " and ")
             error(

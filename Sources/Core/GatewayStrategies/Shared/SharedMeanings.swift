@@ -115,7 +115,7 @@ enum SharedMeanings {
         ),
         "github_actions": KeyMeaning(
             "GitHub Actions issues it. The job needs the permission id-token: write.",
-            example: "audience: api://AzureADTokenExchange"
+            example: "{audience: \"api://AzureADTokenExchange\"}"
         ),
     ]
 
