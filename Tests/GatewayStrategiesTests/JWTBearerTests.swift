@@ -126,7 +126,7 @@ struct JWTBearerTests {
             ) == [
                 "missing key \"key\"",
                 "missing key \"token_url\"",
-                "client_auth: the assertion is signed already; use body, basic or none",
+                "client_auth: the assertion is signed already; use body, basic, tls or none",
                 "parameters: \"assertion\" is written by the strategy; it has a key of its own",
                 "lifetime: must be between 1s and 1h",
                 "claims: missing key \"iss\"",

@@ -125,6 +125,31 @@ struct StaticStrategyTests {
         #expect(try injection("header", ["query": "api_key", "value": "k&1"]).wire == ["?api_key=k&1"])
     }
 
+    @Test func headerWritesTheValueIntoAText() throws {
+        let block: FixtureNode = ["scheme": "Token", "format": "token={{token}}", "value": "u+1"]
+        #expect(try injection("header", block).wire == ["Authorization: Token token=u+1"])
+        let quoted: FixtureNode = ["name": "X-Key", "format": "id=\"a\", key=\"{{token}}\"", "value": "{{token}}"]
+        #expect(try injection("header", quoted).wire == ["X-Key: id=\"a\", key=\"{{token}}\""])
+    }
+
+    @Test(arguments: [
+        ("token=", "format: expected visible ASCII with {{token}} once, such as \"token={{token}}\""),
+        ("{{token}}{{token}}", "format: expected visible ASCII with {{token}} once, such as \"token={{token}}\""),
+        (" {{token}}", "format: expected visible ASCII with {{token}} once, such as \"token={{token}}\""),
+        ("{{key}}", "format: nothing is named \"{{key}}\"; known here: token"),
+    ])
+    func headerRefusesATextWithoutTheValue(_ format: String, _ problem: String) throws {
+        #expect(try problems("header", ["format": "\(format)", "value": "v"]) == [problem])
+    }
+
+    @Test func aTextIsForAHeaderField() throws {
+        #expect(
+            try problems("header", ["query": "q", "format": "{{token}}", "value": "v"]) == [
+                "format: belongs to a header field; with \"query\" the value is a query parameter"
+            ]
+        )
+    }
+
     @Test(arguments: [
         "Host", "connection", "Keep-Alive", "TE", "Trailer", "Transfer-Encoding", "Upgrade", "Content-Length",
         "Proxy-Authorization", "Proxy-Connection", "Expect", "Via", "Transfer_Encoding", "content_length",

@@ -32,7 +32,7 @@ struct FailureTests {
         FailureCase(lost(.responseTimeout), .tokenEndpointTimeout, "response_timeout"),
         FailureCase(lost(.answerTooLarge), .tokenEndpointUnreachable, "answer_too_large"),
         FailureCase(lost(.unsendable), .credentialMisconfigured, "unsendable_request", isFinal: true),
-        FailureCase(lost(.unreadableFile), .tokenTemporarilyUnavailable, "unreadable_file"),
+        FailureCase(lost(.missingAssertion), .tokenTemporarilyUnavailable, "missing_assertion"),
         FailureCase(.json("busy", status: 503), .tokenTemporarilyUnavailable, "token-temporarily-unavailable"),
         FailureCase(.json(""), .tokenTemporarilyUnavailable, "token-temporarily-unavailable"),
         FailureCase(.error("invalid_client", status: 401), .credentialMisconfigured, "invalid_client", isFinal: true),

@@ -60,6 +60,19 @@ struct ConfigKeyTests {
         #expect(wrong.map { "\($0.path): \($0.message)" } == [], "\(text)")
     }
 
+    /// A decoder that takes a scalar or a mapping tells of both, whichever it is asked for first.
+    @Test(arguments: [
+        ("routes.NAME.whoami", ["method", "path", "shows"]), ("credentials.NAME.renew", ["ahead", "at_least"]),
+    ])
+    func aKeyWithTwoFormsHasTheKeysBelowIt(_ path: String, _ below: [String]) throws {
+        let key = try #require(Self.keys.first { $0.path == path })
+        #expect(key.keys == below)
+        for name in below {
+            let child = try #require(Self.keys.first { $0.path == "\(path).\(name)" })
+            #expect(child.meaning != nil)
+        }
+    }
+
     private static let othersThatAreMissing = [
         "missing key", "no client is named", "no preset is named", "no credential is named", "is for ",
         "has no place beside",

@@ -8,7 +8,7 @@ import yaml
 
 from .gateway import ROOT
 
-FOLDERS = ["strategies", "recipes", "token-server"]
+FOLDERS = ["strategies", "client-authentication", "recipes", "token-server"]
 
 
 class Loader(yaml.SafeLoader):

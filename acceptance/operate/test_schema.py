@@ -10,6 +10,7 @@ from harness.schema import SCHEMA, VALIDATOR
 
 EXAMPLES = [
     *sorted((ROOT / "examples/strategies").glob("*.yaml")),
+    *sorted((ROOT / "examples/client-authentication").glob("*.yaml")),
     *sorted((ROOT / "examples/token-server").glob("*.yaml")),
     ROOT / "gateway.yaml",
 ]

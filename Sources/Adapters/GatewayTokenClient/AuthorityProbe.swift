@@ -63,7 +63,7 @@ package enum AuthorityProbe {
     private static func cause(of reason: TokenTransportFailure.Reason) -> EndpointOutcome.Cause {
         switch reason {
         case .nameNotResolved: .nameUnknown
-        case .connectionRefused, .unsendable, .unreadableFile: .refused
+        case .connectionRefused, .unsendable, .missingAssertion: .refused
         case .connectTimeout, .responseTimeout: .overdue
         case .tlsFailed: .certificate(nil)
         case .connectionLost, .answerTooLarge, .invalidAnswer: .noHTTP

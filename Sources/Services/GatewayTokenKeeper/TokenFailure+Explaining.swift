@@ -28,8 +28,10 @@ extension TokenFailure {
             let detail = "The token request of \(credential) cannot be written as HTTP: does a value hold a line break?"
             self.init(.terminal, problem: GatewayProblem(.credentialMisconfigured, detail))
             return
-        case .unreadableFile:
-            let detail = "The assertion of \(credential) cannot be read: \(failure.file ?? "a file is not there")."
+        case .missingAssertion:
+            let missing = failure.missingAssertion
+            let reason = missing.map { "\($0.place): \($0.reason)" } ?? "it is not there"
+            let detail = "The assertion of \(credential) cannot be read: \(reason)."
             self.init(
                 .transient(retryAfter: nil),
                 problem: GatewayProblem(.tokenTemporarilyUnavailable, detail)
@@ -81,7 +83,7 @@ extension TokenTransportFailure.Reason {
         case .responseTimeout: .responseTimeout
         case .connectionLost: .connectionTerminated
         case .answerTooLarge, .invalidAnswer: .protocolError
-        case .unsendable, .unreadableFile: nil
+        case .unsendable, .missingAssertion: nil
         }
     }
 }

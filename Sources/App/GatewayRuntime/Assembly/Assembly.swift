@@ -56,7 +56,7 @@ struct Assembly: Sendable {
         let feed = AuditFeed(audit: storage.audit, metrics: options.metrics, logger: options.logger("audit"))
         let keepers = KeeperSupervisor()
         let clocks = AuthorityClocks(
-            measuring: FileParameterEndpoint(endpoint: calls),
+            measuring: AssertionEndpoint(endpoint: calls),
             clock: clock,
             logger: options.logger("tokens")
         )

@@ -23,7 +23,7 @@ struct AcquireTrial: Sendable {
     init(_ plan: Plan, only indices: Set<Int>? = nil, endpoint: any TokenEndpoint, logger: Logger) {
         self.plan = plan
         self.indices = indices ?? Set(plan.credentials.indices)
-        let endpoint = FileParameterEndpoint(endpoint: endpoint)
+        let endpoint = AssertionEndpoint(endpoint: endpoint)
         for index in self.indices { _ = makeKeeper(index, endpoint, logger) }
     }
 

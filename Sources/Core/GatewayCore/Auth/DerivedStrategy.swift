@@ -1,11 +1,11 @@
 /// A credential that is made from the token of another one (RFC 8693), its parent.
 ///
-/// It is decoded before its parent is known, and of use only after ``made(from:)``.
+/// It is decoded before its parent is known, and of use only after ``made(from:)``. A block without a ``parent`` is whole.
 package protocol DerivedStrategy: AuthStrategy {
     /// Reads `downscope` of a route, whose parent is the credential that the route names.
     init?(downscope fields: ConfigFields)
 
-    /// The parent as the block names it; nil for a `downscope`.
+    /// The parent as the block names it; nil for a `downscope`, and for a token that others issue.
     var parent: ParentReference? { get }
 
     /// The whole credential.

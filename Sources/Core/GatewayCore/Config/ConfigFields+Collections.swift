@@ -42,6 +42,19 @@ extension ConfigFields {
         return strings
     }
 
+    package enum ScalarOrFields {
+        case scalar(ConfigNode.Scalar)
+        case fields(ConfigFields)
+    }
+
+    /// A scalar that stands for the most usual mapping, or the mapping; nil when it is absent. A list is a problem.
+    package func scalarOrFields(_ key: String) -> ScalarOrFields? {
+        // Both forms are recorded, whichever stands here.
+        context.recorder?.note(.scalar, for: key, of: path)
+        if case .scalar(let scalar)? = node(key)?.content, !scalar.isNull { return .scalar(scalar) }
+        return fields(key).map { .fields($0) }
+    }
+
     package enum ScalarOrStrings {
         case scalar(ConfigNode.Scalar)
         case strings([String])

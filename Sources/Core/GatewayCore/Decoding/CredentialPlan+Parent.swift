@@ -15,7 +15,7 @@ extension CredentialPlan {
     ) -> CredentialPlan? {
         guard let derived = strategy as? any DerivedStrategy else { return self }
         // Otherwise the parent lacks its own parent, and the reason has been reported.
-        guard parent.parent != nil || !(parent.strategy is any DerivedStrategy) else { return nil }
+        guard parent.parent != nil || (parent.strategy as? any DerivedStrategy)?.parent == nil else { return nil }
         let grant: any TokenGrant
         switch parent.strategy.behavior {
         case .token(let single): grant = single

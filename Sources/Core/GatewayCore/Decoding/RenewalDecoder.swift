@@ -35,9 +35,10 @@ enum RenewalDecoder {
 
     /// `false`, or `{ahead, at_least}`.
     private static func decodeRenew(_ fields: ConfigFields, _ policy: inout RenewalPolicy) {
-        if case .scalar(let scalar)? = fields.node("renew")?.content, !scalar.isNull {
-            policy.isAutomatic = fields.bool("renew") ?? true
-        } else if let renew = fields.fields("renew") {
+        switch fields.scalarOrFields("renew") {
+        case nil: break
+        case .scalar?: policy.isAutomatic = fields.bool("renew") ?? true
+        case .fields(let renew)?:
             renew.explain(renewMeanings)
             if let ahead = renew.percent("ahead", in: 1...50) { policy.aheadPercent = ahead }
             if let atLeast = renew.duration("at_least", in: .seconds(1) ... .seconds(86_400)) {

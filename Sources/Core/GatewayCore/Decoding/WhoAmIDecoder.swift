@@ -10,11 +10,15 @@ enum WhoAmIDecoder {
     ]
 
     static func decode(_ route: ConfigFields) -> WhoAmI? {
-        guard let node = route.node("whoami"), !node.isNull else { return nil }
-        guard case .mapping = node.content else {
+        switch route.scalarOrFields("whoami") {
+        case nil: return nil
+        case .scalar?:
             return route.string("whoami").flatMap { path($0, of: route, key: "whoami") }.map { WhoAmI(path: $0) }
+        case .fields(let fields)?: return decode(mapping: fields)
         }
-        guard let fields = route.fields("whoami") else { return nil }
+    }
+
+    private static func decode(mapping fields: ConfigFields) -> WhoAmI? {
         defer { fields.refuseUnknownKeys() }
         fields.explain(meanings)
         let method = fields.choice("method", of: WhoAmI.Method.self) ?? .get

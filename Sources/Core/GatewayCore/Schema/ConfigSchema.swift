@@ -56,24 +56,9 @@ package enum ConfigSchema {
             )
         ]),
         "routes.*.tls.pin": SchemaWriter.stringOrStrings,
-        "routes.*.whoami": .object([("anyOf", .array([SchemaWriter.reference("string"), whoami]))]),
         "credentials.*": SchemaWriter.reference("credential"),
         "routes.*.auth": .object([("anyOf", .array([SchemaWriter.reference("auth"), completion]))]),
     ]
-
-    private static let whoami: SchemaValue = .object([
-        ("type", .string("object")),
-        ("required", .array([.string("path")])),
-        (
-            "properties",
-            .object([
-                ("path", SchemaWriter.reference("string")),
-                ("method", .object([("enum", .array(WhoAmI.Method.allCases.map { .string($0.rawValue) }))])),
-                ("shows", SchemaWriter.reference("string")),
-            ])
-        ),
-        ("additionalProperties", .bool(false)),
-    ])
 
     /// A route says itself where it leads and how, or a preset says it.
     private static let additions: [String: [(String, SchemaValue)]] = [

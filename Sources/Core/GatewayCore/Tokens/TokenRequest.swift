@@ -28,15 +28,14 @@ package struct TokenRequest: Hashable, Sendable {
         package init(_ name: String, _ value: String) { self.init(name, Secret(value)) }
     }
 
-    /// A parameter of the form whose value is in a file.
-    package struct FileParameter: Hashable, Sendable {
+    /// A parameter of the form whose value others issue; it is fetched when the request is sent.
+    package struct IssuedParameter: Hashable, Sendable {
         package let name: String
-        /// Absolute.
-        package let path: String
+        package let source: AssertionSource
 
-        package init(_ name: String, path: String) {
+        package init(_ name: String, from source: AssertionSource) {
             self.name = name
-            self.path = path
+            self.source = source
         }
     }
 
@@ -46,8 +45,8 @@ package struct TokenRequest: Hashable, Sendable {
     package var body: Body
     /// A certificate of our own; nil shows none.
     package var tls: ClientTLS?
-    /// Parameters of the form that are read from files when the request is sent: others replace those files.
-    package var fileParameters: [FileParameter] = []
+    /// They follow the parameters of the form.
+    package var issuedParameters: [IssuedParameter] = []
 
     package init(method: Method = .post, url: AuthorityURL, fields: [Injection.Field] = [], body: Body = .none) {
         self.method = method
@@ -58,36 +57,13 @@ package struct TokenRequest: Hashable, Sendable {
 }
 
 extension TokenRequest {
-    /// The request with what the files hold.
-    ///
-    /// - Parameter content: What the file at a path holds, or why it cannot be read.
-    package func filled(
-        from content: (String) -> Result<[UInt8], TokenTransportFailure.UnreadableFile>
-    ) throws(TokenTransportFailure) -> TokenRequest {
-        guard case .form(var form) = body else { return self }
-        for parameter in fileParameters {
-            do throws(TokenTransportFailure.UnreadableFile) {
-                let value = try Self.value(in: try content(parameter.path).get())
-                form.append(Parameter(parameter.name, value))
-            } catch {
-                throw TokenTransportFailure(unreadable: parameter.path, error)
-            }
-        }
+    /// The request with the values of all its ``issuedParameters``, in their order.
+    package func filled(with values: [Secret]) -> TokenRequest {
+        guard case .form(let form) = body else { return self }
         var request = self
-        request.body = .form(form)
-        request.fileParameters = []
+        request.body = .form(form + zip(issuedParameters, values).map { Parameter($0.name, $1) })
+        request.issuedParameters = []
         return request
-    }
-
-    /// One newline at the end belongs to the file.
-    private static func value(in bytes: [UInt8]) throws(TokenTransportFailure.UnreadableFile) -> Secret {
-        var bytes = bytes
-        if bytes.last == UInt8(ascii: "\n") { bytes.removeLast() }
-        if bytes.last == UInt8(ascii: "\r") { bytes.removeLast() }
-        guard !bytes.isEmpty, bytes.allSatisfy({ (0x21...0x7E).contains($0) }) else {
-            throw TokenTransportFailure.UnreadableFile("it does not hold one token in visible ASCII")
-        }
-        return Secret(String(decoding: bytes, as: UTF8.self))
     }
 }
 
@@ -146,31 +122,25 @@ package struct TokenTransportFailure: Error, Hashable, Sendable {
         case invalidAnswer = "invalid_answer"
         /// A field or the URL cannot be written as HTTP; repeating it does not help.
         case unsendable = "unsendable_request"
-        /// A file that is part of the request cannot be read now; it may be there again later.
-        case unreadableFile = "unreadable_file"
-    }
-
-    /// Why a file cannot be read, without what is in it; follows its path.
-    package struct UnreadableFile: Error, Hashable, Sendable {
-        package let message: String
-        package init(_ message: String) { self.message = message }
+        /// An assertion that is part of the request is not to be had now; it may be there again later.
+        case missingAssertion = "missing_assertion"
     }
 
     package let reason: Reason
     /// The request may have been acted upon although no answer came: a refresh token may be spent.
     package let mayHaveBeenProcessed: Bool
-    /// Which file cannot be read, and why; nil for any other reason.
-    package let file: String?
+    /// Which assertion is not to be had, and why; nil for any other reason.
+    package let missingAssertion: MissingAssertion?
 
     package init(_ reason: Reason, mayHaveBeenProcessed: Bool) {
         self.reason = reason
         self.mayHaveBeenProcessed = mayHaveBeenProcessed
-        file = nil
+        missingAssertion = nil
     }
 
-    package init(unreadable path: String, _ error: UnreadableFile) {
-        reason = .unreadableFile
+    package init(_ missing: MissingAssertion) {
+        reason = .missingAssertion
         mayHaveBeenProcessed = false
-        file = "\(path): \(error.message)"
+        missingAssertion = missing
     }
 }

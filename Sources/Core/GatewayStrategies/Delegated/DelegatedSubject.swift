@@ -9,15 +9,15 @@ enum DelegatedSubject {
 
     /// Reads a text, or `{header, allow, regex, at_most}`. nil after a mistake.
     init?(in fields: ConfigFields) {
-        if case .scalar(let scalar)? = fields.node("unique_id")?.content, !scalar.isNull {
+        switch fields.scalarOrFields("unique_id") {
+        case .scalar?:
             guard let text = fields.string("unique_id") else { return nil }
             self = .fixed(text)
-        } else if let own = fields.fields("unique_id") {
+        case .fields(let own)?:
             guard let subjects = NamedSubjects(in: own) else { return nil }
             self = .named(subjects)
-        } else if fields.has("unique_id") {
-            return nil
-        } else {
+        case nil:
+            if fields.has("unique_id") { return nil }
             self = .none
         }
     }

@@ -31,7 +31,7 @@ struct ClientAuthentication: Sendable {
         case body(Secret)
         case basic(Secret, Encoding)
         case assertion(ClientAssertion)
-        case file(AssertionFile)
+        case issued(AssertionSource)
         case tls(ClientTLS)
         case none
     }
@@ -42,7 +42,7 @@ struct ClientAuthentication: Sendable {
     /// - Parameters:
     ///   - tokenURL: Whom an assertion is meant for unless `audience` says otherwise; nil after a mistake in it.
     ///   - allowsPublic: Whether a client without a secret is accepted.
-    ///   - ownsKey: The keys that describe a private key belong to the strategy.
+    ///   - ownsKey: The keys that describe a private key belong to the strategy, as does `assertion`.
     init?(
         in fields: ConfigFields,
         tokenURL: AuthorityURL?,
@@ -61,7 +61,7 @@ struct ClientAuthentication: Sendable {
         if method != .tls, method != nil, fields.has("tls") {
             fields.error("tls", "is for client_auth: tls")
         }
-        if method != .assertion, method != nil, fields.has("assertion") {
+        if method != .assertion, method != nil, !ownsKey, fields.has("assertion") {
             fields.hideUnlessMapping("assertion")
             fields.error("assertion", "is for client_auth: assertion")
         }
@@ -78,7 +78,7 @@ struct ClientAuthentication: Sendable {
             if fields.has("client_secret") {
                 fields.error("client_secret", "has no place beside client_auth: assertion")
             }
-            proof = AssertionFile(in: fields).map { .file($0) }
+            proof = fields.requiredAssertion("assertion").map { .issued($0) }
         case .tls: proof = Self.tls(in: fields, tokenURL: tokenURL).map { .tls($0) }
         case ClientAuthentication.Method.none?: proof = Proof.none
         case nil: proof = nil
@@ -112,8 +112,8 @@ struct ClientAuthentication: Sendable {
     ///
     /// - Parameter ownsKey: The keys that describe a private key belong to the strategy.
     static func isNamed(in fields: ConfigFields, ownsKey: Bool = false) -> Bool {
-        let keys = ["client_id", "client_secret", "client_auth", "client_auth_encoding", "tls", "assertion"]
-        return (ownsKey ? keys : keys + assertionKeys).contains { fields.has($0) }
+        let keys = ["client_id", "client_secret", "client_auth", "client_auth_encoding", "tls"]
+        return (ownsKey ? keys : keys + ["assertion"] + assertionKeys).contains { fields.has($0) }
     }
 
     private static let assertionKeys = [
@@ -136,7 +136,7 @@ struct ClientAuthentication: Sendable {
     var sendsSecret: Bool {
         switch proof {
         case .body, .basic: true
-        case .assertion, .file, .tls, .none: false
+        case .assertion, .issued, .tls, .none: false
         }
     }
 
@@ -160,10 +160,10 @@ struct ClientAuthentication: Sendable {
         case .assertion(let assertion):
             form.append(TokenRequest.Parameter("client_id", clientID))
             form += try assertion.parameters(in: attempt)
-        case .file(let file):
+        case .issued(let source):
             form.append(TokenRequest.Parameter("client_id", clientID))
             form.append(TokenRequest.Parameter("client_assertion_type", ClientAssertion.type))
-            request.fileParameters = [TokenRequest.FileParameter("client_assertion", path: file.path)]
+            request.issuedParameters.append(TokenRequest.IssuedParameter("client_assertion", from: source))
         case .tls(let tls):
             form.append(TokenRequest.Parameter("client_id", clientID))
             request.tls = tls
@@ -218,9 +218,9 @@ struct ClientAuthentication: Sendable {
         case .assertion(let assertion):
             identity.add("client_auth", Method.privateKeyJWT.rawValue)
             assertion.addInputs(to: &identity)
-        case .file(let file):
+        case .issued(let source):
             identity.add("client_auth", Method.assertion.rawValue)
-            identity.add("assertion.file", file.path)
+            source.addInputs(to: &identity, as: "assertion")
         case .tls(let tls):
             identity.add("client_auth", Method.tls.rawValue)
             tls.addInputs(to: &identity)

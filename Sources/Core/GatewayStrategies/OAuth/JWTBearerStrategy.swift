@@ -1,6 +1,6 @@
 import GatewayCore
 
-/// Obtains an access token for an assertion that the gateway signs itself (RFC 7523 §2.1).
+/// Obtains an access token for an assertion that the gateway signs itself, or that others issue (RFC 7523 §2.1).
 struct JWTBearerStrategy: AuthStrategy {
     static let kind = "oauth2_jwt_bearer"
 
@@ -10,11 +10,33 @@ struct JWTBearerStrategy: AuthStrategy {
         fields.explain(Self.meanings)
         fields.hints = StandardNames.claims
         let errors = fields.context.errorCount
-        let signer = fields.signer(key: "key")
+        let isIssued = fields.has("assertion")
+        let signer = isIssued ? nil : fields.signer(key: "key")
         let client = OAuthClient(in: fields, own: ["assertion"]) { Self.authentication(in: fields, tokenURL: $0) }
-        let claims = AssertionClaims(in: fields, audience: client?.tokenURL.text)
-        guard let client, let signer, let claims, fields.context.errorCount == errors else { return nil }
-        grant = JWTBearerGrant(client: client, signer: signer, claims: claims)
+        let assertion =
+            isIssued
+            ? Self.issuedAssertion(in: fields)
+            : Self.signedAssertion(in: fields, by: signer, audience: client?.tokenURL.text)
+        guard let client, let assertion, fields.context.errorCount == errors else { return nil }
+        grant = JWTBearerGrant(client: client, assertion: assertion)
+    }
+
+    private static func signedAssertion(
+        in fields: ConfigFields,
+        by signer: JWTSigner?,
+        audience: String?
+    ) -> GrantAssertion? {
+        let claims = AssertionClaims(in: fields, audience: audience)
+        guard let signer, let claims else { return nil }
+        return .signed(signer, claims)
+    }
+
+    private static func issuedAssertion(in fields: ConfigFields) -> GrantAssertion? {
+        for key in ["key", "passphrase", "key_id", "algorithm", "claims", "lifetime"] where fields.has(key) {
+            if let node = fields.node(key) { fields.context.hide(node) }
+            fields.error(key, "is for an assertion that the gateway signs; it has no place beside assertion")
+        }
+        return fields.requiredAssertion("assertion").map { .issued($0) }
     }
 
     var behavior: AuthBehavior { .token(grant) }
@@ -23,28 +45,47 @@ struct JWTBearerStrategy: AuthStrategy {
     /// Most authorities need none: the assertion says who asks.
     private static func authentication(in fields: ConfigFields, tokenURL: AuthorityURL?) -> ClientAuthentication? {
         guard ClientAuthentication.isNamed(in: fields, ownsKey: true) else { return nil }
-        if fields.scalar("client_auth")?.scalar.text == ClientAuthentication.Method.privateKeyJWT.rawValue {
+        let method = fields.scalar("client_auth")?.scalar.text
+        if method == ClientAuthentication.Method.privateKeyJWT.rawValue {
             fields.know("client_id")
-            fields.error("client_auth", "the assertion is signed already; use body, basic or none")
+            fields.error("client_auth", "the assertion is signed already; use body, basic, tls or none")
+            return nil
+        }
+        if method == ClientAuthentication.Method.assertion.rawValue {
+            fields.know("client_id")
+            fields.error("client_auth", "here the token is given for the assertion; use body, basic, tls or none")
             return nil
         }
         return ClientAuthentication(in: fields, tokenURL: tokenURL, allowsPublic: true, ownsKey: true)
     }
 }
 
+/// What the token is given for.
+private enum GrantAssertion {
+    case signed(JWTSigner, AssertionClaims)
+    case issued(AssertionSource)
+}
+
 private struct JWTBearerGrant: OAuthGrant {
     private static let grantType = "urn:ietf:params:oauth:grant-type:jwt-bearer"
 
     let client: OAuthClient
-    let signer: JWTSigner
-    let claims: AssertionClaims
+    let assertion: GrantAssertion
 
     var identity: GrantIdentity {
-        var identity = GrantIdentity(strategy: JWTBearerStrategy.kind, subject: claims.subject)
-        signer.addInputs(to: &identity)
-        claims.addInputs(to: &identity)
-        client.addInputs(to: &identity)
-        return identity
+        switch assertion {
+        case .signed(let signer, let claims):
+            var identity = GrantIdentity(strategy: JWTBearerStrategy.kind, subject: claims.subject)
+            signer.addInputs(to: &identity)
+            claims.addInputs(to: &identity)
+            client.addInputs(to: &identity)
+            return identity
+        case .issued(let source):
+            var identity = GrantIdentity(strategy: JWTBearerStrategy.kind, subject: nil)
+            source.addInputs(to: &identity, as: "assertion")
+            client.addInputs(to: &identity)
+            return identity
+        }
     }
 
     func firstStep(of attempt: GrantAttempt) -> GrantStep {
@@ -52,16 +93,25 @@ private struct JWTBearerGrant: OAuthGrant {
     }
 
     private func request(in attempt: GrantAttempt) throws(TokenFailure) -> TokenRequest {
-        let assertion = try signer.sign(claims.all(in: attempt))
-        let form = [
-            TokenRequest.Parameter("grant_type", Self.grantType), TokenRequest.Parameter("assertion", assertion),
-        ]
-        return try client.request(form + .scope(client.scopes), in: attempt)
+        let grantType = TokenRequest.Parameter("grant_type", Self.grantType)
+        switch assertion {
+        case .signed(let signer, let claims):
+            let assertion = TokenRequest.Parameter("assertion", try signer.sign(claims.all(in: attempt)))
+            return try client.request([grantType, assertion] + .scope(client.scopes), in: attempt)
+        case .issued(let source):
+            var request = try client.request([grantType] + .scope(client.scopes), in: attempt)
+            request.issuedParameters.append(TokenRequest.IssuedParameter("assertion", from: source))
+            return request
+        }
     }
 
     func interpret(_ reply: TokenReply, in attempt: inout GrantAttempt) -> GrantAnswer {
-        AssertionRepair.grant.answer(to: reply, in: attempt, from: Self.errors.authority, sign: firstStep)
-            ?? Self.errors.answer(reply, in: &attempt)
+        switch assertion {
+        case .signed:
+            AssertionRepair.grant.answer(to: reply, in: attempt, from: Self.errors.authority, sign: firstStep)
+                ?? Self.errors.answer(reply, in: &attempt)
+        case .issued: Self.issuedErrors.answer(reply, in: &attempt)
+        }
     }
 
     private static let errors = OAuthErrors(
@@ -71,6 +121,17 @@ private struct JWTBearerGrant: OAuthGrant {
                 code: "invalid_grant",
                 text:
                     "it does not accept the assertion; check key, key_id and algorithm, and iss, sub and aud in claims."
+            )
+        ]
+    )
+
+    private static let issuedErrors = OAuthErrors(
+        authority: "The authority",
+        advice: [
+            OAuthErrors.Advice(
+                code: "invalid_grant",
+                text:
+                    "it does not accept the assertion; has it expired, and does the authority trust its iss, sub and aud?"
             )
         ]
     )

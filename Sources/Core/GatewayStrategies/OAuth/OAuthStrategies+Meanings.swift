@@ -49,12 +49,15 @@ extension JWTBearerStrategy {
         "client_auth",
         "client_auth_encoding",
         "tls",
-        "assertion",
         "passphrase",
         "key_id",
         "algorithm"
     ).merging([
         "key": KeyMeaning("The private key that assertions are signed with, in PEM.", example: "{file: key.pem}"),
+        "assertion": KeyMeaning(
+            "An assertion that others issue, in the place of key and claims. It is fetched for each request.",
+            example: "{file: /var/run/secrets/tokens/federation}"
+        ),
         "claims": KeyMeaning(
             "What the assertion says: iss at least. aud is token_url unless it is given.",
             example: "iss: mailer\nsub: postmaster@example.com"
@@ -66,7 +69,16 @@ extension JWTBearerStrategy {
 extension TokenExchangeStrategy {
     static let meanings = ClientCredentialsStrategy.meanings.merging(termMeanings) { _, own in own }
         .merging([
-            "parent": KeyMeaning("The name of the credential whose token is exchanged.", example: "box-service")
+            "parent": KeyMeaning("The name of the credential whose token is exchanged.", example: "box-service"),
+            "subject_token": KeyMeaning(
+                "A token that others issue, in the place of parent. It is fetched for each request.",
+                example: "{file: /var/run/secrets/tokens/federation}"
+            ),
+            "subject_token_type": KeyMeaning(
+                "What subject_token is (RFC 8693 3).",
+                default: "urn:ietf:params:oauth:token-type:jwt",
+                example: "urn:ietf:params:oauth:token-type:id_token"
+            ),
         ]) { own, _ in own }
 
     /// What a `downscope` takes as well.

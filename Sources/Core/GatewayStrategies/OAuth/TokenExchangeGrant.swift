@@ -1,6 +1,6 @@
 import GatewayCore
 
-/// Exchanges the parent's token. Renewed by asking again, with the token that the parent has by then.
+/// Exchanges the parent's token, or one that others issue. Renewed by asking again, with the token that there is by then.
 struct TokenExchangeGrant: BearerGrant {
     private static let grantType = "urn:ietf:params:oauth:grant-type:token-exchange"
     private static let tokenType = "urn:ietf:params:oauth:token-type:access_token"
@@ -8,17 +8,28 @@ struct TokenExchangeGrant: BearerGrant {
     let terms: ExchangeTerms
     /// nil until the parent is known; such a grant asks nothing.
     private let parent: (any TokenGrant)?
+    /// nil where there is a parent.
+    private let subject: SubjectToken?
     private let point: ExchangePoint?
 
     init(terms: ExchangeTerms) {
         self.terms = terms
         parent = nil
+        subject = nil
         point = nil
     }
 
     init(terms: ExchangeTerms, parent: any TokenGrant, point: ExchangePoint) {
         self.terms = terms
         self.parent = parent
+        subject = nil
+        self.point = point
+    }
+
+    init(terms: ExchangeTerms, subject: SubjectToken, point: ExchangePoint) {
+        self.terms = terms
+        parent = nil
+        self.subject = subject
         self.point = point
     }
 
@@ -32,26 +43,53 @@ struct TokenExchangeGrant: BearerGrant {
         terms.addInputs(to: &identity)
         identity.add("parent.strategy", parent?.strategy)
         if let parent { identity.add(parent: parent) }
+        if let subject {
+            subject.source.addInputs(to: &identity, as: "subject_token")
+            identity.add("subject_token_type", subject.type)
+        }
         return identity
     }
 
     func firstStep(of attempt: GrantAttempt) -> GrantStep {
-        guard let point, let subject = attempt.parentToken else {
-            let detail = "There is no parent token to exchange."
-            return .impossible(TokenFailure(.terminal, problem: GatewayProblem(.internalError, detail)))
+        guard let point else { return Self.nothingToExchange }
+        let grantType = TokenRequest.Parameter("grant_type", Self.grantType)
+        if let subject {
+            let form = [grantType, TokenRequest.Parameter("subject_token_type", subject.type)] + terms.form
+            return step(
+                form,
+                at: point,
+                in: attempt,
+                [TokenRequest.IssuedParameter("subject_token", from: subject.source)]
+            )
         }
-        let form =
-            [
-                TokenRequest.Parameter("grant_type", Self.grantType),
-                TokenRequest.Parameter("subject_token", subject),
-                TokenRequest.Parameter("subject_token_type", Self.tokenType),
-            ] + terms.form
-        guard let client = point.client else { return .request(TokenRequest(url: point.url, body: .form(form))) }
-        return client.step(form, at: point.url, in: attempt)
+        guard let token = attempt.parentToken else { return Self.nothingToExchange }
+        let form = [
+            grantType,
+            TokenRequest.Parameter("subject_token", token),
+            TokenRequest.Parameter("subject_token_type", Self.tokenType),
+        ]
+        return step(form + terms.form, at: point, in: attempt)
     }
+
+    private func step(
+        _ form: [TokenRequest.Parameter],
+        at point: ExchangePoint,
+        in attempt: GrantAttempt,
+        _ issued: [TokenRequest.IssuedParameter] = []
+    ) -> GrantStep {
+        var request = TokenRequest(url: point.url, body: .form(form))
+        request.issuedParameters = issued
+        guard let client = point.client else { return .request(request) }
+        return GrantStep { () throws(TokenFailure) in try client.authenticate(request, in: attempt) }
+    }
+
+    private static let nothingToExchange = GrantStep.impossible(
+        TokenFailure(.terminal, problem: GatewayProblem(.internalError, "There is no parent token to exchange."))
+    )
 
     func interpret(_ reply: TokenReply, in attempt: inout GrantAttempt) -> GrantAnswer {
         if let repair = point?.client?.repair(after: reply, in: attempt, sign: firstStep) { return repair }
+        if subject != nil { return Self.subjectErrors.answer(reply, in: &attempt) }
         let errors = point?.isBox == true ? Self.boxErrors : Self.errors
         let answer = errors.answer(reply, in: &attempt)
         guard case .failure(let failure) = answer, case .terminal = failure.class else { return answer }
@@ -103,6 +141,18 @@ struct TokenExchangeGrant: BearerGrant {
     private static let boxErrors = OAuthErrors(
         authority: "Box",
         advice: scopeAdvice + parentAdvice,
+        tokenTypes: tokenTypes
+    )
+
+    private static let subjectErrors = OAuthErrors(
+        authority: "The authority",
+        advice: ["invalid_grant", "invalid_token", "invalid_request"].map {
+            OAuthErrors.Advice(
+                code: $0,
+                text:
+                    "it does not accept subject_token; has it expired, and does the authority trust its iss, sub and aud?"
+            )
+        },
         tokenTypes: tokenTypes
     )
 

@@ -14,20 +14,33 @@ struct TokenExchangeStrategy: DerivedStrategy {
     init?(from fields: ConfigFields) {
         fields.explain(Self.meanings)
         let errors = fields.context.errorCount
-        let name = fields.requiredString("parent")
-        let span = fields.node("parent")?.span
+        let parent = fields.has("subject_token") ? nil : Self.parent(in: fields)
+        let subject = fields.has("subject_token") ? SubjectToken(in: fields) : nil
+        if subject == nil, fields.has("subject_token_type") {
+            fields.error("subject_token_type", "is for subject_token; the parent's token is an access token")
+        }
         let tokenURL = fields.authorityURL("token_url")
         let client =
             ClientAuthentication.isNamed(in: fields)
             ? ClientAuthentication(in: fields, tokenURL: tokenURL, allowsPublic: true) : nil
         let terms = ExchangeTerms(in: fields, parameters: fields.extraParameters(own: ExchangeTerms.ownParameters))
         revocation = fields.revocationEndpoint()
-        guard let name, let span, let terms, fields.context.errorCount == errors else { return nil }
-        parent = ParentReference(name: name, span: span, path: fields.path.appending("parent"))
+        guard parent != nil || subject != nil, let terms, fields.context.errorCount == errors else { return nil }
+        self.parent = parent
         self.tokenURL = tokenURL
         self.client = client
         self.terms = terms
-        grant = TokenExchangeGrant(terms: terms)
+        guard let subject, let tokenURL else {
+            grant = TokenExchangeGrant(terms: terms)
+            return
+        }
+        let point = ExchangePoint(url: tokenURL, client: client, revocation: revocation)
+        grant = TokenExchangeGrant(terms: terms, subject: subject, point: point)
+    }
+
+    private static func parent(in fields: ConfigFields) -> ParentReference? {
+        guard let name = fields.requiredString("parent"), let span = fields.node("parent")?.span else { return nil }
+        return ParentReference(name: name, span: span, path: fields.path.appending("parent"))
     }
 
     init?(downscope fields: ConfigFields) {
@@ -123,7 +136,7 @@ struct ExchangeTerms: Sendable {
     }
 
     /// RFC 8693 §2.1: absolute, without a fragment.
-    private static func isURI(_ text: String) -> Bool {
+    fileprivate static func isURI(_ text: String) -> Bool {
         guard let colon = text.firstIndex(of: ":"), colon != text.startIndex, text.first?.isLetter == true else {
             return false
         }
@@ -142,5 +155,27 @@ struct ExchangeTerms: Sendable {
         identity.add("resource", resource)
         identity.add("shared_link", secret: sharedLink)
         identity.add(parameters)
+    }
+}
+
+/// A token that others issue, to be exchanged (RFC 8693 section 2.1).
+struct SubjectToken: Sendable {
+    private static let jwt = "urn:ietf:params:oauth:token-type:jwt"
+
+    let source: AssertionSource
+    let type: String
+
+    /// Reads `subject_token` and `subject_token_type`, which stand in the place of `parent`. nil after a mistake.
+    init?(in fields: ConfigFields) {
+        if fields.has("parent") { fields.error("subject_token", "has no place beside parent: one token is exchanged") }
+        if !fields.has("token_url") { fields.missing("token_url", orAnother: true) }
+        if fields.has("shared_link") { fields.error("shared_link", "is for tokens of Box") }
+        let type = fields.string("subject_token_type")
+        if let type, !ExchangeTerms.isURI(type) {
+            fields.error("subject_token_type", "expected a URI such as \(Self.jwt)")
+        }
+        guard let source = fields.requiredAssertion("subject_token") else { return nil }
+        self.source = source
+        self.type = type ?? Self.jwt
     }
 }

@@ -35,7 +35,7 @@ enum SharedMeanings {
             example: "client.pem"
         ),
         "assertion": KeyMeaning(
-            "A statement that another program keeps in a file, for client_auth: assertion (RFC 7521).",
+            "A statement that others issue, for client_auth: assertion (RFC 7521). It is fetched for each request.",
             example: "{file: /var/run/secrets/tokens/federation}"
         ),
         "tls": KeyMeaning(
@@ -110,8 +110,19 @@ enum SharedMeanings {
 
     static let assertion: [String: KeyMeaning] = [
         "file": KeyMeaning(
-            "The file with the assertion. It is read for each request for a token.",
+            "The file that holds it. Another program may replace the file at any time.",
             example: "/var/run/secrets/tokens/federation"
+        ),
+        "github_actions": KeyMeaning(
+            "GitHub Actions issues it. The job needs the permission id-token: write.",
+            example: "{audience: \"api://AzureADTokenExchange\"}"
+        ),
+    ]
+
+    static let gitHubActions: [String: KeyMeaning] = [
+        "audience": KeyMeaning(
+            "Whom it is meant for, as the authority wants it in aud.",
+            example: "api://AzureADTokenExchange"
         )
     ]
 

@@ -30,7 +30,7 @@ struct HeaderStrategy: AuthStrategy {
     var field: Injection.Field? { injection.fields.first }
 
     private static func query(in fields: ConfigFields, value: Secret?) -> Injection? {
-        for key in ["name", "scheme"] where fields.has(key) {
+        for key in ["name", "scheme", "format"] where fields.has(key) {
             fields.error(key, "belongs to a header field; with \"query\" the value is a query parameter")
         }
         guard let name = fields.string("query"), let value else { return nil }
@@ -38,7 +38,7 @@ struct HeaderStrategy: AuthStrategy {
     }
 
     private static func path(in fields: ConfigFields, value: Secret?) -> Injection? {
-        for key in ["name", "scheme", "query"] where fields.has(key) {
+        for key in ["name", "scheme", "format", "query"] where fields.has(key) {
             fields.error(key, "has no place beside \"path\": the value goes into the path")
         }
         let scope = TemplateScope(names: [TokenPlacement.token])
@@ -57,11 +57,28 @@ struct HeaderStrategy: AuthStrategy {
         if let scheme, !FieldSyntax.isToken(scheme) {
             fields.error("scheme", "not an authentication scheme (RFC 9110: letters, digits and !#$%&'*+-.^_`|~)")
         }
+        let format = fields.has("format") ? Self.format(in: fields) : nil
         if let value, !value.withValue(FieldSyntax.isValue) {
             fields.error("value", "a header field takes visible ASCII without a space at either end")
         }
-        guard let name, let value else { return nil }
+        guard let name, var value else { return nil }
+        if let format {
+            guard let formatted = try? format.filled(from: [TokenPlacement.token: value]) else { return nil }
+            value = formatted
+        }
         let written = scheme.map { scheme in value.withValue { Secret("\(scheme) \($0)") } } ?? value
         return Injection(fields: [Injection.Field(name: name, value: written)])
+    }
+
+    /// What the value looks like in the field; nil after a mistake.
+    private static func format(in fields: ConfigFields) -> Template? {
+        let scope = TemplateScope(names: [TokenPlacement.token])
+        guard let template = scope.template("format", in: fields) else { return nil }
+        let sample = try? template.filled(from: [TokenPlacement.token: Secret("x")])
+        guard template.names == [TokenPlacement.token], let sample, sample.withValue(FieldSyntax.isValue) else {
+            fields.error("format", "expected visible ASCII with {{token}} once, such as \"token={{token}}\"")
+            return nil
+        }
+        return template
     }
 }

@@ -1,0 +1,92 @@
+/// Where a statement about the gateway is, which others sign and replace before it ends (RFC 7521 section 4.2): the token
+/// of a workload identity.
+package enum AssertionSource: Hashable, Sendable {
+    /// The absolute path of a file, such as the token of a Kubernetes service account.
+    case file(String)
+    /// A service of GitHub Actions gives it to a job.
+    case gitHubActions(GitHubIdentityRequest)
+
+    /// As messages name it.
+    package var place: String {
+        switch self {
+        case .file(let path): path
+        case .gitHubActions(let request): "\(request.url)"
+        }
+    }
+
+    /// The assertion that a file holds. One line break at the end belongs to the file.
+    package func assertion(in content: [UInt8]) throws(MissingAssertion) -> Secret {
+        var content = content
+        if content.last == UInt8(ascii: "\n") { content.removeLast() }
+        if content.last == UInt8(ascii: "\r") { content.removeLast() }
+        guard let token = Self.token(content) else { throw missing("it does not hold one token in visible ASCII") }
+        return token
+    }
+
+    /// The assertion in the answer of a service.
+    package func assertion(in reply: TokenReply) throws(MissingAssertion) -> Secret {
+        guard reply.status == 200 else {
+            let advice = [401, 403].contains(reply.status) ? "; the job may have ended" : ""
+            throw missing("it answers with status \(reply.status)\(advice)")
+        }
+        guard let text = JSONValue(reply.body)?["value"]?.string, let token = Self.token(Array(text.utf8)) else {
+            throw missing("its answer has no token in \"value\"")
+        }
+        return token
+    }
+
+    /// - Parameter reason: Follows the place. It must not repeat what the place holds.
+    package func missing(_ reason: String) -> MissingAssertion { MissingAssertion(place: place, reason: reason) }
+
+    private static func token(_ bytes: [UInt8]) -> Secret? {
+        guard !bytes.isEmpty, bytes.allSatisfy({ (0x21...0x7E).contains($0) }) else { return nil }
+        return Secret(String(decoding: bytes, as: UTF8.self))
+    }
+
+    package func addInputs(to identity: inout GrantIdentity, as name: String) {
+        switch self {
+        case .file(let path): identity.add("\(name).file", path)
+        case .gitHubActions(let request):
+            identity.add("\(name).github_actions.audience", request.audience)
+            // Another job on the same machine may not be served the tokens of this one.
+            identity.add("\(name).github_actions.token", secret: request.token)
+        }
+    }
+}
+
+/// Why an assertion is not to be had.
+package struct MissingAssertion: Error, Hashable, Sendable {
+    package let place: String
+    package let reason: String
+}
+
+/// How a job of GitHub Actions asks who it is: "OpenID Connect reference" in docs.github.com/actions.
+package struct GitHubIdentityRequest: Hashable, Sendable {
+    /// Variables that the runner sets in a job with the permission `id-token: write`.
+    package enum Variable: String, CaseIterable, Sendable {
+        case url = "ACTIONS_ID_TOKEN_REQUEST_URL"
+        case token = "ACTIONS_ID_TOKEN_REQUEST_TOKEN"
+    }
+
+    package let url: AuthorityURL
+    package let audience: String
+    fileprivate let token: Secret
+
+    /// - Parameters:
+    ///   - base: What the runner says, with a query of its own.
+    ///   - audience: Whom the assertion is meant for.
+    ///   - token: What the runner says. It is good for this job.
+    package init(base: String, audience: String, token: Secret) throws(AuthorityURL.Refusal) {
+        let separator = base.contains("?") ? "&" : "?"
+        let parameter = FormEncoding.encode([TokenRequest.Parameter("audience", audience)])
+        url = try AuthorityURL(base + separator + String(decoding: parameter, as: UTF8.self))
+        self.audience = audience
+        self.token = token
+    }
+
+    package var request: TokenRequest {
+        let accept = Injection.Field(name: "Accept", value: Secret("application/json"))
+        let fields = [accept] + Injection.authorization(scheme: "Bearer", token).fields
+        return TokenRequest(method: .get, url: url, fields: fields)
+    }
+}
