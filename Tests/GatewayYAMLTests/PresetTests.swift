@@ -179,6 +179,49 @@ struct PresetTests {
         #expect(report.contains("own.yaml:2: okta: unknown key \"titel\"; did you mean \"title\"?"), "\(report)")
     }
 
+    /// A preset can name a program to run.
+    @Test(arguments: [
+        ("/work/presets", FilePlace.Kind.folder, UInt32(0o777)), ("/work/presets", .folder, 0o1777),
+        ("/work/presets/own.yaml", .file, 0o666),
+    ])
+    func whatEverybodyMayWriteToHasNoPreset(_ path: String, _ kind: FilePlace.Kind, _ mode: UInt32) {
+        var files = MemoryFiles([
+            "/work/gateway.yaml": "version: 1\npresets: ./presets\n",
+            "/work/presets/own.yaml": """
+            own:
+              title: Own
+              docs: https://wiki.acme.example/own
+              read: unverified
+              credential: {strategy: exec, command: [id]}
+              routes: {api: {upstream: https://own.acme.example}}
+            """,
+        ])
+        func own() -> (library: PresetLibrary, diagnostics: [ConfigDiagnostic]) {
+            let loader = ConfigLoader(files: files) { _ in nil }
+            return loader.ownPresets(of: loader.load("gateway.yaml"))
+        }
+        #expect(own().library.presets.map(\.name) == ["own"])
+        #expect(own().diagnostics == [])
+        files.places = [path: [FilePlace(path: path, kind: kind, mode: mode, isOnReadOnlyMount: false)]]
+        #expect(own().library.presets == [])
+        #expect(own().diagnostics.map(\.severity) == [.error])
+        #expect(own().diagnostics.map(\.path.description) == ["presets"])
+        #expect(own().diagnostics.map(\.command) == ["chmod o-w \(path)"])
+    }
+
+    @Test func aFolderOfAGroupIsWarnedOfOnce() {
+        let folder = FilePlace(path: "/work", kind: .folder, mode: 0o775, isOnReadOnlyMount: false)
+        var files = MemoryFiles(["/work/gateway.yaml": "version: 1\npresets: ./presets\n"])
+        files.files["/work/presets/own.yaml"] = Array(Self.library.utf8)
+        for path in files.files.keys { files.places[path] = [folder] }
+        for (isStrict, severity) in [(false, ConfigDiagnostic.Severity.warning), (true, .error)] {
+            let loader = ConfigLoader(files: files, strictModes: isStrict) { _ in nil }
+            let outcome = loader.plan(at: "gateway.yaml", catalog: .builtIn, secrets: MemorySecrets())
+            let modes = outcome.diagnostics.filter { $0.command != nil }
+            #expect(modes.map(\.severity) == [severity])
+        }
+    }
+
     @Test(arguments: [
         ("credential: {token: x}", "missing key \"strategy\""),
         ("read: yesterday", "expected a date such as 2026-11-26, or unverified"),

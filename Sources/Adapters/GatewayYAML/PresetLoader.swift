@@ -24,40 +24,62 @@ extension ConfigLoader {
     /// The presets of the folder that the configuration names.
     ///
     /// A mistake in one of them is reported at `presets`, with the file and line in the message.
-    package func ownPresets(of document: ConfigDocument) -> (library: PresetLibrary, diagnostics: [ConfigDiagnostic]) {
-        guard case .mapping(let entries) = document.root.content,
+    package func ownPresets(of loading: Loading) -> (library: PresetLibrary, diagnostics: [ConfigDiagnostic]) {
+        guard let document = loading.document, case .mapping(let entries) = document.root.content,
             let entry = entries.first(where: { $0.key == "presets" }),
             case .scalar(let scalar) = entry.value.content, !scalar.isNull
         else { return (PresetLibrary(), []) }
         let context = ConfigContext(document: document, secrets: UnreadSecrets())
         let folder = context.resolve(scalar.text, at: entry.value.span)
-        var presets: [Preset] = []
-        var diagnostics: [ConfigDiagnostic] = []
-        func report(_ message: String, _ severity: ConfigDiagnostic.Severity = .error) {
-            let path = ConfigPath.root.appending("presets")
-            diagnostics.append(ConfigDiagnostic(severity, message, at: entry.value.span, path: path))
-        }
-        let names = files.names(in: folder).filter { $0.hasSuffix(".yaml") && !$0.hasPrefix(".") }.sorted()
-        if names.isEmpty { report("the folder has no *.yaml file, or cannot be read") }
-        if names.count > Self.maximumPresetFiles { report("more than \(Self.maximumPresetFiles) files") }
+        var reading = PresetReading(span: entry.value.span, state: State(modes: loading.modes))
+        readPresets(in: folder, into: &reading)
+        return (PresetLibrary(reading.presets), reading.state.diagnostics)
+    }
+
+    private func readPresets(in folder: String, into reading: inout PresetReading) {
+        let all = trustedNames(in: folder, at: reading.span, path: PresetReading.path, into: &reading.state)
+        guard let names = all?.filter({ $0.hasSuffix(".yaml") && !$0.hasPrefix(".") }).sorted() else { return }
+        if names.isEmpty { reading.report("the folder has no *.yaml file, or cannot be read") }
+        if names.count > Self.maximumPresetFiles { reading.report("more than \(Self.maximumPresetFiles) files") }
         for name in names.prefix(Self.maximumPresetFiles) {
-            let bytes: [UInt8]
             do throws(ConfigFileError) {
-                bytes = try files.read("\(folder)/\(name)", limit: YAMLLoader().limits.bytes + 1)
+                let file = "\(folder)/\(name)"
+                let bytes = try readTrusted(file, at: reading.span, path: PresetReading.path, into: &reading.state)
+                if let bytes { reading.add(bytes, named: name) }
             } catch {
-                report("\(name): \(error.message)")
-                continue
+                reading.report("\(name): \(error.message)")
             }
-            let loaded = PresetLoader.load(bytes, named: name)
-            for diagnostic in loaded.diagnostics {
-                let key = diagnostic.path.description.isEmpty ? "" : "\(diagnostic.path): "
-                report("\(name):\(diagnostic.span.line): \(key)\(diagnostic.message)", diagnostic.severity)
-            }
-            for preset in loaded.presets where presets.contains(where: { $0.name == preset.name }) {
-                report("\(name): the preset \(preset.name) is in another file, too")
-            }
-            presets += loaded.presets
         }
-        return (PresetLibrary(presets), diagnostics)
+    }
+}
+
+/// What was read of a folder of presets so far.
+private struct PresetReading {
+    static let path = ConfigPath.root.appending("presets")
+
+    /// Where the configuration names the folder.
+    let span: SourceSpan
+    var state: ConfigLoader.State
+    private(set) var presets: [Preset] = []
+
+    init(span: SourceSpan, state: ConfigLoader.State) {
+        self.span = span
+        self.state = state
+    }
+
+    mutating func report(_ message: String, _ severity: ConfigDiagnostic.Severity = .error) {
+        state.diagnostics.append(ConfigDiagnostic(severity, message, at: span, path: Self.path))
+    }
+
+    mutating func add(_ bytes: [UInt8], named name: String) {
+        let loaded = PresetLoader.load(bytes, named: name)
+        for diagnostic in loaded.diagnostics {
+            let key = diagnostic.path.description.isEmpty ? "" : "\(diagnostic.path): "
+            report("\(name):\(diagnostic.span.line): \(key)\(diagnostic.message)", diagnostic.severity)
+        }
+        for preset in loaded.presets where presets.contains(where: { $0.name == preset.name }) {
+            report("\(name): the preset \(preset.name) is in another file, too")
+        }
+        presets += loaded.presets
     }
 }

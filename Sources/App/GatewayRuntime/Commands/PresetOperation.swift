@@ -34,7 +34,6 @@ package enum PresetOperation {
         let loader = ConfigLoader(files: SystemConfigFiles(), presets: .builtIn, placeholder: "unset") {
             Console.environment($0)
         }
-        guard let document = loader.load(configuration).document else { return .builtIn }
-        return PresetLibrary.builtIn.overridden(by: loader.ownPresets(of: document).library)
+        return PresetLibrary.builtIn.overridden(by: loader.ownPresets(of: loader.load(configuration)).library)
     }
 }
