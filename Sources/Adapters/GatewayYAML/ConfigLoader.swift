@@ -124,12 +124,11 @@ package struct ConfigLoader: Sendable {
             bytes = nil
         }
         guard let bytes else {
-            if included == nil { state.files.append(ConfigDocument.File(name: name, directory: "", lines: [])) }
+            if included == nil { state.files.append(ConfigDocument.File(name: name, path: absolute, lines: [])) }
             return nil
         }
         let text = loader.load(bytes, file: index)
-        let folder = Self.folder(of: absolute)
-        state.files.append(ConfigDocument.File(name: name, directory: folder, lines: text.lines))
+        state.files.append(ConfigDocument.File(name: name, path: absolute, lines: text.lines))
         state.diagnostics += text.diagnostics
         guard let root = text.root else {
             state.secretSpans.formUnion(UnreadLines(text.lines).hidden(from: text.diagnostics))
@@ -242,20 +241,15 @@ package struct ConfigLoader: Sendable {
             return []
         }
         // Absolute when the pattern begins with a slash, else relative to the main file.
-        let base = pattern.hasPrefix("/") ? folder + "/" : Self.joined(Self.folder(of: main), folder)
+        let base = pattern.hasPrefix("/") ? folder + "/" : Self.joined(ConfigDocument.File.folder(of: main), folder)
         guard last.contains("*") || last.contains("?") else { return [(base + last, base + last)] }
         let itself = files.absolutePath(main)
-        let prefix = pattern.hasPrefix("/") ? base : Self.joined(Self.folder(of: itself), folder)
+        let prefix = pattern.hasPrefix("/") ? base : Self.joined(ConfigDocument.File.folder(of: itself), folder)
         guard let names = trustedNames(in: prefix, at: inclusion.span, into: &state) else { return [] }
         return names.filter { !$0.hasPrefix(".") && Wildcard.matches(Array($0.utf8), Array(last.utf8)) }
             .sorted { $0.utf8.lexicographicallyPrecedes($1.utf8) }
             .filter { prefix + $0 != itself }
             .map { (prefix + $0, base + $0) }
-    }
-
-    private static func folder(of path: String) -> String {
-        guard let slash = path.lastIndex(of: "/") else { return "" }
-        return slash == path.startIndex ? "/" : String(path[..<slash])
     }
 
     /// A prefix that a name can be put behind: empty, or with a slash at the end.

@@ -10,7 +10,7 @@ package enum PresetLoader {
     ) -> (presets: [Preset], diagnostics: [ConfigDiagnostic]) {
         let text = YAMLLoader().load(bytes, file: file)
         guard let root = text.root else { return ([], text.diagnostics) }
-        let file = ConfigDocument.File(name: name, directory: "", lines: text.lines)
+        let file = ConfigDocument.File(name: name, path: "", lines: text.lines)
         let document = ConfigDocument(files: [file], root: root)
         let context = ConfigContext(document: document, secrets: UnreadSecrets())
         let presets = PresetDecoder.decode(root, context: context)

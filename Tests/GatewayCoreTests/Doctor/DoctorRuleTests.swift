@@ -84,7 +84,7 @@ struct DoctorRuleTests {
         let span = SourceSpan(file: 0, line: 3, column: 7)
         var writable = ConfigDiagnostic(mode.severity, mode.message, at: span)
         writable.command = mode.command
-        let file = ConfigDocument.File(name: "g.yaml", directory: "/etc", lines: [])
+        let file = ConfigDocument.File(name: "g.yaml", path: "/etc/g.yaml", lines: [])
         let report = DiagnosticReport([writable, ConfigDiagnostic(.error, "no such key", at: span)], files: [file])
         let found = ConfigurationRule.findings(of: report, problem: nil, file: "g.yaml", counts: nil)
         #expect(found.map(\.group) == [.files, .configuration, .configuration])

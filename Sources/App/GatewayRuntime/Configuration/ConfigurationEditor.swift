@@ -52,7 +52,7 @@ package struct ConfigurationEditor: Sendable {
 
     /// The files that were changed, as messages print them.
     package var changedFiles: [String] {
-        files.opened.indices.filter { files.opened[$0].isChanged }.map { document.files[$0].name }
+        files.changed.map(name)
     }
 
     /// Absolute. `./state` beside the main file where the configuration does not say it.
@@ -90,13 +90,20 @@ package struct ConfigurationEditor: Sendable {
         _ index: Int,
         _ change: (inout ConfigurationText) throws(ConfigurationEditError) -> Void
     ) throws(CommandFailure) {
+        let file = document.files[index]
+        guard let opened = files[file.path] else { throw CommandFailure(.failed, "\(file.name) was not read") }
         do throws(ConfigurationEditError) {
-            var text = try ConfigurationText(files.opened[index].bytes)
+            var text = try ConfigurationText(opened.bytes)
             try change(&text)
-            files.replace(text.bytes, ofFile: index)
+            files.replace(text.bytes, of: file.path)
         } catch {
-            throw CommandFailure(.configuration, error.text(in: document.files[index].name))
+            throw CommandFailure(.configuration, error.text(in: file.name))
         }
+    }
+
+    /// As messages print it.
+    private func name(_ file: EditedConfigFiles.Opened) -> String {
+        document.files.first { $0.path == file.path }?.name ?? file.path
     }
 
     // MARK: The outcome
@@ -105,11 +112,12 @@ package struct ConfigurationEditor: Sendable {
     package var difference: String {
         let after = Self.loader(files, strictModes).plan(at: path, catalog: .builtIn, secrets: UnreadSecrets())
         var text = ""
-        for (index, file) in files.opened.enumerated() where file.isChanged {
+        for (index, old) in document.files.enumerated() {
+            guard let file = files[old.path], file.isChanged else { continue }
             let new = YAMLLoader().load(file.bytes, file: index)
             let difference = ConfigurationDifference(
-                of: document.files[index].name,
-                from: .init(document.files[index].lines, hiding: secretSpans, file: index),
+                of: old.name,
+                from: .init(old.lines, hiding: secretSpans, file: index),
                 to: .init(new.lines, hiding: after.secretSpans, file: index)
             )
             text += difference.text
@@ -133,11 +141,11 @@ package struct ConfigurationEditor: Sendable {
     ///
     /// - Throws: When a file is no longer what was read. Files before it have been written then.
     package func write() throws(CommandFailure) {
-        for (index, file) in files.opened.enumerated() where file.isChanged {
+        for file in files.changed {
             do throws(PrivateFile.Failure) {
                 try file.file.replace(with: file.bytes)
             } catch {
-                throw CommandFailure(.failed, "\(document.files[index].name) was not written: \(error.reason)")
+                throw CommandFailure(.failed, "\(name(file)) was not written: \(error.reason)")
             }
         }
     }
