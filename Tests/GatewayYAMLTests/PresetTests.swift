@@ -241,6 +241,28 @@ struct PresetTests {
 
     // MARK: What is written for it
 
+    /// A dollar sign of a person is one in the configuration as well, which replaces `${NAME}`.
+    @Test func whatIsWrittenIsReadAsItWasSaid() throws {
+        let said = "a${HOME}b$$c"
+        let preset = try #require(
+            PresetLoader.load(Array(Self.library.utf8), named: "x").presets.first { $0.name == "okta" }
+        )
+        let entries = PresetEntries(
+            preset,
+            as: "okta",
+            parameters: ["domain": said],
+            upstream: "https://x.example/\(said)"
+        )
+        let url = try FirstConfiguration.Service(url: "https://x.example/$5").entries(as: "other", token: "{env: T}")
+        let lines = entries.text + url.routes.flatMap(\.lines).map { "\($0)\n" }.joined()
+        let loader = ConfigLoader(files: MemoryFiles(["/work/gateway.yaml": lines])) { _ in "EXPANDED" }
+        let loading = loader.load("gateway.yaml")
+        #expect(loading.diagnostics == [])
+        let texts = try #require(loading.document).root.texts
+        #expect(texts.filter { $0 == said }.count == 2)
+        #expect(texts.contains("https://x.example/\(said)") && texts.contains("https://x.example/$5"), "\(texts)")
+    }
+
     @Test func entriesAreAsAPersonWritesThem() throws {
         let preset = try #require(PresetLoader.load(Array(Self.library.utf8), named: "x").presets.first)
         let entries = PresetEntries(
@@ -268,5 +290,16 @@ struct PresetTests {
 
                 """
         )
+    }
+}
+
+extension ConfigNode {
+    /// Of all scalars.
+    fileprivate var texts: [String] {
+        switch content {
+        case .scalar(let scalar): [scalar.text]
+        case .sequence(let nodes): nodes.flatMap(\.texts)
+        case .mapping(let entries): entries.flatMap(\.value.texts)
+        }
     }
 }
