@@ -46,20 +46,26 @@ package struct AddOperation: Sendable {
         let preset = try PresetOperation.preset(presetName, configuration: path)
         try requireFree(preset, editor)
         var files = SecretFiles(stateDirectory: editor.stateDirectory, folder: editor.folder)
-        let entries = try self.entries(preset, asks: !isDry, &files)
+        let (entries, sources) = try self.entries(preset, asks: !isDry, &files)
         try Self.append(entries, to: editor)
         let outcome = EditOutcome(editor, at: path)
         guard !isDry else {
             try outcome.preview()
             return "Nothing was written.\n"
         }
-        var text = try await outcome.apply(isConfirmed: true) { () throws(CommandFailure) in
+        let written = try await outcome.apply(isConfirmed: true) { () throws(CommandFailure) in
             try files.write()
         } undo: {
             files.remove()
         }
-        text += PresetAdvice(preset, entries: entries).text
-        return asks ? text + (try await Self.whoami(path, of: entries)) : text
+        let advice = PresetAdvice(sources, configuration: path, note: preset.note)
+        let text = written.text + (written.gateway == .serves ? advice.notes : advice.text)
+        // A gateway that refuses the file has said why, and the advice says what a secret lacks.
+        guard asks, written.gateway != .refuses else { return text }
+        guard advice.missing.isEmpty else {
+            return written.gateway == .serves ? text + "The service was not asked: its secret is not set here.\n" : text
+        }
+        return text + (try await Self.whoami(path, of: entries))
     }
 
     /// Before anything is asked.
@@ -81,13 +87,14 @@ package struct AddOperation: Sendable {
         _ preset: Preset,
         asks: Bool,
         _ files: inout SecretFiles
-    ) throws(CommandFailure) -> PresetEntries {
+    ) throws(CommandFailure) -> (PresetEntries, [PresetSecret]) {
         let name = name ?? preset.name
         let asks = asks && Console.isInputTerminal && Console.isErrorTerminal
         let values = try PresetParameters.values(parameters, of: preset, asks: asks)
         let sources = try PresetSources(secrets, for: preset.needs)
-            .yaml(for: preset.needs, asks: asks, as: name, files: &files)
-        return PresetEntries(preset, as: name, parameters: values, sources: sources, upstream: upstream)
+            .secrets(asks: asks, as: name, files: &files)
+        let yaml = sources.yaml
+        return (PresetEntries(preset, as: name, parameters: values, sources: yaml, upstream: upstream), sources)
     }
 
     private static func append(_ entries: PresetEntries, to editor: ConfigurationEditor) throws(CommandFailure) {
@@ -95,10 +102,16 @@ package struct AddOperation: Sendable {
         for route in entries.routes { try editor.append(.init(route.name, value: route.lines), to: "routes") }
     }
 
-    /// Empty where a secret is not there yet, and where the preset asks nothing.
+    /// Empty where the preset asks nothing, and where the configuration cannot be read here, which is said.
     private static func whoami(_ path: String, of entries: PresetEntries) async throws(CommandFailure) -> String {
-        // Why it cannot be read has been said: a variable is not set.
-        guard let plan = try? ConfigurationFile(path: path, consequence: "nothing was asked").plan else { return "" }
+        let plan: Plan
+        do throws(CommandFailure) {
+            plan = try ConfigurationFile(path: path, consequence: "the service was not asked").plan
+        } catch {
+            // What was asked for is done.
+            Console.writeError(error.description)
+            return ""
+        }
         let names = entries.routes.map(\.name)
         let credentials = Set(plan.routes.filter { names.contains($0.name) }.compactMap(\.credential))
         let usable = credentials.filter { plan.credentials[$0].canBeUsedElsewhere }

@@ -31,13 +31,13 @@ package struct ImportOperation: Sendable {
         Console.writeError(notes)
         for file in entries.compactMap(\.secretFile) { _ = try files.add(file.secret, as: file.name) }
         let secrets = files
-        let text = try await EditOutcome(editor, at: path).apply(isConfirmed: isConfirmed) {
+        let written = try await EditOutcome(editor, at: path).apply(isConfirmed: isConfirmed) {
             () throws(CommandFailure) in
             try secrets.write()
         } undo: {
             secrets.remove()
         }
-        return text + entries.map { owner(of: $0, in: secrets.directory) }.joined()
+        return written.text + entries.map { owner(of: $0, in: secrets.directory) }.joined()
     }
 
     private func narrowed(_ services: [ImportedService], _ notes: String) throws(CommandFailure) -> [ImportedService] {

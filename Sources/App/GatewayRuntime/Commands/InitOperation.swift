@@ -62,19 +62,20 @@ package struct InitOperation: Sendable {
             let values = try PresetParameters.values(parameters, of: preset, asks: isAsking)
             var files = secretFiles
             let sources = try PresetSources(secrets, for: preset.needs)
-                .yaml(for: preset.needs, asks: isAsking, as: name, files: &files)
-            let entries = PresetEntries(preset, as: name, parameters: values, sources: sources, upstream: upstream)
-            return try write(entries, files) + PresetAdvice(preset, entries: entries).text + next(name, preset)
+                .secrets(asks: isAsking, as: name, files: &files)
+            let entries = PresetEntries(preset, as: name, parameters: values, sources: sources.yaml, upstream: upstream)
+            let written = try write(entries, files)
+            let advice = PresetAdvice(sources, configuration: path, note: preset.note)
+            return written + advice.text + next(name, preset)
         case .url(let service):
             let name = try checked(name ?? service.name)
             let need = service.need(for: name)
             var files = secretFiles
             let sources = try PresetSources(secrets, for: [need])
-                .yaml(for: [need], asks: isAsking, as: name, files: &files)
-            let token = sources[need.variable] ?? "{env: \(need.variable)}"
-            let entries = service.entries(as: name, token: token)
-            let advice = PresetAdvice(needs: [need], note: nil, entries: entries)
-            return try write(entries, files) + advice.text + next(name, nil)
+                .secrets(asks: isAsking, as: name, files: &files)
+            let entries = service.entries(as: name, token: sources[0].yaml)
+            let written = try write(entries, files)
+            return written + PresetAdvice(sources, configuration: path, note: nil).text + next(name, nil)
         }
     }
 

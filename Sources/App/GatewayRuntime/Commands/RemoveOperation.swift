@@ -38,7 +38,7 @@ package struct RemoveOperation: Sendable {
             for route in uses.routes { try editor.remove(route, from: "routes") }
             try editor.remove(name, from: "credentials")
         }
-        return try await EditOutcome(editor, at: path).apply(isConfirmed: isConfirmed)
+        return try await EditOutcome(editor, at: path).apply(isConfirmed: isConfirmed).text
     }
 
     private func foundKind(_ root: ConfigNode) throws(CommandFailure) -> Kind {
