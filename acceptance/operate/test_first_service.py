@@ -1,6 +1,7 @@
 """`init`, `add` and `presets`: from an empty folder to a service that answers with one's own credential."""
 
 import json
+import socket
 import stat
 
 import pytest
@@ -249,6 +250,24 @@ def test_doctor_says_whose_credential_it_is(folder, port):
     assert "Bring another secret for acme" in bad.stdout
     offline = command("doctor", "--offline", cwd=folder, ACME_TOKEN=CANARY)
     assert "GET /user" not in offline.stdout, offline
+
+
+def test_doctor_says_that_it_could_not_ask(folder, port):
+    assert add(folder, "acme", "--with", f"port={port}").returncode == 0
+    result = command("doctor", cwd=folder, ACME_TOKEN=CANARY, TMPDIR=str(folder / "not-there"))
+    assert "services" in result.stdout and "could not be asked" in result.stdout, result
+    assert "authgateway check --acquire" in result.stdout, result
+
+
+@pytest.mark.slow
+def test_doctor_says_that_services_took_too_long(folder):
+    """More of them than are asked at a time, and none answers."""
+    with socket.create_server(("127.0.0.1", 0), backlog=100) as silent:
+        route = f'{{upstream: "http://127.0.0.1:{silent.getsockname()[1]}", auth: {{strategy: bearer, token: {{env: ACME_TOKEN}}}}, whoami: /user}}'
+        routes = "".join(f"  r{index}: {route}\n" for index in range(17))
+        (folder / "gateway.yaml").write_text(CONFIG + routes)
+        result = command("doctor", cwd=folder, ACME_TOKEN=CANARY, timeout=90)
+    assert "did not answer within 30s" in result.stdout and "route r1" not in result.stdout, result
 
 
 def test_a_locked_credential_asks_nothing(make_gateway, service):

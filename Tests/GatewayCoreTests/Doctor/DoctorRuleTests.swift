@@ -107,6 +107,15 @@ struct DoctorRuleTests {
         #expect(StorageRule.store(.notAsked, "helper").level == .skipped)
     }
 
+    // MARK: Services
+
+    @Test func servicesThatWereNotAskedAreAWarning() {
+        let finding = WhoAmIRule.unknown("they did not answer within 30s", file: "g.yaml")
+        #expect(finding.level == .warning && finding.group == .credentials)
+        #expect(finding.subject == "services" && finding.text.contains("30s"))
+        #expect(finding.command == "authgateway check --acquire g.yaml")
+    }
+
     // MARK: Report
 
     @Test func theReportIsInTheOrderOfTheGroupsAndCounts() throws {

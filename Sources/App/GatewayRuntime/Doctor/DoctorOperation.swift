@@ -106,8 +106,20 @@ package struct DoctorOperation: Sendable {
     private func services(of plan: Plan) async -> [DoctorFinding] {
         let usable = Set(plan.credentials.indices.filter { plan.credentials[$0].canBeUsedElsewhere })
         let trial = WhoAmITrial(plan, credentials: usable)
-        let answers = await Deadline.value(within: Self.limitOfServices) { try? await trial.run(plan) } ?? nil
-        return (answers ?? []).map { answer in
+        let outcome = await Deadline.value(within: Self.limitOfServices) {
+            () async -> Result<[WhoAmITrial.Answer], CommandFailure> in
+            do throws(CommandFailure) { return .success(try await trial.run(plan)) } catch { return .failure(error) }
+        }
+        let answers: [WhoAmITrial.Answer]
+        switch outcome {
+        case .success(let given): answers = given
+        case .failure(let error):
+            return [WhoAmIRule.unknown("they could not be asked: \(LogText.clean("\(error)"))", file: path)]
+        case nil:
+            let limit = ConfigUnits.text(Self.limitOfServices)
+            return [WhoAmIRule.unknown("they did not answer within \(limit)", file: path)]
+        }
+        return answers.map { answer in
             let route = plan.routes.first { $0.name == answer.route }
             let credential = route?.credential.map { plan.credentials[$0].name } ?? ""
             return WhoAmIRule.finding(
