@@ -43,10 +43,9 @@ struct PresetTests {
         #expect(loaded.diagnostics == [])
         let secrets = MemorySecrets(variables: ["OKTA_SECRET": "s3cret", "TENANT": "acme.okta.com"], files: [:])
         let files = MemoryFiles(["/work/gateway.yaml": text].merging(files) { _, new in new })
-        let loader = ConfigLoader(files: files, presets: PresetLibrary(loaded.presets), placeholder: placeholder) {
-            secrets.environment($0)
-        }
-        return loader.plan(at: "gateway.yaml", catalog: .builtIn, secrets: secrets)
+        let loader = ConfigLoader(files: files, placeholder: placeholder) { secrets.environment($0) }
+        let presets = PresetLibrary(loaded.presets)
+        return loader.plan(at: "gateway.yaml", catalog: .builtIn, presets: presets, secrets: secrets)
     }
 
     private func report(_ text: String) -> String { outcome(text).report(consequence: "refused") }
@@ -216,7 +215,12 @@ struct PresetTests {
         for path in files.files.keys { files.places[path] = [folder] }
         for (isStrict, severity) in [(false, ConfigDiagnostic.Severity.warning), (true, .error)] {
             let loader = ConfigLoader(files: files, strictModes: isStrict) { _ in nil }
-            let outcome = loader.plan(at: "gateway.yaml", catalog: .builtIn, secrets: MemorySecrets())
+            let outcome = loader.plan(
+                at: "gateway.yaml",
+                catalog: .builtIn,
+                presets: PresetLibrary(),
+                secrets: MemorySecrets()
+            )
             let modes = outcome.diagnostics.filter { $0.command != nil }
             #expect(modes.map(\.severity) == [severity])
         }

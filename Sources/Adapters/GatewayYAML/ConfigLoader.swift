@@ -17,27 +17,22 @@ package struct ConfigLoader: Sendable {
     private static let maximumFiles = 256
 
     let files: any ConfigFileSource
-    /// What `preset` can name, without a folder of one's own.
-    let presets: PresetLibrary
     private let environment: @Sendable (String) -> String?
     private let placeholder: String?
     private let strictModes: Bool
     private let loader = YAMLLoader()
 
     /// - Parameters:
-    ///   - presets: What `preset` can name.
     ///   - placeholder: Stands for a variable that is neither set nor has a default; nil reports it.
     ///   - strictModes: Files and folders that their group may write to are errors, not warnings.
     ///   - environment: What `${NAME}` looks up.
     package init(
         files: any ConfigFileSource,
-        presets: PresetLibrary = PresetLibrary(),
         placeholder: String? = nil,
         strictModes: Bool = false,
         environment: @escaping @Sendable (String) -> String?
     ) {
         self.files = files
-        self.presets = presets
         self.placeholder = placeholder
         self.strictModes = strictModes
         self.environment = environment

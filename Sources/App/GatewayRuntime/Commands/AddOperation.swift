@@ -43,7 +43,7 @@ package struct AddOperation: Sendable {
             throw CommandFailure(.configuration, "\(LogText.clean(path)) is not there; write one: \(command)")
         }
         let editor = try ConfigurationEditor(path)
-        let preset = try PresetOperation.preset(presetName, configuration: path)
+        let preset = try PresetOperation.preset(presetName, in: editor.presets)
         try requireFree(preset, editor)
         var files = SecretFiles(stateDirectory: editor.stateDirectory, folder: editor.folder)
         let (entries, sources) = try self.entries(preset, asks: !isDry, &files)

@@ -1,6 +1,5 @@
 package import GatewayCore
 import GatewayFiles
-import GatewayStrategies
 package import GatewayYAML
 
 /// Edits the files of a configuration for a command: changes them in memory, shows the difference, checks, writes.
@@ -17,29 +16,30 @@ package struct ConfigurationEditor: Sendable {
     private let document: ConfigDocument
     /// Of the files as they were.
     private let secretSpans: Set<SourceSpan>
+    /// What `preset` can name.
+    let presets: PresetLibrary
 
     /// - Parameter path: The main file, as messages shall print it.
     /// - Throws: ``ExitStatus/configuration`` when a file cannot be read to its end.
     package init(_ path: String, strictModes: Bool = false) throws(CommandFailure) {
         self.path = path
         self.strictModes = strictModes
-        let loader = Self.loader(files, strictModes)
-        guard let document = loader.load(path).document else {
-            let outcome = loader.plan(at: path, catalog: .builtIn, secrets: UnreadSecrets())
+        let loader = ConfigLoader.unread(files, strictModes: strictModes)
+        let loading = loader.load(path)
+        let outcome = loader.plan(of: loading, secrets: UnreadSecrets())
+        guard let document = loading.document else {
             throw CommandFailure(.configuration, outcome.report(consequence: Self.consequence))
         }
         self.document = document
-        secretSpans = loader.plan(at: path, catalog: .builtIn, secrets: UnreadSecrets()).secretSpans
+        secretSpans = outcome.secretSpans
+        presets = outcome.presets
     }
 
     private static let consequence = "nothing was changed"
 
-    /// Variables that are not set have a value that nothing is said about: a command may run where they are not.
-    private static func loader(_ files: EditedConfigFiles, _ strictModes: Bool) -> ConfigLoader {
-        let variables = SystemSecretSource()
-        return ConfigLoader(files: files, presets: .builtIn, placeholder: "unset", strictModes: strictModes) {
-            variables.environment($0)
-        }
+    /// As it would be after the edits.
+    private var outcome: ConfigOutcome {
+        ConfigLoader.unread(files, strictModes: strictModes).plan(at: path, secrets: UnreadSecrets())
     }
 
     // MARK: What there is
@@ -110,7 +110,7 @@ package struct ConfigurationEditor: Sendable {
 
     /// What the edits change, without secrets; empty when they change nothing.
     package var difference: String {
-        let after = Self.loader(files, strictModes).plan(at: path, catalog: .builtIn, secrets: UnreadSecrets())
+        let after = outcome
         var text = ""
         for (index, old) in document.files.enumerated() {
             guard let file = files[old.path], file.isChanged else { continue }
@@ -131,7 +131,7 @@ package struct ConfigurationEditor: Sendable {
     /// - Throws: ``ExitStatus/configuration`` with all mistakes.
     @discardableResult
     package func check() throws(CommandFailure) -> String {
-        let outcome = Self.loader(files, strictModes).plan(at: path, catalog: .builtIn, secrets: UnreadSecrets())
+        let outcome = outcome
         let report = outcome.report(consequence: Self.consequence)
         guard outcome.isValid else { throw CommandFailure(.configuration, report) }
         return report

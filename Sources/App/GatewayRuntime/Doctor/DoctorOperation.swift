@@ -1,6 +1,5 @@
 import GatewayCore
 import GatewayProxy
-import GatewayStrategies
 import GatewayYAML
 
 /// What `doctor` does: looks at everything that a gateway needs, and changes nothing.
@@ -58,8 +57,7 @@ package struct DoctorOperation: Sendable {
     private func readConfiguration() -> (Plan?, [DoctorFinding]) {
         let files = RecordingConfigFiles()
         let secrets = RecordingSecretSource(SystemSecretSource(), in: files, remembering: [:])
-        let outcome = ConfigLoader(files: files, presets: .builtIn) { secrets.environment($0) }
-            .plan(at: path, catalog: .builtIn, secrets: secrets)
+        let outcome = ConfigLoader.running(files, secrets).plan(at: path, secrets: secrets)
         let findings = ConfigurationRule.findings(
             of: outcome.report,
             problem: outcome.plan.flatMap(Self.tlsProblem),
